@@ -64,7 +64,7 @@ class TrainConfig:
         warmup_steps: Steps of linear warm-up.
         micro_batch_size: Windows that go through the model at a time; None for the whole batch.
         max_grad_norm: Largest norm of the gradients; larger gradients are scaled down to it.
-            None for no clipping.
+            0 scales them to 0; None is for no clipping.
         autocast_dtype: dtype for torch.autocast around each forward pass and its loss; None
             for no autocast.
         eval_every: Number of steps between evaluations; 0 for no evaluation.
@@ -150,11 +150,11 @@ def train(
 
     Stage 2: micro-batches, clipping, autocast.
 
-    - At most `micro_batch_size` windows go through the model at a time. Weight the losses and
-      gradients of the micro-batches by their numbers of windows, so that only rounding differs from
-      the whole batch.
-    - After all micro-batches, scale the gradients down once, so that the norm of all gradients
-      together is at most `max_grad_norm`.
+    - At most `micro_batch_size` windows go through the model at a time, in evaluations too. Weight
+      the losses and gradients of the micro-batches by their numbers of windows, so that only
+      rounding differs from the whole batch.
+    - After all micro-batches, scale the gradients down once, so that the norm of all gradients of
+      the optimizer's parameters together is at most `max_grad_norm`.
     - `autocast_dtype` applies to forward passes and losses. Parameters, gradients and optimizer
       state keep their dtypes.
 
@@ -166,7 +166,9 @@ def train(
     - If `eval_every` divides s + 1, eval_losses[s + 1] is the mean loss over `eval_batches` batches
       of val_tokens, the same batches each time, in eval mode and without gradients. The evaluation
       must not change a single bit of the training that follows, even if the model draws random
-      numbers in eval mode.
+      numbers from torch in eval mode.
+    - After an evaluation, each submodule has the mode (training or eval) that it had before. Apart
+      from that, you may keep the modes in which you get the model, or call model.train() first.
 
     Stage 4: checkpoint and resume.
 
@@ -204,5 +206,5 @@ def train(
 
     Handout §11.1 · training_loop · `pytest -k training_loop`
     """
-    # TODO(training_loop): about 21 lines, plus about 105 for the problem's helpers.
+    # TODO(training_loop): about 20 lines, plus about 114 for the problem's helpers.
     raise NotImplementedError("training_loop: see handout §11.1")

@@ -1,8 +1,7 @@
 """gpu_memory: the most memory that a call takes on a GPU, and what it leaves there.
 
 Every test here runs on the simulated GPU (the stand-in), where it earns no points, and again, from
-cuda/, on a real one. Tensor sizes are multiples of 512 bytes below 1 MiB, which torch's allocator
-counts exactly.
+cuda/, on a real one. Tensor sizes are below 1 MiB; torch's allocator counts them in whole blocks.
 
 Accepted on purpose: any of torch's statistics that count tensors; an additional garbage collection,
 synchronisation or emptied cache; peak statistics that are left as the call made them.
@@ -18,8 +17,13 @@ OF = "peak_memory"
 
 
 def sizes(rng, count):
-    """Distinct numbers of bytes that differ by more than rounding to blocks could explain."""
+    """Distinct numbers of bytes, in whole blocks."""
     return [512 * (8 * n + 1) for n in (torch.randperm(200, generator=rng)[:count] + 1).tolist()]
+
+
+def unrounded(rng, size):
+    """A number of bytes that takes blocks of `size` bytes in all."""
+    return size - int(torch.randint(1, 512, (), generator=rng))
 
 
 def check(got, before, peak, retained, *, hint=None):
@@ -51,17 +55,17 @@ def test_peak_and_rest_of_a_call(student, rng, device):
     """
     for _ in range(3):
         a, b, c, d, there = sizes(rng, 5)
+        wanted = [unrounded(rng, n) for n in (a, b, c, d, there)]
         steps = [
-            ("make", "a", a),
-            ("make", "b", b),
+            ("make", "a", wanted[0]),
+            ("make", "b", wanted[1]),
             ("drop", "a", 0),
-            ("make", "c", c),
+            ("make", "c", wanted[2]),
             ("drop", "b", 0),
             ("keep", "c", 0),
+            ("make", "d", wanted[3]),
         ]
-        got = student.run(
-            probes.peak, device=device, steps=[*steps, ("make", "d", d)], alive=[there]
-        )
+        got = student.run(probes.peak, device=device, steps=steps, alive=wanted[4:])
         peak = max(a + b, b + c, c + d)
         check(
             got,
@@ -132,6 +136,10 @@ def test_any_name_of_the_device(student, device):
     """The device may be a string or a torch.device, with or without an index."""
     for where in ("cuda", "cuda:0"):
         expect.value(student.run(probes.peak_on, device=device, where=where), [0, 0], of=OF)
+    # The stand-in can have a current device other than the given one.
+    got = student.run(probes.peak_elsewhere, before=1024, earlier=8192, count=2048)
+    hint = "pass `device` to every function of torch.cuda"
+    expect.value(got, [1024, 2048, 2048], of=OF, name="the three numbers", hint=hint)
 
 
 def test_wrong_calls(student, rng, device):

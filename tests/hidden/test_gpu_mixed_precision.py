@@ -7,8 +7,8 @@ All numbers are small integers and their quotients by powers of two, which are e
 and so is every sum here. Therefore the oracle is float64 and the tolerance is one float32 rounding,
 whatever the order of the sums.
 
-Accepted on purpose: autocast around model and loss, or around the model alone; set_to_none or
-zeros; clip_grad_norm_ with or without its 1e-6; a GradScaler that is not enabled.
+Accepted on purpose: autocast around model and loss, or around the model alone; clip_grad_norm_
+with or without its 1e-6; a GradScaler that is not enabled.
 """
 
 import math
@@ -90,7 +90,12 @@ def test_step_is_that_of_the_gradients(student, rng, device):
 def test_forward_runs_in_the_dtype(student, rng, device):
     """The forward pass computes in `dtype`, which is bfloat16 by default."""
     weights, data = problem(rng)
-    for options, dtype in [({}, BF16), ({"dtype": BF16}, BF16), ({"dtype": FP32}, FP32)]:
+    for options, dtype in [
+        ({}, BF16),
+        ({"dtype": BF16}, BF16),
+        ({"dtype": FP32}, FP32),
+        ({"dtype": FP32, "inside_autocast": True}, FP32),
+    ]:
         got = student.run(
             probes.stepped, device=device, weights=weights, batches=data, lr=0.5, **options
         )
@@ -167,6 +172,12 @@ def test_gradients_from_before_do_not_count(student, rng, device):
     expected = (weights[0] - 0.5 * gradient).float()
     hint = "call zero_grad() before the backward pass"
     expect.tensor(got["parameters"][0], expected, of=OF, rtol=RTOL, name="the weight", hint=hint)
+    # AdamW decays a weight whose gradient is zeros, and skips one whose gradient is None.
+    unused = {"weights": [*weights, integers(rng, 2, 2) + 3], "unused": True, "kind": "AdamW"}
+    got = student.run(probes.stepped, device=device, **unused, batches=data, lr=0.5, stale=64.0)
+    hint = "a weight that the batch does not use has no gradient: zero_grad(set_to_none=True)"
+    name = "a weight that the batch does not use"
+    expect.tensor(got["parameters"][-1], unused["weights"][-1], of=OF, name=name, hint=hint)
 
 
 @pytest.mark.core
@@ -184,6 +195,7 @@ def test_norm_of_all_gradients_is_clipped(student, rng, device):
     norm = math.sqrt(sum(float(g.square().sum()) for g in exact))
     for options, wanted in [
         ({"max_norm": norm / 4}, norm / 4),
+        ({"max_norm": norm / 4, "groups": True}, norm / 4),
         ({"max_norm": norm * 4}, norm),
         ({}, min(norm, 1.0)),
     ]:
@@ -245,10 +257,11 @@ def test_loss_is_not_scaled(student, rng, device):
 
 
 def test_float16_is_refused(student, rng, device):
-    """float16, which would need a GradScaler, raises a ValueError."""
+    """float16, which would need a GradScaler, and other dtypes raise a ValueError."""
     weights, data = problem(rng)
     run = {"device": device, "weights": weights, "batches": data, "lr": 0.5}
     with expect.right_call("the default dtype"):
         check_loss(student.run(probes.stepped, **run)["losses"][0], gradients(weights, *data[0])[0])
-    with expect.raises(ValueError, of=OF, when="dtype is float16"):
-        student.run(probes.stepped, **run, dtype=torch.float16)
+    for dtype in (torch.float16, torch.float64):
+        with expect.raises(ValueError, of=OF, when=f"dtype is {expect.dtype_name(dtype)}"):
+            student.run(probes.stepped, **run, dtype=dtype)

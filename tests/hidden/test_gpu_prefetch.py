@@ -90,10 +90,12 @@ def test_current_stream_is_asked_for_each_time(student, rng, device):
 
     It need not be the default stream.
     """
-    for slow in ("copies", "kernels"):
+    cases = [("copies", True), ("copies", False), ("kernels", False), ("kernels", True)]
+    for slow, made_before in cases:
         expected = batches(rng, 3, device if slow == "copies" else "stand-in")
+        streams = {"on_a_stream": True, "made_before": made_before}
         got = student.run(
-            probes.prefetched, device=device, batches=expected, slow=slow, on_a_stream=True, depth=1
+            probes.prefetched, device=device, batches=expected, slow=slow, **streams, depth=1
         )
         check(got, expected, hint="call torch.cuda.current_stream() for each batch")
 
@@ -103,11 +105,17 @@ def test_current_stream_is_asked_for_each_time(student, rng, device):
 @pytest.mark.core
 def test_iterator_may_reuse_its_tensors(student, rng, device):
     """The iterator may overwrite a batch, pinned or not, when the next one is drawn."""
-    for buffers in ("reused", "pinned"):
-        expected = batches(rng, 5)
-        got = student.run(
-            probes.prefetched, device=device, batches=expected, buffers=buffers, slow="copies"
-        )
+    cases = [
+        ("reused", 2, "copies"),
+        ("pinned", 2, "copies"),
+        ("reused", 4, "copies"),
+        ("reused", 2, "both"),
+        ("new", 3, "both"),
+    ]
+    for buffers, depth, slow in cases:
+        expected = batches(rng, 7)
+        options = {"buffers": buffers, "slow": slow, "depth": depth}
+        got = student.run(probes.prefetched, device=device, batches=expected, **options)
         check(
             got,
             expected,
@@ -168,7 +176,15 @@ def test_python_does_not_wait(student, rng, device):
 @pytest.mark.core
 def test_depth_is_how_far_it_draws_ahead(student, rng, device):
     """At most `depth` batches (default 2) are drawn ahead; for depth >= 2, at least one is."""
-    for options in [{"depth": 1}, {"depth": 2}, {"depth": 3}, {"depth": 4}, {}]:
+    for options in [
+        {"depth": 1},
+        {"depth": 2},
+        {"depth": 3},
+        {"depth": 4},
+        {},
+        {"to": "cpu"},
+        {"to": "cpu", "depth": 1},
+    ]:
         expected, depth = batches(rng, 8), options.get("depth", 2)
         got = student.run(probes.prefetched, device=device, batches=expected, **options)
         check(got, expected)

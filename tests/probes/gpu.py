@@ -92,7 +92,7 @@ class _RealGpu:
 
     def read(self, x: Tensor) -> list[Tensor]:
         """Launch a kernel that reads a tensor, behind a kernel that takes a while."""
-        if self._slow == "kernels":
+        if self._slow in ("kernels", "both"):
             torch.cuda._sleep(int(SLOW_SECONDS * _cycles_a_second()))  # type: ignore[no-untyped-call]
         return [x.clone()]
 
@@ -182,7 +182,8 @@ def peak(
             return made.get(result or "")
 
         try:
-            got = student.gpu.peak_memory(fn, "cuda")
+            # "cuda" is the default.
+            got = student.gpu.peak_memory(fn, *([] if result else ["cuda"]))
         finally:
             gc.enable()
         alive_after = torch.cuda.memory_allocated()
@@ -203,6 +204,18 @@ def peak_of_an_error(student: Any, *, device: str) -> None:
         student.gpu.peak_memory(fn, "cuda")
 
 
+def peak_elsewhere(student: Any, *, before: int, earlier: int, count: int) -> list[Any]:
+    """peak_memory on cuda:0 of the stand-in, while another device is the current one."""
+    with _gpu("stand-in", elsewhere=True):
+        alive = _bytes(before)
+        _bytes(earlier)
+        got = student.gpu.peak_memory(lambda: _bytes(count), "cuda:0")
+        del alive
+    return [
+        getattr(got, name, None) for name in ("allocated_before", "peak_above_before", "retained")
+    ]
+
+
 def peak_on(student: Any, *, device: str, where: str) -> Any:
     """peak_memory on any device, given by name or as a torch.device; return the bytes before."""
     with _gpu(device):
@@ -219,9 +232,24 @@ def _bytes(count: int) -> Tensor:
 # --- gpu_timing
 
 
-def timed(student: Any, *, device: str, seconds: Sequence[float], **options: int) -> Timed:
-    """time_kernel of a kernel that takes these times in successive calls."""
-    with _gpu(device, kernel_seconds=seconds) as gpu:
+def timed(
+    student: Any,
+    *,
+    device: str,
+    seconds: Sequence[float],
+    on_a_stream: bool = False,
+    **options: int,
+) -> Timed:
+    """time_kernel of a kernel that takes these times in successive calls.
+
+    Args:
+        on_a_stream: Whether a stream other than the default one is current.
+    """
+    with contextlib.ExitStack() as stack:
+        gpu = stack.enter_context(_gpu(device, kernel_seconds=seconds))
+        if on_a_stream:
+            stack.enter_context(torch.cuda.stream(_stream()))
+            gpu.main = torch.cuda.current_stream()
         if device == "cuda":
             _cycles_a_second()  # before any measurement
         got = student.gpu.time_kernel(gpu.kernel, **options)
@@ -274,6 +302,7 @@ def prefetched(
     buffers: str = "new",
     fail_at: int | None = None,
     on_a_stream: bool = False,
+    made_before: bool = False,
     hold: bool = False,
     to: str = "cuda",
     **options: int,
@@ -287,6 +316,7 @@ def prefetched(
             "pinned" ones.
         fail_at: The number of the batch at which the iterator raises ZeroDivisionError instead.
         on_a_stream: Whether the consumer uses its own stream as the current one.
+        made_before: Whether the Prefetcher is created before that stream is the current one.
         hold: Whether to keep every batch to the end and read it only then.
         to: The device of the Prefetcher.
     """
@@ -299,9 +329,12 @@ def prefetched(
             del _page_locked
             _cycles_a_second()
         consumer = torch.cuda.stream(_stream()) if on_a_stream else contextlib.nullcontext()
+        source = _Source(batches, buffers, fail_at)
+        made = student.gpu.Prefetcher(source, to, **options) if made_before else None
         with consumer:
             gpu.main = torch.cuda.current_stream()
-            return _consumed(student, gpu, _Source(batches, buffers, fail_at), hold, to, options)
+            made = made or student.gpu.Prefetcher(source, to, **options)
+            return _consumed(made, gpu, source, hold, to)
 
 
 def _stream() -> Any:
@@ -343,10 +376,7 @@ class _Source:
         return self._buffers
 
 
-def _consumed(
-    student: Any, gpu: Any, source: _Source, hold: bool, to: str, options: dict[str, int]
-) -> Prefetched:
-    prefetcher = student.gpu.Prefetcher(source, to, **options)
+def _consumed(prefetcher: Any, gpu: Any, source: _Source, hold: bool, to: str) -> Prefetched:
     out: Prefetched = {
         "seen": [], "devices": [], "drawn": [], "most_waiting": 0, "copies": [],
         "waited": False, "error": None, "ended_again": False,
@@ -396,15 +426,16 @@ def _ends(iterator: Iterator[Any]) -> bool:
 class _Layers(nn.Module):
     """Linear maps with ReLU between them; it records the dtype of the last map's output."""
 
-    def __init__(self, weights: Sequence[Tensor]) -> None:
+    def __init__(self, weights: Sequence[Tensor], *, used: int) -> None:
         super().__init__()
+        self.used = used
         self.weights = nn.ParameterList([nn.Parameter(w.clone()) for w in weights])
         self.dtypes: list[torch.dtype] = []
         self.on_backward: Callable[[Tensor], None] = lambda gradient: None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the last map's output."""
-        for i, weight in enumerate(self.weights):
+        for i, weight in enumerate(self.weights[: self.used]):
             x = nn.functional.linear(x.relu() if i else x, weight)
         self.dtypes.append(x.dtype)
         if x.requires_grad:
@@ -422,6 +453,9 @@ def stepped(
     kind: str = "SGD",
     stale: float = 0.0,
     loss_scale: float = 1.0,
+    unused: bool = False,
+    groups: bool = False,
+    inside_autocast: bool = False,
     **options: Any,
 ) -> Stepped:
     """Steps of autocast_train_step on linear maps with a squared error.
@@ -432,15 +466,16 @@ def stepped(
         kind: "SGD" or "AdamW".
         stale: The value of every entry of .grad before the first step.
         loss_scale: The loss is this times the mean of (output - y)² / 2.
+        unused: Whether the last weight is one that the loss does not depend on.
+        groups: Whether each weight is a group of the optimizer.
+        inside_autocast: Whether the caller has turned bfloat16 autocast on.
         options: dtype and max_norm, if given.
     """
     where = "cuda" if device == "cuda" else "cpu"
-    model = _Layers(weights).to(where)
-    optimizer = (
-        torch.optim.SGD(model.parameters(), lr)
-        if kind == "SGD"
-        else torch.optim.AdamW(model.parameters(), lr)
-    )
+    model = _Layers(weights, used=len(weights) - unused).to(where)
+    members: list[Any] = list(model.parameters())
+    members = [{"params": [p]} for p in members] if groups else members
+    optimizer = torch.optim.SGD(members, lr) if kind == "SGD" else torch.optim.AdamW(members, lr)
     if stale:
         for p in model.parameters():
             p.grad = torch.full_like(p, stale)
@@ -460,7 +495,7 @@ def stepped(
     def loss_fn(output: Tensor, y: Tensor) -> Tensor:
         return (output.float() - y).square().mean() * (loss_scale / 2)
 
-    with _watch_scalers(out):
+    with _watch_scalers(out), torch.autocast(where, torch.bfloat16, enabled=inside_autocast):
         for x, y in batches:
             arguments = (model, optimizer, loss_fn, x.to(where), y.to(where))
             out["losses"].append(student.gpu.autocast_train_step(*arguments, **options))

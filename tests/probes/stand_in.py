@@ -9,7 +9,8 @@ CPU's memory, so results are right but the real speed means nothing. The stand-i
 possible what a GPU may do late, so that a missing wait has a visible effect:
 
 - A stream queues its work. With slow="copies" the main stream runs at once, and all other streams
-  run only when something waits for them. With slow="kernels" it is the other way round.
+  run only when something waits for them. With slow="kernels" it is the other way round, and with
+  slow="both" every stream runs late.
 - A copy from pinned memory with non_blocking=True reads its source when its stream reaches the
   copy. Any other copy is done when the call returns.
 - The memory of a deleted tensor is given to the next tensor of its size on the same stream, unless
@@ -45,6 +46,7 @@ DEVICE = torch.device("cuda", 0)
 ASKING, WAKING = 5e-6, 20e-6  # seconds
 BYTES_PER_SECOND = 25e9  # of a copy between the CPU's memory and the GPU's
 FILLED_PER_SECOND = 1e9  # bytes of new tensors
+WRITTEN_PER_SECOND = 50e6  # bytes of results of operations other than products: slow, to be seen
 MEMORY_BYTES = 80 * 10**9
 
 
@@ -236,10 +238,12 @@ class Gpu:
     """The device: its clock, its streams, its memory, and a record of its calls.
 
     Args:
-        slow: The work that is done as late as possible: "kernels" (the work of the main stream) or
-            "copies" (the work of all other streams).
+        slow: The work that is done as late as possible: "kernels" (the work of the main stream),
+            "copies" (the work of all other streams) or "both".
         kernel_seconds: The durations of successive calls of `kernel`. Later calls take 1 µs.
         flops_per_second: The speed of matrix products by dtype.
+        elsewhere: Whether the current device is another one, which has no memory in use. Then only
+            calls that name the device by its index are about this one.
 
     Attributes:
         main: The stream for kernels. It is the default stream unless it is set to another one.
@@ -254,11 +258,13 @@ class Gpu:
         slow: str = "copies",
         kernel_seconds: Iterable[float] = (),
         flops_per_second: Mapping[torch.dtype, float] | None = None,
+        elsewhere: bool = False,
     ) -> None:
         self.now = 0.0
         self.kernels = 0
         self.copies: list[str] = []
-        self._kernels_are_slow = slow == "kernels"
+        self.elsewhere = elsewhere
+        self._slow = slow
         self._kernel_seconds = iter(kernel_seconds)
         self._flops_per_second = dict(flops_per_second or {})
         self.Stream = type("Stream", (Stream,), {"gpu": self})
@@ -271,6 +277,7 @@ class Gpu:
         self._free: list[Block] = []
         self._pinned: set[int] = set()
         self.allocated = self.reserved = self.peak = self.reserved_peak = 0
+        self.requested = self.requested_peak = 0  # before rounding to blocks
 
     @property
     def current(self) -> Stream:
@@ -295,7 +302,7 @@ class Gpu:
 
     def is_prompt(self, stream: Stream) -> bool:
         """Whether a stream does its work as soon as it gets the work."""
-        return (stream is self.main) != self._kernels_are_slow
+        return self._slow == ("copies" if stream is self.main else "kernels")
 
     def is_busy(self) -> bool:
         """Whether the main stream has work left. The query itself does no work."""
@@ -333,9 +340,9 @@ class Gpu:
         with _CountFlops() as count:
             result = func(*args, **kwargs)
         self.now += ASKING
-        self.current.give(
-            sum((n / self._flops_per_second.get(dtype, 1e12) for dtype, n in count.flops), 1e-6)
-        )
+        seconds = sum(n / self._flops_per_second.get(dtype, 1e12) for dtype, n in count.flops)
+        # An operation that is not a product writes its result: a conversion, for example.
+        self.current.give(1e-6 + seconds + (0 if count.flops else count.bytes / WRITTEN_PER_SECOND))
         return tree_map(lambda x: self.adopted(x) if isinstance(x, Tensor) else x, result)
 
     def copy(self, target: Tensor, source: Tensor, non_blocking: bool) -> Tensor:
@@ -375,19 +382,23 @@ class Gpu:
             block = Block(size, self.current)
             self.reserved += size
         self.allocated += size
+        self.requested += count * dtype.itemsize
+        self.requested_peak = max(self.requested_peak, self.requested)
         self.peak, self.reserved_peak = (
             max(self.peak, self.allocated),
             max(self.reserved_peak, self.reserved),
         )
         view, address = memoryview(block.memory), block.address
         self._blocks[address] = block
-        weakref.finalize(view, self._released, address).atexit = False
+        wanted = count * dtype.itemsize
+        weakref.finalize(view, self._released, address, wanted).atexit = False
         return torch.frombuffer(view, dtype=dtype, count=count).view(shape)
 
-    def _released(self, address: int) -> None:
+    def _released(self, address: int, wanted: int) -> None:
         block = self._blocks.pop(address)
         block.release()
         self.allocated -= len(block.memory)
+        self.requested -= wanted
         self._free.append(block)
 
     def pinned(self, x: Tensor) -> Tensor:
@@ -408,9 +419,26 @@ class Gpu:
         ):
             block.others.add(stream)
 
+    def is_meant(self, device: Any) -> bool:
+        """Whether a call with this argument is about this device, not about the current one."""
+        index = device if type(device) is int else device and torch.device(device).index
+        return not self.elsewhere or index == 0
+
+    @contextlib.contextmanager
+    def made_current(self, device: Any) -> Iterator[None]:
+        """torch.cuda.device."""
+        before, self.elsewhere = self.elsewhere, not self.is_meant(device)
+        try:
+            yield
+        finally:
+            self.elsewhere = before
+
     def forget_peak(self, device: Any = None) -> None:
         """Reset the peaks."""
+        if not self.is_meant(device):
+            return
         self.peak, self.reserved_peak = self.allocated, self.reserved
+        self.requested_peak = self.requested
 
     def empty_cache(self) -> None:
         """Give back memory that no tensor uses."""
@@ -423,7 +451,10 @@ class Gpu:
             "allocated_bytes": (self.allocated, self.peak),
             "reserved_bytes": (self.reserved, self.reserved_peak),
         }
-        kinds["active_bytes"] = kinds["requested_bytes"] = kinds["allocated_bytes"]
+        if not self.is_meant(device):
+            kinds = dict.fromkeys(kinds, (0, 0))
+        kinds["active_bytes"] = kinds["allocated_bytes"]
+        kinds["requested_bytes"] = (self.requested, self.requested_peak)
         return {
             f"{kind}.all.{name}": n
             for kind, pair in kinds.items()
@@ -450,14 +481,17 @@ class Gpu:
 
 
 class _CountFlops(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records the FLOPs and the dtype of each matrix product that runs."""
+    """Records the FLOPs and the dtype of each matrix product that runs, and bytes of results."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.flops: list[tuple[torch.dtype, int]] = []
+        self.bytes = 0  # of all results
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
+        if isinstance(out, Tensor) and not func.is_view:
+            self.bytes += out.numel() * out.element_size()
         if func.overloadpacket.__name__ in (
             "mm",
             "bmm",
@@ -598,7 +632,7 @@ def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
         return given or contextlib.nullcontext()
 
     def memory(attribute: str) -> Callable[..., int]:
-        return lambda device=None: getattr(gpu, attribute)
+        return lambda device=None: getattr(gpu, attribute) if gpu.is_meant(device) else 0
 
     statistics = {
         "memory_allocated": memory("allocated"),
@@ -631,7 +665,7 @@ def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
         "set_stream": lambda stream: setattr(gpu, "current", stream),
         "current_device": lambda: 0,
         "set_device": lambda device: None,
-        "device": lambda device: contextlib.nullcontext(),
+        "device": gpu.made_current,
         "is_initialized": lambda: True,
         "init": lambda: None,
         "get_device_name": lambda device=None: "a stand-in",

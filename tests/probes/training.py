@@ -15,10 +15,11 @@ import random
 import resource
 import shutil
 import signal
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -30,6 +31,7 @@ from torch import Tensor, nn
 Array = np.ndarray[Any, Any]
 FIELDS = ("losses", "learning_rates", "grad_norms", "eval_losses", "first_step")
 KEYS = ("step", "loss", "lr", "grad_norm")
+MOST_COPIES = 40  # of a run's folder
 
 
 class Forwards(TypedDict):
@@ -62,6 +64,7 @@ class Run(TypedDict):
     steps: Steps
     parameters: list[Tensor]
     state_dtypes: list[torch.dtype]
+    mode: str  # after the run
 
 
 class KilledRuns(TypedDict):
@@ -83,6 +86,9 @@ class Bigram(nn.Module):
         dropout: Fraction of the embedding that is dropped in training mode.
         noise: Standard deviation of the noise that is added to the logits in either mode.
         unused: Whether the model has a parameter that never gets a gradient.
+        frozen: Whether that parameter is frozen.
+        average: Whether the model has a buffer: a running mean of the embeddings in training mode,
+            which it subtracts in eval mode.
     """
 
     def __init__(
@@ -93,18 +99,27 @@ class Bigram(nn.Module):
         dropout: float = 0.0,
         noise: float = 0.0,
         unused: bool = False,
+        frozen: bool = False,
+        average: bool = False,
     ) -> None:
         super().__init__()
+        self.average: Tensor | None
+        self.register_buffer("average", torch.zeros(embedding.shape[1]) if average else None)
         self.embedding = nn.Parameter(embedding.clone())
         self.head = nn.Parameter(head.clone())
-        self.unused = nn.Parameter(torch.ones(3)) if unused else None
+        self.unused = nn.Parameter(torch.ones(3), requires_grad=not frozen) if unused else None
         self.dropout = nn.Dropout(dropout)
         self.noise = noise
         self.on_forward: Callable[[Tensor, Tensor], Tensor] = lambda tokens, logits: logits
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the logits, as changed by `on_forward`."""
-        logits: Tensor = self.dropout(F.embedding(tokens, self.embedding)) @ self.head.T
+        x = self.dropout(F.embedding(tokens, self.embedding))
+        if self.average is not None and self.training:
+            self.average.lerp_(x.detach().mean((0, 1)), 0.1)
+        elif self.average is not None:
+            x = x - self.average
+        logits: Tensor = x @ self.head.T
         if self.noise:
             logits = logits + self.noise * torch.randn(logits.shape[-1], device=logits.device)
         return self.on_forward(tokens, logits)
@@ -121,6 +136,7 @@ class Watch:
             1" and so on. In such a run, gradients are cleared after each step, so that a forgotten
             zero_grad is not counted as a second mistake.
         break_at: Number of steps after which the loss is not finite.
+        break_only: The number of the only forward pass of that step that is broken; None for all.
         infinite: Whether that loss is infinite instead of NaN.
         keep_logits: Whether to record the logits as well.
     """
@@ -133,6 +149,7 @@ class Watch:
         *,
         kill_at: Sequence[int] | None = None,
         break_at: int | None = None,
+        break_only: int | None = None,
         infinite: bool = False,
         keep_logits: bool = False,
     ) -> None:
@@ -151,7 +168,7 @@ class Watch:
             infinite,
             keep_logits,
         )
-        self.breaks = break_at is not None
+        self.breaks, self._break_only = break_at is not None, break_only
         model.on_forward = self._on_forward
         optimizer.register_step_pre_hook(self._before_step)
         if kill_at is not None:
@@ -163,15 +180,20 @@ class Watch:
             if at == number:
                 shutil.copytree(self._folder, f"{self._folder} {place}", dirs_exist_ok=True)
         self.forwards["tokens"].append(tokens.detach().clone())
-        modes = {module.training for module in self._model.modules()}
-        self.forwards["modes"].append(
-            "mixed" if len(modes) > 1 else "training" if True in modes else "eval"
-        )
+        self.forwards["modes"].append(self.mode())
         self.forwards["grad_enabled"].append(torch.is_grad_enabled())
         self.forwards["steps_before"].append(len(self.steps["parameters"]))
         if self._keep_logits:
             self.forwards["logits"].append(logits.detach().clone())
-        return self._broken(logits) if len(self.steps["parameters"]) == self._break_at else logits
+        step = len(self.steps["parameters"])
+        place = self.forwards["steps_before"].count(step) - 1
+        broken = step == self._break_at and self._break_only in (None, place)
+        return self._broken(logits) if broken else logits
+
+    def mode(self) -> str:
+        """The mode of all of the model's modules."""
+        modes = {module.training for module in self._model.modules()}
+        return "mixed" if len(modes) > 1 else "training" if True in modes else "eval"
 
     def _broken(self, logits: Tensor) -> Tensor:
         if not self._infinite:
@@ -216,10 +238,12 @@ def one_after_the_other(
 
 def trained_on_a_file(student: Any, *, train_tokens: Array, dtype: str, **run: Any) -> Run:
     """A run on tokens in a raw file, memory-mapped and read-only."""
+    tokens = {"train_tokens": train_tokens, "val_tokens": run.pop("val_tokens")}
     with _folder() as folder, _read_only_allowed():
-        path = folder / "tokens.bin"
-        train_tokens.astype(dtype).tofile(path)
-        return _run(student, folder, train_tokens=np.memmap(path, dtype=dtype, mode="r"), **run)
+        for name, values in tokens.items():
+            values.astype(dtype).tofile(folder / name)
+            run[name] = np.memmap(folder / name, dtype=dtype, mode="r")
+        return _run(student, folder, **run)
 
 
 def trained_on_endless_data(
@@ -227,7 +251,8 @@ def trained_on_endless_data(
 ) -> tuple[Run | None, str | None]:
     """A run on `length` equal tokens, or the name of its error.
 
-    Only one token is in memory: the array has stride 0.
+    Only one token is in memory: the array has stride 0. The result's losses are all that is
+    returned of it, because the rest might contain all tokens.
     """
     tokens = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=np.uint16), (length,), (0,))
     try:
@@ -236,11 +261,19 @@ def trained_on_endless_data(
         raise
     except (IndexError, MemoryError, RuntimeError, ValueError) as e:
         return None, type(e).__name__
-    return {**got, "result": None}, None  # unused, and it might contain all tokens
+    fields = got["result"] if isinstance(got["result"], dict) else {}
+    losses = fields.get("losses")
+    kept = [x for x in losses if isinstance(x, float)] if isinstance(losses, list) else []
+    return {**got, "result": kept[: run["config"]["steps"]]}, None
 
 
 def killed(
-    student: Any, *, kill_at: Sequence[int], leave: Sequence[str] = (), **run: Any
+    student: Any,
+    *,
+    kill_at: Sequence[int],
+    leave: Sequence[str] = (),
+    again: bool = True,
+    **run: Any,
 ) -> KilledRuns:
     """An unstopped run, and for each of these forward passes a run killed there and started again.
 
@@ -250,6 +283,7 @@ def killed(
         student: The student's package.
         kill_at: Numbers of forward passes. They need not all be reached.
         leave: For each kill, text to add at the end of the log.
+        again: Whether the killed runs are started again.
         run: The inputs of `_run`.
     """
     with _folder() as root, _one_thread():
@@ -267,11 +301,59 @@ def killed(
                 with open(folder / "log", "a") as log:
                     log.write(text)
             answer["logs_when_killed"].append(_log(folder))
-            again = _run(student, folder, watch={"kill_at": ()}, **_renewed(run, folder))
-            answer["results"].append(again["result"])
-            answer["parameters"].append(again["parameters"])
+            if not again:
+                continue
+            done = _run(student, folder, watch={"kill_at": ()}, **_renewed(run, folder))
+            answer["results"].append(done["result"])
+            answer["parameters"].append(done["parameters"])
             answer["logs"].append(_log(folder))
     return answer
+
+
+def killed_at_each_change(student: Any, **run: Any) -> list[list[Any]]:
+    """The logs of runs that are killed whenever the checkpoint or the log has changed, and resumed.
+
+    A run that cannot be resumed has no log here.
+    """
+    logs = []
+    with _folder() as root, _one_thread():
+        _elsewhere(student, root / "run", copies=True, **run)
+        for place in range(len(list(root.iterdir())) - 1):
+            folder = _as_it_was_left(root, place)
+            try:
+                _run(student, folder, **_renewed(run, folder))
+            except NotImplementedError:
+                raise
+            # Half a checkpoint fails in many ways; other probes judge it.
+            except Exception:
+                continue
+            logs.append(_log(folder))
+    return logs
+
+
+@contextmanager
+def _copied_at_each_change(folder: Path) -> Iterator[None]:
+    """Copy a folder to "<folder> 0", "<folder> 1" … when its checkpoint or its log has changed.
+
+    Look for changes after each function call, so that no moment is missed.
+    """
+    names = [f"{folder}/checkpoint", f"{folder}/log"]
+    seen = [[-1, -1]]
+
+    def look(frame: Any, event: str, arg: Any) -> None:
+        if event.endswith("call") or len(seen) > MOST_COPIES:
+            return
+        found = [os.stat(name) if os.path.exists(name) else None for name in names]
+        now = [found[0].st_ino if found[0] else -1, found[1].st_size if found[1] else -1]
+        if now != seen[-1]:
+            shutil.copytree(folder, f"{folder} {len(seen) - 1}")
+            seen.append(now)
+
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
 
 
 def _as_it_was_left(root: Path, place: int) -> Path:
@@ -316,7 +398,9 @@ def _run(
     watch: dict[str, Any] | None = None,
     gradients_before: bool = False,
     eval_before: bool = False,
+    asleep: bool = False,
     seed_before: int = 0,
+    copies: bool = False,
 ) -> Run:
     """Train a new model with a new optimizer.
 
@@ -329,7 +413,9 @@ def _run(
         watch: Options of Watch.
         gradients_before: Whether every parameter already has a gradient.
         eval_before: Whether the model is passed in eval mode.
+        asleep: Whether its dropout alone is passed in eval mode.
         seed_before: The seed for the global generators of torch, numpy and random before the run.
+        copies: Whether to copy the folder whenever its checkpoint or its log has changed.
     """
     network = Bigram(*parameters, **(model or {}))
     members = list(network.parameters())
@@ -339,6 +425,8 @@ def _run(
     stepper = getattr(torch.optim, optimizer)(grouped, lr=0.25)
     watcher = Watch(network, stepper, folder, **(watch or {}))
     network.train(not eval_before)
+    if asleep:
+        network.dropout.eval()
     if gradients_before:
         for p in members:
             p.grad = torch.full_like(p, 3.0)
@@ -350,10 +438,12 @@ def _run(
     np.random.seed(seed_before)
     random.seed(seed_before)
     result, error = None, None
+    # Without tokens to evaluate on, and without evaluations, the argument is left out.
+    tokens = {} if val_tokens is None and not made.eval_every else {"val_tokens": val_tokens}
     try:
-        result = _fields(
-            student.training.train(network, stepper, train_tokens, made, val_tokens=val_tokens)
-        )
+        with _copied_at_each_change(folder) if copies else nullcontext():
+            got = student.training.train(network, stepper, train_tokens, made, **tokens)
+        result = _fields(got)
     except FloatingPointError as e:
         if not watcher.breaks:
             raise
@@ -364,6 +454,7 @@ def _run(
         "forwards": watcher.forwards,
         "steps": watcher.steps,
         "parameters": _values(network),
+        "mode": watcher.mode(),
         "state_dtypes": [
             v.dtype for s in stepper.state.values() for v in s.values() if isinstance(v, Tensor)
         ],

@@ -99,6 +99,8 @@ def peak_memory(fn: Callable[[], object], device: torch.device | str = "cuda") -
 def time_kernel(fn: Callable[[], object], *, warmup: int = 3, repeats: int = 10) -> float:
     """The seconds that the GPU takes for the work of fn(): the median of `repeats` calls.
 
+    For an even number of repeats, return any value between the two middle ones.
+
     Call fn `warmup` + `repeats` times. Put each of the last `repeats` calls between two events,
     torch.cuda.Event(enable_timing=True), which the GPU timestamps when it reaches them in the
     current stream. elapsed_time returns the milliseconds between two events. A CPU clock would
@@ -198,7 +200,7 @@ class Prefetcher:
     Batches keep their order, shapes and dtypes. At no time are more than `depth` batches drawn but
     not yet returned. With a depth of 2 or more, the next batch (if there is one) is drawn before
     the current one is returned. If `batches` ends or raises an exception, the batches drawn before
-    are returned first. Move batches to devices other than CUDA with .to.
+    are returned first. Copy batches to devices other than CUDA with .to(device, copy=True).
 
     Args:
         batches: Pairs of CPU tensors.
@@ -266,7 +268,7 @@ def autocast_train_step(
 ) -> float:
     """Take one training step in mixed precision and return the batch's loss before the step.
 
-    1. Gradients that are in .grad before the call have no effect.
+    1. Gradients that are in .grad before the call have no effect, as if .grad were None.
     2. model(x) runs under torch.autocast with `dtype`, for the device of x. loss_fn may run
        under it, too.
     3. The backward pass runs outside of autocast.
@@ -283,7 +285,7 @@ def autocast_train_step(
         loss_fn: Takes the model's output and y, and returns the mean loss, a scalar.
         x: Inputs.
         y: Targets.
-        dtype: bfloat16, or float32 for a step without autocast.
+        dtype: bfloat16, or float32 for a step without autocast, even if the caller has enabled it.
         max_norm: Above 0; math.inf for no clipping.
 
     Raises:

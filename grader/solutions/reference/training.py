@@ -64,7 +64,7 @@ class TrainConfig:
         warmup_steps: Steps of linear warm-up.
         micro_batch_size: Windows that go through the model at a time; None for the whole batch.
         max_grad_norm: Largest norm of the gradients; larger gradients are scaled down to it.
-            None for no clipping.
+            0 scales them to 0; None is for no clipping.
         autocast_dtype: dtype for torch.autocast around each forward pass and its loss; None
             for no autocast.
         eval_every: Number of steps between evaluations; 0 for no evaluation.
@@ -159,13 +159,19 @@ def _loss(model, x, y, config):
         return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
+def _parts(x, y, config):
+    """The micro-batches of a batch, each with its share of the batch's windows."""
+    rows = config.micro_batch_size or config.batch_size
+    for x_part, y_part in zip(x.split(rows), y.split(rows), strict=True):
+        yield x_part, y_part, len(x_part) / len(x)
+
+
 def _accumulate(model, optimizer, x, y, config):
     """Compute the gradients of the batch's mean loss by micro-batches; return that loss."""
     optimizer.zero_grad()
-    rows = config.micro_batch_size or config.batch_size
     total = 0.0
-    for x_part, y_part in zip(x.split(rows), y.split(rows), strict=True):
-        loss = _loss(model, x_part, y_part, config) * (len(x_part) / len(x))
+    for x_part, y_part, share in _parts(x, y, config):
+        loss = _loss(model, x_part, y_part, config) * share
         loss.backward()
         total += loss.item()
     return total
@@ -190,14 +196,19 @@ def _step(model, optimizer, x, y, step, config):
 
 
 def _evaluate(model, tokens, config):
-    """The mean loss on the same batches every time; the mode and the RNG state are restored."""
-    was_training = model.training
+    """The mean loss on the same batches every time; the modes and the RNG state are restored."""
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     with torch.no_grad(), torch.random.fork_rng(_gpus(config)):
         batches = [_batch(tokens, config, VALIDATION, i) for i in range(config.eval_batches)]
-        losses = [_loss(model, x, y, config).item() for x, y in batches]
-    model.train(was_training)
-    return sum(losses) / len(losses)
+        losses = [
+            _loss(model, x_part, y_part, config).item() * share
+            for x, y in batches
+            for x_part, y_part, share in _parts(x, y, config)
+        ]
+    for module, was_training in modes:
+        module.training = was_training
+    return sum(losses) / len(batches)
 
 
 def _gpus(config):
@@ -288,11 +299,11 @@ def train(
 
     Stage 2: micro-batches, clipping, autocast.
 
-    - At most `micro_batch_size` windows go through the model at a time. Weight the losses and
-      gradients of the micro-batches by their numbers of windows, so that only rounding differs from
-      the whole batch.
-    - After all micro-batches, scale the gradients down once, so that the norm of all gradients
-      together is at most `max_grad_norm`.
+    - At most `micro_batch_size` windows go through the model at a time, in evaluations too. Weight
+      the losses and gradients of the micro-batches by their numbers of windows, so that only
+      rounding differs from the whole batch.
+    - After all micro-batches, scale the gradients down once, so that the norm of all gradients of
+      the optimizer's parameters together is at most `max_grad_norm`.
     - `autocast_dtype` applies to forward passes and losses. Parameters, gradients and optimizer
       state keep their dtypes.
 
@@ -304,7 +315,9 @@ def train(
     - If `eval_every` divides s + 1, eval_losses[s + 1] is the mean loss over `eval_batches` batches
       of val_tokens, the same batches each time, in eval mode and without gradients. The evaluation
       must not change a single bit of the training that follows, even if the model draws random
-      numbers in eval mode.
+      numbers from torch in eval mode.
+    - After an evaluation, each submodule has the mode (training or eval) that it had before. Apart
+      from that, you may keep the modes in which you get the model, or call model.train() first.
 
     Stage 4: checkpoint and resume.
 
@@ -348,7 +361,6 @@ def train(
     if config.log_path is not None:
         _trim_log(config.log_path, first_step)
     result = TrainResult([], [], [], {}, first_step)
-    model.train()
     for step in range(first_step, config.steps):
         x, y = _batch(train_tokens, config, TRAINING, step)
         loss, lr, norm = _step(model, optimizer, x, y, step, config)

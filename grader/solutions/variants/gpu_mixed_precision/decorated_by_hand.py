@@ -8,12 +8,12 @@ def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16
         raise ValueError(f"dtype {dtype} is not supported")
     if not (max_norm > 0):
         raise ValueError("max_norm must be positive")
-    context = (
-        torch.autocast(device_type=x.device.type, dtype=dtype)
-        if dtype is torch.bfloat16
-        else contextlib.nullcontext()
-    )
-    with context:
+    with contextlib.ExitStack() as stack:
+        kind = x.device.type
+        if dtype is torch.bfloat16:
+            stack.enter_context(torch.autocast(device_type=kind, dtype=dtype))
+        elif torch.is_autocast_enabled(kind):
+            stack.enter_context(torch.autocast(device_type=kind, enabled=False))
         predicted = model(x)
     loss = loss_fn(predicted, y)
     optimizer.zero_grad(set_to_none=True)

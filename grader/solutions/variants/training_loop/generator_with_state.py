@@ -101,6 +101,12 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
         if config.eval_every and n % config.eval_every == 0:
             model.eval()
             with torch.random.fork_rng(), torch.inference_mode():
-                nats = sum(float(_nats(model, x, y, config)) for x, y in validation)
+                rows = config.micro_batch_size or config.batch_size
+                nats = sum(
+                    float(_nats(model, x_part, y_part, config))
+                    for x, y in validation
+                    for x_part, y_part in zip(x.split(rows), y.split(rows))
+                )
+            model.train()
             result.eval_losses[n] = nats / sum(y.numel() for _, y in validation)
     return result

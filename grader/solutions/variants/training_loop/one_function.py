@@ -16,8 +16,8 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
             raise ValueError(f"{name} has to be positive")
     if config.context_length >= len(train_tokens):
         raise ValueError("context_length is larger than the data")
-    if config.max_grad_norm is not None and config.max_grad_norm <= 0:
-        raise ValueError("max_grad_norm has to be positive")
+    if config.max_grad_norm is not None and config.max_grad_norm < 0:
+        raise ValueError("max_grad_norm is negative")
     if config.eval_every > 0 and (val_tokens is None or len(val_tokens) <= config.context_length):
         raise ValueError("val_tokens are needed for eval_every")
     if config.checkpoint_every > 0 and not config.checkpoint_path:
@@ -94,7 +94,8 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
                 raise FloatingPointError(f"step {it}: loss is {step_loss}")
             loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(
-            model.parameters(), config.max_grad_norm or float("inf")
+            model.parameters(),
+            float("inf") if config.max_grad_norm is None else config.max_grad_norm,
         )
         optimizer.step()
         losses.append(step_loss)
@@ -122,8 +123,11 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
                 total = 0.0
                 for _ in range(config.eval_batches):
                     x, y = get_batch(val_tokens)
-                    with autocast():
-                        total += F.cross_entropy(model(x).transpose(1, 2), y).item()
+                    for i in range(0, config.batch_size, micro):
+                        xb, yb = x[i : i + micro], y[i : i + micro]
+                        with autocast():
+                            part = F.cross_entropy(model(xb).transpose(1, 2), yb)
+                        total += part.item() * len(xb) / config.batch_size
             evals[it + 1] = total / config.eval_batches
             model.train()
             torch.set_rng_state(state)

@@ -70,10 +70,14 @@ class Trainer:
         before = self.random()
         self.model.eval()
         with torch.no_grad():
-            losses = [
-                self.loss(*self.batch(tokens, 500_000 + i)).item()
-                for i in range(self.config.eval_batches)
-            ]
+            size = self.config.micro_batch_size or self.config.batch_size
+            losses = []
+            for i in range(self.config.eval_batches):
+                x, y = self.batch(tokens, 500_000 + i)
+                parts = [(x[j : j + size], y[j : j + size]) for j in range(0, len(x), size)]
+                losses.append(
+                    sum(self.loss(*part).item() * len(part[0]) for part in parts) / len(x)
+                )
         self.model.train()
         self.set_random(before)
         return float(np.mean(losses))
