@@ -121,15 +121,23 @@ def one_mm(student, operands):
 
 def check_operators(student, rng, names, hint):
     """Check that each of these operators takes the FLOPs of its formula."""
+    dtypes = (torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128)
+    dtypes += (torch.int64, torch.int32, torch.uint8)
     for name in names:
-        dtypes = (torch.float64, torch.bfloat16, torch.complex64, torch.int64)
-        cases = [{}, {}, {"size": 1}, {"size": 5}, *({"dtype": dtype} for dtype in dtypes)]
-        for case in cases:
-            args, flops = operands(rng, name, **case)
-            got = student.run(probes.count, function=f"torch.{name}", args=args)
-            check_total(got, flops, hint)
-        got = student.run(probes.count, function=f"torch.{name}", args=args, views=True)
-        check_total(got, flops, hint)
+        kinds = [{}, {}, {"size": 1}, {"size": 5}, *({"dtype": dtype} for dtype in dtypes)]
+        drawn = [operands(rng, name, **kind) for kind in kinds]
+        cases = [{"args": args} for args, _ in drawn]
+        cases += [{**cases[0], "views": True}]
+        cases += [{"args": [x.to("meta") for x in drawn[1][0]]}]
+        expected = [flops for _, flops in (*drawn, *drawn[:2])]
+        if name in ("addmm", "baddbmm"):
+            for option in ({"alpha": 0}, {"beta": 0}, {"alpha": 2, "beta": 3}):
+                cases += [{**cases[0], "options": option}]
+                expected += [drawn[0][1]]
+        cases = [{"function": f"torch.{name}", **case} for case in cases]
+        got = student.run(probes.counts, cases=cases)
+        for read, flops in zip(got, expected, strict=True):
+            check_total(read, flops, hint)
 
 
 # Stays: this test checks the formula itself; a mistake in it also shows in larger computations.
@@ -138,7 +146,10 @@ def check_operators(student, rng, names, hint):
 def test_counts_mm(student, rng):
     """An m×k times a k×n matrix takes 2 · m · k · n FLOPs: k multiplies and k adds per element."""
     check_operators(student, rng, ["mm"], "2 · m · k · n, from the shapes of the operands")
-    for a, b in [((1, 7), (7, 1)), ((3, 1), (1, 4)), ((3, 0), (0, 4)), ((0, 3), (3, 4))]:
+    pairs = [((1, 7), (7, 1)), ((3, 1), (1, 4)), ((3, 0), (0, 4)), ((0, 3), (3, 4))]
+    # As many elements as in the pair before, but other sizes.
+    pairs += [((2, 6), (6, 4)), ((4, 3), (3, 8)), ((3, 4), (4, 6))]
+    for a, b in pairs:
         got = student.run(probes.count, function="torch.mm", args=(torch.ones(a), torch.ones(b)))
         check_total(got, 2 * a[0] * a[1] * b[1], "2 · m · k · n, from the shapes of the operands")
 
@@ -418,14 +429,16 @@ def test_counts_the_same_without_autograd(student, rng, mode):
         ("torch.einsum", ["bmk,bnk->bmn", (b, m, k), (b, n, k)], {}),
         ("torch.tensordot", [(b, m, k), (k, n)], {"dims": 1}),
         ("torch.inner", [(m, k), (n, k)], {}),
+        ("torch.matmul", [(b, m, k), (k, n)], {"out": torch.empty(b, m, n)}),
+        ("torch.linalg.multi_dot", [[torch.ones(m, k), torch.ones(k, n), torch.ones(n, b)]], {}),
     ]
     for function, args, options in calls:
         args = [torch.randn(x, generator=rng) if isinstance(x, tuple) else x for x in args]
         inputs = {"function": function, "args": args, "options": options}
         usual = own_total(student, **inputs)
-        got = student.run(probes.count, mode=mode, **inputs)
         hint = "a composite operator may arrive undecomposed: see func.decompose in the docstring"
-        check_total(got, usual, hint)
+        for kind in [mode] + ["inference_tensors"] * (mode == "inference_mode"):
+            check_total(student.run(probes.count, mode=kind, **inputs), usual, hint)
     # Nested counters, in the same mode.
     a, b = torch.randn(b, m, k, generator=rng), torch.randn(k, n, generator=rng)
     unit = own_total(student, function="torch.matmul", args=(a, b))
@@ -450,9 +463,10 @@ def test_names_of_operators(student, rng):
     calls = [(f"torch.{name}", name, {}) for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "dot")]
     calls += [(f"torch.Tensor.{name}_", name, {}) for name in ("addmm", "baddbmm")]
     calls += [(function, name, {"out": True}) for function, name, _ in calls[:6]]
+    calls += [("torch.addmm", "addmm", {"beta": 0}), ("torch.baddbmm", "baddbmm", {"alpha": 0})]
     for function, name, options in calls:
         args, _ = operands(rng, name)
-        options = {"out": getattr(torch, name)(*args)} if options else {}
+        options = {"out": getattr(torch, name)(*args)} if "out" in options else options
         got = student.run(probes.count, function=function, args=args, options=options)
         if function == "torch.mm" and not options:
             expect.that(len(by_op_of(got)) > 0, "by_op is empty after a product", of=f"{OF}.by_op")
@@ -664,12 +678,13 @@ def test_exceptions_pass_through(student, rng):
     """
     inputs = pair(rng)
     unit = one_mm(student, inputs)
-    for function, mode in [
-        ("torch.mm", ""),
-        ("torch.matmul", ""),
-        ("torch.matmul", "inference_mode"),
+    for function, mode, end in [
+        ("torch.mm", "", "operator"),
+        ("torch.matmul", "", "interrupt"),
+        ("torch.matmul", "inference_mode", "error"),
     ]:
-        got = student.run(probes.after_exception, function=function, mode=mode, **inputs)
+        options = {"function": function, "mode": mode, "end": end}
+        got = student.run(probes.after_exception, **options, **inputs)
         expect.that(got["failed"], "an operator's exception does not reach the caller", of=OF)
         reason = "an exception inside the `with` does not reach the caller"
         expect.that(got["escaped"], reason, of=OF)

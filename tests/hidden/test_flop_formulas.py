@@ -106,6 +106,7 @@ def models(rng):
     yield {**config_of(rng), **large, "num_heads": 96, "context_length": 8192}, 64, 8000 + seq
     yield config_of(rng), 0, seq
     yield config_of(rng), batch, 1
+    yield config_of(rng), batch, 0
 
 
 def check_part(student, rng, name, hint):
@@ -129,11 +130,9 @@ def check_part(student, rng, name, hint):
 def test_matmul_of_matrices(student, rng):
     """An m×k times a k×n matrix takes 2 · m · k · n FLOPs: k multiplies and k adds per element."""
     m, k, n = sizes(rng, 3)
-    check_matmul(
-        student,
-        [((m, k), (k, n)), ((1, k), (k, 1)), ((m, 1), (1, n)), ((k, k), (k, k)), ((m, k), (k, m))],
-        "a multiply and an add for each product",
-    )
+    pairs = [((m, k), (k, n)), ((1, k), (k, 1)), ((m, 1), (1, n)), ((k, k), (k, k))]
+    pairs += [((m, k), (k, m)), ((k, m), (m, k)), ((k, m), (m, n))]  # the same sizes, reordered
+    check_matmul(student, pairs, "a multiply and an add for each product")
 
 
 def test_matmul_of_vectors(student, rng):
@@ -233,11 +232,16 @@ def test_matmul_refuses_shapes_that_do_not_fit(student, rng):
         ((m, 0), (k, n), sums_differ),
         ((m, 1), (k, n), sums_differ),
         ((m, k), (1, n), sums_differ),
+        ((m, k), (0, n), sums_differ),
+        ((m, k), (n, 0), sums_differ),
+        ((m,), (b, k, n), sums_differ),
+        ((b, m, k), (n,), sums_differ),
         ((b, m, k), (b, m, k), sums_differ),
         ((b, m, k), (c, k, n), batches_differ),
         ((0, m, k), (c, k, n), batches_differ),
         ((b, c, m, k), (b, k, n), batches_differ),
         ((b, c, m, k), (c, b, k, n), batches_differ),
+        ((b, c, m, k), (m, c, k, n), batches_differ),
     ]:
         with expect.raises((ValueError, RuntimeError), of="matmul_flops", when=when):
             student.flop_counting.matmul_flops(a, b_shape)
@@ -260,7 +264,8 @@ def stacks(rng):
     b, *dims = sizes(rng, 6, 2, 30)
     i, j, k = dims[:3]
     stacks = [dims[:2], dims[:3], dims, [i, i, i], [i, j, i, j, i], [i, 1, j, k], [i, j, k, 0]]
-    return [(b, stack) for stack in [*stacks, [0, j, k]]] + [(1, dims[:4]), (0, dims[:4])]
+    stacks += [[0, j, k], [j, i, k]]
+    return [(b, stack) for stack in stacks] + [(1, dims[:4]), (0, dims[:4])]
 
 
 @pytest.mark.core
@@ -279,6 +284,7 @@ def test_linear_backward(student, rng):
     """`backward` adds two products to the forward pass: the weight's gradient and the input's."""
     for t, i, o in sizes_of_a_layer(rng):
         expected = flops_of((t, i), (i, o)) + flops_of((o, t), (t, i)) + flops_of((t, o), (o, i))
+        student.flop_counting.linear_flops(t, i, o)  # must not change the next answers
         for options in ({}, {"input_grad": True}):
             got = student.flop_counting.linear_flops(t, i, o, backward=True, **options)
             check(
@@ -295,6 +301,7 @@ def test_linear_backward(student, rng):
 def test_linear_backward_without_input_gradient(student, rng):
     """If the input needs no gradient, the backward pass is one product: the weight's gradient."""
     for t, i, o in sizes_of_a_layer(rng):
+        student.flop_counting.linear_flops(t, i, o, backward=True)  # must not change the next one
         got = student.flop_counting.linear_flops(t, i, o, backward=True, input_grad=False)
         check(got, flops_of((t, i), (i, o)) + flops_of((o, t), (t, i)), of="linear_flops")
 
@@ -316,6 +323,7 @@ def test_mlp_backward(student, rng):
     """A layer's backward pass is two products, or one in the first: x needs no gradient."""
     for b, dims in stacks(rng):
         weights = sum(i * o for i, o in itertools.pairwise(dims))
+        student.flop_counting.mlp_flops(b, tuple(dims))  # must not change the next answer
         got = student.flop_counting.mlp_flops(b, tuple(dims), backward=True)
         expected = 6 * b * weights - 2 * b * dims[0] * dims[1]
         check(
@@ -413,6 +421,7 @@ def test_training_takes_six_flops_for_a_parameter_and_a_token(student, rng):
 def test_training_with_recomputation_takes_eight(student, rng):
     """Recomputing the forward pass adds 2 FLOPs per parameter and token: 8 in total."""
     for n, d in [*runs(rng), (70_000_000_001, 15_000_000_000_001)]:
+        student.flop_counting.training_flops(n, d)  # must not change the next answer
         got = student.flop_counting.training_flops(n, d, recompute_forward=True)
         check(
             got,

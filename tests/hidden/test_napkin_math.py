@@ -141,6 +141,12 @@ def test_bytes_of_parameter_gradient_and_states(student, rng):
         "optimizer_state": (torch.float32,) * 2,
     }
     recipes = [recipe_of(rng, states) for states in (0, 1, 2, 3)]
+    base = recipes[2]  # its dtypes, and others in one place each
+    recipes += [{**base, name: torch.int64} for name in ("parameter", "gradient")]
+    recipes += [{**base, name: torch.uint8} for name in ("parameter", "gradient")]
+    states = (*base["optimizer_state"], torch.int16, torch.bool, torch.float32)
+    recipes += [{**base, "optimizer_state": states[:n]} for n in (3, 5)]
+    recipes += [{**base, "optimizer_state": (dtype,) * 2} for dtype in (torch.int8, torch.int64)]
     for recipe in [adamw, *recipes, recipe_of(rng, 3, OTHERS)]:
         got = student.run(probes.with_recipe, function="bytes_per_parameter", recipe=recipe)
         expected = sum(
@@ -186,6 +192,15 @@ def test_max_parameters_is_rounded_down(student, rng):
             check_count(
                 got, count, of="max_parameters", hint="a parameter of which half fits does not fit"
             )
+    # The same memory for parameters of another size.
+    states = (*recipe["optimizer_state"], torch.float32)
+    larger = {**recipe, "optimizer_state": states}
+    size = bytes_of(student, larger)
+    got = max_parameters(student, larger, size * count + rest)
+    check_count(got, count + rest // size, of="max_parameters", hint="the bytes of this recipe")
+    got = max_parameters(student, recipe, size * count + rest)
+    expected = (size * count + rest) // bytes_of(student, recipe)
+    check_count(got, expected, of="max_parameters", hint="the bytes of this recipe")
 
 
 @pytest.mark.core
@@ -211,6 +226,11 @@ def test_min_devices_is_rounded_up(student, rng):
             of="min_devices",
             hint="a remainder needs one more device, even if it does not fill that device",
         )
+    # The same parameters in another recipe.
+    larger = {**recipe, "optimizer_state": (*recipe["optimizer_state"], torch.float32)}
+    got = min_devices(student, larger, each * devices + each // 2, size * each)
+    total = bytes_of(student, larger) * (each * devices + each // 2)
+    check_count(got, -(-total // (size * each)), of="min_devices", hint="the bytes of this recipe")
 
 
 def test_only_the_result_is_rounded(student, rng):
@@ -241,9 +261,9 @@ def test_only_the_result_is_rounded(student, rng):
 def test_reserve_is_kept_free(student, rng):
     """The reserve is a fraction of each device's memory that stays free."""
     recipe, hint = recipe_of(rng), "usable = memory_bytes · (1 − reserve)"
-    for reserve in (2.0**-17, 0.25, 0.75, 0.125, 0.5, 0, 0.0):
-        memory, count = 2**17 * integer(rng, 10**3, 10**5), integer(rng, 10**11, 10**12)
-        usable = int(memory * (1 - reserve))  # exact, as the memory is a multiple of 2**17
+    for reserve in (2.0**-24, 1 - 2.0**-24, 2.0**-17, 0.25, 0.75, 0.125, 0.5, 0, 0.0):
+        memory, count = 2**24 * integer(rng, 10**3, 10**5), integer(rng, 10**11, 10**12)
+        usable = int(memory * (1 - reserve))  # exact, as the memory is a multiple of 2**24
         fit, fit_alone = (
             max_parameters(student, recipe, *case) for case in ((memory, reserve), (usable,))
         )
@@ -286,8 +306,11 @@ def test_training_days(student, rng):
     n, d = integer(rng, 10**6, 10**7), integer(rng, 10**8, 10**9)
     runs += [(n, d, 1, 1.0), (n, d, 8, 1), (n, d, 8, 1e-9), (BIG, d, 8, 0.5), (n, BIG, 8, 0.5)]
     runs += [(1, d, 8, 0.5), (n, 1, 8, 0.5), (0, d, 8, 0.5), (n, 0, 8, 0.5)]
-    for n, d, num_devices, mfu in runs:
-        hw = device(rng)
+    runs = [(*run, device(rng)) for run in runs]
+    hw, first = device(rng), (n, d, 8, 0.5)
+    one_changed = [first, (n + 1, d, 8, 0.5), (n, d + 1, 8, 0.5), (n, d, 9, 0.5), (n, d, 8, 0.25)]
+    runs += [(*run, hw) for run in one_changed] + [(*first, device(rng))]
+    for n, d, num_devices, mfu, hw in runs:
         speed = num_devices * Fraction(mfu) * Fraction(hw["peak_flops"][torch.bfloat16])
         got = days(student, n, d, hw, torch.bfloat16, num_devices, mfu)
         hint = "6ND FLOPs divided by the achieved FLOP/s gives seconds; the result is not rounded"
@@ -314,33 +337,43 @@ def test_training_days_take_the_peak_of_the_dtype(student, rng):
     expect.that(
         twice != alone, "twice the peak does not change the days", of="training_days", hint=hint
     )
-    for n in (run[0], 0):
+    del hw["peak_flops"][torch.bfloat16]
+    for n, missing in [(run[0], torch.float8_e5m2), (0, torch.float8_e5m2), (1, torch.bfloat16)]:
         with expect.raises(
             (ValueError, KeyError),
             of="training_days",
             when="hw has no peak for the dtype",
             hint=hint,
         ):
-            days(student, n, run[1], hw, torch.float8_e5m2, 8, 0.5)
+            days(student, n, run[1], hw, missing, 8, 0.5)
 
 
 def test_percentages_are_refused(student, rng):
     """A reserve or an MFU above 1, such as 20 for 20 %, raises a ValueError: both are fractions."""
     recipe, hw = recipe_of(rng), device(rng)
-    for of, ask in [
-        ("max_parameters", lambda share: max_parameters(student, recipe, 10**9, share)),
-        ("min_devices", lambda share: min_devices(student, recipe, 10**9, 10**9, share)),
-        ("training_days", lambda share: days(student, 10**9, 10**10, hw, torch.bfloat16, 8, share)),
+
+    def train(share, n=10**9, d=10**10, num_devices=8):
+        return days(student, n, d, hw, torch.bfloat16, num_devices, share)
+
+    def fit(share, memory=10**9):
+        return max_parameters(student, recipe, memory, share)
+
+    def need(share, count=10**9):
+        return min_devices(student, recipe, count, 10**9, share)
+
+    # Neither an amount of 0 nor a single device makes a percentage valid.
+    for of, ask, amounts in [
+        ("max_parameters", fit, [(0,)]),
+        ("min_devices", need, [(0,), (1,)]),
+        ("training_days", train, [(0,), (10**9, 0), (10**9, 10**10, 1)]),
     ]:
         with expect.right_call("a fraction of 0.5"):
             expect.that(number_of(ask(0.5), of=of) > 0, "not above 0", of=of)
-        for percent in (1.0 + 2.0**-52, 1.5, 2, 20, 40.0, BIG):
-            with expect.raises(
-                ValueError,
-                of=of,
-                when=f"{'mfu' if of == 'training_days' else 'reserve'} is a percentage",
-            ):
-                ask(percent)
+        when = f"{'mfu' if of == 'training_days' else 'reserve'} is a percentage"
+        shares = [(percent,) for percent in (1.0 + 2.0**-52, 1.5, 2, 20, 40.0, BIG)]
+        for arguments in shares + [(30, *amount) for amount in amounts]:
+            with expect.raises(ValueError, of=of, when=when):
+                ask(*arguments)
 
 
 @pytest.mark.core
@@ -351,7 +384,9 @@ def test_parameters_of_a_layer(student, rng):
     width = integer(rng, 2, 90)
     cases += [(dict.fromkeys(transformer_sizes(rng), width), {})]  # all sizes are equal
     some = {"num_layers": 0, "d_ff": 0, "vocab_size": 0, "num_heads": 1, "context_length": 1}
-    cases += [({**transformer_sizes(rng), name: size}, {}) for name, size in some.items()]
+    base = transformer_sizes(rng)
+    cases += [({**base, name: size}, {}) for name, size in some.items()]
+    cases += [({**base, "d_ff": base["d_ff"] + 1}, {})]
     for sizes, options in cases:
         more = integer(rng, 1, 20)
         deeper = {**sizes, "num_layers": sizes["num_layers"] + more}
@@ -416,13 +451,19 @@ def test_compute_optimal_spends_the_budget(student, rng):
             near = abs(6 * n * d - Fraction(flops)) <= Fraction(TOLERANCE) * Fraction(flops)
             hint = "substitute D = ratio · N into 6ND = flops; do not round N and D"
             expect.that(near, "6 · N · D is not flops", of="compute_optimal", hint=hint)
+    for none in (0, 0.0):
+        got = student.resource_accounting.compute_optimal(none)
+        expect.kind(got, (tuple, list), of="compute_optimal")
+        numbers = [number_of(number, of="compute_optimal") for number in got]
+        expect.that(numbers == [0, 0], "a budget of 0 gives more than 0", of="compute_optimal")
 
 
 def test_compute_optimal_has_so_many_tokens_per_parameter(student, rng):
     """The model is trained on tokens_per_parameter tokens per parameter, 20 by default."""
     drawn = [uniform(rng, 5, 15), uniform(rng, 30, 200), integer(rng, 2, 19)]
+    flops = 10 ** uniform(rng, 15, 26)
     for ratio in ((), *((number,) for number in (*drawn, 1, 1e-6, BIG))):
-        n, d = pair(student.resource_accounting.compute_optimal(10 ** uniform(rng, 15, 26), *ratio))
+        n, d = pair(student.resource_accounting.compute_optimal(flops, *ratio))
         expected = n * Fraction(*ratio or (20,))
         # The tolerance is loose because another test judges the rounding of N and D.
         near = abs(d - expected) <= expected / 10**6
@@ -483,21 +524,22 @@ def test_counts_are_integers(student, rng):
 
 def check_beyond_floats(student, recipe, sizes):
     """Check counts above 2⁵³, which a float cannot tell apart."""
-    size, more = bytes_of(student, recipe), 2**53 + 2**52
+    size = bytes_of(student, recipe)
     hint = "a float is exact only up to 2⁵³: use integers, and a Fraction for the reserve"
 
     def same(got, expected, of):
         exact = number_of(got, of=of) == expected
         expect.that(exact, "a large count is not exact", of=of, hint=hint)
 
-    for memory, expected in [(4 * size * more, 4 * more), (4 * size * more - 1, 4 * more - 1)]:
-        same(max_parameters(student, recipe, memory), expected, "max_parameters")
-        fit = number_of(max_parameters(student, recipe, 3 * memory), of="max_parameters")
-        same(max_parameters(student, recipe, 4 * memory, 0.25), fit, "max_parameters")
-    for count, expected in [(12 * more, 3 * more), (12 * more + 1, 3 * more + 1)]:
-        same(min_devices(student, recipe, count, 4 * size), expected, "min_devices")
-        many = number_of(min_devices(student, recipe, count, 3 * size), of="min_devices")
-        same(min_devices(student, recipe, count, 4 * size, 0.25), many, "min_devices")
+    for more in (2**53 + 2**52, 2**120 + 2**52):
+        for memory, expected in [(4 * size * more, 4 * more), (4 * size * more - 1, 4 * more - 1)]:
+            same(max_parameters(student, recipe, memory), expected, "max_parameters")
+            fit = number_of(max_parameters(student, recipe, 3 * memory), of="max_parameters")
+            same(max_parameters(student, recipe, 4 * memory, 0.25), fit, "max_parameters")
+        for count, expected in [(12 * more, 3 * more), (12 * more + 1, 3 * more + 1)]:
+            same(min_devices(student, recipe, count, 4 * size), expected, "min_devices")
+            many = number_of(min_devices(student, recipe, count, 3 * size), of="min_devices")
+            same(min_devices(student, recipe, count, 4 * size, 0.25), many, "min_devices")
     for count, expected in [(7 * BIG, 7), (7 * BIG + 1, 8)]:
         same(min_devices(student, recipe, count, size * BIG), expected, "min_devices")
     less, model = (  # a float gives whole numbers, too
@@ -505,3 +547,13 @@ def check_beyond_floats(student, recipe, sizes):
         for tokens in (1, 2)
     )
     same(int(model), less + 2, "transformer_parameters")
+    # With an odd width, the matrices of a layer have odd numbers of parameters.
+    odd = 2**30 + 1
+    wide = {"d_model": odd, "num_heads": 1, "d_ff": odd + 2**20, "vocab_size": 1, "num_layers": 1}
+    for options in ({}, {"gated_ffn": True}):
+        two, three = (
+            parameters(student, {**sizes, **wide, "num_layers": layers}, **options)
+            for layers in (2, 3)
+        )
+        same(int(three) % odd, 0, "transformer_parameters")
+        same(int(two) % odd, 0, "transformer_parameters")

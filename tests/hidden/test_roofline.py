@@ -22,8 +22,9 @@ from tests.probes import resource_accounting as probes
 # about 600.
 TOLERANCE = 1e-12
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn]
-NO_FLOATS = [torch.int8, torch.uint8, torch.int16, torch.int64, torch.bool]
-COMPLEX = [torch.complex64, torch.complex128]
+# More dtypes, most of which have no peak on any device.
+OTHERS = ["float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "bool", "int8", "int16", "int32"]
+OTHERS += ["int64", "uint8", "uint16", "uint32", "uint64", "complex32", "complex64", "complex128"]
 BIG = 2**53 + 1  # the first int that is not a float
 
 
@@ -54,7 +55,13 @@ def devices(rng):
     several = [device(rng) for _ in range(3)]
     for bandwidth in (integer(rng, 10**11, 10**13), BIG, 1, 1e-6):
         several.append({**device(rng), "memory_bandwidth": bandwidth})
-    return several
+    return several + almost_alike(several[0], rng)
+
+
+def almost_alike(hw, rng):
+    """Devices that differ from this one in one number each, which decides the answer."""
+    peaks = {dtype: 3 * peak for dtype, peak in hw["peak_flops"].items()}
+    return [{**hw, "memory_bandwidth": uniform(rng, 1e10, 9e10)}, {**hw, "peak_flops": peaks}]
 
 
 def ridge(hw, dtype=torch.float32):
@@ -154,10 +161,13 @@ def test_intensities_count_the_bytes_of_the_dtype(student, rng):
         of_two_bytes = number_of(
             getattr(student.resource_accounting, function)(*arguments, torch.float16), of=function
         )
-        for dtype in (*DTYPES, torch.float8_e5m2, *NO_FLOATS, *COMPLEX):
-            got = getattr(student.resource_accounting, function)(*arguments, dtype)
+        names = [str(dtype).removeprefix("torch.") for dtype in DTYPES] + OTHERS
+        inputs = {"function": function, "arguments": arguments, "dtypes": names}
+        answers = student.run(probes.in_dtypes, **inputs)
+        for name, got in zip(names, answers, strict=True):
             hint = "how many bytes does one element of this dtype take?"
-            check(got, of_two_bytes * 2 / dtype.itemsize, of=function, hint=hint)
+            expected = of_two_bytes * 2 / getattr(torch, name).itemsize
+            check(got, expected, of=function, hint=hint)
 
 
 def ints_on_either_side(hw, rng):
@@ -178,7 +188,8 @@ def test_roofline_seconds_is_the_longer_time(student, rng):
             for factor in (100.0, 1.5, 0.7, 0.01):
                 flops = size * uniform(rng, 1, 10)
                 works += [(hw, flops, float(Fraction(flops) / (ridge(hw) * Fraction(factor))))]
-    works += [(hw, *work) for work in ints_on_either_side(hw, rng)]
+    of_ints = ints_on_either_side(hw, rng)
+    works += [(hw, *work) for hw in (hw, *almost_alike(hw, rng)) for work in of_ints]
     for hw, flops, bytes_moved in works:
         compute = Fraction(flops) / Fraction(hw["peak_flops"][torch.float32])
         traffic = Fraction(bytes_moved) / Fraction(hw["memory_bandwidth"])
@@ -202,7 +213,14 @@ def test_is_compute_bound_on_either_side_of_the_ridge(student, rng):
                 works += [
                     (hw, float(Fraction(bytes_moved) * ridge(hw) * Fraction(factor)), bytes_moved)
                 ]
-    works += [(hw, *work) for work in ints_on_either_side(hw, rng)]
+    of_ints = ints_on_either_side(hw, rng)
+    works += [(hw, *work) for work in of_ints]
+    # The same work on devices on which it is on the other side.
+    middle = float(ridge(hw)) * 1e9
+    slow, fast = ({**hw, "memory_bandwidth": hw["memory_bandwidth"] * by} for by in (0.5, 2.0))
+    peaks = {dtype: 3 * peak for dtype, peak in hw["peak_flops"].items()}
+    for other in (hw, slow, fast, {**hw, "peak_flops": peaks}):
+        works += [(other, middle * factor, 1e9) for factor in (0.9, 1.1)]
     for hw, flops, bytes_moved in works:
         got = ask(student, "is_compute_bound", (flops, bytes_moved), hw, torch.float32)
         expect.value(
@@ -228,7 +246,8 @@ def test_mfu_counts_every_device(student, rng):
     hw = device(rng)
     for flops in (1, 1e-6, integer(rng, 10**9, 10**12)):
         cases += [(flops, seconds, hw, (2,)) for seconds in (1, integer(rng, 2, 100))]
-    cases += [(BIG, BIG, hw, ())]
+    cases += [(BIG, BIG, hw, ()), (1, 1, hw, (3,)), (1, 1, hw, ())]
+    cases += [(1, 1, other, (2,)) for other in almost_alike(hw, rng)]
     for flops, seconds, hw, after in cases:
         possible = (
             Fraction(hw["peak_flops"][torch.float32]) * Fraction(seconds) * sum(after or (1,))
@@ -243,8 +262,9 @@ def test_mfu_above_one_is_returned(student, rng):
     hw, excess = device(rng), uniform(rng, 2, 9)
     least = 1.5 * hw["peak_flops"][torch.float32] / 100
 
-    def measured(flops, seconds):
-        return number_of(ask(student, "mfu", (flops, seconds), hw, torch.float32), of="mfu")
+    def measured(flops, seconds, *num_devices):
+        got = ask(student, "mfu", (flops, seconds), hw, torch.float32, *num_devices)
+        return number_of(got, of="mfu")
 
     lower, higher, longer = (
         measured(least, 0.01),
@@ -254,13 +274,19 @@ def test_mfu_above_one_is_returned(student, rng):
     # Compare ratios, so that a mistake in the formula costs nothing here.
     reason = "twice the seconds do not halve the MFU"
     expect.that(abs(lower / longer - 2) < 1e-3, reason, of="mfu")
-    expect.number(
-        float(higher / lower),
-        excess,
-        of="mfu",
-        tolerance=1e-3,
-        hint="return the quotient unchanged, even above 1",
-    )
+    # From 1.1 and far above it to below 1, on one device and on two.
+    several = measured(2 * excess * least, 0.01, 2)
+    cases = [(higher / lower, excess), (several / measured(0.2 * excess * least, 0.01, 2), 10)]
+    for times in (0.11 / 0.15, 0.15, 1e7):
+        cases += [(measured(times * least, 0.01) / lower, times)]
+    for got, expected in cases:
+        expect.number(
+            float(got),
+            expected,
+            of="mfu",
+            tolerance=1e-3 * expected,
+            hint="return the quotient unchanged, even above 1",
+        )
 
 
 @pytest.mark.points(2)
@@ -270,6 +296,7 @@ def test_attainable_mfu_rises_to_one(student, rng):
         (hw, intensity) for hw in devices(rng) for intensity in (1, integer(rng, 2, 99), 1e-6, BIG)
     ]
     hw = device(rng)
+    works += [(hw, float(ridge(hw)) * factor) for factor in (0.9995, 1 - 1e-9)]
     for factor in (1e-6, 1e-4, 1e-2, 0.1, 1.01, 20.0, 1e6):
         works += [(hw, float(ridge(hw)) * factor * (uniform(rng, 1, 9) if factor < 1 else 1))]
     for hw, intensity in works:
@@ -371,6 +398,10 @@ def test_amounts_of_0(student, rng):
 def test_a_dtype_without_a_peak_is_refused(student, rng):
     """A dtype without a peak raises an error; no other dtype's peak is used instead."""
     hw = device(rng)
+    for dtype in (torch.bfloat16, torch.float64):  # others of these sizes have a peak
+        del hw["peak_flops"][dtype]
+    hw["peak_flops"][torch.int64] = hw["peak_flops"][torch.float32]
+    missing = [torch.int8, torch.float8_e5m2, torch.bfloat16, torch.float64, torch.complex64]
     for function, before in [
         ("accelerator_intensity", ()),
         ("roofline_seconds", (1e12, 1e9)),
@@ -387,7 +418,9 @@ def test_a_dtype_without_a_peak_is_refused(student, rng):
         with expect.right_call("a dtype that the device has a peak for"):
             got = ask(student, function, before, hw, torch.float32)
             expect.kind(got, (float, int, bool), of=function)
-        for dtype in (torch.int8, torch.float8_e5m2):
+        # Once for each function, and then only two where an amount of 0 or a huge one is given.
+        usual = before in [(), (1e12, 1e9), (1e12, 1.0), (3.0,)]
+        for dtype in missing if usual else missing[:2]:
             with expect.raises(
                 (ValueError, KeyError), of=function, when="hw has no peak for the dtype"
             ):

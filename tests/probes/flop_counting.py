@@ -3,7 +3,7 @@
 A torch function is given by its path, such as "torch.nn.functional.linear", and looked up here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral
 from typing import Any, TypedDict
@@ -63,11 +63,27 @@ class Traces(TypedDict):
 def transformer(student: Any, *, config: dict[str, Any], batch: int, seq: int) -> Any:
     """transformer_forward_flops of the student's own TransformerConfig with these fields.
 
-    A later call, with another batch, must not change the answer.
+    Neither calls whose arguments differ in one place, nor what their caller does with a result, may
+    change the answer.
     """
-    module = student.flop_counting
-    answer = module.transformer_forward_flops(module.TransformerConfig(**config), batch, seq)
-    module.transformer_forward_flops(module.TransformerConfig(**config), batch + 1, seq)
+
+    def parts(batch: int, seq: int, **fields: Any) -> Any:
+        made = student.flop_counting.TransformerConfig(**{**config, **fields})
+        return student.flop_counting.transformer_forward_flops(made, batch, seq)
+
+    # Fields that do not change the answer come last: their calls could hide an earlier one.
+    parts(batch, seq, gated_ffn=not config.get("gated_ffn", False))
+    parts(batch, seq, d_model=config["d_model"] + config["num_heads"])
+    for field in ("vocab_size", "num_layers", "d_ff", "context_length"):
+        parts(batch, seq, **{field: config[field] + 1})
+    parts(batch, seq, tied_embeddings=not config.get("tied_embeddings", False))
+    for other in [(batch * seq, min(1, seq)), (batch, max(0, seq - 1))]:
+        parts(*other)
+    earlier = parts(batch, seq)
+    if isinstance(earlier, MutableMapping):
+        earlier.clear()
+    answer = parts(batch, seq)
+    parts(batch + 1, seq)
     return answer
 
 
@@ -79,10 +95,20 @@ def of_sequences(
     shapes: Sequence[Sequence[int]],
     kind: str,
 ) -> Kept:
-    """The answer for shapes of this kind, "list" or "Size"."""
+    """The answer for shapes of this kind, "list" or "Size".
+
+    A list had other sizes in an earlier call.
+    """
     make: Callable[[Sequence[int]], Any] = list if kind == "list" else torch.Size
-    made = [make(shape) for shape in shapes]
-    answer = getattr(student.flop_counting, function)(*before, *made)
+    call = getattr(student.flop_counting, function)
+    made = [make([2 * size for size in shape]) for shape in shapes]
+    call(*before, *made)
+    for i, shape in enumerate(shapes):
+        if kind == "list":
+            made[i][:] = shape
+        else:
+            made[i] = make(shape)
+    answer = call(*before, *made)
     return {"answer": answer, "kept": made == [make(shape) for shape in shapes]}
 
 
@@ -104,16 +130,23 @@ def count(
         function: The function's path.
         args: The function's arguments.
         options: The function's keyword arguments.
-        mode: "no_grad" or "inference_mode", the mode for copying the arguments and for the call.
+        mode: "no_grad" or "inference_mode", the mode for copying the arguments and for the call;
+            "inference_tensors" for copies that are created in inference mode and used outside.
         views: Whether the arguments are every other element of larger tensors.
     """
-    with _in_mode(mode):
+    later = mode == "inference_tensors"
+    with _in_mode("inference_mode" if later else mode):
         args = [x.clone() if isinstance(x, Tensor) else x for x in args]
         if views:
             args = [torch.stack([x, x], -1)[..., 1] for x in args]
-        with student.flop_counting.FlopCounter() as counter:
-            _resolve(function)(*args, **(options or {}))
+    with _in_mode("" if later else mode), student.flop_counting.FlopCounter() as counter:
+        _resolve(function)(*args, **(options or {}))
     return _read(counter)
+
+
+def counts(student: Any, *, cases: Sequence[dict[str, Any]]) -> list[Read]:
+    """A counter after one call of a function of torch, for each of these arguments of `count`."""
+    return [count(student, **case) for case in cases]
 
 
 def forward_and_backward(
@@ -235,33 +268,45 @@ class _Stop(Exception):
     """An exception that is raised on purpose."""
 
 
-def after_exception(student: Any, *, a: Tensor, b: Tensor, function: str, mode: str) -> Escaped:
+class _Interrupt(BaseException):
+    """An exception that is raised on purpose, and is not an error."""
+
+
+def after_exception(
+    student: Any, *, a: Tensor, b: Tensor, function: str, mode: str, end: str
+) -> Escaped:
     """A counter whose `with` an exception ends after two products, and the counter after another.
 
-    Between the two, a product fails because the shapes of its operands do not fit.
+    Between the two, products fail because the shapes or the dtypes of their operands do not fit.
 
     Args:
         function: The path of the function that computes the products.
         mode: As for `count`.
+        end: What ends the `with`: an "error", an "interrupt" or an "operator" that fails.
     """
     product, counter = _resolve(function), student.flop_counting.FlopCounter()
-    failed = escaped = False
+    failures, escaped = 0, False
     with _in_mode(mode):
         a, b = a.clone(), b.clone()
         try:
             with counter:
                 product(a, b)
-                try:
-                    product(a, a)
-                except RuntimeError:
-                    failed = True
+                for other in (a, b.double()):
+                    try:
+                        product(a, other)
+                    except RuntimeError:
+                        failures += 1
                 product(a, b)
-                raise _Stop
-        except _Stop:
-            escaped = True
+                if end == "operator":
+                    product(a, a)
+                raise _Interrupt if end == "interrupt" else _Stop
+        except (_Stop, _Interrupt):
+            escaped = end != "operator"
+        except RuntimeError:
+            escaped = end == "operator"
         read = _read(counter)
         product(a, b)
-    return {"failed": failed, "escaped": escaped, "read": read, "read_later": _read(counter)}
+    return {"failed": failures == 2, "escaped": escaped, "read": read, "read_later": _read(counter)}
 
 
 # --- flop_counter: what it changes
@@ -294,6 +339,8 @@ def values(a: Tensor, b: Tensor, c: Tensor) -> Trace:
         torch.arange(3, dtype=torch.int16),
         torch.full((2,), 7.0, dtype=torch.float64),
         y.to(torch.bfloat16),
+        torch.rand(3, generator=torch.Generator().manual_seed(5)),
+        y.T.clone(memory_format=torch.contiguous_format),
     ]
     largest = y.max(dim=-1)
     tensors = [
@@ -306,21 +353,25 @@ def values(a: Tensor, b: Tensor, c: Tensor) -> Trace:
         y.sum(0, keepdim=True),
         *y.unbind(-1),
     ]
-    return {"tensors": tensors, "facts": [type(largest).__name__ == "max", y.is_contiguous()]}
+    facts = [type(largest).__name__ == "max", y.is_contiguous(), made[-1].is_contiguous()]
+    return {"tensors": tensors, "facts": [*facts, torch.zeros(2, device="meta").is_meta]}
 
 
 def products(a: Tensor, b: Tensor, c: Tensor) -> Trace:
     """Results of composite operators, one of them with a keyword-only argument."""
     q, k = torch.stack([a, a.cos()])[None], a.sin()[None, None]
     attended = F.scaled_dot_product_attention(q, k, k, enable_gqa=True)
+    out = torch.empty(1, 2, *c.shape, dtype=c.dtype)
     tensors = [
         attended,
+        F.scaled_dot_product_attention(q, q, q, scale=0.01),
+        torch.matmul(q, b, out=out),
         F.linear(a, b.T, c[0]),
         attended @ b,
         torch.einsum("mk,kn->nm", a, b),
         torch.tensordot(a, b, dims=1),
     ]
-    return {"tensors": tensors, "facts": [x.is_contiguous() for x in tensors]}
+    return {"tensors": tensors, "facts": [tensors[2] is out, *(x.is_contiguous() for x in tensors)]}
 
 
 def aliasing(a: Tensor, b: Tensor, c: Tensor) -> Trace:

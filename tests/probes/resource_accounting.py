@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
+import torch
+
 
 @dataclass(frozen=True)
 class TransformerConfig:
@@ -54,6 +56,14 @@ def with_hardware_each(
         with_hardware(student, function=function, hardware=hardware, before=before, after=after)
         for before in befores
     ]
+
+
+def in_dtypes(
+    student: Any, *, function: str, arguments: Sequence[Any], dtypes: Sequence[str]
+) -> list[Any]:
+    """Call a function with these arguments and each of the dtypes with these names."""
+    call = getattr(student.resource_accounting, function)
+    return [call(*arguments, getattr(torch, dtype)) for dtype in dtypes]
 
 
 def with_recipe(

@@ -440,7 +440,7 @@ def compute_optimal(flops: float, tokens_per_parameter: float = 20.0) -> tuple[f
     6 · N · D = flops and D = tokens_per_parameter · N,
     so N = √(flops / (6 · tokens_per_parameter))
 
-    Neither N nor D is rounded.
+    For a budget of 0, both are 0. Neither N nor D is rounded.
 
     Args:
         flops: The budget, in FLOPs.

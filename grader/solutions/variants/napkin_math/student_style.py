@@ -40,5 +40,5 @@ def transformer_parameters(config):
 
 def compute_optimal(flops, tokens_per_parameter=20.0):
     n = (flops / 6 / tokens_per_parameter) ** 0.5
-    d = flops / 6 / n
+    d = flops / 6 / n if flops else 0.0
     return n, d
