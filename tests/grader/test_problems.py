@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from grader import course as courses
 from grader import problems
-from grader.errors import CourseFault
+from grader.errors import CourseFault, UsageError
 
 LIMITS = {
     name: kind for name, kind in courses.Limits.__annotations__.items() if kind in (int, float)
@@ -168,7 +168,7 @@ def test_the_fault_is_the_courses(grader, copy_of_the_course):
 
 def test_a_missing_course_is_said(tmp_path):
     """The message names the missing file; another encoding is reported too."""
-    with pytest.raises(CourseFault, match=r"no course in .*No such file"):
+    with pytest.raises(UsageError, match=r"expected the folder of a course; there is no .*toml"):
         courses.load(tmp_path)
     shutil.copytree(courses.load().root / "assignment", tmp_path / "assignment")
     (tmp_path / "assignment/problems.toml").write_bytes(b"# \xff\n")

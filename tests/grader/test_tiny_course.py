@@ -106,12 +106,13 @@ def test_the_course_may_be_named_before_the_command(grader, course, tmp_path):
     """A course that is named after the command is the one that counts."""
     assert grader("--course", course, "stubs", "--check").returncode == 0
     refused = grader("--course", tmp_path, "stubs", "--check")
-    assert (refused.returncode, f"no course in {tmp_path}: " in refused.stderr) == (3, True)
+    said = f"--course {tmp_path}: expected the folder of a course; there is no "
+    assert (refused.returncode, said in refused.stderr) == (2, True)
     assert grader("--course", tmp_path, "stubs", "--check", "--course", course).returncode == 0
 
 
 def test_a_folder_that_is_no_course_is_refused(grader, tmp_path, solved):
     """One sentence names the folder."""
     done = grader("grade", "--course", tmp_path, solved)
-    assert done.returncode == 3
-    assert f"no course in {tmp_path}: " in done.stderr
+    assert done.returncode == 2
+    assert f"--course {tmp_path}: expected the folder of a course; there is no " in done.stderr
