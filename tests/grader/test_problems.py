@@ -172,7 +172,7 @@ def test_a_missing_course_is_said(tmp_path):
         courses.load(tmp_path)
     shutil.copytree(courses.load().root / "assignment", tmp_path / "assignment")
     (tmp_path / "assignment/problems.toml").write_bytes(b"# \xff\n")
-    with pytest.raises(CourseFault, match=r"no course in .*can't decode"):
+    with pytest.raises(CourseFault, match=r"is not UTF-8 text: .*can't decode"):
         courses.load(tmp_path)
 
 
