@@ -277,8 +277,9 @@ class FlopCounter(TorchDispatchMode):
     raises an exception is not counted. Counters can be nested, and each one counts everything that
     runs inside its own `with`. A counter that was left can be entered again and goes on counting.
 
-    Under torch.inference_mode, a composite operator (such as matmul, einsum, linear or
-    scaled_dot_product_attention) arrives at `__torch_dispatch__` undivided.
+    Under torch.inference_mode, and with tensors that were created there, a composite operator (such
+    as matmul, einsum, linear or scaled_dot_product_attention) arrives at `__torch_dispatch__`
+    undivided.
     `func.decompose(*args, **kwargs)` runs the parts of such an operator and returns its result. For
     any other operator it returns NotImplemented and runs nothing. Inside `with self:` the parts
     arrive at `__torch_dispatch__` too.

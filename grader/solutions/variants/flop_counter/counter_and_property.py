@@ -20,7 +20,7 @@ class FlopCounter(TorchDispatchMode):
             count = self.count_attention
         elif name in ("mm", "bmm", "mv", "dot", "addmm", "baddbmm"):
             count = self.count_product
-        elif torch.is_inference_mode_enabled():
+        else:
             with self:
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
