@@ -358,10 +358,6 @@ def test_scales_are_absmax_over_absmax(student, rng):
             for given in (levels, levels[3:]):
                 _, scales = quantized(student, x, block_size, given)
                 check_scales(scales, x, block_size, given, hint=hint)
-            # All levels on one side of 0, and numbers on both.
-            x[::2] *= -1
-            codes, scales = quantized(student, x, block_size, levels[2:])
-            check_codes(codes, scales, x, block_size, levels[2:], hint=hint)
 
 
 # Stays: this test checks the rule itself. Code that gets the rule wrong for every order of levels
@@ -377,6 +373,10 @@ def test_codes_name_the_nearest_level(student, rng):
         check_codes(
             codes, scales, x, block_size, levels, hint="are distances compared in the same units?"
         )
+    levels, signs = even_levels(4)[5:], torch.tensor([1.0, -1.0]).repeat(30)  # all above 0
+    x = numbers(rng, 60, 6).abs() * signs
+    codes, scales = quantized(student, x, 6, levels)
+    check_codes(codes, scales, x, 6, levels, hint="which level is nearest to a negative number?")
 
 
 # Stays: code that needs sorted levels may also break ties by the level, and a student should learn
@@ -711,7 +711,7 @@ def test_inputs_are_left_as_they_were(student, rng):
     """quantize_blocks and dequantize_blocks do not change their inputs."""
     x, block_size, levels, codes = plain_example()
     cases = [(torch.float32, block_size), (torch.float64, block_size), (torch.float32, 6)]
-    for dtype, block_size in [*cases, (torch.float64, 8)]:  # two blocks, or only one
+    for dtype, block_size in [*cases, (torch.float64, 6)]:  # two blocks, or only one
         args = [(3 * x).to(dtype), block_size, levels.to(dtype)]
         for got in (
             kept_inputs(student, "quantize_blocks", args)["result"],

@@ -171,7 +171,7 @@ def dequantize_blocks(
     x[i] = scales[i // block_size] · levels[codes[i]]
 
     Args:
-        codes: Indices into `levels`, as `quantize_blocks` gives them. There may be none.
+        codes: Indices into `levels`, as `quantize_blocks` gives them.
         scales: One per block.
         block_size: Elements per block; the last block may be shorter.
         levels: 1 to 256 finite numbers in float16, bfloat16, float32 or float64, in any order, each
