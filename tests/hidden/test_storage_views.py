@@ -121,6 +121,7 @@ def test_element_offset_is_where_the_element_lies(student, rng):
         expect.value(got, int(offsets[part][at]), of="element_offset")
 
 
+# Stays: the offset is a rule of its own; the other tests meet it only in single cases.
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_element_offset_counts_the_storage_offset(student, rng):
@@ -259,10 +260,6 @@ def test_view_strides_merges_and_splits(student, rng):
     ]:
         check_view(student, x, new_shape, "iterate over both shapes from the last dimension")
         check_view(student, x, new_shape, "shapes may be lists", kind=list)
-    # More elements than a float can count.
-    x = torch.empty(3, 2**53 + 1, 4, device="meta")
-    for new_shape in [(3 * (2**53 + 1), 2, 2), (3, 4 * (2**53 + 1)), (12 * (2**53 + 1),)]:
-        check_view(student, x, new_shape, "are sizes divided or multiplied as floats?")
 
 
 @pytest.mark.core
@@ -441,6 +438,7 @@ def test_sliding_windows_refuses_a_vector_that_is_too_short(student):
         student.tensor_memory.sliding_windows(x[:0], 1, 1)
 
 
+# Stays: the other tests notice only a change of x that makes the windows wrong.
 def test_sliding_windows_leaves_x_as_it_was(student, rng):
     """sliding_windows does not change x."""
     x = torch.rand(8, generator=rng)
