@@ -115,7 +115,8 @@ def quantize_blocks(
 
     Args:
         x: Finite numbers in float16, bfloat16, float32 or float64, contiguous or not. There may be
-            none. Each block's scale is 0 or in the range of normal float32 numbers.
+            none. Each of them, each level and each block's scale is 0 or in the range of normal
+            float32 numbers.
         block_size: Elements per block. The last block may be shorter.
         levels: 1 to 256 finite numbers in one of these dtypes, in any order, not all of them 0.
 
@@ -150,8 +151,8 @@ def dequantize_blocks(
         codes: Indices into `levels`, as `quantize_blocks` gives them.
         scales: One per block.
         block_size: Elements per block; the last block may be shorter.
-        levels: 1 to 256 finite numbers in float16, bfloat16, float32 or float64. The result is
-            always float32.
+        levels: 1 to 256 finite numbers in float16, bfloat16, float32 or float64, in any order, each
+            0 or in the range of normal float32 numbers. The result is always float32.
 
     Raises:
         ValueError: `scales` does not have exactly one entry per block.

@@ -7,8 +7,8 @@ Such a test first checks the value of one call in which every order of axes is t
 function is linear in each of its tensors, which allows a check of gradients without an oracle: for
 any v, upstream · f(v) = gradient · v.
 
-Tolerances allow any order of operations, float32 or float64 inside for half precision, and an eps
-of 1e-8 added to a count. A wrong call may raise ValueError, and also the RuntimeError (einops' own
+Tolerances allow any order of operations, and float32 or float64 inside for half precision. A wrong
+call may raise ValueError, and also the RuntimeError (einops' own
 errors are RuntimeErrors) or IndexError of the operation that failed. The meta device represents
 every other device, except for masked_mean, because x[mask] has no shape there.
 """
@@ -25,6 +25,8 @@ from tests.probes import einops_reshaping as probes
 
 SEQ, KEYS, HEADS, D, CHANNELS, PATCH = 5, 7, 2, 4, 2, 3
 MAGNITUDES = (1e-8, 1e-4, 1.0, 1e5)
+EPS64 = torch.finfo(torch.float64).eps
+IN_FLOAT32 = "is anything computed in float32, such as a root, a count or a quotient?"
 # The largest |result| for |inputs| <= 1.
 SUMS = {"attention_scores": math.sqrt(D), "per_head_linear": D, "masked_mean": 1.0}
 
@@ -107,10 +109,10 @@ def answer(student, function, args):
     return got
 
 
-def check_simplest(student, rng, function):
-    """Check a call whose result is the same for every order of axes, such as one head."""
+def simplest(function, rng):
+    """Arguments whose result is the same for every order of axes, such as one head, and it."""
     x = uniform(rng, 4, SEQ, D)
-    args, expected = {
+    return {
         "split_heads": ([x, 1], x.unsqueeze(1)),
         "merge_heads": ([x.unsqueeze(1)], x),
         "attention_scores": ([x[..., :1, :1], x[..., 1:2, 1:2]], x[..., :1, :1] * x[..., 1:2, 1:2]),
@@ -118,6 +120,11 @@ def check_simplest(student, rng, function):
         "masked_mean": ([x[:, :1], torch.ones(4, 1, dtype=torch.bool)], x[:, 0]),
         "patchify": ([x[:, :1, None, :], 1], x[:, 0, :, None]),
     }[function]
+
+
+def check_simplest(student, rng, function):
+    """Check a call whose result is the same for every order of axes."""
+    args, expected = simplest(function, rng)
     with expect.right_call("the simplest call: one head, one position, or patches of one pixel"):
         got = getattr(student.einops_reshaping, function)(*args)
         expect.tensor(got, expected, of=function, atol=rounding(function, torch.float32))
@@ -139,12 +146,27 @@ def refuses(student, function, args, *, when, hint=None):
         getattr(student.einops_reshaping, function)(*args)
 
 
+def sizes_of_heads(rng):
+    """Draw magnitudes and sizes of batch, heads, seq and d: all different, some 1, some equal."""
+    for heads, magnitude in [(2, 1e-8), (3, 1.0), (1, 1e5)]:
+        batch, seq, d = sizes(rng, 3, 4, 9)
+        yield magnitude, batch, heads, seq, d
+    for some in [
+        (2, 3, 3, 2),
+        (3, 2, 1, 4),
+        (2, 4, 3, 1),
+        (1, 2, 3, 2),
+        (2, 2, 2, 2),
+        (1, 1, 2, 3),
+    ]:
+        yield 1.0, *some
+
+
 @pytest.mark.core
 @pytest.mark.points(7)
 def test_split_heads_gives_each_head_its_slice(student, rng):
     """Head h has the d features from index h·d on, and the head dimension comes before seq."""
-    for heads, magnitude in [(2, 1e-8), (3, 1.0), (1, 1e5)]:
-        batch, seq, d = sizes(rng, 3, 4, 9)
+    for magnitude, batch, heads, seq, d in sizes_of_heads(rng):
         x = magnitude * uniform(rng, batch, seq, heads * d)
         x[:, 0, ::3] = math.inf
         got = student.einops_reshaping.split_heads(x, heads)
@@ -157,8 +179,7 @@ def test_split_heads_gives_each_head_its_slice(student, rng):
 @pytest.mark.points(7)
 def test_merge_heads_puts_the_heads_side_by_side(student, rng):
     """At each position the features of head 0 come first, then those of head 1, and so on."""
-    for heads, magnitude in [(2, 1e-8), (3, 1.0), (1, 1e5)]:
-        batch, seq, d = sizes(rng, 3, 4, 9)
+    for magnitude, batch, heads, seq, d in sizes_of_heads(rng):
         x = magnitude * uniform(rng, batch, heads, seq, d)
         x[:, :, 0, ::3] = -math.inf
         got = student.einops_reshaping.merge_heads(x)
@@ -172,8 +193,10 @@ def test_merge_heads_puts_the_heads_side_by_side(student, rng):
 @pytest.mark.points(8)
 def test_attention_scores_are_products_over_root_d(student, rng):
     """Scores are the products of each query with each key, divided by the square root of d."""
+    cases = [(1.0, 3, 3, 3, 3, 3), (1.0, 2, 2, 1, 3, 4), (1.0, 2, 3, 3, 1, 5), (1.0, 1, 1, 2, 2, 1)]
     for magnitude, d in zip(MAGNITUDES, (3, 4, 200, *sizes(rng, 1, 2, 5)), strict=True):
-        batch, heads, queries, keys = sizes(rng, 4, 5, 12)
+        cases.append((magnitude, *sizes(rng, 4, 5, 12), d))
+    for magnitude, batch, heads, queries, keys, d in cases:
         q = magnitude * uniform(rng, batch, heads, queries, d)
         k = magnitude * uniform(rng, batch, heads, keys, d)
         expected = (q.double() @ k.double().mT / math.sqrt(d)).float()
@@ -182,15 +205,28 @@ def test_attention_scores_are_products_over_root_d(student, rng):
         got = student.einops_reshaping.attention_scores(q, k)
         hint = "queries by keys, summed over d; which size goes under the root?"
         expect.tensor(got, expected, of="attention_scores", atol=atol, hint=hint)
+        wide = [x.double() / magnitude for x in (q, k)]
+        if queries == keys:
+            wide = [wide[0], wide[0]]  # one tensor as both
+        scores = (wide[0] @ wide[1].mT) / math.sqrt(d)
+        atol = 2 * (d + 4) * EPS64 * math.sqrt(d)  # two results, each as in `rounding`
+        got = student.einops_reshaping.attention_scores(*wide)
+        expect.tensor(got, scores, of="attention_scores", atol=atol, hint=IN_FLOAT32)
 
 
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_per_head_linear_gives_each_head_its_matrix(student, rng):
     """Slice h of the features is multiplied by matrix h and fills slice h of the result."""
+    cases = [
+        (1.0, 2, 3, 3, 3, 3), (1.0, 2, 3, 1, 5, 5), (1.0, 2, 3, 2, 1, 3), (1.0, 2, 3, 2, 3, 1),
+        (1.0, 1, 1, 2, 2, 3), (1.0, 3, 2, 1, 1, 1), (1.0, 2, 1, 4, 2, 2),
+    ]  # fmt: skip
     for magnitude, square in zip(MAGNITUDES, (True, False, False, True), strict=True):
         batch, seq, heads, d_in, d_out = sizes(rng, 5)
-        d_out = d_in if square else d_out
+        cases.append((magnitude, batch, seq, heads, d_in, d_in if square else d_out))
+    for magnitude, batch, seq, heads, d_in, d_out in cases:
+        square = d_in == d_out
         x, w = magnitude * uniform(rng, batch, seq, heads * d_in), uniform(rng, heads, d_in, d_out)
         if square:  # as small or large as x
             w, magnitude = magnitude * w, magnitude**2
@@ -204,6 +240,10 @@ def test_per_head_linear_gives_each_head_its_matrix(student, rng):
         expect.tensor(
             got, torch.cat(slices, dim=-1).float(), of="per_head_linear", atol=atol, hint=hint
         )
+        got = student.einops_reshaping.per_head_linear(x.double(), w.double())
+        atol = 2 * (d_in + 4) * EPS64 * d_in * magnitude  # two results are compared
+        expected = torch.cat(slices, dim=-1)
+        expect.tensor(got, expected, of="per_head_linear", atol=atol, hint=IN_FLOAT32)
 
 
 @pytest.mark.core
@@ -223,15 +263,23 @@ def test_masked_mean_is_the_mean_of_what_is_kept(student, rng):
         atol = 2 * magnitude * rounding("masked_mean", torch.float32, terms=seq)
         hint = "which positions are kept, and how many are there in this sequence?"
         expect.tensor(got, expected.float(), of="masked_mean", atol=atol, hint=hint)
+        got = student.einops_reshaping.masked_mean(x.double(), mask)
+        # Two results are compared, and the inputs go up to 2 · magnitude.
+        atol = 4 * magnitude * rounding("masked_mean", torch.float64, terms=seq)
+        expect.tensor(got, expected, of="masked_mean", atol=atol, hint=IN_FLOAT32)
 
 
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_patchify_orders_patches_and_pixels(student, rng):
     """Patches go row by row, and so do a patch's pixels, with each pixel's channels together."""
-    for patch, magnitude in [(2, 1e-8), (3, 1.0), (1, 1e5)]:
-        batch, c, h, w = sizes(rng, 4)
-        batch, c = (batch, c) if patch > 1 else (1, 1)
+    cases = [
+        (1.0, 2, 1, 2, 2, 2), (1.0, 2, 2, 3, 1, 3), (1.0, 2, 2, 3, 3, 1), (1.0, 2, 2, 3, 1, 1),
+        (1.0, 3, 2, 2, 3, 3), (1.0, 3, 1, 2, 2, 3), (1.0, 2, 2, 1, 2, 3), (1e5, 1, 1, 1, 3, 4),
+        (1.0, 1, 2, 3, 2, 2), (1.0, 2, 3, 2, 2, 3),
+    ]  # fmt: skip
+    cases += [(magnitude, patch, *sizes(rng, 4)) for patch, magnitude in [(2, 1e-8), (3, 1.0)]]
+    for magnitude, patch, batch, c, h, w in cases:
         images = magnitude * uniform(rng, batch, c, h * patch, w * patch)
         images[:, 0, 0, ::3] = math.inf
         rows = [images[:, :, i * patch : (i + 1) * patch] for i in range(h)]
@@ -376,47 +424,71 @@ def check_kinds_of_input(student, rng, function):
         check_device(student, rng, function)
 
 
+def cases_of_gradients(function, rng):
+    """Arguments for which gradients have to flow: the plain ones, and those of special cases."""
+    plain = plain_arguments(function, rng)
+    if function == "masked_mean":
+        plain[1][0] = False  # nothing is kept
+        yield plain
+        yield [plain[0], torch.zeros_like(plain[1])]
+        yield [plain[0], torch.ones_like(plain[1])]
+    else:
+        yield plain
+    yield simplest(function, rng)[0]
+    yield plain_arguments(function, rng, torch.bfloat16)
+    yield [
+        x.transpose(0, -1).contiguous().transpose(0, -1) if isinstance(x, Tensor) else x
+        for x in plain_arguments(function, rng, torch.float64)
+    ]
+
+
 def check_gradients(student, rng, function):
     """Check that each floating-point input gets its gradient, and that no input is changed."""
+    check_simplest(student, rng, function)
+    for args in cases_of_gradients(function, rng):
+        expected = getattr(student.einops_reshaping, function)(*args)
+        expect.kind(expected, Tensor, of=function)
+        upstream = uniform(rng, *expected.shape, dtype=args[0].dtype)
+        got = student.run(probes.gradients, function=function, args=args, upstream=upstream)
+        for name in ("output", "without_gradients"):
+            atol = 2 * rounding(function, expected.dtype)
+            expect.tensor(got[name], expected, of=function, atol=atol)
+        for i, which in enumerate(floats(args)):
+            for gradient in (got["gradients"][i], got["alone"][i]):
+                check_one_gradient(student, rng, function, args, which, gradient, upstream)
+        check_inputs_are_left(student, function, args)
+
+
+def check_one_gradient(student, rng, function, args, which, gradient, upstream):
+    """Check the gradient of one argument: upstream · f(v) = gradient · v for any v."""
     hint = (
         "is there a .detach(), .data, .item() or numpy on the way, or a torch.tensor() of "
-        "computed values?"
+        "computed values? Is there a case without a graph?"
     )
-    check_simplest(student, rng, function)
-    args = plain_arguments(function, rng)
-    if function == "masked_mean":
-        args[1][0] = False  # nothing is kept
-    expected = answer(student, function, args)
-    upstream = uniform(rng, *expected.shape)
-    got = student.run(probes.gradients, function=function, args=args, upstream=upstream)
-    for name in ("output", "without_gradients"):
-        atol = 2 * rounding(function, torch.float32)
-        expect.tensor(got[name], expected, of=function, atol=atol)
-    for which, gradient in zip(floats(args), got["gradients"], strict=True):
-        expect.that(gradient is not None, "no gradient reaches an input", of=function, hint=hint)
-        expect.tensor(gradient.to("meta"), args[which].to("meta"), of=function, name="a gradient")
-        expect.that(
-            bool(gradient.isfinite().all()),
-            "a gradient is NaN or infinite",
-            of=function,
-            hint="a quotient 0 / 0 has a gradient of NaN even if its value is replaced afterwards",
-        )
-        v = uniform(rng, *args[which].shape)
-        along_v = answer(student, function, [*args[:which], v, *args[which + 1 :]])
-        expect.that(
-            along_v.shape == upstream.shape,
-            "the shape of the result depends on values",
-            of=function,
-        )
-        # Both sums consist of the same products. Each result is at most SUMS and has the rounding
-        # error that `rounding` allows.
-        each = (max(SEQ, KEYS) + 4) * torch.finfo(torch.float32).eps * SUMS.get(function, 1.0)
-        difference = (upstream.double() * along_v.double()).sum() - (
-            gradient.double() * v.double()
-        ).sum()
-        agree = abs(float(difference)) <= 2 * each * upstream.numel()
-        expect.that(agree, "the gradient of an input is wrong", of=function, hint=hint)
-    check_inputs_are_left(student, function, args)
+    expect.that(gradient is not None, "no gradient reaches an input", of=function, hint=hint)
+    expect.tensor(gradient.to("meta"), args[which].to("meta"), of=function, name="a gradient")
+    expect.that(
+        bool(gradient.isfinite().all()),
+        "a gradient is NaN or infinite",
+        of=function,
+        hint="a quotient 0 / 0 has a gradient of NaN even if its value is replaced afterwards",
+    )
+    v = uniform(rng, *args[which].shape, dtype=args[which].dtype)
+    along_v = getattr(student.einops_reshaping, function)(*args[:which], v, *args[which + 1 :])
+    expect.that(
+        along_v.shape == upstream.shape,
+        "the shape of the result depends on values",
+        of=function,
+    )
+    # Both sums consist of the same products. Each result is at most SUMS and has the rounding
+    # error that `rounding` allows; so has each entry of the gradient.
+    eps = torch.finfo(upstream.dtype).eps
+    each = (max(SEQ, KEYS) + 4) * eps * SUMS.get(function, 1.0)
+    difference = (upstream.double() * along_v.double()).sum() - (
+        gradient.double() * v.double()
+    ).sum()
+    agree = abs(float(difference)) <= 2 * each * max(upstream.numel(), v.numel())
+    expect.that(agree, "the gradient of an input is wrong", of=function, hint=hint)
 
 
 def check_inputs_are_left(student, function, args):
@@ -539,6 +611,11 @@ def test_masked_mean_is_zero_where_nothing_is_kept(student, rng):
 
     This also holds in half precision.
     """
+    x = uniform(rng, 3, 1, D)  # sequences of one position
+    mask = torch.tensor([[True], [False], [True]])
+    got = student.einops_reshaping.masked_mean(x, mask)
+    atol = 2 * rounding("masked_mean", torch.float32)
+    expect.tensor(got, x[:, 0] * mask, of="masked_mean", atol=atol, hint="what is 0 divided by 0?")
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         x, mask = arguments("masked_mean", rng, dtype=dtype)
         expected = answer(student, "masked_mean", [x, mask])
@@ -577,14 +654,15 @@ def test_masked_mean_does_not_look_at_what_is_not_kept(student, rng):
     first_kept = mask.int().argmax(-1)
     for kept in (math.nan, math.inf):
         x[torch.arange(len(x)), first_kept] = kept
-        got = answer(student, "masked_mean", [x, mask])
-        reason = f"a kept position is {kept}, but the mean does not show it"
-        expect.that(
-            not bool(got.isfinite().any()),
-            reason,
-            of="masked_mean",
-            hint="replace only what the mask leaves out",
-        )
+        for mask_now in (mask, torch.ones_like(mask)):
+            got = answer(student, "masked_mean", [x, mask_now])
+            reason = f"a kept position is {kept}, but the mean does not show it"
+            expect.that(
+                not bool(got.isfinite().any()),
+                reason,
+                of="masked_mean",
+                hint="replace only what the mask leaves out",
+            )
 
 
 def test_split_heads_refuses_heads_that_do_not_fit(student, rng):
@@ -607,7 +685,17 @@ def test_patchify_refuses_patches_that_do_not_fit(student, rng):
     """If patch does not divide height and width, patchify raises a ValueError."""
     with expect.right_call("4×6 pixels, patch 2"):
         answer(student, "patchify", [uniform(rng, 2, 3, 4, 6), 2])
-    for shape, patch in [((6, 8), 3), ((8, 6), 3), ((4, 4), 8), ((7, 7), 2), ((4, 9), 6)]:
+    for shape, patch in [
+        ((6, 8), 3),
+        ((8, 6), 3),
+        ((4, 4), 8),
+        ((7, 7), 2),
+        ((4, 9), 6),
+        ((6, 8), 4),
+        ((8, 6), 4),
+        ((2, 8), 4),
+        ((10, 6), 4),
+    ]:
         images = uniform(rng, 2, 3, *shape)
         when = "patch does not divide height and width"
         refuses(

@@ -373,6 +373,10 @@ def test_codes_name_the_nearest_level(student, rng):
         check_codes(
             codes, scales, x, block_size, levels, hint="are distances compared in the same units?"
         )
+    levels, signs = even_levels(4)[5:], torch.tensor([1.0, -1.0]).repeat(30)  # all above 0
+    x = numbers(rng, 60, 6).abs() * signs
+    codes, scales = quantized(student, x, 6, levels)
+    check_codes(codes, scales, x, 6, levels, hint="which level is nearest to a negative number?")
 
 
 # Stays: code that needs sorted levels may also break ties by the level, and a student should learn
@@ -436,7 +440,7 @@ def test_codes_are_uint8(student):
 def test_the_last_block_may_be_short(student, rng):
     """Leftover elements form a short last block with its own scale."""
     levels = even_levels(4)
-    for n, block_size in [(23, 5), (16, 5), (14, 5), (3, 8), (1, 64), (9, 1)]:
+    for n, block_size in [(23, 5), (16, 5), (14, 5), (3, 8), (1, 64), (9, 1), (2600, 2000)]:
         x = numbers(rng, n, block_size)
         codes, scales = quantized(student, x, block_size, levels)
         hint = "the last block has n % block_size elements if that is not 0, and its own scale"
@@ -470,12 +474,15 @@ def test_blocks_of_every_magnitude(student, rng):
     cases = [(x, levels)]
     for dtype, extremes in EXTREMES.items():
         for magnitude in extremes:
-            x = magnitude * (torch.rand(30, generator=rng) - 0.5)
+            x = magnitude * 0.45 * (torch.rand(30, generator=rng) + 0.1)
+            x[1::3] *= -1
             x[::6] = 0.6 * magnitude
             # Small and large enough for the levels; every quotient fits into float32.
             factors = (1.0, 2.0**-20, 6e4)
             some = factors if dtype == torch.float16 else [factors[len(cases) % 3]]
             cases += [(x.to(dtype), (levels * factor).to(dtype)) for factor in some]
+            if dtype != torch.float16:  # near the smallest and the largest normal number
+                cases.append(((x * magnitude**0.44).to(dtype), levels.to(dtype)))
     hint = "is anything clamped, or computed or stored in a format with too small a range?"
     for x, given in cases:
         codes, scales = quantized(student, x, 6, given)
@@ -488,9 +495,10 @@ def test_blocks_of_every_magnitude(student, rng):
 def test_quantize_takes_every_dtype(student, rng):
     """Numbers and levels of any dtype give float32 scales, computed in float32 or wider."""
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
-        levels = even_levels(16) * 0.75
-        x = numbers(rng, 300, 6).clamp(-30, 30).to(dtype)
-        for given in (levels, levels.to(dtype)):
+        levels = even_levels(16) * 0.7
+        wide = numbers(rng, 300, 6).clamp(-30, 30)
+        narrow = levels.to(dtype)
+        for x, given in [(wide.to(dtype), levels), (wide.to(dtype), narrow), (wide, narrow)]:
             codes, scales = quantized(student, x, 6, given)
             hint = (
                 "is anything computed in less than float32? A 0-dimensional tensor does not "
@@ -576,6 +584,7 @@ def test_dequantize_multiplies_scale_and_level(student, rng):
         (1500, 3, 200),
         (36, 6, 6),
         (1, 1, 1),
+        (4000, 2000, 3),
     ]:
         codes, scales = random_codes(rng, n, block_size, k)
         levels = 3 * uneven_levels(rng, k)[torch.randperm(k, generator=rng)]
@@ -635,6 +644,9 @@ def test_dequantize_takes_scales_of_every_magnitude(student, rng):
         scales[i::5] *= magnitude
     hint = "is a scale or a product rounded, or clamped away from 0? 0 times any level is 0"
     check_dequantized(student, codes, scales, 3, even_levels(4), hint=hint)
+    _, others = random_codes(rng, 60, 3, 9)
+    for factor in (1e-36, 1e36):  # near the smallest and the largest normal number
+        check_dequantized(student, codes, others * factor, 3, even_levels(4), hint=hint)
     for factor in (0.0, *EXTREMES[torch.float32]):
         check_dequantized(student, codes, scales * factor, 3, even_levels(4), hint=hint)
         check_dequantized(student, codes, scales, 3, even_levels(4) * factor, hint=hint)
@@ -666,6 +678,13 @@ def test_scales_that_do_not_fit_are_refused(student):
             when="scales is not one per block",
         ):
             student.precision.dequantize_blocks(codes, torch.ones(count), 4, levels)
+    for count in (2, 4):  # a short last block needs one scale as well
+        with expect.raises(
+            (ValueError, RuntimeError, IndexError),
+            of="dequantize_blocks",
+            when="scales is not one per block",
+        ):
+            student.precision.dequantize_blocks(codes[:-1], torch.ones(count), 4, levels)
     when = "there is a scale, but no code"
     with expect.raises((ValueError, RuntimeError, IndexError), of="dequantize_blocks", when=when):
         student.precision.dequantize_blocks(codes[:0], torch.ones(1), 4, levels)
@@ -691,7 +710,8 @@ def kept_inputs(student, function, args):
 def test_inputs_are_left_as_they_were(student, rng):
     """quantize_blocks and dequantize_blocks do not change their inputs."""
     x, block_size, levels, codes = plain_example()
-    for dtype in (torch.float32, torch.float64):
+    cases = [(torch.float32, block_size), (torch.float64, block_size), (torch.float32, 6)]
+    for dtype, block_size in [*cases, (torch.float64, 6)]:  # two blocks, or only one
         args = [(3 * x).to(dtype), block_size, levels.to(dtype)]
         for got in (
             kept_inputs(student, "quantize_blocks", args)["result"],
@@ -701,7 +721,7 @@ def test_inputs_are_left_as_they_were(student, rng):
             first = got[0] if got else None
             expect.kind(first, torch.Tensor, of="quantize_blocks", name="the codes")
             expect.tensor(first.long(), codes, of="quantize_blocks", name="the codes")
-        scales = torch.rand(2, generator=rng) + 0.5
+        scales = torch.rand(math.ceil(6 / block_size), generator=rng) + 0.5
         args = [codes.to(torch.uint8), scales, block_size, (3 * levels).to(dtype)]
         right = each(scales, block_size, len(codes)) * 3 * levels[codes]
         got = kept_inputs(student, "dequantize_blocks", args)["result"]

@@ -57,12 +57,16 @@ def test_tensor_bytes_of_every_dtype(student, rng):
 def test_tensor_bytes_counts_what_a_view_shows(student, rng):
     """A view counts the elements that it shows, even if its storage contains more or fewer."""
     rows, columns = random_shape(rng, 2)
-    base = torch.zeros(rows, columns, 3)
+    base, whole = torch.zeros(rows, columns, 3), torch.zeros(rows, 1, 2, dtype=torch.int32)
     for view in (
         base[:, :1].expand(rows, 9, 3),
+        whole.expand(rows, 5, 2),
         base[1:, ::2],
         base.permute(2, 0, 1),
         base[0, 0, 0],
+        base[:1, 0, 0],  # contiguous, whatever its stride
+        base[1:, :1].transpose(0, 1),
+        base[:1].expand(1, columns, 3)[:, :, 1:2],
     ):
         hint = "numel times the size of one element, not the size of the storage"
         check_bytes(
@@ -112,8 +116,13 @@ def test_storage_bytes_of_another_dtype(student, rng):
         got = student.tensor_memory.storage_bytes(base.view(dtype))
         check_bytes(got, base.numel() * 4, of="storage_bytes")
     # The storage need not be a whole number of elements.
-    for size, dtype in [(7, torch.int32), (13, torch.float64), (9, torch.complex64)]:
-        view = torch.zeros(size, dtype=torch.uint8)[: dtype.itemsize].view(dtype)
+    for first, size, dtype in [
+        (0, 7, torch.int32),
+        (8, 19, torch.float64),
+        (8, 17, torch.complex64),
+    ]:
+        last = first + dtype.itemsize
+        view = torch.zeros(size, dtype=torch.uint8)[first:last].view(dtype)
         check_bytes(student.tensor_memory.storage_bytes(view), size, of="storage_bytes")
         check_bytes(student.tensor_memory.unique_bytes([view]), size, of="unique_bytes")
 
@@ -209,3 +218,14 @@ def test_bytes_are_an_int(student, rng):
         expect.value(
             student.tensor_memory.unique_bytes([x, y]), rows * 24, of="unique_bytes", hint=hint
         )
+    hint = "are large numbers of bytes rounded to a float on the way?"
+    many = 2**53 + 1  # one more than a float can count
+    x = torch.empty(many, dtype=torch.int8, device="meta")
+    for view in (x, x[1::2]):
+        got = student.tensor_memory.tensor_bytes(view)
+        expect.value(got, len(view), of="tensor_bytes", hint=hint)
+    got = student.tensor_memory.storage_bytes(x)
+    expect.value(got, many, of="storage_bytes", hint=hint)
+    y = torch.zeros(5, dtype=torch.int8)
+    got = student.tensor_memory.unique_bytes([x, y])
+    expect.value(got, many + 5, of="unique_bytes", hint=hint)

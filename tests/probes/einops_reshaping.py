@@ -1,6 +1,6 @@
 """Probes for einops_reshaping.py: gradients exist only in the process that ran the function."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
 import torch
@@ -13,35 +13,45 @@ class Gradients(TypedDict):
     output: Any
     without_gradients: Any
     gradients: list[Tensor | None]
+    alone: list[Tensor | None]
 
 
 def gradients(student: Any, *, function: str, args: Sequence[Any], upstream: Tensor) -> Gradients:
     """A function's output with and without gradients, and the gradients of its tensors.
 
-    These are the gradients of the floating-point tensors for `upstream`.
-
-    The function gets copies that require gradients and are not leaves, so it may change them in
-    place. A gradient is None if none arrives, or if the output does not fit `upstream`.
+    These are the gradients of the floating-point tensors for `upstream`: of all of them together,
+    and of each while the others require none.
     """
-    leaves = [
-        x.clone().requires_grad_(x.is_floating_point()) if isinstance(x, Tensor) else x
-        for x in args
-    ]
-    output = getattr(student.einops_reshaping, function)(
-        *(x.clone() if isinstance(x, Tensor) else x for x in leaves)
-    )
+    call = getattr(student.einops_reshaping, function)
+    which = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.is_floating_point()]
+    output, together = _backward(call, args, which, upstream)
+    alone = [_backward(call, args, [i], upstream)[1][0] for i in which] if len(which) > 1 else []
+    with torch.no_grad():
+        again = call(*(x.clone() if isinstance(x, Tensor) else x for x in args))
+    return {
+        "output": output.detach() if isinstance(output, Tensor) else output,
+        "without_gradients": again,
+        "gradients": together,
+        "alone": alone or together,
+    }
+
+
+def _backward(
+    call: Callable[..., Any], args: Sequence[Any], which: Sequence[int], upstream: Tensor
+) -> tuple[Any, list[Tensor | None]]:
+    """The output for copies of the arguments, and the gradients of these arguments.
+
+    The function gets copies that are not leaves, so it may change them in place. A gradient is
+    None if none arrives, or if the output does not fit `upstream`.
+    """
+    leaves = [x.clone() if isinstance(x, Tensor) else x for x in args]
+    for i in which:
+        leaves[i].requires_grad_()
+    output = call(*(x.clone() if isinstance(x, Tensor) else x for x in leaves))
     fits = type(output) is Tensor and (output.shape, output.dtype) == (
         upstream.shape,
         upstream.dtype,
     )
     if fits and output.requires_grad:
         torch.autograd.backward(output, upstream)
-    with torch.no_grad():
-        again = getattr(student.einops_reshaping, function)(
-            *(x.clone() if isinstance(x, Tensor) else x for x in leaves)
-        )
-    return {
-        "output": output.detach() if isinstance(output, Tensor) else output,
-        "without_gradients": again,
-        "gradients": [x.grad for x in leaves if isinstance(x, Tensor) and x.is_floating_point()],
-    }
+    return output, [leaves[i].grad for i in which]

@@ -45,12 +45,12 @@ def bytes_of(student: Any, *, tensors: Sequence[Tensor], how: str) -> Bytes:
         tensors = [x[:1] for x in tensors]
     if how == "on meta":
         tensors = _on_meta(tensors)
-    module = student.tensor_memory
+    module, listed = student.tensor_memory, [*tensors, tensors[0]]
     with torch.set_grad_enabled(how != "without gradients"):
         return {
             "tensors": [module.tensor_bytes(x) for x in tensors],
             "storages": [module.storage_bytes(x) for x in tensors],
-            "together": [module.unique_bytes([*tensors, tensors[0]]) for _ in range(2)],
+            "together": [module.unique_bytes(listed) for _ in range(2)],
         }
 
 
@@ -92,17 +92,22 @@ def _on_meta(tensors: Sequence[Tensor]) -> list[Tensor]:
     return made
 
 
-def windows(student: Any, *, x: Tensor, size: int, step: int, gradients: bool) -> Windows:
+def windows(
+    student: Any, *, x: Tensor, size: int, step: int, gradients: bool, required: bool
+) -> Windows:
     """sliding_windows of x, with gradients enabled or not, and whether the result is a view.
+
+    x requires gradients if `required`.
 
     The result is a view if a write to x shows in it and its storage is the storage of x.
     """
     storage = x.untyped_storage().clone()  # type: ignore[no-untyped-call]
     x = torch.empty(0, dtype=x.dtype).set_(storage, x.storage_offset(), x.shape, x.stride())
     with torch.set_grad_enabled(gradients):
-        result = student.tensor_memory.sliding_windows(x, size, step)
+        result = student.tensor_memory.sliding_windows(x.requires_grad_(required), size, step)
     if type(result) is not Tensor:
         return {"result": result, "is_view": False}
+    x, result = x.detach(), result.detach()
     before = result.clone()
     x.add_(1)
     is_view = result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() and bool(
