@@ -119,7 +119,9 @@ def forward(
     places = _places(made, weights)
     with torch.no_grad():
         for place, weight in zip(places, weights, strict=True):
-            like_it = [] if place is None else [p for p in made.parameters() if _fits(p, place)]
+            # Weights that are not registered lose their points in another test.
+            found = list(made.parameters()) or _matrices(made)
+            like_it = [] if place is None else [p for p in found if _fits(p, place)]
             for matrix in [] if place is None else [place, *like_it]:
                 matrix.copy_(weight if matrix.shape == weight.shape else weight.mT)
         for bias in made.parameters():
