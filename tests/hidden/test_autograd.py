@@ -166,8 +166,9 @@ def test_linear_backward_for_any_strides(student, rng):
     expanded = exact(rng, 4, i), exact(rng, o, i), exact(rng, 1, 1).expand(4, o)
     repeated = exact(rng, 1, i).expand(4, i), exact(rng, 1, i).expand(o, i), exact(rng, 4, o)
     square, zeros = exact(rng, i, i), [torch.zeros_like(x) for x in turned]
+    squares = [exact(rng, i, i) for _ in range(3)]
     views = [spread(x) for x in linear_inputs(rng, (4,))]
-    for inputs in (turned, expanded, repeated, views, [square] * 3, zeros):
+    for inputs in (turned, expanded, repeated, views, [square] * 3, squares, zeros):
         hint = "reshape copies if it has to; view does not"
         check_linear_backward(student, *inputs, hint=hint)
     check_linear_backward(student, *views, graph=True, hint="what is different in grad mode?")
@@ -242,7 +243,8 @@ def test_mlp_backward_of_any_batch(student, rng):
     views = [spread(x) for x in inputs]
     expanded = [x[:1].expand(x.shape) for x in inputs]
     zeros = [torch.zeros_like(x) for x in inputs]
-    for these in (views, expanded, [square] * 4, zeros):
+    squares = [exact(rng, h, h) for _ in range(4)]
+    for these in (views, expanded, [square] * 4, squares, zeros):
         check_mlp_backward(student, *these)
     check_mlp_backward(student, *inputs, graph=True)
 
@@ -420,6 +422,8 @@ def test_matmul_of_any_strides(student, rng):
         upstream = spread(exact(rng, len(these[0]), these[1].shape[-1]))
         check_matmul(student, *these, rng, upstream=upstream, hint=hint)
     check_matmul(student, *views, rng, upstream=zeros.double(), hint=hint)
+    hint = "ctx belongs to one product, and its backward pass may run again"
+    check_matmul(student, exact(rng, m, k), exact(rng, k, n), rng, another=True, hint=hint)
 
 
 @pytest.mark.core
@@ -681,6 +685,8 @@ def test_numerical_gradient_leaves_its_inputs_bit_equal(student, rng):
         same = torch.equal(slopes.double(), inputs[0])
         expect.that(not same, "the gradient is the input itself", of=of)
         expect.that(got["list_is_as_it_was"], "the list of inputs has changed", of=of)
+        reason = "torch's generator has changed"
+        expect.that(got["generator_is_as_it_was"], reason, of=of)
         for x, same in zip(got["inputs"], before, strict=True):
             bits, same_bits = x.reshape(-1).view(torch.int64), same.reshape(-1).view(torch.int64)
             expect.that(
@@ -827,6 +833,11 @@ def check_as_it_was(got, *, when=""):
     expect.that(
         before["requires_grad"] == after["requires_grad"], f"requires_grad has changed{when}", of=of
     )
+    runs = after["runs"] - before["runs"]
+    reason = f"a buffer has changed as in {runs} forward passes{when}"
+    expect.that(runs <= 1, reason, of=of, hint="one forward pass is enough")
+    same = torch.equal(before["generator"], after["generator"])
+    expect.that(same, f"torch's generator has changed{when}", of=of)
 
 
 @pytest.mark.points(2)
@@ -1116,6 +1127,7 @@ def test_accumulate_gradients_of_any_data(student, rng):
         ({"x": x[:, None], "y": y[:, None]}, {"evaluates": True}),
         ({**tokens, "x": tokens["x"][:, 0], "y": tokens["y"][:, 0]}, {}),
         ({"x": x, "y": x, "weights": [uniform(rng, x.shape[1], x.shape[1])]}, {}),
+        (loss_of_zero(), {}),
         ({"x": torch.zeros_like(x), "y": torch.zeros_like(y)}, {}),
         *(({"x": x * s, "y": y * s, **linear}, {}) for s in (2.0**20, 2.0**-20)),
     ]:
@@ -1127,6 +1139,12 @@ def test_accumulate_gradients_of_any_data(student, rng):
         options |= {"expected_loss": loss, "atol": atol, "hint": hint}
         check_chunks(student, inputs, 3, gradients, **options)
     check_dtypes_of_chunks(student, rng)
+
+
+def loss_of_zero():
+    """Data whose loss is exactly 0 in every chunk, although its gradient is not."""
+    one = torch.ones(6, 1, dtype=torch.float64)
+    return {"x": one, "y": torch.cat([one, -one], 1), "weights": [one[:2]], "loss": "product"}
 
 
 def check_dtypes_of_chunks(student, rng):

@@ -278,8 +278,8 @@ def test_linear_of_an_input_that_is_not_contiguous_or_empty(student, rng):
         (torch.zeros(3, 1, i), "0 times a weight is 0"),
     ]:
         check_output(student, "Linear", (i, o), drawn(rng, (i, o)), x, hint=hint)
-    for args in [(1, o), (i, 1)]:
-        x, weights = torch.randn(4, args[0], generator=rng), drawn(rng, args)
+    for args, leading in [((1, o), (4,)), ((i, 1), (4,)), ((i, 1), (2, 1)), ((1, 1), (1,))]:
+        x, weights = torch.randn(*leading, args[0], generator=rng), drawn(rng, args)
         options = {"again": args[0] == 1, "grad_enabled": args[0] == 1}
         hint = "a layer keeps nothing from one call to the next"
         check_output(student, "Linear", args, weights, x, hint=hint, **options)
@@ -290,10 +290,11 @@ def test_linear_of_an_input_that_is_not_contiguous_or_empty(student, rng):
 def test_linear_gradients(student, rng):
     """Gradients of any size reach the weight and the input, and the input is not changed."""
     i, o = sizes(rng, 2)
-    for scale in MAGNITUDES:
+    calls = [(scale, {}) for scale in MAGNITUDES] + [(1.0, {"again": True, "of_data": True})]
+    for scale, options in calls:
         (weight,) = drawn(rng, (i, o))
         x, upstream = torch.randn(6, i, generator=rng), torch.randn(6, o, generator=rng) * scale
-        got = run(student, "Linear", (i, o), [weight], x, upstream=upstream)
+        got = run(student, "Linear", (i, o), [weight], x, upstream=upstream, **options)
         expect.tensor(
             got["x"],
             x,
@@ -309,6 +310,8 @@ def test_linear_gradients(student, rng):
                 g.T @ x.double(),
             ),
         }
+        if options:  # x is data, which needs no gradient
+            del gradients["x"]
         for which, (gradient, expected) in gradients.items():
             hint = (
                 "use the parameter itself, without .data or .detach(), and do not rescale or "
@@ -386,6 +389,9 @@ def test_linear_in_every_float_dtype(student, rng):
         x = torch.randn(7, i, generator=rng, dtype=torch.float64).to(dtype)
         got = student.run(probes.module, kind="Linear", args=(i, o), x=x, dtype=dtype)
         weight = weight_of(got, (i, o), dtype=dtype).double()
+        # Another test judges whether a layer in float32 has a trainable parameter.
+        frozen = bool(got["trainable"]) and not any(got["trainable"])
+        expect.that(not frozen, f"a weight in {dtype} is not trainable", of="Linear")
         tolerance = (
             (i + 1) * torch.finfo(dtype).eps * (x.double().abs() @ weight.abs().T).max().item()
         )
@@ -408,6 +414,8 @@ def test_linear_on_the_meta_device(student, rng):
     x = torch.empty(3, i, device="meta")
     got = student.run(probes.module, kind="Linear", args=(i, o), x=x, device="meta")
     weight = weight_of(got, (i, o))
+    frozen = bool(got["trainable"]) and not any(got["trainable"])
+    expect.that(not frozen, "a weight on meta is not trainable", of="Linear")
     hint = "is device= passed to the tensor that becomes the weight?"
     expect.value(weight.device.type, "meta", of="Linear", name="the weight's device", hint=hint)
     expect.tensor(
@@ -554,15 +562,17 @@ def test_mlp_has_relus_between_its_layers(student, rng):
     a, h, b = sizes(rng, 3, 3, 12)
     first, square, last = drawn(rng, [a, h, h, b])
     square = (square + square.T) / 2  # symmetric, so a transposed one is equal
-    x = torch.randn(20, a, generator=rng)
-    check_output(
-        student,
-        "MLP",
-        ([a, h, h, b],),
-        [first, square, last],
-        x,
-        hint="y = W x, with nothing added",
-    )
+    # All layers of one shape get the same weight, so it does not matter which of them is which.
+    for dims, weights in [
+        ([a, h, h, b], [first, square, last]),
+        ([a, h, h], [first, square]),
+        ([h, h, b], [square, last]),
+        ([h] * 4, [square] * 3),
+        ([a, h, a, h], [first, first.T, first]),
+    ]:
+        x = torch.randn(20, dims[0], generator=rng)
+        hint = "the position of a layer, and not its size, tells whether a ReLU follows"
+        check_output(student, "MLP", (dims,), weights, x, hint=hint)
 
 
 @pytest.mark.points(2)
@@ -713,6 +723,12 @@ def check_counts(student, expected, expected_trainable, *, hint, **tree):
     expect.value(got["all_on_request"], expected, of="count_parameters", name=name, hint=hint)
     name = "the count with trainable_only=True"
     expect.value(got["trainable"], expected_trainable, of="count_parameters", name=name, hint=hint)
+    name, again = "the count with one scalar more", "is something kept from an earlier call?"
+    expect.value(
+        got["all_with_one_more"], expected + 1, of="count_parameters", name=name, hint=again
+    )
+    changed = "a module's mode has changed"
+    expect.that(got["modes_are_the_same"], changed, of="count_parameters")
 
 
 @pytest.mark.core
@@ -777,4 +793,6 @@ def test_count_parameters_of_a_module_without_memory(student, rng):
     parameters = {"w": [a, b], "v": [a, b], "huge": [2**27 + 1, 2**27 + 1]}
     total = 2 * a * b + (2**27 + 1) * (2**27 + 1)
     hint = "meta tensors have no address, so compare parameters by identity"
-    check_counts(student, total, total, hint=hint, parameters=parameters, device="meta")
+    for frozen, trainable in [([], total), (["v", "huge"], a * b)]:
+        given = {"parameters": parameters, "device": "meta", "frozen": frozen}
+        check_counts(student, total, trainable, hint=hint, **given)

@@ -87,6 +87,7 @@ class Module(TypedDict):
     state: list[Tensor]
     training: list[bool]
     output_in_eval: Any
+    output_with_one_in_eval: Any
 
 
 # --- saved_activation_bytes
@@ -118,6 +119,7 @@ SAVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of two tensors of on
     "exp x times its gradient": lambda x, y: _times_gradient(x.exp(), x),
     "exp x and its gradient, 8 times": lambda x, y: _gradients_one_after_the_other(x),
     "x where y is above 1": lambda x, y: torch.where(y > 1, x, 0.0),
+    "sin of a parameter": lambda x, y: nn.Parameter(x.detach().clone()).sin(),
     "rows of x by number": lambda x, y: x.index_select(0, torch.arange(len(x)).flip(0)),
 }
 
@@ -170,9 +172,17 @@ def saved_bytes(
 
 
 def saved_bytes_of_layers(
-    student: Any, *, activation: str, x: Tensor, layers: int, on_meta: bool = False
+    student: Any,
+    *,
+    activation: str,
+    x: Tensor,
+    layers: int,
+    on_meta: bool = False,
+    all_counted: bool = True,
 ) -> Any:
-    """saved_activation_bytes of a stack of bias-free linear layers, parameters included.
+    """saved_activation_bytes of a stack of bias-free linear layers.
+
+    Parameters are included, unless not `all_counted`.
 
     Each layer is followed by an activation function.
     """
@@ -183,7 +193,8 @@ def saved_bytes_of_layers(
             getattr(nn, activation)()
         )
     x = x.to(device).requires_grad_()
-    return student.activation_checkpointing.saved_activation_bytes(lambda: model(x))
+    exclude = () if all_counted else model.parameters()
+    return student.activation_checkpointing.saved_activation_bytes(lambda: model(x), exclude)
 
 
 # --- checkpoint
@@ -354,12 +365,19 @@ def calls(student: Any, *, x: Tensor, upstream: Tensor) -> Calls:
 
 
 def dropped(
-    student: Any, *, x: Tensor, upstream: Tensor, nested: bool = False, another: bool = False
+    student: Any,
+    *,
+    x: Tensor,
+    upstream: Tensor,
+    nested: bool = False,
+    another: bool = False,
+    module: bool | None = None,
 ) -> Dropped:
     """checkpoint of a dropout, with random numbers drawn before it and before the backward pass.
 
     The dropout may be in a checkpoint of its own inside the function (`nested`), and `another`
-    function may be checkpointed before the backward pass.
+    function may be checkpointed before the backward pass. The function is a `module` in training
+    mode if that is True, or in eval mode if it is False, and drops entries in this mode.
     """
     leaf = x.clone().requires_grad_()
     checkpoint = student.activation_checkpointing.checkpoint
@@ -379,7 +397,7 @@ def dropped(
     F.dropout(x.tanh(), 0.5)
     plain = torch.get_rng_state()
     torch.set_rng_state(start)
-    output = checkpoint(fn, leaf)
+    output = checkpoint(fn if module is None else _Module(fn, module), leaf)
     forward_draws_as_plain = torch.equal(plain, torch.get_rng_state())
     if another:
         checkpoint(drop, leaf)
@@ -393,6 +411,18 @@ def dropped(
         "random_state_is_as_before": torch.equal(before, torch.get_rng_state()),
         "calls": calls,
     }
+
+
+class _Module(nn.Module):
+    """A function as a module in training or eval mode, which works in this mode only."""
+
+    def __init__(self, fn: Callable[[Tensor], Tensor], trains: bool) -> None:
+        super().__init__()
+        self.fn, self.trains = fn, trains
+        self.train(trains)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fn(x) if self.training == self.trains else x
 
 
 def without_gradients(
@@ -596,12 +626,16 @@ def sequential_bytes_kept(
     segments: int,
     evaluates: bool = False,
     requires_grad: bool = True,
+    frozen: bool = False,
+    repeated: bool = False,
 ) -> int:
     """Bytes alive after the forward pass of a CheckpointedSequential.
 
-    Its input, parameters and output are not counted.
+    Its input, parameters and output are not counted. The layers may be `frozen`, or one layer that
+    is `repeated`.
     """
-    blocks = [Block(i, weight) for i in range(count)]
+    blocks = [Block(i, weight).requires_grad_(not frozen) for i in range(count)]
+    blocks = blocks[:1] * count if repeated else blocks
     model = student.activation_checkpointing.CheckpointedSequential(blocks, segments)
     besides = [tensor for block in blocks for tensor in (block.weight, *block.buffers())]
     model.train(not evaluates)
@@ -615,14 +649,17 @@ def module(student: Any, *, x: Tensor, weights: Sequence[Tensor]) -> Module:
     model = student.activation_checkpointing.CheckpointedSequential(blocks, 2)
     found = list(model.parameters())
     model.eval()
-    output = model(x)
+    output, training = model(x), [block.training for block in blocks]
+    model.train()
+    blocks[-1].eval()
     return {
         "parameters": [p.detach().clone() for p in found],
         "parameters_are_the_layers": [id(p) for p in found]
         == [id(p) for block in blocks for p in block.parameters()],
         "state": [value.clone() for value in model.state_dict().values()],
-        "training": [block.training for block in blocks],
+        "training": training,
         "output_in_eval": _result(output),
+        "output_with_one_in_eval": _result(model(x)),
     }
 
 

@@ -118,6 +118,7 @@ def matmul(
     upstream: Tensor,
     needs: Sequence[bool] = (True, True),
     layout: str = "as it is",
+    another: bool = False,
 ) -> Returned:
     """MatMul.apply(a, b), and a backward pass of `upstream` if it has the output's shape and dtype.
 
@@ -129,6 +130,8 @@ def matmul(
         needs: Whether each operand requires a gradient.
         layout: With "expanded", a sum follows, whose gradient is one expanded number, scaled by the
             first entry of upstream.
+        another: Whether another product of these shapes is computed before the backward pass, and
+            the graph is used once more afterwards.
     """
     theirs = student.autograd.MatMul
     returned: list[Any] = []
@@ -143,6 +146,8 @@ def matmul(
     leaves = [x.detach().requires_grad_(need) for x, need in zip((a, b), needs, strict=True)]
     watching: Any = type("MatMul", (theirs,), {"backward": staticmethod(watched)})
     output = watching.apply(*leaves)
+    if another:
+        watching.apply(1 - a, 1 - b)
     fits = isinstance(output, Tensor) and (output.shape, output.dtype) == (
         upstream.shape,
         upstream.dtype,
@@ -151,6 +156,10 @@ def matmul(
         if layout == "expanded":
             torch.autograd.backward(output.sum(), upstream.flatten()[0])
         else:
+            torch.autograd.backward(output, upstream, retain_graph=another)
+        if another:
+            for leaf in leaves:
+                leaf.grad = None
             torch.autograd.backward(output, upstream)
     return {
         "output": output.detach() if isinstance(output, Tensor) else output,
@@ -189,6 +198,7 @@ class Differences(TypedDict):
     inputs: list[Tensor]
     gradients: list[Tensor | None]
     list_is_as_it_was: bool
+    generator_is_as_it_was: bool
 
 
 def numerical_gradient(
@@ -232,6 +242,8 @@ def numerical_gradient(
     leaves = [x.requires_grad_() for x in inputs] if requires_grad else list(inputs)
     leaves += leaves[:twice]
     given = tuple(leaves) if as_tuple else list(leaves)
+    torch.rand(3)  # so that a generator with its initial seed is another one
+    generator = torch.get_rng_state()
     with torch.set_grad_enabled(grad_mode):
         result = student.autograd.numerical_gradient(f, given, **options)
     return {
@@ -239,6 +251,7 @@ def numerical_gradient(
         "inputs": [x.detach() for x in leaves],
         "gradients": [x.grad for x in leaves],
         "list_is_as_it_was": [id(x) for x in given] == [id(x) for x in leaves],
+        "generator_is_as_it_was": torch.equal(generator, torch.get_rng_state()),
     }
 
 
@@ -304,11 +317,12 @@ class _Net(nn.Module):
         self.side, self.head, self.idle = _Layer(side), _Layer(head), _Layer(head)
         self.embed = nn.Identity() if embed is None else _embedding(embed)
         self.doubles = doubles
+        self.runs = nn.Buffer(torch.zeros(()))
         if tied:
             self.idle.weight = self.head.weight
-            self.steps = nn.Buffer(torch.zeros(()))
 
     def forward(self, x: Tensor) -> Tensor:
+        self.runs.add_(1)
         x = self.embed(x)
         for block in self.blocks:
             x = block(x)
@@ -328,6 +342,8 @@ class _State(TypedDict):
     input_requires_grad: bool
     input_gradient: Tensor | None
     input: Tensor
+    runs: int
+    generator: Tensor
 
 
 class Intermediate(TypedDict):
@@ -365,6 +381,7 @@ def intermediate_gradients(
     """
     module = _Net(**net).requires_grad_(not frozen).train(not evaluates)
     module.blocks[-1].eval()
+    torch.rand(3)  # so that a generator with its initial seed is another one
     module.blocks[0].register_forward_hook(lambda *_: None)  # not the student's
     x = x.detach()
     if gradients:
@@ -383,12 +400,12 @@ def intermediate_gradients(
 
 
 def intermediate_gradients_of_activations(student: Any, *, x: Tensor, names: Sequence[str]) -> Any:
-    """intermediate_gradients of two leaky ReLUs, "0" and "1"."""
-    module = nn.Sequential(nn.LeakyReLU(0.25), nn.LeakyReLU(0.25))
+    """intermediate_gradients of two leaky ReLUs, "0" and "1", which is also "1.0"."""
+    module = nn.Sequential(nn.LeakyReLU(0.25), nn.Sequential(nn.LeakyReLU(0.25)))
     return student.autograd.intermediate_gradients(module, x, names)
 
 
-def _state(module: nn.Module, x: Tensor) -> _State:
+def _state(module: _Net, x: Tensor) -> _State:
     named = dict(module.named_modules())
     parameters = list(module.parameters())
     return {
@@ -405,6 +422,8 @@ def _state(module: nn.Module, x: Tensor) -> _State:
         "input_requires_grad": x.requires_grad,
         "input_gradient": None if x.grad is None else x.grad.clone(),
         "input": x.detach().clone(),
+        "runs": int(module.runs),
+        "generator": torch.get_rng_state(),
     }
 
 

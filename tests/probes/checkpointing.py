@@ -607,7 +607,7 @@ def saved_onto_a_folder(student: Any) -> Written:
 
 
 def watched_save(
-    student: Any, *, one_disk: bool, name: str = NAME, as_text: bool = True
+    student: Any, *, one_disk: bool, name: str = NAME, as_text: bool | None = True
 ) -> Watched:
     """Save twice and watch the second save.
 
@@ -616,9 +616,10 @@ def watched_save(
         one_disk: Whether a rename from outside the checkpoint's folder works. Between two
             disks it fails.
         name: The path of the checkpoint.
-        as_text: Whether the path is a str and not a Path.
+        as_text: Whether the path is a str and not a Path; None for another os.PathLike.
     """
-    out: Any = name if as_text else Path(name)
+    kinds: dict[bool | None, Any] = {True: str, False: Path, None: _PathLike}
+    out = kinds[as_text](name)
 
     def watch() -> tuple[bool, bool, bool]:
         first = os.stat(name).st_ino
@@ -720,10 +721,12 @@ def planted(student: Any) -> list[Planted]:
 class Net(nn.Module):
     """Two layers with a batch norm between them."""
 
-    def __init__(self, outputs: int = 3, last: str = "last", more: str = "") -> None:
+    def __init__(
+        self, outputs: int = 1, last: str = "last", more: str = "", tracks: bool = True
+    ) -> None:
         super().__init__()
         self.first = nn.Linear(4, 6)
-        self.norm = nn.BatchNorm1d(6)
+        self.norm = nn.BatchNorm1d(6, track_running_stats=tracks)
         self.register_module(last, nn.Linear(6, outputs))
         if more:
             self.register_buffer(more, torch.ones(2))
@@ -738,6 +741,7 @@ def _groups(model: nn.Module, sizes: Sequence[int]) -> list[dict[str, Any]]:
 OTHERS: dict[str, Callable[[], tuple[nn.Module, torch.optim.Optimizer]]] = {
     "the last layer has another size": lambda: _task(Net(outputs=5)),
     "the last layer has another name": lambda: _task(Net(last="head")),
+    "the model has fewer buffers": lambda: _task(Net(tracks=False)),
     "the model has a buffer more": lambda: _task(Net(more="scale")),
     "the model has a layer less": lambda: _task(nn.Sequential(nn.Linear(4, 6)), sizes=[2]),
     "the optimizer has one group instead of two": lambda: _task(sizes=[6]),
@@ -934,9 +938,11 @@ def _stepped(
         for p, gradient in zip(leaves, row, strict=True):
             p.grad = None if gradient is None else gradient.clone()
         optimizer.step()
-        for group in optimizer.param_groups:
+        for number, group in enumerate(optimizer.param_groups, start=1):
             group["lr"] *= 0.75
-            group["weight_decay"] = 0.25
+            group["weight_decay"] = 0.25 * number
+            if "betas" in group:
+                group["betas"] = (0.5, 0.75)
     return model, optimizer
 
 
@@ -1008,7 +1014,8 @@ def _states(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, An
     """The states of a model, an optimizer and the generators, and whose parameters they are."""
     held = [id(p) for group in optimizer.param_groups for p in group["params"]]
     own = [id(p) for p in model.parameters()]
-    states = (dict(model.state_dict()), own), (optimizer.state_dict(), held), _generators()
+    more = [p.grad for p in model.parameters()], [m.training for m in model.modules()]
+    states = (dict(model.state_dict()), own, *more), (optimizer.state_dict(), held), _generators()
     return copy.deepcopy(states)
 
 

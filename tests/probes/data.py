@@ -69,6 +69,7 @@ def opened(
     given_as: str = "type",
     as_text: bool = False,
     write: bool = False,
+    before: bytes | None = None,
 ) -> Opened:
     """The result of open_tokens for a file.
 
@@ -80,9 +81,14 @@ def opened(
         given_as: How dtype is given: as a "type" such as np.uint16, a "dtype" or a "str".
         as_text: Whether the path is a str and not a Path.
         write: Whether to write to the array afterwards, if the array is writable.
+        before: The bytes of an older file of that name, which has been opened and replaced.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
+        if before is not None:
+            path.write_bytes(before)
+            student.data.open_tokens(str(path) if as_text else path)
+            path.unlink()
         path.write_bytes(contents)
         options: dict[str, Any] = {}
         if dtype is not None:
@@ -205,16 +211,51 @@ def batches_of_changing_data(
 
 
 def batch_on_a_simulated_gpu(
-    student: Any, *, dataset: Array, batch_size: int, context_length: int, seed: int
+    student: Any,
+    *,
+    dataset: Array,
+    batch_size: int,
+    context_length: int,
+    seed: int,
+    device: str,
+    as_text: bool,
 ) -> Copied:
-    """A batch for a GPU, and how the copies to it were made. The GPU is simulated."""
+    """A batch for a GPU, and how the copies to it were made. The GPU is simulated.
+
+    The device is given `as_text` or as a torch.device.
+    """
+    given = device if as_text else torch.device(device)
     starts = torch.Generator().manual_seed(seed)
     with stand_in.gpu() as gpu:
-        batch = student.data.get_batch(dataset, batch_size, context_length, "cuda", starts)
+        batch = student.data.get_batch(dataset, batch_size, context_length, given, starts)
         parts = list(batch) if isinstance(batch, (tuple, list)) else [batch]
         devices = [x.device.type if isinstance(x, torch.Tensor) else "none" for x in parts]
         values = [x.cpu() if isinstance(x, torch.Tensor) else x for x in parts]
         return {"batch": values, "devices": devices, "copies": list(gpu.copies)}
+
+
+def memory_for_a_batch(student: Any, *, layout: str, dtype: str) -> int:
+    """The bytes that numpy allocates, or reads from a file, for a batch of 16 MiB of zeros."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "long"
+        with path.open("wb") as file:
+            file.truncate(2**24)
+        mapped: Array = np.memmap(path, dtype=dtype, mode="r")
+        stored: dict[str, Callable[[], Array]] = {
+            "a file": lambda: mapped,
+            "a file from the end to the beginning": lambda: mapped[::-1],
+            "every second element": lambda: np.zeros(mapped.shape, dtype)[::2],
+            "plain": lambda: np.zeros(mapped.shape, dtype),
+        }
+        dataset = stored[layout]()
+        tracemalloc.start()
+        try:
+            with _read_only_allowed():
+                student.data.get_batch(dataset, 4, 6, "cpu")
+            allocated = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        return max(allocated, _mapped(path))
 
 
 def batch_of_endless_data(

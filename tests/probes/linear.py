@@ -43,6 +43,8 @@ class Counts(TypedDict):
     all: Any
     all_on_request: Any
     trainable: Any
+    all_with_one_more: Any
+    modes_are_the_same: bool
 
 
 def module(
@@ -87,11 +89,12 @@ def forward(
     lists_change: bool = False,
     again: bool = False,
     grad_enabled: bool = True,
+    of_data: bool = False,
 ) -> Ran:
     """A new module with these weights: its output for x, and the gradients for `upstream`.
 
     A weight is out × in. It is copied into the module's matrix of that shape or of the transposed
-    shape. A bias is set to 0.
+    shape, and into all parameters of the same shape as that matrix. A bias is set to 0.
 
     Args:
         student: The package.
@@ -102,24 +105,29 @@ def forward(
         upstream: The output's gradient; None if nothing requires one.
         dtype: The dtype to move the module to.
         lists_change: Whether the lists among the arguments change after the module is made.
-        again: Whether the module has had another input before, and is in eval mode since.
+        again: Whether the module is in eval mode and has had another input before it got its
+            weights, with gradients disabled.
         grad_enabled: Whether gradients are enabled.
+        of_data: Whether x requires no gradient in spite of `upstream`.
     """
     made = getattr(student.linear, kind)(*args).to(dtype)
     for changed in args if lists_change else ():
         changed[:] = [99, 98, 97, 96, 95]
+    if again:
+        with torch.no_grad():
+            made.eval()(1 - x)
     places = _places(made, weights)
     with torch.no_grad():
         for place, weight in zip(places, weights, strict=True):
-            if place is not None:
-                place.copy_(weight if place.shape == weight.shape else weight.mT)
+            # Weights that are not registered lose their points in another test.
+            found = list(made.parameters()) or _matrices(made)
+            like_it = [] if place is None else [p for p in found if _fits(p, place)]
+            for matrix in [] if place is None else [place, *like_it]:
+                matrix.copy_(weight if matrix.shape == weight.shape else weight.mT)
         for bias in made.parameters():
             if bias.dim() == 1:
                 bias.zero_()
-    x = x.detach().requires_grad_(upstream is not None)
-    if again:
-        made(1 - x)
-        made.eval()
+    x = x.detach().requires_grad_(upstream is not None and not of_data)
     with torch.set_grad_enabled(grad_enabled):
         output = made(x)
     if (
@@ -186,6 +194,11 @@ def _places(module: nn.Module, weights: Sequence[Tensor]) -> list[Tensor | None]
     return places
 
 
+def _fits(parameter: Tensor, place: Tensor) -> bool:
+    """Whether a parameter is another one of the same shape."""
+    return parameter is not place and parameter.shape == place.shape
+
+
 class _Tree(nn.Module):
     """A module with parameters and buffers under dotted names.
 
@@ -243,8 +256,16 @@ def counts(
     """
     tree = _Tree(parameters, frozen, ties or {}, buffers or {}, device, dtype)
     tree.train(not evaluates)
-    return {
+    counted: Any = {
         "all": student.linear.count_parameters(tree),
         "all_on_request": student.linear.count_parameters(tree, trainable_only=False),
         "trainable": student.linear.count_parameters(tree, trainable_only=True),
+    }
+    tree.register_parameter("one_more", nn.Parameter(torch.zeros((), device=device)))
+    return {
+        "all": counted["all"],
+        "all_on_request": counted["all_on_request"],
+        "trainable": counted["trainable"],
+        "all_with_one_more": student.linear.count_parameters(tree),
+        "modes_are_the_same": all(m.training != evaluates for m in tree.modules()),
     }
