@@ -314,9 +314,11 @@ def clip_gradient_norm(
 
     Otherwise the gradients stay as they are.
 
-    Change the gradients in place: each stays the same tensor with its own dtype. Skip parameters
-    whose gradient is None. In half precision an entry's square may overflow, or become 0, although
-    the norm fits. Entries that are NaN or infinite may become anything.
+    Change the gradients in place: each stays the same tensor with its own storage and dtype. Skip
+    parameters whose gradient is None. In float16 an entry's square may overflow, or become 0,
+    although the norm fits, and the factor of g may become 0, although its products fit. In other
+    dtypes entries are not so large or small. If an entry is NaN or infinite, the gradients may
+    become anything.
 
     Args:
         parameters: Any iterable of parameters. `model.parameters()` is a generator, which can be

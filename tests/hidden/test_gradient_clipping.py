@@ -134,7 +134,7 @@ def own_norm(student, gradients):
 @pytest.mark.points(11)
 def test_rescales_a_long_gradient(student, rng):
     """If the norm exceeds max_l2_norm, every gradient is multiplied by max_l2_norm / (norm + ε)."""
-    for size, share, relative_eps in [
+    for size, share, relative_eps, *dtype in [
         (1e-8, 0.9, 0.5),
         (1e-8, 0.01, 2.0),
         (1e-4, 0.3, 0),
@@ -144,8 +144,9 @@ def test_rescales_a_long_gradient(student, rng):
         (1.0, 0.01, 1),
         (1.0, None, 1),
         (1.0, None, 1e-7),
+        (1.0, 0.3, 10, torch.float64),
     ]:
-        gradients = random_gradients(rng, size=size)
+        gradients = random_gradients(rng, size=size, dtype=(*dtype, torch.float32)[0])
         right, own = norm_of(gradients), own_norm(student, gradients)
         if size != 1.0 and not 0 < own < math.inf:
             continue  # another test judges the norm
@@ -196,6 +197,9 @@ def test_leaves_a_gradient_at_the_limit(student, rng):
         check_shorter(clip(student, gradients, 2 * abs(scale))["gradients"][1:], gradients[1:])
         got = clip(student, gradients, 5 * abs(scale))
         check_gradients(got["gradients"], gradients, hint=hint)
+    # Float32 has no such number.
+    one = [torch.tensor([0.0, 1.0 + 2.0**-30], dtype=torch.float64)]
+    check_gradients(clip(student, one, 1.0 + 2.0**-30)["gradients"], one, hint=hint)
     zeros = [torch.zeros(3), torch.zeros(2, 2)]
     for limit in (0, 0.5):
         got = clip(student, zeros, limit)
@@ -209,8 +213,9 @@ def test_returns_the_norm_of_all_gradients(student, rng):
     sizes = [(size, torch.float32) for size in SIZES]
     sizes += [(size, torch.float64) for size in WIDE_SIZES]
     for i, (size, dtype) in enumerate(sizes):
-        shapes = (SHAPES, [(7,)], [(2, 3), (4,)])[i % 3]
+        shapes = (SHAPES, [(40, 50)], [(2, 3)] * 150)[i % 3]
         gradients = random_gradients(rng, shapes=shapes, size=size, dtype=dtype)
+        gradients[-1] = gradients[0].reshape(shapes[-1]) if i % 3 else gradients[-1]  # equal ones
         got = clip(student, gradients, 1e3 * norm_of(gradients))
         hint = "one norm of all entries together: √(Σ g²)"
         check_norm(got["returned"], norm_of(gradients), rtol=tolerance(gradients), hint=hint)
@@ -219,13 +224,15 @@ def test_returns_the_norm_of_all_gradients(student, rng):
 @pytest.mark.points(2)
 def test_returns_the_norm_before_clipping(student, rng):
     """The function returns the norm from before any rescaling."""
-    gradients = random_gradients(rng)
-    before = norm_in(clip(student, gradients, 1e3)["returned"])
-    for limit in (0.5, 1e-3):
-        got = clip(student, gradients, limit)
-        check_shorter(got["gradients"], gradients)
-        hint = "compute the norm before you rescale anything"
-        check_norm(got["returned"], before, rtol=tolerance(gradients), hint=hint)
+    for shapes in (SHAPES, [()]):
+        gradients = [g.abs() for g in random_gradients(rng, shapes=shapes)]
+        before = norm_in(clip(student, gradients, 1e3)["returned"])
+        for limit, earlier in [(0.4, False), (1e-3, True), (math.inf, True)]:
+            got = clip(student, gradients, limit, earlier=earlier)
+            if limit < 1:
+                check_shorter(got["gradients"], gradients)
+            hint = "compute the norm in every call, and before you rescale anything"
+            check_norm(got["returned"], before, rtol=tolerance(gradients), hint=hint)
 
 
 @pytest.mark.points(2)
@@ -246,8 +253,8 @@ def test_works_in_place(student, rng):
         rtol = tolerance(gradients) + tolerance(own)
         got = clip(student, own, 0.5, views=views)
         check_same_norm(got, plain, rtol=rtol, hint=None)
-        for gradient, want, dtype in zip(got["held"], plain["gradients"], dtypes, strict=True):
-            name = "the tensor that p.grad was before the call"
+        for gradient, want, dtype in zip(got["inside"], plain["gradients"], dtypes, strict=True):
+            name = "a view of p.grad, made before the call"
             expect.tensor(gradient, want.to(dtype), of=OF, rtol=rtol, name=name, hint=hint)
         expect.that(
             all(got["are_the_same"]), "p.grad is a different tensor than before", of=OF, hint=hint
@@ -255,6 +262,9 @@ def test_works_in_place(student, rng):
         for p, g in zip(got["parameters"], own, strict=True):
             hint_on_p = "clipping changes only gradients, never a parameter"
             expect.tensor(p, g / 3, of=OF, name="a parameter", hint=hint_on_p)
+    for inside, g in zip(clip(student, gradients, 0.0)["inside"], gradients, strict=True):
+        name = "a view of p.grad, made before a call with max_l2_norm = 0"
+        expect.tensor(inside, 0 * g, of=OF, name=name, hint=hint)
 
 
 @pytest.mark.points(2)
@@ -277,6 +287,18 @@ def test_half_precision(student, rng):
         got = clip(student, gradients, 0.5 * norm, eps=0.0)["gradients"]
         rtol = 2 * tolerance(gradients)
         check_gradients(got, [g.to(dtype) for g in wide], rtol=rtol, hint=hint)
+    gradients = [torch.ones(3, dtype=torch.float16), *random_gradients(rng, size=1e6)]
+    got = clip(student, gradients, 1e9)["returned"]
+    hint = "the norm of all gradients need not fit into the first one's dtype"
+    check_norm(got, norm_of(gradients), rtol=tolerance(gradients), hint=hint)
+    # The factor does not fit into float16 here, but the clipped gradient does.
+    for dtype, size, limit in [(torch.float16, 3e4, 1e-3), (torch.float16, 1e-4, 0.0)]:
+        gradients = random_gradients(rng, shapes=[(1,)], size=size, dtype=dtype)
+        wide = clip(student, [g.float() for g in gradients], limit, eps=0.0)["gradients"]
+        check_shorter(wide, gradients)
+        got = clip(student, gradients, limit, eps=0.0)["gradients"]
+        hint, rtol = "compute the factor in float32 or wider", 2 * tolerance(gradients)
+        check_gradients(got, [g.to(dtype) for g in wide], rtol=rtol, hint=hint)
 
 
 @pytest.mark.points(2)
@@ -286,8 +308,8 @@ def test_skips_parameters_without_a_gradient(student, rng):
     plain = clip(student, gradients, 0.5)
     check_shorter(plain["gradients"], gradients)
     with_none = [None, gradients[0], None, *gradients[1:], None]
-    got = clip(student, with_none, 0.5)
-    hint = "where p.grad is None, continue with the next parameter"
+    got = clip(student, with_none, 0.5, frozen=True)
+    hint = "where p.grad is None, and only there, continue with the next parameter"
     expected = [None, plain["gradients"][0], None, *plain["gradients"][1:], None]
     check_gradients(got["gradients"], expected, rtol=tolerance(gradients), hint=hint)
     check_same_norm(got, plain, rtol=tolerance(gradients), hint=hint)

@@ -66,8 +66,10 @@ def check(student, it, schedule, expected, *, name, hint):
 def test_warms_up_in_a_straight_line(student, rng):
     """During warm-up the rate is max · it / warmup_iters, which starts at 0 and stays below max."""
     hint = "the rate starts at 0 and is proportional to it / warmup_iters"
-    for warmup in (1, 2, *integers(rng, 20, 60, 2)):
-        schedule = (*rates(rng), warmup, 3 * warmup)
+    largest, smallest = rates(rng)
+    # Schedules of equal rates and cosines differ in the warm-up alone.
+    for warmup in (1, 2, *integers(rng, 20, 60), *integers(rng, 2000, 3000)):
+        schedule = (largest, smallest, warmup, warmup + 50)
         for it in {0, 1, warmup // 2, warmup - 1, *integers(rng, 0, warmup, 2)} - {warmup}:
             expected = schedule[0] * it / warmup
             check(student, it, schedule, expected, name="the rate in the warm-up", hint=hint)
@@ -82,19 +84,27 @@ def test_falls_along_half_a_cosine(student, rng):
     """
     hint = "x goes from 0 at warmup_iters to 1 at cosine_cycle_iters"
     name = "the rate on the cosine"
-    for _ in range(3):
-        largest, smallest = rates(rng)
-        warmup, length = integers(rng, 10, 60, 2)
-        schedule = (largest, smallest, warmup, warmup + length)
-        for it in (warmup + 1, *integers(rng, warmup + 1, warmup + length, 3)):
+    largest, smallest = rates(rng)
+    first, length = integers(rng, 10, 60, 2)
+    (common,) = integers(rng, first + 4, first + length)
+    # The first two cosines end together, one is much shorter than its warm-up, one much longer.
+    for warmup, end in [
+        (first, first + length),
+        (first + 3, first + length),
+        (3000, 3040),
+        (2, 5000),
+    ]:
+        length, schedule = end - warmup, (largest, smallest, warmup, end)
+        inside = common if warmup < common < end else integers(rng, warmup + 1, end)[0]
+        for it in (warmup + 1, inside, end - 1):
             part = math.cos(math.pi * (it - warmup) / length / 2) ** 2
             expected = smallest + (largest - smallest) * part
             check(student, it, schedule, expected, name=name, hint=hint)
-    sixth = 1 + length
-    schedule = (largest, smallest, warmup, warmup + 6 * sixth)
-    for steps, part in [(2, 0.75), (3, 0.5), (4, 0.25)]:
+    (third,) = integers(rng, 11, 60)
+    for steps, length, part in [(2 * third, 6 * third, 0.75), (1, 2, 0.5), (2, 3, 0.25)]:
+        schedule = (largest, smallest, first, first + length)
         expected = smallest + (largest - smallest) * part
-        check(student, warmup + steps * sixth, schedule, expected, name=name, hint=hint)
+        check(student, first + steps, schedule, expected, name=name, hint=hint)
 
 
 @pytest.mark.core
@@ -105,7 +115,7 @@ def test_stays_at_the_smallest_rate(student, rng):
     warmup, length = integers(rng, 5, 30, 2)
     end = warmup + length
     hint = "from cosine_cycle_iters on the rate is min"
-    for it in (end, end + 1, end + length, end + 2 * length, 10**6):
+    for it in (end, end + 1, end + length, end + 2 * length, 10**9):
         schedule = (largest, smallest, warmup, end)
         check(student, it, schedule, smallest, name="the rate after the cosine", hint=hint)
 
@@ -128,6 +138,10 @@ def test_without_a_cosine(student, rng):
     warm = rate(student, end - 1, (largest, smallest, end, end))
     expect.kind(warm, (float, int), of=OF, name="the rate in the warm-up", hint=hint)
     expect.that(float(warm) != smallest, "the rate in the warm-up is min", of=OF, hint=hint)
+    own = rate(student, end - 1, (largest, smallest, end, 3 * end))
+    expect.kind(own, (float, int), of=OF, name="the rate in the warm-up")
+    schedule = (largest, smallest, end, end)
+    check(student, end - 1, schedule, float(own), name="the rate in the warm-up", hint=hint)
     for it, iterations in [(end, end), (1, 1), (0, 0)]:
         schedule = (largest, smallest, iterations, iterations)
         check(student, it, schedule, smallest, name=name, hint=hint)
@@ -149,6 +163,9 @@ def test_rates_of_any_size(student, rng):
             expect.kind(plain, (float, int), of=OF, name="the rate", hint=hint)
             check(student, it, (high, low, *iterations), float(plain), name=name, hint=hint)
         check(student, it, (0, 0, *iterations), 0.0, name=name, hint=hint)
+    own = rate(student, 1, (1.0, 0.5, *iterations))
+    expect.kind(own, (float, int), of=OF, name="the rate", hint=hint)
+    check(student, 1, (1, 1, *iterations), float(own), name=name, hint=hint)
     check(student, end, (1, 1, *iterations), 1.0, name=name, hint=hint)
 
 

@@ -28,12 +28,17 @@ class Leavings(TypedDict):
 class Calls(TypedDict):
     """The result of `with_closure`."""
 
-    seen: list[Tensor]
+    seen: list[list[Tensor]]
     grad_enabled: list[bool]
+    gradients: list[list[Tensor | None]]
+    gradients_after: list[list[Tensor | None]]
     losses: list[Any]
     returned: list[Any]
-    parameters: list[Tensor]
+    are_the_same: list[bool]
+    parameters: list[list[Tensor]]
     enabled_after: list[bool]
+    raised: bool
+    old: Tensor | None
 
 
 class Clipped(TypedDict):
@@ -41,7 +46,7 @@ class Clipped(TypedDict):
 
     returned: Any
     gradients: list[Any]
-    held: list[Tensor | None]
+    inside: list[Tensor | None]
     are_the_same: list[bool]
     parameters: list[Tensor]
     is_unchanged: bool
@@ -73,6 +78,7 @@ def run_steps(
     groups: Groups = (),
     schedule: Sequence[dict[str, Any]] = (),
     views: bool = False,
+    frozen: Sequence[int] = (),
 ) -> list[list[Tensor]]:
     """The parameters after each step of an optimizer.
 
@@ -85,8 +91,11 @@ def run_steps(
         schedule: For each step, the options that every group gets before the step.
         views: Whether parameters and gradients are views, transposed or expanded, and gradients
             require a gradient.
+        frozen: The numbers of the parameters that do not require a gradient, but have one.
     """
     leaves = [nn.Parameter(p) for p in (_views(parameters) if views else map(_copy, parameters))]
+    for i in frozen:
+        leaves[i].requires_grad_(False)
     optimizer = make(_first_groups(leaves, groups), **options)
     after = []
     for step, row in enumerate(gradients):
@@ -219,55 +228,89 @@ def with_closure(
     student: Any,
     *,
     optimizer: str,
-    parameter: Tensor,
+    parameters: Sequence[Tensor],
     options: dict[str, Any],
     steps: int,
     result: str,
 ) -> Calls:
-    """Take steps with a closure whose loss is the sum of the parameter's squares.
+    """Take steps with a closure whose loss is the sum of the parameters' squares.
+
+    The first parameter has an old gradient, the others get their first one from the closure. The
+    last one is frozen. In the second step the first parameter has no gradient.
 
     Args:
         optimizer: The name of the student's class.
-        parameter: The initial value of the parameter.
+        parameters: The initial values of the parameters, each of which has its own group.
         options: Keyword arguments of the class.
         steps: The number of steps.
         result: What the closure returns: the loss as "a tensor" or "a float", "zero" or "a dict".
+            With "a float", a closure that raises an exception is called first. With "a dict",
+            gradients are added to old ones.
 
     Returns:
-        For each call of the closure, the parameter that it saw, whether gradients were enabled, and
-        its result. For each step, its result, the parameter after the step, and whether gradients
-        were then enabled.
+        For each call of the closure, the parameters that it saw, whether gradients were enabled,
+        the gradients that it left, and its result. For each step, its result, whether that is the
+        closure's own object, the parameters and gradients after the step, and whether gradients
+        were then enabled. And whether step let the exception pass.
     """
-    leaf = nn.Parameter(parameter.clone())
-    leaf.grad = torch.ones_like(leaf)  # of an earlier backward pass
-    made = getattr(student.optimizers, optimizer)([leaf], **options)
+    leaves = [nn.Parameter(p.clone()) for p in parameters]
+    leaves[0].grad = torch.ones_like(leaves[0])  # of an earlier backward pass
+    leaves[-1].requires_grad_(False)
+    made = getattr(student.optimizers, optimizer)([{"params": [p]} for p in leaves], **options)
     facts: Calls = {
         "seen": [],
         "grad_enabled": [],
+        "gradients": [],
+        "gradients_after": [],
         "losses": [],
         "returned": [],
+        "are_the_same": [],
         "parameters": [],
         "enabled_after": [],
+        "raised": result != "a float",
+        "old": None,
     }
+    results: list[Any] = []
 
     def closure() -> Any:
-        facts["seen"].append(leaf.detach().clone())
+        if not facts["seen"]:
+            facts["old"] = None if leaves[0].grad is None else leaves[0].grad.clone()
+        facts["seen"].append(_values(leaves))
         facts["grad_enabled"].append(torch.is_grad_enabled())
+        for p in leaves if result != "a dict" else ():
+            p.grad = None
         with torch.enable_grad():
-            leaf.grad = None
-            loss = leaf.square().sum()
+            loss = torch.stack([p.square().sum() for p in leaves]).sum()
             torch.autograd.backward(loss)
+        leaves[-1].grad = 2 * leaves[-1].detach()
+        if len(facts["seen"]) == 2:
+            leaves[0].grad = None
+        facts["gradients"].append([None if p.grad is None else p.grad.clone() for p in leaves])
         kinds = {"a float": loss.item(), "zero": 0.0, "a dict": {"loss": loss.item()}}
+        results.append(kinds.get(result, loss))
         facts["losses"].append(kinds.get(result, loss.detach().clone()))
-        return kinds.get(result, loss)
+        return results[-1]
 
+    def failing() -> Any:
+        leaves[1].grad = torch.ones_like(leaves[1])
+        raise ArithmeticError
+
+    if result == "a float":
+        try:
+            made.step(failing)
+        except ArithmeticError:
+            facts["raised"] = True
     for _ in range(steps):
-        returned = made.step(closure)
+        returned = made.step(closure=closure) if result == "a dict" else made.step(closure)
+        facts["enabled_after"].append(torch.is_grad_enabled())
+        facts["are_the_same"].append(bool(results) and returned is results[-1])
         facts["returned"].append(
             returned.detach().clone() if isinstance(returned, Tensor) else returned
         )
-        facts["parameters"].append(leaf.detach().clone())
-        facts["enabled_after"].append(torch.is_grad_enabled())
+        facts["parameters"].append(_values(leaves))
+        facts["gradients_after"].append(
+            [None if p.grad is None else p.grad.clone() for p in leaves]
+        )
     return facts
 
 
@@ -276,14 +319,16 @@ def bytes_of_states(
 ) -> StateBytes:
     """The student's count for an optimizer whose parameters have these states.
 
-    Several parameters are in two groups, and the last parameter has no state.
+    Several parameters are in two groups, one of which has a tensor among its options. The first
+    parameter is frozen, and the last one has no state.
 
     Args:
         states: The states.
         odd: Whether the first parameter also has tensors of unusual kinds in its state.
     """
-    leaves = [nn.Parameter(torch.ones(2)) for _ in range(len(states) + 1)]
-    optimizer = torch.optim.Optimizer([{"params": leaves[:1]}, {"params": leaves[1:]}], {})
+    leaves = [nn.Parameter(torch.ones(20), requires_grad=i != 0) for i in range(len(states) + 1)]
+    groups = [{"params": leaves[:1], "table": torch.zeros(30)}, {"params": leaves[1:]}]
+    optimizer = torch.optim.Optimizer(groups, {"table": None})
     for p, state in zip(leaves, states, strict=False):
         optimizer.state[p] = {**state, **(_odd_state() if odd and p is leaves[0] else {})}
     counted = student.optimizers.optimizer_state_bytes(optimizer)
@@ -299,6 +344,8 @@ def _odd_state() -> dict[str, Any]:
         "empty": torch.zeros(0, 4),
         "elsewhere": torch.empty(2**53 + 1, dtype=torch.uint8, device="meta"),
         "trained": nn.Parameter(torch.zeros(4)),
+        "step": torch.zeros(1, 3),
+        "column": torch.zeros(3, 1),
         "history": [torch.zeros(9), torch.zeros(9)],
         "nested": {"inner": torch.zeros(9)},
     }
@@ -330,6 +377,8 @@ def clipped(
     max_l2_norm: float,
     options: dict[str, Any],
     views: bool = False,
+    frozen: bool = False,
+    earlier: bool = False,
     passed_as: str = "a list",
 ) -> Clipped:
     """The result of clip_gradient_norm, and the gradients after the call.
@@ -340,24 +389,35 @@ def clipped(
         max_l2_norm: The second argument of the call.
         options: Keyword arguments.
         views: Whether each gradient is a transposed view of a larger storage.
+        frozen: Whether every second parameter requires no gradient, although it has one.
+        earlier: Whether the function was called before, when the gradients were twice as large.
         passed_as: How the parameters are passed, a key of `_ITERABLES`.
 
     Returns:
-        The result, the parameters' gradients after the call, the tensors that were their gradients
-        before the call, whether these are the same tensors, the parameters, and whether a list of
-        them is unchanged.
+        The result, the parameters' gradients after the call, views of the gradients that were made
+        before the call, whether the gradients are the same tensors, the parameters, and whether a
+        list of them is unchanged.
     """
     leaves = [nn.Parameter(torch.ones(2) if g is None else g / 3) for g in gradients]
     for p, g in zip(leaves, gradients, strict=True):
         if g is not None:
             p.grad = _views([g])[0] if views else g.clone()
+    for p in leaves[1::2] if frozen else ():
+        p.requires_grad_(False)
     held = [p.grad for p in leaves]
+    inside = [None if g is None else g.detach() for g in held]
+    if earlier:
+        for g in inside:
+            g.mul_(2)
+        student.optimizers.clip_gradient_norm(leaves, max_l2_norm, **options)
+        for g, first in zip(inside, gradients, strict=True):
+            g.copy_(first)
     given = _ITERABLES[passed_as](leaves)
     returned = student.optimizers.clip_gradient_norm(given, max_l2_norm, **options)
     return {
         "returned": returned.detach().clone() if isinstance(returned, Tensor) else returned,
         "gradients": [None if p.grad is None else p.grad.detach().clone() for p in leaves],
-        "held": [None if g is None else g.detach().clone() for g in held],
+        "inside": [None if g is None else g.clone() for g in inside],
         "are_the_same": [p.grad is g for p, g in zip(leaves, held, strict=True)],
         "parameters": _values(leaves),
         "is_unchanged": type(given) is not list or [*map(id, given)] == [*map(id, leaves)],
