@@ -127,9 +127,10 @@ MORE = {
         "test_decays_before_the_step",
         "test_adds_eps_to_the_root",
         "test_all_options_together",
+        "test_takes_options_of_zero",
     },
     "gradient_clipping": {"test_no_gradient_at_all", "test_half_precision"},
-    "lr_schedule": set(),
+    "lr_schedule": {"test_without_a_cosine"},  # warm-up and cosine that end together
     "get_batch": {  # the fifth argument, and pinned memory
         "test_a_generator_decides_alone",
         "test_a_generator_leaves_the_global_ones_alone",
