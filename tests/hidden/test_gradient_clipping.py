@@ -155,6 +155,8 @@ def test_rescales_a_long_gradient(student, rng):
             1 if share is None else share * min(right, own),
             relative_eps * (size if size != 1.0 else 1),
         )
+        if own + eps == 0:
+            continue  # another test judges the norm
         got = clip(student, gradients, limit, eps=eps)["gradients"]
         rtol, hint = tolerance(gradients), "every gradient is multiplied by max / (norm + ε)"
         try:
@@ -169,6 +171,7 @@ def check_rescaled(got, gradients, factor, *, rtol, hint):
     check_gradients(got, expected, rtol=rtol, hint=hint)
 
 
+# Stays: only this test has limits far above the norm.
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_leaves_a_short_gradient(student, rng):
@@ -227,6 +230,9 @@ def test_returns_the_norm_before_clipping(student, rng):
     for shapes in (SHAPES, [()]):
         gradients = [g.abs() for g in random_gradients(rng, shapes=shapes)]
         before = norm_in(clip(student, gradients, 1e3)["returned"])
+        expect.that(before > 0 or shapes != SHAPES, "the norm of gradients is 0", of=OF)
+        if before == 0:
+            continue  # another test judges the norm
         for limit, earlier in [(0.4, False), (1e-3, True), (math.inf, True)]:
             got = clip(student, gradients, limit, earlier=earlier)
             if limit < 1:
@@ -262,9 +268,6 @@ def test_works_in_place(student, rng):
         for p, g in zip(got["parameters"], own, strict=True):
             hint_on_p = "clipping changes only gradients, never a parameter"
             expect.tensor(p, g / 3, of=OF, name="a parameter", hint=hint_on_p)
-    for inside, g in zip(clip(student, gradients, 0.0)["inside"], gradients, strict=True):
-        name = "a view of p.grad, made before a call with max_l2_norm = 0"
-        expect.tensor(inside, 0 * g, of=OF, name=name, hint=hint)
 
 
 @pytest.mark.points(2)
@@ -287,18 +290,20 @@ def test_half_precision(student, rng):
         got = clip(student, gradients, 0.5 * norm, eps=0.0)["gradients"]
         rtol = 2 * tolerance(gradients)
         check_gradients(got, [g.to(dtype) for g in wide], rtol=rtol, hint=hint)
-    gradients = [torch.ones(3, dtype=torch.float16), *random_gradients(rng, size=1e6)]
+    gradients = [
+        torch.ones(3, dtype=torch.float16),
+        *random_gradients(rng, shapes=[(3,)], size=1e6),
+    ]
     got = clip(student, gradients, 1e9)["returned"]
     hint = "the norm of all gradients need not fit into the first one's dtype"
     check_norm(got, norm_of(gradients), rtol=tolerance(gradients), hint=hint)
     # The factor does not fit into float16 here, but the clipped gradient does.
-    for dtype, size, limit in [(torch.float16, 3e4, 1e-3), (torch.float16, 1e-4, 0.0)]:
-        gradients = random_gradients(rng, shapes=[(1,)], size=size, dtype=dtype)
-        wide = clip(student, [g.float() for g in gradients], limit, eps=0.0)["gradients"]
-        check_shorter(wide, gradients)
-        got = clip(student, gradients, limit, eps=0.0)["gradients"]
-        hint, rtol = "compute the factor in float32 or wider", 2 * tolerance(gradients)
-        check_gradients(got, [g.to(dtype) for g in wide], rtol=rtol, hint=hint)
+    gradients = random_gradients(rng, shapes=[(1,)], size=3e4, dtype=torch.float16)
+    wide = clip(student, [g.float() for g in gradients], 1e-3, eps=0.0)["gradients"]
+    check_shorter(wide, gradients)
+    got = clip(student, gradients, 1e-3, eps=0.0)["gradients"]
+    hint, rtol = "compute the factor in float32 or wider", 2 * tolerance(gradients)
+    check_gradients(got, [g.half() for g in wide], rtol=rtol, hint=hint)
 
 
 @pytest.mark.points(2)

@@ -15,5 +15,7 @@ def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
     norms = torch._foreach_norm(grads, 2.0)
     total = torch.linalg.vector_norm(torch.stack(norms))
     if bool(total > max_l2_norm):
-        torch._foreach_mul_(grads, max_l2_norm / (float(total) + eps))
+        # The quotient of the two need not fit into float16.
+        torch._foreach_div_(grads, float(total) + eps)
+        torch._foreach_mul_(grads, float(max_l2_norm))
     return total
