@@ -327,7 +327,10 @@ def bytes_of_states(
         odd: Whether the first parameter also has tensors of unusual kinds in its state.
     """
     leaves = [nn.Parameter(torch.ones(20), requires_grad=i != 0) for i in range(len(states) + 1)]
-    groups = [{"params": leaves[:1], "table": torch.zeros(30)}, {"params": leaves[1:]}]
+    groups: list[dict[str, Any]] = [
+        {"params": leaves[:1], "table": torch.zeros(30)},
+        {"params": leaves[1:]},
+    ]
     optimizer = torch.optim.Optimizer(groups, {"table": None})
     for p, state in zip(leaves, states, strict=False):
         optimizer.state[p] = {**state, **(_odd_state() if odd and p is leaves[0] else {})}
@@ -408,10 +411,12 @@ def clipped(
     inside = [None if g is None else g.detach() for g in held]
     if earlier:
         for g in inside:
-            g.mul_(2)
+            if g is not None:
+                g.mul_(2)
         student.optimizers.clip_gradient_norm(leaves, max_l2_norm, **options)
         for g, first in zip(inside, gradients, strict=True):
-            g.copy_(first)
+            if g is not None and first is not None:
+                g.copy_(first)
     given = _ITERABLES[passed_as](leaves)
     returned = student.optimizers.clip_gradient_norm(given, max_l2_norm, **options)
     return {
