@@ -21,7 +21,7 @@ def attention_scores(q, k):
         raise ValueError("the last dimensions of q and k differ")
     flat_q, flat_k = q.reshape(-1, *q.shape[-2:]).double(), k.reshape(-1, *k.shape[-2:]).double()
     scores = torch.bmm(flat_q, flat_k.transpose(1, 2)) / torch.sqrt(
-        torch.tensor(float(q.shape[-1]))
+        torch.tensor(q.shape[-1], dtype=torch.float64)
     )
     return scores.reshape(*q.shape[:-1], k.shape[-2]).to(q.dtype)
 
@@ -38,7 +38,7 @@ def masked_mean(x, mask):
         raise ValueError(f"the mask's shape is not {tuple(x.shape[:-1])}")
     wide = x.double()
     total = torch.where(mask.unsqueeze(-1), wide, torch.zeros_like(wide)).sum(dim=-2)
-    return (total / (mask.double().sum(dim=-1, keepdim=True) + 1e-8)).to(x.dtype)
+    return (total / mask.double().sum(dim=-1, keepdim=True).clamp(min=1e-8)).to(x.dtype)
 
 
 def patchify(images, patch):

@@ -29,7 +29,7 @@ def per_head_linear(x, w):
 
 def masked_mean(x, mask):
     fits(mask.shape == x.shape[:-1], f"mask is {list(mask.shape)} for x {list(x.shape)}")
-    weights = mask / mask.sum(dim=-1, keepdim=True).clamp_min(1)
+    weights = mask.double() / mask.sum(dim=-1, keepdim=True).clamp_min(1)
     clean = torch.where(mask[..., None], x, torch.zeros_like(x))
     return torch.einsum("...sd,...s->...d", clean, weights.to(x.dtype))
 
