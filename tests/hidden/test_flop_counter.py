@@ -134,6 +134,10 @@ def check_operators(student, rng, names, hint):
             for option in ({"alpha": 0}, {"beta": 0}, {"alpha": 2, "beta": 3}):
                 cases += [{**cases[0], "options": option}]
                 expected += [drawn[0][1]]
+            # What is added may be broadcast.
+            added, *factors = drawn[0][0]
+            cases += [{"args": [added[(slice(1),) * (added.dim() - 1)], *factors]}]
+            expected += [drawn[0][1]]
         cases = [{"function": f"torch.{name}", **case} for case in cases]
         got = student.run(probes.counts, cases=cases)
         for read, flops in zip(got, expected, strict=True):

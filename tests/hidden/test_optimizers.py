@@ -214,6 +214,7 @@ def test_adagrad_formula(student, rng):
         (1e-2, 1.0, {"lr": 0.05, "eps": 1e-2}),
         (1.0, 1.0, {"lr": 1, "eps": 1}),
         (1e4, 1e-4, {"lr": 1e-5, "eps": 0.0}),
+        (1e-12, 1.0, {"lr": 0.1, "eps": 0}),
         (1.0, 1.0, {"lr": 0, "eps": 1.0}),
     ]
     check_formula(student, rng, "AdaGrad", cases, hint="s ← s + g², then g / (√s + ε)")
@@ -230,6 +231,7 @@ def test_rmsprop_formula(student, rng):
         (1e-2, 1.0, {"lr": 0.05, "alpha": 0.6, "eps": 1e-2}),
         (1.0, 1.0, {"lr": 1, "alpha": 0, "eps": 1}),
         (1e4, 1e-4, {"lr": 1e-5, "alpha": 0.5, "eps": 0.0}),
+        (1e-12, 1.0, {"lr": 0.1, "alpha": 0.5, "eps": 0}),
         (1.0, 1.0, {"lr": 0, "alpha": 1e-6, "eps": 1.0}),
     ]
     hint = "v ← α v + (1 − α) g², then g / (√v + ε), and nothing else"
