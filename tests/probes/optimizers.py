@@ -408,10 +408,12 @@ def clipped(
     inside = [None if g is None else g.detach() for g in held]
     if earlier:
         for g in inside:
-            g.mul_(2)
+            if g is not None:
+                g.mul_(2)
         student.optimizers.clip_gradient_norm(leaves, max_l2_norm, **options)
         for g, first in zip(inside, gradients, strict=True):
-            g.copy_(first)
+            if g is not None and first is not None:
+                g.copy_(first)
     given = _ITERABLES[passed_as](leaves)
     returned = student.optimizers.clip_gradient_norm(given, max_l2_norm, **options)
     return {
