@@ -74,13 +74,16 @@ def numerical_gradient(f, inputs, eps=1e-6):
 
 
 def intermediate_gradients(module, x, names):
-    """Run one forward and one backward pass per name."""
+    """Run one forward and one backward pass per name, each from the same buffers."""
     known = dict(module.named_modules())
+    buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
     answer = {}
     for name in names:
         if name not in known:
             raise ValueError(f"names has {name!r}, which is no submodule")
         seen = []
+        for buffer, before in buffers:
+            buffer.copy_(before)
 
         def hook(_module, _args, output):
             seen.append(output.detach().requires_grad_())
