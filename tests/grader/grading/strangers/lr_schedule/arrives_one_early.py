@@ -1,4 +1,7 @@
-"""The cosine's length is taken one shorter, so that it arrives one iteration early."""
+"""The cosine's length is taken one shorter, so that it arrives one iteration early.
+
+is: cosine_over_one_less
+"""
 
 
 def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters):
