@@ -10,7 +10,7 @@ as failed. Otherwise the test itself is wrong, which is a fault of the grader.
 import math
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -115,21 +115,18 @@ def _in_kind(got: Any, expected: Any, where: str) -> tuple[str, str] | None:
     kinds = _kind(expected), _kind(got)
     if kinds[0] != kinds[1]:
         return f"{kinds[0]}{where}", kinds[1]
-    for inner, place in _inside(expected, got):
-        if found := _in_kind(
-            inner[1], inner[0], f"{where}[{place}]" if where else f" at [{place}]"
-        ):
+    where = where or " at "
+    for place, ours in _inside(expected):
+        if found := _in_kind(got[place], ours, f"{where}[{repr(place)[:40]}]"):
             return found
     return None
 
 
-def _inside(expected: Any, got: Any) -> Iterator[tuple[tuple[Any, Any], str]]:
-    if isinstance(expected, dict):
-        for key in expected:
-            yield (expected[key], got[key]), repr(key)[:40]
-    elif isinstance(expected, (list, tuple)):
-        for i, pair in enumerate(zip(expected, got, strict=True)):
-            yield pair, str(i)
+def _inside(value: Any) -> Iterable[tuple[Any, Any]]:
+    """The parts of a value, each with its key or its position."""
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(value) if isinstance(value, (list, tuple)) else ()
 
 
 def _kind(value: Any) -> str:

@@ -202,7 +202,7 @@ def _sample(trials: list[Trial]) -> list[Trial]:
     return [
         replace(t, until_one_fails=True, neighbours=(), most=None, excused="-")
         if t.kind == "wrong"
-        else replace(t, until_one_fails=t.kind == "input")
+        else replace(t, until_one_fails=t.until_one_fails or t.kind == "input")
         for t in kept
     ]
 
