@@ -3,8 +3,7 @@
 Accepted on purpose: state under any keys, as tensors, tuples or numbers, made in __init__ or at the
 first step; a step count as an int or as a float32 tensor under the key "step", as torch keeps it;
 commuting operations in another order, in place or not, as long as the parameter is the same leaf
-with the same storage; a step without no_grad that works on p.data. Closures are called with
-gradients enabled, so a step that leaves them enabled needs no enable_grad.
+with the same storage; a step without no_grad that works on p.data, and needs no enable_grad.
 
 Four tests judge the formula. Each of the first three ignores what the others check: the place of
 the decay is judged against the student's own steps without it, the place of ε in steps without
@@ -236,8 +235,9 @@ def test_goes_on_from_a_state_dict(student, rng):
     expect.that(
         enough, "self.state[p] has fewer than two numbers per weight", of="AdamW", hint=hint
     )
-    got = student.run(probes.resumed, optimizer="AdamW", stop=3, **inputs)
-    check_steps(got, expected[3:], atol=atol, hint=hint, first=4)
+    for used in (False, True):
+        got = student.run(probes.resumed, optimizer="AdamW", stop=3, used=used, **inputs)
+        check_steps(got, expected[3:], atol=atol, hint=hint, first=4)
 
 
 @pytest.mark.points(2)

@@ -333,9 +333,10 @@ def check_resumed(student, rng, kind):
         p.shape == q.shape and bool(((p - q).abs() > tolerance(5)).any()) for p, q in pairs
     )
     expect.that(differ, "a step uses nothing from earlier steps", of=kind)
-    got = student.run(probes.resumed, optimizer=kind, stop=3, **inputs)
     hint = "keep what later steps need in self.state[p], where state_dict finds it"
-    check_steps(got, expected[3:], kind=kind, atol=tolerance(5), hint=hint, first=4)
+    for used in (False, True):
+        got = student.run(probes.resumed, optimizer=kind, stop=3, used=used, **inputs)
+        check_steps(got, expected[3:], kind=kind, atol=tolerance(5), hint=hint, first=4)
 
 
 # Stays: another test sees what is missing in the state; only this one loads a state.

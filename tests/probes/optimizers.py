@@ -149,11 +149,12 @@ def resumed(
     options: dict[str, Any],
     stop: int,
     groups: Groups = (),
+    used: bool = False,
 ) -> list[list[Tensor]]:
     """The parameters after each step from `stop` on, taken by a new optimizer.
 
     The new optimizer is created with default options and loads the first one's state_dict, which
-    contains the saved options.
+    contains the saved options. If it is `used`, it has made a step of its own before that.
     """
     make = getattr(student.optimizers, optimizer)
     leaves = [nn.Parameter(p.clone()) for p in parameters]
@@ -164,6 +165,12 @@ def resumed(
     saved = copy.deepcopy(first.state_dict())
     leaves = [nn.Parameter(p) for p in _values(leaves)]
     second = make(_first_groups(leaves, [{"members": group["members"]} for group in groups]))
+    for row in gradients[:1] if used else ():
+        before = _values(leaves)
+        _set_gradients(leaves, row)
+        second.step()
+        for p, value in zip(leaves, before, strict=True):
+            p.data.copy_(value)
     second.load_state_dict(saved)
     after = []
     for row in gradients[stop:]:

@@ -46,8 +46,8 @@ class SignSGD(torch.optim.Optimizer):
         """Change every parameter that has a gradient.
 
         Args:
-            closure: Computes the loss and its gradients. Call it once, with gradients enabled,
-                before any parameter changes.
+            closure: Computes the loss and its gradients. Call it once, before any parameter
+                changes, with gradients enabled if they were when step was called.
 
         Returns:
             The closure's result, or None without a closure.
@@ -110,8 +110,8 @@ class SGD(torch.optim.Optimizer):
         """Change every parameter that has a gradient, using the options of its group.
 
         Args:
-            closure: Computes the loss and its gradients. Call it once, with gradients enabled,
-                before any parameter changes.
+            closure: Computes the loss and its gradients. Call it once, before any parameter
+                changes, with gradients enabled if they were when step was called.
 
         Returns:
             The closure's result, or None without a closure.
@@ -174,8 +174,8 @@ class AdaGrad(torch.optim.Optimizer):
         """Change every parameter that has a gradient, using the options of its group.
 
         Args:
-            closure: Computes the loss and its gradients. Call it once, with gradients enabled,
-                before any parameter changes.
+            closure: Computes the loss and its gradients. Call it once, before any parameter
+                changes, with gradients enabled if they were when step was called.
 
         Returns:
             The closure's result, or None without a closure.
@@ -241,8 +241,8 @@ class RMSProp(torch.optim.Optimizer):
         """Change every parameter that has a gradient, using the options of its group.
 
         Args:
-            closure: Computes the loss and its gradients. Call it once, with gradients enabled,
-                before any parameter changes.
+            closure: Computes the loss and its gradients. Call it once, before any parameter
+                changes, with gradients enabled if they were when step was called.
 
         Returns:
             The closure's result, or None without a closure.
@@ -312,7 +312,8 @@ class AdamW(torch.optim.Optimizer):
     Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
     parameter whose gradient is None: it does not decay, and its t does not change. Keep m, v and t
     in `self.state[p]`, m and v with p's dtype. Each must survive load_state_dict, which leaves an
-    int as it is but gives p's dtype to a tensor, unless its key is "step".
+    int as it is but gives p's dtype to a tensor, unless its key is "step". Float32 is exact enough
+    for βᵗ.
 
     Args:
         params: Parameters, or one dict per group with the key "params" and the group's own options.
@@ -348,8 +349,8 @@ class AdamW(torch.optim.Optimizer):
         """Change every parameter that has a gradient, using the options of its group.
 
         Args:
-            closure: Computes the loss and its gradients. Call it once, with gradients enabled,
-                before any parameter changes.
+            closure: Computes the loss and its gradients. Call it once, before any parameter
+                changes, with gradients enabled if they were when step was called.
 
         Returns:
             The closure's result, or None without a closure.
@@ -393,8 +394,8 @@ def clip_gradient_norm(
     Change the gradients in place: each stays the same tensor with its own storage and dtype. Skip
     parameters whose gradient is None. In float16 an entry's square may overflow, or become 0,
     although the norm fits, and the factor of g may become 0, although its products fit. In other
-    dtypes entries are not so large or small. If an entry is NaN or infinite, the gradients may
-    become anything.
+    dtypes entries are not so large or small. A sum in bfloat16 stops growing at 256 ones: add up in
+    float32 or wider. If an entry is NaN or infinite, the gradients may become anything.
 
     Args:
         parameters: Any iterable of parameters. `model.parameters()` is a generator, which can be
@@ -445,6 +446,9 @@ def lr_cosine_schedule(
         warmup_iters: The number of warm-up iterations; 0 means no warm-up.
         cosine_cycle_iters: The iteration at which the cosine ends, counted from 0 and not from the
             end of the warm-up; at least warmup_iters.
+
+    Returns:
+        The rate. Single precision is enough: an error of 1e-6 · max_learning_rate is accepted.
 
     Example:
         max 1, min 0.1, warm-up until 10, cosine until 30: 0.5 at iteration 5, 1 at 10, 0.55 at 20
