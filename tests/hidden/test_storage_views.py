@@ -465,6 +465,7 @@ def test_sliding_windows_leaves_x_as_it_was(student, rng):
     )
     check_windows(got["result"], x, 3, 1)
     expect.tensor(got["inputs"][0], x, of="sliding_windows", name="x after the call")
+    expect.generators_left(got["generators_changed"], of="sliding_windows")
 
 
 def test_lists_are_left_as_they_were(student):
@@ -486,6 +487,7 @@ def test_lists_are_left_as_they_were(student):
         for after, before in zip(got["inputs"], args, strict=True):
             if isinstance(before, list):
                 expect.value(after, before, of=function, name="an input after the call")
+        expect.generators_left(got["generators_changed"], of=function)
 
 
 def test_strides_are_tuples(student, rng):
