@@ -254,6 +254,23 @@ def that(
         raise Mismatch(of, reason, facts=facts, values=values, hint=hint)
 
 
+def generators_left(changed: Sequence[str], *, of: str) -> None:
+    """Check that a call has changed no global random generator.
+
+    Args:
+        changed: The names of those that it has changed; see `watching_generators` of tests/probes.
+        of: The function.
+
+    Raises:
+        Mismatch: It has changed one.
+    """
+    which = [("generator", name) for name in changed]
+    hint = "a torch.Generator of your own leaves the global generators alone"
+    that(
+        not changed, "a global random generator has changed its state", of=of, facts=which, hint=hint
+    )
+
+
 @contextmanager
 def raises(
     error: type[Exception] | tuple[type[Exception], ...],

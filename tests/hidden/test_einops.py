@@ -501,6 +501,7 @@ def check_inputs_are_left(student, function, args):
         if isinstance(before, Tensor):
             hint = "operations that end in _, and q /= …, work in place"
             expect.tensor(after, before, of=function, name="an input after the call", hint=hint)
+    expect.generators_left(got["generators_changed"], of=function)
 
 
 @pytest.mark.points(2)

@@ -703,6 +703,7 @@ def kept_inputs(student, function, args):
                 name="an input after the call",
                 hint="is an input changed in place?",
             )
+    expect.generators_left(got["generators_changed"], of=function)
     return got
 
 

@@ -186,6 +186,10 @@ def test_element_offset_refuses_wrong_indices(student):
         (x[:1].expand(2, 4), (2, 0)),  # its stride is 0
         (x[:1], (1, 0)),
         (x[:, :1], (1, -2)),
+        (x.T, (0, 3)),
+        (x.T, (3,)),
+        (x[1:, ::2], (-3, 0)),
+        (x[1:, ::2], (0, 0, 0)),
     ]:
         with expect.raises(
             (IndexError, ValueError), of="element_offset", when="no element has this index"
@@ -342,13 +346,21 @@ def test_view_strides_refuses_another_number_of_elements(student):
     """A new shape with a different number of elements is an error, not a reason to return None."""
     with expect.right_call("shape (2, 3), stride (3, 1), new_shape (2, 3)"):
         check_view(student, numbered(2, 3), (2, 3), None)
-    for new_shape in [(5,), (2, 2), (3, 3), (2, 3, 2)]:
-        with expect.raises(
-            (ValueError, RuntimeError),
-            of="view_strides",
-            when="new_shape has a different number of elements",
-        ):
-            student.tensor_memory.view_strides((2, 3), (3, 1), new_shape)
+    for shape, stride, new_shapes in [
+        ((2, 3), (3, 1), [(5,), (2, 2), (3, 3), (2, 3, 2), ()]),
+        ((3, 2), (1, 3), [(5,), (3, 1), (3, 4), (3, 2, 2)]),  # transposed
+        ((2, 3), (5, 1), [(8,), (2, 6), (3,)]),  # a gap between the rows
+        ((2, 3), (0, 1), [(2, 2), (12,)]),
+        ((1, 4), (77, 2), [(2,), (4, 2)]),
+        ((), (), [(2,)]),
+    ]:
+        for new_shape in new_shapes:
+            with expect.raises(
+                (ValueError, RuntimeError),
+                of="view_strides",
+                when="new_shape has a different number of elements",
+            ):
+                student.tensor_memory.view_strides(shape, stride, new_shape)
 
 
 @pytest.mark.core
@@ -434,6 +446,9 @@ def test_sliding_windows_refuses_a_vector_that_is_too_short(student):
             (ValueError, RuntimeError), of="sliding_windows", when="size is more than n"
         ):
             student.tensor_memory.sliding_windows(x, size, step)
+    column = numbered(6, 5)[:, 1]
+    with expect.raises((ValueError, RuntimeError), of="sliding_windows", when="size is more than n"):
+        student.tensor_memory.sliding_windows(column, 7, 2)
     with expect.raises((ValueError, RuntimeError), of="sliding_windows", when="x is empty"):
         student.tensor_memory.sliding_windows(x[:0], 1, 1)
 
@@ -450,6 +465,7 @@ def test_sliding_windows_leaves_x_as_it_was(student, rng):
     )
     check_windows(got["result"], x, 3, 1)
     expect.tensor(got["inputs"][0], x, of="sliding_windows", name="x after the call")
+    expect.generators_left(got["generators_changed"], of="sliding_windows")
 
 
 def test_lists_are_left_as_they_were(student):
@@ -471,6 +487,7 @@ def test_lists_are_left_as_they_were(student):
         for after, before in zip(got["inputs"], args, strict=True):
             if isinstance(before, list):
                 expect.value(after, before, of=function, name="an input after the call")
+        expect.generators_left(got["generators_changed"], of=function)
 
 
 def test_strides_are_tuples(student, rng):

@@ -7,9 +7,14 @@ dicts of these.
 """
 
 import importlib
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, TypedDict
+
+import numpy as np
+import torch
 
 Probe = Callable[..., Any]
 
@@ -50,11 +55,37 @@ class ResultAndInputs(TypedDict):
 
     result: Any
     inputs: list[Any]
+    generators_changed: list[str]
 
 
 def call_and_keep_inputs(
     student: Any, *, module: str, function: str, args: tuple[Any, ...]
 ) -> ResultAndInputs:
-    """Call one function; return its result, and the inputs as the call left them."""
-    result = getattr(getattr(student, module), function)(*args)
-    return {"result": result, "inputs": list(args)}
+    """Call one function; return its result, and the inputs and generators as the call left them."""
+    called = getattr(getattr(student, module), function)
+    with watching_generators() as changed:
+        result = called(*args)
+    return {"result": result, "inputs": list(args), "generators_changed": changed}
+
+
+@contextmanager
+def watching_generators() -> Iterator[list[str]]:
+    """List the global random generators whose state is different after the block."""
+    # A generator that is then set to its seed again has another state, too.
+    random.random()
+    np.random.random()
+    torch.rand(1)
+    before = _states()
+    changed: list[str] = []
+    yield changed
+    changed += [name for name, state in _states().items() if state != before[name]]
+
+
+def _states() -> dict[str, Any]:
+    """The state of each global random generator on the CPU."""
+    _, words, *rest = np.random.get_state()
+    return {
+        "torch": torch.get_rng_state().tolist(),
+        "np.random": (words.tolist(), *rest),
+        "random": random.getstate(),
+    }

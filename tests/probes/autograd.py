@@ -5,11 +5,14 @@ Graphs, hooks and modules are in the student's process, so changes to them are r
 
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.probes import watching_generators
 
 # The operators that multiply two tensors, in every form that a solution may use.
 PRODUCTS = {
@@ -198,7 +201,7 @@ class Differences(TypedDict):
     inputs: list[Tensor]
     gradients: list[Tensor | None]
     list_is_as_it_was: bool
-    generator_is_as_it_was: bool
+    generators_changed: list[str]
 
 
 def numerical_gradient(
@@ -242,16 +245,15 @@ def numerical_gradient(
     leaves = [x.requires_grad_() for x in inputs] if requires_grad else list(inputs)
     leaves += leaves[:twice]
     given = tuple(leaves) if as_tuple else list(leaves)
-    torch.rand(3)  # so that a generator with its initial seed is another one
-    generator = torch.get_rng_state()
-    with torch.set_grad_enabled(grad_mode):
-        result = student.autograd.numerical_gradient(f, given, **options)
+    numerical_gradient = student.autograd.numerical_gradient
+    with torch.set_grad_enabled(grad_mode), watching_generators() as changed:
+        result = numerical_gradient(f, given, **options)
     return {
         "result": result,
         "inputs": [x.detach() for x in leaves],
         "gradients": [x.grad for x in leaves],
         "list_is_as_it_was": [id(x) for x in given] == [id(x) for x in leaves],
-        "generator_is_as_it_was": torch.equal(generator, torch.get_rng_state()),
+        "generators_changed": changed,
     }
 
 
@@ -343,7 +345,6 @@ class _State(TypedDict):
     input_gradient: Tensor | None
     input: Tensor
     runs: int
-    generator: Tensor
 
 
 class Intermediate(TypedDict):
@@ -352,6 +353,7 @@ class Intermediate(TypedDict):
     result: Any
     before: _State
     after: _State
+    generators_changed: list[str]
 
 
 def intermediate_gradients(
@@ -381,7 +383,6 @@ def intermediate_gradients(
     """
     module = _Net(**net).requires_grad_(not frozen).train(not evaluates)
     module.blocks[-1].eval()
-    torch.rand(3)  # so that a generator with its initial seed is another one
     module.blocks[0].register_forward_hook(lambda *_: None)  # not the student's
     x = x.detach()
     if gradients:
@@ -390,13 +391,15 @@ def intermediate_gradients(
             p.grad = torch.full_like(p, 5)
     before = _state(module, x)
     result = None
-    with torch.set_grad_enabled(grad_mode):
+    intermediate_gradients = student.autograd.intermediate_gradients
+    with torch.set_grad_enabled(grad_mode), watching_generators() as changed:
         try:
-            result = student.autograd.intermediate_gradients(module, x, names)
+            result = intermediate_gradients(module, x, names)
         except Exception:
             if not fails:
                 raise
-    return {"result": result, "before": before, "after": _state(module, x)}
+    after = _state(module, x)
+    return {"result": result, "before": before, "after": after, "generators_changed": changed}
 
 
 def intermediate_gradients_of_activations(student: Any, *, x: Tensor, names: Sequence[str]) -> Any:
@@ -423,7 +426,6 @@ def _state(module: _Net, x: Tensor) -> _State:
         "input_gradient": None if x.grad is None else x.grad.clone(),
         "input": x.detach().clone(),
         "runs": int(module.runs),
-        "generator": torch.get_rng_state(),
     }
 
 
@@ -443,6 +445,7 @@ class Accumulated(TypedDict):
     held: list[int]
     x: Tensor
     y: Tensor
+    generators_changed: list[str]
 
 
 class _Kept:
@@ -529,12 +532,12 @@ def accumulate_gradients(
     model.register_forward_pre_hook(note)
     if of_data:
         x, y = x.requires_grad_(), y.requires_grad_()
-    args = (model, mean_loss(loss, scale), x, y, micro_batch_size)
+    accumulate = student.autograd.accumulate_gradients
+    packed: AbstractContextManager[Any] = nullcontext()
     if watch:
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda item: item.x):
-            value = student.autograd.accumulate_gradients(*args)
-    else:
-        value = student.autograd.accumulate_gradients(*args)
+        packed = torch.autograd.graph.saved_tensors_hooks(pack, lambda item: item.x)
+    with packed, watching_generators() as changed:
+        value = accumulate(model, mean_loss(loss, scale), x, y, micro_batch_size)
     gradients = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
     return {
         "loss": value,
@@ -543,4 +546,5 @@ def accumulate_gradients(
         "held": held,
         "x": x.detach(),
         "y": y.detach(),
+        "generators_changed": changed,
     }

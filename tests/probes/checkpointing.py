@@ -751,8 +751,11 @@ OTHERS: dict[str, Callable[[], tuple[nn.Module, torch.optim.Optimizer]]] = {
 
 
 def unfit(student: Any) -> dict[str, Refused]:
-    """The results of loading into each of OTHERS, new and used, after a fitting net has loaded."""
-    with _folders():
+    """The results of loading into each of OTHERS, new and used, after a fitting net has loaded.
+
+    These processes have simulated GPUs.
+    """
+    with _folders(), _gpus((5, 6)):
         _save(student, *_used(_task(), 3))
         _load(student, *_task())
         return {name: _refused(student, NAME, *_used(make(), 4)) for name, make in OTHERS.items()}
@@ -760,7 +763,7 @@ def unfit(student: Any) -> dict[str, Refused]:
 
 def damaged(student: Any) -> dict[str, Refused]:
     """The results of loading damaged, wrong and missing files, after the whole file has loaded."""
-    with _folders():
+    with _folders(), _gpus((5, 6)):
         _save(student, *_used(_task(), 3))
         _load(student, *_task())
         whole = Path(NAME).read_bytes()
@@ -783,9 +786,10 @@ def damaged(student: Any) -> dict[str, Refused]:
 def parts_missing(student: Any) -> list[Refused]:
     """The results of loading a checkpoint without one of its parts.
 
-    The parts are those of the outermost dict, list or tuple. An empty list for any other layout.
+    The parts are those of the outermost dict, list or tuple, and of each dict in it. An empty list
+    for any other layout.
     """
-    with _folders():
+    with _folders(), _gpus((5, 6)):
         _save(student, *_used(_task(), 3))
         _load(student, *_task())
         try:
@@ -801,7 +805,10 @@ def parts_missing(student: Any) -> list[Refused]:
 
 def _without_a_part(whole: Any) -> Iterator[Any]:
     if isinstance(whole, dict):
-        yield from ({k: v for k, v in whole.items() if k != key} for key in whole)
+        for key, part in whole.items():
+            yield {k: v for k, v in whole.items() if k != key}
+            for name in part if isinstance(part, dict) else ():
+                yield {**whole, key: {k: v for k, v in part.items() if k != name}}
     elif isinstance(whole, (list, tuple)):
         yield from (type(whole)([*whole[:i], *whole[i + 1 :]]) for i in range(len(whole)))
 
@@ -844,13 +851,24 @@ def _task(
 def _used(
     task: tuple[nn.Module, torch.optim.Optimizer], seed: int
 ) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """A model and an optimizer after a step, and generators that have been used."""
+    """A model and an optimizer after a step, and generators that have been used.
+
+    No buffer and no option has the value that it was created with, or the value of another seed.
+    One module is in another mode than the rest, and one parameter is frozen.
+    """
     model, optimizer = task
     _seed(seed)
     for p in model.parameters():
         nn.init.normal_(p)
         p.grad = torch.randn_like(p)
+    for buffer in model.buffers():
+        buffer.copy_(torch.rand(buffer.shape) + 1 if buffer.is_floating_point() else seed)
     optimizer.step()
+    for group in optimizer.param_groups:
+        group["lr"] = seed / 64
+        group["betas"] = (seed / 16, seed / 8)
+    list(model.modules())[-1].train(seed % 2 == 1)
+    next(model.parameters()).requires_grad_(seed % 2 == 1)
     np.random.rand(3)
     random.random()
     return task
@@ -1013,14 +1031,19 @@ def _optimizer_state(optimizer: torch.optim.Optimizer) -> Optimizer:
 def _states(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any, Any]:
     """The states of a model, an optimizer and the generators, and whose parameters they are."""
     held = [id(p) for group in optimizer.param_groups for p in group["params"]]
-    own = [id(p) for p in model.parameters()]
-    more = [p.grad for p in model.parameters()], [m.training for m in model.modules()]
+    own = [id(x) for x in (*model.parameters(), *model.buffers())]
+    more = (
+        [p.grad for p in model.parameters()],
+        [p.requires_grad for p in model.parameters()],
+        [m.training for m in model.modules()],
+    )
     states = (dict(model.state_dict()), own, *more), (optimizer.state_dict(), held), _generators()
     return copy.deepcopy(states)
 
 
 def _generators() -> list[Any]:
-    return [torch.get_rng_state(), list(np.random.get_state()), random.getstate()]
+    of_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return [torch.get_rng_state(), of_gpus, list(np.random.get_state()), random.getstate()]
 
 
 def _same(a: Any, b: Any) -> bool:

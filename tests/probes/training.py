@@ -77,6 +77,13 @@ class KilledRuns(TypedDict):
     logs: list[list[Any]]
 
 
+class Resumed(TypedDict):
+    """The result of a run that was killed and resumed, and its log."""
+
+    result: Any
+    log: list[Any]
+
+
 class Bigram(nn.Module):
     """Logits of the next token: the current one's embedding, perhaps with dropout, times a matrix.
 
@@ -310,25 +317,25 @@ def killed(
     return answer
 
 
-def killed_at_each_change(student: Any, **run: Any) -> list[list[Any]]:
-    """The logs of runs that are killed whenever the checkpoint or the log has changed, and resumed.
+def killed_at_each_change(student: Any, **run: Any) -> list[Resumed]:
+    """Runs that are killed whenever the checkpoint or the log has changed, and resumed.
 
-    A run that cannot be resumed has no log here.
+    They come in the order of the kills. A run that cannot be resumed is left out.
     """
-    logs = []
+    resumed: list[Resumed] = []
     with _folder() as root, _one_thread():
         _elsewhere(student, root / "run", copies=True, **run)
         for place in range(len(list(root.iterdir())) - 1):
             folder = _as_it_was_left(root, place)
             try:
-                _run(student, folder, **_renewed(run, folder))
+                done = _run(student, folder, **_renewed(run, folder))
             except NotImplementedError:
                 raise
             # Half a checkpoint fails in many ways; other probes judge it.
             except Exception:
                 continue
-            logs.append(_log(folder))
-    return logs
+            resumed.append({"result": done["result"], "log": _log(folder)})
+    return resumed
 
 
 @contextmanager
