@@ -209,13 +209,17 @@ def autocast_train_step(
     1. Gradients that are in .grad before the call have no effect, as if .grad were None.
     2. model(x) runs under torch.autocast with `dtype`, for the device of x. loss_fn may run
        under it, too.
-    3. The backward pass runs outside of autocast.
+    3. The backward pass runs outside of autocast, even if the caller has enabled it.
     4. If the norm of all gradients together is above `max_norm`, they are scaled down to it.
     5. The optimizer steps.
 
     Parameters, gradients and the optimizer's state stay in float32, because a step changes a weight
     by less than the 8 bits of a bfloat16 can represent. bfloat16 has the range of float32, so do
     not scale the loss or use a GradScaler.
+
+    The caller may have enabled autocast around several steps. Until the caller's block ends,
+    autocast keeps its bfloat16 copies of the weights, and would use them again in the next step.
+    Each step uses the current weights (cache_enabled=False).
 
     Args:
         model: A module with float32 parameters on x's device.
@@ -236,5 +240,5 @@ def autocast_train_step(
 
     Handout §13.4 · gpu_mixed_precision · `pytest -k gpu_mixed_precision`
     """
-    # TODO(gpu_mixed_precision): about 9 lines.
+    # TODO(gpu_mixed_precision): about 11 lines.
     raise NotImplementedError("gpu_mixed_precision: see handout §13.4")

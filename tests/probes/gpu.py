@@ -66,7 +66,7 @@ class Stepped(TypedDict):
     gradients: list[list[Any]]  # as the optimizer got them
     parameters: list[Tensor]
     state_dtypes: list[torch.dtype]
-    autocast_after: bool
+    autocast_after: torch.dtype | None  # after the last step; None if it is off
 
 
 # --- the two kinds of device
@@ -455,7 +455,8 @@ def stepped(
     loss_scale: float = 1.0,
     unused: bool = False,
     groups: bool = False,
-    inside_autocast: bool = False,
+    frozen: bool = False,
+    inside_autocast: torch.dtype | None = None,
     **options: Any,
 ) -> Stepped:
     """Steps of autocast_train_step on linear maps with a squared error.
@@ -468,11 +469,13 @@ def stepped(
         loss_scale: The loss is this times the mean of (output - y)² / 2.
         unused: Whether the last weight is one that the loss does not depend on.
         groups: Whether each weight is a group of the optimizer.
-        inside_autocast: Whether the caller has turned bfloat16 autocast on.
+        frozen: Whether the last weight has requires_grad=False.
+        inside_autocast: The dtype of the autocast block that contains all steps, if any.
         options: dtype and max_norm, if given.
     """
     where = "cuda" if device == "cuda" else "cpu"
     model = _Layers(weights, used=len(weights) - unused).to(where)
+    model.weights[-1].requires_grad_(not frozen)
     members: list[Any] = list(model.parameters())
     members = [{"params": [p]} for p in members] if groups else members
     optimizer = torch.optim.SGD(members, lr) if kind == "SGD" else torch.optim.AdamW(members, lr)
@@ -481,7 +484,7 @@ def stepped(
             p.grad = torch.full_like(p, stale)
     out: Stepped = {
         "losses": [], "output_dtypes": model.dtypes, "autocast_in_backward": [], "scaled": False,
-        "gradients": [], "parameters": [], "state_dtypes": [], "autocast_after": False,
+        "gradients": [], "parameters": [], "state_dtypes": [], "autocast_after": None,
     }  # fmt: skip
     model.on_backward = lambda gradient: out["autocast_in_backward"].append(
         torch.is_autocast_enabled(where)
@@ -495,11 +498,13 @@ def stepped(
     def loss_fn(output: Tensor, y: Tensor) -> Tensor:
         return (output.float() - y).square().mean() * (loss_scale / 2)
 
-    with _watch_scalers(out), torch.autocast(where, torch.bfloat16, enabled=inside_autocast):
+    block = torch.autocast(where, inside_autocast) if inside_autocast else contextlib.nullcontext()
+    with _watch_scalers(out), block:
         for x, y in batches:
             arguments = (model, optimizer, loss_fn, x.to(where), y.to(where))
             out["losses"].append(student.gpu.autocast_train_step(*arguments, **options))
-    out["autocast_after"] = torch.is_autocast_enabled(where)
+        if torch.is_autocast_enabled(where):
+            out["autocast_after"] = torch.get_autocast_dtype(where)
     out["parameters"] = [p.detach().clone() for p in model.parameters()]
     states = [
         v
