@@ -54,6 +54,7 @@ class Prefetched(TypedDict):
     waited: bool  # whether Python waited for the GPU's long work
     error: str | None
     ended_again: bool  # whether a further `next` after the end also ends
+    itself: bool  # whether `iter` always returned the Prefetcher itself
 
 
 class Stepped(TypedDict):
@@ -303,6 +304,8 @@ def prefetched(
     fail_at: int | None = None,
     on_a_stream: bool = False,
     made_before: bool = False,
+    moves: bool = False,
+    iters: int = 1,
     hold: bool = False,
     to: str = "cuda",
     **options: int,
@@ -317,6 +320,9 @@ def prefetched(
         fail_at: The number of the batch at which the iterator raises ZeroDivisionError instead.
         on_a_stream: Whether the consumer uses its own stream as the current one.
         made_before: Whether the Prefetcher is created before that stream is the current one.
+        moves: Whether the consumer changes to another stream after its first batch. If kernels are
+            slow, the first stream has done its work by then.
+        iters: How often `iter` is called: before the first batch, and after it.
         hold: Whether to keep every batch to the end and read it only then.
         to: The device of the Prefetcher.
     """
@@ -334,11 +340,20 @@ def prefetched(
         with consumer:
             gpu.main = torch.cuda.current_stream()
             made = made or student.gpu.Prefetcher(source, to, **options)
-            return _consumed(made, gpu, source, hold, to)
+            wait = slow == "kernels"
+            move = (lambda: _to_another_stream(gpu, wait=wait)) if moves else lambda: None
+            return _consumed(made, gpu, source, hold, to, iters, move)
 
 
 def _stream() -> Any:
     return torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+
+def _to_another_stream(gpu: Any, *, wait: bool) -> None:
+    if wait:
+        gpu.main.synchronize()
+    gpu.main = _stream()
+    torch.cuda.set_stream(gpu.main)
 
 
 class _Source:
@@ -376,15 +391,26 @@ class _Source:
         return self._buffers
 
 
-def _consumed(prefetcher: Any, gpu: Any, source: _Source, hold: bool, to: str) -> Prefetched:
+def _consumed(
+    prefetcher: Any,
+    gpu: Any,
+    source: _Source,
+    hold: bool,
+    to: str,
+    iters: int,
+    move: Callable[[], None],
+) -> Prefetched:
     out: Prefetched = {
         "seen": [], "devices": [], "drawn": [], "most_waiting": 0, "copies": [],
-        "waited": False, "error": None, "ended_again": False,
+        "waited": False, "error": None, "ended_again": False, "itself": True,
     }  # fmt: skip
     read: list[tuple[list[Tensor], list[Tensor]]] = []
     held = []
-    iterator = iter(prefetcher)
+    iterator = iter(prefetcher) if iters else prefetcher
     while True:
+        if len(out["drawn"]) == 1:
+            move()
+            iterator = iter(prefetcher) if iters > 1 else iterator
         busy = bool(read) and gpu.is_busy()
         try:
             x, y = next(iterator)
@@ -405,8 +431,10 @@ def _consumed(prefetcher: Any, gpu: Any, source: _Source, hold: bool, to: str) -
             read.append(([x.clone()], [y.clone()]))
         del x, y
     out["ended_again"] = _ends(iterator)
+    out["itself"] = iterator is prefetcher
     out["copies"] = list(gpu.copies)
     read += [(gpu.read(x), gpu.read(y)) for x, y in held]
+    gpu.main.synchronize()  # first, so that no copy is done unless this stream waits for it
     torch.cuda.synchronize()
     out["seen"] = [(x[0].cpu(), y[0].cpu()) for x, y in read]
     return out
