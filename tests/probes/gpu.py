@@ -152,7 +152,7 @@ def peak(
         steps: ("make", name, bytes); ("drop", name, 0); ("keep", name, 0) to keep a tensor beyond
             the call; ("free", name, 0) to free a tensor that was alive before; or
             ("collect", "", 0) to collect garbage.
-        result: The name of the tensor that the function returns.
+        result: The name of the tensor that the function returns, in a list.
         alive: Bytes of tensors that are alive before the call. The first is named "0", and so on.
         earlier: Bytes of a tensor that was created and dropped before the call.
         garbage: Bytes of a tensor in an unreachable reference cycle.
@@ -166,9 +166,10 @@ def peak(
         if garbage:
             cycle: list[Any] = [_bytes(garbage)]
             cycle.append(cycle)
+            gc.collect()  # only a collection of all generations finds it from now on
             del cycle
 
-        def fn() -> Tensor | None:
+        def fn() -> list[Tensor] | None:
             calls.append(1)
             made: dict[str, Tensor] = {}
             for what, name, count in steps:
@@ -180,7 +181,7 @@ def peak(
                     gc.collect()
                 else:
                     (made if what == "drop" else outside).pop(name)
-            return made.get(result or "")
+            return [made[result]] if result else None
 
         try:
             # "cuda" is the default.
@@ -195,11 +196,13 @@ def peak(
     return {**fields, "calls": len(calls), "alive_after": alive_after}  # type: ignore[typeddict-item]
 
 
-def peak_of_an_error(student: Any, *, device: str) -> None:
-    """peak_memory of a function that raises KeyError."""
+def peak_of_an_error(student: Any, *, device: str, kind: str) -> None:
+    """peak_memory of a function whose first call raises a KeyError or a RuntimeError."""
+    errors = [(KeyError if kind == "KeyError" else RuntimeError)("of the function's own")]
 
     def fn() -> None:
-        raise KeyError("of the function's own")
+        if errors:
+            raise errors.pop()
 
     with _gpu(device):
         student.gpu.peak_memory(fn, "cuda")
@@ -270,11 +273,23 @@ def mfu(
     speeds: Sequence[tuple[torch.dtype, float]] = (),
 ) -> Any:
     """measured_mfu on a GPU with these stated peaks by dtype; `speeds` are the stand-in's."""
-    hardware = SimpleNamespace(
-        name="a GPU", peak_flops=dict(peaks), memory_bandwidth=1e12, memory_bytes=10**10
-    )
     with _gpu(device, flops_per_second=dict(speeds)):
-        return student.gpu.measured_mfu(*sizes, dtype, hardware)
+        return student.gpu.measured_mfu(*sizes, dtype, _hardware(peaks))
+
+
+def multiplied(
+    student: Any, *, sizes: tuple[int, int, int], dtype: torch.dtype
+) -> list[stand_in.Product]:
+    """The products that measured_mfu computes on the stand-in."""
+    with _gpu("stand-in") as gpu:
+        student.gpu.measured_mfu(*sizes, dtype, _hardware([(dtype, 1e12)]))
+        return list(dict.fromkeys(gpu.products))
+
+
+def _hardware(peaks: Sequence[tuple[torch.dtype, float]]) -> Any:
+    return SimpleNamespace(
+        name="H100", peak_flops=dict(peaks), memory_bandwidth=1e12, memory_bytes=10**10
+    )
 
 
 def products(student: Any, *, device: str, size: int, dtype: torch.dtype, count: int) -> Any:
