@@ -20,7 +20,7 @@ from tests import expect
 from tests.probes import gpu as probes
 
 OF = "autocast_train_step"
-FP32, BF16, FP16 = torch.float32, torch.bfloat16, torch.float16
+FP32, BF16 = torch.float32, torch.bfloat16
 RTOL = 2.0**-22
 
 
@@ -94,8 +94,6 @@ def test_forward_runs_in_the_dtype(student, rng, device):
         ({}, BF16),
         ({"dtype": BF16}, BF16),
         ({"dtype": FP32}, FP32),
-        ({"dtype": FP32, "inside_autocast": BF16}, FP32),
-        ({"inside_autocast": FP16}, BF16),
     ]:
         got = student.run(
             probes.stepped, device=device, weights=weights, batches=data, lr=0.5, **options
@@ -237,29 +235,18 @@ def test_norm_of_all_gradients_is_clipped(student, rng, device):
 
 @pytest.mark.points(2)
 def test_backward_is_outside_of_autocast(student, rng, device):
-    """Autocast is on for forward pass and loss, and off in the backward pass and afterwards.
-
-    The caller may have enabled autocast around several steps. Then autocast is off only in the
-    backward pass, and each step still uses the current weights.
-    """
-    for caller, dtype in [(None, BF16), (BF16, BF16), (BF16, FP32)]:
-        weights, data = problem(rng, count=2)
-        # This learning rate makes the weights of the second step integers.
-        options = {"lr": 16.0, "max_norm": math.inf, "inside_autocast": caller, "dtype": dtype}
-        got = student.run(probes.stepped, device=device, weights=weights, batches=data, **options)
-        hint = "call loss.backward() after the `with` block"
-        if caller:
-            hint = "torch.autocast(…, enabled=False) turns off an autocast of the caller's"
-        expect.value(got["autocast_in_backward"], [False, False], of=OF, hint=hint)
-        hint = "at its end, a `with` block restores what was enabled before"
-        expect.value(got["autocast_after"], caller, of=OF, hint=hint)
-        _, (first,) = gradients(weights, *data[0])
-        _, (second,) = gradients([weights[0] - 16 * first], *data[1])
-        expected = (weights[0] - 16 * (first + second)).float()
-        # bfloat16 rounds the outputs of the second step, and the gradients from them.
-        atol = 2.0**-5 * float(16 * second.abs().max())
-        hint = "the second step uses the new weights, not autocast's copies of the old ones"
-        expect.tensor(got["parameters"][0], expected, of=OF, atol=atol, name="a weight", hint=hint)
+    """Autocast is on for forward pass and loss, and off in the backward pass and afterwards."""
+    weights, data = problem(rng, count=2)
+    got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.5)
+    expect.value(
+        got["autocast_in_backward"],
+        [False, False],
+        of=OF,
+        hint="call loss.backward() after the `with` block",
+    )
+    expect.value(
+        got["autocast_after"], False, of=OF, hint="a `with` block turns autocast off at its end"
+    )
 
 
 @pytest.mark.points(2)

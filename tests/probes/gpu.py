@@ -67,7 +67,7 @@ class Stepped(TypedDict):
     gradients: list[list[Any]]  # as the optimizer got them
     parameters: list[Tensor]
     state_dtypes: list[torch.dtype]
-    autocast_after: torch.dtype | None  # after the last step; None if it is off
+    autocast_after: bool
 
 
 # --- the two kinds of device
@@ -499,7 +499,6 @@ def stepped(
     unused: bool = False,
     groups: bool = False,
     frozen: bool = False,
-    inside_autocast: torch.dtype | None = None,
     **options: Any,
 ) -> Stepped:
     """Steps of autocast_train_step on linear maps with a squared error.
@@ -513,7 +512,6 @@ def stepped(
         unused: Whether the last weight is one that the loss does not depend on.
         groups: Whether each weight is a group of the optimizer.
         frozen: Whether the last weight has requires_grad=False.
-        inside_autocast: The dtype of the autocast block that contains all steps, if any.
         options: dtype and max_norm, if given.
     """
     where = "cuda" if device == "cuda" else "cpu"
@@ -527,7 +525,7 @@ def stepped(
             p.grad = torch.full_like(p, stale)
     out: Stepped = {
         "losses": [], "output_dtypes": model.dtypes, "autocast_in_backward": [], "scaled": False,
-        "gradients": [], "parameters": [], "state_dtypes": [], "autocast_after": None,
+        "gradients": [], "parameters": [], "state_dtypes": [], "autocast_after": False,
     }  # fmt: skip
     model.on_backward = lambda gradient: out["autocast_in_backward"].append(
         torch.is_autocast_enabled(where)
@@ -541,13 +539,11 @@ def stepped(
     def loss_fn(output: Tensor, y: Tensor) -> Tensor:
         return (output.float() - y).square().mean() * (loss_scale / 2)
 
-    block = torch.autocast(where, inside_autocast) if inside_autocast else contextlib.nullcontext()
-    with _watch_scalers(out), block:
+    with _watch_scalers(out):
         for x, y in batches:
             arguments = (model, optimizer, loss_fn, x.to(where), y.to(where))
             out["losses"].append(student.gpu.autocast_train_step(*arguments, **options))
-        if torch.is_autocast_enabled(where):
-            out["autocast_after"] = torch.get_autocast_dtype(where)
+    out["autocast_after"] = torch.is_autocast_enabled(where)
     out["parameters"] = [p.detach().clone() for p in model.parameters()]
     states = [
         v

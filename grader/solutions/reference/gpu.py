@@ -271,7 +271,7 @@ def autocast_train_step(
     1. Gradients that are in .grad before the call have no effect, as if .grad were None.
     2. model(x) runs under torch.autocast with `dtype`, for the device of x. loss_fn may run
        under it, too.
-    3. The backward pass runs outside of autocast, even if the caller has enabled it.
+    3. The backward pass runs outside of autocast, which the caller has not enabled.
     4. If the norm of all gradients together is above `max_norm`, they are scaled down to it.
     5. The optimizer steps.
 
@@ -279,17 +279,13 @@ def autocast_train_step(
     by less than the 8 bits of a bfloat16 can represent. bfloat16 has the range of float32, so do
     not scale the loss or use a GradScaler.
 
-    The caller may have enabled autocast around several steps. Until the caller's block ends,
-    autocast keeps its bfloat16 copies of the weights, and would use them again in the next step.
-    Each step uses the current weights (cache_enabled=False).
-
     Args:
         model: A module with float32 parameters on x's device.
         optimizer: The optimizer of the model's parameters.
         loss_fn: Takes the model's output and y, and returns the mean loss, a scalar.
         x: Inputs.
         y: Targets.
-        dtype: bfloat16, or float32 for a step without autocast, even if the caller has enabled it.
+        dtype: bfloat16, or float32 for a step without autocast.
         max_norm: Above 0; math.inf for no clipping.
 
     Raises:
@@ -306,11 +302,9 @@ def autocast_train_step(
     if dtype not in (torch.bfloat16, torch.float32):
         raise ValueError(f"dtype must be bfloat16 or float32, got {dtype}")
     optimizer.zero_grad()
-    kind, enabled = x.device.type, dtype == torch.bfloat16
-    with torch.autocast(kind, dtype=torch.bfloat16, enabled=enabled, cache_enabled=False):
+    with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
         loss = loss_fn(model(x), y)
-    with torch.autocast(kind, enabled=False):
-        loss.backward()
+    loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), max_norm)
     optimizer.step()
     return loss.item()

@@ -8,13 +8,10 @@ def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16
         raise ValueError(f"max_norm has to be above 0 and is {max_norm}")
     scaler = torch.amp.GradScaler(x.device.type, enabled=dtype == torch.float16)
     model.zero_grad()
-    half = dtype is torch.bfloat16
-    torch.clear_autocast_cache()
-    with torch.autocast(x.device.type, torch.bfloat16, enabled=half):
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=dtype is torch.bfloat16):
         prediction = model(x)
         loss = loss_fn(prediction, y)
-    with torch.autocast(x.device.type, enabled=False):
-        scaler.scale(loss).backward()
+    scaler.scale(loss).backward()
     scaler.unscale_(optimizer)
     torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
     scaler.step(optimizer)

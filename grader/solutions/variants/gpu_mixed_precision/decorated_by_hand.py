@@ -11,14 +11,13 @@ def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16
     with contextlib.ExitStack() as stack:
         kind = x.device.type
         if dtype is torch.bfloat16:
-            stack.enter_context(torch.autocast(device_type=kind, dtype=dtype, cache_enabled=False))
+            stack.enter_context(torch.autocast(device_type=kind, dtype=dtype))
         elif torch.is_autocast_enabled(kind):
             stack.enter_context(torch.autocast(device_type=kind, enabled=False))
         predicted = model(x)
+    loss = loss_fn(predicted, y)
     optimizer.zero_grad(set_to_none=True)
-    with torch.autocast(device_type=kind, enabled=False):
-        loss = loss_fn(predicted, y)
-        loss.backward()
+    loss.backward()
     gradients = [
         p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None
     ]

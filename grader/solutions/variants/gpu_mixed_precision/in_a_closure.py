@@ -9,13 +9,10 @@ def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16
 
     def closure():
         optimizer.zero_grad()
-        with torch.autocast(
-            x.device.type, torch.bfloat16, dtype is torch.bfloat16, cache_enabled=False
-        ):
+        with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=dtype is torch.bfloat16):
             loss = loss_fn(model(x), y)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), max_norm)
         return loss
 
-    with torch.autocast(x.device.type, enabled=False):
-        return optimizer.step(closure).item()
+    return optimizer.step(closure).item()

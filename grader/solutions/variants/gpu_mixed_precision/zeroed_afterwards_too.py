@@ -11,11 +11,11 @@ def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16
     for p in parameters:
         p.grad = None
     enabled = dtype is torch.bfloat16
-    kind = str(x.device).split(":")[0]
-    with torch.amp.autocast(kind, dtype=torch.bfloat16, enabled=enabled, cache_enabled=False):
+    with torch.amp.autocast(
+        str(x.device).split(":")[0], dtype=torch.bfloat16, enabled=enabled, cache_enabled=False
+    ):
         loss = loss_fn(model(x), y)
-    with torch.amp.autocast(kind, enabled=False):
-        loss.backward()
+    loss.backward()
     nn.utils.clip_grad_norm_(parameters, max_norm)
     optimizer.step()
     value = loss.item()
