@@ -114,6 +114,7 @@ def test_freeing_more_than_it_makes(student, rng, device):
 def test_garbage_is_gone_before(student, rng, device):
     """Garbage from before the call counts neither as allocated before it nor as freed by it."""
     a, waste, there = sizes(rng, 3)
+    waste += a
     steps = [("make", "a", a), ("keep", "a", 0), ("collect", "", 0)]
     got = student.run(probes.peak, device=device, steps=steps, alive=[there], garbage=waste)
     check(got, there, a, a, hint="call gc.collect() before you read anything")
@@ -146,7 +147,9 @@ def test_wrong_calls(student, rng, device):
     """fn's exceptions pass through, and a device that is not a GPU raises a ValueError."""
     (a,) = sizes(rng, 1)
     check(student.run(probes.peak, device=device, steps=[("make", "a", a)]), 0, a, 0)
-    with expect.raises(KeyError, of=OF, when="fn raises KeyError"):
-        student.run(probes.peak_of_an_error, device=device)
-    with expect.raises(ValueError, of=OF, when="the device is a CPU"):
-        student.run(probes.peak_on, device=device, where="cpu")
+    for kind in (KeyError, RuntimeError):
+        with expect.raises(kind, of=OF, when=f"the first call of fn raises {kind.__name__}"):
+            student.run(probes.peak_of_an_error, device=device, kind=kind.__name__)
+    for where in ("cpu", "meta"):
+        with expect.raises(ValueError, of=OF, when=f'the device is "{where}"'):
+            student.run(probes.peak_on, device=device, where=where)

@@ -94,7 +94,6 @@ def test_forward_runs_in_the_dtype(student, rng, device):
         ({}, BF16),
         ({"dtype": BF16}, BF16),
         ({"dtype": FP32}, FP32),
-        ({"dtype": FP32, "inside_autocast": True}, FP32),
     ]:
         got = student.run(
             probes.stepped, device=device, weights=weights, batches=data, lr=0.5, **options
@@ -178,6 +177,10 @@ def test_gradients_from_before_do_not_count(student, rng, device):
     hint = "a weight that the batch does not use has no gradient: zero_grad(set_to_none=True)"
     name = "a weight that the batch does not use"
     expect.tensor(got["parameters"][-1], unused["weights"][-1], of=OF, name=name, hint=hint)
+    unused |= {"frozen": True, "kind": "SGD"}
+    got = student.run(probes.stepped, device=device, **unused, batches=data, lr=0.5, stale=64.0)
+    name = "a weight with requires_grad=False"
+    expect.tensor(got["parameters"][-1], unused["weights"][-1], of=OF, name=name)
 
 
 @pytest.mark.core
@@ -224,6 +227,10 @@ def test_norm_of_all_gradients_is_clipped(student, rng, device):
         name="a gradient",
         hint=hint,
     )
+    fits = [(data[0][0], data[0][0] @ weights[0].T)]
+    got = student.run(probes.stepped, device=device, weights=weights, batches=fits, lr=1.0)
+    hint = "the norm of gradients that are all zeros is 0: do not divide by it"
+    expect.tensor(got["parameters"][0], weights[0], of=OF, name="a weight without error", hint=hint)
 
 
 @pytest.mark.points(2)

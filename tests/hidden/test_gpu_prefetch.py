@@ -47,11 +47,18 @@ def check(got, expected, *, hint=None, ended_by=None):
 # Stays: this test checks order, shapes and dtypes without any race.
 @pytest.mark.core
 def test_order_and_contents(student, rng, device):
-    """Batches come in order, on the device, with their shapes and dtypes, for any depth."""
-    for depth in (1, 2, 3, 8):
+    """Batches come in order, on the device, with their shapes and dtypes, for any depth.
+
+    The last batch may be smaller. iter() returns the Prefetcher itself and changes nothing, however
+    often it is called.
+    """
+    for depth, iters in [(1, 1), (2, 0), (3, 2), (8, 1)]:
         expected = batches(rng, 5)
-        got = student.run(probes.prefetched, device=device, batches=expected, depth=depth)
+        expected[-1] = (expected[-1][0][:3], expected[-1][1][:2])
+        options = {"depth": depth, "iters": iters}
+        got = student.run(probes.prefetched, device=device, batches=expected, **options)
         check(got, expected, hint="first in, first out")
+        expect.that(got["itself"], "iter() does not return the Prefetcher itself", of=OF)
         expect.value(got["devices"], ["cuda"] * 5, of=OF)
 
 
@@ -88,15 +95,20 @@ def test_memory_is_not_reused_too_early(student, rng, device):
 def test_current_stream_is_asked_for_each_time(student, rng, device):
     """The stream that waits for a copy is the current one when the batch is returned.
 
-    It need not be the default stream.
+    It need not be the default stream, and may be another one for the next batch.
     """
-    cases = [("copies", True), ("copies", False), ("kernels", False), ("kernels", True)]
-    for slow, made_before in cases:
+    cases = [
+        ("copies", {"made_before": True}),
+        ("copies", {}),
+        ("both", {"moves": True, "depth": 3}),
+        ("kernels", {}),
+        ("kernels", {"made_before": True}),
+        ("kernels", {"moves": True}),
+    ]
+    for slow, case in cases:
         expected = batches(rng, 3, device if slow == "copies" else "stand-in")
-        streams = {"on_a_stream": True, "made_before": made_before}
-        got = student.run(
-            probes.prefetched, device=device, batches=expected, slow=slow, **streams, depth=1
-        )
+        options = {"on_a_stream": True, "depth": 1} | case
+        got = student.run(probes.prefetched, device=device, batches=expected, slow=slow, **options)
         check(got, expected, hint="call torch.cuda.current_stream() for each batch")
 
 

@@ -54,6 +54,7 @@ class Prefetched(TypedDict):
     waited: bool  # whether Python waited for the GPU's long work
     error: str | None
     ended_again: bool  # whether a further `next` after the end also ends
+    itself: bool  # whether `iter` always returned the Prefetcher itself
 
 
 class Stepped(TypedDict):
@@ -151,7 +152,7 @@ def peak(
         steps: ("make", name, bytes); ("drop", name, 0); ("keep", name, 0) to keep a tensor beyond
             the call; ("free", name, 0) to free a tensor that was alive before; or
             ("collect", "", 0) to collect garbage.
-        result: The name of the tensor that the function returns.
+        result: The name of the tensor that the function returns, in a list.
         alive: Bytes of tensors that are alive before the call. The first is named "0", and so on.
         earlier: Bytes of a tensor that was created and dropped before the call.
         garbage: Bytes of a tensor in an unreachable reference cycle.
@@ -165,9 +166,10 @@ def peak(
         if garbage:
             cycle: list[Any] = [_bytes(garbage)]
             cycle.append(cycle)
+            gc.collect()  # only a collection of all generations finds it from now on
             del cycle
 
-        def fn() -> Tensor | None:
+        def fn() -> list[Tensor] | None:
             calls.append(1)
             made: dict[str, Tensor] = {}
             for what, name, count in steps:
@@ -179,7 +181,7 @@ def peak(
                     gc.collect()
                 else:
                     (made if what == "drop" else outside).pop(name)
-            return made.get(result or "")
+            return [made[result]] if result else None
 
         try:
             # "cuda" is the default.
@@ -194,11 +196,13 @@ def peak(
     return {**fields, "calls": len(calls), "alive_after": alive_after}  # type: ignore[typeddict-item]
 
 
-def peak_of_an_error(student: Any, *, device: str) -> None:
-    """peak_memory of a function that raises KeyError."""
+def peak_of_an_error(student: Any, *, device: str, kind: str) -> None:
+    """peak_memory of a function whose first call raises a KeyError or a RuntimeError."""
+    errors = [(KeyError if kind == "KeyError" else RuntimeError)("of the function's own")]
 
     def fn() -> None:
-        raise KeyError("of the function's own")
+        if errors:
+            raise errors.pop()
 
     with _gpu(device):
         student.gpu.peak_memory(fn, "cuda")
@@ -269,11 +273,23 @@ def mfu(
     speeds: Sequence[tuple[torch.dtype, float]] = (),
 ) -> Any:
     """measured_mfu on a GPU with these stated peaks by dtype; `speeds` are the stand-in's."""
-    hardware = SimpleNamespace(
-        name="a GPU", peak_flops=dict(peaks), memory_bandwidth=1e12, memory_bytes=10**10
-    )
     with _gpu(device, flops_per_second=dict(speeds)):
-        return student.gpu.measured_mfu(*sizes, dtype, hardware)
+        return student.gpu.measured_mfu(*sizes, dtype, _hardware(peaks))
+
+
+def multiplied(
+    student: Any, *, sizes: tuple[int, int, int], dtype: torch.dtype
+) -> list[stand_in.Product]:
+    """The products that measured_mfu computes on the stand-in."""
+    with _gpu("stand-in") as gpu:
+        student.gpu.measured_mfu(*sizes, dtype, _hardware([(dtype, 1e12)]))
+        return list(dict.fromkeys(gpu.products))
+
+
+def _hardware(peaks: Sequence[tuple[torch.dtype, float]]) -> Any:
+    return SimpleNamespace(
+        name="H100", peak_flops=dict(peaks), memory_bandwidth=1e12, memory_bytes=10**10
+    )
 
 
 def products(student: Any, *, device: str, size: int, dtype: torch.dtype, count: int) -> Any:
@@ -303,6 +319,8 @@ def prefetched(
     fail_at: int | None = None,
     on_a_stream: bool = False,
     made_before: bool = False,
+    moves: bool = False,
+    iters: int = 1,
     hold: bool = False,
     to: str = "cuda",
     **options: int,
@@ -317,6 +335,9 @@ def prefetched(
         fail_at: The number of the batch at which the iterator raises ZeroDivisionError instead.
         on_a_stream: Whether the consumer uses its own stream as the current one.
         made_before: Whether the Prefetcher is created before that stream is the current one.
+        moves: Whether the consumer changes to another stream after its first batch. If kernels are
+            slow, the first stream has done its work by then.
+        iters: How often `iter` is called: before the first batch, and after it.
         hold: Whether to keep every batch to the end and read it only then.
         to: The device of the Prefetcher.
     """
@@ -334,11 +355,20 @@ def prefetched(
         with consumer:
             gpu.main = torch.cuda.current_stream()
             made = made or student.gpu.Prefetcher(source, to, **options)
-            return _consumed(made, gpu, source, hold, to)
+            wait = slow == "kernels"
+            move = (lambda: _to_another_stream(gpu, wait=wait)) if moves else lambda: None
+            return _consumed(made, gpu, source, hold, to, iters, move)
 
 
 def _stream() -> Any:
     return torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+
+def _to_another_stream(gpu: Any, *, wait: bool) -> None:
+    if wait:
+        gpu.main.synchronize()
+    gpu.main = _stream()
+    torch.cuda.set_stream(gpu.main)
 
 
 class _Source:
@@ -376,15 +406,26 @@ class _Source:
         return self._buffers
 
 
-def _consumed(prefetcher: Any, gpu: Any, source: _Source, hold: bool, to: str) -> Prefetched:
+def _consumed(
+    prefetcher: Any,
+    gpu: Any,
+    source: _Source,
+    hold: bool,
+    to: str,
+    iters: int,
+    move: Callable[[], None],
+) -> Prefetched:
     out: Prefetched = {
         "seen": [], "devices": [], "drawn": [], "most_waiting": 0, "copies": [],
-        "waited": False, "error": None, "ended_again": False,
+        "waited": False, "error": None, "ended_again": False, "itself": True,
     }  # fmt: skip
     read: list[tuple[list[Tensor], list[Tensor]]] = []
     held = []
-    iterator = iter(prefetcher)
+    iterator = iter(prefetcher) if iters else prefetcher
     while True:
+        if len(out["drawn"]) == 1:
+            move()
+            iterator = iter(prefetcher) if iters > 1 else iterator
         busy = bool(read) and gpu.is_busy()
         try:
             x, y = next(iterator)
@@ -405,8 +446,10 @@ def _consumed(prefetcher: Any, gpu: Any, source: _Source, hold: bool, to: str) -
             read.append(([x.clone()], [y.clone()]))
         del x, y
     out["ended_again"] = _ends(iterator)
+    out["itself"] = iterator is prefetcher
     out["copies"] = list(gpu.copies)
     read += [(gpu.read(x), gpu.read(y)) for x, y in held]
+    gpu.main.synchronize()  # first, so that no copy is done unless this stream waits for it
     torch.cuda.synchronize()
     out["seen"] = [(x[0].cpu(), y[0].cpu()) for x, y in read]
     return out
@@ -455,7 +498,7 @@ def stepped(
     loss_scale: float = 1.0,
     unused: bool = False,
     groups: bool = False,
-    inside_autocast: bool = False,
+    frozen: bool = False,
     **options: Any,
 ) -> Stepped:
     """Steps of autocast_train_step on linear maps with a squared error.
@@ -468,11 +511,12 @@ def stepped(
         loss_scale: The loss is this times the mean of (output - y)² / 2.
         unused: Whether the last weight is one that the loss does not depend on.
         groups: Whether each weight is a group of the optimizer.
-        inside_autocast: Whether the caller has turned bfloat16 autocast on.
+        frozen: Whether the last weight has requires_grad=False.
         options: dtype and max_norm, if given.
     """
     where = "cuda" if device == "cuda" else "cpu"
     model = _Layers(weights, used=len(weights) - unused).to(where)
+    model.weights[-1].requires_grad_(not frozen)
     members: list[Any] = list(model.parameters())
     members = [{"params": [p]} for p in members] if groups else members
     optimizer = torch.optim.SGD(members, lr) if kind == "SGD" else torch.optim.AdamW(members, lr)
@@ -495,7 +539,7 @@ def stepped(
     def loss_fn(output: Tensor, y: Tensor) -> Tensor:
         return (output.float() - y).square().mean() * (loss_scale / 2)
 
-    with _watch_scalers(out), torch.autocast(where, torch.bfloat16, enabled=inside_autocast):
+    with _watch_scalers(out):
         for x, y in batches:
             arguments = (model, optimizer, loss_fn, x.to(where), y.to(where))
             out["losses"].append(student.gpu.autocast_train_step(*arguments, **options))

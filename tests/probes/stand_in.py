@@ -29,7 +29,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
@@ -48,6 +48,7 @@ BYTES_PER_SECOND = 25e9  # of a copy between the CPU's memory and the GPU's
 FILLED_PER_SECOND = 1e9  # bytes of new tensors
 WRITTEN_PER_SECOND = 50e6  # bytes of results of operations other than products: slow, to be seen
 MEMORY_BYTES = 80 * 10**9
+NAME = "NVIDIA H100 80GB HBM3"  # a name whose peaks are known, so that it can mislead
 
 
 @contextlib.contextmanager
@@ -234,6 +235,15 @@ class Block:
         )
 
 
+class Product(NamedTuple):
+    """A product of two matrices."""
+
+    rows: int  # of the first matrix, or columns of the second: whichever is smaller
+    columns: int  # the other one of the two
+    inner: int  # columns of the first matrix and rows of the second
+    varied: bool  # whether neither matrix consists of one number
+
+
 class Gpu:
     """The device: its clock, its streams, its memory, and a record of its calls.
 
@@ -250,6 +260,7 @@ class Gpu:
         now: The time of Python's clock in seconds.
         kernels: The number of calls of `kernel` so far.
         copies: A description of each copy to the device, from `described`.
+        products: Each product of matrices.
     """
 
     def __init__(
@@ -263,6 +274,7 @@ class Gpu:
         self.now = 0.0
         self.kernels = 0
         self.copies: list[str] = []
+        self.products: list[Product] = []
         self.elsewhere = elsewhere
         self._slow = slow
         self._kernel_seconds = iter(kernel_seconds)
@@ -340,10 +352,13 @@ class Gpu:
         with _CountFlops() as count:
             result = func(*args, **kwargs)
         self.now += ASKING
+        self.products += count.products
         seconds = sum(n / self._flops_per_second.get(dtype, 1e12) for dtype, n in count.flops)
         # An operation that is not a product writes its result: a conversion, for example.
         self.current.give(1e-6 + seconds + (0 if count.flops else count.bytes / WRITTEN_PER_SECOND))
-        return tree_map(lambda x: self.adopted(x) if isinstance(x, Tensor) else x, result)
+        return tree_map(
+            lambda x: self.adopted(x, per_byte=0.0) if isinstance(x, Tensor) else x, result
+        )
 
     def copy(self, target: Tensor, source: Tensor, non_blocking: bool) -> Tensor:
         """Copy to the device, from the device, or within the device."""
@@ -424,6 +439,10 @@ class Gpu:
         index = device if type(device) is int else device and torch.device(device).index
         return not self.elsewhere or index == 0
 
+    def set_current(self, device: Any) -> None:
+        """torch.cuda.set_device."""
+        self.elsewhere = not self.is_meant(device)
+
     @contextlib.contextmanager
     def made_current(self, device: Any) -> Iterator[None]:
         """torch.cuda.device."""
@@ -467,16 +486,16 @@ class Gpu:
         whole = torch.frombuffer(memory, dtype=x.dtype, count=len(memory) // x.element_size())
         return whole.as_strided(x.shape, x.stride(), x.storage_offset())
 
-    def adopted(self, x: Tensor, *, fill: bool = True) -> Tensor:
-        """Turn the result of an operation into a tensor on the device."""
+    def adopted(
+        self, x: Tensor, *, fill: bool = True, per_byte: float = 1 / FILLED_PER_SECOND
+    ) -> Tensor:
+        """Turn the result of an operation into a tensor on the device, in this time per byte."""
         if self.holds(x) or not x.numel():
             return x
         out = self.empty(x.shape, x.dtype)
         raw = self._raw(out)
         if fill:
-            self.current.give(
-                x.numel() * x.element_size() / FILLED_PER_SECOND, lambda: raw.copy_(x)
-            )
+            self.current.give(x.numel() * x.element_size() * per_byte, lambda: raw.copy_(x))
         return out
 
 
@@ -486,6 +505,7 @@ class _CountFlops(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.flops: list[tuple[torch.dtype, int]] = []
+        self.products: list[Product] = []
         self.bytes = 0  # of all results
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -502,8 +522,12 @@ class _CountFlops(TorchDispatchMode):  # type: ignore[no-untyped-call]
             "matmul",
             "linear",
         ):
-            a = args[1] if func.overloadpacket.__name__ in ("addmm", "baddbmm") else args[0]
+            a, b = args[1:3] if func.overloadpacket.__name__ in ("addmm", "baddbmm") else args[:2]
             self.flops.append((a.dtype, 2 * out.numel() * a.shape[-1]))
+            if out.dim() > 1:
+                varied = all(bool((x != x.flatten()[0]).any()) for x in (a, b))
+                rows, columns = sorted(out.shape[-2:])
+                self.products.append(Product(rows, columns, a.shape[-1], varied))
         return out
 
 
@@ -646,7 +670,7 @@ def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
     mem_get_info = {"mem_get_info": lambda device=None: (MEMORY_BYTES - gpu.reserved, MEMORY_BYTES)}
     streams = {
         "is_available": lambda: True,
-        "device_count": lambda: 1,
+        "device_count": lambda: 1 + gpu.elsewhere,
         "synchronize": gpu.synchronize,
         "current_stream": lambda device=None: gpu.current,
     }
@@ -659,16 +683,16 @@ def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
         "manual_seed_all": lambda seed: None,
         "is_bf16_supported": lambda including_emulation=True: True,
         "get_device_properties": lambda device=None: SimpleNamespace(
-            name="a stand-in", total_memory=MEMORY_BYTES
+            name=NAME, total_memory=MEMORY_BYTES
         ),
         "default_stream": lambda device=None: gpu.default,
         "set_stream": lambda stream: setattr(gpu, "current", stream),
-        "current_device": lambda: 0,
-        "set_device": lambda device: None,
+        "current_device": lambda: int(gpu.elsewhere),
+        "set_device": gpu.set_current,
         "device": gpu.made_current,
         "is_initialized": lambda: True,
         "init": lambda: None,
-        "get_device_name": lambda device=None: "a stand-in",
+        "get_device_name": lambda device=None: NAME,
         "reset_max_memory_allocated": gpu.forget_peak,
     }
     clock = dict.fromkeys(("perf_counter", "monotonic", "time", "process_time"), gpu.read_clock)

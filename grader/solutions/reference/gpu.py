@@ -271,7 +271,7 @@ def autocast_train_step(
     1. Gradients that are in .grad before the call have no effect, as if .grad were None.
     2. model(x) runs under torch.autocast with `dtype`, for the device of x. loss_fn may run
        under it, too.
-    3. The backward pass runs outside of autocast.
+    3. The backward pass runs outside of autocast, which the caller has not enabled.
     4. If the norm of all gradients together is above `max_norm`, they are scaled down to it.
     5. The optimizer steps.
 
@@ -285,7 +285,7 @@ def autocast_train_step(
         loss_fn: Takes the model's output and y, and returns the mean loss, a scalar.
         x: Inputs.
         y: Targets.
-        dtype: bfloat16, or float32 for a step without autocast, even if the caller has enabled it.
+        dtype: bfloat16, or float32 for a step without autocast.
         max_norm: Above 0; math.inf for no clipping.
 
     Raises:

@@ -137,15 +137,15 @@ def test_mfu_above_one_is_returned(student):
 
 
 def test_no_peak_is_guessed(student):
-    """A dtype for which `hw` has no peak raises a ValueError, and so does a size below 1."""
+    """A dtype for which `hw` has no peak raises a ValueError or a KeyError."""
     sizes, peaks = (512, 256, 128), [(BF16, 1e15)]
     got = student.run(probes.mfu, device="cuda", sizes=sizes, dtype=BF16, peaks=peaks)
     expect.that(
         type(got) is float and got > 0, "no MFU although there is a peak", of="measured_mfu"
     )
     with expect.raises(
-        ValueError, of="measured_mfu", when="hw has a peak for bfloat16 and none for float16"
+        (ValueError, KeyError),
+        of="measured_mfu",
+        when="hw has a peak for bfloat16 and none for float16",
     ):
         student.run(probes.mfu, device="cuda", sizes=sizes, dtype=torch.float16, peaks=peaks)
-    with expect.raises(ValueError, of="measured_mfu", when="a size is below 1"):
-        student.run(probes.mfu, device="cuda", sizes=(0, 256, 128), dtype=BF16, peaks=peaks)
