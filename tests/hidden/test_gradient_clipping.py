@@ -335,7 +335,7 @@ def test_takes_any_iterable(student, rng):
     """The parameters may come from any iterable, such as a generator, and a list stays as it is."""
     gradients = random_gradients(rng)
     rtol, hint = tolerance(gradients), "a generator is used up after one loop: go through it once"
-    for count in (1, len(gradients)):
+    for count in (len(gradients), 1):
         plain = clip(student, gradients[:count], 0.5)
         check_shorter(plain["gradients"], gradients[:count])
         expect.that(plain["is_unchanged"], "the caller's list is another list now", of=OF)
