@@ -10,6 +10,8 @@ import gc
 
 _has_frozen = False  # since the last call of `collect`; then something of a grade is frozen too
 _has_graded = False
+# Whether something is frozen between two grades. To count what is frozen takes 20 ms per grade.
+_keeps_frozen = False
 
 
 def freeze() -> None:
@@ -25,11 +27,11 @@ def collect() -> None:
     The first grade of a process has nothing to free. In the second this takes 0.1 s, and then
     milliseconds, unless further solutions have been loaded.
     """
-    global _has_frozen, _has_graded
+    global _has_frozen, _has_graded, _keeps_frozen
     if _has_frozen:
         gc.unfreeze()
     if _has_graded:
         gc.collect()
-    if _has_frozen or (_has_graded and not gc.get_freeze_count()):
+    if _has_frozen or (_has_graded and not _keeps_frozen and not gc.get_freeze_count()):
         gc.freeze()
-    _has_frozen, _has_graded = False, True
+    _has_frozen, _has_graded, _keeps_frozen = False, True, _has_frozen or _has_graded
