@@ -10,8 +10,7 @@ import gc
 
 _has_frozen = False  # since the last call of `collect`; then something of a grade is frozen too
 _has_graded = False
-# Whether something is frozen between two grades. To count what is frozen takes 20 ms per grade.
-_keeps_frozen = False
+_keeps_frozen = False  # known without gc.get_freeze_count, which takes 20 ms
 
 
 def freeze() -> None:
@@ -32,6 +31,6 @@ def collect() -> None:
         gc.unfreeze()
     if _has_graded:
         gc.collect()
-    if _has_frozen or (_has_graded and not _keeps_frozen and not gc.get_freeze_count()):
+    if _has_frozen or (_has_graded and not _keeps_frozen):
         gc.freeze()
     _has_frozen, _has_graded, _keeps_frozen = False, True, _has_frozen or _has_graded

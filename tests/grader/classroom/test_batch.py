@@ -226,13 +226,17 @@ def keep(handed_in, *names):
 
 
 @pytest.fixture
-def started(course, handed_in, tmp_path, root):
-    """A running batch of four that has stored its first result: its process and its gradebook."""
+def started(request, course, handed_in, tmp_path, root):
+    """A running batch of four that has stored its first result: its process and its gradebook.
+
+    The parameter is the number of its jobs; 1 by default, because each job imports torch twice.
+    """
+    jobs = str(getattr(request, "param", 1))
     keep(handed_in, *POINTS_OF_FOUR)
     book = tmp_path / "class.sqlite"
     command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
     process = subprocess.Popen(
-        [*map(str, command), "--course", str(course), "--jobs", "2"],
+        [*map(str, command), "--course", str(course), "--jobs", jobs],
         cwd=root,
         start_new_session=True,
         stdout=subprocess.PIPE,
@@ -283,6 +287,7 @@ def test_after_kill_9_the_same_command_goes_on(started, grader, course, handed_i
     assert points(book) == POINTS_OF_FOUR
 
 
+@pytest.mark.parametrize("started", [2], indirect=True)
 def test_a_process_that_is_killed_costs_a_second_try(started):
     """The test acts as the kernel's out-of-memory killer; the class is still completed."""
     process, book = started
