@@ -191,7 +191,9 @@ def test_each_message_names_commands_that_lead_to_the_setup_asked_for(class_, ha
         if code == 0:
             break
         assert code == 2, said
-        commands = [one for one in re.findall("`grader (regrade .*?)`", said) if "--undo" not in one]
+        commands = [
+            one for one in re.findall("`grader (regrade .*?)`", said) if "--undo" not in one
+        ]
         assert commands, said
         assert class_.grades() == before
         for command in commands:
