@@ -10,7 +10,7 @@ import gc
 
 _has_frozen = False  # since the last call of `collect`; then something of a grade is frozen too
 _has_graded = False
-_keeps_frozen = False  # known without gc.get_freeze_count, which takes 20 ms
+_keeps_frozen = False  # whether anything is frozen; gc.get_freeze_count would take 20 ms
 
 
 def freeze() -> None:

@@ -38,7 +38,7 @@ MISSING = [
     "assignment",
     "pyproject.toml",
 ]
-# Calls of CALLS that read no course, or whose like is among the further calls.
+# `isolation` reads no course, and MORE contains more thorough calls of `validate`.
 LEFT_OUT = ("isolation", "validate")
 # Further calls of commands that read the course.
 MORE = [
@@ -59,7 +59,7 @@ def course(root, tmp_path):
 
 @pytest.fixture(autouse=True)
 def processes_start_at_once(monkeypatch):
-    """The processes of a pool, which the commands start from this process, need no new torch."""
+    """Fork the pools' processes from one that has imported torch, instead of importing it again."""
     monkeypatch.setattr(multiprocessing.spawn, "_python_exe", python().encode())
 
 

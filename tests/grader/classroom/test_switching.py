@@ -166,7 +166,7 @@ class Classroom:
         assert states == {State.GRADED}
 
 
-# Every setup is had twice and asked for three times in `make test`.
+# `make test` runs two changes from each setup, and three to each setup.
 CHANGES = [
     pytest.param(
         had,
