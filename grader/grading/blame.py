@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -164,7 +164,7 @@ class JudgingTime:
             that a submission cannot make every test use all of it.
     """
 
-    seconds: float = JUDGING_SECONDS
+    seconds: float = field(default_factory=lambda: JUDGING_SECONDS)
 
     @contextmanager
     def limit(self) -> Iterator[None]:

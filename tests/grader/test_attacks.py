@@ -454,7 +454,7 @@ def test_it_is_refused(attack, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "problem", every(3, [p for p in COURSE.problems if p.device == "cpu"]), ids=lambda p: p.id
+    "problem", every(5, [p for p in COURSE.problems if p.device == "cpu"]), ids=lambda p: p.id
 )
 def test_an_honest_solution_in_the_same_sandbox_earns_everything(problem, sandbox, planted):
     """Control: the defences do not reject a right solution."""

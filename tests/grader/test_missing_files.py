@@ -3,12 +3,14 @@
 The commands and their calls are those of test_outputs.
 """
 
+import multiprocessing.spawn
 import shutil
 
 import pytest
 
 from grader.classroom import gradebook
 from tests.grader.test_outputs import CALLS, call, places  # noqa: F401  fixtures
+from tests.grader.warm_python import python
 from tests.sampling import every
 
 pytestmark = pytest.mark.slow
@@ -36,6 +38,8 @@ MISSING = [
     "assignment",
     "pyproject.toml",
 ]
+# `isolation` reads no course, and MORE contains more thorough calls of `validate`.
+LEFT_OUT = ("isolation", "validate")
 # Further calls of commands that read the course.
 MORE = [
     ["validate", "--only", "relu", "--draft", "--mutants", "--jobs", "1"],
@@ -53,6 +57,12 @@ def course(root, tmp_path):
     return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
 
 
+@pytest.fixture(autouse=True)
+def processes_start_at_once(monkeypatch):
+    """Fork the pools' processes from one that has imported torch, instead of importing it again."""
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", python().encode())
+
+
 @pytest.mark.parametrize("missing", every(10, MISSING))
 def test_a_missing_file_is_a_sentence(call, places, course, capfd, missing):  # noqa: F811
     """No command prints a traceback; one that fails names a file of the course or a test."""
@@ -60,7 +70,7 @@ def test_a_missing_file_is_a_sentence(call, places, course, capfd, missing):  # 
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     with gradebook.reading(places["BOOK"]) as book:
         assert book.students()
-    calls = [[name, *words] for name, words in CALLS.items() if name != "isolation"]
+    calls = [[name, *words] for name, words in CALLS.items() if name not in LEFT_OUT]
     for name, *words in [*calls, *MORE]:
         code, said = call(name, *words)
         printed = "".join(capfd.readouterr()) + said

@@ -141,7 +141,7 @@ def test_the_browsers_results_are_pythons(shown, page, name):
         ] == table, case
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", every(2, FORMS))
 def test_the_page_shows_the_first_example_with_and_without_a_script(shown, browser, address, name):
     """The HTML contains the results that the script computes from the defaults."""
     section = shown(name)
@@ -383,7 +383,7 @@ def test_a_dtype_without_a_peak_on_the_device_is_refused(shown):
     )
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", every(2, FORMS))
 def test_the_keyboard_is_enough(shown, page, address, name):
     """Tab reaches every field in order, then the disclosure, the button and the link.
 

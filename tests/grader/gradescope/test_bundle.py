@@ -109,8 +109,11 @@ def test_the_suite_in_the_zip_is_the_suite_here(unpacked, root):
     assert not [name for name in ours if "__pycache__" in name or "/variants/" in name]
 
 
-def test_a_right_submission_earns_everything(home):
-    """The late penalty and the visibility follow the course's policy."""
+def test_a_right_submission_earns_everything_and_a_second_run_starts_anew(home):
+    """The late penalty and the visibility follow the course's policy.
+
+    The second result contains nothing of the first submission.
+    """
     (home / "submission_metadata.json").write_text(
         '{"created_at": "2026-10-04T09:00:00Z", "previous_submissions": [{}],'
         ' "assignment": {"due_date": "2026-10-04T08:00:00Z"}}'
@@ -123,11 +126,6 @@ def test_a_right_submission_earns_everything(home):
     assert {"after_published"} == {entry["visibility"] for entry in tree["tests"]}
     assert 3 == sum(entry["max_score"] for entry in tree["tests"])
     assert "this container has" in done.stderr
-
-
-def test_a_second_run_starts_anew(home):
-    """The second result contains nothing of the first submission."""
-    run(home)
     source = home / "submission" / "assignment" / "activations.py"
     source.write_text("raise SystemExit\n")
     _, tree = run(home)

@@ -260,8 +260,8 @@ def test_the_compiler_is_imported_before_the_student_needs_it():
     """Imported later, it would cost the student's time, and run into a tripwire for `adamw`."""
     with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB) as own:
         assert not answer(own, IMPORTED, "torch._dynamo.eval_frame")
-        for problem in COURSE.problems:
-            assert answer(own, NEEDS_THE_COMPILER, forbidden=problem.forbidden), problem.id
+        for forbidden in {tuple(problem.forbidden) for problem in COURSE.problems}:
+            assert answer(own, NEEDS_THE_COMPILER, forbidden=forbidden), forbidden
         # The memory of the compiler is the sandbox's, not the student's.
         grown = "def f():\n    import torch\n    return torch.ones(100 * 2**20).numel()\n"
         assert answer(own, grown, memory_bytes=512 * MIB) == 100 * MIB
@@ -727,7 +727,7 @@ def test_filling_memory_refuses_no_operation_and_warns_of_none(sandbox):
 
 @pytest.mark.slow
 def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
-    """Two runs with each of three seeds fail the same tests with the same messages."""
+    """Two runs with each of two seeds fail the same tests with the same messages."""
     honest = (COURSE.reference / "linear.py").read_text()
     forgetful = honest.replace(
         "nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std)", "weight"
@@ -735,7 +735,7 @@ def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
     assert forgetful != honest
     submission = Submission("forgetful", {"assignment/linear.py": forgetful.encode()}, [])
     before = {}
-    for seed in (0, 1, 2) * 2:
+    for seed in (0, 1) * 2:
         result = grade(submission, COURSE, sandbox, problems=[COURSE.problem("linear")], seed=seed)
         texts = {(t.id, t.status, told("", t)) for t in result.problems[0].tests}
         assert texts == before.setdefault(seed, texts), "two runs with one seed"
@@ -748,8 +748,8 @@ def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
         for texts in before.values()
     ]
     assert failed[0]
-    assert failed[0] == failed[1] == failed[2]
-    assert words[0] == words[1] == words[2], "except for the sizes that a seed generates"
+    assert failed[0] == failed[1]
+    assert words[0] == words[1], "except for the sizes that a seed generates"
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -1018,22 +1018,22 @@ def test_an_attempt_that_ends_its_shared_process_does_not_count(sandbox, end):
         def f(seconds):
             end = time.process_time() + seconds
             while time.process_time() < end: pass
-            if seconds == 2:
+            if seconds == 1:
                 {end}
     """
     budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(60.0, 60.0))
-    with session(sandbox, source, budget=budget, cpu_seconds=3) as made:
+    with session(sandbox, source, budget=budget, cpu_seconds=2) as made:
         ask(made, 0.25)
         made.begin_test(0)
         wall_used = budget.wall_used
         with pytest.raises((TimedOut, Crashed)):
-            ask(made, 2)
+            ask(made, 1)
         made.begin_again()
         assert budget.wall_used == wall_used > 0.2
         ask(made, 0.25)
     sandbox.wait_until_ready()
     assert 0.45 <= budget.cpu_used < 1.0
-    assert 60.0 - budget.spare.cpu_seconds >= 2.0
+    assert 60.0 - budget.spare.cpu_seconds >= 1.0
 
 
 def test_a_process_that_cannot_be_shared_takes_no_time_from_the_next_test(sandbox):
@@ -1257,7 +1257,11 @@ FLOODS = """
     ("line", "kind", "where"),
     [
         ("ctypes.string_at(0)", Crashed, "assignment/m.py:7 in f"),
-        ("while True: os.write(1, b'x' * 2**16)", TimedOut, "assignment/m.py in f"),
+        ("while True: pass", TimedOut, "assignment/m.py in f"),
+        pytest.param(
+            *("while True: os.write(1, b'x' * 2**16)", TimedOut, "assignment/m.py in f"),
+            marks=pytest.mark.proof,  # reading the flood takes ten seconds
+        ),
     ],
 )
 def test_where_it_was_is_known_whatever_it_prints(line, kind, where, sandbox):
@@ -1900,7 +1904,7 @@ def memory_group():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("level", every(2, ["bubblewrap", "landlock"]))
 def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(
     memory_group, root, level
 ):
@@ -2360,7 +2364,7 @@ exec {real} "$@"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["0.4.0", "0.6.0"])
+@pytest.mark.parametrize("version", every(2, ["0.4.0", "0.6.0"]))
 def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
     """The sandbox is equally strict: its writable folder is limited, and it has no namespaces."""
     monkeypatch.setenv("PATH", bubblewrap_of_age(tmp_path, version))
@@ -2390,6 +2394,7 @@ def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 @NEEDS_ROOT
 def test_an_old_bubblewrap_makes_the_same_box_for_an_ordinary_user(tmp_path):
     """The filter replaces --disable-userns, and the worker checks that no namespace can be made."""
