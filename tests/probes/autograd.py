@@ -242,7 +242,7 @@ def numerical_gradient(
             product = product * (1 + (c * x).sum())
         return value + product
 
-    leaves = [x.requires_grad_() for x in inputs] if requires_grad else list(inputs)
+    leaves = [x.detach().requires_grad_() for x in inputs] if requires_grad else list(inputs)
     leaves += leaves[:twice]
     given = tuple(leaves) if as_tuple else list(leaves)
     numerical_gradient = student.autograd.numerical_gradient
@@ -531,7 +531,7 @@ def accumulate_gradients(
 
     model.register_forward_pre_hook(note)
     if of_data:
-        x, y = x.requires_grad_(), y.requires_grad_()
+        x, y = x.detach().requires_grad_(), y.detach().requires_grad_()
     accumulate = student.autograd.accumulate_gradients
     packed: AbstractContextManager[Any] = nullcontext()
     if watch:

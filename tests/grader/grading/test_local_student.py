@@ -1,9 +1,15 @@
 """Our own solutions run in the grader's process as a submission runs in a sandbox."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from grader.errors import NotAttempted, StudentFault
 from grader.grading.local_student import LocalBox, LocalSession
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def calls(student):
@@ -21,3 +27,12 @@ def test_a_stub_is_one_also_after_another_solution():
     with pytest.raises(NotAttempted):
         LocalSession(box, stub).run(calls, {})
     box.close()
+
+
+@pytest.mark.proof
+def test_the_hidden_tests_pass_in_plain_pytest():
+    """No probe changes its inputs, which are copies only where a grader sends them."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "tests/hidden"]
+    options = ["--ignore", "tests/hidden/cuda", "--package", "grader.solutions.reference"]
+    done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
