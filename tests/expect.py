@@ -264,11 +264,10 @@ def generators_left(changed: Sequence[str], *, of: str) -> None:
     Raises:
         Mismatch: It has changed one.
     """
+    reason = "a global random generator has changed its state"
     which = [("generator", name) for name in changed]
-    hint = "a torch.Generator of your own leaves the global generators alone"
-    that(
-        not changed, "a global random generator has changed its state", of=of, facts=which, hint=hint
-    )
+    hint = "a generator of your own leaves the global ones alone"
+    that(not changed, reason, of=of, facts=which, hint=hint)
 
 
 @contextmanager

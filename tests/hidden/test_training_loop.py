@@ -289,6 +289,7 @@ def check_gradients(got, step, windows, data, *, hint, max_norm=None):
         )
 
 
+# Stays: the other test that insists on floats is about data larger than memory.
 @pytest.mark.stage(1)
 def test_the_result_holds_floats(student, rng):
     """The lists hold floats, eval_losses maps ints to floats, and a fresh run has first_step 0."""
@@ -458,6 +459,7 @@ def test_the_gradients_of_micro_batches(student, rng):
         check_gradients(got, 0, windows, run["train_tokens"], hint=hint)
 
 
+# Stays: it looks at the reported loss alone; the tests under autocast would speak of dtypes.
 @pytest.mark.stage(2)
 def test_the_loss_of_micro_batches(student, rng):
     """With micro-batches the loss is the mean over the whole batch, even if the last is short."""
@@ -626,6 +628,7 @@ def test_every_start_is_equally_likely(student, rng):
         expect.that(fewest < pairs < most, reason, of="train", hint=hint)
 
 
+# Stays: where a batch repeats, the test above would speak of unlikely starts.
 @pytest.mark.stage(1)
 def test_each_step_has_a_new_batch(student, rng):
     """Batches differ from step to step, and so do the windows within a batch."""

@@ -83,9 +83,9 @@ def watching_generators() -> Iterator[list[str]]:
 
 def _states() -> dict[str, Any]:
     """The state of each global random generator on the CPU."""
-    _, words, *rest = np.random.get_state()
+    of_numpy: Any = np.random.get_state()
     return {
         "torch": torch.get_rng_state().tolist(),
-        "np.random": (words.tolist(), *rest),
+        "np.random": (of_numpy[1].tolist(), *of_numpy[2:]),
         "random": random.getstate(),
     }

@@ -722,6 +722,10 @@ def test_every_check_can_fail():
         "kind": (lambda: expect.kind(1, int, of="f"), lambda: expect.kind(1, str, of="f")),
         "that": (lambda: expect.that(True, "r", of="f"), lambda: expect.that(False, "r", of="f")),
         "raises": (lambda: within(ValueError()), lambda: within(None)),
+        "generators_left": (
+            lambda: expect.generators_left([], of="f"),
+            lambda: expect.generators_left(["torch"], of="f"),
+        ),
     }
     helpers = {"render", "right_call", "is_students", "describe", "dtype_name", "type_name"}
     public = {
