@@ -71,7 +71,7 @@ def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
 
     fn is called twice, once in the forward pass and once in the backward pass. The second call
     draws the same random numbers as the first (dropout drops the same entries) and runs under the
-    same autocast settings. Afterwards torch's RNG state is the same as before the second call.
+    same autocast settings. If it returns, torch's RNG state is afterwards the same as before it.
     Between the two calls, no activation inside fn is kept.
 
     Args:
@@ -104,6 +104,7 @@ class CheckpointedSequential(nn.Module):
     Args:
         layers: The layers. Their parameters become parameters of this module, each under one name
             in its state_dict. A layer may be listed twice; its parameters may then have two names.
+            A copy.deepcopy of this module computes with its own parameters.
         segments: Number of segments, from 1 to the number of layers.
 
     Raises:

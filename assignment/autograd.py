@@ -61,7 +61,7 @@ def linear_backward(
 
     Args:
         x: Inputs, with any number of leading dimensions, including none.
-        weight: The layer's weight.
+        weight: The layer's weight, with at least one row and one column.
         grad_output: Gradient of the loss with respect to y.
         need_input_grad: If False, return None for the gradient of x and do not compute it. The
             first layer of a model needs no gradient of its data.
@@ -196,9 +196,9 @@ def intermediate_gradients(module: nn.Module, x: Tensor, names: Sequence[str]) -
 
     Apart from what one forward pass of the module changes, such as running statistics, the call has
     no lasting effect: it leaves no hook behind and does not change any .grad (of x or of a
-    parameter), any requires_grad, or the mode of a module. The function must also work under
-    torch.no_grad(), for a module whose parameters need no gradient, and if the next layer changes a
-    submodule's output in place.
+    parameter), any requires_grad, the mode of a module, or whether gradients are enabled. The
+    function must also work under torch.no_grad(), for a module whose parameters need no gradient,
+    and if the next layer changes a submodule's output in place.
 
     Args:
         module: A module that returns a tensor.
@@ -235,8 +235,9 @@ def accumulate_gradients(
     """Run the backward pass of a large batch in chunks that fit into memory.
 
     Up to rounding, add to each parameter's .grad what one backward pass of loss_fn(model(x), y)
-    would add. The chunks have micro_batch_size rows each; the last chunk may be shorter, and then
-    it has less weight. Free the memory for one chunk's backward pass before the next chunk runs.
+    would add. A .grad that it would leave at None, such as that of an unused parameter, stays None.
+    The chunks have micro_batch_size rows each; the last chunk may be shorter, and then it has less
+    weight. Free the memory for one chunk's backward pass before the next chunk runs.
 
     Args:
         model: Takes rows of x. No row of its output depends on any other row of its input.

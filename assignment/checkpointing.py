@@ -57,8 +57,9 @@ def save_checkpoint(
             plain Python data.
         iteration: Number of iterations done so far.
         out: Either a path in an existing folder, which may be a bare file name, or a binary
-            file-like object. Write to a file-like object from its current position, and leave it
-            open. The checkpoint is a single file.
+            file-like object: a BytesIO, an open file, or any object with the methods of one. Write
+            to a file-like object from its current position, and leave it open. The checkpoint is a
+            single file.
 
     Example:
         Save at iteration 7 and load in another process: load_checkpoint returns 7, and the

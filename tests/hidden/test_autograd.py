@@ -838,12 +838,18 @@ def check_as_it_was(got, *, when=""):
     reason = f"a buffer has changed as in {runs} forward passes{when}"
     expect.that(runs <= 1, reason, of=of, hint="one forward pass is enough")
     expect.generators_left(got["generators_changed"], of=of)
+    reason = f"torch.is_grad_enabled() has changed{when}"
+    hint = "with torch.enable_grad(): puts the old mode back, even after an exception"
+    expect.that(got["grad_mode_is_the_same"], reason, of=of, hint=hint)
 
 
 # Stays: this is the plain case; the other tests look at the module after an error, or at .grad.
 @pytest.mark.points(2)
 def test_intermediate_gradients_leaves_the_module_as_it_was(student, rng):
-    """intermediate_gradients removes only its own hooks; modes and requires_grad do not change."""
+    """intermediate_gradients removes only its own hooks and changes no mode and no requires_grad.
+
+    The modes are those of the module, and torch's grad mode.
+    """
     net, x = random_net(rng)
     names = ["blocks.0.fc", "head"]
     inputs = {"net": {**net, "inplace": False}, "x": x, "names": names}
@@ -852,21 +858,25 @@ def test_intermediate_gradients_leaves_the_module_as_it_was(student, rng):
     for name in names:
         a_tensor(got["result"][name], of="intermediate_gradients")
     check_as_it_was(got)
-    # Another test judges whether a frozen module works.
-    check_as_it_was(student.run(probes.intermediate_gradients, **inputs, frozen=True, fails=True))
+    # Another test judges whether it works for a frozen module and under torch.no_grad().
+    for options in ({"frozen": True}, {"grad_mode": False}):
+        check_as_it_was(student.run(probes.intermediate_gradients, **inputs, **options, fails=True))
 
 
 @pytest.mark.points(1)
 def test_intermediate_gradients_leaves_no_hook_after_an_error(student, rng):
-    """No hook is left behind if the forward pass raises or a name is wrong."""
+    """After an error in the forward pass or for a name, no hook is left behind.
+
+    The grad mode is the same as before.
+    """
     net, x = random_net(rng)
     intermediate(student, net, x, ["blocks.0.fc", "head"])
     bad = {**net, "head": exact(rng, 3, net["head"].shape[1] + 1)}
     for these, names in [(bad, ["blocks.0.fc"]), (net, ["blocks.0.fc", "no.such"])]:
         inputs = {"net": {**these, "inplace": False}, "x": x, "names": names, "fails": True}
-        check_as_it_was(
-            student.run(probes.intermediate_gradients, **inputs), when=" after an error"
-        )
+        for grad_mode in (True, False):
+            got = student.run(probes.intermediate_gradients, **inputs, grad_mode=grad_mode)
+            check_as_it_was(got, when=" after an error")
 
 
 @pytest.mark.points(2)
@@ -1041,7 +1051,8 @@ def check_chunks(
         expect.number(loss, expected_loss, of=of, tolerance=tolerance, name="the loss", hint=hint)
     for gradient, want in zip(got["gradients"], expected, strict=True):
         if want is None:
-            expect.that(gradient is None, "a frozen parameter has a .grad afterwards", of=of)
+            reason = "a parameter that is frozen or unused has a .grad afterwards"
+            expect.that(gradient is None, reason, of=of)
             continue
         expect.that(
             gradient is not None,
@@ -1115,7 +1126,7 @@ def own_loss(got):
 def test_accumulate_gradients_of_any_data(student, rng):
     """x and y may be views of any shape or share memory, and the model may be in eval mode.
 
-    Parameters may be frozen or tied, and of any dtype.
+    Parameters may be frozen, tied or unused, and of any dtype.
     """
     hint = "slices of x and y are all that is needed; which parameters get a gradient?"
     tokens = chunk_inputs(rng, 6, tokens=True)
@@ -1126,6 +1137,7 @@ def test_accumulate_gradients_of_any_data(student, rng):
         ({"x": spread(x), "y": spread(y)}, {"of_data": True}),
         ({"x": x[:1].expand(x.shape), "y": y[:1].expand(y.shape)}, {"frozen": [0]}),
         ({"x": x[:, None], "y": y[:, None]}, {"evaluates": True}),
+        ({}, {"unused": True}),
         ({**tokens, "x": tokens["x"][:, 0], "y": tokens["y"][:, 0]}, {}),
         ({"x": x, "y": x, "weights": [uniform(rng, x.shape[1], x.shape[1])]}, {}),
         (loss_of_zero(), {}),
@@ -1135,6 +1147,7 @@ def test_accumulate_gradients_of_any_data(student, rng):
         inputs = {**two, **changed}
         loss, gradients = whole_batch(inputs)
         gradients = [None if i in options.get("frozen", []) else g for i, g in enumerate(gradients)]
+        gradients = [None] * options.get("unused", 0) + gradients
         # A loss of squares and its gradients grow with the square of x and y.
         atol = CHUNKS_TOLERANCE * max(1.0, inputs["x"].double().abs().max().item() ** 2)
         options |= {"expected_loss": loss, "atol": atol, "hint": hint}

@@ -296,15 +296,22 @@ def test_loading_writes_into_the_parameters_that_are_there(student, rng):
 
 @pytest.mark.stage(1)
 def test_file_like_objects(student, rng):
-    """A BytesIO or an open file is written and read from its current position, and left open."""
-    for before, as_file, rows in [
-        (b"", False, 3),
-        (b"a header", False, 9000),
-        (b"2.", True, 9000),
-        (b"seven..", True, 3),
+    """A BytesIO or an open file is written and read from its current position, and left open.
+
+    So is any object with the methods of a file, such as a tempfile.NamedTemporaryFile.
+    """
+    for before, kind, rows in [
+        (b"", "BytesIO", 3),
+        (b"a header", "BytesIO", 9000),
+        (b"2.", "file", 9000),
+        (b"seven..", "file", 3),
+        (b"", "unbuffered file", 9000),
+        (b"a header", "NamedTemporaryFile", 3),
+        (b"", "SpooledTemporaryFile", 3),
+        (b"2.", "another class", 9000),
     ]:
         weight = torch.randn(rows, 4, generator=rng)
-        got = student.run(probes.stream, weight=weight, before=before, as_file=as_file)
+        got = student.run(probes.stream, weight=weight, before=before, kind=kind)
         expect.that(
             not got["is_closed"],
             "a file-like object is closed",
@@ -359,20 +366,21 @@ def test_one_file_holds_it_all(student):
 # --- crashes
 
 
-def check_crash(student, how, when, endings, rng, *, first=True):
+def check_crash(student, how, when, endings, rng, *, first=True, name=NAME):
     """Check that a failed second save leaves the first checkpoint intact and a third works.
 
     If there is no first one, the failed save leaves nothing at the path.
     """
-    failed, then = student.run(probes.crash, how=how, size=integer(rng, 50, 70), first=first)
+    size = integer(rng, 50, 70)
+    failed, then = student.run(probes.crash, how=how, size=size, first=first, name=name)
     reason = f"save_checkpoint {failed['ending']} when {when}, expected that it is {endings[0]}"
     if how.endswith("sync") and failed["ending"] == "returned":
-        return [NAME]  # another test checks whether the file is synced before the rename
+        return [name]  # another test checks whether the file is synced before the rename
     hint = "does the error reach the caller?"
     expect.that(failed["ending"] in endings, reason, of=SAVE, hint=hint)
     hint = "write to another file in that folder, and rename it when it is complete"
     reason = "the old checkpoint has changed" if first else "there is half a checkpoint"
-    whole = failed["checkpoint"] == 1 if first else NAME not in failed["files"]
+    whole = failed["checkpoint"] == 1 if first else name not in failed["files"]
     expect.that(whole, f"{reason} when {when}", of=SAVE, hint=hint)
     hint = "do leftovers of the last save block the next one?"
     expect.that(then["ending"] == "returned", "the next save fails", of=SAVE, hint=hint)
@@ -395,8 +403,12 @@ def test_a_killed_process_leaves_the_old_checkpoint(student, rng):
         check_crash(student, "kills", when, ["killed"], rng, first=first)
 
 
-def check_nothing_left(files, *, hint):
-    expect.value(files, [NAME], of=SAVE, name="all files after the failed save", hint=hint)
+def check_nothing_left(files, *, hint, of=NAME):
+    expect.value(files, [of], of=SAVE, name="all files after the failed save", hint=hint)
+
+
+# Endings of temporary files; a checkpoint may have them, too.
+ENDINGS = [".tmp", ".temp", ".part", ".partial", ".new", ".bak", "~", ".pt"]
 
 
 @pytest.mark.stage(3)
@@ -404,11 +416,15 @@ def check_nothing_left(files, *, hint):
 def test_a_write_that_fails_leaves_the_old_checkpoint(student, rng):
     """If a step fails (disk full), an error is raised, and only the old checkpoint is left.
 
-    The steps are the writing, the sync and the rename.
+    The steps are the writing, the sync and the rename. The path may end in .tmp.
     """
     hint = "who removes the temporary file?"
     for how, when in [("fails", "writing fails"), ("failing sync", "os.fsync fails")]:
         check_nothing_left(check_crash(student, how, when, ["raised"], rng), hint=hint)
+    for name in [f"folder/checkpoint{ending}" for ending in ENDINGS] + ["tmp", "temp", ".tmp"]:
+        when = f"writing to {name} fails"
+        files = check_crash(student, "fails", when, ["raised"], rng, name=name)
+        check_nothing_left(files, hint="is the temporary file another one than that?", of=name)
     got = student.run(probes.saved_onto_a_folder)
     reason = (
         f"save_checkpoint {got['ending']} when its path is a folder, expected that it is raised"

@@ -349,14 +349,14 @@ def test_a_generator_decides_alone(student, rng):
 
 
 def test_a_generator_leaves_the_global_ones_alone(student, rng):
-    """With a generator, no global random state changes."""
+    """With a generator, no global random state changes, even if the data are too short."""
     dataset, seeds = permutation(rng, 100), [(integer(rng, 0, 2**30), integer(rng, 0, 2**30))]
-    (got,) = student.run(
-        probes.seeded_batches, dataset=dataset, batch_size=3, context_length=4, seeds=seeds
-    )
+    inputs = {"batch_size": 3, "context_length": 4, "seeds": seeds}
+    (got,) = student.run(probes.seeded_batches, dataset=dataset, **inputs)
     for batch in got["batches"]:
         starts_of(batch, dataset, (3, 4))
-    for name, unchanged in got["unchanged"].items():
+    (failed,) = student.run(probes.seeded_batches, dataset=dataset[:4], fails=True, **inputs)
+    for name, unchanged in [*got["unchanged"].items(), *failed["unchanged"].items()]:
         reason = f"the global generator of {name} was used although a generator was given"
         expect.that(
             unchanged,

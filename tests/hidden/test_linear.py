@@ -784,12 +784,15 @@ def test_count_parameters_of_a_frozen_part(student, rng):
 
 @pytest.mark.points(2)
 def test_count_parameters_ignores_buffers(student, rng):
-    """Buffers, such as running means, are not parameters and do not count."""
+    """Buffers, such as running means, do not count, and neither does a bias that is None."""
     a, b = sizes(rng, 2)
+    hint = "are buffers counted?"
     buffers = {"mean": [b], "block.mask": [b, b]}
     for parameters, total in [({"w": [a, b]}, a * b), ({}, 0)]:
-        hint, given = "are buffers counted?", {"parameters": parameters, "buffers": buffers}
-        check_counts(student, total, total, hint=hint, **given)
+        check_counts(student, total, total, hint=hint, parameters=parameters, buffers=buffers)
+    hint = "a layer without a bias registers None in its place"
+    given = {"parameters": {"w": [a, b]}, "absent": ["bias", "block.bias"]}
+    check_counts(student, a * b, a * b, hint=hint, **given)
 
 
 @pytest.mark.points(1)

@@ -289,6 +289,7 @@ def check_gradients(got, step, windows, data, *, hint, max_norm=None):
         )
 
 
+# Stays: the other test that insists on floats is about data larger than memory.
 @pytest.mark.stage(1)
 def test_the_result_holds_floats(student, rng):
     """The lists hold floats, eval_losses maps ints to floats, and a fresh run has first_step 0."""
@@ -387,8 +388,8 @@ def test_every_group_gets_the_learning_rate(student, rng):
 def test_the_loss_of_each_step(student, rng):
     """`losses` has the mean next-token cross-entropy of each step's batch, before the update."""
     # These scales give losses of about 4, of log(VOCABULARY), and above 1000.
-    for scale, steps in [(1.0, 5), (1e-4, 1), (40.0, 1)]:
-        run = scaled(run_of(rng, steps=steps), scale, scale)
+    for scale, steps, seed in [(1.0, 5, 0), (1e-4, 1, 1), (40.0, 1, 2)]:
+        run = scaled(run_of(rng, steps=steps, seed=seed), scale, scale)
         got = trained(student, **run)
         losses = column(got, "losses", steps)
         for step, windows in enumerate(batches(got, run)):
@@ -458,6 +459,7 @@ def test_the_gradients_of_micro_batches(student, rng):
         check_gradients(got, 0, windows, run["train_tokens"], hint=hint)
 
 
+# Stays: it looks at the reported loss alone; the tests under autocast would speak of dtypes.
 @pytest.mark.stage(2)
 def test_the_loss_of_micro_batches(student, rng):
     """With micro-batches the loss is the mean over the whole batch, even if the last is short."""
@@ -626,6 +628,7 @@ def test_every_start_is_equally_likely(student, rng):
         expect.that(fewest < pairs < most, reason, of="train", hint=hint)
 
 
+# Stays: where a batch repeats, the test above would speak of unlikely starts.
 @pytest.mark.stage(1)
 def test_each_step_has_a_new_batch(student, rng):
     """Batches differ from step to step, and so do the windows within a batch."""
@@ -726,10 +729,10 @@ def evaluations(got, inputs):
 @pytest.mark.points(2)
 def test_the_loss_of_an_evaluation(student, rng):
     """eval_losses[s + 1] is the mean loss on val_tokens with the parameters after step s."""
-    for every, count, micro in [(2, 3, None), (3, 1, 3)]:
+    # In the shortest data, only one window has targets.
+    for every, count, micro, length in [(2, 3, None, VAL), (3, 2, 3, VAL), (3, 1, 3, 7)]:
         run = run_of(rng, steps=7, eval_every=every, eval_batches=count, micro_batch_size=micro)
-        # The shortest data: only one window has targets.
-        run["val_tokens"] = run["val_tokens"] if micro is None else run["val_tokens"][:7]
+        run["val_tokens"] = np.repeat(run["val_tokens"], 2)[: 2 * length : 2]  # not contiguous
         got = trained(student, **run)
         keys, losses, windows = (
             list(range(every, 8, every)),
@@ -748,7 +751,7 @@ def test_the_loss_of_an_evaluation(student, rng):
         for key in keys:
             hint = (
                 "evaluate after optimizer.step(); take the mean over eval_batches "
-                "batches of batch_size windows"
+                "batches of batch_size windows, in which each window has the same weight"
             )
             expect.that(
                 key in windows,
@@ -1069,7 +1072,8 @@ def test_dropout_goes_on_after_a_kill(student, rng):
 def test_evaluations_go_on_after_a_kill(student, rng):
     """After a resume, the remaining evaluations give the same losses as without the kill."""
     run = run_of(rng, steps=6, checkpoint_every=1, checkpoint_path="checkpoint", eval_every=2)
-    run["model"] = {"average": True}  # a buffer, like those of BatchNorm
+    # A buffer, like those of BatchNorm, and random numbers that are too small to change a logit.
+    run["model"] = {"average": True, "noise": 1e-30}
     # The kill is in step 3; an evaluation comes between steps 1 and 2.
     got = student.run(probes.killed, kill_at=[4], **run)
     expect.that(len(got["results"]) == 1, "not every run returned a result", of="train")
@@ -1218,13 +1222,17 @@ def test_each_line_is_written_at_once(student, rng):
 def test_no_line_twice_after_a_kill(student, rng):
     """After a kill at any moment and a resume the log has one line per step.
 
-    A line may be written before or after the checkpoint of its step, or with it.
+    A line may be written before or after the checkpoint of its step, or with it. A run that has
+    resumed may be killed again, before it has taken a step.
     """
     run = run_of(rng, steps=3, log_path="log", checkpoint_every=2, checkpoint_path="checkpoint")
     killed = student.run(probes.killed_at_each_change, **run)
     expect.that(len(killed) >= 3, "the log does not grow with each step", of="train")
     for again in killed:
         check_log(again["log"], 3)
+    got = student.run(probes.killed, kill_at=[2], twice=True, **run)
+    expect.that(len(got["logs"]) == 1, "not every run returned a result", of="train")
+    check_log(got["logs"][0], 3)
 
 
 @pytest.mark.stage(4)

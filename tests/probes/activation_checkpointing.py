@@ -5,6 +5,7 @@ an operation creates during the forward pass is watched, and those that are stil
 count as kept, no matter which object refers to them.
 """
 
+import copy
 import functools
 import gc
 from collections.abc import Callable, Sequence
@@ -88,6 +89,7 @@ class Module(TypedDict):
     training: list[bool]
     output_in_eval: Any
     output_with_one_in_eval: Any
+    output_of_zeros: Any  # of a deep copy whose parameters and buffers are set to 0
 
 
 # --- saved_activation_bytes
@@ -617,6 +619,34 @@ def layers(student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int
     return {"forward": forward, "backward": notes[len(forward) :]}
 
 
+class _Noted(nn.Module):
+    """The sine; the layer notes its number whenever it runs."""
+
+    def __init__(self, number: int, notes: bytearray) -> None:
+        super().__init__()
+        self.number, self.notes = number, notes
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.notes.append(self.number)
+        return x.sin()
+
+
+def layers_of_each(student: Any, *, pairs: Sequence[tuple[int, int]]) -> list[tuple[bytes, bytes]]:
+    """For each (number of layers, number of segments), the layers that run, as in `layers`."""
+    notes = bytearray()
+    noted = [_Noted(i, notes) for i in range(max(count for count, _ in pairs))]
+    x = torch.zeros(1, requires_grad=True)
+    results = []
+    for count, segments in pairs:
+        notes.clear()
+        model = student.activation_checkpointing.CheckpointedSequential(noted[:count], segments)
+        output = model(x)
+        forward = bytes(notes)
+        _backward(output)
+        results.append((forward, bytes(notes[len(forward) :])))
+    return results
+
+
 def sequential_bytes_kept(
     student: Any,
     *,
@@ -652,6 +682,9 @@ def module(student: Any, *, x: Tensor, weights: Sequence[Tensor]) -> Module:
     output, training = model(x), [block.training for block in blocks]
     model.train()
     blocks[-1].eval()
+    another = copy.deepcopy(model)
+    for value in another.state_dict().values():
+        value.zero_()
     return {
         "parameters": [p.detach().clone() for p in found],
         "parameters_are_the_layers": [id(p) for p in found]
@@ -660,6 +693,7 @@ def module(student: Any, *, x: Tensor, weights: Sequence[Tensor]) -> Module:
         "training": training,
         "output_in_eval": _result(output),
         "output_with_one_in_eval": _result(model(x)),
+        "output_of_zeros": _result(another(x)),
     }
 
 

@@ -354,6 +354,7 @@ class Intermediate(TypedDict):
     before: _State
     after: _State
     generators_changed: list[str]
+    grad_mode_is_the_same: bool
 
 
 def intermediate_gradients(
@@ -398,8 +399,15 @@ def intermediate_gradients(
         except Exception:
             if not fails:
                 raise
+        grad_mode_is_the_same = torch.is_grad_enabled() == grad_mode
     after = _state(module, x)
-    return {"result": result, "before": before, "after": after, "generators_changed": changed}
+    return {
+        "result": result,
+        "before": before,
+        "after": after,
+        "generators_changed": changed,
+        "grad_mode_is_the_same": grad_mode_is_the_same,
+    }
 
 
 def intermediate_gradients_of_activations(student: Any, *, x: Tensor, names: Sequence[str]) -> Any:
@@ -487,6 +495,7 @@ def accumulate_gradients(
     evaluates: bool = False,
     frozen: Sequence[int] = (),
     of_data: bool = False,
+    unused: bool = False,
 ) -> Accumulated:
     """accumulate_gradients of a small model.
 
@@ -505,6 +514,7 @@ def accumulate_gradients(
             and a second name for its last parameter.
         frozen: The numbers of the frozen parameters.
         of_data: Whether x and y require a gradient, too.
+        unused: Whether the model has a first parameter that it does not use.
     """
     model: nn.Sequential = make_model(weights, embed)
     if evaluates:
@@ -512,6 +522,8 @@ def accumulate_gradients(
         twin.register_buffer("steps", torch.zeros(()))
         twin.register_parameter("weight", list(model.parameters())[-1])
         model.append(twin).eval()
+    if unused:
+        model.register_parameter("unused", nn.Parameter(weights[0].clone()))
     for number in frozen:
         list(model.parameters())[number].requires_grad_(False)
     for p, gradient in zip(model.parameters(), already, strict=False):

@@ -7,6 +7,7 @@ bytes to a file (RLIMIT_FSIZE). Any further write fails or kills the process.
 
 import copy
 import errno
+import functools
 import io
 import os
 import pickle
@@ -424,11 +425,37 @@ def leavings(student: Any, *, weight: Tensor, load: bool) -> Leavings:
 # --- where it is written
 
 
-def stream(student: Any, *, weight: Tensor, before: bytes, as_file: bool) -> Streamed:
-    """A checkpoint written to a file-like object after some bytes, and read from its start."""
+class _FileLike:
+    """A file-like object that is no io.IOBase: it passes everything on to a file."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def __enter__(self) -> "_FileLike":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+
+FILES: dict[str, Callable[[], Any]] = {
+    "BytesIO": io.BytesIO,
+    "file": functools.partial(open, "stream", "w+b"),
+    "unbuffered file": functools.partial(open, "stream", "w+b", buffering=0),
+    "NamedTemporaryFile": tempfile.NamedTemporaryFile,
+    "SpooledTemporaryFile": tempfile.SpooledTemporaryFile,
+    "another class": lambda: _FileLike(io.BytesIO()),
+}
+
+
+def stream(student: Any, *, weight: Tensor, before: bytes, kind: str) -> Streamed:
+    """A checkpoint written to one of FILES after some bytes, and read from another of its kind."""
 
     def save() -> tuple[bytes, bool]:
-        with open("stream", "w+b") if as_file else io.BytesIO() as out:
+        with FILES[kind]() as out:
             out.write(before)
             model = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
             model.load_state_dict({"weight": weight})
@@ -441,8 +468,8 @@ def stream(student: Any, *, weight: Tensor, before: bytes, as_file: bool) -> Str
     with _folders():
         written, is_closed = _elsewhere(save)
         model = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
-        Path("stream").write_bytes(written)
-        with open("stream", "rb") if as_file else io.BytesIO(written) as src:
+        with FILES[kind]() as src:
+            src.write(written)
             src.seek(len(before))
             if not is_closed:
                 student.checkpointing.load_checkpoint(src, model, _adamw(model))
@@ -533,7 +560,9 @@ class _Interrupted(nn.Linear):
         return _Interrupting()
 
 
-def crash(student: Any, *, how: str, size: int, first: bool = True) -> list[Written]:
+def crash(
+    student: Any, *, how: str, size: int, first: bool = True, name: str = NAME
+) -> list[Written]:
     """Save a complete checkpoint, then one whose writing breaks off, then a complete third one.
 
     Args:
@@ -543,6 +572,7 @@ def crash(student: Any, *, how: str, size: int, first: bool = True) -> list[Writ
             one while the file is synced before the rename, "failing sync" if that fails.
         size: The size of the model.
         first: Whether there is a first checkpoint; without, it is removed before the second one.
+        name: The path of the checkpoints.
     """
     results: list[Written] = []
 
@@ -555,39 +585,39 @@ def crash(student: Any, *, how: str, size: int, first: bool = True) -> list[Writ
             )
         error = {"interrupted sync": KeyboardInterrupt(), "failing sync": OSError(errno.EIO)}
         kind = _Interrupted if how == "interrupted" else nn.Linear
-        with _broken_sync(error.get(how)) as broken:
+        with _broken_sync(name, error.get(how)) as broken:
             try:
-                _save_number(student, 2, size=size, kind=kind)
+                _save_number(student, 2, name, size=size, kind=kind)
             except KeyboardInterrupt:
                 return "interrupted"
         return "swallowed" if broken else "returned"
 
     with _folders():
-        _elsewhere(lambda: _save_number(student, 1, size=size))
-        limit = sum(Path(name).stat().st_size for name in _files()) // 2
+        _elsewhere(lambda: _save_number(student, 1, name, size=size))
+        limit = sum(Path(file).stat().st_size for file in _files()) // 2
         if not first:
-            Path(NAME).unlink()
-        for work in (lambda: second(limit), lambda: _save_number(student, 3, size=size)):
+            Path(name).unlink()
+        for work in (lambda: second(limit), lambda: _save_number(student, 3, name, size=size)):
             ending = _ending(work, tell=True) or "returned"
             files = _files()
             found = None
             with suppress(Exception):
-                found = _load_number(student, size=size)
+                found = _load_number(student, name, size=size)
             results.append({"ending": ending, "files": files, "checkpoint": found})
     return results
 
 
 @contextmanager
-def _broken_sync(error: BaseException | None) -> Iterator[list[None]]:
+def _broken_sync(name: str, error: BaseException | None) -> Iterator[list[None]]:
     """Let a sync raise this error while the old checkpoint is in place; list the syncs that did."""
     raised: list[None] = []
     if error is None:
         yield raised
         return
-    before = os.stat(NAME).st_ino
+    before = os.stat(name).st_ino
 
     def sync(file: Any) -> None:
-        if os.path.exists(NAME) and os.stat(NAME).st_ino == before:
+        if os.path.exists(name) and os.stat(name).st_ino == before:
             raised.append(None)
             raise error
 
@@ -786,31 +816,51 @@ def damaged(student: Any) -> dict[str, Refused]:
 def parts_missing(student: Any) -> list[Refused]:
     """The results of loading a checkpoint without one of its parts.
 
-    The parts are those of the outermost dict, list or tuple, and of each dict in it. An empty list
-    for any other layout.
+    The parts are those of the outermost dict, list or tuple, and of each dict in it. Parts that
+    hold nothing if there is no GPU stay, and so do the two parts of an optimizer's state_dict,
+    which torch always writes. An empty list for any other layout.
     """
-    with _folders(), _gpus((5, 6)):
-        _save(student, *_used(_task(), 3))
-        _load(student, *_task())
-        try:
-            whole = torch.load(NAME, weights_only=True)
-        except Exception:
-            return []
-        results = []
-        for changed in _without_a_part(whole):
-            torch.save(changed, "changed")
-            results.append(_refused(student, "changed", *_used(_task(), 4)))
-        return results
+    with _folders():
+        _save(student, *_used(_task(), 3), out="without GPUs")
+        with _gpus((5, 6)):
+            _save(student, *_used(_task(), 3))
+            _load(student, *_task())
+            try:
+                plain, whole = (torch.load(x, weights_only=True) for x in ("without GPUs", NAME))
+            except Exception:
+                return []
+            results = []
+            for changed in _without_a_part(whole, plain):
+                torch.save(changed, "changed")
+                results.append(_refused(student, "changed", *_used(_task(), 4)))
+            return results
 
 
-def _without_a_part(whole: Any) -> Iterator[Any]:
+def _without_a_part(whole: Any, plain: Any) -> Iterator[Any]:
+    """The checkpoint `whole` without one of the parts that hold something in `plain`, too."""
     if isinstance(whole, dict):
         for key, part in whole.items():
+            if _is_empty(plain, key):
+                continue
             yield {k: v for k, v in whole.items() if k != key}
             for name in part if isinstance(part, dict) else ():
-                yield {**whole, key: {k: v for k, v in part.items() if k != name}}
+                if name not in ("state", "param_groups") and not _is_empty(plain[key], name):
+                    yield {**whole, key: {k: v for k, v in part.items() if k != name}}
     elif isinstance(whole, (list, tuple)):
-        yield from (type(whole)([*whole[:i], *whole[i + 1 :]]) for i in range(len(whole)))
+        for i in range(len(whole)):
+            if not _is_empty(plain, i):
+                yield type(whole)([*whole[:i], *whole[i + 1 :]])
+
+
+def _is_empty(container: Any, key: Any) -> bool:
+    """Whether this part of a container is missing, None or empty."""
+    try:
+        part = container[key]
+    except (IndexError, KeyError, TypeError):
+        return True
+    if isinstance(part, Tensor):
+        return part.numel() == 0
+    return part is None or (isinstance(part, (dict, list, tuple)) and not part)
 
 
 def _refused(student: Any, src: str, model: nn.Module, optimizer: torch.optim.Optimizer) -> Refused:

@@ -303,10 +303,12 @@ def seeded_batches(
     batch_size: int,
     context_length: int,
     seeds: Sequence[tuple[int, int | None]],
+    fails: bool = False,
 ) -> list[SeededBatches]:
     """Two batches for each (global seed, generator's seed or None).
 
-    Each entry also lists the global RNG states that the batches left unchanged.
+    Each entry also lists the global RNG states that the batches left unchanged. With `fails`, calls
+    may raise an exception, and then there are no batches.
     """
     results: list[SeededBatches] = []
     for global_seed, seed in seeds:
@@ -315,10 +317,12 @@ def seeded_batches(
         random.seed(global_seed)
         generator = None if seed is None else torch.Generator().manual_seed(seed)
         before = _global_states()
-        pair = [
-            student.data.get_batch(dataset, batch_size, context_length, "cpu", generator)
-            for _ in range(2)
-        ]
+        pair: list[Any] = []
+        for _ in range(2):
+            with suppress(*[Exception] if fails else []):
+                pair.append(
+                    student.data.get_batch(dataset, batch_size, context_length, "cpu", generator)
+                )
         after = _global_states()
         results.append(
             {"batches": pair, "unchanged": {name: before[name] == after[name] for name in before}}

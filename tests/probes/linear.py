@@ -208,7 +208,8 @@ def _fits(parameter: Tensor, place: Tensor) -> bool:
 class _Tree(nn.Module):
     """A module with parameters and buffers under dotted names.
 
-    A tie gives a parameter a second name.
+    A tie gives a parameter a second name. For each `absent` name it registers None as a parameter,
+    a buffer and a submodule.
     """
 
     def __init__(
@@ -219,6 +220,7 @@ class _Tree(nn.Module):
         buffers: dict[str, list[int]],
         device: str,
         dtype: torch.dtype,
+        absent: Sequence[str] = (),
     ) -> None:
         super().__init__()
         memory = torch.zeros(1000, dtype=dtype)  # all parameters are parts of it, if they fit
@@ -235,6 +237,11 @@ class _Tree(nn.Module):
             self._place(name).register_buffer(
                 name.rpartition(".")[2], torch.zeros(shape, device=device)
             )
+        for name in absent:
+            place, own = self._place(name), name.rpartition(".")[2]
+            place.register_parameter(own, None)
+            place.register_buffer(f"{own}_buffer", None)
+            place.register_module(f"{own}_module", None)
 
     def _place(self, name: str) -> nn.Module:
         place: nn.Module = self
@@ -255,12 +262,13 @@ def counts(
     device: str = "cpu",
     dtype: torch.dtype = torch.float32,
     evaluates: bool = False,
+    absent: Sequence[str] = (),
 ) -> Counts:
     """count_parameters of a module with these parameters: of all, and of the trainable ones.
 
     Parameters on a CPU are separate parts of one storage.
     """
-    tree = _Tree(parameters, frozen, ties or {}, buffers or {}, device, dtype)
+    tree = _Tree(parameters, frozen, ties or {}, buffers or {}, device, dtype, absent)
     tree.train(not evaluates)
     counted: Any = {
         "all": student.linear.count_parameters(tree),

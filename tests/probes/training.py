@@ -280,6 +280,7 @@ def killed(
     kill_at: Sequence[int],
     leave: Sequence[str] = (),
     again: bool = True,
+    twice: bool = False,
     **run: Any,
 ) -> KilledRuns:
     """An unstopped run, and for each of these forward passes a run killed there and started again.
@@ -291,6 +292,7 @@ def killed(
         kill_at: Numbers of forward passes. They need not all be reached.
         leave: For each kill, text to add at the end of the log.
         again: Whether the killed runs are started again.
+        twice: Whether they are then killed in their first forward pass and started once more.
         run: The inputs of `_run`.
     """
     with _folder() as root, _one_thread():
@@ -310,6 +312,9 @@ def killed(
             answer["logs_when_killed"].append(_log(folder))
             if not again:
                 continue
+            if twice:
+                _run(student, folder, watch={"kill_at": [0]}, **_renewed(run, folder))
+                folder = _as_it_was_left(root, 0)
             done = _run(student, folder, watch={"kill_at": ()}, **_renewed(run, folder))
             answer["results"].append(done["result"])
             answer["parameters"].append(done["parameters"])

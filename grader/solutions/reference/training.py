@@ -334,7 +334,7 @@ def train(
     Args:
         model: Maps int64 tokens (batch, context) to logits (batch, context, vocabulary). It is
             already on `config.device`.
-        optimizer: A torch.optim.Optimizer of the model's parameters.
+        optimizer: A torch.optim.Optimizer of all of the model's parameters.
         train_tokens: Tokens of any integer dtype, in memory or memory-mapped. Read
             only the batches.
         config: The settings of the run; see TrainConfig.
