@@ -10,6 +10,7 @@ The oracles are the definitions in exact rational arithmetic. Every test of a fo
 with one peak for all dtypes, so a solution that takes the wrong dtype's peak fails only one test.
 """
 
+import itertools
 from fractions import Fraction
 
 import pytest
@@ -56,6 +57,12 @@ def devices(rng):
     for bandwidth in (integer(rng, 10**11, 10**13), BIG, 1, 1e-6):
         several.append({**device(rng), "memory_bandwidth": bandwidth})
     return several + almost_alike(several[0], rng)
+
+
+def combined(rng, sizes, factors):
+    """Each size with each factor, on two of the devices; each device gets several."""
+    pairs = [*itertools.product(sizes, factors)] * 2
+    return zip(itertools.cycle(devices(rng)), pairs, strict=False)
 
 
 def almost_alike(hw, rng):
@@ -183,11 +190,10 @@ def ints_on_either_side(hw, rng):
 def test_roofline_seconds_is_the_longer_time(student, rng):
     """Compute and memory traffic overlap, so the time is the longer of the two, not their sum."""
     works = []
-    for hw in devices(rng):
-        for size in (1e-6, 1e3, 1e9, 1e15, 1e24):  # from less than a FLOP to a training run
-            for factor in (100.0, 1.5, 0.7, 0.01):
-                flops = size * uniform(rng, 1, 10)
-                works += [(hw, flops, float(Fraction(flops) / (ridge(hw) * Fraction(factor))))]
+    sizes = (1e-6, 1e3, 1e9, 1e15, 1e24)  # from less than a FLOP to a training run
+    for hw, (size, factor) in combined(rng, sizes, (100.0, 1.5, 0.7, 0.01)):
+        flops = size * uniform(rng, 1, 10)
+        works += [(hw, flops, float(Fraction(flops) / (ridge(hw) * Fraction(factor))))]
     of_ints = ints_on_either_side(hw, rng)
     works += [(hw, *work) for hw in (hw, *almost_alike(hw, rng)) for work in of_ints]
     for hw, flops, bytes_moved in works:
@@ -206,13 +212,11 @@ def test_roofline_seconds_is_the_longer_time(student, rng):
 def test_is_compute_bound_on_either_side_of_the_ridge(student, rng):
     """Work is compute-bound if its intensity is above the device's, and memory-bound if below."""
     works = []
-    for hw in devices(rng):
-        for size in (1e-6, 1e3, 1e9, 1e20):
-            for factor in (1e-3, 0.99, 1 - 1e-9, 1 + 1e-9, 1.01, 1e3):
-                bytes_moved = size * uniform(rng, 1, 10)
-                works += [
-                    (hw, float(Fraction(bytes_moved) * ridge(hw) * Fraction(factor)), bytes_moved)
-                ]
+    factors = (1e-3, 0.99, 1 - 1e-9, 1 + 1e-9, 1.01, 1e3)
+    for hw, (size, factor) in combined(rng, (1e-6, 1e3, 1e9, 1e20), factors):
+        bytes_moved = size * uniform(rng, 1, 10)
+        flops = float(Fraction(bytes_moved) * ridge(hw) * Fraction(factor))
+        works += [(hw, flops, bytes_moved)]
     of_ints = ints_on_either_side(hw, rng)
     works += [(hw, *work) for work in of_ints]
     # The same work on devices on which it is on the other side.

@@ -560,9 +560,26 @@ class _Interrupted(nn.Linear):
         return _Interrupting()
 
 
-def crash(
-    student: Any, *, how: str, size: int, first: bool = True, name: str = NAME
-) -> list[Written]:
+def failing_syncs(student: Any, *, names: Sequence[str]) -> list[tuple[str, int | None]]:
+    """For each path, how a second save ends if its sync fails, and the number that a load returns."""
+    results: list[tuple[str, int | None]] = []
+    for name in names:
+        with _folders():
+            _save_number(student, 1, name)
+            ending = "returned"
+            with _broken_sync(name, OSError(errno.EIO)):
+                try:
+                    _save_number(student, 2, name)
+                except OSError:
+                    ending = "raised"
+            found = None
+            with suppress(Exception):
+                found = _load_number(student, name)
+            results.append((ending, found))
+    return results
+
+
+def crash(student: Any, *, how: str, size: int, first: bool = True) -> list[Written]:
     """Save a complete checkpoint, then one whose writing breaks off, then a complete third one.
 
     Args:
@@ -572,7 +589,6 @@ def crash(
             one while the file is synced before the rename, "failing sync" if that fails.
         size: The size of the model.
         first: Whether there is a first checkpoint; without, it is removed before the second one.
-        name: The path of the checkpoints.
     """
     results: list[Written] = []
 
@@ -585,24 +601,24 @@ def crash(
             )
         error = {"interrupted sync": KeyboardInterrupt(), "failing sync": OSError(errno.EIO)}
         kind = _Interrupted if how == "interrupted" else nn.Linear
-        with _broken_sync(name, error.get(how)) as broken:
+        with _broken_sync(NAME, error.get(how)) as broken:
             try:
-                _save_number(student, 2, name, size=size, kind=kind)
+                _save_number(student, 2, size=size, kind=kind)
             except KeyboardInterrupt:
                 return "interrupted"
         return "swallowed" if broken else "returned"
 
     with _folders():
-        _elsewhere(lambda: _save_number(student, 1, name, size=size))
+        _elsewhere(lambda: _save_number(student, 1, size=size))
         limit = sum(Path(file).stat().st_size for file in _files()) // 2
         if not first:
-            Path(name).unlink()
-        for work in (lambda: second(limit), lambda: _save_number(student, 3, name, size=size)):
+            Path(NAME).unlink()
+        for work in (lambda: second(limit), lambda: _save_number(student, 3, size=size)):
             ending = _ending(work, tell=True) or "returned"
             files = _files()
             found = None
             with suppress(Exception):
-                found = _load_number(student, name, size=size)
+                found = _load_number(student, size=size)
             results.append({"ending": ending, "files": files, "checkpoint": found})
     return results
 
@@ -1096,7 +1112,9 @@ def _states(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, An
 
 def _generators() -> list[Any]:
     of_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    return [torch.get_rng_state(), of_gpus, list(np.random.get_state()), random.getstate()]
+    _, words, rest = random.getstate()
+    of_random = [np.array(words), rest]
+    return [torch.get_rng_state(), of_gpus, list(np.random.get_state()), of_random]
 
 
 def _same(a: Any, b: Any) -> bool:
