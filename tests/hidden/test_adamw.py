@@ -392,7 +392,7 @@ def test_calls_the_closure(student, rng):
     The step uses the closure's gradients.
     """
     start, of = random_run(rng, 1, shapes=[(5,), (2,), (3,)])["parameters"], "AdamW.step"
-    for result in ("a tensor", "a float", "zero", "a dict"):
+    for result in ("a tensor", "a float", "zero", "nothing", "a dict"):
         steps = 3 if result == "a tensor" else 1
         got = student.run(
             probes.with_closure,

@@ -250,7 +250,8 @@ def with_closure(
         parameters: The initial values of the parameters, each of which has its own group.
         options: Keyword arguments of the class.
         steps: The number of steps.
-        result: What the closure returns: the loss as "a tensor" or "a float", "zero" or "a dict".
+        result: What the closure returns: the loss as "a tensor" or "a float", "zero", "nothing" or
+            "a dict".
             With "a float", a closure that raises an exception is called first. With "a dict",
             gradients are added to old ones.
 
@@ -293,7 +294,8 @@ def with_closure(
         if len(facts["seen"]) == 2:
             leaves[0].grad = None
         facts["gradients"].append([None if p.grad is None else p.grad.clone() for p in leaves])
-        kinds = {"a float": loss.item(), "zero": 0.0, "a dict": {"loss": loss.item()}}
+        kinds = {"a float": loss.item(), "zero": 0.0, "nothing": None}
+        kinds["a dict"] = {"loss": loss.item()}
         results.append(kinds.get(result, loss))
         facts["losses"].append(kinds.get(result, loss.detach().clone()))
         return results[-1]
