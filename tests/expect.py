@@ -267,7 +267,11 @@ def generators_left(changed: Sequence[str], *, of: str) -> None:
     which = [("generator", name) for name in changed]
     hint = "a torch.Generator of your own leaves the global generators alone"
     that(
-        not changed, "a global random generator has changed its state", of=of, facts=which, hint=hint
+        not changed,
+        "a global random generator has changed its state",
+        of=of,
+        facts=which,
+        hint=hint,
     )
 
 

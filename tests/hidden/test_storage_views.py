@@ -447,7 +447,9 @@ def test_sliding_windows_refuses_a_vector_that_is_too_short(student):
         ):
             student.tensor_memory.sliding_windows(x, size, step)
     column = numbered(6, 5)[:, 1]
-    with expect.raises((ValueError, RuntimeError), of="sliding_windows", when="size is more than n"):
+    with expect.raises(
+        (ValueError, RuntimeError), of="sliding_windows", when="size is more than n"
+    ):
         student.tensor_memory.sliding_windows(column, 7, 2)
     with expect.raises((ValueError, RuntimeError), of="sliding_windows", when="x is empty"):
         student.tensor_memory.sliding_windows(x[:0], 1, 1)

@@ -86,6 +86,6 @@ def _states() -> dict[str, Any]:
     _, words, *rest = np.random.get_state()
     return {
         "torch": torch.get_rng_state().tolist(),
-        "np.random": (words.tolist(), *rest),
+        "np.random": (np.asarray(words).tolist(), *rest),
         "random": random.getstate(),
     }

@@ -862,7 +862,10 @@ def _used(
         nn.init.normal_(p)
         p.grad = torch.randn_like(p)
     for buffer in model.buffers():
-        buffer.copy_(torch.rand(buffer.shape) + 1 if buffer.is_floating_point() else seed)
+        if buffer.is_floating_point():
+            buffer.copy_(torch.rand(buffer.shape) + 1)
+        else:
+            buffer.fill_(seed)
     optimizer.step()
     for group in optimizer.param_groups:
         group["lr"] = seed / 64
