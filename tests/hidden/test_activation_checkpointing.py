@@ -706,11 +706,9 @@ def test_registers_its_layers(student, rng):
 def test_registers_each_layer_once(student, rng):
     """state_dict() has each parameter and buffer of the layers under exactly one name."""
     got, count = registered(student, rng)
-    reason = (
-        f"state_dict holds {len(got['state'])} tensors, expected {count} weights and {count} biases"
-    )
+    reason = f"state_dict holds {got['state']} tensors, expected {count} weights and {count} biases"
     expect.that(
-        len(got["state"]) == 2 * count,
+        got["state"] == 2 * count,
         reason,
         of="CheckpointedSequential",
         hint="is each layer registered exactly once?",

@@ -53,11 +53,17 @@ class Clipped(TypedDict):
 
 
 class StateBytes(TypedDict):
-    """The result of `bytes_of_run` and `bytes_of_states`: two counts, and how many have a state."""
+    """The result of `bytes_of_states`: a count, and then the number of parameters with a state."""
+
+    bytes: Any
+    entries: int
+
+
+class BytesOfRun(TypedDict):
+    """The result of `bytes_of_run`: the counts before the first step and after the last one."""
 
     before: Any
     after: Any
-    entries: int
 
 
 Gradients = Sequence[Sequence[Tensor | None]]
@@ -342,7 +348,7 @@ def bytes_of_states(
     for p, state in zip(leaves, states, strict=False):
         optimizer.state[p] = {**state, **(_odd_state() if odd and p is leaves[0] else {})}
     counted = student.optimizers.optimizer_state_bytes(optimizer)
-    return {"before": counted, "after": counted, "entries": len(optimizer.state)}
+    return {"bytes": counted, "entries": len(optimizer.state)}
 
 
 def _odd_state() -> dict[str, Any]:
@@ -368,7 +374,7 @@ def bytes_of_run(
     parameters: Sequence[Tensor],
     gradients: Gradients,
     options: dict[str, Any],
-) -> StateBytes:
+) -> BytesOfRun:
     """The student's count for one of torch's optimizers, before its first step and after some."""
     leaves = [nn.Parameter(p.clone()) for p in parameters]
     made = getattr(torch.optim, optimizer)(leaves, **options)
@@ -377,7 +383,7 @@ def bytes_of_run(
         _set_gradients(leaves, row)
         made.step()
     after = student.optimizers.optimizer_state_bytes(made)
-    return {"before": before, "after": after, "entries": len(made.state)}
+    return {"before": before, "after": after}
 
 
 def clipped(
