@@ -160,7 +160,8 @@ def resumed(
     """The parameters after each step from `stop` on, taken by a new optimizer.
 
     The new optimizer is created with default options and loads the first one's state_dict, which
-    contains the saved options. If it is `used`, it has made a step of its own before that.
+    contains the saved options. If it is `used`, it is created with `options`, and has made a step
+    before that.
     """
     make = getattr(student.optimizers, optimizer)
     leaves = [nn.Parameter(p.clone()) for p in parameters]
@@ -170,7 +171,8 @@ def resumed(
         first.step()
     saved = copy.deepcopy(first.state_dict())
     leaves = [nn.Parameter(p) for p in _values(leaves)]
-    second = make(_first_groups(leaves, [{"members": group["members"]} for group in groups]))
+    members = [{"members": group["members"]} for group in groups]
+    second = make(_first_groups(leaves, members), **(options if used else {}))
     for row in gradients[:1] if used else ():
         before = _values(leaves)
         _set_gradients(leaves, row)
