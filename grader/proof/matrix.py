@@ -25,6 +25,7 @@ KINDS = {
     "unwritten": "reference(s) that return unwritten memory",
     "input": "classes of input",
     "hostile": "reference(s) with a hostile value in an answer",
+    "field": "fields of answers",
     "mutant": "mutant",
 }
 NOT_RIGHT = ("wrong", "input")
@@ -304,6 +305,10 @@ def summary(matrix: Matrix) -> str:
             judged = sum(bool(row.failed) for row in rows)
             refused = sum(bool(row.reason) for row in rows)
             lines.append(f"{len(rows)} {word}: {judged} tried and judged, {refused} not promised")
+        elif kind == "field":
+            seen = sum(bool(row.failed) for row in rows)
+            never = f", {good - seen} never asked for" if good > seen else ""
+            lines.append(f"{len(rows)} {word}, tests look at {seen}{never}")
         else:
             names = len({(row.problem, row.name) for row in rows})
             plural = "s" if names != 1 and not word.startswith("reference") else ""

@@ -8,7 +8,8 @@ equivalent.
 
 The trials that `trials` makes from the reference show that the suite can handle any answer. If the
 answer is a constant, no test may pass, and no test may raise an exception of its own. A correct
-solution must lose nothing for other error messages, types or arithmetic.
+solution must lose nothing for other error messages, types or arithmetic. If a field of an answer
+gets another value, a test must fail; otherwise no test looks at that field.
 
 All of this applies to the tests for one device. It depends on how tests end and not on points,
 because the CPU tests of a CUDA problem are worth no points.
@@ -28,7 +29,7 @@ from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.pool import Pool, close_at_end, own_course, own_sandbox
-from grader.proof import hostile, mutants, promised, trials
+from grader.proof import fields, hostile, mutants, promised, trials
 from grader.proof.matrix import Claims, HiddenTest, Matrix, Row, tests_in
 from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst
 from grader.sandbox import levels
@@ -71,7 +72,8 @@ class Trial:
         twice: Whether to grade it again with a process for each test, which must change nothing.
         in_process: Whether the trial runs in the process of the tests, which is faster; allowed
             because the code is ours. A GPU needs the sandbox.
-        session: The factory of the connections to a solution that runs in the process of the tests.
+        sessions: Factories of the connections to a solution that runs in the process of the tests.
+            They are tried in turn until a test fails.
     """
 
     problem: Problem
@@ -86,7 +88,7 @@ class Trial:
     until_one_fails: bool = False
     twice: bool = False
     in_process: bool = False
-    session: Callable[..., Any] = LocalSession
+    sessions: tuple[Callable[..., Any], ...] = (LocalSession,)
 
 
 def validate(
@@ -192,6 +194,7 @@ def _sample(trials: list[Trial]) -> list[Trial]:
         "unwritten": 5,
         "hostile": 60,
         "input": 40,
+        "field": 20,
     }
     kinds = dict.fromkeys(trial.kind for trial in trials)
     kept = [
@@ -267,8 +270,20 @@ def trials_of(
                 device,
                 number,
                 in_process=True,
-                session=partial(hostile.HostileSession, which=which, round=number),
+                sessions=(partial(hostile.HostileSession, which=which, round=number),),
             )
+    here = [course.hidden_tests(problem)["cpu"]] if device == "cpu" else []
+    for probe, keys in (field for file in here for field in fields.of(course.tests, file)):
+        yield Trial(
+            problem,
+            "field",
+            ".".join((probe, *keys)),
+            reference,
+            device,
+            until_one_fails=True,
+            in_process=True,
+            sessions=tuple(fields.ChangedField(probe, keys, change) for change in fields.CHANGES),
+        )
     if with_mutants:
         excused = mutants.listed(course.mutants).get(problem.id, {})
         for mutant in mutants.of(module, problem.id):
@@ -337,7 +352,7 @@ def _run(trial: Trial) -> Row:
     here = trial.in_process and trial.device == "cpu"
     sandbox = cast(Sandbox, _local_box()) if here else own_sandbox()
 
-    def graded_with(*, fresh: bool) -> SubmissionResult:
+    def graded_with(session: Callable[..., Any], *, fresh: bool) -> SubmissionResult:
         return grade(
             Submission(trial.name, trial.sources, []),
             course,
@@ -348,14 +363,17 @@ def _run(trial: Trial) -> Row:
             explain=False,
             until_one_fails=trial.until_one_fails,
             fresh=fresh,
-            session=trial.session if here else Session,
+            session=session if here else Session,
         )
 
-    graded = graded_with(fresh=False)
-    result = next(p for p in graded.problems if p.id == trial.problem.id)
+    for session in trial.sessions:
+        graded = graded_with(session, fresh=False)
+        result = next(p for p in graded.problems if p.id == trial.problem.id)
+        if _lost(result, trial.device) or fields.is_never_sent(session):
+            break
     complaint = _complaint(trial, result, graded)
     if trial.twice and not here and not complaint:
-        complaint = differing(graded, graded_with(fresh=True))
+        complaint = differing(graded, graded_with(session, fresh=True))
     where = f"{trial.problem.id} · {trial.kind} {trial.name} (seed {trial.seed})"
     return Row(
         problem=trial.problem.id,
@@ -376,7 +394,7 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
     if faults := graded.grader_errors:
         return f"a fault of the tests: {faults[0][1].said}"
     unusable = [t for t in _lost(result, trial.device) if t.what == UNUSABLE]
-    if unusable and trial.kind != "hostile":
+    if unusable and trial.kind not in ("hostile", "field"):
         facts = ", ".join(f"{fact.label} {fact.text}" for fact in unusable[0].facts)
         return f"{unusable[0].id} raises an exception of its own ({facts}); judge the answer first"
     others = [p.id for p in graded.problems if p.id != trial.problem.id and _lost(p, trial.device)]
@@ -398,6 +416,8 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
             if lost
             else "no hidden test notices a wrong answer for such an input"
         )
+    if trial.kind == "field" and not lost and not fields.is_never_sent(trial.sessions[0]):
+        return "no test looks at this field; let one look at it, or let the probe not return it"
     if trial.most is not None and result.score > trial.most + 0.005:
         return f"it earns {result.score:.2f} points, and may earn at most {trial.most:g}"
     if trial.kind == "junk" and (

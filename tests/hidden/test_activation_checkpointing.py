@@ -727,11 +727,9 @@ def test_registers_each_layer_once(student, rng):
     A deep copy of the module computes with its own.
     """
     got, count = registered(student, rng)
-    reason = (
-        f"state_dict holds {len(got['state'])} tensors, expected {count} weights and {count} biases"
-    )
+    reason = f"state_dict holds {got['state']} tensors, expected {count} weights and {count} biases"
     expect.that(
-        len(got["state"]) == 2 * count,
+        got["state"] == 2 * count,
         reason,
         of="CheckpointedSequential",
         hint="is each layer registered exactly once?",

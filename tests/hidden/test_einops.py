@@ -492,11 +492,12 @@ def check_one_gradient(student, rng, function, args, which, gradient, upstream):
 
 
 def check_inputs_are_left(student, function, args):
-    """Check that the function does not change its input tensors."""
+    """Check that the function gives a tensor, and does not change its input tensors."""
     given = tuple(x.clone() if isinstance(x, Tensor) else x for x in args)
     got = student.run(
         call_and_keep_inputs, module="einops_reshaping", function=function, args=given
     )
+    expect.kind(got["result"], Tensor, of=function)
     for after, before in zip(got["inputs"], args, strict=True):
         if isinstance(before, Tensor):
             hint = "operations that end in _, and q /= …, work in place"

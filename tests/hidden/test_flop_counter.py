@@ -255,11 +255,12 @@ def test_counts_the_backward_pass(student, rng):
     weights = [torch.randn(o, i, generator=rng) for i, o in itertools.pairwise(dims)]
     forward = 2 * batch * sum(w.numel() for w in weights)
     for needs in (False, True):
-        got = student.run(probes.mlp, x=x, weights=weights, x_needs_gradient=needs)
-        check_total(got["forward"], forward, "2 · rows · in · out for each layer")
+        inputs = {"x": x, "weights": weights, "x_needs_gradient": needs}
+        got_forward, got_backward = student.run(probes.mlp, **inputs)
+        check_total(got_forward, forward, "2 · rows · in · out for each layer")
         backward = 2 * forward - (0 if needs else 2 * batch * weights[0].numel())
         check_total(
-            got["backward"],
+            got_backward,
             backward,
             "the backward pass reaches __torch_dispatch__ without any extra code",
         )
@@ -575,13 +576,14 @@ def test_by_op_adds_up_to_the_total(student, rng):
         own_total(student, function=function, args=args) * (1 + (i == 2))
         for i, (function, args) in enumerate(calls)
     ]
-    got = by_op_of(student.run(probes.mixture, calls=[*calls, calls[2]]))
-    sorted_counts = sorted(got.values())
+    read = student.run(probes.mixture, calls=[*calls, calls[2]])
+    sorted_counts = sorted(by_op_of(read).values())
     same = len(sorted_counts) == len(own) and all(
         abs(g - o) <= 1e-12 * o for g, o in zip(sorted_counts, sorted(own), strict=True)
     )
     reason = "operators of several kinds do not count as they do alone"
     expect.that(same, reason, of=f"{OF}.by_op", hint="one key per kind of operator")
+    check_total(read, sum(own), "add every product to both")
 
 
 # --- when it counts
@@ -696,6 +698,7 @@ def test_exceptions_pass_through(student, rng):
         check_total(got["read"], 2 * unit, hint)
         hint = "use TorchDispatchMode's own __exit__, also after an exception"
         check_total(got["read_later"], 2 * unit, hint)
+        check_by_op_too([got["read"], got["read_later"]], hint)
 
 
 # --- what it changes

@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 
 from tests import expect
-from tests.probes import call_and_keep_inputs
 from tests.probes import data as probes
 
 # A check in the student's code, or the errors that torch, numpy and Python raise for an empty
@@ -489,12 +488,10 @@ def test_only_the_batch_is_read(student, rng):
 def test_data_are_left_as_they_were(student, rng):
     """Drawing a batch does not change the data."""
     dataset = permutation(rng, 60)
-    args = (dataset.copy(), 5, 7, "cpu")
-    got = student.run(call_and_keep_inputs, module="data", function="get_batch", args=args)
-    starts_of(got["result"], dataset, (5, 7))
-    unchanged = np.array_equal(got["inputs"][0], dataset)
+    batch, after = student.run(probes.batch_and_data, dataset=dataset.copy(), shape=(5, 7))
+    starts_of(batch, dataset, (5, 7))
     expect.that(
-        unchanged,
+        np.array_equal(after, dataset),
         "the data are changed in place",
         of="get_batch",
         hint="read from dataset, never write to it",

@@ -547,7 +547,7 @@ def test_state_bytes_by_dtype(student, rng):
     expected = a * c * (2 + 8) + b * 2 * c * 4 + a * b + c * 4
     got = student.run(probes.bytes_of_states, states=states)
     expect.value(
-        got["after"],
+        got["bytes"],
         expected,
         of=OF,
         name="the bytes",
@@ -568,7 +568,7 @@ def test_state_bytes_leave_out_counts(student, rng):
     states = [{**steps, "m": torch.zeros(a)}, {**others, "m": torch.zeros(3, b)}]
     hint = "count only tensors, and of these only those with numel() above 1"
     got = student.run(probes.bytes_of_states, states=states)
-    expect.value(got["after"], 4 * a + 12 * b, of=OF, name="the bytes", hint=hint)
+    expect.value(got["bytes"], 4 * a + 12 * b, of=OF, name="the bytes", hint=hint)
 
 
 @pytest.mark.points(2)
@@ -580,12 +580,12 @@ def test_state_bytes_of_unusual_tensors(student, rng):
     (a,) = sizes(rng, 1)
     states = [{"m": torch.zeros(a, 3)}, {"m": torch.zeros(a)}]
     plain = student.run(probes.bytes_of_states, states=states)
-    expect.kind(plain["after"], int, of=OF, name="the bytes")
+    expect.kind(plain["bytes"], int, of=OF, name="the bytes")
     got = student.run(probes.bytes_of_states, states=states, odd=True)
     # 3×7, 5, 4, 1×3, 3×1 and no float32, 3×2 complex64, 5 bool, and 2**53 + 1 uint8.
     odd = (21 + 5 + 4 + 3 + 3) * 4 + 6 * 8 + 5 + 2**53 + 1
     hint = "elements times element_size(), for each value of a state that is a tensor itself"
-    expect.value(got["after"], int(plain["after"]) + odd, of=OF, name="the bytes", hint=hint)
+    expect.value(got["bytes"], int(plain["bytes"]) + odd, of=OF, name="the bytes", hint=hint)
     reason = "optimizer.state has another entry after the call"
     expect.that(got["entries"] == len(states), reason, of=OF, hint="state[p] adds an entry for p")
 

@@ -31,12 +31,17 @@ class Counted(TypedDict):
 
 
 class Gradients(TypedDict):
-    """The result of `gradients`; `calls` counts the calls of the function, or of any layer."""
+    """An output and its gradients."""
 
-    calls: int
     output: Any
     input_gradients: list[Tensor | None]
     parameter_gradients: list[Tensor | None]
+
+
+class GradientsAndCalls(Gradients):
+    """The same, and the number of calls of the function."""
+
+    calls: int
 
 
 class Calls(TypedDict):
@@ -83,9 +88,8 @@ class Layers(TypedDict):
 class Module(TypedDict):
     """The result of `module` for a CheckpointedSequential."""
 
-    parameters: list[Tensor]
     parameters_are_the_layers: bool
-    state: list[Tensor]
+    state: int  # the number of tensors in its state_dict
     training: list[bool]
     output_in_eval: Any
     output_with_one_in_eval: Any
@@ -211,7 +215,7 @@ def gradients(
     parameters: Sequence[Tensor],
     upstream: Tensor,
     requires_grad: tuple[bool, bool] = (True, True),
-) -> Gradients:
+) -> GradientsAndCalls:
     """Gradients of checkpoint(fn, x, y, ids, x) if fn uses two parameters; see `gradients_of`."""
     return gradients_of(
         student.activation_checkpointing.checkpoint,
@@ -233,7 +237,7 @@ def gradients_of(
     parameters: Sequence[Tensor],
     upstream: Tensor,
     requires_grad: tuple[bool, bool] = (True, True),
-) -> Gradients:
+) -> GradientsAndCalls:
     """Output and gradients of wrap(fn, …), where x is a leaf and y is an operation's result.
 
     Gradients start at 1.
@@ -296,17 +300,13 @@ def gradients_of_one_of(
     """
     parameter = nn.Parameter(torch.full_like(upstream.reshape(-1)[:1].sum(), 3))
     leaves = [x.detach().requires_grad_(x.is_floating_point() or x.is_complex()) for x in inputs]
-    calls = 0
 
     def fn(*points: Tensor) -> Tensor:
-        nonlocal calls
-        calls += 1
         return FUNCTIONS[function](parameter, *points)
 
     output = wrap(fn, *(leaf.view_as(leaf) for leaf in leaves))
     _backward(output, upstream)
     return {
-        "calls": calls,
         "output": _result(output),
         "input_gradients": [_copy(leaf.grad) for leaf in leaves],
         "parameter_gradients": [_copy(parameter.grad)],
@@ -315,7 +315,7 @@ def gradients_of_one_of(
 
 def nested_gradients(
     student: Any, *, x: Tensor, parameters: Sequence[Tensor], upstream: Tensor
-) -> Gradients:
+) -> GradientsAndCalls:
     """Gradients of a checkpointed function that checkpoints a part of itself.
 
     See `nested_gradients_of`.
@@ -326,7 +326,7 @@ def nested_gradients(
 
 def nested_gradients_of(
     wrap: Wrap, *, x: Tensor, parameters: Sequence[Tensor], upstream: Tensor
-) -> Gradients:
+) -> GradientsAndCalls:
     """Output and gradients of a function under `wrap` that calls a part of itself under `wrap`."""
     leaf = x.clone().requires_grad_()
     first, second = weights = [nn.Parameter(p.clone()) for p in parameters]
@@ -600,7 +600,6 @@ def sequential_gradients_of(
     _backward(first, upstream)
     _backward(output, upstream)
     return {
-        "calls": sum(len(block.notes) for block in blocks),
         "output": _result(output),
         "input_gradients": [_copy(leaf.grad)],
         "parameter_gradients": [_copy(block.weight.grad) for block in blocks],
@@ -686,10 +685,9 @@ def module(student: Any, *, x: Tensor, weights: Sequence[Tensor]) -> Module:
     for value in another.state_dict().values():
         value.zero_()
     return {
-        "parameters": [p.detach().clone() for p in found],
         "parameters_are_the_layers": [id(p) for p in found]
         == [id(p) for block in blocks for p in block.parameters()],
-        "state": [value.clone() for value in model.state_dict().values()],
+        "state": len(model.state_dict()),
         "training": training,
         "output_in_eval": _result(output),
         "output_with_one_in_eval": _result(model(x)),

@@ -81,6 +81,13 @@ class Written(TypedDict):
     checkpoint: int | None
 
 
+class Refusal(TypedDict):
+    """How a save at the path of a folder ended, and all files afterwards; see `Written`."""
+
+    ending: str
+    files: list[str]
+
+
 class Watched(TypedDict):
     """How the second of two saves ended, which one is then loaded, and what `watched_save` saw.
 
@@ -641,15 +648,14 @@ def _broken_sync(name: str, error: BaseException | None) -> Iterator[list[None]]
         yield raised
 
 
-def saved_onto_a_folder(student: Any) -> Written:
+def saved_onto_a_folder(student: Any) -> Refusal:
     """Save at a path that is a folder with a file in it, after a save at another path."""
     with _folders():
         _elsewhere(lambda: _save_number(student, 1))
         os.makedirs("folder/taken")
         Path("folder/taken/file").touch()
         ending = _ending(lambda: _save_number(student, 2, "folder/taken"))
-        files = _files()
-        return {"ending": ending, "files": files, "checkpoint": _load_number(student)}
+        return {"ending": ending, "files": _files()}
 
 
 def watched_save(
@@ -834,7 +840,8 @@ def parts_missing(student: Any) -> list[Refused]:
 
     The parts are those of the outermost dict, list or tuple, and of each dict in it. Parts that
     hold nothing if there is no GPU stay, and so do the two parts of an optimizer's state_dict,
-    which torch always writes. An empty list for any other layout.
+    which torch always writes. A checkpoint that load_checkpoint accepts is left out. An empty list
+    for any other layout.
     """
     with _folders():
         _save(student, *_used(_task(), 3), out="without GPUs")
@@ -849,7 +856,7 @@ def parts_missing(student: Any) -> list[Refused]:
             for changed in _without_a_part(whole, plain):
                 torch.save(changed, "changed")
                 results.append(_refused(student, "changed", *_used(_task(), 4)))
-            return results
+            return [result for result in results if result["raised"]]
 
 
 def _without_a_part(whole: Any, plain: Any) -> Iterator[Any]:

@@ -146,6 +146,11 @@ def batches(
     ]
 
 
+def batch_and_data(student: Any, *, dataset: Array, shape: tuple[int, int]) -> tuple[Any, Any]:
+    """A batch, and the data after it was drawn."""
+    return student.data.get_batch(dataset, *shape, "cpu"), dataset
+
+
 def batch_on_device(
     student: Any,
     *,

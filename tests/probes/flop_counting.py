@@ -13,6 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
+class Total(TypedDict):
+    """A counter's total at one moment, as an int if it is an integer of any kind."""
+
+    total: Any
+
+
 class Read(TypedDict):
     """A counter's attributes at one moment, with integers of any kind as int."""
 
@@ -28,7 +34,7 @@ class Kept(TypedDict):
 
 
 class Pass(TypedDict):
-    """The result of `forward_and_backward` and `mlp`: the reading of a counter for each pass."""
+    """The result of `forward_and_backward`: the reading of a counter for each pass."""
 
     forward: Read
     backward: Read
@@ -144,9 +150,9 @@ def count(
     return _read(counter)
 
 
-def counts(student: Any, *, cases: Sequence[dict[str, Any]]) -> list[Read]:
-    """A counter after one call of a function of torch, for each of these arguments of `count`."""
-    return [count(student, **case) for case in cases]
+def counts(student: Any, *, cases: Sequence[dict[str, Any]]) -> list[Total]:
+    """The total after one call of a function of torch, for each of these arguments of `count`."""
+    return [{"total": count(student, **case)["total"]} for case in cases]
 
 
 def forward_and_backward(
@@ -175,8 +181,10 @@ def forward_and_backward(
     return {"forward": _read(forward), "backward": _read(backward)}
 
 
-def mlp(student: Any, *, x: Tensor, weights: Sequence[Tensor], x_needs_gradient: bool) -> Pass:
-    """A counter of the forward pass of linear layers, and another of their backward pass.
+def mlp(
+    student: Any, *, x: Tensor, weights: Sequence[Tensor], x_needs_gradient: bool
+) -> tuple[Total, Total]:
+    """The totals of the forward pass of linear layers, and of their backward pass.
 
     There is a ReLU between every two layers.
     """
@@ -187,18 +195,18 @@ def mlp(student: Any, *, x: Tensor, weights: Sequence[Tensor], x_needs_gradient:
             x = F.linear(x.relu() if i else x, w)
     with student.flop_counting.FlopCounter() as backward:
         torch.autograd.backward(x.square().mean())
-    return {"forward": _read(forward), "backward": _read(backward)}
+    return _total(forward), _total(backward)
 
 
-def no_products(student: Any, *, x: Tensor) -> Read:
-    """A counter after work on a square matrix that includes no matrix product."""
+def no_products(student: Any, *, x: Tensor) -> Total:
+    """The total after work on a square matrix that includes no matrix product."""
     table = nn.Parameter(x.clone())
     with student.flop_counting.FlopCounter() as counter:
         y = F.embedding(torch.tensor([[0, 1, 1]]), table) * 2 + 1
         y = F.layer_norm(F.gelu(y).softmax(-1), y.shape[-1:]).transpose(0, 1).contiguous()
         y = y + (x * x).sum(-1).exp().sort().values + torch.outer(x[0], x[1]).cumsum(0).mean()
         torch.autograd.backward(y.square().sum())
-    return _read(counter)
+    return _total(counter)
 
 
 def several_kinds(student: Any, *, a: Tensor, b: Tensor, times: int) -> Read:
@@ -428,11 +436,15 @@ WORK: dict[str, Callable[..., Trace]] = {
 }
 
 
+def _total(counter: Any) -> Total:
+    return {"total": _plain(counter.total)}
+
+
 def _read(counter: Any) -> Read:
     by_op = counter.by_op
     if isinstance(by_op, Mapping):
         by_op = {str(kind): _plain(flops) for kind, flops in by_op.items()}
-    return {"total": _plain(counter.total), "by_op": by_op}
+    return {**_total(counter), "by_op": by_op}
 
 
 def _in_mode(mode: str) -> AbstractContextManager[Any]:

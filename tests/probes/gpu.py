@@ -49,7 +49,6 @@ class Prefetched(TypedDict):
     seen: list[tuple[Any, Any]]
     devices: list[str]
     drawn: list[int]  # batches drawn by the time each one was returned
-    most_waiting: int  # largest number of batches drawn but not yet returned
     copies: list[str]
     waited: bool  # whether Python waited for the GPU's long work
     error: str | None
@@ -416,7 +415,7 @@ def _consumed(
     move: Callable[[], None],
 ) -> Prefetched:
     out: Prefetched = {
-        "seen": [], "devices": [], "drawn": [], "most_waiting": 0, "copies": [],
+        "seen": [], "devices": [], "drawn": [], "copies": [],
         "waited": False, "error": None, "ended_again": False, "itself": True,
     }  # fmt: skip
     read: list[tuple[list[Tensor], list[Tensor]]] = []
@@ -434,7 +433,6 @@ def _consumed(
             break
         out["waited"] |= busy and not gpu.is_busy()
         out["drawn"].append(source.asked)
-        out["most_waiting"] = max(out["most_waiting"], source.asked - len(out["drawn"]) + 1)
         out["devices"].append(
             x.device.type if x.device == y.device else f"{x.device} and {y.device}"
         )

@@ -53,11 +53,17 @@ class Clipped(TypedDict):
 
 
 class StateBytes(TypedDict):
-    """The result of `bytes_of_run` and `bytes_of_states`: two counts, and how many have a state."""
+    """The result of `bytes_of_states`: a count, and then the number of parameters with a state."""
+
+    bytes: Any
+    entries: int
+
+
+class BytesOfRun(TypedDict):
+    """The result of `bytes_of_run`: the counts before the first step and after the last one."""
 
     before: Any
     after: Any
-    entries: int
 
 
 Gradients = Sequence[Sequence[Tensor | None]]
@@ -154,7 +160,8 @@ def resumed(
     """The parameters after each step from `stop` on, taken by a new optimizer.
 
     The new optimizer is created with default options and loads the first one's state_dict, which
-    contains the saved options. If it is `used`, it has made a step of its own before that.
+    contains the saved options. If it is `used`, it is created with `options`, and has made a step
+    before that.
     """
     make = getattr(student.optimizers, optimizer)
     leaves = [nn.Parameter(p.clone()) for p in parameters]
@@ -164,7 +171,8 @@ def resumed(
         first.step()
     saved = copy.deepcopy(first.state_dict())
     leaves = [nn.Parameter(p) for p in _values(leaves)]
-    second = make(_first_groups(leaves, [{"members": group["members"]} for group in groups]))
+    members = [{"members": group["members"]} for group in groups]
+    second = make(_first_groups(leaves, members), **(options if used else {}))
     for row in gradients[:1] if used else ():
         before = _values(leaves)
         _set_gradients(leaves, row)
@@ -344,7 +352,7 @@ def bytes_of_states(
     for p, state in zip(leaves, states, strict=False):
         optimizer.state[p] = {**state, **(_odd_state() if odd and p is leaves[0] else {})}
     counted = student.optimizers.optimizer_state_bytes(optimizer)
-    return {"before": counted, "after": counted, "entries": len(optimizer.state)}
+    return {"bytes": counted, "entries": len(optimizer.state)}
 
 
 def _odd_state() -> dict[str, Any]:
@@ -370,7 +378,7 @@ def bytes_of_run(
     parameters: Sequence[Tensor],
     gradients: Gradients,
     options: dict[str, Any],
-) -> StateBytes:
+) -> BytesOfRun:
     """The student's count for one of torch's optimizers, before its first step and after some."""
     leaves = [nn.Parameter(p.clone()) for p in parameters]
     made = getattr(torch.optim, optimizer)(leaves, **options)
@@ -379,7 +387,7 @@ def bytes_of_run(
         _set_gradients(leaves, row)
         made.step()
     after = student.optimizers.optimizer_state_bytes(made)
-    return {"before": before, "after": after, "entries": len(made.state)}
+    return {"before": before, "after": after}
 
 
 def clipped(

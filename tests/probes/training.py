@@ -34,14 +34,19 @@ KEYS = ("step", "loss", "lr", "grad_norm")
 MOST_COPIES = 40  # of a run's folder
 
 
-class Forwards(TypedDict):
-    """The calls of the model, with one entry per forward pass."""
+class Passes(TypedDict):
+    """The tokens that the model is given, with one entry per forward pass."""
 
     tokens: list[Tensor]
+    steps_before: list[int]  # earlier steps of the optimizer
+
+
+class Forwards(Passes):
+    """The calls of the model, with one entry per forward pass."""
+
     logits: list[Tensor]  # only on request
     modes: list[str]  # "training", "eval" or "mixed"
     grad_enabled: list[bool]
-    steps_before: list[int]  # earlier steps of the optimizer
 
 
 class Steps(TypedDict):
@@ -67,13 +72,33 @@ class Run(TypedDict):
     mode: str  # after the run
 
 
+class Ended(TypedDict):
+    """How a run ended: TrainResult's fields, and the parameters."""
+
+    result: Any
+    parameters: list[Tensor]
+
+
+class Followed(Ended):
+    """How a run ended, and the tokens on its way there."""
+
+    forwards: Passes
+
+
+class Endless(TypedDict):
+    """The result of `trained_on_endless_data`: the losses, and the tokens of each forward pass."""
+
+    losses: list[float]
+    tokens: list[Tensor]
+
+
 class KilledRuns(TypedDict):
     """The result of `killed`: an unstopped run, and for each kill the run started again."""
 
-    whole: Run
+    whole: Followed
     results: list[Any]
     parameters: list[list[Tensor]]
-    logs_when_killed: list[list[Any]]
+    lines_when_killed: list[int]  # of the log
     logs: list[list[Any]]
 
 
@@ -232,34 +257,44 @@ def trained(student: Any, **run: Any) -> Run:
 
 def one_after_the_other(
     student: Any, *, runs: Sequence[dict[str, Any]], **shared: Any
-) -> tuple[list[Run], list[list[Any]]]:
+) -> tuple[list[Ended], list[list[Any]]]:
     """Runs in one folder, with shared and own inputs, and the log after each of them."""
-    done: list[Run] = []
+    done: list[Ended] = []
     logs = []
     with _folder() as folder:
         for run in runs:
-            done.append(_run(student, folder, **{**shared, **run}))
+            got = _run(student, folder, **{**shared, **run})
+            done.append({"result": got["result"], "parameters": got["parameters"]})
             logs.append(_log(folder))
     return done, logs
 
 
-def trained_on_a_file(student: Any, *, train_tokens: Array, dtype: str, **run: Any) -> Run:
+def trained_on_a_file(student: Any, *, train_tokens: Array, dtype: str, **run: Any) -> Followed:
     """A run on tokens in a raw file, memory-mapped and read-only."""
     tokens = {"train_tokens": train_tokens, "val_tokens": run.pop("val_tokens")}
     with _folder() as folder, _read_only_allowed():
         for name, values in tokens.items():
             values.astype(dtype).tofile(folder / name)
             run[name] = np.memmap(folder / name, dtype=dtype, mode="r")
-        return _run(student, folder, **run)
+        return _followed(_run(student, folder, **run))
+
+
+def _followed(run: Run) -> Followed:
+    """The part of a run's records that tells how it got to its end."""
+    asked = run["forwards"]
+    return {
+        "result": run["result"],
+        "parameters": run["parameters"],
+        "forwards": {"tokens": asked["tokens"], "steps_before": asked["steps_before"]},
+    }
 
 
 def trained_on_endless_data(
     student: Any, *, token: int, length: int, **run: Any
-) -> tuple[Run | None, str | None]:
+) -> tuple[Endless | None, str | None]:
     """A run on `length` equal tokens, or the name of its error.
 
-    Only one token is in memory: the array has stride 0. The result's losses are all that is
-    returned of it, because the rest might contain all tokens.
+    Only one token is in memory: the array has stride 0.
     """
     tokens = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=np.uint16), (length,), (0,))
     try:
@@ -271,7 +306,7 @@ def trained_on_endless_data(
     fields = got["result"] if isinstance(got["result"], dict) else {}
     losses = fields.get("losses")
     kept = [x for x in losses if isinstance(x, float)] if isinstance(losses, list) else []
-    return {**got, "result": kept[: run["config"]["steps"]]}, None
+    return {"losses": kept[: run["config"]["steps"]], "tokens": got["forwards"]["tokens"]}, None
 
 
 def killed(
@@ -298,10 +333,10 @@ def killed(
     with _folder() as root, _one_thread():
         whole = _elsewhere(student, root / "run", watch={"kill_at": kill_at}, **run)
         answer: KilledRuns = {
-            "whole": whole,
+            "whole": _followed(whole),
             "results": [],
             "parameters": [],
-            "logs_when_killed": [],
+            "lines_when_killed": [],
             "logs": [],
         }
         for place, text in enumerate(leave or [""] * len(kill_at)):
@@ -309,7 +344,7 @@ def killed(
             if text:
                 with open(folder / "log", "a") as log:
                     log.write(text)
-            answer["logs_when_killed"].append(_log(folder))
+            answer["lines_when_killed"].append(len(_log(folder)))
             if not again:
                 continue
             if twice:
@@ -379,8 +414,8 @@ def _as_it_was_left(root: Path, place: int) -> Path:
     return here
 
 
-def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Run, Run]:
-    """An unstopped run, and a run killed in the middle of a checkpoint and started again.
+def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Any, Any]:
+    """The results of a run, and of one killed in the middle of a checkpoint and started again.
 
     The second run is first killed in forward pass `kill_at`, after it has written a checkpoint.
     It then resumes with a limit on file sizes of half that checkpoint, and the attempt to write
@@ -393,7 +428,7 @@ def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Run
         size = checkpoint.stat().st_size if checkpoint.is_file() else 0
         run["watch"] = {"kill_at": ()}
         _in_a_process(student, folder, largest_file=size // 2, **_renewed(run, folder))
-        return whole, _run(student, folder, **_renewed(run, folder))
+        return whole["result"], _run(student, folder, **_renewed(run, folder))["result"]
 
 
 def _run(

@@ -1,0 +1,240 @@
+"""Right answers with another value in one field, wherever one probe reports that field.
+
+A field that no test looks at is dead weight, or a test was forgotten. `validate` changes each field
+that the probes of a problem's hidden tests report, one at a time, and a test has to fail.
+"""
+
+import ast
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grader import course as courses
+from grader.grading.local_student import LocalBox, LocalSession, as_data
+from grader.sandbox.replies import Probe, promised_by
+
+EVERY = "*"  # every element of a list, or every value of a dict
+_random = random.Random(0)
+Keys = tuple[str, ...]  # the keys that lead to a field, such as ("steps", "*", "loss")
+
+
+def another_value(old: Any) -> Any:
+    """Another value of the same type, and in a tensor or a list, other values in every place.
+
+    None can be a value of any type, so each of the changes makes another type of it.
+    """
+    if isinstance(old, bool):
+        return not old
+    if isinstance(old, (int, float, complex)):
+        return 10**9 * (old + 1) if old == old else 0.5  # beyond the bounds that tests have
+    if isinstance(old, str):
+        return old + "?"
+    if isinstance(old, bytes):
+        return old + b"?"
+    if isinstance(old, torch.dtype):
+        return torch.int16 if old != torch.int16 else torch.int32
+    if isinstance(old, (Tensor, np.ndarray)):
+        return _doubled(old)
+    if isinstance(old, dict):
+        return {key: another_value(part) for key, part in old.items()}
+    return type(old)(map(another_value, old)) if isinstance(old, (list, tuple)) else "?"
+
+
+def _doubled(x: Any) -> Any:
+    """2x + 1 in the same dtype, for a tensor or an array; bools are inverted."""
+    if x.dtype in (torch.bool, np.dtype(bool)):
+        return ~x
+    if isinstance(x, np.ndarray):
+        return (2 * x + 1).astype(x.dtype)
+    real = torch.float64 if x.is_floating_point() else torch.int64
+    # Some dtypes have no arithmetic of their own.
+    return (2 * x.to(torch.complex128 if x.is_complex() else real) + 1).to(x.dtype)
+
+
+def another_shape(old: Any) -> Any:
+    """A value of the same type that differs in something else: a shape and a dtype, or a length."""
+    if old is None:
+        return torch.ones(2)
+    if isinstance(old, Tensor):
+        dtype = torch.int16 if old.is_floating_point() else torch.half
+        return torch.zeros(2, *old.shape, dtype=dtype)
+    if isinstance(old, np.ndarray):
+        return np.zeros((2, *old.shape), np.int16 if old.dtype.kind == "f" else np.half)
+    if isinstance(old, (int, float, complex)):
+        return -old - 1 if not math.isnan(abs(old)) else 0.25
+    if isinstance(old, (list, tuple)):
+        return type(old)([*old, *old, 7])
+    return type(old)() if isinstance(old, (str, bytes, dict)) else old
+
+
+def nothing(old: Any) -> Any:
+    """None, or a number in its place."""
+    return 7 if old is None else None
+
+
+def another_half(old: Any) -> Any:
+    """Another value in half of all places."""
+    return another_value(old) if _random.random() < 0.5 else old
+
+
+# A test that only compares two places, perhaps of two answers, notices no change of both; so the
+# last of the changes leaves some places as they are.
+CHANGES: tuple[Callable[[Any], Any], ...] = (
+    another_value,
+    another_shape,
+    nothing,
+    another_half,
+)
+
+
+@dataclass
+class ChangedField:
+    """Makes sessions whose answers have another value in one field of one probe.
+
+    Attributes:
+        probe: The name of the probe.
+        keys: The keys that lead to the field.
+        change: One of CHANGES.
+        answered: Whether the probe has returned an answer to a test.
+    """
+
+    probe: str
+    keys: Keys
+    change: Callable[[Any], Any]
+    answered: bool = False
+
+    def __call__(self, box: LocalBox, sources: dict[str, bytes], *_: Any, **options: Any) -> Any:
+        """A session with a solution that runs in the process of the tests."""
+        _random.seed(0)
+        return _Session(box, sources, changed=self, seed=options.get("seed", 0))
+
+
+class _Session(LocalSession):
+    def __init__(
+        self, box: LocalBox, sources: dict[str, bytes], *, changed: ChangedField, seed: int
+    ) -> None:
+        super().__init__(box, sources, seed=seed)
+        self._changed = changed
+
+    def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
+        """Return what a probe returns for these inputs, with another value in the field."""
+        value = super().run(probe, inputs)
+        if probe.__name__ != self._changed.probe:
+            return value
+        self._changed.answered = True
+        changed = as_data(_with_another(value, self._changed.keys, self._changed.change))
+        # A sandbox would refuse an answer of another type before a test looks at it.
+        return changed if promised_by(probe)(changed) else value
+
+
+def _with_another(value: Any, keys: Keys, change: Callable[[Any], Any]) -> Any:
+    """A copy of an answer whose field is changed, if the answer has this field."""
+    if not keys:
+        return change(value)
+    first, rest = keys[0], keys[1:]
+    if isinstance(value, dict):
+        return {
+            key: _with_another(part, rest, change) if first in (EVERY, key) else part
+            for key, part in (value or {"?": None}).items()
+        }
+    if isinstance(value, (list, tuple)):
+        return type(value)(
+            _with_another(part, rest, change) if first in (EVERY, str(place)) else part
+            for place, part in enumerate(value or [None])
+        )
+    return value
+
+
+def is_never_sent(session: Callable[..., Any]) -> bool:
+    """Whether no test has sent the probe whose answers these sessions change.
+
+    Some probes are sent only when another answer was wrong.
+    """
+    return isinstance(session, ChangedField) and not session.answered
+
+
+# --- which fields there are
+
+
+def of(tests: Path, hidden_test: Path) -> Iterator[tuple[str, Keys]]:
+    """Yield each field that the probes of a hidden test report: the probe's name and the keys.
+
+    A function that the tests call themselves is not a probe there.
+
+    Args:
+        tests: The course's folder of tests.
+        hidden_test: The file of the hidden tests.
+    """
+    tree = ast.parse(courses.text_of(hidden_test))
+    imported = {
+        alias.asname or alias.name: alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "tests.probes"
+        for alias in node.names
+    }
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    passed = set()  # the modules and the names of the probes
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and id(node) not in called and node.id in imported:
+            passed.add(("__init__", imported[node.id]))
+        if isinstance(node, ast.Attribute) and id(node) not in called:
+            module = imported.get(ast.unparse(node.value))
+            passed |= {(module, node.attr)} if module else set()
+    modules = {module: _defined_in(tests / "probes" / f"{module}.py") for module, _ in passed}
+    for module, name in sorted(passed):
+        probe = modules[module].get(name)
+        if isinstance(probe, ast.FunctionDef) and probe.returns and not _is_none(probe.returns):
+            yield from ((name, keys) for keys in _fields(probe.returns, modules[module]))
+
+
+def _defined_in(module: Path) -> dict[str, ast.stmt]:
+    """The functions and classes of a module of probes, and those that it imports from another."""
+    found: dict[str, ast.stmt] = {}
+    for node in ast.parse(courses.text_of(module)).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests.probes."):
+            theirs = _defined_in(module.with_name(f"{str(node.module).split('.')[-1]}.py"))
+            found |= {
+                alias.name: theirs[alias.name] for alias in node.names if alias.name in theirs
+            }
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found[node.name] = node
+    return found
+
+
+def _fields(annotation: ast.expr, defined: dict[str, ast.stmt]) -> Iterator[Keys]:
+    """Yield the fields of a type: those of its TypedDicts, and the parts of its tuples."""
+    if isinstance(annotation, ast.BinOp):  # A | B
+        for side in (annotation.left, annotation.right):
+            yield from () if _is_none(side) else _fields(side, defined)
+        return
+    inside: list[tuple[str, ast.expr]] = []
+    of_name = defined.get(annotation.id) if isinstance(annotation, ast.Name) else None
+    if isinstance(of_name, ast.ClassDef):
+        for base in of_name.bases:
+            yield from _fields(base, defined) if ast.unparse(base) in defined else ()
+        inside = [
+            (line.target.id, line.annotation)
+            for line in of_name.body
+            if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+        ]
+    elif isinstance(annotation, ast.Subscript) and isinstance(annotation.value, ast.Name):
+        parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else None
+        if annotation.value.id == "tuple":
+            inside = [(str(i), part) for i, part in enumerate(parts or [annotation.slice])]
+        elif annotation.value.id in ("list", "dict"):
+            inside = [(EVERY, parts[-1] if parts else annotation.slice)]
+    if not inside:
+        yield ()
+    for key, part in inside:
+        yield from ((key, *keys) for keys in _fields(part, defined))
+
+
+def _is_none(annotation: ast.expr) -> bool:
+    return isinstance(annotation, ast.Constant) and annotation.value is None

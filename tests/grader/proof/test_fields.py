@@ -1,0 +1,190 @@
+"""The fields of answers: which ones there are, and that a field that no test looks at is named."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from grader.proof import fields
+
+PROBES = """
+from typing import Any, TypedDict
+
+from torch import Tensor
+
+
+class Point(TypedDict):
+    x: Tensor
+    y: float | None
+
+
+class Named(Point):
+    name: str
+
+
+class Drawn(TypedDict):
+    points: list[Point]
+    by_name: dict[str, list[Any]]
+    pair: tuple[Named, int]
+
+
+def drawn(student: Any) -> Drawn | None: ...
+
+
+def point(student: Any) -> Point: ...
+
+
+def nothing(student: Any) -> None: ...
+
+
+def number(student: Any) -> Any: ...
+
+
+def never_used(student: Any) -> Point: ...
+"""
+HIDDEN = """
+from tests.probes import drawing as probes
+from tests.probes import count
+
+
+def test_it(student):
+    student.run(probes.drawn)
+    run = probes.number
+    student.run(run)
+    student.run(probes.nothing)
+    student.run(count)
+    assert probes.point(None)
+"""
+
+
+def test_every_field_of_the_probes_that_tests_send(tmp_path):
+    """Fields are found at any depth; a function that the tests call themselves is not a probe."""
+    (tmp_path / "probes").mkdir()
+    (tmp_path / "probes" / "drawing.py").write_text(PROBES)
+    (tmp_path / "probes" / "__init__.py").write_text("def count(student) -> list[int]: ...\n")
+    hidden = tmp_path / "test_drawing.py"
+    hidden.write_text(HIDDEN)
+    assert [
+        "count.*",
+        "drawn.points.*.x",
+        "drawn.points.*.y",
+        "drawn.by_name.*.*",
+        "drawn.pair.0.x",
+        "drawn.pair.0.y",
+        "drawn.pair.0.name",
+        "drawn.pair.1",
+        "number",
+    ] == [".".join((probe, *keys)) for probe, keys in fields.of(tmp_path, hidden)]
+
+
+VALUES = [
+    True,
+    0,
+    -1,
+    0.0,
+    float("nan"),
+    float("inf"),
+    2 - 1j,
+    "",
+    b"",
+    None,
+    torch.float32,
+    torch.zeros(2, 0),
+    torch.tensor([True]),
+    torch.tensor(-1.0),
+    np.array([1, 2]),
+    [],
+    {},
+    (1,),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=str)
+def test_some_change_gives_another_value(value):
+    """For each type of plain data, one of the changes differs from the value."""
+
+    def described(x):
+        return (x.dtype, x.shape, x.tolist()) if isinstance(x, (torch.Tensor, np.ndarray)) else x
+
+    changed = [described(change(value)) for change in fields.CHANGES]
+    assert any(repr(described(value)) != repr(other) for other in changed)
+
+
+@pytest.mark.parametrize(
+    ("value", "keys", "expected"),
+    [
+        ({"a": [1, 2], "b": 3}, ("a", "*"), {"a": [None, None], "b": 3}),
+        ((1, {"a": 2}), ("1", "a"), (1, {"a": None})),
+        ({"a": 1, "b": 2}, ("*",), {"a": None, "b": None}),
+        ([], ("*",), [7]),
+        (None, ("a",), None),
+        (5, (), None),
+    ],
+)
+def test_only_the_field_is_changed(value, keys, expected):
+    """Every element of a list is changed; an empty list gets an element."""
+    assert expected == fields._with_another(value, keys, fields.nothing)
+
+
+ADDED_PROBE = '''
+from typing import Any, TypedDict
+
+import torch
+
+
+class Seen(TypedDict):
+    result: Any
+    forgotten: int
+    bound: int
+    compared: list[float]
+
+
+def rectified(student: Any) -> Seen:
+    """A result, and fields of which one is forgotten."""
+    result = student.activations.relu(torch.tensor([-1.0, 2.0]))
+    return {"result": result, "forgotten": 3, "bound": 3, "compared": [0.5]}
+
+
+def only_on_failure(student: Any) -> Seen:
+    """Sent by no test that the reference passes."""
+    return rectified(student)
+'''
+ADDED_TEST = '''
+
+def test_fields(student):
+    """Looks at all fields of its probe but one."""
+    got, again = student.run(probes.rectified), student.run(probes.rectified)
+    for answer in (got, again):
+        expect.tensor(answer["result"], torch.tensor([0.0, 2.0]), of="relu")
+        expect.that(answer["bound"] < 1000, "too large", of="relu")
+    if got["compared"] != again["compared"]:
+        student.run(probes.only_on_failure)
+        expect.that(False, "another answer", of="relu")
+'''
+
+
+@pytest.mark.slow
+def test_a_field_that_no_test_looks_at_is_found_and_named(grader, root, tmp_path):
+    """A bound and a comparison of two answers look at a field; the forgotten field is named."""
+    course = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
+    (course / "tests" / "probes" / "activations.py").write_text(ADDED_PROBE)
+    hidden = course / "tests" / "hidden" / "test_relu.py"
+    hidden.write_text(
+        hidden.read_text().replace(
+            "from tests import expect\n",
+            "from tests import expect\nfrom tests.probes import activations as probes\n",
+        )
+        + ADDED_TEST
+    )
+    matrix = tmp_path / "matrix.json"
+    command = ("--course", course, "--only", "relu", "--draft", "--jobs", 1, "--matrix", matrix)
+    done = grader("validate", *command)
+    assert done.returncode == 1, done.stdout + done.stderr
+    complaints = [c for c in json.loads(matrix.read_text())["complaints"] if "· field" in c]
+    assert [
+        "relu · field rectified.forgotten (seed 0): no test looks at this field; "
+        "let one look at it, or let the probe not return it"
+    ] == complaints
+    assert "8 fields of answers, tests look at 3, 4 never asked for" in done.stdout
