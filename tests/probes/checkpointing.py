@@ -568,7 +568,7 @@ class _Interrupted(nn.Linear):
 
 
 def failing_syncs(student: Any, *, names: Sequence[str]) -> list[tuple[str, int | None]]:
-    """For each path, how a second save ends if its sync fails, and the number that a load returns."""
+    """For each path, how a second save ends whose sync fails, and the number loaded then."""
     results: list[tuple[str, int | None]] = []
     for name in names:
         with _folders():

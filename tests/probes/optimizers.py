@@ -302,7 +302,7 @@ def with_closure(
         if len(facts["seen"]) == 2:
             leaves[0].grad = None
         facts["gradients"].append([None if p.grad is None else p.grad.clone() for p in leaves])
-        kinds = {"a float": loss.item(), "zero": 0.0, "nothing": None}
+        kinds: dict[str, Any] = {"a float": loss.item(), "zero": 0.0, "nothing": None}
         kinds["a dict"] = {"loss": loss.item()}
         results.append(kinds.get(result, loss))
         facts["losses"].append(kinds.get(result, loss.detach().clone()))
