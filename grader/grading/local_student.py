@@ -23,6 +23,7 @@ import torch
 from grader import protocol
 from grader.errors import NotAttempted, StudentFault, raised
 from grader.grading.restored import restored
+from grader.sandbox import replies
 from grader.sandbox.endings import is_a_stub
 from grader.sandbox.replies import Probe
 
@@ -150,9 +151,11 @@ def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any
             raise NotAttempted(str(e)) from None
         raise raised(kinds, type(e).__name__, str(e), None) from None
     try:
-        return as_data(value)
+        reply = as_data(value)
     except protocol.ProtocolError as e:
         raise StudentFault(f"what it returned cannot be sent: {e}") from None
+    replies.check(probe, reply)
+    return reply
 
 
 def _line_of(error: BaseException) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
+from grader.errors import Crashed, StudentFault
+from grader.printable import printable
 from grader.protocol import Other
 
 Probe = Callable[..., Any]
@@ -49,6 +51,22 @@ def check_of(kind: Any) -> Check:
     if origin in (typing.Union, types.UnionType):
         return lambda value: any(fits(value) for fits in checks)
     return lambda value: type(value) is kind
+
+
+def check(probe: Probe, reply: Any) -> None:
+    """Check that a reply has the type that its probe promises.
+
+    Raises:
+        StudentFault: The solution returned something else than plain data.
+        Crashed: The reply is not the probe's.
+    """
+    if promised_by(probe)(reply):
+        return
+    if name := foreign(reply):
+        raise StudentFault(
+            f"a value of type {printable(name, 100)} came back where plain data is expected"
+        )
+    raise Crashed("it sent a value that the probe never returns")
 
 
 def foreign(value: Any) -> str | None:

@@ -261,13 +261,7 @@ class Session:
             "inputs": inputs,
         }
         reply = self._request(request)
-        if not replies.promised_by(probe)(reply):
-            if foreign := replies.foreign(reply):
-                raise StudentFault(
-                    f"a value of type {printable(foreign, 100)} came back "
-                    "where plain data is expected"
-                )
-            raise Crashed("it sent a value that the probe never returns")
+        replies.check(probe, reply)
         return reply
 
     def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:

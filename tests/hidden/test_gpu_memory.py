@@ -128,7 +128,9 @@ def test_fn_is_called_once_and_nothing_is_kept(student, rng, device):
         probes.peak, device=device, steps=[("make", "a", a)], alive=[there], result="a"
     )
     check(got, there, a, a)
-    expect.value(got["calls"], 1, of=OF, hint="how often is fn called?")
+    expect.value(len(got["calls"]), 1, of=OF, hint="how often is fn called?")
+    hint = "without gradients fn keeps nothing for a backward pass, and its peak is another one"
+    expect.value(got["calls"], [True], of=OF, name="whether fn runs with gradients", hint=hint)
     expect.that(got["alive_after"] == there, "fn's result is still alive after the call", of=OF)
 
 

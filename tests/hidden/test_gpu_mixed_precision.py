@@ -177,10 +177,14 @@ def test_gradients_from_before_do_not_count(student, rng, device):
     hint = "a weight that the batch does not use has no gradient: zero_grad(set_to_none=True)"
     name = "a weight that the batch does not use"
     expect.tensor(got["parameters"][-1], unused["weights"][-1], of=OF, name=name, hint=hint)
-    unused |= {"frozen": True, "kind": "SGD"}
-    got = student.run(probes.stepped, device=device, **unused, batches=data, lr=0.5, stale=64.0)
-    name = "a weight with requires_grad=False"
-    expect.tensor(got["parameters"][-1], unused["weights"][-1], of=OF, name=name)
+    unused |= {"frozen": True, "kind": "SGD", "batches": data, "lr": 0.5}
+    plain = student.run(probes.stepped, device=device, **unused)
+    got = student.run(probes.stepped, device=device, **unused, stale=64.0)
+    hint = "a weight with requires_grad=False may have an old gradient"
+    for p, want in zip(got["parameters"], plain["parameters"], strict=True):
+        expect.tensor(p, want, of=OF, name="a weight", hint=hint)
+    reason = "the model is in training mode, in or after a step, although it was in eval mode"
+    expect.that(not any(got["modes"]), reason, of=OF)
 
 
 @pytest.mark.core

@@ -620,12 +620,16 @@ def crash(student: Any, *, how: str, size: int, first: bool = True) -> list[Writ
         limit = sum(Path(file).stat().st_size for file in _files()) // 2
         if not first:
             Path(NAME).unlink()
-        for work in (lambda: second(limit), lambda: _save_number(student, 3, size=size)):
+        # The third one is smaller than what the second one has left.
+        for work, expected in (
+            (lambda: second(limit), size),
+            (lambda: _save_number(student, 3), 2),
+        ):
             ending = _ending(work, tell=True) or "returned"
             files = _files()
             found = None
             with suppress(Exception):
-                found = _load_number(student, size=size)
+                found = _load_number(student, size=expected)
             results.append({"ending": ending, "files": files, "checkpoint": found})
     return results
 

@@ -28,7 +28,7 @@ class Peak(TypedDict):
     allocated_before: Any
     peak_above_before: Any
     retained: Any
-    calls: int
+    calls: list[bool]  # whether gradients were enabled
     alive_after: int
 
 
@@ -67,6 +67,7 @@ class Stepped(TypedDict):
     parameters: list[Tensor]
     state_dtypes: list[torch.dtype]
     autocast_after: bool
+    modes: list[bool]  # whether the model was in training mode, in each forward pass and afterwards
 
 
 # --- the two kinds of device
@@ -169,7 +170,7 @@ def peak(
             del cycle
 
         def fn() -> list[Tensor] | None:
-            calls.append(1)
+            calls.append(torch.is_grad_enabled())
             made: dict[str, Tensor] = {}
             for what, name, count in steps:
                 if what == "make":
@@ -192,7 +193,7 @@ def peak(
         name: getattr(got, name, None)
         for name in ("allocated_before", "peak_above_before", "retained")
     }
-    return {**fields, "calls": len(calls), "alive_after": alive_after}  # type: ignore[typeddict-item]
+    return {**fields, "calls": calls, "alive_after": alive_after}  # type: ignore[typeddict-item]
 
 
 def peak_of_an_error(student: Any, *, device: str, kind: str) -> None:
@@ -278,8 +279,8 @@ def mfu(
 
 def multiplied(
     student: Any, *, sizes: tuple[int, int, int], dtype: torch.dtype
-) -> list[stand_in.Product]:
-    """The products that measured_mfu computes on the stand-in."""
+) -> list[tuple[int, int, int, bool]]:
+    """The products that measured_mfu computes on the stand-in; see `stand_in.Product`."""
     with _gpu("stand-in") as gpu:
         student.gpu.measured_mfu(*sizes, dtype, _hardware([(dtype, 1e12)]))
         return list(dict.fromkeys(gpu.products))
@@ -472,6 +473,7 @@ class _Layers(nn.Module):
         self.used = used
         self.weights = nn.ParameterList([nn.Parameter(w.clone()) for w in weights])
         self.dtypes: list[torch.dtype] = []
+        self.modes: list[bool] = []
         self.on_backward: Callable[[Tensor], None] = lambda gradient: None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -479,6 +481,7 @@ class _Layers(nn.Module):
         for i, weight in enumerate(self.weights[: self.used]):
             x = nn.functional.linear(x.relu() if i else x, weight)
         self.dtypes.append(x.dtype)
+        self.modes.append(self.training)
         if x.requires_grad:
             x.register_hook(self.on_backward)  # type: ignore[no-untyped-call]
         return x
@@ -509,11 +512,11 @@ def stepped(
         loss_scale: The loss is this times the mean of (output - y)² / 2.
         unused: Whether the last weight is one that the loss does not depend on.
         groups: Whether each weight is a group of the optimizer.
-        frozen: Whether the last weight has requires_grad=False.
+        frozen: Whether the last weight has requires_grad=False, and the model is in eval mode.
         options: dtype and max_norm, if given.
     """
     where = "cuda" if device == "cuda" else "cpu"
-    model = _Layers(weights, used=len(weights) - unused).to(where)
+    model = _Layers(weights, used=len(weights) - unused).to(where).train(not frozen)
     model.weights[-1].requires_grad_(not frozen)
     members: list[Any] = list(model.parameters())
     members = [{"params": [p]} for p in members] if groups else members
@@ -523,7 +526,7 @@ def stepped(
             p.grad = torch.full_like(p, stale)
     out: Stepped = {
         "losses": [], "output_dtypes": model.dtypes, "autocast_in_backward": [], "scaled": False,
-        "gradients": [], "parameters": [], "state_dtypes": [], "autocast_after": False,
+        "gradients": [], "parameters": [], "state_dtypes": [], "autocast_after": False, "modes": [],
     }  # fmt: skip
     model.on_backward = lambda gradient: out["autocast_in_backward"].append(
         torch.is_autocast_enabled(where)
@@ -542,6 +545,7 @@ def stepped(
             arguments = (model, optimizer, loss_fn, x.to(where), y.to(where))
             out["losses"].append(student.gpu.autocast_train_step(*arguments, **options))
     out["autocast_after"] = torch.is_autocast_enabled(where)
+    out["modes"] = [*model.modes, model.training]
     out["parameters"] = [p.detach().clone() for p in model.parameters()]
     states = [
         v

@@ -125,7 +125,8 @@ def load_checkpoint(
     and the optimizer still updates the model's own parameters. Leave modes, requires_grad and
     gradients as they are. Load with weights_only=True, which refuses to run code from the file. A
     machine without GPUs must be able to load a checkpoint that was saved on a GPU (map_location).
-    Ignore the RNG states of GPUs that the machine does not have.
+    Ignore the RNG states of GPUs that the machine does not have. The optimizer's state may get its
+    parameters' dtypes, as optimizer.load_state_dict does it.
 
     Load either everything or nothing: if the checkpoint does not fit, raise an exception and leave
     model, optimizer and random number generators as they were. (`model.load_state_dict` copies
