@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.errors import NotAttempted, StudentFault
+from grader.errors import Crashed, NotAttempted, StudentFault
 from grader.grading.local_student import LocalBox, LocalSession
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,6 +26,19 @@ def test_a_stub_is_one_also_after_another_solution():
         LocalSession(box, wrong).run(calls, {})
     with pytest.raises(NotAttempted):
         LocalSession(box, stub).run(calls, {})
+    box.close()
+
+
+def odd(student) -> list[tuple[int, int]]:
+    """A probe whose annotation is wrong."""
+    return [(1, 2, 3)]
+
+
+def test_an_answer_has_the_type_that_its_probe_promises():
+    """The sandbox refuses any other answer, so a draft must not accept it."""
+    box = LocalBox()
+    with pytest.raises(Crashed, match="never returns"):
+        LocalSession(box, {"assignment/m.py": b""}).run(odd, {})
     box.close()
 
 
