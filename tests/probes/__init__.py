@@ -6,15 +6,13 @@ None, bool, int, float, str, bytes, torch dtypes, tensors, numpy arrays, and lis
 dicts of these.
 """
 
+# torch and numpy are imported late: a student's command imports this module before its first line.
 import importlib
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, TypedDict
-
-import numpy as np
-import torch
 
 Probe = Callable[..., Any]
 
@@ -71,6 +69,9 @@ def call_and_keep_inputs(
 @contextmanager
 def watching_generators() -> Iterator[list[str]]:
     """List the global random generators whose state is different after the block."""
+    import numpy as np
+    import torch
+
     # A generator that is then set to its seed again has another state, too.
     random.random()
     np.random.random()
@@ -83,6 +84,9 @@ def watching_generators() -> Iterator[list[str]]:
 
 def _states() -> dict[str, Any]:
     """The state of each global random generator on the CPU."""
+    import numpy as np
+    import torch
+
     of_numpy: Any = np.random.get_state()
     return {
         "torch": torch.get_rng_state().tolist(),

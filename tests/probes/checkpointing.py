@@ -572,20 +572,19 @@ def whole_after_failing_syncs(student: Any, *, names: Sequence[str]) -> list[boo
 
     True for a save that does not sync the file, or hides the error; other tests judge that.
     """
-    whole = []
-    for name in names:
-        with _folders():
-            _save_number(student, 1, name)
-            failed, found = False, None
-            with _broken_sync(name, OSError(errno.EIO)):
-                try:
-                    _save_number(student, 2, name)
-                except OSError:
-                    failed = True
-            with suppress(Exception):
-                found = _load_number(student, name)
-            whole.append(not failed or found == 1)
-    return whole
+    return [_whole_after_a_failing_sync(student, name) for name in names]
+
+
+def _whole_after_a_failing_sync(student: Any, name: str) -> bool:
+    with _folders():
+        _save_number(student, 1, name)
+        found = None
+        with suppress(OSError), _broken_sync(name, OSError(errno.EIO)):
+            _save_number(student, 2, name)
+            return True
+        with suppress(Exception):
+            found = _load_number(student, name)
+        return found == 1
 
 
 def crash(student: Any, *, how: str, size: int, first: bool = True) -> list[Written]:

@@ -23,6 +23,10 @@ def test_time_kernel_of_the_example(student):
         expect.value(
             gpu.is_busy(), False, of="time_kernel", hint="is the GPU done when time_kernel returns?"
         )
+    with stand_in.gpu(kernel_seconds=[0.00005] * 7) as gpu:
+        got = student.gpu.time_kernel(gpu.kernel, warmup=2, repeats=5)
+        hint = "a clock of the CPU also measures the launch and the wait"
+        expect.number(got, 0.00005, of="time_kernel", tolerance=0.00001, hint=hint)
 
 
 def test_time_kernel_refuses_no_repeats(student):

@@ -325,8 +325,8 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
     Args:
         memory_bytes: Bytes of memory, of one device or of all devices together.
         recipe: The dtypes that training keeps for each parameter.
-        reserve: The fraction of the memory that is kept free, for activations and buffers. 0.1 may
-            mean a tenth or the float nearest to it.
+        reserve: The fraction of the memory that is kept free, for activations and buffers. A
+            reserve of 0.1 may mean a tenth or the float nearest to it.
 
     Raises:
         ValueError: `reserve` is above 1, as a percentage would be.
@@ -355,8 +355,8 @@ def min_devices(
         num_parameters: Number of parameters of the model.
         recipe: The dtypes that training keeps for each parameter.
         memory_bytes: Bytes of memory per device.
-        reserve: The fraction of each device's memory that is kept free. 0.1 may mean a tenth or the
-            float nearest to it.
+        reserve: The fraction of each device's memory that is kept free. A reserve of 0.1 may mean
+            a tenth or the float nearest to it.
 
     Raises:
         ValueError: `reserve` is above 1, as a percentage would be.
