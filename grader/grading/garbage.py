@@ -3,7 +3,8 @@
 Exceptions, tracebacks and tests refer to each other in circles, and only the garbage collector
 frees what hangs on a circle, such as the answers of a submission. The grader's process collects
 garbage rarely, because its imports create many objects (`grader.OBJECTS_BETWEEN_COLLECTIONS`). So
-it does so before each grade, apart from what it has frozen: modules and solutions, which stay.
+it also collects before each grade. Modules and solutions stay anyway, so they are frozen: the
+collector skips them.
 """
 
 import gc

@@ -76,13 +76,14 @@ def watching_generators() -> Iterator[list[str]]:
     random.random()
     np.random.random()
     torch.rand(1)
-    before = _states()
+    before = states_of_generators()
     changed: list[str] = []
     yield changed
-    changed += [name for name, state in _states().items() if state != before[name]]
+    after = states_of_generators()
+    changed += [name for name, state in after.items() if state != before[name]]
 
 
-def _states() -> dict[str, Any]:
+def states_of_generators() -> dict[str, Any]:
     """The state of each global random generator on the CPU."""
     import numpy as np
     import torch
@@ -90,6 +91,6 @@ def _states() -> dict[str, Any]:
     of_numpy: Any = np.random.get_state()
     return {
         "torch": torch.get_rng_state().tolist(),
-        "np.random": (of_numpy[1].tolist(), *of_numpy[2:]),
+        "numpy": (of_numpy[1].tolist(), *of_numpy[2:]),
         "random": random.getstate(),
     }

@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 import numpy as np
 import torch
 
-from tests.probes import stand_in
+from tests.probes import stand_in, states_of_generators
 
 Array = np.ndarray[Any, Any]
 
@@ -321,27 +321,18 @@ def seeded_batches(
         np.random.seed(global_seed)
         random.seed(global_seed)
         generator = None if seed is None else torch.Generator().manual_seed(seed)
-        before = _global_states()
+        before = states_of_generators()
         pair: list[Any] = []
         for _ in range(2):
             with suppress(*[Exception] if fails else []):
                 pair.append(
                     student.data.get_batch(dataset, batch_size, context_length, "cpu", generator)
                 )
-        after = _global_states()
+        after = states_of_generators()
         results.append(
             {"batches": pair, "unchanged": {name: before[name] == after[name] for name in before}}
         )
     return results
-
-
-def _global_states() -> dict[str, Any]:
-    name, keys, *rest = np.random.get_state()
-    return {
-        "torch": torch.get_rng_state().tolist(),
-        "numpy": (name, np.asarray(keys).tolist(), rest),
-        "random": random.getstate(),
-    }
 
 
 @contextmanager

@@ -184,7 +184,7 @@ def test_runs_of_two_suites_are_never_merged(book):
 
 
 def test_an_undo_takes_back_the_last_step_on_whichever_device(book):
-    """A step may change both devices, and equal steps are told apart by their place."""
+    """A step may change both devices. Two steps may be equal, so each is known by its place."""
     one, two, cuda, cuda_two = (
         book.number_of(msgspec.structs.replace(SETUP, device=device, seed=seed))
         for device, seed in (("cpu", 0), ("cpu", 1), ("cuda", 0), ("cuda", 1))
