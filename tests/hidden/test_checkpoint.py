@@ -3,9 +3,8 @@
 Accepted on purpose: any layout of the file, any name and permissions of the temporary file, and
 fdatasync instead of fsync.
 
-Each save happens in a forked process that then exits, so only the file is left. The state to be
-restored is known in advance or comes from a run that never stops, and all of it is compared bit by
-bit.
+The state to be restored is known in advance or comes from a run that never stops, and all of it is
+compared bit by bit.
 """
 
 import pytest
@@ -80,37 +79,31 @@ def test_the_optimizer_comes_back(student, rng):
         for _ in range(3)
     ]
     some = [[row[0], None, row[2]] for row in rows]  # the second parameter has no state
-    for kind, gradients, before in [
+    runs = [
         ("AdamW", rows, []),
         ("AdamW", some, rows[:1]),
         ("AdamW", [], rows[:2]),
         ("SGD", rows, some),
         ("Unusual", rows, []),
-    ]:
-        inputs = {
-            "kind": kind,
-            "parameters": parameters,
-            "gradients": gradients,
-            "before": before,
-        }
-        expected = student.run(probes.optimizer_after_load, load=False, **inputs)
-        got = student.run(probes.optimizer_after_load, load=True, **inputs)
-        hint = "optimizer.state_dict() contains each parameter's state and each group's options"
-        check_tensors(got["state"], expected["state"], of=LOAD, hint=hint)
+    ]
+    never_saved = [(kind, steps) for kind, steps, _ in runs]
+    expected = student.run(probes.optimizers, parameters=parameters, runs=never_saved)
+    got = student.run(probes.optimizers_after_load, parameters=parameters, runs=runs)
+    hint = "optimizer.state_dict() contains each parameter's state and each group's options"
+    for after, want in zip(got, expected, strict=True):
+        check_tensors(after["state"], want["state"], of=LOAD, hint=hint)
         expect.value(
-            got["groups"], expected["groups"], of=LOAD, name="the groups' options", hint=hint
+            after["groups"], want["groups"], of=LOAD, name="the groups' options", hint=hint
         )
 
 
 @pytest.mark.stage(1)
 def test_the_iteration_comes_back(student, rng):
     """load_checkpoint returns the saved iteration as an int."""
-    # float64 cannot represent the fourth number.
-    numbers = (0, 1, integer(rng, 2, 10**6), 2**53 + 1)
-    calls = [(n, "a layer", "str") for n in numbers]
-    calls += [(integer(rng, 2, 10**6), "a layer", kind) for kind in ("Path", "file")]
-    calls += [(integer(rng, 2, 10**6), of, "str") for of in probes.MODELS]
-    for iteration, of, kind in calls:
+    # float64 cannot represent the third number.
+    numbers = [0, 1, 2**53 + 1, *(integer(rng, 2, 10**6) for _ in range(3))]
+    kinds = ["str", "Path", "file"] * 2
+    for iteration, of, kind in zip(numbers, probes.MODELS, kinds, strict=True):
         got = student.run(probes.iteration_after_load, iteration=iteration, of=of, kind=kind)
         expect.value(
             got, iteration, of=LOAD, name="the iteration", hint="return the saved iteration"
@@ -167,13 +160,14 @@ def test_the_generator_of_every_gpu_goes_on(student, rng):
     The GPUs are simulated.
     """
     first, second = (integer(rng, 0, 10**6), integer(rng, 10**6, 10**7))
-    for seeds, others in [
+    machines = [
         ((first, second), (first + 1, second + 1)),
         ((first, second), (first + 1,)),
         ((first,), (first + 1, second)),
-    ]:
-        got = student.run(probes.draws_of_gpus, seeds=seeds, others=others)
-        for seed, numbers in zip(seeds, got, strict=False):
+    ]
+    got = student.run(probes.draws_of_gpus, machines=machines)
+    for (seeds, _), drawn in zip(machines, got, strict=True):
+        for seed, numbers in zip(seeds, drawn, strict=False):
             generator = torch.Generator().manual_seed(seed)
             torch.rand(3, generator=generator)
             expected = torch.rand(4, generator=generator).tolist()
@@ -298,18 +292,20 @@ def test_file_like_objects(student, rng):
 
     So is any object with the methods of a file, such as a tempfile.NamedTemporaryFile.
     """
-    for before, kind, rows in [
-        (b"", "BytesIO", 3),
-        (b"a header", "BytesIO", 9000),
-        (b"2.", "file", 9000),
-        (b"seven..", "file", 3),
-        (b"", "unbuffered file", 9000),
-        (b"a header", "NamedTemporaryFile", 3),
-        (b"", "SpooledTemporaryFile", 3),
-        (b"2.", "another class", 9000),
-    ]:
-        weight = torch.randn(rows, 4, generator=rng)
-        got = student.run(probes.stream, weight=weight, before=before, kind=kind)
+    runs = [
+        (torch.randn(rows, 4, generator=rng), before, kind)
+        for before, kind, rows in [
+            (b"", "BytesIO", 3),
+            (b"a header", "BytesIO", 9000),
+            (b"2.", "file", 9000),
+            (b"seven..", "file", 3),
+            (b"", "unbuffered file", 9000),
+            (b"a header", "NamedTemporaryFile", 3),
+            (b"", "SpooledTemporaryFile", 3),
+            (b"2.", "another class", 9000),
+        ]
+    ]
+    for (weight, before, _), got in zip(runs, student.run(probes.streams, runs=runs), strict=True):
         expect.that(
             not got["is_closed"],
             "a file-like object is closed",

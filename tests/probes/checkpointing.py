@@ -1,8 +1,9 @@
 """Probes for checkpointing.py: models, optimizers, files and random generators stay in place.
 
-Each checkpoint is saved in a forked process that then exits, so only the file is left, and is
-loaded in another process. Crashes are real: a forked process may write only a limited number of
-bytes to a file (RLIMIT_FSIZE). Any further write fails or kills the process.
+What comes back is saved in a forked process that then exits, so only the file is left. Crashes are
+real: a process may write only a limited number of bytes to a file (RLIMIT_FSIZE). Any further write
+fails, or kills the process, which is then a forked one. A fork takes longer than a save and a load,
+so the other tests do without.
 """
 
 import copy
@@ -152,33 +153,41 @@ def state_after_load(
         return _weights(model)
 
 
-def optimizer_after_load(
-    student: Any,
-    *,
-    kind: str,
-    parameters: Sequence[Tensor],
-    gradients: Sequence[Sequence[Tensor | None]],
-    before: Sequence[Sequence[Tensor | None]],
-    load: bool,
-) -> Optimizer:
-    """An optimizer's state after some steps.
+Steps = Sequence[Sequence[Tensor | None]]
 
-    With `load`, the state of another optimizer that took the steps `before`, and then loaded the
-    first one's checkpoint.
+
+def optimizers(
+    student: Any, *, parameters: Sequence[Tensor], runs: Sequence[tuple[str, Steps]]
+) -> list[Optimizer]:
+    """The states of optimizers of these kinds after steps with these gradients."""
+    return [_optimizer_state(_stepped(kind, parameters, steps)[1]) for kind, steps in runs]
+
+
+def optimizers_after_load(
+    student: Any, *, parameters: Sequence[Tensor], runs: Sequence[tuple[str, Steps, Steps]]
+) -> list[Optimizer]:
+    """The same, of optimizers that load the checkpoints of those.
+
+    Args:
+        student: The student's package.
+        parameters: The parameters before the first step.
+        runs: For each, a kind, the gradients of the steps before the save, and those of the steps
+            before the load.
     """
+
+    def save() -> None:
+        for i, (kind, steps, _) in enumerate(runs):
+            model, optimizer = _stepped(kind, parameters, steps)
+            student.checkpointing.save_checkpoint(model, optimizer, 3, f"{NAME} {i}")
+
+    states = []
     with _folders():
-        if not load:
-            model, optimizer = _stepped(kind, parameters, gradients)
-            return _optimizer_state(optimizer)
-
-        def save() -> None:
-            model, optimizer = _stepped(kind, parameters, gradients)
-            student.checkpointing.save_checkpoint(model, optimizer, 3, NAME)
-
         _elsewhere(save)
-        model, optimizer = _stepped(kind, parameters, before)
-        student.checkpointing.load_checkpoint(NAME, model, optimizer)
-        return _optimizer_state(optimizer)
+        for i, (kind, _, before) in enumerate(runs):
+            model, optimizer = _stepped(kind, parameters, before)
+            student.checkpointing.load_checkpoint(f"{NAME} {i}", model, optimizer)
+            states.append(_optimizer_state(optimizer))
+    return states
 
 
 MODELS: dict[str, Callable[[], tuple[nn.Module, torch.optim.Optimizer]]] = {
@@ -247,30 +256,33 @@ def draws(student: Any, *, source: str, seed: int, load: bool) -> list[float]:
 
 
 def draws_of_gpus(
-    student: Any, *, seeds: Sequence[int], others: Sequence[int]
-) -> list[list[float]]:
+    student: Any, *, machines: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> list[list[list[float]]]:
     """Numbers that each GPU would draw after loading a checkpoint of a machine with GPUs.
 
     Args:
         student: The student's package.
-        seeds: One for each GPU of the machine that saves.
-        others: One for each GPU of the machine that loads.
+        machines: Pairs of a machine that saves and one that loads, as one seed for each GPU.
     """
 
     def save() -> None:
-        with _gpus(seeds) as generators:
-            for generator in generators:
-                torch.rand(3, generator=generator)
-            _save(student)
+        for i, (seeds, _) in enumerate(machines):
+            with _gpus(seeds) as generators:
+                for generator in generators:
+                    torch.rand(3, generator=generator)
+                _save(student, out=f"{NAME} {i}")
 
-    def load() -> list[list[float]]:
-        with _gpus(others) as generators:
-            _load(student)
-            return [torch.rand(4, generator=generator).tolist() for generator in generators]
+    def load() -> list[list[list[float]]]:
+        drawn = []
+        for i, (_, seeds) in enumerate(machines):
+            with _gpus(seeds) as generators:
+                _load(student, src=f"{NAME} {i}")
+                drawn.append([torch.rand(4, generator=g).tolist() for g in generators])
+        return drawn
 
     with _folders():
         _elsewhere(save)
-        drawn: list[list[float]] = _elsewhere(load)
+        drawn: list[list[list[float]]] = _elsewhere(load)
         return drawn
 
 
@@ -396,7 +408,8 @@ def leavings(student: Any, *, weight: Tensor, load: bool) -> Leavings:
     These are modes, gradients, and the identities of the parameters.
     """
     with _folders():
-        _elsewhere(lambda: _save(student, Tied(weight)))
+        if load:
+            _save(student, Tied(weight))
         model = Tied(torch.zeros_like(weight) if load else weight)
         model.norm.eval()
         model.norm.bias.requires_grad_(False)
@@ -458,34 +471,46 @@ FILES: dict[str, Callable[[], Any]] = {
 }
 
 
-def stream(student: Any, *, weight: Tensor, before: bytes, kind: str) -> Streamed:
-    """A checkpoint written to one of FILES after some bytes, and read from another of its kind."""
+def streams(student: Any, *, runs: Sequence[tuple[Tensor, bytes, str]]) -> list[Streamed]:
+    """Checkpoints written to file-like objects, and read from others of their kinds.
 
-    def save() -> tuple[bytes, bool]:
-        with FILES[kind]() as out:
-            out.write(before)
-            model = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
-            model.load_state_dict({"weight": weight})
-            student.checkpointing.save_checkpoint(model, _adamw(model), 11, out)
-            if out.closed:
-                return b"", True
-            out.seek(0)
-            return out.read(), False
-
+    Args:
+        student: The student's package.
+        runs: For each, a layer's weight, the bytes before the checkpoint, and one of FILES.
+    """
     with _folders():
-        written, is_closed = _elsewhere(save)
+        written = _elsewhere(lambda: [_written(student, *run) for run in runs])
+        return [_read(student, *run, *w) for run, w in zip(runs, written, strict=True)]
+
+
+def _written(student: Any, weight: Tensor, before: bytes, kind: str) -> tuple[bytes, bool]:
+    """What a file-like object holds after a save, and whether it is closed."""
+    with FILES[kind]() as out:
+        out.write(before)
         model = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
-        with FILES[kind]() as src:
-            src.write(written)
-            src.seek(len(before))
-            if not is_closed:
-                student.checkpointing.load_checkpoint(src, model, _adamw(model))
-                is_closed = src.closed
-        return {
-            "starts_with": written[: len(before)],
-            "is_closed": is_closed,
-            "weights": _weights(model),
-        }
+        model.load_state_dict({"weight": weight})
+        student.checkpointing.save_checkpoint(model, _adamw(model), 11, out)
+        if out.closed:
+            return b"", True
+        out.seek(0)
+        return out.read(), False
+
+
+def _read(
+    student: Any, weight: Tensor, before: bytes, kind: str, written: bytes, is_closed: bool
+) -> Streamed:
+    model = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+    with FILES[kind]() as src:
+        src.write(written)
+        src.seek(len(before))
+        if not is_closed:
+            student.checkpointing.load_checkpoint(src, model, _adamw(model))
+            is_closed = src.closed
+    return {
+        "starts_with": written[: len(before)],
+        "is_closed": is_closed,
+        "weights": _weights(model),
+    }
 
 
 class _PathLike:
@@ -599,40 +624,69 @@ def crash(student: Any, *, how: str, size: int, first: bool = True) -> list[Writ
         first: Whether there is a first checkpoint; without, it is removed before the second one.
     """
     results: list[Written] = []
+    error = {"interrupted sync": KeyboardInterrupt(), "failing sync": OSError(errno.EIO)}.get(how)
+    kind = _Interrupted if how == "interrupted" else nn.Linear
 
-    def second(limit: int) -> str:
-        if how == "kills":
-            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-        if how in ("kills", "fails"):
-            resource.setrlimit(
-                resource.RLIMIT_FSIZE, (limit, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
-            )
-        error = {"interrupted sync": KeyboardInterrupt(), "failing sync": OSError(errno.EIO)}
-        kind = _Interrupted if how == "interrupted" else nn.Linear
-        with _broken_sync(NAME, error.get(how)) as broken:
+    def second() -> str:
+        with _broken_sync(NAME, error) as broken:
             try:
                 _save_number(student, 2, size=size, kind=kind)
             except KeyboardInterrupt:
                 return "interrupted"
+            except Exception:
+                return "raised"
         return "swallowed" if broken else "returned"
 
+    def third() -> str:
+        try:
+            _save_number(student, 3)
+        except Exception:
+            return "raised"
+        return "returned"
+
+    def write() -> str:
+        """Make the second save, and let its writing break off if it is to."""
+        if how == "fails":
+            with _limited_files(limit):
+                return second()
+        return _killed(second, limit) if how == "kills" else second()
+
     with _folders():
-        _elsewhere(lambda: _save_number(student, 1, size=size))
+        _save_number(student, 1, size=size)
         limit = sum(Path(file).stat().st_size for file in _files()) * 9 // 10
         if not first:
             Path(NAME).unlink()
         # The third one is smaller than what the second one has left.
-        for work, expected in (
-            (lambda: second(limit), size),
-            (lambda: _save_number(student, 3), 2),
-        ):
-            ending = _ending(work, tell=True) or "returned"
-            files = _files()
+        for save, expected in ((write, size), (third, 2)):
+            ending, files = save(), _files()
             found = None
             with suppress(Exception):
                 found = _load_number(student, size=expected)
             results.append({"ending": ending, "files": files, "checkpoint": found})
     return results
+
+
+@contextmanager
+def _limited_files(limit: int) -> Iterator[None]:
+    """Let every write fail that makes a file longer than this."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def _killed(work: Callable[[], str], limit: int) -> str:
+    """How `work` ends in a process that is killed when it makes a file longer than this."""
+
+    def killed() -> str:
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        with _limited_files(limit):
+            return work()
+
+    ending, value = _fork(killed)
+    return ending if value is None else str(value)
 
 
 @contextmanager
@@ -656,10 +710,13 @@ def _broken_sync(name: str, error: BaseException | None) -> Iterator[list[None]]
 def saved_onto_a_folder(student: Any) -> Refusal:
     """Save at a path that is a folder with a file in it, after a save at another path."""
     with _folders():
-        _elsewhere(lambda: _save_number(student, 1))
+        _save_number(student, 1)
         os.makedirs("folder/taken")
         Path("folder/taken/file").touch()
-        ending = _ending(lambda: _save_number(student, 2, "folder/taken"))
+        ending = "raised"
+        with suppress(Exception):
+            _save_number(student, 2, "folder/taken")
+            ending = "returned"
         return {"ending": ending, "files": _files()}
 
 
@@ -678,30 +735,22 @@ def watched_save(
     kinds: dict[bool | None, Any] = {True: str, False: Path, None: _PathLike}
     out = kinds[as_text](name)
 
-    def watch() -> tuple[bool, bool, bool]:
-        first = os.stat(name).st_ino
-        with _watched(name, one_disk=one_disk) as seen:
-            _save_number(student, 2, out)
-        found = os.stat(name)
-        return (
-            seen["renamed"] == found.st_ino,
-            seen["synced"].get(found.st_ino) == found.st_size,
-            seen["replaced"] == first,
-        )
-
     with _folders():
-        _elsewhere(lambda: _save_number(student, 1, out))
-        ending = _ending(watch, tell=True)
-        checkpoint = None
+        _save_number(student, 1, out)
+        first = os.stat(name).st_ino
+        ending, checkpoint = "raised", None
+        with _watched(name, one_disk=one_disk) as seen, suppress(Exception):
+            _save_number(student, 2, out)
+            ending = "returned"
         with suppress(Exception):
             checkpoint = _load_number(student, out)
-        seen = ending if isinstance(ending, tuple) else (False, False, False)
+        found = os.stat(name)
         return {
-            "ending": "returned" if isinstance(ending, tuple) else str(ending),
+            "ending": ending,
             "checkpoint": checkpoint,
-            "renamed": seen[0],
-            "synced_before": seen[1],
-            "old_until_then": seen[2],
+            "renamed": seen["renamed"] == found.st_ino,
+            "synced_before": seen["synced"].get(found.st_ino) == found.st_size,
+            "old_until_then": seen["replaced"] == first,
         }
 
 
@@ -1184,15 +1233,6 @@ def _elsewhere(work: Callable[[], Any]) -> Any:
     return value if ending == "returned" else work()
 
 
-def _ending(work: Callable[[], Any], *, tell: bool = False) -> Any:
-    """How `work` ends in its own process: "returned", "raised" or "killed".
-
-    With `tell`, return the result of `work` instead.
-    """
-    ending, value = _fork(work)
-    return value if tell and ending == "returned" else ending
-
-
 def _fork(work: Callable[[], Any]) -> tuple[str, Any]:
     # The first optimizer of a process imports torch._dynamo, which may take seconds. Import it here
     # once, not in each forked process.
@@ -1218,7 +1258,7 @@ def _fork(work: Callable[[], Any]) -> tuple[str, Any]:
         return "killed", None
     if os.WEXITSTATUS(status) != RETURNED:
         return "raised", None
-    return "returned", torch.load(io.BytesIO(answer), weights_only=True)
+    return "returned", torch.load(io.BytesIO(answer), weights_only=True) if answer else None
 
 
 def _do(work: Callable[[], Any], writing: int) -> NoReturn:
@@ -1226,10 +1266,10 @@ def _do(work: Callable[[], Any], writing: int) -> NoReturn:
     code = RAISED
     try:
         torch.set_num_threads(1)
-        answer = io.BytesIO()
-        torch.save(work(), answer)
-        with open(writing, "wb") as pipe:
-            pipe.write(answer.getvalue())
+        answer = work()
+        if answer is not None:
+            with open(writing, "wb") as pipe:
+                torch.save(answer, pipe)
         code = RETURNED
     finally:
         os._exit(code)

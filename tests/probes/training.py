@@ -382,16 +382,21 @@ def killed_at_each_change(student: Any, **run: Any) -> list[Resumed]:
 def _copied_at_each_change(folder: Path) -> Iterator[None]:
     """Copy a folder to "<folder> 0", "<folder> 1" … when its checkpoint or its log has changed.
 
-    Look for changes after each function call, so that no moment is missed.
+    Look for changes after each function call, so that no moment is missed; not after the many calls
+    inside torch, of which only those in its serialization write files.
     """
-    names = [f"{folder}/checkpoint", f"{folder}/log"]
-    seen = [[-1, -1]]
+    names = (f"{folder}/checkpoint", f"{folder}/log")
+    inside, writes = os.path.dirname(torch.__file__), torch.serialization.__file__
+    seen = [(-1, -1)]
 
     def look(frame: Any, event: str, arg: Any) -> None:
         if event.endswith("call") or len(seen) > MOST_COPIES:
             return
-        found = [os.stat(name) if os.path.exists(name) else None for name in names]
-        now = [found[0].st_ino if found[0] else -1, found[1].st_size if found[1] else -1]
+        file = frame.f_code.co_filename
+        if file.startswith(inside) and file != writes:
+            return
+        checkpoint, log = (os.stat(name) if os.path.exists(name) else None for name in names)
+        now = (checkpoint.st_ino if checkpoint else -1, log.st_size if log else -1)
         if now != seen[-1]:
             shutil.copytree(folder, f"{folder} {len(seen) - 1}")
             seen.append(now)
