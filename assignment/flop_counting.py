@@ -237,7 +237,8 @@ class FlopCounter(TorchDispatchMode):
 
     Attention that torch computes without a fused kernel runs as bmm or mm, and is counted as such.
     Operators that are not products (element-wise operators, reductions, views, copies) count as 0.
-    You need not count products computed by any other operator.
+    You need not count products computed by any other operator. No operator of another library has
+    one of these names.
 
     `by_op` has one key per kind of operator that ran, and the sum of its values is `total`. The
     keys are "mm", "addmm", "bmm", "baddbmm", "mv", "dot", "scaled_dot_product_attention" and
@@ -246,8 +247,9 @@ class FlopCounter(TorchDispatchMode):
 
     A counter does not change the computation. Both attributes are up to date at any time: inside
     the `with`, after it, and after an exception, which propagates to the caller. An operator that
-    raises an exception is not counted. Counters can be nested, and each one counts everything that
-    runs inside its own `with`. A counter that was left can be entered again and goes on counting.
+    raises an exception is not counted; parts of it that have run may be. Counters can be nested,
+    and each one counts everything that runs inside its own `with`. A counter that was left can be
+    entered again and goes on counting.
 
     Under torch.inference_mode, and with tensors that were created there, a composite operator (such
     as matmul, einsum, linear or scaled_dot_product_attention) arrives at `__torch_dispatch__`

@@ -67,8 +67,8 @@ def peak_memory(fn: Callable[[], object], device: torch.device | str = "cuda") -
     (torch.cuda.memory_reserved).
 
     Measure only the call itself. The peak is the peak of this call, even if more memory was in use
-    at an earlier time. Collect Python's garbage (gc.collect) before you read any number. Keep fn's
-    result alive until you have read `retained`.
+    at an earlier time. Collect Python's garbage (gc.collect) before you read the first number. Keep
+    fn's result alive until you have read `retained`.
 
     Args:
         fn: A function to call once. Its exceptions propagate.
@@ -161,9 +161,10 @@ class Prefetcher:
       drawn. Pinned memory must not be overwritten while a copy from it is in flight.
 
     Batches keep their order, shapes and dtypes. At no time are more than `depth` batches drawn but
-    not yet returned. With a depth of 2 or more, the next batch (if there is one) is drawn before
-    the current one is returned. If `batches` ends or raises an exception, the batches drawn before
-    are returned first. Copy batches to devices other than CUDA with .to(device, copy=True).
+    not yet returned; the one that is just being returned no longer counts. With a depth of 2 or
+    more, the next batch (if there is one) is drawn before the current one is returned. If `batches`
+    ends or raises an exception, the batches drawn before are returned first. Copy batches to
+    devices other than CUDA with .to(device, copy=True).
 
     Args:
         batches: Pairs of CPU tensors.

@@ -162,7 +162,7 @@ def train(
 
     - After each step, append one line to `log_path`: a JSON object with (at least) "step", "loss",
       "lr" and "grad_norm". The line must be in the file before the next step begins. A fresh run
-      starts a new log.
+      starts a new log, at the latest with its first line.
     - If `eval_every` divides s + 1, eval_losses[s + 1] is the mean loss over `eval_batches` batches
       of val_tokens, the same batches each time, in eval mode and without gradients. The evaluation
       must not change a single bit of the training that follows, even if the model draws random

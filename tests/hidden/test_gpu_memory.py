@@ -139,10 +139,13 @@ def test_any_name_of_the_device(student, device):
     """The device may be a string or a torch.device, with or without an index."""
     for where in ("cuda", "cuda:0"):
         expect.value(student.run(probes.peak_on, device=device, where=where), [0, 0], of=OF)
-    # The stand-in can have a current device other than the given one.
-    got = student.run(probes.peak_elsewhere, before=1024, earlier=8192, count=2048)
-    hint = "pass `device` to every function of torch.cuda"
-    expect.value(got, [1024, 2048, 2048], of=OF, name="the three numbers", hint=hint)
+    # The stand-in can have a current device other than the first one, and "cuda" means that device.
+    for where, expected, hint in [
+        ("cuda:0", [1024, 2048, 2048], "pass `device` to every function of torch.cuda"),
+        ("cuda", [0, 0, 0], "a device without an index is the current one, not the first"),
+    ]:
+        got = student.run(probes.peak_elsewhere, where=where, before=1024, earlier=8192, count=2048)
+        expect.value(got, expected, of=OF, name="the three numbers", hint=hint)
 
 
 def test_wrong_calls(student, rng, device):

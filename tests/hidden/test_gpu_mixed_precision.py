@@ -104,6 +104,8 @@ def test_forward_runs_in_the_dtype(student, rng, device):
             of=OF,
             hint="run model(x) under torch.autocast for x's device, in `dtype`",
         )
+        name, hint = "the dtype of the model's input", "autocast converts x where it has to"
+        expect.value(got["input_dtypes"], [FP32], of=OF, name=name, hint=hint)
 
 
 # Stays: this test names the mistake; other tests see only its effect on numbers.

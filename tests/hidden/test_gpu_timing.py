@@ -154,6 +154,8 @@ def test_mfu_is_flops_over_time_and_peak(student, rng):
         expect.value([rows, columns, inner], [*sorted((m, n)), k], of="measured_mfu", hint=hint)
         hint = "a GPU multiplies zeros, or a constant, faster: torch.randn"
         expect.that(varied, "a matrix is not random", of="measured_mfu", hint=hint)
+    alike = student.run(probes.seeds_alike, sizes=(m, k, n), dtype=BF16)
+    expect.that(not alike, "it seeds torch's generator", of="measured_mfu")
 
 
 def test_mfu_above_one_is_returned(student, rng):

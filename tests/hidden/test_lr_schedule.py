@@ -148,7 +148,10 @@ def test_without_a_cosine(student, rng):
 
 
 def test_rates_of_any_size(student, rng):
-    """max and min may be of any size, ints, 0 or equal; each rate scales with both of them."""
+    """max and min may be of any size, ints, 0 or equal; each rate scales with both of them.
+
+    Numbers of iterations may be of any size as well.
+    """
     largest, smallest = rates(rng)
     iterations = warmup, end = 10, 10 + integers(rng, 5, 30)[0]
     name, hint = "the rate with other max and min", "do not round or limit a rate"
@@ -167,6 +170,12 @@ def test_rates_of_any_size(student, rng):
     expect.kind(own, (float, int), of=OF, name="the rate", hint=hint)
     check(student, 1, (1, 1, *iterations), float(own), name=name, hint=hint)
     check(student, end, (1, 1, *iterations), 1.0, name=name, hint=hint)
+    own = rate(student, warmup + 3, (largest, smallest, *iterations))
+    expect.kind(own, (float, int), of=OF, name="the rate", hint=hint)
+    later = (10**12 + warmup, 10**12 + end)
+    name, hint = "the rate 10**12 iterations later", "are iterations kept in a float32?"
+    schedule = (largest, smallest, *later)
+    check(student, later[0] + 3, schedule, float(own), name=name, hint=hint)
 
 
 def test_a_smallest_rate_of_zero(student, rng):

@@ -483,6 +483,8 @@ def test_blocks_of_every_magnitude(student, rng):
             cases += [(x.to(dtype), (levels * factor).to(dtype)) for factor in some]
             if dtype != torch.float16:  # near the smallest and the largest normal number
                 cases.append(((x * magnitude**0.44).to(dtype), levels.to(dtype)))
+                # So small or large that the square of a difference leaves the range of float32.
+                cases.append((x.to(dtype), (levels * magnitude).to(dtype)))
     hint = "is anything clamped, or computed or stored in a format with too small a range?"
     for x, given in cases:
         codes, scales = quantized(student, x, 6, given)

@@ -241,7 +241,7 @@ def test_mfu_counts_every_device(student, rng):
     """MFU is the FLOPs divided by what num_devices devices (1 by default) could compute."""
     cases = []
     for num_devices in (1, integer(rng, 2, 9), integer(rng, 100, 5000)):
-        for scale in (1e-6, 1.0, 1e6):
+        for scale in (1e-9, 1.0, 1e6):
             hw, seconds, share = device(rng), scale * uniform(rng, 0.1, 9), uniform(rng, 0.001, 0.9)
             possible = Fraction(hw["peak_flops"][torch.float32]) * Fraction(seconds) * num_devices
             flops = float(possible * Fraction(share))

@@ -1052,6 +1052,8 @@ def test_a_killed_run_goes_on_from_its_checkpoint(student, rng):
 def test_optimizer_and_schedule_go_on_after_a_kill(student, rng):
     """A resumed run also ends bit-equal with AdamW, warm-up, cosine, clipping and evaluations."""
     run = run_of(rng, optimizer="AdamW", steps=6, warmup_steps=2, max_grad_norm=0.1, eval_every=3)
+    # Whether train() calls model.train() or not, it does so in the resumed run as well.
+    run |= {"model": {"dropout": 0.5}, "eval_before": True}
     check_killed(student, run, kill_at=[3, 4, 6])  # pass 3 belongs to an evaluation
 
 

@@ -60,6 +60,7 @@ class Stepped(TypedDict):
     """The result of `stepped`. Its lists have one entry per step."""
 
     losses: list[Any]
+    input_dtypes: list[torch.dtype]
     output_dtypes: list[torch.dtype]
     autocast_in_backward: list[bool]
     scaled: bool
@@ -208,12 +209,12 @@ def peak_of_an_error(student: Any, *, device: str, kind: str) -> None:
         student.gpu.peak_memory(fn, "cuda")
 
 
-def peak_elsewhere(student: Any, *, before: int, earlier: int, count: int) -> list[Any]:
-    """peak_memory on cuda:0 of the stand-in, while another device is the current one."""
+def peak_elsewhere(student: Any, *, where: str, before: int, earlier: int, count: int) -> list[Any]:
+    """peak_memory of a tensor on cuda:0 of the stand-in, while cuda:1 is the current device."""
     with _gpu("stand-in", elsewhere=True):
-        alive = _bytes(before)
-        _bytes(earlier)
-        got = student.gpu.peak_memory(lambda: _bytes(count), "cuda:0")
+        alive = _bytes(before, "cuda:0")
+        _bytes(earlier, "cuda:0")
+        got = student.gpu.peak_memory(lambda: _bytes(count, "cuda:0"), where)
         del alive
     return [
         getattr(got, name, None) for name in ("allocated_before", "peak_above_before", "retained")
@@ -229,8 +230,8 @@ def peak_on(student: Any, *, device: str, where: str) -> Any:
         ]
 
 
-def _bytes(count: int) -> Tensor:
-    return torch.empty(count, dtype=torch.uint8, device="cuda")
+def _bytes(count: int, device: str = "cuda") -> Tensor:
+    return torch.empty(count, dtype=torch.uint8, device=device)
 
 
 # --- gpu_timing
@@ -284,6 +285,17 @@ def multiplied(
     with _gpu("stand-in") as gpu:
         student.gpu.measured_mfu(*sizes, dtype, _hardware([(dtype, 1e12)]))
         return list(dict.fromkeys(gpu.products))
+
+
+def seeds_alike(student: Any, *, sizes: tuple[int, int, int], dtype: torch.dtype) -> bool:
+    """Whether measured_mfu leaves the same state of torch's generator, whatever it was before."""
+    drawn = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        with _gpu("stand-in"):
+            student.gpu.measured_mfu(*sizes, dtype, _hardware([(dtype, 1e12)]))
+        drawn.append(torch.rand(4))
+    return torch.equal(*drawn)
 
 
 def _hardware(peaks: Sequence[tuple[torch.dtype, float]]) -> Any:
@@ -466,18 +478,20 @@ def _ends(iterator: Iterator[Any]) -> bool:
 
 
 class _Layers(nn.Module):
-    """Linear maps with ReLU between them; it records the dtype of the last map's output."""
+    """Linear maps with ReLU between them; it records the dtypes of its inputs and outputs."""
 
     def __init__(self, weights: Sequence[Tensor], *, used: int) -> None:
         super().__init__()
         self.used = used
         self.weights = nn.ParameterList([nn.Parameter(w.clone()) for w in weights])
+        self.input_dtypes: list[torch.dtype] = []
         self.dtypes: list[torch.dtype] = []
         self.modes: list[bool] = []
         self.on_backward: Callable[[Tensor], None] = lambda gradient: None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the last map's output."""
+        self.input_dtypes.append(x.dtype)
         for i, weight in enumerate(self.weights[: self.used]):
             x = nn.functional.linear(x.relu() if i else x, weight)
         self.dtypes.append(x.dtype)
@@ -525,8 +539,9 @@ def stepped(
         for p in model.parameters():
             p.grad = torch.full_like(p, stale)
     out: Stepped = {
-        "losses": [], "output_dtypes": model.dtypes, "autocast_in_backward": [], "scaled": False,
-        "gradients": [], "parameters": [], "state_dtypes": [], "autocast_after": False, "modes": [],
+        "losses": [], "input_dtypes": model.input_dtypes, "output_dtypes": model.dtypes,
+        "autocast_in_backward": [], "scaled": False, "gradients": [], "parameters": [],
+        "state_dtypes": [], "autocast_after": False, "modes": [],
     }  # fmt: skip
     model.on_backward = lambda gradient: out["autocast_in_backward"].append(
         torch.is_autocast_enabled(where)

@@ -404,7 +404,8 @@ def clip_gradient_norm(
         eps: ε, which prevents a division by 0; it may be 0.
 
     Returns:
-        ‖g‖ before clipping, as a 0-dimensional tensor. It is 0 if no parameter has a gradient.
+        ‖g‖ before clipping, as a 0-dimensional tensor, which is float64 if all gradients are. It is
+        0 if no parameter has a gradient.
 
     Example:
         Gradients [3] and [0, 4] have the norm 5. With max_l2_norm = 1 and ε = 5 they are multiplied
