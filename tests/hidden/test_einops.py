@@ -454,25 +454,26 @@ def check_gradients(student, rng, function):
             atol = 2 * rounding(function, expected.dtype)
             expect.tensor(got[name], expected, of=function, atol=atol)
         for i, which in enumerate(floats(args)):
-            for gradient in (got["gradients"][i], got["alone"][i]):
-                check_one_gradient(student, rng, function, args, which, gradient, upstream)
+            both = got["gradients"][i], got["alone"][i]
+            check_gradients_of(student, rng, function, args, which, both, upstream)
         check_inputs_are_left(student, function, args)
 
 
-def check_one_gradient(student, rng, function, args, which, gradient, upstream):
-    """Check the gradient of one argument: upstream · f(v) = gradient · v for any v."""
+def check_gradients_of(student, rng, function, args, which, gradients, upstream):
+    """Check gradients of one argument: upstream · f(v) = gradient · v for any v."""
     hint = (
         "is there a .detach(), .data, .item() or numpy on the way, or a torch.tensor() of "
         "computed values? Is there a case without a graph?"
     )
-    expect.that(gradient is not None, "no gradient reaches an input", of=function, hint=hint)
-    expect.tensor(gradient.to("meta"), args[which].to("meta"), of=function, name="a gradient")
-    expect.that(
-        bool(gradient.isfinite().all()),
-        "a gradient is NaN or infinite",
-        of=function,
-        hint="a quotient 0 / 0 has a gradient of NaN even if its value is replaced afterwards",
-    )
+    for gradient in gradients:
+        expect.that(gradient is not None, "no gradient reaches an input", of=function, hint=hint)
+        expect.tensor(gradient.to("meta"), args[which].to("meta"), of=function, name="a gradient")
+        expect.that(
+            bool(gradient.isfinite().all()),
+            "a gradient is NaN or infinite",
+            of=function,
+            hint="a quotient 0 / 0 has a gradient of NaN even if its value is replaced afterwards",
+        )
     v = uniform(rng, *args[which].shape, dtype=args[which].dtype)
     along_v = getattr(student.einops_reshaping, function)(*args[:which], v, *args[which + 1 :])
     expect.that(
@@ -484,11 +485,11 @@ def check_one_gradient(student, rng, function, args, which, gradient, upstream):
     # error that `rounding` allows; so has each entry of the gradient.
     eps = torch.finfo(upstream.dtype).eps
     each = (max(SEQ, KEYS) + 4) * eps * SUMS.get(function, 1.0)
-    difference = (upstream.double() * along_v.double()).sum() - (
-        gradient.double() * v.double()
-    ).sum()
-    agree = abs(float(difference)) <= 2 * each * max(upstream.numel(), v.numel())
-    expect.that(agree, "the gradient of an input is wrong", of=function, hint=hint)
+    expected = (upstream.double() * along_v.double()).sum()
+    for gradient in gradients:
+        difference = expected - (gradient.double() * v.double()).sum()
+        agree = abs(float(difference)) <= 2 * each * max(upstream.numel(), v.numel())
+        expect.that(agree, "the gradient of an input is wrong", of=function, hint=hint)
 
 
 def check_inputs_are_left(student, function, args):

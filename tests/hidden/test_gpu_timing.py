@@ -149,12 +149,12 @@ def test_mfu_is_flops_over_time_and_peak(student, rng):
         peaks = [(torch.float64, peak / 16), (dtype, peak), *others]
         got = mfu(student, (m, k, n), dtype, peaks, list(speeds.items()))
         check(got, share, 0.1, of="measured_mfu", hint="2mkn / (seconds · hw.peak_flops[dtype])")
-    for rows, columns, inner, varied in student.run(probes.multiplied, sizes=(m, k, n), dtype=BF16):
+    products, alike = student.run(probes.multiplied, sizes=(m, k, n), dtype=BF16)
+    for rows, columns, inner, varied in products:
         hint = "the shapes are (m, k) and (k, n)"
         expect.value([rows, columns, inner], [*sorted((m, n)), k], of="measured_mfu", hint=hint)
         hint = "a GPU multiplies zeros, or a constant, faster: torch.randn"
         expect.that(varied, "a matrix is not random", of="measured_mfu", hint=hint)
-    alike = student.run(probes.seeds_alike, sizes=(m, k, n), dtype=BF16)
     expect.that(not alike, "it seeds torch's generator", of="measured_mfu")
 
 

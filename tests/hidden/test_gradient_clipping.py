@@ -302,8 +302,8 @@ def test_half_precision(student, rng):
     got = clip(student, gradients, 1e9)["returned"]
     hint = "the norm of all gradients need not fit into the first one's dtype"
     check_norm(got, norm_of(gradients), rtol=tolerance(gradients), hint=hint)
-    # The sum of the squares, 324, is above 256, where bfloat16 has no odd numbers.
-    gradients = [torch.full((1,), 0.9, dtype=torch.bfloat16)] * 400
+    # The first square is 256, and bfloat16 has no odd numbers above that.
+    gradients = [torch.full((1,), x, dtype=torch.bfloat16) for x in (16.0, *[0.9] * 100)]
     got = clip(student, gradients, 1e9)["returned"]
     hint = "add up in float32 or wider: a sum in bfloat16 stops growing"
     check_norm(got, norm_of(gradients), rtol=0.05, hint=hint)

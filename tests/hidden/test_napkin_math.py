@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from tests import expect
+from tests.probes import call_each
 from tests.probes import resource_accounting as probes
 
 TOLERANCE = 1e-12  # relative; a formula that uses logarithms is accurate to about 34 eps
@@ -96,6 +97,11 @@ def min_devices(student, recipe, num_parameters, memory_bytes, *reserve):
     return student.run(probes.with_recipe, function="min_devices", **inputs)
 
 
+def each_recipe(student, function, cases):
+    """The answers for cases of (before, recipe, after), one after the other."""
+    return student.run(probes.with_each_recipe, function=function, cases=cases)
+
+
 def days(student, n, d, hw, dtype, num_devices, mfu):
     inputs = {"hardware": hw, "before": (n, d), "after": (dtype, num_devices, mfu)}
     return student.run(probes.with_hardware, function="training_days", **inputs)
@@ -147,8 +153,9 @@ def test_bytes_of_parameter_gradient_and_states(student, rng):
     states = (*base["optimizer_state"], torch.int16, torch.bool, torch.float32)
     recipes += [{**base, "optimizer_state": states[:n]} for n in (3, 5)]
     recipes += [{**base, "optimizer_state": (dtype,) * 2} for dtype in (torch.int8, torch.int64)]
-    for recipe in [adamw, *recipes, recipe_of(rng, 3, OTHERS)]:
-        got = student.run(probes.with_recipe, function="bytes_per_parameter", recipe=recipe)
+    recipes = [adamw, *recipes, recipe_of(rng, 3, OTHERS)]
+    answers = each_recipe(student, "bytes_per_parameter", [((), recipe, ()) for recipe in recipes])
+    for got, recipe in zip(answers, recipes, strict=True):
         expected = sum(
             d.itemsize
             for d in (recipe["parameter"], recipe["gradient"], *recipe["optimizer_state"])
@@ -186,13 +193,15 @@ def test_max_parameters_is_rounded_down(student, rng):
     """A parameter fits only if all of its bytes fit."""
     recipe = recipe_of(rng)
     size = bytes_of(student, recipe)
-    for count in (0, 1, integer(rng, 2, 9), integer(rng, 10**9, 10**10)):
-        for rest in {0, 1, size // 2, size - 1}:
-            got = max_parameters(student, recipe, size * count + rest)
-            check_count(
-                got, count, of="max_parameters", hint="a parameter of which half fits does not fit"
-            )
+    counts = (0, 1, integer(rng, 2, 9), integer(rng, 10**9, 10**10))
+    some = [(count, rest) for count in counts for rest in {0, 1, size // 2, size - 1}]
+    cases = [((size * count + rest,), recipe, ()) for count, rest in some]
+    answers = each_recipe(student, "max_parameters", cases)
+    for got, (count, _) in zip(answers, some, strict=True):
+        hint = "a parameter of which half fits does not fit"
+        check_count(got, count, of="max_parameters", hint=hint)
     # The same memory for parameters of another size.
+    count, rest = some[-1]
     states = (*recipe["optimizer_state"], torch.float32)
     larger = {**recipe, "optimizer_state": states}
     size = bytes_of(student, larger)
@@ -241,12 +250,15 @@ def test_only_the_result_is_rounded(student, rng):
     some = size * integer(rng, 5, 50) + 1
     cases = [(0, 1), (0, some)]
     cases += [(eighths, 8 * integer(rng, 5, 50) + 1) for eighths in (1, 2, 3, 5, 6, 7)]
+    asked = []
     for eighths, memory in cases:
         for count in (memory * (8 - eighths) * integer(rng, 500, 900), integer(rng, 10**5, 10**6)):
-            got = min_devices(student, recipe, count, memory, eighths / 8)
-            whole = min_devices(student, recipe, 8 * count * size, size * memory * (8 - eighths))
-            expected = number_of(whole, of="min_devices")
-            check_count(got, expected, of="min_devices", hint="round up once, at the end")
+            asked += [((count,), recipe, (memory, eighths / 8))]
+            asked += [((8 * count * size,), recipe, (size * memory * (8 - eighths),))]
+    answers = each_recipe(student, "min_devices", asked)
+    for got, whole in zip(answers[::2], answers[1::2], strict=True):
+        expected = number_of(whole, of="min_devices")
+        check_count(got, expected, of="min_devices", hint="round up once, at the end")
     # Of a usable memory of a whole number minus 1/8, the last parameter does not fit.
     memory = 8 * size * integer(rng, 5, 50) - 1
     got = max_parameters(student, recipe, memory, 7 / 8)
@@ -261,15 +273,17 @@ def test_only_the_result_is_rounded(student, rng):
 def test_reserve_is_kept_free(student, rng):
     """The reserve is a fraction of each device's memory that stays free."""
     recipe, hint = recipe_of(rng), "usable = memory_bytes · (1 − reserve)"
+    fits, needs = [], []
     for reserve in (2.0**-24, 1 - 2.0**-24, 2.0**-17, 0.25, 0.75, 0.125, 0.5, 0, 0.0):
         memory, count = 2**24 * integer(rng, 10**3, 10**5), integer(rng, 10**11, 10**12)
         usable = int(memory * (1 - reserve))  # exact, as the memory is a multiple of 2**24
-        fit, fit_alone = (
-            max_parameters(student, recipe, *case) for case in ((memory, reserve), (usable,))
-        )
-        many, many_alone = (
-            min_devices(student, recipe, count, *case) for case in ((memory, reserve), (usable,))
-        )
+        fits += [((memory,), recipe, (reserve,)), ((usable,), recipe, ())]
+        needs += [((count,), recipe, (memory, reserve)), ((count,), recipe, (usable,))]
+    fits = each_recipe(student, "max_parameters", fits)
+    needs = each_recipe(student, "min_devices", needs)
+    for fit, fit_alone, many, many_alone in zip(
+        fits[::2], fits[1::2], needs[::2], needs[1::2], strict=True
+    ):
         check_count(fit, number_of(fit_alone, of="max_parameters"), of="max_parameters", hint=hint)
         check_count(many, number_of(many_alone, of="min_devices"), of="min_devices", hint=hint)
     for all_of_it in (1, 1.0):
@@ -445,12 +459,14 @@ def test_compute_optimal_spends_the_budget(student, rng):
     """The compute-optimal N and D use the whole budget: 6 · N · D = flops."""
     budgets = [10 ** uniform(rng, exponent - 1, exponent) for exponent in (2, 12, 26)]
     budgets += [1, 1e-6, integer(rng, 100, 1000), BIG, 10**26 + 1]
-    for ratio in ((), (uniform(rng, 5, 15),), (uniform(rng, 30, 200),), (1,), (1e-6,), (BIG,)):
-        for flops in budgets:
-            n, d = pair(student.resource_accounting.compute_optimal(flops, *ratio))
-            near = abs(6 * n * d - Fraction(flops)) <= Fraction(TOLERANCE) * Fraction(flops)
-            hint = "substitute D = ratio · N into 6ND = flops; do not round N and D"
-            expect.that(near, "6 · N · D is not flops", of="compute_optimal", hint=hint)
+    ratios = ((), (uniform(rng, 5, 15),), (uniform(rng, 30, 200),), (1,), (1e-6,), (BIG,))
+    calls = [(flops, *ratio) for ratio in ratios for flops in budgets]
+    inputs = {"module": "resource_accounting", "function": "compute_optimal", "calls": calls}
+    for got, (flops, *_) in zip(student.run(call_each, **inputs), calls, strict=True):
+        n, d = pair(got)
+        near = abs(6 * n * d - Fraction(flops)) <= Fraction(TOLERANCE) * Fraction(flops)
+        hint = "substitute D = ratio · N into 6ND = flops; do not round N and D"
+        expect.that(near, "6 · N · D is not flops", of="compute_optimal", hint=hint)
     for none in (0, 0.0):
         got = student.resource_accounting.compute_optimal(none)
         expect.kind(got, (tuple, list), of="compute_optimal")

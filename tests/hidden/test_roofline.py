@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from tests import expect
+from tests.probes import call_each
 from tests.probes import resource_accounting as probes
 
 # Relative. A formula that uses logarithms is accurate to about 34 eps, one that adds up peaks to
@@ -83,6 +84,11 @@ def ask(student, function, before, hw, *after):
     )
 
 
+def ask_each(student, function, cases):
+    """The answers for cases of (before, hardware, after), one after the other."""
+    return student.run(probes.with_each_hardware, function=function, cases=cases)
+
+
 def number_of(got, *, of):
     """Check that `got` is a finite number above 0, and return it as a Fraction."""
     expect.number(got, got, of=of, tolerance=0.0)
@@ -136,7 +142,8 @@ def test_matmul_intensity(student, rng):
 @pytest.mark.points(2)
 def test_elementwise_intensity(student, rng):
     """An elementwise operation moves every tensor that it reads and every tensor that it writes."""
-    for read, written in [
+    of, cases = "elementwise_intensity", []
+    for tensors in [
         (integer(rng, 2, 5), integer(rng, 6, 9)),
         (1, 1),
         (2, 1),
@@ -144,17 +151,13 @@ def test_elementwise_intensity(student, rng):
         (1, 2),
     ]:
         floats = [uniform(rng, *ends) for ends in [(0.5, 20), (1e-3, 1e-2), (1e4, 1e6)]]
-        for flops in (*floats, 1, integer(rng, 2, 99), 1e-6, BIG):
-            got = student.resource_accounting.elementwise_intensity(
-                flops, read, written, torch.bfloat16
-            )
-            expected = Fraction(flops) / (2 * (read + written))
-            check(
-                got,
-                expected,
-                of="elementwise_intensity",
-                hint="the FLOPs per element divided by the bytes per element, read and written",
-            )
+        cases += [(flops, *tensors) for flops in (*floats, 1, integer(rng, 2, 99), 1e-6, BIG)]
+    calls = [(*case, torch.bfloat16) for case in cases]
+    answers = student.run(call_each, module="resource_accounting", function=of, calls=calls)
+    for got, (flops, read, written) in zip(answers, cases, strict=True):
+        expected = Fraction(flops) / (2 * (read + written))
+        hint = "the FLOPs per element divided by the bytes per element, read and written"
+        check(got, expected, of=of, hint=hint)
 
 
 @pytest.mark.points(2)
@@ -196,16 +199,12 @@ def test_roofline_seconds_is_the_longer_time(student, rng):
         works += [(hw, flops, float(Fraction(flops) / (ridge(hw) * Fraction(factor))))]
     of_ints = ints_on_either_side(hw, rng)
     works += [(hw, *work) for hw in (hw, *almost_alike(hw, rng)) for work in of_ints]
-    for hw, flops, bytes_moved in works:
+    of = "roofline_seconds"
+    answers = ask_each(student, of, [(work, hw, (torch.float32,)) for hw, *work in works])
+    for got, (hw, flops, bytes_moved) in zip(answers, works, strict=True):
         compute = Fraction(flops) / Fraction(hw["peak_flops"][torch.float32])
         traffic = Fraction(bytes_moved) / Fraction(hw["memory_bandwidth"])
-        got = ask(student, "roofline_seconds", (flops, bytes_moved), hw, torch.float32)
-        check(
-            got,
-            max(compute, traffic),
-            of="roofline_seconds",
-            hint="the longer of the two times, unrounded",
-        )
+        check(got, max(compute, traffic), of=of, hint="the longer of the two times, unrounded")
 
 
 @pytest.mark.points(2)
@@ -225,14 +224,10 @@ def test_is_compute_bound_on_either_side_of_the_ridge(student, rng):
     peaks = {dtype: 3 * peak for dtype, peak in hw["peak_flops"].items()}
     for other in (hw, slow, fast, {**hw, "peak_flops": peaks}):
         works += [(other, middle * factor, 1e9) for factor in (0.9, 1.1)]
-    for hw, flops, bytes_moved in works:
-        got = ask(student, "is_compute_bound", (flops, bytes_moved), hw, torch.float32)
-        expect.value(
-            got,
-            Fraction(flops) > Fraction(bytes_moved) * ridge(hw),
-            of="is_compute_bound",
-            hint="which takes longer, computing or moving the bytes?",
-        )
+    of, hint = "is_compute_bound", "which takes longer, computing or moving the bytes?"
+    answers = ask_each(student, of, [(work, hw, (torch.float32,)) for hw, *work in works])
+    for got, (hw, flops, bytes_moved) in zip(answers, works, strict=True):
+        expect.value(got, Fraction(flops) > Fraction(bytes_moved) * ridge(hw), of=of, hint=hint)
 
 
 @pytest.mark.core
@@ -252,11 +247,13 @@ def test_mfu_counts_every_device(student, rng):
         cases += [(flops, seconds, hw, (2,)) for seconds in (1, integer(rng, 2, 100))]
     cases += [(BIG, BIG, hw, ()), (1, 1, hw, (3,)), (1, 1, hw, ())]
     cases += [(1, 1, other, (2,)) for other in almost_alike(hw, rng)]
-    for flops, seconds, hw, after in cases:
+    asked = [((flops, s), hw, (torch.float32, *after)) for flops, s, hw, after in cases]
+    for got, (flops, seconds, hw, after) in zip(
+        ask_each(student, "mfu", asked), cases, strict=True
+    ):
         possible = (
             Fraction(hw["peak_flops"][torch.float32]) * Fraction(seconds) * sum(after or (1,))
         )
-        got = ask(student, "mfu", (flops, seconds), hw, torch.float32, *after)
         hint = "the peak of all devices together, for this many seconds"
         check(got, Fraction(flops) / possible, of="mfu", hint=hint)
 
@@ -303,10 +300,10 @@ def test_attainable_mfu_rises_to_one(student, rng):
     works += [(hw, float(ridge(hw)) * factor) for factor in (0.9995, 1 - 1e-9)]
     for factor in (1e-6, 1e-4, 1e-2, 0.1, 1.01, 20.0, 1e6):
         works += [(hw, float(ridge(hw)) * factor * (uniform(rng, 1, 9) if factor < 1 else 1))]
-    for hw, intensity in works:
-        got = number_of(
-            ask(student, "attainable_mfu", (intensity,), hw, torch.float32), of="attainable_mfu"
-        )
+    asked = [((intensity,), hw, (torch.float32,)) for hw, intensity in works]
+    answers = ask_each(student, "attainable_mfu", asked)
+    for answer, (hw, intensity) in zip(answers, works, strict=True):
+        got = number_of(answer, of="attainable_mfu")
         roof = min(Fraction(1), Fraction(intensity) / ridge(hw))
         if abs(got - roof) > TOLERANCE * roof:
             # The answer may be based on the student's own accelerator_intensity, which is judged

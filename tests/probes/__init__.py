@@ -48,6 +48,14 @@ def call(
     return getattr(getattr(student, module), function)(*args, **kwargs)
 
 
+def call_each(
+    student: Any, *, module: str, function: str, calls: list[tuple[Any, ...]]
+) -> list[Any]:
+    """Call one function with each of these arguments, one after the other."""
+    called = getattr(getattr(student, module), function)
+    return [called(*args) for args in calls]
+
+
 class ResultAndInputs(TypedDict):
     """The result of `call_and_keep_inputs`."""
 

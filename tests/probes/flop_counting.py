@@ -93,6 +93,13 @@ def transformer(student: Any, *, config: dict[str, Any], batch: int, seq: int) -
     return answer
 
 
+def transformers(student: Any, *, models: Sequence[tuple[dict[str, Any], int, int]]) -> list[Any]:
+    """`transformer` of each of these configs, batches and sequence lengths."""
+    return [
+        transformer(student, config=config, batch=batch, seq=seq) for config, batch, seq in models
+    ]
+
+
 def of_sequences(
     student: Any,
     *,

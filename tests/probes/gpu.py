@@ -280,22 +280,18 @@ def mfu(
 
 def multiplied(
     student: Any, *, sizes: tuple[int, int, int], dtype: torch.dtype
-) -> list[tuple[int, int, int, bool]]:
-    """The products that measured_mfu computes on the stand-in; see `stand_in.Product`."""
-    with _gpu("stand-in") as gpu:
-        student.gpu.measured_mfu(*sizes, dtype, _hardware([(dtype, 1e12)]))
-        return list(dict.fromkeys(gpu.products))
+) -> tuple[list[tuple[int, int, int, bool]], bool]:
+    """The products that measured_mfu computes on the stand-in; see `stand_in.Product`.
 
-
-def seeds_alike(student: Any, *, sizes: tuple[int, int, int], dtype: torch.dtype) -> bool:
-    """Whether measured_mfu leaves the same state of torch's generator, whatever it was before."""
+    And whether it leaves the same state of torch's generator, whatever the state was before.
+    """
     drawn = []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        with _gpu("stand-in"):
+        with _gpu("stand-in") as gpu:
             student.gpu.measured_mfu(*sizes, dtype, _hardware([(dtype, 1e12)]))
         drawn.append(torch.rand(4))
-    return torch.equal(*drawn)
+    return list(dict.fromkeys(gpu.products)), torch.equal(*drawn)
 
 
 def _hardware(peaks: Sequence[tuple[torch.dtype, float]]) -> Any:

@@ -39,6 +39,19 @@ def with_hardware(
     return getattr(module, function)(*before, module.Hardware(**hardware), *after)
 
 
+def with_each_hardware(
+    student: Any,
+    *,
+    function: str,
+    cases: Sequence[tuple[Sequence[Any], dict[str, Any], Sequence[Any]]],
+) -> list[Any]:
+    """Call a function as `with_hardware` does for each case: before, hardware, after."""
+    return [
+        with_hardware(student, function=function, hardware=hardware, before=before, after=after)
+        for before, hardware, after in cases
+    ]
+
+
 def with_hardware_each(
     student: Any,
     *,
@@ -77,6 +90,19 @@ def with_recipe(
     """Call a function with these arguments before and after a TrainingRecipe with these fields."""
     module = student.resource_accounting
     return getattr(module, function)(*before, module.TrainingRecipe(**recipe), *after)
+
+
+def with_each_recipe(
+    student: Any,
+    *,
+    function: str,
+    cases: Sequence[tuple[Sequence[Any], dict[str, Any], Sequence[Any]]],
+) -> list[Any]:
+    """Call a function as `with_recipe` does for each case: before, recipe, after."""
+    return [
+        with_recipe(student, function=function, recipe=recipe, before=before, after=after)
+        for before, recipe, after in cases
+    ]
 
 
 class _Slots:
