@@ -123,9 +123,9 @@ def matmul_intensity(m: int, k: int, n: int, dtype: torch.dtype) -> float:
     intensity = 2·m·k·n / bytes of A, B and C, each moved once
 
     Args:
-        m: Rows of A and of C.
-        k: Columns of A and rows of B.
-        n: Columns of B and of C.
+        m: Rows of A and of C, at least 1.
+        k: Columns of A and rows of B, at least 1.
+        n: Columns of B and of C, at least 1.
         dtype: The dtype of all three matrices. Any dtype works, including float8 and integers.
 
     Example:
@@ -305,8 +305,8 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
     Args:
         memory_bytes: Bytes of memory, of one device or of all devices together.
         recipe: The dtypes that training keeps for each parameter.
-        reserve: The fraction of the memory that is kept free, for activations and buffers. A
-            reserve of 0.1 may mean a tenth or the float nearest to it.
+        reserve: The fraction of the memory that is kept free, for activations and buffers. Where
+            1 - reserve is not exact as a float, as for 0.1, rounding it is right, too.
 
     Raises:
         ValueError: `reserve` is above 1, as a percentage would be.
@@ -334,8 +334,8 @@ def min_devices(
         num_parameters: Number of parameters of the model.
         recipe: The dtypes that training keeps for each parameter.
         memory_bytes: Bytes of memory per device.
-        reserve: The fraction of each device's memory that is kept free. A reserve of 0.1 may mean
-            a tenth or the float nearest to it.
+        reserve: The fraction of each device's memory that is kept free. Where 1 - reserve is not
+            exact as a float, as for 0.1, rounding it is right, too.
 
     Raises:
         ValueError: `reserve` is above 1, as a percentage would be.

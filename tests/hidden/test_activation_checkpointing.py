@@ -762,7 +762,10 @@ def registered(student, rng):
 
 @pytest.mark.points(2)
 def test_first_layers_may_be_frozen(student, rng):
-    """If the input and the first layers require no gradient, the other layers still get theirs."""
+    """If the input and the first layers require no gradient, the other layers still get theirs.
+
+    A layer may have a hook, which runs when the layer is called.
+    """
     of, hint = (
         "CheckpointedSequential",
         "does the result of a segment require a gradient, in the second call too?",
@@ -773,6 +776,9 @@ def test_first_layers_may_be_frozen(student, rng):
         got = student.run(probes.sequential_gradients, segments=segments, **inputs)
         a_result(got["output"], expected["output"], of=of)
         check_which_gradients(got, expected, of=of, hint=hint)
+    hooked = student.run(probes.sequential_gradients, segments=segments, hooked=True, **inputs)
+    name, hint = "the output of layers of which the last has a hook", "layer(x) runs the hooks"
+    expect.tensor(hooked["output"], 2 * got["output"], of=of, atol=ATOL, name=name, hint=hint)
 
 
 @pytest.mark.points(1)

@@ -380,7 +380,8 @@ def check_crash(student, how, when, endings, rng, *, first=True):
     whole = failed["checkpoint"] == 1 if first else NAME not in failed["files"]
     expect.that(whole, f"{reason} when {when}", of=SAVE, hint=hint)
     hint = "do leftovers of the last save block the next one?"
-    expect.that(then["ending"] == "returned", "the next save fails", of=SAVE, hint=hint)
+    reason = f"the next save {then['ending']}"
+    expect.that(then["ending"] == "returned", reason, of=SAVE, hint=hint)
     expect.that(
         then["checkpoint"] == 3, "the next save does not replace the checkpoint", of=SAVE, hint=hint
     )

@@ -574,12 +574,14 @@ def test_open_a_npy_file(student, rng):
         ("tokens.npy", "uint16", (-1,), None, None),
         ("tokens.bin", "int32", (-1,), None, (2, 0)),
         ("tokens", "uint8", (-1,), "uint16", (3, 0)),
+        ("tokens.npy", "uint8", (3, -1), None, None),
         ("tokens.npy", "int64", (-1,), "int32", None),
         ("tokens.npy", ">u2", (-1,), None, (2, 0)),
         ("tokens.npy", "uint16", (6, -1), None, None),
         ("tokens.npy", "uint16", (0, 3), None, None),
     ]:
-        tokens = permutation(rng, 6 * integer(rng, 20, 40), dtype)
+        count = 3 * (2 * integer(rng, 10, 20) + 1) if shape == (3, -1) else 6 * integer(rng, 20, 40)
+        tokens = permutation(rng, count, dtype)  # an odd number of bytes, or an even one
         tokens = tokens.reshape(shape) if 0 not in shape else np.empty(shape, dtype)
         got = student.run(
             probes.opened, name=name, contents=npy(tokens, version=version), dtype=asked

@@ -125,6 +125,7 @@ def test_iterator_may_reuse_its_tensors(student, rng, device):
         ("reused", 2, "copies"),
         ("pinned", 2, "copies"),
         ("reused", 4, "copies"),
+        ("half pinned", 3, "copies"),
         ("reused", 2, "both"),
         ("new", 3, "both"),
     ]

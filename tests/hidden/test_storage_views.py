@@ -385,9 +385,14 @@ def test_sliding_windows_agree_with_unfold(student, rng):
             of="sliding_windows",
             hint="(n - size) // step + 1 windows",
         )
-    for x in of_each_dtype(5):
+    complex_numbers = torch.randn(5, generator=rng, dtype=torch.complex64)
+    for x in (*of_each_dtype(5), complex_numbers):
         got = student.tensor_memory.sliding_windows(x, 2, 2)
         expect.tensor(got, x.unfold(0, 2, 2), of="sliding_windows")
+    got = student.run(probes.windows_of_conjugates, x=complex_numbers, size=2, step=2)
+    hint = "conj() only sets a bit of the tensor, and so does the minus of its imaginary part"
+    for windows, x in zip(got, (complex_numbers.conj(), complex_numbers.conj().imag), strict=True):
+        expect.tensor(windows, x.unfold(0, 2, 2), of="sliding_windows", hint=hint)
 
 
 def check_windows(got, x, size, step, *, hint=None):

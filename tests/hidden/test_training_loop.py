@@ -312,7 +312,7 @@ def test_the_result_holds_floats(student, rng):
 
 @pytest.mark.stage(1)
 @pytest.mark.core
-@pytest.mark.points(5)
+@pytest.mark.points(8)
 def test_the_learning_rate_of_each_step(student, rng):
     """Step s, counted from 0, uses lr_cosine_schedule(s, max, min, warmup_steps, steps)."""
     scale = 0.2 + 0.3 * float(torch.rand((), generator=rng))
@@ -418,7 +418,7 @@ def scaled(run, embedding, head):
 
 @pytest.mark.stage(1)
 @pytest.mark.core
-@pytest.mark.points(17)
+@pytest.mark.points(14)
 def test_the_gradients_of_each_step(student, rng):
     """Each step uses only its own batch's gradients, whatever .grad contained before."""
     for gradients_before in (False, True):
@@ -582,6 +582,7 @@ def test_clipping_comes_after_all_micro_batches(student, rng):
 
 
 @pytest.mark.stage(1)
+@pytest.mark.points(4)
 def test_batches_are_windows_of_the_data(student, rng):
     """The model gets int64 windows of context_length consecutive tokens that have targets."""
     for length, size in [(6, 5), (1, 3), (TRAIN - 1, 2), (TRAIN - 2, 4)]:
@@ -1040,7 +1041,7 @@ def check_killed(student, run, kill_at):
 # these points.
 @pytest.mark.stage(4)
 @pytest.mark.core
-@pytest.mark.points(15)
+@pytest.mark.points(12)
 def test_a_killed_run_goes_on_from_its_checkpoint(student, rng):
     """A killed SGD run resumes from its last checkpoint and ends bit-equal to one never killed."""
     check_killed(student, run_of(rng, steps=6, min_learning_rate=0.5), kill_at=[1, 2, 5])

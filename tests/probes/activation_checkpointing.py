@@ -530,6 +530,7 @@ def sequential_gradients(
     upstream: Tensor,
     segments: int,
     frozen: int = 0,
+    hooked: bool = False,
     again: bool = False,
 ) -> Gradients:
     """Gradients of a CheckpointedSequential; see `sequential_gradients_of`.
@@ -543,8 +544,9 @@ def sequential_gradients(
         blocks.clear()
         return model
 
+    options: dict[str, Any] = {"frozen": frozen, "hooked": hooked, "again": again}
     return sequential_gradients_of(
-        make, x=x, weights=weights, order=order, upstream=upstream, frozen=frozen, again=again
+        make, x=x, weights=weights, order=order, upstream=upstream, **options
     )
 
 
@@ -582,17 +584,21 @@ def sequential_gradients_of(
     order: Sequence[int],
     upstream: Tensor,
     frozen: int = 0,
+    hooked: bool = False,
     again: bool = False,
 ) -> Gradients:
     """Output and gradients of blocks in sequence, in the order of these numbers.
 
-    A block may come twice. With `frozen`, the input and this many first weights
-    require no gradient. `again` runs the blocks on two inputs before one backward pass through both
-    outputs, of which the second is returned.
+    A block may come twice. With `frozen`, the input and this many first weights require no
+    gradient. With `hooked`, the last block has a hook that doubles its output. `again` runs the
+    blocks on two inputs before one backward pass through both outputs, of which the second is
+    returned.
     """
     blocks = [Block(i, weight) for i, weight in enumerate(weights)]
     for block in blocks[:frozen]:
         block.requires_grad_(False)
+    if hooked:
+        blocks[-1].register_forward_hook(lambda module, inputs, output: 2 * output)
     leaf = x.clone().requires_grad_(not frozen)
     model = make([blocks[i] for i in order])
     first = model(1 - leaf) if again else None

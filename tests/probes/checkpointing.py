@@ -638,11 +638,14 @@ def crash(student: Any, *, how: str, size: int, first: bool = True) -> list[Writ
         return "swallowed" if broken else "returned"
 
     def third() -> str:
+        model = nn.Linear(2, 2)
+        nn.init.constant_(model.weight, 3)
+        before = _generators()
         try:
-            _save_number(student, 3)
+            _save(student, model)
         except Exception:
             return "raised"
-        return "returned"
+        return "returned" if _same(_generators(), before) else "changed a generator"
 
     def write() -> str:
         """Make the second save, and let its writing break off if it is to."""

@@ -213,6 +213,7 @@ def no_products(student: Any, *, x: Tensor) -> Total:
         y = F.layer_norm(F.gelu(y).softmax(-1), y.shape[-1:]).transpose(0, 1).contiguous()
         y = y + (x * x).sum(-1).exp().sort().values + torch.outer(x[0], x[1]).cumsum(0).mean()
         torch.autograd.backward(y.square().sum())
+        torch.mvlgamma(x.abs() + 2, 2)  # begins like mv
     return _total(counter)
 
 

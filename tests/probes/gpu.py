@@ -198,8 +198,9 @@ def peak(
 
 
 def peak_of_an_error(student: Any, *, device: str, kind: str) -> None:
-    """peak_memory of a function whose first call raises a KeyError or a RuntimeError."""
-    errors = [(KeyError if kind == "KeyError" else RuntimeError)("of the function's own")]
+    """peak_memory of a function whose first call raises an error of this kind."""
+    kinds = {"KeyError": KeyError, "RuntimeError": RuntimeError}
+    errors = [kinds.get(kind, torch.OutOfMemoryError)("of the function's own")]
 
     def fn() -> None:
         if errors:
@@ -339,7 +340,7 @@ def prefetched(
         slow: The work that the stand-in does late. On a real GPU, with "kernels" each kernel waits
             for a kernel that spins.
         buffers: The iterator's tensors: "new" ones for each batch, "reused" ones, or reused and
-            "pinned" ones.
+            "pinned" ones; of "half pinned" ones x is not pinned.
         fail_at: The number of the batch at which the iterator raises ZeroDivisionError instead.
         on_a_stream: Whether the consumer uses its own stream as the current one.
         made_before: Whether the Prefetcher is created before that stream is the current one.
@@ -390,9 +391,9 @@ class _Source:
         self.asked = 0
         self._buffers: tuple[Tensor, ...] | None = None
         if buffers != "new":
-            self._buffers = tuple(
-                torch.empty_like(x, pin_memory=buffers == "pinned") for x in batches[0]
-            )
+            x, y = batches[0]
+            pinned = ((x, buffers == "pinned"), (y, "pinned" in buffers))
+            self._buffers = tuple(torch.empty_like(like, pin_memory=pin) for like, pin in pinned)
 
     def __iter__(self) -> "_Source":
         return self

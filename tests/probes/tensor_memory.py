@@ -92,6 +92,12 @@ def _on_meta(tensors: Sequence[Tensor]) -> list[Tensor]:
     return made
 
 
+def windows_of_conjugates(student: Any, *, x: Tensor, size: int, step: int) -> list[Any]:
+    """sliding_windows of x.conj(), and of its imaginary part."""
+    sliding_windows = student.tensor_memory.sliding_windows
+    return [sliding_windows(y, size, step) for y in (x.conj(), x.conj().imag)]
+
+
 def windows(
     student: Any, *, x: Tensor, size: int, step: int, gradients: bool, required: bool
 ) -> Windows:
