@@ -384,8 +384,8 @@ def intermediate_gradients(
     """
     module = _Net(**net).requires_grad_(not frozen).train(not evaluates)
     module.blocks[-1].eval()
-    for submodule in module.modules():
-        submodule.register_forward_hook(lambda *_: None)  # not the student's
+    for part in module.modules():
+        part.register_forward_hook(lambda *_: None)  # not the student's
     x = x.detach()
     if gradients:
         x.requires_grad_().grad = torch.full_like(x, 3)
