@@ -12,7 +12,9 @@ from pathlib import Path
 from grader import course as courses
 from grader.publish import leaks, stubs
 
-OURS = re.compile(r"(^|/)(grader|hidden|reference|wrong|variants|course_files|__pycache__)(/|\.|$)")
+OURS = re.compile(
+    r"(^|/)(grader|hidden|reference|mistakes|variants|promises|course_files|__pycache__)(/|\.|$)"
+)
 
 
 def complaints(files: dict[str, bytes]) -> list[str]:

@@ -285,9 +285,8 @@ class Zygote:
 
     def _ended(self) -> dict[str, Any]:
         """Remove everything that the test left behind, and return how its child ended."""
-        running, self._running = self._running, self._running
         self.end_everything()
-        self._running = None
+        running, self._running = self._running, None
         if running is None:
             return {
                 "clean": True,

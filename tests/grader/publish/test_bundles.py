@@ -164,6 +164,10 @@ def test_a_look_into_a_bundle_finds_nothing(bundle, root, tmp_path):
 PLANTED = {
     "tests/hidden/test_linear.py": ("", "tests/hidden/test_linear.py is for the staff only"),
     "grader/course.py": ("", "grader/course.py is for the staff only"),
+    "solutions/mistakes/linear.toml": (
+        "",
+        "solutions/mistakes/linear.toml is for the staff only",
+    ),
     "assignment/linear.py": (
         "# BEGIN SOLUTION(linear)\n",
         "assignment/linear.py contains the mark of a solution: BEGIN SOLUTION",
