@@ -117,7 +117,8 @@ def quantize_blocks(
         x: Finite numbers in float16, bfloat16, float32 or float64, contiguous or not. There may be
             none. Each of them, each level, each block's scale and each distance of a number from
             scale · level is 0 or in the range of normal float32 numbers.
-        block_size: Elements per block. The last block may be shorter.
+        block_size: Elements per block. The last block may be shorter, and so may x, but a whole
+            block fits into memory.
         levels: 1 to 256 finite numbers in one of these dtypes, in any order, not all of them 0.
 
     Returns:
@@ -150,7 +151,7 @@ def dequantize_blocks(
     Args:
         codes: Indices into `levels`, as `quantize_blocks` gives them.
         scales: One per block.
-        block_size: Elements per block; the last block may be shorter.
+        block_size: As in quantize_blocks.
         levels: 1 to 256 finite numbers in float16, bfloat16, float32 or float64, in any order, each
             0 or in the range of normal float32 numbers. The result is always float32.
 

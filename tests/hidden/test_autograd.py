@@ -401,6 +401,9 @@ def test_matmul_of_any_strides(student, rng):
     check_matmul(
         student, *turned, rng, upstream=exact(rng, n, batch, m).permute(1, 2, 0), hint=hint
     )
+    one_b = exact(rng, batch, m, k), exact(rng, k, n)  # one b for all a
+    upstream = exact(rng, m, batch, n).transpose(0, 1)
+    check_matmul(student, *one_b, rng, upstream=upstream, hint=hint)
     operands = exact(rng, batch, heads, m, k), exact(rng, batch, heads, k, n)
     check_matmul(
         student,

@@ -838,7 +838,7 @@ class Net(nn.Module):
         self.norm = nn.BatchNorm1d(6, track_running_stats=tracks)
         self.register_module(last, nn.Linear(6, outputs))
         if more:
-            self.register_buffer(more, torch.ones(2))
+            self.norm.register_buffer(more, torch.ones(2))
 
 
 def _groups(model: nn.Module, sizes: Sequence[int]) -> list[dict[str, Any]]:
@@ -852,6 +852,7 @@ OTHERS: dict[str, Callable[[], tuple[nn.Module, torch.optim.Optimizer]]] = {
     "the last layer has another name": lambda: _task(Net(last="head")),
     "the model has fewer buffers": lambda: _task(Net(tracks=False)),
     "the model has a buffer more": lambda: _task(Net(more="scale")),
+    "a buffer has another size": lambda: _task(Net(more="running_var")),
     "the model has a layer less": lambda: _task(nn.Sequential(nn.Linear(4, 6)), sizes=[2]),
     "the optimizer has one group instead of two": lambda: _task(sizes=[6]),
     "the optimizer's groups have other sizes": lambda: _task(sizes=[3, 3]),
