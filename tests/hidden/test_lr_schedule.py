@@ -170,12 +170,16 @@ def test_rates_of_any_size(student, rng):
     expect.kind(own, (float, int), of=OF, name="the rate", hint=hint)
     check(student, 1, (1, 1, *iterations), float(own), name=name, hint=hint)
     check(student, end, (1, 1, *iterations), 1.0, name=name, hint=hint)
-    own = rate(student, warmup + 3, (largest, smallest, *iterations))
-    expect.kind(own, (float, int), of=OF, name="the rate", hint=hint)
-    later = (10**12 + warmup, 10**12 + end)
-    name, hint = "the rate 10**12 iterations later", "are iterations kept in a float32?"
-    schedule = (largest, smallest, *later)
-    check(student, later[0] + 3, schedule, float(own), name=name, hint=hint)
+    own, later = (
+        rate(student, n + warmup + 3, (largest, smallest, n + warmup, n + end)) for n in (0, 20)
+    )
+    for number in (own, later):
+        expect.kind(number, (float, int), of=OF, name="the rate", hint=hint)
+    if abs(own - later) > tolerance((largest, smallest)):
+        return  # another test judges what the rate depends on
+    name, hint, n = "the rate 10**12 iterations later", "are iterations kept in a float32?", 10**12
+    schedule = (largest, smallest, n + warmup, n + end)
+    check(student, n + warmup + 3, schedule, float(own), name=name, hint=hint)
 
 
 def test_a_smallest_rate_of_zero(student, rng):

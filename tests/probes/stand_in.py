@@ -469,11 +469,11 @@ class Gpu:
         kinds = {
             "allocated_bytes": (self.allocated, self.peak),
             "reserved_bytes": (self.reserved, self.reserved_peak),
+            "requested_bytes": (self.requested, self.requested_peak),
         }
         if not self.is_meant(device):
             kinds = dict.fromkeys(kinds, (0, 0))
         kinds["active_bytes"] = kinds["allocated_bytes"]
-        kinds["requested_bytes"] = (self.requested, self.requested_peak)
         return {
             f"{kind}.all.{name}": n
             for kind, pair in kinds.items()
