@@ -75,7 +75,8 @@ class Chapter(Figures):
             max_name=sub.MAX_NAME,
             max_folders=sub.MAX_FOLDERS,
         )
-        assert submit.MAX_BYTES < archives.MAX_SOURCE_BYTES
+        assert submit.MAX_BYTES == archives.MAX_SOURCE_BYTES
+        assert submit.MAX_FILES == sub.MAX_SOURCES
         assert submit.sha256(SOURCES) == sub.Submission("you", SOURCES, []).sha256
         shown = re.search(r"sources (\w+) ·", terminal.render(result([]), sections={}))[1]
         assert submit.sha256(SOURCES).startswith(shown)
