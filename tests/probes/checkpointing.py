@@ -747,12 +747,13 @@ def watched_save(
             ending = "returned"
         with suppress(Exception):
             checkpoint = _load_number(student, out)
-        found = os.stat(name)
+        found = os.stat(name) if os.path.exists(name) else None
         return {
             "ending": ending,
             "checkpoint": checkpoint,
-            "renamed": seen["renamed"] == found.st_ino,
-            "synced_before": seen["synced"].get(found.st_ino) == found.st_size,
+            "renamed": found is not None and seen["renamed"] == found.st_ino,
+            "synced_before": found is not None
+            and seen["synced"].get(found.st_ino) == found.st_size,
             "old_until_then": seen["replaced"] == first,
         }
 
