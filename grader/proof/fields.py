@@ -80,9 +80,9 @@ def nothing(old: Any) -> Any:
 
 
 def half_of_them(old: Any) -> Any:
-    """Another value in half of the places, as Thue and Morse choose them.
+    """Another value in half of the places, in the pattern of Thue and Morse.
 
-    No two lists of the same length, one after the other, then change in the same places.
+    The pattern has no period, so two answers of the same length hardly change alike.
     """
     return old if next(_places).bit_count() % 2 else another_value(old)
 

@@ -104,7 +104,10 @@ def test_forward_runs_in_the_dtype(student, rng, device):
             of=OF,
             hint="run model(x) under torch.autocast for x's device, in `dtype`",
         )
-        name, hint = "the dtype of the model's input", "autocast converts x where it has to"
+        name, hint = (
+            "the dtype of the model's input",
+            "give the model x as it is: autocast converts it",
+        )
         expect.value(got["input_dtypes"], [FP32], of=OF, name=name, hint=hint)
 
 

@@ -99,7 +99,7 @@ def min_devices(student, recipe, num_parameters, memory_bytes, *reserve):
 
 def each_recipe(student, function, cases):
     """The answers for cases of (before, recipe, after), one after the other."""
-    return student.run(probes.with_each_recipe, function=function, cases=cases)
+    return student.run(probes.each_case, function=function, kind="recipe", cases=cases)
 
 
 def days(student, n, d, hw, dtype, num_devices, mfu):

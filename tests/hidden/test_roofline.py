@@ -86,7 +86,7 @@ def ask(student, function, before, hw, *after):
 
 def ask_each(student, function, cases):
     """The answers for cases of (before, hardware, after), one after the other."""
-    return student.run(probes.with_each_hardware, function=function, cases=cases)
+    return student.run(probes.each_case, function=function, kind="hardware", cases=cases)
 
 
 def number_of(got, *, of):

@@ -3,7 +3,7 @@
 What comes back is saved in a forked process that then exits, so only the file is left. Crashes are
 real: a process may write only a limited number of bytes to a file (RLIMIT_FSIZE). Any further write
 fails, or kills the process, which is then a forked one. A fork takes longer than a save and a load,
-so the other tests do without.
+so all other saves happen in this process.
 """
 
 import copy

@@ -199,8 +199,12 @@ def peak(
 
 def peak_of_an_error(student: Any, *, device: str, kind: str) -> None:
     """peak_memory of a function whose first call raises an error of this kind."""
-    kinds = {"KeyError": KeyError, "RuntimeError": RuntimeError}
-    errors = [kinds.get(kind, torch.OutOfMemoryError)("of the function's own")]
+    kinds: dict[str, type[Exception]] = {
+        "KeyError": KeyError,
+        "RuntimeError": RuntimeError,
+        "OutOfMemoryError": torch.OutOfMemoryError,
+    }
+    errors = [kinds[kind]("of the function's own")]
 
     def fn() -> None:
         if errors:

@@ -39,19 +39,6 @@ def with_hardware(
     return getattr(module, function)(*before, module.Hardware(**hardware), *after)
 
 
-def with_each_hardware(
-    student: Any,
-    *,
-    function: str,
-    cases: Sequence[tuple[Sequence[Any], dict[str, Any], Sequence[Any]]],
-) -> list[Any]:
-    """Call a function as `with_hardware` does for each case: before, hardware, after."""
-    return [
-        with_hardware(student, function=function, hardware=hardware, before=before, after=after)
-        for before, hardware, after in cases
-    ]
-
-
 def with_hardware_each(
     student: Any,
     *,
@@ -92,16 +79,21 @@ def with_recipe(
     return getattr(module, function)(*before, module.TrainingRecipe(**recipe), *after)
 
 
-def with_each_recipe(
+def each_case(
     student: Any,
     *,
     function: str,
+    kind: str,
     cases: Sequence[tuple[Sequence[Any], dict[str, Any], Sequence[Any]]],
 ) -> list[Any]:
-    """Call a function as `with_recipe` does for each case: before, recipe, after."""
+    """Call a function for each case: the arguments before, the fields, the arguments after.
+
+    The fields are those of a Hardware or of a TrainingRecipe: `kind` is "hardware" or "recipe".
+    """
+    kinds: dict[str, Callable[..., Any]] = {"hardware": with_hardware, "recipe": with_recipe}
     return [
-        with_recipe(student, function=function, recipe=recipe, before=before, after=after)
-        for before, recipe, after in cases
+        kinds[kind](student, function=function, before=before, after=after, **{kind: fields})
+        for before, fields, after in cases
     ]
 
 
