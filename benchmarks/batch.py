@@ -21,11 +21,11 @@ from typing import Any
 
 import single
 
-from grader import course as courses
-from grader.course import Course
+from grader.course import courses
+from grader.course.courses import Course
 from grader.grading.grade import grade
 from grader.sandbox.box import Sandbox
-from grader.submission import Submission
+from grader.submission.submissions import Submission
 
 # Function bodies that fail in different ways; the functions of a submission get them in turn.
 FAILURES = [

@@ -24,7 +24,7 @@ from typing import Any
 
 import single
 
-from grader import course as courses
+from grader.course import courses
 
 SECONDS_BETWEEN_LOOKS = 0.5
 

@@ -35,16 +35,16 @@ from typing import Any
 
 import single
 
-from grader import course as courses
-from grader import submission as submissions
 from grader.classroom import setups
 from grader.classroom.executor import Ended, Executor, Started
 from grader.classroom.local_executor import LocalExecutor
 from grader.classroom.ray_executor import RayExecutor
-from grader.grading.pool import usual_jobs
-from grader.report import json as json_report
+from grader.course import courses
+from grader.report import json_report
 from grader.sandbox import levels
-from grader.submission import Submission
+from grader.sandbox.pool import usual_jobs
+from grader.submission import submissions
+from grader.submission.submissions import Submission
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 import make_class

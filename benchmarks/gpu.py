@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from grader import course as courses
-from grader import submission as submissions
-from grader.errors import UsageError
-from grader.sandbox import gpu as gpus
+from grader.base.errors import UsageError
+from grader.course import courses
+from grader.sandbox import gpus
 from grader.sandbox.box import Sandbox
+from grader.submission import submissions
 
 sys.path.insert(0, str(Path(__file__).parent))
 import single

@@ -21,14 +21,14 @@ from pathlib import Path
 import msgspec
 import single
 
-from grader import course as courses
+from grader.base.errors import Status
 from grader.classroom import gradebook, setups
 from grader.classroom.records import Student
-from grader.errors import Status
-from grader.report import json as json_report
+from grader.course import courses
+from grader.report import json_report
 from grader.results.points import problem_result, submission_result
 from grader.results.records import SubmissionResult
-from grader.submission import Submission
+from grader.submission.submissions import Submission
 
 DUE = datetime(2026, 10, 2, tzinfo=UTC)
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import single
 
-from grader import course as courses
-from grader.course import Course
+from grader.course import courses
+from grader.course.courses import Course
 from grader.similarity import pairs
 from grader.solutions import fragments
 

@@ -32,7 +32,7 @@ from typing import Any
 import torch
 
 from grader import __version__
-from grader import course as courses
+from grader.course import courses
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from tests.probes import benchmark as probes
@@ -144,7 +144,7 @@ def warm_rounds(rounds: int) -> None:
     import pytest
 
     from grader.grading.grade import grade
-    from grader.submission import Submission
+    from grader.submission.submissions import Submission
 
     course = courses.load()
     sources = {p.path: course.reference_of(p).encode() for p in course.problems}
@@ -181,7 +181,7 @@ def cpu_of(submission: Path) -> None:
     The two sides are the zygote with its children, and this process.
     """
     from grader.grading.grade import grade
-    from grader.submission import read
+    from grader.submission.submissions import read
 
     course = courses.load()
     with Sandbox.of(course, isolation="bubblewrap") as sandbox:

@@ -34,16 +34,16 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, cast
 
-from grader import course as courses
-from grader.course import Course, Problem
-from grader.errors import Status
+from grader.course import courses
+from grader.course.courses import Course, Problem
+from grader.base.errors import Status
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.course import sources_in
+from grader.course.courses import sources_in
 from grader.sandbox.box import Sandbox
 from grader.solutions import fragments, mistakes
 from grader.solutions.fragments import Solution
-from grader.submission import Submission
+from grader.submission.submissions import Submission
 from tests.student_side.submit import zipped
 
 SCORES = Path(__file__).with_name("class_scores.json")

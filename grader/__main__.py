@@ -1,5 +1,5 @@
 """Makes `python -m grader` the same command as `grader`."""
 
-from grader.cli import main
+from grader.commands.cli import main
 
 main()

@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from grader import course as courses
+from grader.course import courses
 
 
 def main() -> int:

@@ -9,8 +9,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from grader import course as courses
-from grader.publish import leaks, stubs
+from grader.course import courses
+from grader.publish import leaks, stub_files
 
 OURS = re.compile(
     r"(^|/)(grader|hidden|reference|mistakes|variants|promises|course_files|__pycache__)(/|\.|$)"
@@ -22,7 +22,7 @@ def complaints(files: dict[str, bytes]) -> list[str]:
     found = [f"{path} is for the staff only" for path in files if OURS.search(path)]
     found += map(str, leaks.leaks(files, leaks.secrets(courses.load())))
     for path, content in files.items():
-        if mark := stubs.MARK.search(content.decode(errors="replace")):
+        if mark := stub_files.MARK.search(content.decode(errors="replace")):
             found.append(f"{path} contains the mark of a solution: {mark[0]}")
     return found
 

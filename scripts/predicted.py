@@ -22,8 +22,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from grader import course as courses  # noqa: E402 - found by the path above
-from grader.course import Course, Problem  # noqa: E402
+from grader.course import courses  # noqa: E402 - found by the path above
+from grader.course.courses import Course, Problem  # noqa: E402
 from grader.proof.validate import right_solutions, to_catch  # noqa: E402
 from grader.solutions.fragments import Solution  # noqa: E402
 

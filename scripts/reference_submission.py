@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from grader import course as courses
+from grader.course import courses
 from grader.publish import bundles
 
 

@@ -5,11 +5,11 @@ import statistics
 from dataclasses import dataclass, field
 
 from grader.analysis import items
+from grader.base.errors import Status
 from grader.classroom.records import Standing, State
 from grader.classroom.standings import Class
 from grader.classroom.texts import called
-from grader.course import Problem
-from grader.errors import Status
+from grader.course.courses import Problem
 from grader.report.remarks import clean
 from grader.results.records import ProblemResult, SubmissionResult, TestResult
 

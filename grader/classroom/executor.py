@@ -11,11 +11,11 @@ from typing import Protocol
 
 import msgspec
 
+from grader.base.errors import GraderFault
 from grader.classroom.setups import Setup
-from grader.course import Course
-from grader.errors import GraderFault
+from grader.course.courses import Course
 from grader.sandbox.box import Sandbox
-from grader.submission import Submission
+from grader.submission.submissions import Submission
 
 TICK_SECONDS = 0.5  # how long an executor waits for an event before it yields None
 

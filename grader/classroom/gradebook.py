@@ -23,13 +23,13 @@ from pathlib import Path
 import msgspec
 
 from grader.classroom import database, setups
-from grader.classroom.policy import Policy
 from grader.classroom.records import Override, Student
 from grader.classroom.setups import Setup
-from grader.report import json as json_report
+from grader.course.policies import Policy
+from grader.report import json_report
 from grader.results.merge import merged
 from grader.results.records import Ignored, SubmissionResult
-from grader.submission import Submission
+from grader.submission.submissions import Submission
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,10 +35,10 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from grader import files
+from grader.base import files
+from grader.base.errors import UsageError
+from grader.base.printable import one_line
 from grader.classroom.records import HandedIn
-from grader.errors import UsageError
-from grader.printable import one_line
 
 EXPORT = "submission_metadata.yml"
 METADATA = "submission_metadata.json"

@@ -6,13 +6,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 
+from grader.base.errors import SandboxUnavailable
 from grader.classroom.executor import TICK_SECONDS, Ended, Event, Started, Take, fault_of, graded
 from grader.classroom.setups import Setup
-from grader.course import Course
-from grader.errors import SandboxUnavailable
-from grader.grading.pool import Pool, own_course, own_sandbox
-from grader.sandbox.gpu import Gpu
-from grader.submission import Submission
+from grader.course.courses import Course
+from grader.sandbox.gpus import Gpu
+from grader.sandbox.pool import Pool, own_course, own_sandbox
+from grader.submission.submissions import Submission
 
 
 class LocalExecutor:

@@ -20,7 +20,8 @@ from typing import Any
 
 import msgspec
 
-from grader import course as courses
+from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
+from grader.base.printable import one_line
 from grader.classroom import setups
 from grader.classroom.executor import (
     TICK_SECONDS,
@@ -33,13 +34,12 @@ from grader.classroom.executor import (
     graded,
 )
 from grader.classroom.setups import Setup
-from grader.course import Course
-from grader.errors import GraderFault, SandboxUnavailable, UsageError
-from grader.printable import one_line
-from grader.sandbox import gpu as gpus
+from grader.course import courses
+from grader.course.courses import Course
+from grader.sandbox import gpus
 from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import Isolation
-from grader.submission import Submission
+from grader.submission.submissions import Submission
 
 MIB = 2**20
 # Memory that a grader needs on its node, in addition to a test's limit. The trusted process and the

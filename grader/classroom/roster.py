@@ -20,10 +20,10 @@ from pathlib import Path
 
 import msgspec
 
-from grader import files
+from grader.base import files
+from grader.base.errors import UsageError
+from grader.base.printable import one_line
 from grader.classroom.records import HandedIn, Student
-from grader.errors import UsageError
-from grader.printable import one_line
 
 MAX_BYTES = 64 * 2**20
 MAX_SHOWN = 300

@@ -12,22 +12,20 @@ from pathlib import Path
 import msgspec
 
 from grader import __version__
-from grader.course import PACKAGE, Course, Problem
+from grader.course.courses import PACKAGE, Course, Problem
 from grader.sandbox.levels import Isolation
 
 # The parts of the grader that decide a score; a test compares them with the imports of
 # `grading.grade`.
 DECIDES = (
-    "archives.py",
-    "course.py",
-    "errors.py",
+    "base/errors.py",
+    "course/courses.py",
+    "course/problems.py",
     "grading",
-    "problems.py",
-    "protocol.py",
     "results",
     "sandbox",
-    "submission.py",
-    "torch_compiler.py",
+    "shared",
+    "submission",
     "worker",
 )
 

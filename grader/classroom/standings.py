@@ -5,12 +5,12 @@ from datetime import datetime
 
 import msgspec
 
-from grader.classroom import policy as policies
+from grader.base.errors import UsageError
 from grader.classroom.gradebook import Attempt, Grade, Gradebook
-from grader.classroom.policy import Policy, kept
 from grader.classroom.records import Override, Standing, State, Student
-from grader.course import Course
-from grader.errors import UsageError
+from grader.course import policies
+from grader.course.courses import Course
+from grader.course.policies import Policy, kept
 from grader.results.records import SubmissionResult
 
 

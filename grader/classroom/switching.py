@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 
+from grader.base.errors import UsageError
 from grader.classroom import setups
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import Standing, State
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class
-from grader.course import Course
-from grader.errors import UsageError
+from grader.course.courses import Course
 
 # The options of a command that sets a field of the setup, and the fields that no option sets.
 CHOSEN = ("seed", "isolation", "problems")

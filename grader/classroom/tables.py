@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from grader.base.errors import UsageError
+from grader.base.printable import one_line, printable
 from grader.classroom.records import Override, Standing, State, Student
-from grader.errors import UsageError
-from grader.printable import one_line, printable
 from grader.report.remarks import number
 
 MAX_CELL = 10_000  # characters of a text; a spreadsheet allows 32,767

@@ -15,17 +15,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from grader import files, outputs
-from grader import submission as submissions
-from grader.classroom.policy import Policy
-from grader.course import Course
-from grader.errors import SubmissionRefused, UsageError
-from grader.gradescope import container as containers
-from grader.gradescope import metadata as metadatas
-from grader.gradescope.container import Container
-from grader.outputs import Named, Writes
-from grader.report import gradescope
-from grader.report import json as json_report
+from grader.base import files, outputs
+from grader.base.errors import SubmissionRefused, UsageError
+from grader.base.outputs import Named, Writes
+from grader.course import courses
+from grader.course.courses import Course
+from grader.course.policies import Policy
+from grader.gradescope import containers, submission_metadata
+from grader.gradescope.containers import Container
+from grader.report import gradescope_report, json_report
+from grader.submission import submissions
 
 OURS = (
     "The grader failed, so there are no points yet. The fault is ours, and nobody loses a point: "
@@ -59,16 +58,17 @@ def run(home: Path, course: Course, rules: Policy) -> dict[str, Any]:
     target = home / "results" / "results.json"
     read = [Named("the input", home / name) for name in ("submission", "submission_metadata.json")]
     result = Named("the result", target)
-    outputs.check([(result, Writes())], [(one, False) for one in read], course.root)
+    own = [*courses.own_files(course.root), courses.PACKAGE]
+    outputs.check([(result, Writes())], [(one, False) for one in read], own)
     container = containers.of_this_process()
     print(f"grader: this container has {container}", file=sys.stderr)
     try:
         submissions.read(home / "submission")
     except SubmissionRefused as e:
-        content = gradescope.nothing_earned(f"This submission cannot be graded: {e}.")
+        content = gradescope_report.nothing_earned(f"This submission cannot be graded: {e}.")
     else:
         content = _graded(home, course, rules, container, began)
-    files.write(target, gradescope.as_text(content).encode())
+    files.write(target, gradescope_report.as_text(content).encode())
     return content
 
 
@@ -87,11 +87,11 @@ def _graded(
         try:
             result = json_report.parse(files.read(report, most=2**30).decode())
         except (UsageError, ValueError):
-            return gradescope.without_points(f"{OURS}\n\n{_why(ended, container, rules)}")
-    metadata = metadatas.read(home / "submission_metadata.json")
+            return gradescope_report.without_points(f"{OURS}\n\n{_why(ended, container, rules)}")
+    metadata = submission_metadata.read(home / "submission_metadata.json")
     score = None if result.has_grader_error else result.score
-    late = metadatas.lateness(metadata, rules, score)
-    content = gradescope.results(result, late, rules.gradescope)
+    late = submission_metadata.lateness(metadata, rules, score)
+    content = gradescope_report.results(result, late, rules.gradescope)
     content["extra_data"]["attempt"] = len(metadata.previous_submissions) + 1
     return content
 

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.course import Problem, sources_in
-from grader.errors import GraderFault, StudentFault
+from grader.base.errors import GraderFault, StudentFault
+from grader.course.courses import Problem, sources_in
 from grader.grading.job import Job
 from grader.grading.local_student import LocalSession
 from grader.grading.mistake_matching import Call

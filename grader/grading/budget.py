@@ -9,7 +9,7 @@ count (`Spare`). If that is not enough, the tests were repeated because of what 
 (its time depends on earlier tests, or it gives two answers), and its problems pay.
 """
 
-from grader.course import SPARE_SHARE, Course, Problem
+from grader.course.courses import SPARE_SHARE, Course, Problem
 from grader.sandbox.session import Budget, Patience, Spare
 
 # Extra seconds per test for CUDA start-up, not charged to the student.

@@ -1,6 +1,6 @@
 """Whether the GPU still works. A broken, full or outdated device is never the student's fault."""
 
-from grader.errors import GraderFault, Status
+from grader.base.errors import GraderFault, Status
 from grader.grading.job import Job
 from grader.grading.verdict import Verdict
 from grader.sandbox.preflight import check_device

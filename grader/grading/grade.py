@@ -21,9 +21,10 @@ from typing import Any
 
 import torch
 
-from grader import __version__, torch_compiler
-from grader.course import Course, Problem
-from grader.errors import CourseFault, GraderFault
+from grader import __version__
+from grader.base.errors import CourseFault, GraderFault
+from grader.base.printable import printable
+from grader.course.courses import Course, Problem
 from grader.grading import garbage
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.hidden_tests import collected, forget
@@ -31,13 +32,13 @@ from grader.grading.job import Job, Progress
 from grader.grading.outcomes import Outcomes
 from grader.grading.plugin import run_tests
 from grader.grading.static_checks import check_without_running
-from grader.printable import printable
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, SubmissionResult
 from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
-from grader.submission import Submission
+from grader.shared import torch_compiler
+from grader.submission.submissions import Submission
 
 
 def grade(

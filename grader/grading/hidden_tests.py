@@ -16,8 +16,8 @@ from typing import Protocol
 import pytest
 from _pytest.config import _prepareconfig
 
-from grader.course import Course
-from grader.errors import GraderFault
+from grader.base.errors import GraderFault
+from grader.course.courses import Course
 
 # Slow pytest plugins that a grade does not need, and two that would change this process for good.
 OF_NO_USE = (

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from grader.course import Course, Limits, Problem
+from grader.course.courses import Course, Limits, Problem
 from grader.sandbox.box import Sandbox
 
 Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader import protocol
-from grader.errors import NotAttempted, StudentFault, raised
+from grader.base.errors import NotAttempted, StudentFault, raised
 from grader.grading.restored import restored
 from grader.sandbox import replies
 from grader.sandbox.endings import is_a_stub
 from grader.sandbox.replies import Probe
+from grader.shared import protocol
 
 
 class LocalBox:

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader.course import Course, Problem
-from grader.errors import Raised, StudentFault
+from grader.base.errors import Raised, StudentFault
+from grader.course.courses import Course, Problem
 from grader.grading import garbage, local_student
 from grader.grading.restored import restored
 from grader.grading.same_answers import elements, has_numbers, same

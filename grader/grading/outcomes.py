@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from grader.course import Problem, device_of, id_of_test, problem_of_file
-from grader.errors import Status
+from grader.base.errors import Status
+from grader.course.courses import Problem, device_of, id_of_test, problem_of_file
 from grader.grading.verdict import Verdict
 from grader.results.records import SUITE, Outcome, worst
 from grader.solutions.mistakes import Mistake

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import pytest
 import torch
 
-from grader.course import problem_of_file
-from grader.errors import GraderFault, NotAttempted, Status, TimedOut
+from grader.base.errors import GraderFault, NotAttempted, Status, TimedOut
+from grader.course.courses import problem_of_file
 from grader.grading.blame import JudgingTime, answer_at_fault, is_unexpected
 from grader.grading.budget import Budgets
 from grader.grading.gpu_health import GpuHealth

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from grader.course import Course, Problem
+from grader.course.courses import Course, Problem
 from grader.grading.mistake_matching import Case, explained
 from grader.grading.outcomes import Entry
 from grader.grading.sandboxed_student import RemoteStudent

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from grader.course import Problem
+from grader.course.courses import Problem
 from grader.grading.budget import STARTING_SECONDS, Budgets
 from grader.grading.job import Job
 from grader.grading.mistake_matching import Call, name_of

@@ -9,11 +9,11 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from grader.course import Problem
-from grader.errors import Status, StudentFault
+from grader.base.errors import Status, StudentFault
+from grader.base.printable import one_line
+from grader.course.courses import Problem
 from grader.grading.job import Job
 from grader.grading.verdict import Verdict
-from grader.printable import one_line
 from grader.results.records import Fact
 
 Found = StudentFault | dict[str, Any]  # what a parser reports about a module

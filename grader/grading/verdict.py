@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.errors import Raised, Status, StudentFault
-from grader.printable import one_line, printable
+from grader.base.errors import Raised, Status, StudentFault
+from grader.base.printable import one_line, printable
 from grader.results.records import Fact
 
 MAX_WHAT = 1500  # characters of what happened

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader import course as courses
+from grader.course import courses
 from grader.grading.local_student import LocalBox, LocalSession, as_data
 from grader.sandbox.replies import Probe, promised_by
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from grader.grading.local_student import LocalBox, LocalSession, as_data
-from grader.protocol import DTYPES, MAX_INT_BITS
 from grader.sandbox.replies import Probe, promised_by
+from grader.shared.protocol import DTYPES, MAX_INT_BITS
 
 Place = tuple[Any, ...]  # the keys and positions that lead to a value inside an answer
 TRIES = (

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from grader import course as courses
-from grader.errors import CourseFault
+from grader.base.errors import CourseFault
+from grader.course import courses
 from grader.solutions.regions import lines_of
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from grader.course import Problem
-from grader.errors import CourseFault
+from grader.base.errors import CourseFault
+from grader.course.courses import Problem
 from grader.proof import inputs
 
 LEAST_WRONG = 2  # solutions that contradict a claim

@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from grader.course import Problem
+from grader.course.courses import Problem
 from grader.proof import disguise, inputs
 from grader.proof.promised import Class
 

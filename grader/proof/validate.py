@@ -23,23 +23,23 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, cast
 
-from grader.course import Course, Problem, id_of_test, sources_in
-from grader.errors import Status, UsageError
+from grader.base.errors import Status, UsageError
+from grader.course.courses import Course, Problem, id_of_test, sources_in
 from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.grading.pool import Pool, close_at_end, own_course, own_sandbox
 from grader.proof import fields, hostile, mutants, promised, trials
-from grader.proof.matrix import Claims, HiddenTest, Matrix, Row, tests_in
+from grader.proof.matrices import Claims, HiddenTest, Matrix, Row, tests_in
 from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst
 from grader.sandbox import levels
 from grader.sandbox.box import Sandbox
-from grader.sandbox.gpu import Gpu
+from grader.sandbox.gpus import Gpu
+from grader.sandbox.pool import Pool, close_at_end, own_course, own_sandbox
 from grader.sandbox.session import Session
 from grader.solutions import fragments, mistakes
 from grader.solutions.fragments import Solution
 from grader.solutions.mistakes import Mistake
-from grader.submission import Submission
+from grader.submission.submissions import Submission
 
 # A submission that checks no arguments may lose at most this share of a problem's points.
 MOST_OF_CHECKS = 0.05

@@ -7,12 +7,12 @@ import io
 import zipfile
 from pathlib import Path
 
-from grader import submission
-from grader.course import Course
-from grader.errors import ReleaseRefused
-from grader.markdown_figures import without_marks
-from grader.publish import stubs
+from grader.base.errors import ReleaseRefused
+from grader.base.markdown_figures import without_marks
+from grader.course.courses import Course
+from grader.publish import stub_files
 from grader.publish.leaks import leaks, secrets
+from grader.submission import submissions
 
 TIME = (2020, 1, 1, 0, 0, 0)
 ON_THE_GRADERS_SIDE = {"tests/probes/benchmark.py"}
@@ -29,7 +29,7 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
         ReleaseRefused: A stub has drifted from its reference, a secret line would be published, or
             the built handout is missing or was built from another text.
     """
-    if drifted := stubs.drifted(course):
+    if drifted := stub_files.drifted(course):
         raise ReleaseRefused(
             f"{drifted[0].relative_to(course.root)} differs from its reference: "
             "run `grader stubs` first"
@@ -81,7 +81,7 @@ def _handout(built: Path) -> dict[str, bytes]:
 
 def _of_students(course: Course) -> list[str]:
     """The files of the course that students get, as paths relative to its root."""
-    given = [*submission.OURS]
+    given = [*submissions.OURS]
     given += [f"assignment/{module}.py" for module in course.modules]
     given += ["tests/__init__.py", "tests/conftest.py", "tests/expect.py"]
     given += [f"tests/public/test_{problem.id}.py" for problem in course.problems]

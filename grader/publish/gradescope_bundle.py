@@ -10,8 +10,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from grader.course import PACKAGE, Course
-from grader.errors import UsageError
+from grader.base.errors import UsageError
+from grader.course.courses import PACKAGE, Course
 
 PROJECT = "resource-accounting-assignment"
 EXTRA = "grader"

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from grader import course as courses
-from grader.course import Course, Problem
+from grader.course import courses
+from grader.course.courses import Course, Problem
 from grader.solutions import mistakes
 from grader.solutions.regions import lines_of
 

@@ -1,6 +1,6 @@
 """Two results of one submission as text: which points and tests changed, and why that may be."""
 
-from grader.printable import one_line
+from grader.base.printable import one_line
 from grader.results.compare import changed_tests
 from grader.results.records import ProblemResult, SubmissionResult
 

@@ -13,7 +13,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from grader.printable import one_line
+from grader.base.printable import one_line
 from grader.report.reasons import Reason
 
 MAX_LINES = 60  # of a definition

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from grader.errors import Status
+from grader.base.errors import Status
 from grader.results.records import WORST_FIRST, Ignored, ProblemResult, SubmissionResult, TestResult
 
 # For each device that deferred tests may need: why their points are pending, and a name for them.

@@ -14,7 +14,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from grader.errors import Status
+from grader.base.errors import Status
 from grader.report.reasons import (
     Reason,
     as_points,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from grader.errors import Status
+from grader.base.errors import Status
 from grader.results.records import SubmissionResult
 
 ABSENT = "absent"

@@ -6,7 +6,7 @@ again over all tests.
 
 from collections.abc import Sequence
 
-from grader.errors import UsageError
+from grader.base.errors import UsageError
 from grader.results.points import problem_result, submission_result
 from grader.results.records import SUITE, GraderInfo, ProblemResult, SubmissionResult, TestResult
 

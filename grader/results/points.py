@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import msgspec
 
-from grader.errors import Status
+from grader.base.errors import Status
 from grader.results.records import (
     GraderInfo,
     Outcome,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from grader.errors import Status
+from grader.base.errors import Status
 
 SCHEMA = 2
 # The id of the single entry that replaces a problem's tests if they could not be run.

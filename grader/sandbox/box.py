@@ -23,13 +23,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal
 
-from grader import interrupts
-from grader.course import Course, Limits
-from grader.errors import GraderFault, SandboxUnavailable
-from grader.printable import printable
+from grader.base import interrupts
+from grader.base.errors import GraderFault, SandboxUnavailable
+from grader.base.printable import printable
+from grader.course.courses import Course, Limits
 from grader.sandbox import bubblewrap, inherited, landlock, seccomp, shown
 from grader.sandbox.cores import SharedCore
-from grader.sandbox.gpu import Gpu
+from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
 from grader.sandbox.usage import Usage
 

@@ -33,11 +33,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from grader import interrupts
-from grader.errors import SandboxUnavailable
-from grader.printable import printable
+from grader.base import interrupts
+from grader.base.errors import SandboxUnavailable
+from grader.base.printable import printable
 from grader.sandbox import seccomp, shown
-from grader.sandbox.gpu import Gpu
+from grader.sandbox.gpus import Gpu
 
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
     "/python",

@@ -7,9 +7,9 @@ import time
 from abc import ABC, abstractmethod
 from typing import Any
 
-from grader import protocol
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.pipes import Pipe
+from grader.shared import protocol
 
 # How much a socket holds, if the system allows so much, before its writer has to wait.
 SOCKET_BYTES = 2**20

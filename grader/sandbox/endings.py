@@ -8,12 +8,19 @@ import re
 import signal
 from typing import Any
 
-from grader.course import Limits
-from grader.errors import Crashed, GraderFault, NotAttempted, OutOfMemory, StudentFault, TimedOut
-from grader.errors import raised as raised_by_student
-from grader.printable import printable
+from grader.base.errors import (
+    Crashed,
+    GraderFault,
+    NotAttempted,
+    OutOfMemory,
+    StudentFault,
+    TimedOut,
+)
+from grader.base.errors import raised as raised_by_student
+from grader.base.printable import printable
+from grader.course.courses import Limits
 from grader.sandbox.box import Ending
-from grader.sandbox.gpu import Gpu
+from grader.sandbox.gpus import Gpu
 
 
 def asleep(tracebacks: str) -> TimedOut:

@@ -8,7 +8,7 @@ raised; if it cannot be raised, that is a fault of this machine.
 import resource
 from typing import NamedTuple
 
-from grader.errors import SandboxUnavailable
+from grader.base.errors import SandboxUnavailable
 
 KIB, GIB = 2**10, 2**30
 

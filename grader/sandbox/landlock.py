@@ -32,7 +32,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from grader.errors import SandboxUnavailable
+from grader.base.errors import SandboxUnavailable
 from grader.sandbox import seccomp, shown
 
 CREATE_RULESET, GIVE_VERSION = 444, 1  # the same numbers on every architecture

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from typing import Literal
 
-from grader.errors import SandboxUnavailable
+from grader.base.errors import SandboxUnavailable
 from grader.sandbox import bubblewrap, landlock
 
 Isolation = Literal["bubblewrap", "landlock", "none"]

@@ -12,8 +12,8 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from grader.course import Limits
-from grader.errors import GraderFault, StudentFault
+from grader.base.errors import GraderFault, StudentFault
+from grader.course.courses import Limits
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from grader.errors import Crashed, StudentFault
-from grader.printable import printable
-from grader.protocol import Other
+from grader.base.errors import Crashed, StudentFault
+from grader.base.printable import printable
+from grader.shared.protocol import Other
 
 Probe = Callable[..., Any]
 Check = Callable[[Any], bool]

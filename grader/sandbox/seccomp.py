@@ -31,7 +31,7 @@ import platform
 import struct
 from typing import NamedTuple
 
-from grader.errors import SandboxUnavailable
+from grader.base.errors import SandboxUnavailable
 
 
 class Machine(NamedTuple):

@@ -26,21 +26,21 @@ from typing import Any
 
 import msgspec
 
-from grader import protocol, torch_compiler
-from grader.course import Limits
-from grader.errors import (
+from grader.base.errors import (
     Crashed,
     GraderFault,
     PolicyBroken,
     StudentFault,
     TimedOut,
 )
-from grader.printable import printable
+from grader.base.printable import printable
+from grader.course.courses import Limits
 from grader.sandbox import endings, replies
 from grader.sandbox.box import Ending, Sandbox
 from grader.sandbox.channel import Channel, Gone, Late, Watch
 from grader.sandbox.replies import Probe
 from grader.sandbox.usage import LOOK_EVERY_SECONDS, Usage
+from grader.shared import protocol, torch_compiler
 
 # The longest wait until a forked process runs student code; only a machine in trouble takes this
 # long.

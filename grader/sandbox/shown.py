@@ -19,7 +19,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from grader.errors import GraderFault
+from grader.base.errors import GraderFault
 
 # The packages that a submission may import. It may also import the packages that these require.
 PACKAGES = ("torch", "numpy", "einops", "jaxtyping")
@@ -33,7 +33,7 @@ HUGE_PAGES = tuple(
 HUGE_PAGES_OF_MALLOC = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 GRADER = Path(__file__).parent.parent
 # The worker's code, and the modules that it shares with the grader.
-WORKER = (GRADER / "protocol.py", GRADER / "torch_compiler.py", GRADER / "worker")
+WORKER = (GRADER / "shared", GRADER / "worker")
 
 
 def unused_user() -> int:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from grader.printable import one_line
+from grader.base.printable import one_line
 from grader.report import pages
 from grader.similarity.pairs import Pair, Work, lines
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from grader import course as courses
-from grader.errors import CourseFault
+from grader.base.errors import CourseFault
+from grader.course import courses
 
 Definition = ast.FunctionDef | ast.ClassDef
 Harmless = (ast.Import, ast.ImportFrom, ast.Assign, ast.FunctionDef, ast.ClassDef)

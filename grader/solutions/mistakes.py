@@ -35,7 +35,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from grader.errors import CourseFault
+from grader.base.errors import CourseFault
 from grader.solutions.fragments import Fragment, Solution, replaced
 
 SHOWN = 60  # characters of a quoted text in an error

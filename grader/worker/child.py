@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from grader import protocol
+from grader.shared import protocol
 from grader.worker import device, leftovers
 from grader.worker.tripwire import Tripwire, Violation, Watched, student_place
 

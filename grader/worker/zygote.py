@@ -38,7 +38,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from grader import torch_compiler
+from grader.shared import torch_compiler
 from grader.worker import child, heap, procfs, scratch
 from grader.worker.walls import NoWall, status_of_this_process
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sphinx.cmd.build import build_main
 
-from grader import course as courses
+from grader.course import courses
 from handout.site import agreement
 
 HANDOUT = Path(__file__).parents[1]

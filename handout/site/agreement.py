@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from grader.course import Course, Problem
-from grader.markdown_figures import without_marks
+from grader.base.markdown_figures import without_marks
+from grader.course.courses import Course, Problem
 
 HANDOUT = Path(__file__).parents[1]
 HEADING = re.compile(r"^(#+) (\d+)(?:\.(\d+))? (.+)$", re.MULTILINE)

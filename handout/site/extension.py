@@ -9,7 +9,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from grader.markdown_figures import without_marks
+from grader.base.markdown_figures import without_marks
 from handout.site import calculators, formulas, mathml, pictures
 
 NUMBER = re.compile(r"(\d+)\.(\d+) ")

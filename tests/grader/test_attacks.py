@@ -47,18 +47,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from grader import course as courses
-from grader import submission as submissions
-from grader.errors import Status, SubmissionRefused
+from grader.base.errors import Status, SubmissionRefused
+from grader.base.printable import UNSAFE
+from grader.course import courses
 from grader.grading import hidden_tests
 from grader.grading.grade import grade
-from grader.printable import UNSAFE
-from grader.report import json as json_report
-from grader.report import terminal
+from grader.report import json_report, terminal
 from grader.sandbox import landlock
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
-from grader.submission import Submission
+from grader.submission import submissions
+from grader.submission.submissions import Submission
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 from tests.grader.processes import processes
 from tests.grader.told import told

@@ -5,8 +5,8 @@ import re
 import pytest
 import typer
 
-from grader.analysis_commands import app
-from grader.classroom import policy
+from grader.commands.analysis import app
+from grader.course import policies
 
 DOCUMENTS = (
     "README.md",
@@ -44,6 +44,6 @@ def test_the_example_of_a_policy_is_one(root, tmp_path):
     """Its keys and values are valid."""
     (example,) = re.findall(r"```toml\n(.*?)```", (root / "docs/class.md").read_text(), re.DOTALL)
     (tmp_path / "policy.toml").write_text(example)
-    got = policy.load(tmp_path / "policy.toml")
+    got = policies.load(tmp_path / "policy.toml")
     assert (got.per_cent_a_day, got.late_days, got.cap) == (10, 2, 50)
     assert set(got.deadlines) == {"default", "evening"}

@@ -21,7 +21,7 @@ import importlib, os
 def imports():
     found = []
     for name in ("grader", "grader.grading.grade", "grader.solutions.reference.linear",
-                 "grader.protocol", "tests.hidden.test_linear", "tests.expect",
+                 "grader.shared.protocol", "tests.hidden.test_linear", "tests.expect",
                  "tests.public.test_linear", "tests.grader",
                  "pytest", "msgspec", "rich", "_pytest"):
         try:
@@ -65,7 +65,7 @@ DRIVER = """
 import json, sys
 from pathlib import Path
 import grader
-from grader import course as courses
+from grader.course import courses
 from grader.sandbox.box import Sandbox
 course = courses.load()
 with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:

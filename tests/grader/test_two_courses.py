@@ -14,7 +14,8 @@ from tests.grader.warm_python import python
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from grader import course as courses, submission
+from grader.course import courses
+from grader.submission import submissions as submission
 from grader.grading.grade import grade
 from grader.sandbox.box import Sandbox
 

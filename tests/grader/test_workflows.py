@@ -19,9 +19,9 @@ import pytest
 import yaml
 from packaging.specifiers import SpecifierSet
 
-from grader import course as courses
-from grader import submission
+from grader.course import courses
 from grader.sandbox import bubblewrap
+from grader.submission import submissions
 from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
@@ -504,7 +504,7 @@ def run_script(name, *arguments):
 def test_the_reference_is_packed_as_a_submission(tmp_path):
     """The zip has every module in the grader's layout, and its folder is created."""
     assert run_script("reference_submission", tmp_path / "new/reference.zip").returncode == 0
-    read = submission.read(tmp_path / "new/reference.zip")
+    read = submissions.read(tmp_path / "new/reference.zip")
     assert read.sources == courses.sources_in(ROOT / "grader/solutions/reference")
     assert {f"assignment/{module}.py" for module in COURSE.modules} <= set(read.sources)
     assert read.ignored == []

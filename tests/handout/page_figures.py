@@ -1,9 +1,9 @@
 """Check every figure of the handout against the code that computes it.
 
 In the Markdown, each figure has a mark with an id, as in `it takes [143.93]{#days} days`. No reader
-sees the marks (see grader/markdown_figures.py). A page's figures (tests/handout/chapters/) give the
-value of each id, computed from the reference where it has a function for the value. A sentence is
-therefore written once, and a figure twice: in the text and in the code that computes it.
+sees the marks (see grader/base/markdown_figures.py). A page's figures (tests/handout/chapters/)
+give the value of each id, computed from the reference where it has a function for the value. A
+sentence is therefore written once, and a figure twice: in the text and in the code that gives it.
 
 Every digit has to be part of a figure, of a block of code that runs, of a name, or of a number that
 its position determines (headings, steps of a list, links to chapters, a problem's points). Any
@@ -29,8 +29,8 @@ from pathlib import Path
 
 import torch
 
-from grader import course as courses
-from grader.markdown_figures import MARK, without_marks
+from grader.base.markdown_figures import MARK, without_marks
+from grader.course import courses
 from handout.site import wren
 
 HANDOUT = Path(__file__).parents[2] / "handout"

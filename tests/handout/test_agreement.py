@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from grader import course as courses
+from grader.course import courses
 from handout.site import __main__ as build
 from handout.site import agreement, calculators, formulas, pictures
 

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from grader.markdown_figures import MARK, without_marks
+from grader.base.markdown_figures import MARK, without_marks
 from handout.site import agreement
 from tests.handout import chapters
 from tests.handout.page_figures import CODE, COURSE, DIGITS, HANDOUT, Figures, run_code

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from grader import course as courses
+from grader.course import courses
 from grader.publish import leaks
 from handout.site import agreement, formulas
 from tests.handout.page_figures import CODE

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urldefrag
 import pytest
 from pybtex.database import parse_file
 
-from grader import course as courses
+from grader.course import courses
 from grader.publish import bundles
 from tests.handout.browsing import serious
 from tests.handout.page_figures import HANDOUT

@@ -1,1 +1,1 @@
-"""Solutions. The stubs in assignment/ are made from these files: see grader/publish/stubs.py."""
+"""Solutions. grader/publish/stub_files.py makes assignment/'s stubs from these files."""

@@ -2,14 +2,14 @@
 
 from contextlib import contextmanager
 
-from grader import course as courses
+from grader.base.errors import Status
 from grader.classroom import gradebook, setups
 from grader.classroom.records import Student
 from grader.classroom.standings import Class
-from grader.errors import Status
+from grader.course import courses
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome
-from grader.submission import Submission
+from grader.submission.submissions import Submission
 
 COURSE = courses.load()
 PROBLEMS = ("linear", "adamw")

@@ -4,7 +4,7 @@ import pytest
 
 from grader.analysis.survey import survey
 from grader.analysis.terminal import mistakes
-from grader.errors import Status
+from grader.base.errors import Status
 from tests.grader.analysis.samples import class_of, failed, passed, skipped
 
 EPS = "Epsilon stands inside the square root."

@@ -17,7 +17,7 @@ for name in (
     "grader",
     "grader.grading.grade",
     "grader.solutions.reference.tensor_memory",
-    "grader.protocol",
+    "grader.shared.protocol",
     "grader.worker.child",
     "pytest",
     "_pytest",

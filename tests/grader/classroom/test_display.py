@@ -5,7 +5,7 @@ import time
 from rich.console import Console
 
 from grader.classroom import display
-from grader.classroom.batch import Progress, Running
+from grader.classroom.batches import Progress, Running
 
 
 def test_the_time_to_go_is_an_estimate_from_what_was_done():

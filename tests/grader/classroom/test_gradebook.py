@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from grader.base.errors import MachineFault, Status, UsageError
 from grader.classroom import database, gradebook
-from grader.classroom.policy import Policy
 from grader.classroom.records import State, Student
 from grader.classroom.setups import Setup
 from grader.classroom.standings import standings
-from grader.errors import MachineFault, Status, UsageError
+from grader.course.policies import Policy
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome
-from grader.submission import Submission
+from grader.submission.submissions import Submission
 
 SETUP = Setup(
     device="cpu",
@@ -379,7 +379,7 @@ READ_ONLY = """
 import sys
 from pathlib import Path
 from grader.classroom import gradebook
-from grader.errors import MachineFault
+from grader.base.errors import MachineFault
 path = Path(sys.argv[1]) / "class.sqlite"
 try:
     with gradebook.writing(path):
@@ -418,8 +418,8 @@ import os, sys
 from pathlib import Path
 from grader.classroom import gradebook
 from grader.classroom.records import Student
-from grader.errors import MachineFault
-from grader.submission import Submission
+from grader.base.errors import MachineFault
+from grader.submission.submissions import Submission
 path = Path(sys.argv[1]) / "class.sqlite"
 try:
     with gradebook.writing(path, create=True) as book:

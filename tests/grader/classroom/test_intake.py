@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from grader.base.errors import UsageError
+from grader.base.printable import one_line
 from grader.classroom import intake
 from grader.classroom.intake import recognise
-from grader.errors import UsageError
-from grader.printable import one_line
 
 CANVAS = "doejane_12345_67890_hw2.zip"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from grader import course as courses
-from grader import submission
-from grader.errors import SubmissionRefused
+from grader.base.errors import SubmissionRefused
+from grader.course import courses
+from grader.submission import submissions
 
 SCRIPT = Path(__file__).resolve().parents[3] / "examples" / "make_class.py"
 COURSE = courses.load()
@@ -85,9 +85,9 @@ def test_honest_work_is_read_and_broken_work_is_refused(made):
     for path in files:
         if "refused" in expected["submissions"][path.name]:
             with pytest.raises(SubmissionRefused):
-                submission.read(path)
+                submissions.read(path)
         else:
-            assert submission.read(path).sources.keys() >= modules, path.name
+            assert submissions.read(path).sources.keys() >= modules, path.name
 
 
 @pytest.mark.parametrize("sort", make_class.BROKEN)
@@ -95,7 +95,7 @@ def test_each_sort_of_broken_archive_is_refused(sort, pieces, tmp_path):
     path = tmp_path / "broken.zip"
     path.write_bytes(make_class.broken(sort, pieces.files))
     with pytest.raises(SubmissionRefused):
-        submission.read(path)
+        submissions.read(path)
 
 
 def test_the_roster_has_all_students_but_the_unknown_ones(made):

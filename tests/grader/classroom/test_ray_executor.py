@@ -11,7 +11,7 @@ import pytest
 
 from grader.classroom import gradebook
 from tests.grader.classroom.raylets import RAY, Raylets
-from tests.grader.classroom.test_batch import SOLVED, graded, hand_in, hand_in_class, keep
+from tests.grader.classroom.test_batches import SOLVED, graded, hand_in, hand_in_class, keep
 
 pytestmark = [
     pytest.mark.slow,
@@ -267,7 +267,7 @@ def test_mistakes_of_the_caller_are_one_sentence(grader, course, handed_in, tmp_
 def test_without_ray_one_sentence_says_what_to_install(course, handed_in, tmp_path, root):
     """Ray is an optional dependency."""
     program = (
-        "import sys; sys.modules['ray'] = None; from grader.cli import main; "
+        "import sys; sys.modules['ray'] = None; from grader.commands.cli import main; "
         "sys.argv = ['grader', *sys.argv[1:]]; main()"
     )
     command = [sys.executable, "-c", program, "batch", handed_in, "--course", course]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from grader.base.errors import UsageError
 from grader.classroom.records import HandedIn, Student
 from grader.classroom.roster import assign, read
-from grader.errors import UsageError
 
 
 def roster(folder: Path, content: str | bytes) -> Path:

@@ -4,11 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from grader.classroom import gradebook, policy
-from grader.classroom.policy import Policy
+from grader.base.errors import Status, UsageError
+from grader.classroom import gradebook
 from grader.classroom.records import State, Student
 from grader.classroom.standings import counts, standings
-from grader.errors import Status, UsageError
+from grader.course import policies
+from grader.course.policies import Policy
 from tests.grader.classroom.test_gradebook import SETUP, of, result_of
 
 DUE = datetime(2026, 10, 2, 12, tzinfo=UTC)
@@ -139,12 +140,12 @@ def test_a_student_whom_the_roster_lacks_is_graded_and_named(book):
 
 def test_a_policy_is_read(tmp_path):
     path = tmp_path / "policy.toml"
-    assert policy.load(path) == Policy()
+    assert policies.load(path) == Policy()
     path.write_text(
         "[policy]\ncounts = 'best'\nlate_days = 2\n"
         "[policy.deadlines]\ndefault = 2026-10-02T05:00:00-07:00\n"
     )
-    read = policy.load(path)
+    read = policies.load(path)
     assert (read.counts, read.late_days, read.deadlines["default"]) == ("best", 2, DUE)
 
 
@@ -169,17 +170,17 @@ def test_a_wrong_policy_is_named(tmp_path, text, said):
     path = tmp_path / "policy.toml"
     path.write_text(text)
     with pytest.raises(UsageError) as told:
-        policy.load(path)
+        policies.load(path)
     assert said in str(told.value)
     assert str(path) in str(told.value)
 
 
 def test_a_time_without_a_zone_is_named():
-    assert policy.when("2026-10-02T05:00:00-07:00", what="--until") == DUE
+    assert policies.when("2026-10-02T05:00:00-07:00", what="--until") == DUE
     for text, said in [
         ("2026-10-02T12:00:00", "has no time zone"),
         ("soon", "expected a time"),
         ("9999-12-31T23:59:59-07:00", "expected a year"),
     ]:
         with pytest.raises(UsageError, match=said):
-            policy.when(text, what="--until")
+            policies.when(text, what="--until")

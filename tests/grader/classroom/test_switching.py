@@ -2,7 +2,7 @@
 
 Each case has the setups that count in the gradebook and the setup that `batch` asks for. The
 commands that the messages name are run. Grading is replaced by stored results, because no GPU can
-be used here; test_batch.py does the same on a CPU with real submissions.
+be used here; test_batches.py does the same on a CPU with real submissions.
 """
 
 import itertools
@@ -15,16 +15,16 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from grader import class_commands, cli
-from grader import course as courses
+from grader.base.errors import GraderFault, Status, UsageError
 from grader.classroom import gradebook, setups
-from grader.classroom.batch import Progress
+from grader.classroom.batches import Progress
 from grader.classroom.records import State, Student
 from grader.classroom.standings import Class
-from grader.errors import GraderFault, Status, UsageError
+from grader.commands import classes, cli
+from grader.course import courses
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome
-from grader.submission import read
+from grader.submission.submissions import read
 
 SOURCE = "def relu(x):\n    return x\n"
 STUDENTS = ("ada", "bob")
@@ -95,8 +95,8 @@ class Classroom:
         for name in STUDENTS:
             with zipfile.ZipFile(self.folder / f"{name}.zip", "w") as archive:
                 archive.writestr("assignment/activations.py", f"{SOURCE}# {name}")
-        monkeypatch.setattr(class_commands.batches, "grade", self._grade)
-        monkeypatch.setattr(class_commands, "device_named", self._device)
+        monkeypatch.setattr(classes.batches, "grade", self._grade)
+        monkeypatch.setattr(classes, "device_named", self._device)
         self.has_gpu = True
 
     @contextmanager

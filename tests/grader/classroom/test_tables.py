@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grader.base.errors import UsageError
 from grader.classroom.records import Override, Standing, State, Student
 from grader.classroom.tables import canvas, csv_table, read_csv_table
-from grader.errors import UsageError
 
 AT = datetime(2025, 3, 4, 23, 59, 30, tzinfo=UTC)
 DUE = datetime(2025, 3, 2, 23, 59, 59, tzinfo=UTC)

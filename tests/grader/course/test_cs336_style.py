@@ -10,7 +10,7 @@ import ast
 
 import pytest
 
-from grader.report import json as json_report
+from grader.report import json_report
 
 pytestmark = pytest.mark.xdist_group("cs336")  # these modules are graded once for this file
 

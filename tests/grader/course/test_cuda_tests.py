@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader import course
+from grader.course import courses
 from tests import expect
 from tests.probes import Student
 
-COURSE = course.load()
+COURSE = courses.load()
 HIDDEN = Path(__file__).resolve().parents[2] / "hidden"
 FILES = sorted((HIDDEN / "cuda").glob("test_*.py"))
 OF_CPU_PROBLEMS = [f for f in FILES if COURSE.problem(f.stem.removeprefix("test_")).device == "cpu"]

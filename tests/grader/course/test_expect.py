@@ -10,10 +10,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.errors import Crashed, GraderFault, NotAttempted, PolicyBroken, Status, TimedOut, raised
+from grader.base.errors import (
+    Crashed,
+    GraderFault,
+    NotAttempted,
+    PolicyBroken,
+    Status,
+    TimedOut,
+    raised,
+)
 from grader.grading.verdict import verdict_on
-from grader.protocol import Other
 from grader.results.records import Outcome
+from grader.shared.protocol import Other
 from tests import expect
 from tests.expect import Mismatch
 from tests.grader.told import told

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from grader import course as courses
+from grader.course import courses
 from tests.grader.warm_python import python
 
 COURSE = courses.load()

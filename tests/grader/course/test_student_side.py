@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from grader import course as courses
-from grader import submission
+from grader.course import courses
+from grader.submission import submissions
 from tests.grader.warm_python import python
 from tests.sampling import every
 from tests.student_side import check, markdown, submit
@@ -453,7 +453,7 @@ def test_submit_refuses_what_would_earn_nothing(work, root):
     done = assignment(work, "submit", "--anyway")
     assert done.returncode == 0
     assert re.search(rf"^  note: {SENTENCE}$", done.stdout, re.MULTILINE), done.stdout
-    assert submission.read(work / "submission.zip").ignored == []
+    assert submissions.read(work / "submission.zip").ignored == []
 
 
 # --- check --markdown
@@ -631,7 +631,7 @@ def test_what_is_submitted_is_what_the_grader_takes(work):
     (work / "assignment/notes.txt").write_text("mine\n")
     done = assignment(work, "submit")
     assert done.returncode == 0, done.stderr
-    read = submission.read(work / "submission.zip")
+    read = submissions.read(work / "submission.zip")
     assert read.ignored == []
     assert set(read.sources) == {
         *(f"assignment/{module}.py" for module in COURSE.modules),
@@ -775,8 +775,8 @@ def test_submit_killed_from_outside_leaves_no_half_written_zip(tmp_path):
 
 def test_the_students_limits_are_the_graders():
     """`submit` writes every zip that the grader accepts, and the handout names these limits."""
-    assert submit.MAX_BYTES == submission.MAX_SOURCE_BYTES
-    assert submit.MAX_FILES == submission.MAX_SOURCES
+    assert submit.MAX_BYTES == submissions.MAX_SOURCE_BYTES
+    assert submit.MAX_FILES == submissions.MAX_SOURCES
 
 
 def test_a_zip_is_readable_by_every_zip_program(work):

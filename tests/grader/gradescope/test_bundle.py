@@ -16,8 +16,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from grader import course as courses
-from grader.publish import gradescope_bundle as bundles
+from grader.course import courses
+from grader.publish import gradescope_bundle
 from tests.grader.warm_python import command
 from tests.sampling import every
 
@@ -82,7 +82,7 @@ def valid(tree):
 
 def test_the_zip_has_what_gradescope_needs(unpacked):
     """Both scripts are executable and valid bash without Windows line ends."""
-    for name in bundles.SCRIPTS:
+    for name in gradescope_bundle.SCRIPTS:
         path = unpacked / name
         assert path.stat().st_mode & stat.S_IXUSR
         assert b"\r" not in path.read_bytes()
@@ -103,7 +103,7 @@ def test_the_suite_in_the_zip_is_the_suite_here(unpacked, root):
     assert there.suite_sha256() == here.suite_sha256()
     assert unpacked / "course" / "solutions" == there.solutions
     assert not (unpacked / "grader" / "solutions" / "reference").exists()
-    ours = bundles.bundle(courses.load())
+    ours = gradescope_bundle.bundle(courses.load())
     assert "course/solutions/reference/linear.py" in ours
     assert "grader/solutions/mistakes.py" in ours
     assert not [name for name in ours if "__pycache__" in name or "/variants/" in name]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from grader import course as courses
-from grader.errors import Status
+from grader.base.errors import Status
+from grader.course import courses
 from grader.grading import blame
 from grader.grading.blame import JudgingTime, TookTooLong, difference
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.submission import Submission
+from grader.submission.submissions import Submission
 from tests.grader.conftest import ROOT
 
 RIGHT = b"def relu(x):\n    return x * (x > 0)\n"

@@ -2,13 +2,13 @@
 
 import pytest
 
-from grader import course as courses
-from grader.course import SPARE_SHARE
-from grader.errors import Status
+from grader.base.errors import Status
+from grader.course import courses
+from grader.course.courses import SPARE_SHARE
 from grader.grading import budget, plugin
 from grader.grading.grade import grade
 from grader.sandbox.box import Sandbox
-from grader.submission import Submission
+from grader.submission.submissions import Submission
 from tests.grader.test_attacks import ATTACKS
 
 pytestmark = pytest.mark.slow

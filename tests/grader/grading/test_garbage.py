@@ -5,14 +5,14 @@ import weakref
 
 import pytest
 
-from grader import course as courses
-from grader import torch_compiler
-from grader.errors import raised
+from grader.base.errors import raised
+from grader.course import courses
 from grader.grading import garbage, grade, sandboxed_student
-from grader.protocol import FrameReader
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
-from grader.submission import Submission
+from grader.shared import torch_compiler
+from grader.shared.protocol import FrameReader
+from grader.submission.submissions import Submission
 
 COURSE = courses.load()
 IDS = ("storage_views", "lr_schedule")

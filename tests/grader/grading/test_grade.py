@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader import course as courses
-from grader.report import json as json_report
+from grader.course import courses
+from grader.report import json_report
 from grader.results.records import SubmissionResult
 from tests.grader.told import told, without_seconds
 from tests.grader.warm_python import python
@@ -471,11 +471,12 @@ DRIVER = """
 import gc, os, sys, weakref
 from pathlib import Path
 import msgspec
-from grader import course as courses, submission
+from grader.course import courses
+from grader.submission import submissions as submission
 from grader.grading.grade import grade
 from grader.grading.hidden_tests import HiddenTests
 from grader.grading.plugin import Plugin
-from grader.report import json as report
+from grader.report import json_report as report
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 

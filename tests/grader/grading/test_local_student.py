@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.errors import Crashed, NotAttempted, StudentFault
+from grader.base.errors import Crashed, NotAttempted, StudentFault
 from grader.grading.local_student import LocalBox, LocalSession
 
 ROOT = Path(__file__).resolve().parents[3]

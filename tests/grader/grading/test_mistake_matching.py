@@ -7,12 +7,12 @@ import pytest
 import torch
 import torch.utils._python_dispatch
 
-from grader import course as courses
-from grader.errors import raised
+from grader.base.errors import raised
+from grader.course import courses
 from grader.grading import mistake_matching
 from grader.grading.mistake_matching import Call, Case, explained
 from grader.grading.same_answers import same
-from grader.report import json as json_report
+from grader.report import json_report
 from grader.solutions import mistakes
 
 COURSE = courses.load()

@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from grader import course as courses
+from grader.course import courses
 from grader.grading import recorded_cases
 from grader.grading.mistake_matching import Call
 from grader.grading.outcomes import Entry

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from grader import course as courses
-from grader.course import sources_in
+from grader.course import courses
+from grader.course.courses import sources_in
 from grader.grading import local_student
 from grader.grading.grade import grade
 from grader.grading.restored import restored
-from grader.report import json as json_report
+from grader.report import json_report
 from grader.sandbox import levels
 from grader.sandbox.box import Sandbox
 from grader.solutions import mistakes
-from grader.submission import Submission
+from grader.submission.submissions import Submission
 from grader.worker import leftovers
 from tests.grader.told import without_seconds
 from tests.sampling import every

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from grader import course as courses
+from grader.course import courses
 from grader.grading.budget import Budgets
 from grader.grading.job import Job
 from grader.grading.local_student import LocalBox, LocalSession

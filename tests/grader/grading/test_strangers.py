@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from grader import course as courses
-from grader.course import sources_in
+from grader.course import courses
+from grader.course.courses import sources_in
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.solutions import fragments, mistakes
-from grader.submission import Submission
+from grader.submission.submissions import Submission
 
 STRANGERS = Path(__file__).parent / "strangers"
 COURSE = courses.load()

@@ -10,11 +10,10 @@ import json
 import pytest
 from rich.console import Console
 
-from grader import course as courses
-from grader.errors import CourseFault
-from grader.proof import matrix as matrices
-from grader.proof import mutants
-from grader.proof.matrix import HiddenTest, Matrix, Row
+from grader.base.errors import CourseFault
+from grader.course import courses
+from grader.proof import matrices, mutants
+from grader.proof.matrices import HiddenTest, Matrix, Row
 from tests.sampling import every
 
 pytestmark = pytest.mark.slow

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from grader import course as courses
-from grader.errors import CourseFault
+from grader.base.errors import CourseFault
+from grader.course import courses
 from grader.proof import inputs, promised
 from grader.proof.promised import Class, Promises
 from grader.solutions import mistakes

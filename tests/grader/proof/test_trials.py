@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from grader import course as courses
+from grader.course import courses
 from grader.proof import disguise, trials
 
 COURSE = courses.load()

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from grader import course as courses
-from grader.errors import UsageError
+from grader.base.errors import UsageError
+from grader.course import courses
 from grader.proof.validate import validate
 from grader.solutions import fragments, mistakes
 from tests.grader.conftest import copied_course, starts_sooner
@@ -281,8 +281,8 @@ def test_a_solution_that_is_not_what_it_should_be_is_found_and_named(
 # device, so they run here.
 DRIVER = """
 import json
-from grader import course as courses
-from grader.proof import matrix
+from grader.course import courses
+from grader.proof import matrices as matrix
 from grader.proof import validate
 course = courses.load()
 problems = [course.problem("tensor_memory")]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from grader import course as courses
+from grader.course import courses
 from grader.publish import bundles, leaks
 from grader.solutions import mistakes
 from grader.solutions.regions import lines_of
@@ -163,7 +163,7 @@ def test_a_look_into_a_bundle_finds_nothing(bundle, root, tmp_path):
 # What must not be in a bundle, and the complaint about it.
 PLANTED = {
     "tests/hidden/test_linear.py": ("", "tests/hidden/test_linear.py is for the staff only"),
-    "grader/course.py": ("", "grader/course.py is for the staff only"),
+    "grader/course/courses.py": ("", "grader/course/courses.py is for the staff only"),
     "solutions/mistakes/linear.toml": (
         "",
         "solutions/mistakes/linear.toml is for the staff only",
@@ -258,7 +258,11 @@ def test_every_module_that_the_handout_is_built_with_is_in_its_hash(root):
 
     Modules that only find and check the course are left out, because they do not affect any page.
     """
-    finds_the_course = {"grader/course.py", "grader/errors.py", "grader/problems.py"}
+    finds_the_course = {
+        "grader/course/courses.py",
+        "grader/base/errors.py",
+        "grader/course/problems.py",
+    }
     todo = [*(root / "handout").rglob("*.py")]
     found = set()
     while todo:

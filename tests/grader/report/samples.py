@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
+from grader.base.errors import Status
 from grader.classroom.records import Override, Standing, State, Student
-from grader.errors import Status
 from grader.results.points import problem_result, submission_result
 from grader.results.records import Fact, GraderInfo, Outcome, SubmissionInfo
 

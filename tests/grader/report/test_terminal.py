@@ -5,7 +5,7 @@ import re
 
 from rich.console import Console
 
-from grader.errors import Status
+from grader.base.errors import Status
 from grader.report import terminal
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome, SubmissionInfo

@@ -5,9 +5,8 @@ import json
 import msgspec
 import pytest
 
-from grader.errors import Status, UsageError
-from grader.report import json as json_report
-from grader.report import terminal
+from grader.base.errors import Status, UsageError
+from grader.report import json_report, terminal
 from grader.results.merge import merged
 from grader.results.points import problem_result, submission_result
 from grader.results.records import Fact, GraderInfo, Ignored, Outcome, SubmissionInfo

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.errors import Status
-from grader.report import json as json_report
+from grader.base.errors import Status
+from grader.report import json_report
 from grader.results.points import problem_result, submission_result
 from grader.results.records import (
     Fact,

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from grader import course as courses
-from grader.errors import Crashed, GraderFault, StudentFault
+from grader.base.errors import Crashed, GraderFault, StudentFault
+from grader.course import courses
 from grader.sandbox import landlock
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session

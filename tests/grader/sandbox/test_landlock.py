@@ -17,12 +17,12 @@ from typing import get_args
 
 import pytest
 
-from grader import course as courses
-from grader.errors import Crashed, SandboxUnavailable
+from grader.base.errors import Crashed, SandboxUnavailable
+from grader.course import courses
 from grader.results.merge import WEAKEST_FIRST
 from grader.sandbox import landlock, levels
 from grader.sandbox.box import Sandbox
-from grader.sandbox.gpu import Gpu
+from grader.sandbox.gpus import Gpu
 from grader.sandbox.session import Session
 from grader.worker import walls
 from tests.grader.processes import processes, until
@@ -344,7 +344,7 @@ def test_a_container_with_few_users_is_noticed(monkeypatch):
 
 KILLED = """
 import sys, time
-from grader import course as courses
+from grader.course import courses
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from tests.probes import call

@@ -24,9 +24,7 @@ import numpy as np
 import pytest
 import torch
 
-from grader import course as courses
-from grader import protocol
-from grader.errors import (
+from grader.base.errors import (
     Crashed,
     GraderFault,
     NotAttempted,
@@ -38,15 +36,17 @@ from grader.errors import (
     StudentFault,
     TimedOut,
 )
+from grader.course import courses
 from grader.grading.budget import Budgets
 from grader.grading.grade import grade
-from grader.protocol import Other
-from grader.report import json as json_report
+from grader.report import json_report
 from grader.sandbox import bubblewrap, landlock, seccomp, shown
 from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Budget, Patience, Session, Spare
-from grader.submission import Submission
+from grader.shared import protocol
+from grader.shared.protocol import Other
+from grader.submission.submissions import Submission
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 from tests.grader.told import told
 from tests.probes import call, call_and_keep_inputs
@@ -1854,7 +1854,7 @@ def test_a_run_leaves_nothing_in_the_temporary_folder(right, quick_course, tmp_p
 STARVED = """
 import sys
 from pathlib import Path
-from grader import course
+from grader.course import courses as course
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from tests.probes import call
@@ -2218,7 +2218,7 @@ def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
 
 @pytest.mark.parametrize(
     "module",
-    ["grader", "grader.protocol", "grader.solutions.reference.linear", "tests.hidden",
+    ["grader", "grader.shared.protocol", "grader.solutions.reference.linear", "tests.hidden",
      "tests.hidden.test_linear", "tests.expect", "tests.conftest", "pytest", "_pytest", "msgspec",
      "rich", "typer", "hypothesis", "pip", "pluggy"],
 )  # fmt: skip
@@ -2249,7 +2249,7 @@ def test_no_path_of_the_graders_shows(sandbox):
 
 SCRIPT = """
 import sys
-from grader import course
+from grader.course import courses as course
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from tests.probes import call

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import course as courses
+from grader.course import courses
 from grader.sandbox import bubblewrap, landlock, shown
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from grader import cli
+from grader.commands import cli
 from grader.similarity import pairs
 from grader.similarity.fingerprints import prints
 from grader.similarity.report import side_by_side

@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from grader import course as courses
-from grader.errors import CourseFault
+from grader.base.errors import CourseFault
+from grader.course import courses
 from grader.solutions import fragments, mistakes
 from grader.solutions.fragments import Fragment
 from grader.solutions.regions import lines_of

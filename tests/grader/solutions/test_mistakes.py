@@ -2,8 +2,8 @@
 
 import pytest
 
-from grader import course as courses
-from grader.errors import CourseFault
+from grader.base.errors import CourseFault
+from grader.course import courses
 from grader.solutions import mistakes
 from grader.solutions.mistakes import Change, Mistake, changed
 

@@ -7,17 +7,17 @@ import tomllib
 import torch
 from torch import nn
 
-from grader import archives, protocol
-from grader import submission as sub
-from grader.errors import Status
+from grader.base.errors import Status
 from grader.grading import budget
 from grader.grading.verdict import verdict_on
-from grader.proof import matrix
+from grader.proof import matrices
 from grader.report import terminal
 from grader.results.points import problem_result
 from grader.results.records import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, worst
 from grader.sandbox import shown
+from grader.shared import protocol
 from grader.solutions.reference import optimizers as op
+from grader.submission import archives, submissions
 from grader.worker import zygote
 from tests import expect
 from tests.handout.page_figures import COURSE, HANDOUT, Figures, n
@@ -29,7 +29,7 @@ SOURCES = {"assignment/linear.py": b"x = 1\n"}
 
 def result(problems):
     """A result of these problems, for the terminal's report."""
-    info = sub.Submission("you", SOURCES, []).info
+    info = submissions.Submission("you", SOURCES, []).info
     assert isinstance(info, SubmissionInfo)
     grader = GraderInfo(
         version="1", suite_sha256=64 * "0", device="cpu", isolation="bubblewrap", seed=0
@@ -69,19 +69,19 @@ class Chapter(Figures):
         """The limits on a submission."""
         self.gives(
             max_mib=archives.MAX_SOURCE_BYTES >> 20,
-            max_files=sub.MAX_SOURCES,
+            max_files=submissions.MAX_SOURCES,
             max_entries=n(archives.MAX_ENTRIES, ","),
             max_archive_mib=archives.MAX_ARCHIVE_BYTES >> 20,
-            max_name=sub.MAX_NAME,
-            max_folders=sub.MAX_FOLDERS,
+            max_name=submissions.MAX_NAME,
+            max_folders=submissions.MAX_FOLDERS,
         )
         assert submit.MAX_BYTES == archives.MAX_SOURCE_BYTES
-        assert submit.MAX_FILES == sub.MAX_SOURCES
-        assert submit.sha256(SOURCES) == sub.Submission("you", SOURCES, []).sha256
+        assert submit.MAX_FILES == submissions.MAX_SOURCES
+        assert submit.sha256(SOURCES) == submissions.Submission("you", SOURCES, []).sha256
         shown = re.search(r"sources (\w+) ·", terminal.render(result([]), sections={}))[1]
         assert submit.sha256(SOURCES).startswith(shown)
         self.gives(shown_hash=len(shown))
-        first, *others, last = (name.removeprefix("assignment/") for name in sub.OURS)
+        first, *others, last = (name.removeprefix("assignment/") for name in submissions.OURS)
         self.gives(
             ours=f"`assignment/{first}`, {', '.join(f'`{name}`' for name in others)} and `{last}`"
         )
@@ -250,7 +250,7 @@ class Chapter(Figures):
         self.gives(
             report=n(text[start : text.index("\n\n", start)]),
             report_lines=terminal.MAX_LINES,
-            checks_points=n(matrix.MOST_FOR_CHECKS, "g"),
+            checks_points=n(matrices.MOST_FOR_CHECKS, "g"),
         )
 
     def rules(self) -> None:

@@ -1,0 +1,1 @@
+"""What every other folder may use: whose fault an error is, files, interrupts, and safe text."""

@@ -1,0 +1,199 @@
+"""Write files completely or not at all, print text on stdout, and read untrusted files."""
+
+import errno
+import os
+import secrets
+import stat
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from grader.base import interrupts
+from grader.base.errors import MachineFault, UsageError
+from grader.base.printable import one_line
+
+written: list[Path] = []  # the files that this process wrote, in order
+kept: list[Path] = []  # gradebooks that this process updates while it runs
+# Errors of the system that mean that a command names a place where nothing can be written.
+WRONG_PLACE = (
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP,
+    errno.EINVAL, errno.EBADF,
+)  # fmt: skip
+
+
+def check_writable(path: Path) -> None:
+    """Report at the start, before minutes of work, that a file cannot be written.
+
+    Raises:
+        UsageError: It is a folder, or stdout goes to it, or its folder is missing.
+        MachineFault: Its folder is read-only.
+    """
+    folder = Path(os.path.realpath(path)).parent
+    if path.is_dir():
+        raise UsageError(f"{path} cannot be written: it is a folder")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
+    if _is_stdout(path):
+        raise UsageError(
+            f"{path} cannot be written: stdout goes to this file, and so does the printed report; "
+            "name another file"
+        )
+    if (path.is_file() or not path.exists()) and not os.access(folder, os.W_OK):
+        raise MachineFault(f"{path} cannot be written: {folder} is read-only")
+
+
+def check_folder(path: Path) -> None:
+    """Report at the start that files cannot be written into a folder, which need not exist yet.
+
+    Raises:
+        UsageError: It is a file, or lies in one.
+        MachineFault: It is read-only, or cannot be made.
+    """
+    found = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+    if not found.is_dir():
+        raise UsageError(f"{path} cannot be made: {found} is not a folder")
+    if not os.access(found, os.W_OK):
+        raise MachineFault(f"{path} cannot be written: {found} is read-only")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, unless it exists already.
+
+    Raises:
+        UsageError: The folder cannot have this name.
+        MachineFault: The folder cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise _of(e, f"{path} cannot be made") from None
+
+
+def _of(error: OSError, what: str) -> Exception:
+    """The error to raise: the command named a wrong place, or the machine cannot write there."""
+    kind = UsageError if error.errno in WRONG_PLACE else MachineFault
+    return kind(f"{what}: {error.strerror}")
+
+
+def _is_stdout(path: Path) -> bool:
+    """Whether stdout goes to this file or pipe; False for a terminal or /dev/null."""
+    with suppress(OSError):
+        mine, its = os.fstat(1), path.stat()
+        return os.path.samestat(mine, its) and not stat.S_ISCHR(its.st_mode)
+    return False
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file completely or not at all, even if the command or the machine stops halfway.
+
+    Anything other than a regular file (a pipe of the shell, a terminal) is written to directly.
+
+    Raises:
+        UsageError: The file cannot have this name.
+        MachineFault: The file cannot be written.
+        KeyboardInterrupt: The command was interrupted.
+    """
+    interrupts.stop_if_seen()
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+        else:
+            _replace(Path(os.path.realpath(path)), content)
+    except OSError as e:
+        raise _of(e, f"{path} cannot be written") from None
+    written.append(path)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a temporary file in the same folder and rename it to `path`."""
+    partial = path.parent / f".grader-{secrets.token_hex(8)}.partial"
+    with interrupts.held():
+        try:
+            with partial.open("xb") as f:
+                f.write(content)
+                f.flush()
+                if path.exists():
+                    os.fchmod(f.fileno(), stat.S_IMODE(path.stat().st_mode))
+                os.fsync(f.fileno())
+            if not interrupts.seen():
+                partial.replace(path)
+                _sync(path.parent)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Flush the new name to disk too, where the file system supports that."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read(path: Path, *, most: int) -> bytes:
+    """Read a file that somebody else wrote.
+
+    Args:
+        path: The file.
+        most: The largest allowed size, in bytes.
+
+    Raises:
+        UsageError: The file cannot be read, or is larger.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError as e:
+        raise UsageError(f"{one_line(str(path), 300)} cannot be read: {e.strerror}") from None
+    if len(content) > most:
+        raise UsageError(f"{one_line(str(path), 300)} is larger than {most >> 20} MiB")
+    return content
+
+
+def decoded(path: Path, content: bytes, encoding: str = "utf-8-sig", *, advice: str = "") -> str:
+    """The text of a file that was read.
+
+    Raises:
+        UsageError: It is not text in this encoding; the message gives the line and the advice.
+    """
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as e:
+        line = content.count(b"\n", 0, e.start) + 1
+        raise UsageError(f"{one_line(str(path), 300)}:{line} is not UTF-8 text{advice}") from None
+
+
+def say(text: str, *, needed: bool = True) -> None:
+    """Print text on stdout. If its reader has gone (`| head`), drop the rest silently.
+
+    Args:
+        text: The text to print, including line ends.
+        needed: Whether a failure to print (a full disk, a closed stdout) raises an error; if not,
+            the failure is reported on stderr.
+
+    Raises:
+        UsageError: The text is needed, and stdout is closed.
+        MachineFault: The text is needed and could not be printed.
+    """
+    try:
+        if sys.stdout is None:  # stdout was closed before Python started
+            raise OSError(errno.EBADF, "stdout is closed")
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence()
+    except OSError as e:
+        _silence()
+        error = _of(e, "the report cannot be printed")
+        if needed:
+            raise error from None
+        print(f"grader: {error}", file=sys.stderr)
+
+
+def _silence() -> None:
+    """Redirect stdout to /dev/null, so that text left in its buffer causes no error at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)

@@ -1,0 +1,223 @@
+"""Grade all submissions in a gradebook that have no result yet.
+
+An executor grades, on this machine or on others; only this process writes the gradebook. Each
+result is stored as soon as it arrives, so a batch that is killed loses only unfinished gradings.
+"""
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from grader.base import interrupts
+from grader.base.errors import SubmissionRefused
+from grader.base.printable import one_line
+from grader.classroom.executor import Ended, Event, Executor, Noted, Started
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.records import HandedIn, Student
+from grader.report import json_report
+from grader.results.records import SubmissionResult
+from grader.submission import submissions
+from grader.submission.archives import MAX_ARCHIVE_BYTES
+from grader.submission.submissions import Submission
+
+# How often a submission is tried if the grader fails on it.
+FAULTS = 2
+# How often it is tried if the grading process dies; more often, because its machine may have died.
+LOSSES = 3
+
+
+@dataclass(frozen=True)
+class Running:
+    """A submission that is being graded.
+
+    Attributes:
+        name: Its name.
+        place: The machine that grades it; empty for this one.
+        started: The time at which it started.
+    """
+
+    name: str
+    place: str
+    started: float
+
+
+@dataclass
+class Progress:
+    """The progress of a batch, for a display.
+
+    Attributes:
+        total: The number of submissions to grade.
+        done: The number of submissions that are finished, including those with a fault.
+        faults: The number of submissions on which the grader failed.
+        running: The submissions that are being graded, by the hash of their sources.
+        done_on: The number of submissions that each other machine has graded.
+        notes: Messages for the person who started the batch.
+        started: When the batch started.
+    """
+
+    total: int
+    done: int = 0
+    faults: int = 0
+    running: dict[str, Running] = field(default_factory=dict)
+    done_on: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+
+    def seconds_to_go(self, now: float) -> float | None:
+        """An estimate from the progress so far; None at the start."""
+        if not self.done:
+            return None
+        return (now - self.started) / self.done * (self.total - self.done)
+
+
+Show = Callable[[Progress], None]
+
+
+# --- submissions ----------------------------------------------------------------------------------
+
+
+def add(
+    book: Gradebook, attempts: Iterable[tuple[Student, HandedIn]], show: Callable[[str], None]
+) -> int:
+    """Read attempts into the gradebook; return how many are new.
+
+    An attempt that cannot be graded is stored with the reason.
+    """
+    new = 0
+    for student, handed_in in attempts:
+        interrupts.stop_if_seen()
+        show(handed_in.path.name)
+        what: Submission | str
+        identity = ""
+        try:
+            if handed_in.doubt:
+                raise SubmissionRefused(handed_in.doubt)
+            what = submissions.read(handed_in.path)
+        except SubmissionRefused as e:
+            what = one_line(str(e).removeprefix(f"{handed_in.path.parent}/"), 500)
+            identity = _hash_of(handed_in.path)
+        new += book.add_attempt(
+            student.id,
+            one_line(handed_in.path.name, 200),
+            what,
+            identity=identity,
+            submitted_at=handed_in.submitted_at,
+            late=handed_in.late,
+            number=handed_in.number or 0,
+        )
+    return new
+
+
+def _hash_of(path: Path) -> str:
+    """The identity of a refused submission: a hash of an archive's bytes, or the name and size.
+
+    What is larger than any archive is not read, and neither is what is no file.
+    """
+    try:
+        size = path.stat().st_size if path.is_file() else None
+        if size is not None and size <= MAX_ARCHIVE_BYTES:
+            with path.open("rb") as file:
+                return hashlib.sha256(file.read(MAX_ARCHIVE_BYTES)).hexdigest()
+    except OSError:
+        size = None
+    return f"name {path.name}" if size is None else f"name {path.name} of {size} bytes"
+
+
+# --- grading --------------------------------------------------------------------------------------
+
+
+class _Queue:
+    """The submissions that wait, that are running, and the number of failures of each."""
+
+    def __init__(self, book: Gradebook, setup: int, to_grade: list[str]) -> None:
+        self.book, self.setup = book, setup
+        self.waiting = list(reversed(to_grade))
+        self.faults: Counter[str] = Counter()
+        self.losses: Counter[str] = Counter()
+        self.progress = Progress(len(to_grade))
+
+    def take(self) -> Submission | None:
+        """The next submission to grade; None if none is left."""
+        return self.book.submission(self.waiting.pop()) if self.waiting else None
+
+    def note(self, event: Event) -> None:
+        """Store a result or queue a submission for another try, and update the progress."""
+        match event:
+            case Started(submission, place):
+                now = Running(submission.name, place, time.monotonic())
+                self.progress.running[submission.sha256] = now
+            case Noted(text):
+                self.progress.notes.append(text)
+            case Ended():
+                self._end(event)
+
+    def _end(self, ended: Ended) -> None:
+        sources = ended.submission.sha256
+        was = self.progress.running.pop(sources)
+        result, fault = None, ended.fault
+        if not fault:
+            try:
+                result = json_report.parse(ended.result)
+                fault = _fault_in(result)
+            except msgspec.MsgspecError as e:
+                fault = f"the result cannot be read: {e}"
+        if fault and self._again(sources, lost=ended.lost):
+            self.waiting.append(sources)
+            return
+        if result is not None:
+            self.book.keep(self.setup, result, fault=fault)
+        else:
+            self.book.note_fault(self.setup, sources, one_line(fault, 500))
+        self.progress.done += 1
+        self.progress.faults += bool(fault)
+        if was.place:
+            self.progress.done_on[was.place] += 1
+
+    def _again(self, sources: str, *, lost: bool) -> bool:
+        """Count a failure; return whether to try the submission again."""
+        counted, most = (self.losses, LOSSES) if lost else (self.faults, FAULTS)
+        counted[sources] += 1
+        return counted[sources] < most
+
+
+def grade(
+    book: Gradebook,
+    setup: int,
+    executor: Executor,
+    *,
+    limit: int | None = None,
+    show: Show,
+) -> Progress:
+    """Grade all submissions without a result for this setup; store each result as it arrives.
+
+    Args:
+        book: The gradebook, open for writing.
+        setup: The number of the setup in the gradebook; the setup defines what is graded, and how.
+        executor: Where the submissions are graded.
+        limit: The most submissions to grade; all by default.
+        show: A function that displays the progress; called several times a second.
+
+    Raises:
+        GraderFault: No submission can be graded.
+    """
+    queue = _Queue(book, setup, book.to_grade(setup)[:limit])
+    with closing(executor.run(queue.take)) as events:
+        for event in events:
+            interrupts.stop_if_seen()
+            queue.note(event)
+            show(queue.progress)
+    book.merge_devices()
+    return queue.progress
+
+
+def _fault_in(result: SubmissionResult) -> str:
+    """The grader's first fault in a result, in one line; empty if there is none."""
+    for problem, test in result.grader_errors:
+        return f"{problem}, {test.id}: {test.said}"
+    return ""

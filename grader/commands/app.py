@@ -1,0 +1,175 @@
+"""The command-line application: it checks each command's paths before the command runs.
+
+A parameter of a command that names a file or folder to write has the mark `Writes` in its
+annotation. Every other path is an input, and so are the course's own files. `App` checks each
+command's paths before the command runs, so a new option needs nothing but its annotation.
+"""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+from typer.models import ArgumentInfo, OptionInfo
+
+from grader.base import outputs
+from grader.base.errors import CourseFault, UsageError
+from grader.base.outputs import Holds, Named, Writes
+from grader.base.printable import one_line
+from grader.course import courses
+
+
+class App(typer.Typer):
+    """The commands, each of which checks its paths before it runs."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._texts: set[str] = set()  # the options whose value is a text, which may be empty
+
+    def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
+        """Add a function as a command, like `typer.Typer.command`."""
+        add = super().command(*args, **options)
+
+        def added(function: Callable[..., None]) -> Callable[..., None]:
+            parameters = parameters_of(function)
+            for one in parameters:
+                if one.takes_text:
+                    self._texts |= set(one.options)
+
+            @functools.wraps(function)
+            def checked(**values: Any) -> None:
+                _check(parameters, values)
+                with _faults_of(next(map(values.get, _course_keys(parameters)), None)):
+                    function(**values)
+
+            add(checked)
+            return function
+
+        return added
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Run the command line."""
+        self._refuse_empty(sys.argv[1:])
+        return super().__call__(*args, **options)
+
+    def _refuse_empty(self, arguments: list[str]) -> None:
+        """Refuse an empty path: Python would take it for the current folder."""
+        for before, argument in zip(["", *arguments], arguments, strict=False):
+            option, equals, value = argument.partition("=")
+            is_empty = equals and not value and option.startswith("--")
+            named = option if is_empty else before if before.startswith("--") else "an argument"
+            if (not argument or is_empty) and named not in self._texts:
+                raise UsageError(f"{named} is empty: is a variable of the shell not set?")
+
+
+# --- the parameters of a command ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a command, as its annotation describes it.
+
+    Attributes:
+        key: Its name in Python.
+        name: Its name on the command line, as in `--json` or `SUBMISSION`.
+        options: The names of the option; empty for an argument.
+        kind: The type of its value, as in `Path | None`.
+        marks: Its marks.
+    """
+
+    key: str
+    name: str
+    options: tuple[str, ...]
+    kind: Any
+    marks: tuple[object, ...]
+
+    @property
+    def writes(self) -> Writes | None:
+        """The mark of an output; None for an input."""
+        return next((mark for mark in self.marks if isinstance(mark, Writes)), None)
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it names a file or folder."""
+        return Path in (self.kind, *get_args(self.kind))
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether its value is any text."""
+        return self.kind is str
+
+
+def parameters_of(function: Callable[..., object]) -> list[Parameter]:
+    """The parameters of a command."""
+    return [
+        _described(key, parameter.annotation)
+        for key, parameter in inspect.signature(function).parameters.items()
+    ]
+
+
+def _described(key: str, annotation: Any) -> Parameter:
+    kind, *marks = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    of_typer = next((mark for mark in marks if isinstance(mark, OptionInfo | ArgumentInfo)), None)
+    options: tuple[str, ...] = ()
+    if isinstance(of_typer, OptionInfo):
+        # In an annotation, Typer keeps the first name of an option in `default`.
+        written = [str(one) for one in (of_typer.default, *(of_typer.param_decls or ()))]
+        options = tuple(one for one in written if one.startswith("--"))
+        options = options or (f"--{key.replace('_', '-')}",)
+    name = options[0] if options else (of_typer and of_typer.metavar) or key.upper()
+    return Parameter(key, name, options, kind, tuple(marks))
+
+
+def _course_keys(parameters: Iterable[Parameter]) -> list[str]:
+    return [one.key for one in parameters if one.name == "--course"]
+
+
+@contextmanager
+def _faults_of(root: Path | None) -> Iterator[None]:
+    """Report a file that the course lacks as a fault of the course.
+
+    Raises:
+        CourseFault: A file of the course in this folder cannot be read.
+    """
+    try:
+        yield
+    except OSError as e:
+        path = Path(e.filename) if isinstance(e.filename, str) else Path()
+        if not any(path.is_relative_to(one) for one in courses.own_files(root)):
+            raise
+        raise CourseFault(f"{path}, which the course needs: {e.strerror}") from None
+
+
+# --- the check ------------------------------------------------------------------------------------
+
+
+def _check(parameters: Iterable[Parameter], values: Mapping[str, Any]) -> None:
+    given = [
+        (one, Named(one.name, values[one.key]))
+        for one in parameters
+        if one.is_path and values.get(one.key) is not None
+    ]
+    for _, named in given:
+        _refuse_impossible(named)
+    root = next((named.path for _, named in given if named.name == "--course"), None)
+    inputs = [
+        (named, any(isinstance(mark, Holds) for mark in one.marks))
+        for one, named in given
+        if one.writes is None and named.name != "--course"
+    ]
+    written = [(named, one.writes) for one, named in given if one.writes]
+    if written:
+        outputs.check(written, inputs, [*courses.own_files(root), courses.PACKAGE])
+
+
+def _refuse_impossible(named: Named) -> None:
+    """Refuse a path that no file can have, such as one with a name of 300 characters."""
+    try:
+        named.path.exists()
+    except OSError as e:
+        raise UsageError(f"{one_line(str(named), 300)} cannot be used: {e.strerror}") from None

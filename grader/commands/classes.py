@@ -1,0 +1,668 @@
+"""The commands for a whole class."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from grader.base import files, interrupts
+from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
+from grader.base.outputs import Writes
+from grader.classroom import (
+    batches,
+    comparisons,
+    display,
+    gradebook,
+    intake,
+    ray_executor,
+    roster,
+    setups,
+    tables,
+    texts,
+)
+from grader.classroom.executor import Executor
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.local_executor import LocalExecutor
+from grader.classroom.records import Standing, State
+from grader.classroom.setups import Setup
+from grader.classroom.standings import Class
+from grader.classroom.switching import Switch, losing
+from grader.commands.options import (
+    Device,
+    Folder,
+    Level,
+    Only,
+    Seed,
+    app,
+    chosen,
+    device_named,
+    level_named,
+    one_of,
+)
+from grader.commands.reports import rendered
+from grader.course import courses, policies
+from grader.course.courses import Course
+from grader.course.policies import Policy
+from grader.report import difference, json_report, terminal
+from grader.sandbox import levels
+from grader.sandbox.levels import Isolation
+from grader.sandbox.pool import usual_jobs
+
+# The reports that `export` writes for each student, and the suffix of their files.
+SUFFIXES = {"gradescope": "json", "junit": "xml", "markdown": "md", "html": "html"}
+
+Book = Annotated[
+    Path, typer.Argument(metavar="GRADEBOOK", help="The gradebook that `grader batch` wrote.")
+]
+BookOption = Annotated[
+    Path,
+    typer.Option("--gradebook", metavar="FILE", help="The gradebook that `grader batch` wrote."),
+]
+StudentId = Annotated[str, typer.Argument(metavar="STUDENT", help="The student's id.")]
+Who = Annotated[str, typer.Option("--by", help="Who decided this (default: your user name).")]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", min=1, help="Number of processes (default: one per processor)."),
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Run each test in a new process: slower, with equal scores.")
+]
+Where = Annotated[
+    str,
+    typer.Option("--executor", help="local: this machine. ray: all machines of a Ray cluster."),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="The Ray cluster's address (default: the cluster that this machine belongs to).",
+    ),
+]
+Rules = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="Deadlines and late penalties (default: those that `grader batch` stored, or "
+        "policy.toml).",
+    ),
+]
+
+
+def course_and_rules(folder: Path | None, rules_file: Path | None) -> tuple[Course, Policy | None]:
+    """The course, and the rules that --policy names, if it names any.
+
+    A mistake in the course's own policy is reported now, not when the policy is first used.
+    """
+    course = courses.load(folder)
+    rules = policies.load(rules_file or course.policy, needed=rules_file is not None)
+    return course, rules if rules_file else None
+
+
+# --- grading --------------------------------------------------------------------------------------
+
+
+@app.command()
+def batch(
+    folder: Annotated[
+        Path, typer.Argument(help="The folder with one file or folder per submission.")
+    ],
+    book: Annotated[
+        Path,
+        typer.Option("--gradebook", metavar="FILE", help="The gradebook (SQLite)."),
+        Writes(sidecars=True),
+    ],
+    listed: Annotated[
+        Path | None,
+        typer.Option("--roster", metavar="FILE.csv", help="Students: id, name, e-mail, section."),
+    ] = None,
+    jobs: Jobs = None,
+    only: Only = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Grade at most this many submissions now.")
+    ] = None,
+    fresh: Fresh = False,
+    device: Device = "cpu",
+    seed: Seed = 0,
+    isolation: Level = "auto",
+    executor: Where = "local",
+    ray_address: RayAddress = None,
+    rules_file: Rules = None,
+    course_folder: Folder = None,
+) -> None:
+    """Grade a class: every submission in a folder that has no result in the gradebook yet.
+
+    Run it again after an interruption, or when more submissions arrive: existing results are kept.
+    Gradescope's and Canvas' downloads are recognised. Exits 3 if the grader failed on a submission.
+    """
+    course, rules = course_and_rules(course_folder, rules_file)
+    problems = chosen(course, only)
+    one_of("--device", device, "cpu", "cuda")
+    level = level_named(isolation)
+    where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
+    found = intake.recognise(folder)
+    students = roster.read(listed) if listed else None
+    today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
+    with _opened(book, today, where, course, course_folder) as (opened, grades):
+        switch = Switch(opened, today, course, course_folder)
+        setup = opened.number_of(today)
+        if switch.is_needed and not opened.has_grades:
+            switch.apply(setup, why="batch")
+        if rules:
+            opened.remember(rules)
+        if students is None and opened.has_roster:
+            students = [student for student in opened.students() if student.listed]
+        assigned = roster.assign(found.handed_in, students)
+        opened.enrol(
+            [*assigned.missing, *(student for student, _ in assigned.attempts)],
+            roster=students is not None,
+        )
+        with display.reading() as show:
+            new = batches.add(opened, assigned.attempts, show)
+        for note in found.notes:
+            print(f"grader: {note}", file=sys.stderr)
+        print(
+            f"{len(assigned.attempts)} submissions of {len(opened.students())} students, "
+            f"{new} of them new; {len(opened.to_grade(setup))} to grade",
+            file=sys.stderr,
+        )
+        _grade(opened, setup, grades, limit=limit)
+        whole = Class(opened, course)
+        if opened.current(device) != setup:
+            _count_if_complete(whole, Switch(opened, today, course, course_folder), setup)
+        files.say(texts.status(whole, verbose=False), needed=False)
+        if _any_fault(opened, setup):
+            raise typer.Exit(3)
+
+
+@contextmanager
+def _opened(
+    path: Path, today: Setup, where: "ExecutorFor", course: Course, folder: Path | None
+) -> Iterator[tuple[Gradebook, Executor]]:
+    """Open or create a gradebook for `batch`, together with what grades.
+
+    Nothing is written before it is certain that the setup is right and that this machine can grade.
+
+    Raises:
+        UsageError: Another setup counts in the gradebook, or the executor cannot be used.
+    """
+    with ExitStack() as stack:
+        opened = stack.enter_context(gradebook.writing(path)) if path.exists() else None
+        if opened is not None:
+            Switch(opened, today, course, folder).require_none()
+        executor = stack.enter_context(where(today))
+        yield opened or stack.enter_context(gradebook.writing(path, create=True)), executor
+
+
+def _count_if_complete(whole: Class, switch: Switch, setup: int) -> None:
+    """Make a first run on another device count as soon as nobody would lose a grade by it."""
+    counting = switch.counting_with(setup)
+    left = losing(whole, counting) if counting else []
+    if counting and not left:
+        interrupts.stop_if_seen()
+        switch.apply(setup, why="batch")
+        undo = f"`grader regrade {whole.book.path} --undo` reverts that"
+        print(f"grader: the results of both devices count from now on; {undo}", file=sys.stderr)
+        return
+    some = ", ".join(one.student.id for one in left[: texts.SHOWN])
+    print(
+        f"grader: {len(left)} students have no result of the new run yet, so the old results "
+        f"count: {some}; run batch again, or give these students their points with "
+        "`grader override`",
+        file=sys.stderr,
+    )
+
+
+ExecutorFor = Callable[[Setup], AbstractContextManager[Executor]]
+
+
+def _where(
+    name: str,
+    ray_address: str | None,
+    isolation: Isolation,
+    course: Course,
+    folder: Path | None,
+    *,
+    jobs: int | None,
+    fresh: bool,
+) -> ExecutorFor:
+    """A function that creates the named executor for a setup.
+
+    Raises:
+        UsageError: There is no such executor, or it cannot be used on this machine.
+    """
+    one_of("--executor", name, "local", "ray")
+    if name == "local" and ray_address is not None:
+        raise UsageError("--ray-address needs --executor ray")
+    if name == "local" and (why_not := levels.why_not(isolation)):
+        raise SandboxUnavailable(why_not)
+    if name == "ray":
+        ray_executor.require(ray_address, isolation)
+
+    @contextmanager
+    def executor(setup: Setup) -> Iterator[Executor]:
+        if name == "ray":
+            yield ray_executor.RayExecutor(
+                course, folder, setup, address=ray_address, jobs=jobs, fresh=fresh
+            )
+            return
+        with device_named(setup.device) as gpu:
+            yield LocalExecutor(course, setup, jobs=jobs or usual_jobs(), gpu=gpu, fresh=fresh)
+
+    return executor
+
+
+def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None = None) -> None:
+    """Grade the remaining submissions, and print how long it took."""
+    started = time.monotonic()
+    files.kept.append(book.path)
+    # Ray prints the cluster's events on stdout.
+    with display.display() as show, redirect_stdout(sys.stderr):
+        progress = batches.grade(book, setup, executor, limit=limit, show=show)
+    if progress.total:
+        took = display.duration(time.monotonic() - started)
+        print(f"graded {progress.done} submissions in {took}", file=sys.stderr)
+
+
+def _any_fault(book: Gradebook, setup: int) -> bool:
+    return any(grade.fault for grade in book.grades(setup, problems=False).values())
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+@app.command()
+def status(
+    book: Book,
+    verbose: Annotated[bool, typer.Option("--verbose", help="List every student.")] = False,
+    rules_file: Rules = None,
+    course_folder: Folder = None,
+) -> None:
+    """Count the students in each state, and list those who need attention."""
+    course, rules = course_and_rules(course_folder, rules_file)
+    with gradebook.reading(book) as opened:
+        files.say(texts.status(Class(opened, course, rules), verbose=verbose), needed=False)
+
+
+@app.command()
+def show(
+    student: StudentId,
+    book: BookOption,
+    rules_file: Rules = None,
+    course_folder: Folder = None,
+) -> None:
+    """Show one student: all attempts, which one counts and why, and the report of that one."""
+    course, rules = course_and_rules(course_folder, rules_file)
+    with gradebook.reading(book) as opened:
+        whole = Class(opened, course, rules)
+        standing = whole.standing(student)
+        files.say(texts.student(whole, standing))
+        result = whole.result(standing)
+        if result is not None:
+            text = terminal.render(
+                result,
+                sections=course.sections,
+                links=whole.handout_links,
+                console=Console(highlight=False),
+            )
+            files.say(text)
+
+
+# --- deciding -------------------------------------------------------------------------------------
+
+
+@app.command()
+def override(
+    student: StudentId,
+    book: BookOption,
+    reason: Annotated[str, typer.Option("--reason", help="The reason, which is recorded.")],
+    points: Annotated[
+        float | None, typer.Option("--points", min=0, help="The points to give.")
+    ] = None,
+    problem: Annotated[
+        str, typer.Option("--problem", help="Give the points for this problem, not as the total.")
+    ] = "",
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Withdraw the points that an override gave.")
+    ] = False,
+    by: Who = "",
+    rules_file: Rules = None,
+    course_folder: Folder = None,
+) -> None:
+    """Give a student points by hand; the grader's own result is kept."""
+    if points is not None and not points < policies.MOST:
+        raise UsageError(f"--points {points:g}: expected a number of points")
+    _require_reason(reason)
+    if (points is None) != remove:
+        raise UsageError("override: give either --points or --remove")
+    course, rules = course_and_rules(course_folder, rules_file)
+    if problem:
+        chosen(course, [problem], "--problem")
+    with gradebook.writing(book) as opened:
+        whole = Class(opened, course, rules)
+        whole.standing(student)  # the student must exist
+        opened.override(student, points, reason=reason, problem=problem, who=by)
+        files.say(f"{texts.grade(whole.standing(student))}\n", needed=False)
+
+
+@app.command()
+def extend(
+    student: StudentId,
+    book: BookOption,
+    until: Annotated[
+        str, typer.Option("--until", help="The new deadline, like 2026-10-05T23:59:00-07:00.")
+    ],
+    reason: Annotated[str, typer.Option("--reason", help="The reason, which is recorded.")],
+    by: Who = "",
+    rules_file: Rules = None,
+    course_folder: Folder = None,
+) -> None:
+    """Give a student a later deadline."""
+    _require_reason(reason)
+    course, rules = course_and_rules(course_folder, rules_file)
+    time_limit: datetime = policies.when(until, what="--until")
+    with gradebook.writing(book) as opened:
+        whole = Class(opened, course, rules)
+        whole.standing(student)  # the student must exist
+        opened.extend(student, time_limit, reason=reason, who=by)
+        standing = whole.standing(student)
+        due = standing.deadline.isoformat() if standing.deadline else "no deadline applies"
+        files.say(f"{texts.grade(standing)}\ndeadline: {due}\n", needed=False)
+
+
+def _require_reason(reason: str) -> None:
+    if not reason.strip():
+        raise UsageError("--reason is empty: expected why, for the record")
+
+
+# --- grading again --------------------------------------------------------------------------------
+
+
+@app.command()
+def regrade(
+    book: Book,
+    apply: Annotated[bool, typer.Option("--apply", help="Make the new results count.")] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Make the results before the last --apply count again.")
+    ] = False,
+    jobs: Jobs = None,
+    only: Only = None,
+    all_problems: Annotated[
+        bool,
+        typer.Option("--all-problems", help="All problems (default: those graded before)."),
+    ] = False,
+    fresh: Fresh = False,
+    device: Device = "cpu",
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Another seed (default: the one used before).")
+    ] = None,
+    isolation: Annotated[
+        str | None,
+        typer.Option("--isolation", help="Another level (default: the one used before)."),
+    ] = None,
+    executor: Where = "local",
+    ray_address: RayAddress = None,
+    by: Who = "",
+    rules_file: Rules = None,
+    course_folder: Folder = None,
+) -> None:
+    """Grade the stored sources again with today's suite or other options; old results are kept.
+
+    No student's grade changes without --apply, which --undo reverts.
+    """
+    if apply and undo:
+        raise UsageError("regrade: give either --apply or --undo")
+    if only and all_problems:
+        raise UsageError("regrade: give either --only or --all-problems")
+    one_of("--device", device, "cpu", "cuda")
+    course, rules = course_and_rules(course_folder, rules_file)
+    with gradebook.writing(book) as opened:
+        if undo:
+            if not opened.undo(who=by):
+                raise UsageError(f"{book}: there is no applied regrade to undo")
+            files.say("the results before the last regrade count again\n", needed=False)
+            return
+        was = opened.setup(_current(opened, device))
+        problems = chosen(course, only if only or all_problems else _graded_before(was, course))
+        level = was.isolation if isolation is None else level_named(isolation)
+        today = setups.of_today(
+            course,
+            problems,
+            device=device,
+            isolation=level,
+            seed=was.seed if seed is None else seed,
+        )
+        where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
+        switch = Switch(opened, today, course, course_folder)
+        if not switch.is_needed:
+            files.say(
+                "nothing to regrade: suite, grader, torch and options are unchanged\n",
+                needed=False,
+            )
+            return
+        if apply:
+            switch.require_partner()
+        _regrade(Class(opened, course, rules), switch, where, apply=apply, by=by)
+
+
+def _graded_before(was: Setup, course: Course) -> list[str]:
+    """The problems of a setup that the course still has."""
+    return [problem.id for problem in course.problems if problem.id in was.problems]
+
+
+def _regrade(
+    whole: Class, switch: Switch, where: ExecutorFor, *, apply: bool, by: str = ""
+) -> None:
+    """Grade what has no result of the new setup yet, show what changes, and apply it if asked."""
+    book, today = whole.book, switch.today
+    setup = book.find(today)
+    if setup is None or book.to_grade(setup):
+        with where(today) as executor:
+            setup = book.number_of(today)
+            _grade(book, setup, executor)
+    old, counting = book.current(today.device), switch.counting_with(setup)
+    assert old is not None
+    _say_changes(whole, old, setup, verbose=False)
+    if faulty := _ids(_faulty(whole, counting or [setup])):
+        raise GraderFault(
+            f"the grader failed on {faulty}; the old results still "
+            "count; give these students their points with `grader override`, then regrade again"
+        )
+    if apply:
+        if counting is None or (left := _ids(losing(whole, counting))):
+            raise GraderFault(
+                f"{left} would have no grade; the old results still count; regrade again on both "
+                "devices"
+            )
+        interrupts.stop_if_seen()
+        switch.apply(setup, why="regrade", who=by)
+    said = (
+        f"the new results count; `grader regrade {book.path} --undo` reverts that"
+        if apply
+        else "the old results still count; --apply changes that"
+    )
+    files.say(f"{said}\n", needed=False)
+
+
+def _ids(found: list[Standing]) -> str:
+    return ", ".join(one.student.id for one in found[: texts.SHOWN])
+
+
+@app.command()
+def diff(
+    book: Annotated[
+        Path, typer.Argument(metavar="GRADEBOOK", help="The gradebook, or a result as JSON.")
+    ],
+    new: Annotated[
+        Path | None,
+        typer.Argument(metavar="NEW.json", help="A newer result, to compare two results."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="List every change.")] = False,
+    device: Device = "cpu",
+    rules_file: Rules = None,
+    course_folder: Folder = None,
+) -> None:
+    """Show what the last regrade would change: who gains or loses points, and on which tests.
+
+    `grader diff OLD.json NEW.json` compares two results of `grader grade --json` instead.
+    """
+    if new is not None:
+        if rules_file or device != "cpu":
+            raise UsageError("diff: two results take neither --policy nor --device")
+        results = json_report.read(book), json_report.read(new)
+        files.say(difference.render(*results))
+        if any(result.has_grader_error for result in results):
+            raise typer.Exit(3)
+        return
+    if book.suffix == ".json":
+        raise UsageError(f"diff {book}: expected a gradebook, or two results: OLD.json NEW.json")
+    course, rules = course_and_rules(course_folder, rules_file)
+    with gradebook.reading(book) as opened:
+        whole = Class(opened, course, rules)
+        current = _current(opened, device)
+        before, other = opened.before(device), opened.last_other(device, current)
+        if before is not None and (other is None or other < current):
+            _say_changes(whole, before, current, verbose=verbose)
+            files.say("this regrade was applied: the new results count\n", needed=False)
+            return
+        if other is None:
+            raise UsageError(f"{book}: nothing was regraded; first run `grader regrade {book}`")
+        _say_changes(whole, current, other, verbose=verbose)
+
+
+def _faulty(whole: Class, counting: list[int]) -> list[Standing]:
+    """The students on whose submissions the grader failed, if these setups counted."""
+    found = whole.standings(setups=counting, problems=False)
+    return [one for one in found if one.state is State.GRADER_ERROR]
+
+
+def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:
+    """Print which students gain or lose points between two setups' results."""
+    found, book = comparisons.compare(whole, [old], [new]), whole.book
+    said = texts.changes(book.path, found, book.setup(old), book.setup(new), verbose=verbose)
+    files.say(said, needed=False)
+
+
+def _current(book: Gradebook, device: str) -> int:
+    current = book.current(device)
+    if current is None:
+        raise UsageError(
+            f"{book.path}: nothing has been graded on this device yet; `grader batch` with "
+            f"--device {device} does that"
+        )
+    return current
+
+
+# --- exports --------------------------------------------------------------------------------------
+
+
+@app.command()
+def export(
+    book: Book,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", help="Everything in one table."), Writes()
+    ] = None,
+    canvas: Annotated[
+        Path | None,
+        typer.Option("--canvas", metavar="FILE", help="A file for Canvas to import."),
+        Writes(),
+    ] = None,
+    canvas_export: Annotated[
+        Path | None,
+        typer.Option(
+            "--canvas-export",
+            metavar="FILE",
+            help="A gradebook exported from Canvas: fill in its column for this assignment.",
+        ),
+    ] = None,
+    gradescope_folder: Annotated[
+        Path | None,
+        typer.Option("--gradescope", metavar="DIR", help="A results.json for each student."),
+        Writes(SUFFIXES["gradescope"]),
+    ] = None,
+    junit_folder: Annotated[
+        Path | None,
+        typer.Option("--junit", metavar="DIR", help="JUnit XML for each student."),
+        Writes(SUFFIXES["junit"]),
+    ] = None,
+    markdown_folder: Annotated[
+        Path | None,
+        typer.Option("--markdown", metavar="DIR", help="A report for each student."),
+        Writes(SUFFIXES["markdown"]),
+    ] = None,
+    html_folder: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="DIR", help="A web page for each student."),
+        Writes(SUFFIXES["html"]),
+    ] = None,
+    rules_file: Rules = None,
+    course_folder: Folder = None,
+) -> None:
+    """Write the class's points for other programs; a student without a grade gets an empty cell."""
+    folders = {
+        "gradescope": gradescope_folder,
+        "junit": junit_folder,
+        "markdown": markdown_folder,
+        "html": html_folder,
+    }
+    if not any([csv, canvas, *folders.values()]):
+        raise UsageError(
+            "export: name at least one of --csv --canvas --gradescope --junit --markdown --html"
+        )
+    if canvas_export and not canvas:
+        raise UsageError("export: --canvas-export needs --canvas, the file to write")
+    course, rules = course_and_rules(course_folder, rules_file)
+    with gradebook.reading(book) as opened:
+        whole = Class(opened, course, rules)
+        found = whole.standings()
+        if csv:
+            ids = [problem.id for problem in course.problems]
+            files.write(csv, tables.csv_table(found, ids).encode())
+        if canvas:
+            _export_canvas(canvas, found, whole.rules, canvas_export)
+        for kind, folder in folders.items():
+            if folder:
+                _export_reports(whole, found, folder, kind)
+    for written in [csv, canvas, *folders.values()]:
+        if written:
+            files.say(f"wrote {written}\n", needed=False)
+
+
+def _export_canvas(path: Path, found: list[Standing], rules: Policy, exported: Path | None) -> None:
+    try:
+        text = exported.read_text(encoding="utf-8-sig") if exported else None
+    except (OSError, UnicodeDecodeError) as e:
+        raise UsageError(f"{exported} cannot be read: {e}") from None
+    table = tables.canvas(
+        found, title=rules.title, assignment_id=rules.canvas_id or None, exported=text
+    )
+    files.write(path, table.text.encode())
+    for note in table.notes:
+        print(f"grader: {note}", file=sys.stderr)
+
+
+def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind: str) -> None:
+    """Write a report of this kind for each student who has a result."""
+    files.make_folder(folder)
+    for one in found:
+        interrupts.stop_if_seen()
+        result = whole.result(one)
+        if result is not None:
+            content = rendered(
+                kind,
+                result,
+                one,
+                whole.sources(one) if kind == "html" else {},
+                sections=whole.course.sections,
+                links=whole.handout_links,
+                shows=whole.rules.gradescope,
+            )
+            name = gradebook.file_name(one.student.id)
+            files.write(folder / f"{name}.{SUFFIXES[kind]}", content.encode("utf-8", "replace"))

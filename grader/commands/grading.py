@@ -1,0 +1,341 @@
+"""The commands for one submission and for the course itself.
+
+Each command parses its options, calls one function, and prints the result.
+"""
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from grader.base import files
+from grader.base.errors import SandboxUnavailable, UsageError
+from grader.base.outputs import Writes
+from grader.commands.options import (
+    Device,
+    Folder,
+    Gradescope,
+    Html,
+    Json,
+    Junit,
+    Level,
+    Markdown,
+    Only,
+    Seed,
+    Verbose,
+    app,
+    chosen,
+    device_named,
+    level_named,
+    one_of,
+)
+from grader.commands.progress import advancing
+from grader.commands.reports import Reports
+from grader.course import courses, policies
+from grader.gradescope import harness
+from grader.proof import matrices
+from grader.publish import bundles, gradescope_bundle, stub_files
+from grader.report import json_report
+from grader.results.merge import merged
+from grader.sandbox import levels
+from grader.sandbox.box import Sandbox
+from grader.submission import submissions
+
+# grader.grading and grader.proof.validate import torch, which takes seconds; html_report imports
+# the HTML libraries. So each is imported inside the functions that need it.
+
+
+@app.command()
+def grade(
+    submission: Annotated[
+        Path, typer.Argument(help="A folder, .zip or .tar.gz that holds assignment/.")
+    ],
+    only: Only = None,
+    device: Device = "cpu",
+    seed: Seed = 0,
+    json: Json = None,
+    html: Html = None,
+    markdown: Markdown = None,
+    junit: Junit = None,
+    gradescope: Gradescope = None,
+    isolation: Level = "auto",
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Run each test in a new process: slower, with equal scores."),
+    ] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds", min=1, help="Time limit for all tests together (default: the course's)."
+        ),
+    ] = None,
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            "--memory-mib", min=1, help="Memory limit of each test (default: the course's)."
+        ),
+    ] = None,
+    verbose: Verbose = False,
+    folder: Folder = None,
+) -> None:
+    """Grade one submission and print its report.
+
+    Exits 0 whatever the score is, and 3 if the grader itself failed.
+    """
+    course = courses.load(folder).limited(seconds=seconds, memory_mib=memory)
+    problems = chosen(course, only)
+    reports = Reports(
+        course, json=json, html=html, markdown=markdown, junit=junit, gradescope=gradescope
+    )
+    one_of("--device", device, "cpu", "cuda")
+    level = level_named(isolation)
+    read = submissions.read(submission)
+    with device_named(device) as gpu, Sandbox.of(course, isolation=level, gpu=gpu) as sandbox:
+        # This imports torch and pytest while the sandbox does the same.
+        from grader.grading.grade import grade as run
+
+        with advancing("grading") as progress:
+            result = run(
+                read,
+                course,
+                sandbox,
+                problems=problems,
+                device=device,
+                seed=seed,
+                progress=progress,
+                fresh=fresh,
+            )
+    reports.write(result, read.sources, verbose=verbose)
+
+
+@app.command()
+def merge(
+    one: Annotated[
+        Path, typer.Argument(metavar="CPU.json", help="The result of `grade --device cpu --json`.")
+    ],
+    other: Annotated[
+        Path, typer.Argument(metavar="GPU.json", help="The result of `grade --device cuda --json`.")
+    ],
+    json: Json = None,
+    html: Html = None,
+    markdown: Markdown = None,
+    junit: Junit = None,
+    gradescope: Gradescope = None,
+    verbose: Verbose = False,
+    folder: Folder = None,
+) -> None:
+    """Combine a CPU run and a CUDA run of one submission into one result, and print its report.
+
+    Exits with the same codes as grade.
+    """
+    course = courses.load(folder)
+    reports = Reports(
+        course, json=json, html=html, markdown=markdown, junit=junit, gradescope=gradescope
+    )
+    result = merged(
+        json_report.read(one), json_report.read(other), order=[p.id for p in course.problems]
+    )
+    reports.write(result, {}, verbose=verbose)
+
+
+@app.command()
+def stubs(
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Write nothing; exit 1 if a stub differs from its reference."),
+    ] = False,
+    folder: Folder = None,
+) -> None:
+    """Write assignment/ from the reference solutions."""
+    course = courses.load(folder)
+    if not check:
+        for path in stub_files.write(course):
+            files.say(f"wrote {path.relative_to(course.root)}\n")
+        return
+    drifted = stub_files.drifted(course)
+    for path in drifted:
+        print(
+            f"{path.relative_to(course.root)} differs from its reference: run `grader stubs`",
+            file=sys.stderr,
+        )
+    if drifted:
+        raise typer.Exit(1)
+
+
+@app.command()
+def validate(
+    only: Only = None,
+    device: Device = "cpu",
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds", min=1, help="Number of seeds that the reference and the variants must pass."
+        ),
+    ] = 1,
+    with_mutants: Annotated[
+        bool,
+        typer.Option(
+            "--mutants", help="Also try automatic mutants of the reference (takes minutes)."
+        ),
+    ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Try only every twelfth known mistake and every fourth variant, without a matrix.",
+        ),
+    ] = False,
+    draft: Annotated[
+        bool,
+        typer.Option(
+            "--draft",
+            help="Skip the sandbox: twice as fast. Use it to write tests, not to prove them.",
+        ),
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", min=1, help="Number of processes (default: one per processor)."),
+    ] = None,
+    matrix: Annotated[
+        Path | None,
+        typer.Option("--matrix", metavar="FILE", help="Write the matrix: .json or .md."),
+        Writes(),
+    ] = None,
+    folder: Folder = None,
+) -> None:
+    """Prove that the hidden tests can be trusted; exit 1 if any requirement is not met.
+
+    The reference and every variant get full marks, stubs get none, every known mistake is caught,
+    and every test catches something. Only the tests for one device are run. With --device cuda, the
+    tests of CPU problems have to catch only the mistakes that no test on a CPU can detect.
+    """
+    course = courses.load(folder)
+    problems = chosen(course, only)
+    one_of("--device", device, "cpu", "cuda")
+    if with_mutants and device == "cuda":
+        raise UsageError("--mutants runs on a CPU only: remove --mutants or --device cuda")
+    if matrix and quick:
+        raise UsageError("--quick produces no matrix: remove --quick or --matrix")
+    if matrix:
+        one_of("--matrix", matrix.suffix, *matrices.FORMATS)
+    from grader.proof.validate import validate as run
+    from grader.sandbox.pool import usual_jobs
+
+    with device_named(device) as gpu, advancing("validating") as progress:
+        found = run(
+            course,
+            problems,
+            device=device,
+            gpu=gpu,
+            seeds=seeds,
+            with_mutants=with_mutants,
+            quick=quick,
+            draft=draft,
+            jobs=jobs or usual_jobs(),
+            progress=progress,
+        )
+    if matrix:
+        files.write(matrix, matrices.FORMATS[matrix.suffix](found).encode())
+    console = Console(highlight=False)
+    console.width = max(console.width, 140)  # test names are whole sentences
+    with console.capture() as table:
+        console.print(matrices.table(found))
+    files.say(f"{table.get()}{matrices.summary(found)}\n", needed=False)
+    for complaint in found.complaints():
+        print(complaint, file=sys.stderr)
+    if found.complaints():
+        raise typer.Exit(1)
+
+
+@app.command()
+def release(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="student: stubs, public tests, probes, handout. gradescope: the autograder, "
+            "including everything that is secret."
+        ),
+    ],
+    out: Annotated[Path, typer.Argument(help="The zip to write."), Writes()],
+    handout: Annotated[
+        Path | None,
+        typer.Option(help="The built handout (default: handout/build, from `make handout`)."),
+    ] = None,
+    index_url: Annotated[
+        str,
+        typer.Option(
+            "--index-url", help="gradescope: an extra package index, such as torch's for CPUs."
+        ),
+    ] = "",
+    wheels: Annotated[
+        Path | None,
+        typer.Option("--wheels", help="gradescope: a folder of wheels for an offline install."),
+    ] = None,
+    folder: Folder = None,
+) -> None:
+    """Write a release bundle; the same input files always give the same bytes.
+
+    Exits 1 and writes nothing if the student bundle would contain a secret line.
+    """
+    one_of("release", kind, "student", "gradescope")
+    if kind == "student" and (wheels or index_url):
+        raise UsageError("release student: --wheels and --index-url are for release gradescope")
+    if kind == "gradescope" and handout:
+        raise UsageError("release gradescope: --handout is for release student")
+    if handout and not handout.is_dir():
+        raise UsageError(f"--handout {handout}: expected the folder of the built handout")
+    course = courses.load(folder)
+    if kind == "gradescope":
+        bundle = gradescope_bundle.bundle(course, wheels=wheels, index_url=index_url)
+    else:
+        bundle = bundles.student(course, handout or course.handout / "build")
+    content = bundles.zipped(bundle)
+    files.write(out, content)
+    sha256 = hashlib.sha256(content).hexdigest()[:12]
+    text = f"{out}: {len(bundle)} files, {len(content):,} bytes, sha256 {sha256}\n"
+    if kind == "gradescope":
+        text += "it contains the hidden tests and the solutions: never give it to a student\n"
+    if "handout/site/index.html" in bundle and "handout/handout.pdf" not in bundle:
+        text += "it lacks the handout's PDF: install Chromium and run `make handout`\n"
+    files.say(text, needed=False)
+
+
+@app.command()
+def autograde(
+    home: Annotated[
+        Path, typer.Argument(help="The folder that holds submission/ and results/.")
+    ] = Path("/autograder"),
+    folder: Folder = None,
+) -> None:
+    """Grade the submission in a container, as Gradescope's run_autograder does.
+
+    Always writes results/results.json; if the grader fails, the result has no points.
+    """
+    course = courses.load(folder)
+    harness.run(home, course, policies.load(course.policy))
+
+
+@app.command()
+def isolation(folder: Folder = None) -> None:
+    """List the isolation levels that work on this machine, and what each was shown to guarantee.
+
+    Exits 3 if no level works.
+    """
+    course = courses.load(folder)
+    works = 0
+    for level, why_not in levels.TRIED.items():
+        reason = why_not()
+        try:
+            with Sandbox(course.tests, isolation=level, scratch_bytes=2**20) as sandbox:
+                sandbox.wait_until_ready()
+                shown = [f"  holds: {promise}\n" for promise in sandbox.promises]
+        except SandboxUnavailable as e:
+            files.say(f"{level}: unavailable: {reason or e}\n", needed=False)
+            continue
+        works += 1
+        files.say("".join([f"{level}: works\n", *shown]), needed=False)
+    if not works:
+        raise typer.Exit(3)

@@ -1,0 +1,156 @@
+"""The options that several commands share, and what their values mean."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar, get_args
+
+import typer
+
+from grader import __version__
+from grader.base import files
+from grader.base.errors import UsageError
+from grader.base.outputs import Writes
+from grader.commands.app import App
+from grader.course.courses import Course, Problem
+from grader.sandbox import gpus, levels
+from grader.sandbox.gpus import Gpu
+from grader.sandbox.levels import Isolation
+
+Choice = TypeVar("Choice", bound=str)
+
+app = App(
+    name="grader",
+    help="Grade submissions in a sandbox, and prove that the hidden tests can be trusted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="PROBLEM", help="Only this problem; may be repeated."),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the tests' random inputs.")]
+Level = Annotated[
+    str,
+    typer.Option(
+        "--isolation",
+        help="auto (the strongest level that works on this machine), bubblewrap, landlock (weaker, "
+        "for root in a container) or none (for debugging, never for grades).",
+    ),
+]
+Device = Annotated[
+    str,
+    typer.Option(
+        "--device", help="cpu or cuda. Tests for the other device wait for a run on that device."
+    ),
+]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", help="Show every failure and rule, not only the most expensive."),
+]
+
+
+def _course_of_all(context: typer.Context, folder: Path | None) -> Path | None:
+    """The --course of a command, or else the one given before the command's name."""
+    return folder or context.find_root().obj
+
+
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--course",
+        metavar="FOLDER",
+        help="The folder of another course (default: the course that comes with the grader).",
+        callback=_course_of_all,
+    ),
+]
+Json = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON."), Writes()
+]
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write the report as a web page."),
+    Writes(),
+]
+Markdown = Annotated[
+    Path | None,
+    typer.Option(
+        "--markdown",
+        metavar="FILE",
+        help='Write the report as Markdown. In a GitHub workflow, use "$GITHUB_STEP_SUMMARY".',
+    ),
+    Writes(),
+]
+Junit = Annotated[
+    Path | None,
+    typer.Option("--junit", metavar="FILE", help="Write the report as JUnit XML."),
+    Writes(),
+]
+Gradescope = Annotated[
+    Path | None,
+    typer.Option("--gradescope", metavar="FILE", help="Write the report as a results.json."),
+    Writes(),
+]
+
+
+@app.callback(invoke_without_command=True)
+def _options_of_all_commands(
+    context: typer.Context,
+    course_folder: Annotated[
+        Path | None,
+        typer.Option("--course", metavar="FOLDER", help="The course, for any command."),
+    ] = None,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    context.obj = course_folder
+    if version:
+        files.say(f"{__version__}\n")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        raise UsageError("expected a command, got none; `grader --help` lists them")
+
+
+def chosen(course: Course, only: list[str] | None, option: str = "--only") -> list[Problem]:
+    """The problems that an option names; all problems by default.
+
+    Raises:
+        UsageError: A name is not the id of a problem.
+    """
+    known = {p.id: p for p in course.problems}
+    for problem_id in only or []:
+        if problem_id not in known:
+            raise UsageError(
+                f"{option} {problem_id}: no such problem; there are {', '.join(known)}"
+            )
+    return [known[p] for p in known if not only or p in only]
+
+
+def one_of(option: str, value: str, *allowed: Choice) -> Choice:
+    for choice in allowed:
+        if choice == value:
+            return choice
+    raise UsageError(f"{option} {value}: expected {' or '.join(allowed)}")
+
+
+def level_named(name: str) -> Isolation:
+    """The requested isolation level; for `auto`, the strongest that works on this machine."""
+    level: Isolation | Literal["auto"] = one_of("--isolation", name, "auto", *get_args(Isolation))
+    return levels.strongest() if level == "auto" else level
+
+
+@contextmanager
+def device_named(name: str) -> Iterator[Gpu | None]:
+    """The CUDA device for the submissions, locked while this command runs; None for a CPU.
+
+    Raises:
+        UsageError: This machine has no CUDA device.
+        GraderFault: Its CUDA device does not work.
+    """
+    if name == "cpu":
+        yield None
+        return
+    with gpus.taken(say=lambda text: print(text, file=sys.stderr)) as found:
+        yield found

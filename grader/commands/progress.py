@@ -1,0 +1,53 @@
+"""The progress of a long command, on stderr."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from grader.base import interrupts
+
+# Seconds between two lines of progress when stderr is not a terminal.
+SECONDS_BETWEEN_LINES = 60.0
+
+
+@contextmanager
+def advancing(what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Show progress on stderr: a bar on a terminal, otherwise at most one line per minute.
+
+    Each step also re-raises an interrupt that other code has swallowed.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _lines(what)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def advance(name: str, done: int, total: int) -> None:
+            interrupts.stop_if_seen()
+            bar.update(task, description=f"{what} {name}", completed=done, total=total)
+
+        yield advance
+
+
+def _lines(what: str) -> Callable[[str, int, int], None]:
+    last = time.monotonic()
+
+    def advance(name: str, done: int, total: int) -> None:
+        nonlocal last
+        interrupts.stop_if_seen()
+        if time.monotonic() - last > SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            print(f"{what}: {done} of {total} done, now {name}", file=sys.stderr, flush=True)
+
+    return advance

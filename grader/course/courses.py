@@ -1,0 +1,353 @@
+"""The course that is graded: its paths, its problems, its limits, and the hash of its suite."""
+
+import hashlib
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from grader.base.errors import CourseFault, UsageError
+from grader.course import problems
+
+CODE_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PACKAGE = Path(__file__).parent.parent
+# The time for repeated attempts, in addition to `submission_seconds`, as a share of it.
+SPARE_SHARE = 0.1
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The resource limits of one test.
+
+    `device_memory_bytes` is GPU memory. `submission_seconds` applies to all tests of a submission
+    together.
+    """
+
+    wall_seconds: float
+    cpu_seconds: int
+    memory_bytes: int
+    device_memory_bytes: int
+    processes: int
+    file_bytes: int
+    output_bytes: int
+    submission_seconds: float
+
+
+class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry of problems.toml; the comment in that file explains the keys."""
+
+    id: str
+    module: str
+    functions: list[str]
+    points: int
+    section: str
+    device: str
+    forbidden: list[str]
+    forbidden_in: dict[str, list[str]] = {}
+    limits: dict[str, int | float] = {}
+
+    @property
+    def path(self) -> str:
+        """The file of a submission that contains this problem, relative to the submission."""
+        return f"assignment/{self.module}.py"
+
+    @property
+    def by_hand(self) -> list[str]:
+        """Definitions that must not run a backward pass, such as "autograd.linear_backward"."""
+        return [f"{self.module}.{name}" for name in self.forbidden_in]
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """The rules for searching a problem's source; see tests/probes/forbidden_in_source.py."""
+        names = ("id", "functions", "forbidden", "forbidden_in")
+        return {name: getattr(self, name) for name in names}
+
+
+class Course(msgspec.Struct, frozen=True):
+    """The problems, and the locations of their files.
+
+    Attributes:
+        root: The folder that contains assignment/, tests/ and handout/.
+        solutions: The folder that contains reference/, mistakes/, variants/ and mutants.toml.
+            Students never get it.
+        limits: The limits of each test, unless its problem sets its own.
+        problems: The problems in the order of the handout.
+        preload: The modules that the grader imports before the first test, besides torch.
+    """
+
+    root: Path
+    solutions: Path
+    limits: Limits
+    problems: list[Problem]
+    preload: list[str] = []
+
+    @property
+    def assignment(self) -> Path:
+        """The folder of stubs and problems.toml."""
+        return self.root / "assignment"
+
+    @property
+    def tests(self) -> Path:
+        """The folder of hidden tests, public tests and probes."""
+        return self.root / "tests"
+
+    @property
+    def handout(self) -> Path:
+        """The folder of the handout's text and of everything that is built from it."""
+        return self.root / "handout"
+
+    @property
+    def reference(self) -> Path:
+        """The folder of the reference solutions."""
+        return self.solutions / "reference"
+
+    @property
+    def mistakes(self) -> Path:
+        """The folder of known mistakes, one file per problem."""
+        return self.solutions / "mistakes"
+
+    @property
+    def variants(self) -> Path:
+        """The folder of correct solutions in other styles."""
+        return self.solutions / "variants"
+
+    @property
+    def mutants(self) -> Path:
+        """The list of mutants of the reference that no test can detect."""
+        return self.solutions / "mutants.toml"
+
+    @property
+    def promises(self) -> Path:
+        """The folder of what the stubs promise, one file per problem; it need not exist."""
+        return self.solutions / "promises"
+
+    @property
+    def policy(self) -> Path:
+        """The file with the rules for a class: deadlines, lateness; it need not exist."""
+        return self.root / "policy.toml"
+
+    @property
+    def bundle(self) -> Path:
+        """The folder that contains student/ (for the student's bundle) and shared_lines.txt."""
+        own = self.root / "bundle"
+        return own if own.is_dir() else PACKAGE / "publish" / "bundle"
+
+    def reference_of(self, problem: Problem) -> str:
+        """The source of the reference module that contains a problem."""
+        return text_of(self.reference / f"{problem.module}.py")
+
+    @property
+    def modules(self) -> list[str]:
+        """The modules of the assignment, without duplicates."""
+        return list(dict.fromkeys(problem.module for problem in self.problems))
+
+    def problem(self, problem_id: str) -> Problem:
+        """The problem with the given id.
+
+        Raises:
+            KeyError: No problem has this id.
+        """
+        return {problem.id: problem for problem in self.problems}[problem_id]
+
+    @property
+    def sections(self) -> dict[str, str]:
+        """For each problem's id, the section of the handout that it belongs to."""
+        return {problem.id: problem.section for problem in self.problems}
+
+    def handout_links(self, url: str) -> dict[str, str]:
+        """For each problem's id, the address of its section in the built handout.
+
+        Args:
+            url: Where the course publishes the handout's pages; if empty, so is the result.
+        """
+        found = {}
+        for problem in self.problems:
+            chapter, _, number = problem.section.partition(".")
+            pages = sorted(self.handout.glob(f"{int(chapter):02}_*.md"))
+            if url and pages:
+                page = f"{pages[0].stem}.html#section-{chapter}-{number}"
+                found[problem.id] = f"{url.rstrip('/')}/{page}"
+        return found
+
+    def limits_of(self, problem: Problem) -> Limits:
+        """The limits of a problem's tests."""
+        return msgspec.structs.replace(self.limits, **problem.limits)
+
+    def limited(self, *, seconds: float | None = None, memory_mib: int | None = None) -> "Course":
+        """The same course with lower limits, for a machine with fewer resources.
+
+        Args:
+            seconds: Wall time for all tests of a submission together, with those that are
+                repeated; None: unchanged.
+            memory_mib: The most memory for one test; None: unchanged.
+        """
+        was = self.limits
+        changed: dict[str, float] = {}
+        if seconds is not None:
+            cpu_seconds = seconds / (1 + SPARE_SHARE) * was.cpu_seconds / was.wall_seconds
+            changed["submission_seconds"] = min(was.submission_seconds, cpu_seconds)
+        if memory_mib is not None:
+            changed["memory_bytes"] = min(was.memory_bytes, memory_mib * 2**20)
+        return msgspec.structs.replace(self, limits=msgspec.structs.replace(was, **changed))
+
+    def hidden_tests(self, problem: Problem) -> dict[str, Path]:
+        """A problem's files of hidden tests by device ("cpu", "cuda"); only files that exist."""
+        hidden, name = self.tests / "hidden", f"test_{problem.id}.py"
+        files = {"cpu": hidden / name, "cuda": hidden / "cuda" / name}
+        return {device: path for device, path in files.items() if path.is_file()}
+
+    def given_sources(self) -> list[str]:
+        """All code that every student gets: stubs, public tests, and examples of the handout."""
+        given = [*self.assignment.glob("*.py"), *(self.tests / "public").rglob("*.py")]
+        pages = [text_of(page) for page in sorted(self.handout.glob("*.md"))]
+        examples = [text for page in pages for text in CODE_BLOCK.findall(page)]
+        return [text_of(path) for path in sorted(given)] + examples
+
+    def suite_sha256(self) -> str:
+        """A hash of the course's files that affect a score: tests, probes, problems.toml."""
+        files = [self.assignment / "problems.toml", *sorted(self.tests.glob("*.py"))]
+        files += sorted((self.tests / "probes").rglob("*.py")) + sorted(
+            (self.tests / "hidden").rglob("*.py")
+        )
+        return _sha256({path.relative_to(self.root).as_posix(): path for path in files})
+
+    def handout_sources(self) -> dict[str, Path]:
+        """The files that the built handout depends on, by name.
+
+        They are the handout's folder, problems.toml, and the sources that compute its pictures and
+        figures.
+        """
+        made = {self.handout / "build", *self.handout.rglob("__pycache__")}
+        files = [
+            path
+            for path in self.handout.rglob("*")
+            if path.is_file() and not made & set(path.parents)
+        ]
+        files += [self.assignment / "problems.toml", self.tests / "probes" / "stand_in.py"]
+        # The stubs are checked against the handout's text, and the reference imports some of them.
+        files += self.assignment.glob("*.py")
+        named = {path.relative_to(self.root).as_posix(): path for path in files}
+        named |= {
+            f"grader/solutions/reference/{path.name}": path for path in self.reference.glob("*.py")
+        }
+        # Two files always come from the grader itself, wherever the course is: the pages show the
+        # grader's version, and markdown_figures.py parses the marks of figures.
+        own = ("__init__.py", "markdown_figures.py")
+        named |= {f"grader/{name}": PACKAGE / name for name in own}
+        return dict(sorted(named.items()))
+
+    def handout_sha256(self) -> str:
+        """A hash of the files that the built handout depends on."""
+        return _sha256(self.handout_sources())
+
+
+def sources_in(folder: Path) -> dict[str, bytes]:
+    """The modules in a folder, as a submission would contain them."""
+    return {
+        f"assignment/{path.name}": path.read_bytes() for path in sorted(folder.glob("[!_]*.py"))
+    }
+
+
+def device_of(hidden_test: Path) -> str:
+    """The device that a file in tests/hidden needs, which its folder determines.
+
+    Every run collects all tests and defers those for the other device. Each result therefore lists
+    the whole suite, and two results can be compared test by test.
+    """
+    return "cuda" if hidden_test.parent.name == "cuda" else "cpu"
+
+
+@lru_cache(maxsize=4096)  # asked several times for each test
+def problem_of_file(hidden_test: str) -> str:
+    """The id of the problem that a file in tests/hidden belongs to.
+
+    Args:
+        hidden_test: The path of the file, or the pytest id of a test in it.
+    """
+    return Path(hidden_test.split("::")[0]).stem.removeprefix("test_")
+
+
+def id_of_test(device: str, function: str) -> str:
+    """The id that results use for a hidden test."""
+    return f"cuda/{function}" if device == "cuda" else function
+
+
+def _sha256(files: dict[str, Path]) -> str:
+    """A hash of the names and contents of files."""
+    digest = hashlib.sha256()
+    for name, file in files.items():
+        content = file.read_bytes()
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def text_of(path: Path) -> str:
+    """The text of one of a course's files.
+
+    Raises:
+        CourseFault: It is missing, or is not UTF-8 text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as e:
+        raise CourseFault(f"{path} cannot be read: {e.strerror}") from None
+    except UnicodeDecodeError as e:
+        raise CourseFault(f"{path} is not UTF-8 text: {e}") from None
+
+
+def own_files(root: Path | None = None) -> list[Path]:
+    """The files and folders of the course in `root`, some of which need not exist."""
+    root = _own_root() if root is None else root.absolute()
+    names = ("assignment", "tests", "handout", "solutions", "bundle", "policy.toml")
+    return [*(root / name for name in names), PACKAGE / "solutions"]
+
+
+def load(root: Path | None = None) -> Course:
+    """Load the course in `root`.
+
+    By default, load the course installed with the grader or, in a checkout, the one next to it.
+
+    Raises:
+        UsageError: There is no course in `root`.
+        CourseFault: Its problems.toml is wrong, or the course that comes with the grader is gone.
+    """
+    folder = _own_root() if root is None else root.absolute()
+    path = folder / "assignment" / "problems.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as e:
+        if root is None:
+            raise CourseFault(f"no course in {folder}: {e}") from None
+        why = "there is no such folder" if not root.is_dir() else f"there is no {path}"
+        raise UsageError(f"--course {root}: expected the folder of a course; {why}") from None
+    except UnicodeDecodeError as e:
+        raise CourseFault(f"{path} is not UTF-8 text: {e}") from None
+    listed = problems.load(
+        text, {name: kind for name, kind in Limits.__annotations__.items() if kind in (int, float)}
+    )
+    if isinstance(listed, problems.Wrong):
+        raise CourseFault(f"{path}:{listed.line}: {listed.text}")
+    try:
+        return Course(
+            root=folder,
+            solutions=_solutions(folder),
+            limits=msgspec.convert(listed["limits"], Limits),
+            problems=msgspec.convert(listed["problem"], list[Problem]),
+            preload=listed.get("preload", []),
+        )
+    except msgspec.ValidationError as e:
+        raise CourseFault(f"{path}: {e}") from None
+
+
+def _solutions(root: Path) -> Path:
+    """The course's own solutions/, or else the solutions that come with the grader."""
+    own = root / "solutions"
+    beside = root / "grader" / "solutions"
+    return own if own.is_dir() else beside if beside.is_dir() else PACKAGE / "solutions"
+
+
+def _own_root() -> Path:
+    package = PACKAGE.resolve()
+    installed = package / "course_files"
+    return installed if installed.is_dir() else package.parent

@@ -1,0 +1,171 @@
+"""The course's rules for a class: deadlines, late penalties, and which attempt counts.
+
+They are in a separate file, `policy.toml` in the course's folder, so that a new deadline does not
+change the hash of the suite. Without the file nothing is late, and the latest attempt counts.
+"""
+
+import math
+import re
+import tomllib
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from grader.base.errors import UsageError
+from grader.base.printable import one_line
+
+DAY = 86_400
+WEB_ADDRESS = re.compile(r"https?://[\w.~:/%+@-]+", re.ASCII)
+MOST = 1e9  # more than any sensible number in the file
+
+Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
+
+
+class Shows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What Gradescope shows to students, and when.
+
+    Attributes:
+        results: Everything, including the score.
+        tests: The entries of the tests. Unless these are visible, Gradescope hides the score too.
+        reasons: Whether an entry says why its tests failed; otherwise it only names them.
+        printed: The grader's own output, which contains its report and facts about the machine.
+    """
+
+    results: Visibility = "visible"
+    tests: Visibility = "visible"
+    reasons: bool = True
+    printed: Visibility = "hidden"
+
+
+class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table [policy].
+
+    Attributes:
+        counts: "latest": the latest attempt without a charged late day counts or, if there is
+            none, the first attempt. "best": the attempt with the most points after the late penalty
+            counts.
+        per_cent_a_day: The penalty for each day that begins after the deadline, in per cent of the
+            score.
+        grace_minutes: Minutes after the deadline in which an attempt is not yet late.
+        late_days: The number of late days without a penalty.
+        cap: The largest penalty for lateness, in per cent.
+        title: The assignment's title in Canvas.
+        canvas_id: The assignment's number in Canvas; 0 if unknown.
+        handout_url: Where students find the handout's pages, such as
+            https://course.example/handout; reports link to its sections. Empty for none.
+        deadlines: The deadline of each section; "default" is that of all others.
+        gradescope: The table [policy.gradescope]: what Gradescope shows to students.
+        gradescope_minutes: The time limit in Gradescope's autograder settings, in minutes.
+    """
+
+    counts: Literal["latest", "best"] = "latest"
+    per_cent_a_day: float = 0.0
+    grace_minutes: float = 0.0
+    late_days: int = 0
+    cap: float = 100.0
+    title: str = "Assignment"
+    canvas_id: int = 0
+    handout_url: str = ""
+    deadlines: dict[str, datetime] = {}
+    gradescope: Shows = Shows()
+    gradescope_minutes: float = 10.0
+
+    def deadline(self, section: str, extension: datetime | None) -> datetime | None:
+        """When a student's work is due; an extension never shortens the time."""
+        usual = self.deadlines.get(section, self.deadlines.get("default"))
+        if extension is None or usual is None:
+            return usual
+        return max(usual, extension)
+
+    def days_late(self, submitted_at: datetime | None, deadline: datetime | None) -> int:
+        """The days that have begun since the deadline, minus the days without a penalty."""
+        if submitted_at is None or deadline is None:
+            return 0
+        late = submitted_at - deadline
+        if late <= timedelta(minutes=self.grace_minutes):
+            return 0
+        return max(0, math.ceil(late.total_seconds() / DAY) - self.late_days)
+
+    def penalty(self, days: int) -> float:
+        """The penalty for this number of late days, in per cent of the score."""
+        return min(self.cap, self.per_cent_a_day * days)
+
+
+def kept(points: float, penalty: float) -> float:
+    """Points, or a change in points, after a penalty in per cent is deducted."""
+    return points * (1 - penalty / 100)
+
+
+def load(path: Path, *, needed: bool = False) -> Policy:
+    """Read the policy.
+
+    Args:
+        path: The file.
+        needed: Whether the file has to exist; otherwise a missing file means the default rules.
+
+    Raises:
+        UsageError: It is wrong; the message says where, what was expected and what was found.
+    """
+    try:
+        listed = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as e:
+        if isinstance(e, FileNotFoundError) and not needed:
+            return Policy()
+        raise UsageError(f"{path} cannot be read: {e.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise UsageError(f"{path} is not TOML: {e}") from None
+    if unknown := sorted(listed.keys() - {"policy"}):
+        raise UsageError(f"{path}: expected only the table [policy], found {unknown[0]}")
+    try:
+        policy = msgspec.convert(listed.get("policy", {}), Policy)
+    except msgspec.ValidationError as e:
+        raise UsageError(f"{path}: [policy]: {e}") from None
+    _check(path, policy, listed.get("policy", {}))
+    return policy
+
+
+def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
+    for section, deadline in policy.deadlines.items():
+        _check_time(deadline, f"{path}: the deadline of {section}")
+    numbers = ("per_cent_a_day", "grace_minutes", "late_days", "cap", "canvas_id")
+    for name in numbers:
+        if not 0 <= getattr(policy, name) < MOST:
+            raise UsageError(f"{path}: {name} is {listed[name]}; expected 0 or more, and finite")
+    if policy.handout_url and not WEB_ADDRESS.fullmatch(policy.handout_url):
+        raise UsageError(
+            f"{path}: handout_url is {one_line(policy.handout_url, 100)}; "
+            "expected an address such as https://course.example/handout"
+        )
+    if not 3 <= policy.gradescope_minutes < MOST:
+        raise UsageError(
+            f"{path}: gradescope_minutes is {policy.gradescope_minutes:g}; expected 3 or more"
+        )
+    if policy.cap > 100:
+        raise UsageError(f"{path}: cap is {policy.cap:g}; expected at most 100 per cent")
+
+
+def when(text: str, *, what: str) -> datetime:
+    """Read a time that a person wrote.
+
+    Raises:
+        UsageError: It is not a time, or has no zone.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{what} {text}: expected a time such as 2026-10-03T23:59:00-07:00"
+        ) from None
+    _check_time(found, f"{what} {text}")
+    return found
+
+
+def _check_time(found: datetime, what: str) -> None:
+    if found.tzinfo is None:
+        raise UsageError(
+            f"{what} has no time zone: write it as {found.isoformat()}-07:00, or with Z for UTC"
+        )
+    if not 2000 <= found.year < 3000:
+        raise UsageError(f"{what}: expected a year from 2000 on")

@@ -1,0 +1,80 @@
+"""Gradescope's description of a submission, submission_metadata.json."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from grader.course.policies import Policy, kept
+
+MOST_BYTES = 2**24
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """The assignment in Gradescope."""
+
+    due_date: datetime | None = None
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """The part of the metadata that the grader uses.
+
+    Attributes:
+        created_at: When the submission was handed in.
+        assignment: The assignment.
+        previous_submissions: Earlier submissions by the same students.
+    """
+
+    created_at: datetime | None = None
+    assignment: Assignment = Assignment()
+    previous_submissions: list[Any] = []
+
+
+class Lateness(msgspec.Struct, frozen=True):
+    """How late a submission is; see `report.remarks.Standing`.
+
+    Attributes:
+        points: The points that count; None if the grader failed.
+        days_late: Days late that are charged.
+        penalty: The late penalty, in per cent of the score.
+        overrides: Always empty: no person has changed anything yet.
+    """
+
+    points: float | None
+    days_late: int
+    penalty: float
+    overrides: tuple[()] = ()
+
+
+def read(path: Path) -> Metadata:
+    """Read the file. If it is missing or not in Gradescope's format, all fields are unknown."""
+    try:
+        with path.open("rb") as f:
+            content = f.read(MOST_BYTES)
+        return msgspec.json.decode(content, type=Metadata)
+    except (OSError, msgspec.DecodeError):
+        return Metadata()
+
+
+def lateness(metadata: Metadata, rules: Policy, score: float | None) -> Lateness | None:
+    """The late penalty by the course's rules; None if nothing is late or the times are unknown.
+
+    The deadline is the course's; if it has none, the assignment's deadline in Gradescope applies.
+
+    Args:
+        metadata: The submission's metadata.
+        rules: The course's rules.
+        score: The points from the tests; None if the grader failed.
+    """
+    deadline = rules.deadline("", None) or metadata.assignment.due_date
+    if deadline is None or metadata.created_at is None:
+        return None
+    if deadline.tzinfo is None or metadata.created_at.tzinfo is None:
+        return None  # without time zones, their difference is unknown
+    days = rules.days_late(metadata.created_at, deadline)
+    if days <= 0:
+        return None
+    penalty = rules.penalty(days)
+    points = None if score is None else kept(score, penalty)
+    return Lateness(points=points, days_late=days, penalty=penalty)

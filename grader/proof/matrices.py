@@ -1,0 +1,390 @@
+"""The result of `grader validate`, as a matrix: which test fails on which wrong solution."""
+
+import ast
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from grader.course import courses
+
+KINDS = {
+    "reference": "reference",
+    "stub": "stub",
+    "wrong": "wrong solution",
+    "variant": "variant",
+    "junk": "constant answer",
+    "words": "reference(s) in other words",
+    "unchecked": "reference(s) without checks",
+    "types": "reference(s) with other types",
+    "arithmetic": "reference(s) by other arithmetic",
+    "unwritten": "reference(s) that return unwritten memory",
+    "input": "classes of input",
+    "hostile": "reference(s) with a hostile value in an answer",
+    "field": "fields of answers",
+    "mutant": "mutant",
+}
+NOT_RIGHT = ("wrong", "input")
+STAYS = "# Stays:"
+# A mistake that costs a larger share of its problem than this must be more than a slip, and say so.
+DEAR = 1 / 3
+# The tests of a problem's core must carry at least this share of its points.
+HALF = 0.5
+# A submission that checks no arguments may lose at most this many points in the whole course.
+MOST_FOR_CHECKS = 3.0
+
+
+@dataclass(frozen=True)
+class HiddenTest:
+    """A hidden test, as its file describes it.
+
+    Attributes:
+        stays: Why the test stays although other tests catch everything it catches; empty if no
+            reason is given.
+        weight: Its weight when the problem's points are split over its tests.
+        core: Whether it tests the core of its problem.
+    """
+
+    stays: str = ""
+    weight: int = 1
+    core: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """The outcome of one trial: one of our own submissions, graded on one problem.
+
+    Attributes:
+        problem: The problem's id.
+        kind: One of `KINDS`.
+        name: The name of the trial within its kind.
+        seed: The seed that it was graded with.
+        score: Points earned.
+        max_score: Points that could be earned on the trial's device.
+        failed: The tests for that device that did not pass.
+        complaint: What differs from the required outcome; empty if nothing does.
+        share: The share of the problem that it lost, by the weights of the tests for that device.
+        reason: Why a wrong solution costs as much as it does, or why a mutant need not be detected.
+    """
+
+    problem: str
+    kind: str
+    name: str
+    seed: int
+    score: float
+    max_score: float
+    failed: list[str]
+    complaint: str
+    share: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What is known of the claims of one problem's stubs.
+
+    Attributes:
+        said: The number of claims.
+        tried: The number of claims that wrong solutions contradict; the others have a reason.
+        complaints: Claims without either, and entries of the file that match nothing.
+    """
+
+    said: int = 0
+    tried: int = 0
+    complaints: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Matrix:
+    """What the tests for one device prove.
+
+    Attributes:
+        rows: Every trial.
+        tests: For each problem, its hidden tests as their file describes them; empty in a quick
+            run.
+        owed: The number of wrong solutions left out because only tests on a CUDA device can detect
+            them.
+        claims: For each problem, what is known of its stubs' claims; empty in a quick run.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    tests: dict[str, dict[str, HiddenTest]] = field(default_factory=dict)
+    owed: int = 0
+    claims: dict[str, Claims] = field(default_factory=dict)
+
+    def complaints(self) -> list[str]:
+        """Everything that differs from what is required."""
+        found = [row.complaint for row in self.rows if row.complaint]
+        return [
+            *found,
+            *(complaint for claims in self.claims.values() for complaint in claims.complaints),
+            *self._idle_tests(),
+            *self._small_cores(),
+            *self._unexplained_prices(),
+            *self._dear_checks(),
+            *self._chance(),
+        ]
+
+    def dear(self) -> list[Row]:
+        """The wrong solutions that cost too large a share of their problem, the worst first."""
+        dear = [row for row in self.rows if row.kind == "wrong" and row.share > DEAR]
+        return sorted(dear, key=lambda row: -row.share) if self.tests else []
+
+    def _unexplained_prices(self) -> list[str]:
+        return [
+            f"{row.problem} · wrong {row.name}: it costs {100 * row.share:.0f} %; "
+            "say why it is more than a slip (price: …), or make it cost less"
+            for row in self.dear()
+            if not row.reason
+        ]
+
+    def _small_cores(self) -> list[str]:
+        found = []
+        for problem, tests in self.tests.items():
+            core, whole = (
+                sum(t.weight for t in tests.values() if t.core or every) for every in (False, True)
+            )
+            if core < HALF * whole:
+                found.append(
+                    f"{problem}: the tests of its core (pytest.mark.core) have {core} of {whole} "
+                    "parts of its points, less than half"
+                )
+        return found
+
+    def _dear_checks(self) -> list[str]:
+        lost = sum(row.share * row.max_score for row in self.rows if row.kind == "unchecked")
+        return (
+            [f"argument checks cost {lost:.2f} points, more than {MOST_FOR_CHECKS:g}"]
+            if lost > MOST_FOR_CHECKS
+            else []
+        )
+
+    def _chance(self) -> list[str]:
+        failed: dict[tuple[str, str], set[tuple[str, ...]]] = {}
+        for row in self.rows:
+            if row.kind == "unwritten":
+                failed.setdefault((row.problem, row.name), set()).add(tuple(row.failed))
+        return [
+            f"{problem} · {name}: it fails different tests with different seeds"
+            for (problem, name), s in failed.items()
+            if len(s) > 1
+        ]
+
+    def alone(self, problem: str) -> dict[str, list[str]]:
+        """For each test of a problem, the wrong solutions that fail this test and no other.
+
+        A program that is wrong for one class of inputs is such a solution, too.
+        """
+        wrong = [row for row in self.rows if row.problem == problem and row.kind in NOT_RIGHT]
+        return {
+            test: [row.name for row in wrong if row.failed == [test]]
+            for test in self.tests[problem]
+        }
+
+    def _idle_tests(self) -> list[str]:
+        found = []
+        for problem, tests in self.tests.items():
+            caught = Counter(
+                test
+                for row in self.rows
+                if row.problem == problem and row.kind in NOT_RIGHT
+                for test in row.failed
+            )
+            for test, sole in self.alone(problem).items():
+                if not caught[test]:
+                    found.append(f"{problem} · {test}: no wrong solution fails it")
+                elif not sole and not tests[test].stays:
+                    found.append(
+                        f"{problem} · {test}: other tests catch everything that it catches; "
+                        f"say why it stays ({STAYS} …)"
+                    )
+        return found
+
+
+def tests_in(path: Path) -> dict[str, HiddenTest]:
+    """The test functions of a file, as the file describes them.
+
+    They include tests imported from another file of hidden tests, as that file describes them.
+    """
+    source = courses.text_of(path)
+    lines = source.splitlines()
+    found: dict[str, HiddenTest] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tests.hidden."):
+            hidden = path.parent if path.parent.name == "hidden" else path.parent.parent
+            theirs = tests_in(hidden.joinpath(*str(node.module).split(".")[2:]).with_suffix(".py"))
+            found |= {
+                alias.name: theirs[alias.name] for alias in node.names if alias.name in theirs
+            }
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            start = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
+            comment: list[str] = []
+            while start > 0 and lines[start - 1].startswith("#"):
+                start -= 1
+                comment.insert(0, lines[start])
+            text = " ".join(line.removeprefix(STAYS).removeprefix("#").strip() for line in comment)
+            stays = text if any(line.startswith(STAYS) for line in comment) else ""
+            found[node.name] = HiddenTest(stays, _weight(node), _has_mark(node, "core"))
+    return found
+
+
+def _has_mark(node: ast.FunctionDef, mark: str) -> bool:
+    return any(ast.unparse(d) == f"pytest.mark.{mark}" for d in node.decorator_list)
+
+
+def _weight(node: ast.FunctionDef) -> int:
+    marks = [
+        d
+        for d in node.decorator_list
+        if isinstance(d, ast.Call) and ast.unparse(d.func) == "pytest.mark.points"
+    ]
+    # Invalid weights are refused when the test is graded.
+    return int(ast.literal_eval(marks[0].args[0])) if marks else 1
+
+
+def table(matrix: Matrix) -> Table:
+    """The matrix as a table for readers: one row per solution, with the tests that it fails.
+
+    A solution whose outcome depends on the seed has several rows. Trials made by a rule appear only
+    if they have a complaint.
+    """
+    shown = Table(box=None, padding=(0, 2, 0, 0))
+    shown.add_column("problem", no_wrap=True)
+    shown.add_column("what", no_wrap=True, overflow="ellipsis", max_width=60)
+    shown.add_column("points", justify="right", no_wrap=True)
+    shown.add_column("fails")
+    seeds: dict[tuple[object, ...], list[Row]] = {}
+    for row in matrix.rows:
+        outcome = (row.score, row.max_score, *row.failed, bool(row.complaint))
+        seeds.setdefault((row.problem, row.kind, row.name, outcome), []).append(row)
+    for row, *others in seeds.values():
+        if row.kind not in ("reference", "stub", "wrong", "variant") and not row.complaint:
+            continue
+        mark = Text("✗ ", style="bold red") if row.complaint else Text("✓ ", style="green")
+        name = row.name if row.kind == row.name else f"{row.kind} {row.name}"
+        name += f" ({1 + len(others)} seeds)" if others else ""
+        more = f" and {len(row.failed) - 2} more" if len(row.failed) > 2 else ""
+        fails = Text(", ".join(row.failed[:2]) + more)
+        shown.add_row(row.problem, mark + Text(name), f"{row.score:.2f}/{row.max_score:g}", fails)
+    return shown
+
+
+def summary(matrix: Matrix) -> str:
+    """The counts, one line per kind."""
+    lines = []
+    for kind, word in KINDS.items():
+        rows = [row for row in matrix.rows if row.kind == kind]
+        if not rows:
+            continue
+        count = f"{len(rows)} {word}{'s' if len(rows) != 1 else ''}"
+        good = sum(1 for row in rows if not row.complaint)
+        if kind == "reference":
+            best = {row.problem: row.max_score for row in rows}
+            score = {
+                row.problem: min(r.score for r in rows if r.problem == row.problem) for row in rows
+            }
+            where = f"{len(best)} problem{'s' if len(best) != 1 else ''}"
+            lines.append(
+                f"reference {sum(score.values()):g} of {sum(best.values()):g} in {where}"
+                if any(best.values())
+                else f"reference in {where}, without points on this device"
+            )
+        elif kind == "stub":
+            lines.append(f"stubs {sum(row.score for row in rows):g}")
+        elif kind == "mutant":
+            killed = sum(bool(row.failed) for row in rows)
+            lines.append(
+                f"{count}, {killed} noticed ({100 * killed / len(rows):.1f} %), "
+                f"{good - killed} listed as equivalent"
+            )
+        elif kind == "input":
+            judged = sum(bool(row.failed) for row in rows)
+            refused = sum(bool(row.reason) for row in rows)
+            lines.append(f"{len(rows)} {word}: {judged} tried and judged, {refused} not promised")
+        elif kind == "field":
+            seen = sum(bool(row.failed) for row in rows)
+            never = f", {good - seen} never asked for" if good > seen else ""
+            lines.append(f"{len(rows)} {word}, tests look at {seen}{never}")
+        else:
+            names = len({(row.problem, row.name) for row in rows})
+            plural = "s" if names != 1 and not word.startswith("reference") else ""
+            lost = (
+                f", {sum(row.share * row.max_score for row in rows):.2f} points lost"
+                if kind == "unchecked"
+                else ""
+            )
+            lines.append(f"{names} {word}{plural}, {good} of {len(rows)} trials as required{lost}")
+    lines += [
+        f"{row.problem} · wrong {row.name} costs {100 * row.share:.0f} %: "
+        f"{row.reason or 'no reason given'}"
+        for row in matrix.dear()
+    ]
+    if said := sum(claims.said for claims in matrix.claims.values()):
+        tried = sum(claims.tried for claims in matrix.claims.values())
+        lines.append(f"{said} claims of stubs, {tried} of them contradicted by wrong solutions")
+    if matrix.owed:
+        lines.append(
+            f"not tried: {matrix.owed} wrong solution"
+            f"{'s need' if matrix.owed > 1 else ' needs'} a CUDA device"
+        )
+    if not matrix.tests:
+        return "\n".join(lines)
+    tests = sum(map(len, matrix.tests.values()))
+    sole = sum(bool(names) for problem in matrix.tests for names in matrix.alone(problem).values())
+    lines.append(f"{tests} hidden tests, {sole} of them the only one to catch some wrong solution")
+    return "\n".join(lines)
+
+
+def as_json(matrix: Matrix) -> str:
+    """The whole matrix as JSON, for programs."""
+    rows = [row.__dict__ for row in matrix.rows]
+    tree = {
+        "schema": 2,
+        "rows": rows,
+        "tests": {
+            p: {t: h.__dict__ for t, h in tests.items()} for p, tests in matrix.tests.items()
+        },
+        "owed": matrix.owed,
+        "complaints": matrix.complaints(),
+    }
+    return json.dumps(tree, indent=1) + "\n"
+
+
+def as_markdown(matrix: Matrix) -> str:
+    """The whole matrix as Markdown, for readers.
+
+    There is one table per problem, with what each test catches alone and in total.
+    """
+    parts = ["# What each hidden test catches", summary(matrix).replace("\n", "  \n")]
+    for problem, tests in matrix.tests.items():
+        alone = matrix.alone(problem)
+        wrong = [row for row in matrix.rows if row.problem == problem and row.kind == "wrong"]
+        parts.append(f"## {problem}: {len(tests)} tests, {len(wrong)} wrong solutions")
+        parts.append(
+            "| test | catches | alone | why it stays |\n|---|---|---|---|\n"
+            + "\n".join(
+                f"| {test} | {sum(test in row.failed for row in wrong)} | {', '.join(alone[test])} "
+                f"| {tests[test].stays} |"
+                for test in tests
+            )
+        )
+        survivors = [
+            row
+            for row in matrix.rows
+            if row.problem == problem and row.kind == "mutant" and not row.failed
+        ]
+        if survivors:
+            parts.append(
+                "Mutants that no test notices:\n\n"
+                + "\n".join(f"- `{row.name}`" for row in survivors)
+            )
+    if complaints := matrix.complaints():
+        parts.append("## Complaints\n\n" + "\n".join(f"- {complaint}" for complaint in complaints))
+    return "\n\n".join(parts) + "\n"
+
+
+FORMATS: dict[str, Callable[[Matrix], str]] = {".json": as_json, ".md": as_markdown}

@@ -1,0 +1,98 @@
+"""Generate assignment/ from the reference solutions by removing the marked regions.
+
+A region starts at `# BEGIN SOLUTION(<problem id>)` and stops at `# END SOLUTION`. A region inside a
+function is replaced by a TODO with the solution's number of lines, and by a raise. A region at the
+left margin contains helpers of the solution: it is removed, and the TODOs of its problem mention
+its number of lines.
+"""
+
+import re
+from pathlib import Path
+
+from grader.base.errors import GraderFault
+from grader.course import courses
+from grader.course.courses import Course
+from grader.solutions.regions import BEGIN, END, MARK
+
+
+def write(course: Course) -> list[Path]:
+    """Generate every stub that is missing or out of date; return the paths of the new stubs."""
+    changed = drifted(course)
+    for path in changed:
+        path.write_text(stub(_reference(course, path), course), encoding="utf-8")
+    return changed
+
+
+def drifted(course: Course) -> list[Path]:
+    """The stubs that are missing, or that differ from the stub generated from their reference."""
+    paths = [course.assignment / f"{module}.py" for module in course.modules]
+    return [
+        p
+        for p in paths
+        if not p.exists() or p.read_text(encoding="utf-8") != stub(_reference(course, p), course)
+    ]
+
+
+def stub(reference: str, course: Course) -> str:
+    """The stub for a reference module.
+
+    Raises:
+        GraderFault: A region is not closed or names an unknown problem, or a mark is malformed.
+    """
+    lines: list[str] = []
+    region: list[str] | None = None
+    helper_lines = _lines_of_helpers(reference)
+    for line in reference.splitlines():
+        if region is None and (begin := BEGIN.fullmatch(line)):
+            indent, problem_id, region = begin[1], begin[2], []
+        elif region is not None and END.fullmatch(line):
+            lines += _replacement(
+                indent, problem_id, region, course, helper_lines.get(problem_id, 0)
+            )
+            region = None
+        # A malformed mark would leave a solution in the stub, or remove later lines from it.
+        elif MARK.search(line):
+            raise GraderFault(f"a misplaced or malformed mark: {line.strip()}")
+        elif region is not None:
+            region.append(line)
+        else:
+            lines.append(line)
+    if region is not None:
+        raise GraderFault(f"the region of {problem_id} has no END SOLUTION")
+    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+def _lines_of_helpers(reference: str) -> dict[str, int]:
+    """The number of lines of each problem's solution outside its functions."""
+    found: dict[str, int] = {}
+    for region in re.findall(
+        r"^# BEGIN SOLUTION\((\w+)\)\n(.*?)^# END SOLUTION", reference, re.MULTILINE | re.DOTALL
+    ):
+        found[region[0]] = found.get(region[0], 0) + _count(region[1].splitlines())
+    return found
+
+
+def _count(region: list[str]) -> int:
+    """The number of lines of code."""
+    return sum(bool(line.strip()) and not line.strip().startswith("#") for line in region)
+
+
+def _replacement(
+    indent: str, problem_id: str, region: list[str], course: Course, helper_lines: int
+) -> list[str]:
+    if not indent:
+        return []
+    try:
+        section = course.problem(problem_id).section
+    except KeyError:
+        raise GraderFault(f"a solution is marked as {problem_id}, which is not a problem") from None
+    count = _count(region)
+    helpers = f", plus about {helper_lines} for the problem's helpers" if helper_lines >= 10 else ""
+    return [
+        f"{indent}# TODO({problem_id}): about {count} line{'s' if count > 1 else ''}{helpers}.",
+        f'{indent}raise NotImplementedError("{problem_id}: see handout §{section}")',
+    ]
+
+
+def _reference(course: Course, stub_path: Path) -> str:
+    return courses.text_of(course.reference / stub_path.name)

@@ -1,0 +1,189 @@
+"""The result as GitHub-flavoured Markdown, for a comment or a job summary.
+
+Untrusted text can become neither markup nor HTML, a link or a mention. It is put into code, where
+GitHub interprets nothing. In prose, such as a rule, special characters are written as references.
+"""
+
+import re
+from collections.abc import Mapping
+
+from grader.base.errors import Status
+from grader.report.reasons import Reason, reasons_in
+from grader.report.remarks import Standing, clean, final_points, in_points, number, remarks
+from grader.results.records import ProblemResult, SubmissionResult
+
+LIMIT = 60_000  # characters; GitHub allows 65,536 in a comment
+FOR_THE_REST = 3_000  # reserved for the sentences about omitted parts
+FOR_THE_TABLE = 20_000
+MAX_FACTS = 20
+MAX_RULES = 3
+MAX_NAMED = 10  # the most names in a sentence
+MAX_ID = 100
+# Where GitHub would make a link or a mention; a zero-width space is inserted after the match.
+LINKS = re.compile(r"@|#|:(?=//)|www(?=\.)|\bGH(?=-\d)", re.IGNORECASE)
+SPECIAL = "\\`*_{}[]<>()#|~&!@$^\u200b"
+REFERENCES = str.maketrans({character: f"&#{ord(character)};" for character in SPECIAL})
+
+
+def render(
+    result: SubmissionResult,
+    standing: Standing | None = None,
+    *,
+    sections: Mapping[str, str],
+    links: Mapping[str, str],
+) -> str:
+    """The report as Markdown of fewer than 60,000 characters.
+
+    Args:
+        result: What to report.
+        standing: The student's grade, which replaces the result's score.
+        sections: For each problem's id, the section of the handout.
+        links: For each problem's id, the address of that section; empty if it has none.
+    """
+    around = [
+        _title(result, standing),
+        *(prose(remark) for remark in remarks(result, standing)[:50]),
+        _table(result.problems),
+        *_not_attempted(result),
+    ]
+    foot = _foot(result)
+    reasons = reasons_in(result)
+    room = LIMIT - FOR_THE_REST - len(foot) - sum(len(part) + 2 for part in around)
+    blocks = _fitting([_reason(reason, sections, links) for reason in reasons], room)
+    parts = [*around, *blocks, *_left_out(reasons[len(blocks) :]), foot]
+    return "\n\n".join(parts) + "\n"
+
+
+def _fitting(parts: list[str], room: int) -> list[str]:
+    """The first parts that fit together into this number of characters."""
+    for count, part in enumerate(parts):
+        room -= len(part) + 2
+        if room < 0:
+            return parts[:count]
+    return parts
+
+
+def _title(result: SubmissionResult, standing: Standing | None) -> str:
+    points = final_points(result, standing)
+    of = number(result.max_score + result.pending)
+    got = "No points yet" if points is None else f"{number(points)} of {of} points"
+    return f"## {got}\n\nSubmission {code(result.submission.name)}"
+
+
+def _table(problems: list[ProblemResult]) -> str:
+    """One row per problem; problems that do not fit are summed up in a sentence."""
+    head = "| problem | points | tests passed | status |\n|:--|--:|--:|:--|"
+    rows = _fitting([_row(problem) for problem in problems], FOR_THE_TABLE)
+    left = problems[len(rows) :]
+    points = f"{number(sum(p.score for p in left))} of {in_points(sum(p.max_score for p in left))}"
+    more = f"\n\nThe table leaves out {len(left)} problems, {points}." if left else ""
+    return "\n".join([head, *rows]) + more
+
+
+def _row(problem: ProblemResult) -> str:
+    counted = [test for test in problem.tests if test.counts]
+    passed = sum(test.status is Status.PASSED for test in counted)
+    cells = [
+        prose(problem.id, MAX_ID),
+        f"{number(problem.score)} / {number(problem.max_score)}",
+        f"{passed} / {len(counted)}",
+        problem.status.value.replace("_", " "),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _not_attempted(result: SubmissionResult) -> list[str]:
+    """A sentence about the functions that are still stubs."""
+    missing = {
+        problem.id: sum(t.max_score for t in problem.tests if t.status is Status.NOT_ATTEMPTED)
+        for problem in result.problems
+    }
+    names = [problem for problem, points in missing.items() if points]
+    if not names:
+        return []
+    return [f"Not attempted, {in_points(sum(missing.values()))}: {_names(names)}."]
+
+
+def _reason(reason: Reason, sections: Mapping[str, str], links: Mapping[str, str]) -> str:
+    """One mistake or failure: what happened, the likely mistake, the rules, and its cost."""
+    first, problem = reason.tests[0], reason.problem
+    lines = [clean(first.head(problem.id))]
+    lines += [
+        f"  {clean(fact.label, 20):<9} {clean(fact.text)}" for fact in first.facts[:MAX_FACTS]
+    ]
+    rules = list(dict.fromkeys(test.rule for test in reason.tests if test.rule))
+    items = [f"looks like: {prose(first.mistake)}"] if first.mistake else []
+    items += [f"rule: {prose(rule)}" for rule in rules[:MAX_RULES]]
+    if len(rules) > MAX_RULES:
+        items.append(f"and {len(rules) - MAX_RULES} more rules")
+    items += [f"hint: {prose(first.hint)}"] if first.hint else []
+    if section := "" if reason.is_ours else sections.get(problem.id, ""):
+        link = links.get(problem.id, "")
+        items.append(f"see: [handout §{section}]({link})" if link else f"see: handout §{section}")
+    items.append(f"tests: {_names([test.id for test in reason.tests])}")
+    listed = "\n".join(f"- {item}" for item in items)
+    return f"### {prose(problem.id, MAX_ID)}: {_cost(reason)}\n\n{block(lines)}\n\n{listed}"
+
+
+def _cost(reason: Reason) -> str:
+    if reason.is_ours:
+        return "our fault, no points lost"
+    if not reason.points:
+        return f"{reason.tests[0].status.value}, no points lost"
+    return f"{reason.tests[0].status.value}, {in_points(reason.points)} lost"
+
+
+def _left_out(reasons: list[Reason]) -> list[str]:
+    """A sentence about the failures that are not shown."""
+    if not reasons:
+        return []
+    failures = "1 more failure is" if len(reasons) == 1 else f"{len(reasons)} more failures are"
+    names = _names(list(dict.fromkeys(reason.problem.id for reason in reasons)))
+    points = in_points(sum(reason.points for reason in reasons if not reason.is_ours))
+    return [f"{failures} left out to keep this report short ({points}, in {names})."]
+
+
+def _foot(result: SubmissionResult) -> str:
+    grader = result.grader
+    return (
+        f"Graded in {result.seconds:.1f} s by grader {code(grader.version)}, "
+        f"suite {code(grader.suite_sha256[:12])}, device {code(grader.device)}."
+    )
+
+
+def _names(names: list[str]) -> str:
+    """Up to ten names as code, then the number of the others."""
+    shown = ", ".join(code(name) for name in names[:MAX_NAMED])
+    more = len(names) - MAX_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def code(text: str, limit: int = MAX_ID) -> str:
+    """A text as a code span, which no backtick inside it can end.
+
+    If the text starts or ends with a backtick, a space on each side separates it from the fence.
+    Markdown removes one space from each side, so a text that starts or ends with a space gets them
+    too. A pipe would end a table's cell, so use `prose` in tables.
+    """
+    line = clean(text, limit)
+    if not line.strip():
+        return "(empty)"
+    fence = "`" * (_longest_run(line) + 1)
+    pad = " " if {line[0], line[-1]} & {"`", " "} else ""
+    return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def block(lines: list[str]) -> str:
+    """Lines as a code block, which no backtick inside them can end."""
+    fence = "`" * max(3, _longest_run("\n".join(lines)) + 1)
+    return "\n".join([f"{fence}text", *lines, fence])
+
+
+def prose(text: str, limit: int = 300) -> str:
+    """A text as plain words, for a paragraph, a list item or a table's cell."""
+    return LINKS.sub("\\g<0>\u200b", clean(text, limit)).translate(REFERENCES)
+
+
+def _longest_run(text: str) -> int:
+    """The length of the longest run of backticks."""
+    return max(map(len, re.findall("`+", text)), default=0)

@@ -1,0 +1,407 @@
+"""The GPU of `--device cuda`: choose it, describe it to a box, lock it, and read its memory use.
+
+All of this is read through NVML, the driver's monitoring interface, which creates no CUDA context.
+The grader's process holds the expected values, and none of them may reach a device that student
+code uses. Therefore nothing here imports torch, and CUDA itself is started in a separate process
+(driver.py).
+"""
+
+import ast
+import fcntl
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from grader.base.errors import GraderFault, UsageError
+
+DEVICES = Path("/dev")
+CAPABILITIES = Path("/proc/driver/nvidia/capabilities")
+# Starting takes long if no process has the GPU open, because the driver then initialises it first,
+# and on machines with many GPUs, because CUDA looks at each of them.
+START_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Plain facts about one GPU, or about one instance of a partitioned GPU (MIG).
+
+    Attributes:
+        index: Its index, in the order of the PCI bus.
+        uuid: The identifier that CUDA uses.
+        name: The product's name.
+        driver: The driver's version.
+        memory_bytes: Its total memory.
+        bus: Its address on the PCI bus.
+        nodes: The device files that CUDA needs in order to use this GPU alone. The first is
+            directly in /dev, and the last belongs to no other GPU.
+        libraries: For each library of the driver, the name by which CUDA loads it, and its file.
+    """
+
+    index: int
+    uuid: str
+    name: str
+    driver: str
+    memory_bytes: int
+    bus: str
+    nodes: tuple[Path, ...]
+    libraries: tuple[tuple[str, Path], ...]
+
+    def environment(self, *, alone: bool) -> dict[str, str]:
+        """Environment variables for CUDA and torch.
+
+        Args:
+            alone: Whether no other GPU's nodes are visible, so that this GPU is CUDA's device 0.
+        """
+        return {
+            "CUDA_VISIBLE_DEVICES": "0" if alone else self.uuid,
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            # The cache would be written to the scratch folder, which is emptied after each test.
+            "CUDA_CACHE_DISABLE": "1",
+            # Makes the order of sums the same in every run.
+            "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+            # With this, is_available() does not start CUDA, so that forked children still can.
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        }
+
+    @contextmanager
+    def lock(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Lock out all other graders that see this GPU's node; wait if one of them has the lock.
+
+        The lock is released when the process exits, however it exits. The open node also keeps the
+        driver from shutting the GPU down between two tests.
+
+        Args:
+            say: Called once, with a message, if another grader has the lock.
+        """
+        node = os.open(self.nodes[-1], os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(node, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say(f"waiting for GPU {self.index} ({self.name}): another grader has it")
+                fcntl.flock(node, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(node)
+
+    def closed_nodes(self, *, to_others: bool) -> list[Path]:
+        """The nodes that this process's user cannot open.
+
+        Args:
+            to_others: Check for a user who owns none of the nodes, instead of this process's user.
+        """
+        return [node for node in self.nodes if not _opens(node, to_others)]
+
+    def used_bytes(self) -> int:
+        """How much of the GPU's memory is in use by all processes together.
+
+        Raises:
+            GraderFault: The driver does not report this.
+        """
+        nvml = _nvml()
+        with _faults_of(nvml):
+            return int(nvml.nvmlDeviceGetMemoryInfo(_handle(self.uuid)).used)
+
+    def busy(self) -> bool | None:
+        """Whether the GPU was computing recently; None if the driver does not report this."""
+        nvml = _nvml()
+        with suppress(nvml.NVMLError):
+            return bool(nvml.nvmlDeviceGetUtilizationRates(_handle(self.uuid)).gpu)
+        return None
+
+
+def find() -> Gpu:
+    """Find the GPU to grade on: the first GPU, or the one that CUDA_VISIBLE_DEVICES selects.
+
+    Raises:
+        UsageError: This machine has no GPU, or no software that could use it.
+        GraderFault: The GPU does not work.
+    """
+    require_node(DEVICES)
+    require_cuda(_version_file_of_torch())
+    nvml = _nvml()
+    with _faults_of(nvml):
+        nvml.nvmlInit()
+        devices = _devices(nvml)
+        uuids = [nvml.nvmlDeviceGetUUID(device) for _, _, device in devices]
+        number = chosen(
+            os.environ.get("CUDA_VISIBLE_DEVICES"), [index for index, _, _ in devices], uuids
+        )
+        return _described(nvml, *devices[number])
+
+
+@contextmanager
+def taken(say: Callable[[str], None]) -> Iterator[Gpu]:
+    """Find the GPU for submissions, and lock it for the duration of the block.
+
+    Args:
+        say: Called once, with a message, if another grader has the GPU.
+
+    Raises:
+        UsageError: This machine has no GPU, or no software that could use it.
+        GraderFault: The GPU does not work.
+    """
+    found = find()
+    # This process holds the expected values and must never place any of them on the device.
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    with found.lock(say):
+        yield found
+
+
+def require_node(folder: Path) -> None:
+    """Refuse a machine without an NVIDIA GPU, judging by its device files.
+
+    Raises:
+        UsageError: There is no GPU.
+    """
+    own = [path for path in folder.glob("nvidia*") if path.name.removeprefix("nvidia").isdigit()]
+    if not own or not (folder / "nvidiactl").exists():
+        hint = (
+            "grade with --device cpu or, if there is a GPU, run nvidia-smi as root first, "
+            "which creates its device files"
+        )
+        raise UsageError(f"--device cuda: no NVIDIA GPU was found in {folder}: {hint}")
+
+
+def require_cuda(version_file: Path | None) -> None:
+    """Refuse a torch that cannot use an NVIDIA GPU, without importing torch.
+
+    Args:
+        version_file: Torch's version.py; None if torch is not installed.
+
+    Raises:
+        UsageError: torch is not installed, or is built for CPUs or other GPUs.
+    """
+    hint = "install a build for CUDA with pip (see the selector on pytorch.org)"
+    if version_file is None:
+        raise UsageError(
+            f"--device cuda: torch is not installed in the grader's environment: {hint}"
+        )
+    values = _constants(version_file)
+    if not values.get("cuda"):
+        raise UsageError(
+            f"--device cuda: torch {values.get('__version__')} is a build without CUDA: {hint}"
+        )
+
+
+def chosen(visible: str | None, indices: Sequence[int], uuids: Sequence[str]) -> int:
+    """Choose one of the devices; return its position in the lists.
+
+    Args:
+        visible: CUDA_VISIBLE_DEVICES. Only its first entry counts: an index in the order of the PCI
+            bus, or the beginning of a UUID.
+        indices: For each device, the index of its physical GPU, which all instances of a
+            partitioned GPU share.
+        uuids: The UUID of each device.
+
+    Raises:
+        UsageError: CUDA_VISIBLE_DEVICES selects none of the devices, or there is no device.
+    """
+    if not uuids:
+        raise UsageError("--device cuda: the driver lists no GPU that may be used here")
+    if visible is None:
+        return 0
+    first = visible.split(",")[0].strip()
+    for number, (index, uuid) in enumerate(zip(indices, uuids, strict=True)):
+        if first == str(index) or (first.startswith(("GPU-", "MIG-")) and uuid.startswith(first)):
+            return number
+    raise UsageError(
+        f"--device cuda: CUDA_VISIBLE_DEVICES is {visible!r}, "
+        f"which names none of: {', '.join(uuids)}"
+    )
+
+
+def nodes_of(
+    minor: int, capabilities: Sequence[int] = (), folder: Path = DEVICES
+) -> tuple[Path, ...]:
+    """The device files that CUDA opens for one GPU; the GPU's own file comes last.
+
+    Device files of other GPUs and of the display are left out. `nvidia-uvm-tools` is included,
+    because the driver makes sure that it exists before it uses `nvidia-uvm`.
+
+    Args:
+        minor: The GPU's minor number.
+        capabilities: The minor numbers of the capabilities of an instance of a partitioned GPU.
+        folder: The folder of device files, usually /dev.
+
+    Raises:
+        GraderFault: A node is missing; the message says how to create it.
+    """
+    nodes = [folder / "nvidiactl", folder / "nvidia-uvm", folder / f"nvidia{minor}"]
+    nodes += [folder / "nvidia-caps" / f"nvidia-cap{number}" for number in capabilities]
+    if missing := [str(node) for node in nodes if not node.is_char_device()]:
+        raise GraderFault(
+            f"the driver runs, but there is no {' and no '.join(missing)}: "
+            "run `nvidia-modprobe -u -c 0` as root"
+        )
+    tools = folder / "nvidia-uvm-tools"
+    return (*([tools] if tools.is_char_device() else []), *nodes)
+
+
+def capability(access: Path) -> int:
+    """The minor number of a capability's node, read from the capability's file in /proc.
+
+    Raises:
+        GraderFault: The file is not in the driver's format.
+    """
+    with suppress(OSError, ValueError):
+        for line in access.read_text().splitlines():
+            field, _, value = line.partition(":")
+            if field == "DeviceFileMinor":
+                return int(value)
+    raise GraderFault(
+        f"the GPU is partitioned, but {access} does not name the device file of its instance"
+    )
+
+
+def _described(nvml: Any, index: int, gpu: Any, device: Any) -> Gpu:
+    """Describe one device of a GPU; this starts the GPU's driver."""
+    minor, uuid = nvml.nvmlDeviceGetMinorNumber(gpu), nvml.nvmlDeviceGetUUID(device)
+    libraries = _start_driver(uuid)
+    bus = nvml.nvmlDeviceGetPciInfo(gpu)
+    return Gpu(
+        index=index,
+        uuid=uuid,
+        name=nvml.nvmlDeviceGetName(device),
+        driver=nvml.nvmlSystemGetDriverVersion(),
+        memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(device).total),
+        bus=f"{bus.domain:04x}:{bus.bus:02x}:{bus.device:02x}.0",
+        nodes=nodes_of(minor, [] if device is gpu else _capabilities(nvml, minor, device)),
+        libraries=tuple(sorted(libraries.items())),
+    )
+
+
+def _devices(nvml: Any) -> list[tuple[int, Any, Any]]:
+    """Every device that CUDA could use, as (index of its GPU, handle of its GPU, own handle).
+
+    A partitioned GPU has several devices.
+    """
+    gpus = [
+        (index, nvml.nvmlDeviceGetHandleByIndex(index))
+        for index in range(nvml.nvmlDeviceGetCount())
+    ]
+    return [
+        (index, gpu, device) for index, gpu in gpus for device in _instances(nvml, gpu) or [gpu]
+    ]
+
+
+def _instances(nvml: Any, gpu: Any) -> list[Any]:
+    """The instances of a partitioned GPU; empty if the GPU is not partitioned."""
+    found = []
+    # The driver raises for a GPU that cannot be partitioned.
+    with suppress(nvml.NVMLError):
+        split, _ = nvml.nvmlDeviceGetMigMode(gpu)
+        for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu) if split else 0):
+            with suppress(nvml.NVMLError_NotFound):
+                found.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, number))
+    return found
+
+
+def _capabilities(nvml: Any, minor: int, device: Any) -> list[int]:
+    """The minor numbers of the nodes that permit the use of an instance of a partitioned GPU."""
+    part = CAPABILITIES / f"gpu{minor}" / "mig" / f"gi{nvml.nvmlDeviceGetGpuInstanceId(device)}"
+    return [
+        capability(part / "access"),
+        capability(part / f"ci{nvml.nvmlDeviceGetComputeInstanceId(device)}" / "access"),
+    ]
+
+
+def _start_driver(uuid: str) -> dict[str, Path]:
+    """Start CUDA for one device in a separate process; return the driver's libraries.
+
+    Raises:
+        GraderFault: CUDA does not start; the message quotes the driver.
+    """
+    command = [sys.executable, "-I", str(Path(__file__).parent / "driver.py")]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=START_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise GraderFault(f"the GPU's driver was not ready after {START_SECONDS:.0f} s") from None
+    if done.returncode:
+        raise GraderFault(
+            f"a process that started the GPU's driver exited with code {done.returncode}: "
+            f"{done.stderr[-500:]}"
+        )
+    said = json.loads(done.stdout)
+    if said["error"]:
+        raise GraderFault(
+            f"CUDA does not start on this machine, not even outside a sandbox: {said['error']}"
+        )
+    return {name: Path(file) for name, file in said["libraries"].items()}
+
+
+def _opens(node: Path, to_others: bool) -> bool:
+    # A capability's node is only held open, so it need not be writable.
+    wanted = os.R_OK if node.parent.name == "nvidia-caps" else os.R_OK | os.W_OK
+    return node.stat().st_mode & wanted == wanted if to_others else os.access(node, wanted)
+
+
+def _version_file_of_torch() -> Path | None:
+    found = importlib.util.find_spec("torch")
+    return Path(found.origin).parent / "version.py" if found and found.origin else None
+
+
+def _constants(file: Path) -> dict[str, Any]:
+    """Read the constants that a module assigns at its top level, without running the module."""
+    found: dict[str, Any] = {}
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Constant):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {
+                target.id: node.value.value for target in targets if isinstance(target, ast.Name)
+            }
+    return found
+
+
+@cache
+def _handle(uuid: str) -> Any:
+    """The driver's handle of a device, in this process."""
+    nvml = _nvml()
+    nvml.nvmlInit()
+    return nvml.nvmlDeviceGetHandleByUUID(uuid)
+
+
+def _nvml() -> Any:
+    """The library that queries the driver.
+
+    Raises:
+        UsageError: The library is not installed.
+    """
+    try:
+        import pynvml  # type: ignore[import-untyped]
+    except ImportError:
+        raise UsageError(
+            "--device cuda: the library nvidia-ml-py is not installed: pip install nvidia-ml-py"
+        ) from None
+    return pynvml
+
+
+@contextmanager
+def _faults_of(nvml: Any) -> Iterator[None]:
+    """Turn driver errors into GraderFault: never the student's fault.
+
+    Raises:
+        GraderFault: The driver reported an error. The message quotes the error and, for the most
+            common one, gives the fix.
+    """
+    try:
+        yield
+    except nvml.NVMLError as e:
+        mismatch = getattr(e, "value", None) == nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
+        hint = (
+            ": the driver was updated while it was loaded, and the machine must be restarted"
+            if mismatch
+            else ""
+        )
+        raise GraderFault(f"the GPU's driver does not answer (NVML): {e}{hint}") from None

@@ -1,0 +1,1 @@
+"""The modules that both sides of the sandbox load."""

@@ -1,0 +1,1 @@
+"""A submission as sources in memory, read from a folder or an archive."""

@@ -1,0 +1,215 @@
+"""The class page in a browser: links, sorting, search, hostile texts, and its size."""
+
+import random
+
+import pytest
+
+from grader.analysis import class_page
+from grader.analysis.survey import survey
+from grader.base.errors import Status
+from tests.grader.analysis.samples import COURSE, class_of, failed, passed, skipped
+from tests.grader.report.samples import HOSTILE
+from tests.handout.browsing import serious
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
+EPS = "Epsilon stands inside the square root."
+NAMES = ["Ada", "Zoë", "Linus", "Mei", "José", "Priya"]
+
+
+def work_of(rng, number, ability):
+    """The outcomes of one problem's `number` tests for one student."""
+    if rng.random() < 0.1:
+        return [skipped(str(n)) for n in range(number)]
+    return [
+        passed(str(n)) if rng.gauss(ability, 1) > n / number - 1 else failed(str(n), EPS * (n % 2))
+        for n in range(number)
+    ]
+
+
+def students(count, *, tests=6, problems=("linear", "adamw"), name=None):
+    """A class of `count` students with results for these problems."""
+    rng = random.Random(0)
+    found = {}
+    for n in range(count):
+        ability = rng.gauss(0.3, 1)
+        known = {"name": name or f"{NAMES[n % 6]} {n}", "section": "AB"[n % 2]}
+        work = {problem: work_of(rng, tests, ability) for problem in problems}
+        found[f"s{n:03}"] = (known, None if n % 20 == 7 else work)
+    return found
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """The page of a class of sixty students, each of whom has a page of their own."""
+    path = tmp_path_factory.mktemp("class") / "class.sqlite"
+    with class_of(path, students(60)) as whole:
+        return class_page.render(
+            survey(whole),
+            title="Homework 2",
+            link=lambda member: f"pages/{member.standing.student.id}.html",
+        )
+
+
+@pytest.fixture
+def opened(page, tmp_path):
+    """Open a page from a file; it may make no requests and log no errors."""
+
+    def show(text):
+        path = tmp_path / "class.html"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        page.goto(path.as_uri())
+        assert page.seen == []
+        assert {url.split("#")[0] for url in page.requests} == {path.as_uri()}
+        return page
+
+    return show
+
+
+def until(page, holds, given=None):
+    """Wait until `holds` is true; the page's content policy forbids `wait_for_function`."""
+    for _ in range(3000):
+        if page.evaluate(holds, given):
+            return
+        page.wait_for_timeout(10)
+    raise AssertionError(f"this never holds: {holds}")
+
+
+def shown(page):
+    """The students in the table, once the table shows the filter in the address."""
+    until(page, "() => document.getElementById('all').dataset.shown === location.hash")
+    return page.evaluate(
+        """() => [...document.querySelectorAll("#all tbody tr")].filter((row) => !row.hidden)
+             .map((row) => row.cells[0].textContent)"""
+    )
+
+
+def follow(page, act):
+    """Run `act`, which changes the address, and wait until the address has changed."""
+    before = page.evaluate("location.hash")
+    act()
+    until(page, "before => location.hash !== before", before)
+
+
+def test_a_mistake_leads_to_its_students_and_back(text, opened):
+    """The filter is part of the address, so the browser's Back button works."""
+    page = opened(text)
+    assert 60 == len(shown(page))
+    link = page.locator("a[href='#mistake-0']").last
+    count = int(link.inner_text())
+    follow(page, link.click)
+    assert count == len(shown(page)) < 60
+    assert f"{count} students: " in page.locator("#chosen").inner_text()
+    follow(page, page.locator("a[href='#section-1']").click)
+    assert 30 == len(shown(page))
+    follow(page, page.go_back)
+    assert count == len(shown(page))
+    follow(page, page.go_back)
+    assert 60 == len(shown(page))
+    assert page.seen == []
+
+
+def test_every_kind_of_mark_leads_to_its_students(text, opened):
+    """Each mark selects as many students as its label says; bars also work with the keyboard."""
+    page = opened(text)
+    bar = page.locator("#histogram [data-to]").last
+    said = int(bar.get_attribute("aria-label").split()[0])
+    bar.focus()
+    follow(page, lambda: page.keyboard.press("Enter"))
+    assert said <= len(shown(page)) < 60
+    follow(page, page.locator("#heatmap [data-to]").nth(5).click)
+    assert 1 == len(shown(page))
+    follow(page, page.locator("#scatter [data-to]").first.click)
+    assert 1 <= len(shown(page)) < 60
+    follow(page, page.locator("a[href='#state-missing']").click)
+    assert 3 == len(shown(page))
+    follow(page, page.locator("a[href='#problem-0']").first.click)
+    assert 40 < len(shown(page)) < 60
+    follow(page, page.get_by_role("link", name="Show everybody").click)
+    assert 60 == len(shown(page))
+
+
+def test_a_student_leads_to_the_students_page(text, opened):
+    """The link is relative, so the folder can be moved."""
+    page = opened(text)
+    assert "pages/s000.html" == page.locator("#row-0 a").get_attribute("href")
+
+
+def test_search_and_sort(text, opened):
+    """Columns of numbers sort numerically, and empty cells come last or first."""
+    page = opened(text)
+    page.get_by_label("Search").fill("zoë")
+    assert 10 == len(shown(page))
+    assert "10 students" == page.locator("#chosen").inner_text()
+    page.get_by_label("Search").fill("")
+    points = """() => [...document.querySelectorAll("#all tbody tr")]
+        .map((row) => Number(row.cells[3].dataset.sort))"""
+    page.locator("#all").get_by_role("button", name="Points").click()
+    down = page.evaluate(points)
+    assert sorted(down, reverse=True) == down
+    assert "descending" == page.locator("#all th[aria-sort]").get_attribute("aria-sort")
+    page.locator("#all").get_by_role("button", name="Points").click()
+    assert sorted(down) == page.evaluate(points)
+
+
+def test_long_tables_open(text, opened):
+    """A long table shows its most important rows first; a button shows all others."""
+    page = opened(text)
+    table = page.locator("section[aria-labelledby=tests] table")
+    assert 12 == table.locator("tbody tr:visible").count()
+    buttons = page.get_by_role("button", name="Show all")
+    for _ in range(buttons.count()):
+        buttons.first.click()
+    assert 0 == page.locator("tbody tr.more").count()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
+def test_axe_finds_nothing_serious(text, opened, page, width, scheme):
+    """This holds wide and light, and narrow and dark; the page never scrolls sideways."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    opened(text)
+    assert serious(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_hostile_texts_stay_texts(opened, tmp_path):
+    """Hostile names, sections, mistakes, functions, test names and page addresses stay text."""
+    hostile = {}
+    for n, one in enumerate(HOSTILE):
+        safe = one.encode("utf-8", "replace").decode().replace("\x00", "")
+        tests = [failed(f"{m} {safe}", what=safe, about=safe, mistake=safe if m % 2 else "",
+                        status=Status.CRASHED) for m in range(3)]  # fmt: skip
+        known = {"name": safe, "section": safe, "email": safe}
+        hostile[f"{n} {safe}"] = (known, {"linear": tests, "adamw": tests})
+    with class_of(tmp_path / "class.sqlite", hostile) as whole:
+        found = survey(whole)
+    page = opened(class_page.render(found, title=HOSTILE[5], link=lambda m: f"{m.name}.html"))
+    assert 0 == page.locator("main script, main img, main style:not(.plot *), main b").count()
+    assert len(HOSTILE) == len(shown(page))
+    handlers = page.evaluate(
+        """() => [...document.querySelectorAll("main *")].flatMap((e) => e.getAttributeNames())
+             .filter((name) => name.startsWith("on"))"""
+    )
+    assert [] == handlers
+    assert {c for c in page.locator("main").inner_text() if not c.isprintable()} <= set(
+        "\n\t\ufffe\uffff"
+    )
+
+
+def test_a_large_class_makes_a_small_page(opened, tmp_path):
+    """With 400 students and 22 problems of 22 tests each, the file stays under 5 MB."""
+    problems = tuple(problem.id for problem in COURSE.problems)
+    many = students(400, tests=22, problems=problems)
+    with class_of(tmp_path / "class.sqlite", many, problems=problems) as whole:
+        text = class_page.render(survey(whole), title="All")
+    assert len(text.encode()) < 5_000_000
+    page = opened(text)
+    assert 400 == len(shown(page))
+    assert 22 * 380 == page.locator("#heatmap [data-to]").count()
+
+
+def test_nothing_at_all_is_a_page_too(opened, tmp_path):
+    """A class without submissions also has a page."""
+    with class_of(tmp_path / "class.sqlite", {"s1": ({}, None)}) as whole:
+        page = opened(class_page.render(survey(whole), title="Early"))
+    assert 1 == len(shown(page))

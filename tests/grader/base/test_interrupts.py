@@ -1,0 +1,434 @@
+"""Ctrl-C and SIGTERM at any moment give one line and a clear exit code, and leave nothing."""
+
+import gc
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from grader.base import files, interrupts
+from grader.course import courses
+from grader.sandbox.box import Sandbox
+from tests.grader.commands.test_cli import run_on
+
+INTERRUPTED = "grader: interrupted; nothing was written\n"
+OLD = b"an earlier result\n"
+COURSE = courses.load()
+
+# Runs a command as a subreaper (orphans of the command become its children), sends a signal at a
+# given moment, and prints how the command ended and which processes are left. Arguments: the
+# moment, seconds to wait after it, pid or group, the signal, the command.
+DRIVER = """
+import ctypes, json, os, signal, subprocess, sys, time
+moment, seconds, whom, number, *command = sys.argv[1:]
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+def children(pid):
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            state, parent = open(f"/proc/{name}/stat").read().rpartition(")")[2].split()[:2]
+            if int(parent) == pid and state != "Z":
+                found += [(int(name), open(f"/proc/{name}/comm").read().strip())]
+        except OSError:
+            pass
+    return found
+
+def watched(pid):
+    line = next(line for line in open(f"/proc/{pid}/status") if line.startswith("SigCgt"))
+    return int(line.split()[1], 16) >> (signal.SIGTERM - 1) & 1
+
+REACHED = {
+    "start": lambda: watched(process.pid),
+    "box": lambda: any(name == "bwrap" for _, name in children(process.pid)),
+    "pool": lambda: len(children(process.pid)) >= 2,
+}
+pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+process = subprocess.Popen(command, **pipes, start_new_session=True)
+while process.poll() is None and not REACHED[moment]():
+    time.sleep(0.005)
+time.sleep(float(seconds))
+(os.kill if whom == "pid" else os.killpg)(process.pid, int(number))
+out, err = process.communicate()
+for _ in range(200):  # a box ends with the grader, and frees its memory a moment later
+    if not (left := children(os.getpid())):
+        break
+    time.sleep(0.1)
+print(json.dumps([process.returncode, out, err, left]))
+"""
+
+
+@pytest.fixture
+def interrupted(root, tmp_path):
+    """Run a command, interrupt it, and return how it ended.
+
+    The result has the exit code, stdout, stderr and the processes that are left.
+    """
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
+    def run(*arguments, moment="start", seconds=0.0, whom="pid", number=signal.SIGINT):
+        command = [sys.executable, "-m", "grader", *arguments]
+        driver = [sys.executable, "-c", DRIVER, moment, seconds, whom, int(number), *command]
+        environment = {**os.environ, "TMPDIR": str(scratch)}
+        done = subprocess.run(
+            [*map(str, driver)],
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        left = [
+            path.name for path in scratch.iterdir() if not path.name.startswith("torchinductor")
+        ]
+        assert left == []
+        return tuple(json.loads(done.stdout))
+
+    return run
+
+
+MOMENTS = [
+    pytest.param("start", 0.0, "pid", signal.SIGINT, id="at the start"),
+    pytest.param("box", 0.0, "pid", signal.SIGINT, id="as the box starts", marks=pytest.mark.proof),
+    pytest.param("box", 0.0, "group", signal.SIGINT, id="as the box starts, from a terminal"),
+    pytest.param("box", 0.3, "pid", signal.SIGTERM, id="SIGTERM"),
+    *(
+        pytest.param(
+            "start",
+            random.Random(i).uniform(0, 4),
+            ("pid", "group")[i % 2],
+            signal.SIGINT,
+            id=f"at random, {i}",
+            marks=pytest.mark.proof,
+        )
+        for i in range(4)
+    ),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("moment", "seconds", "whom", "number"), MOMENTS)
+def test_a_grade_that_is_interrupted_writes_nothing(
+    moment, seconds, whom, number, interrupted, root, tmp_path
+):
+    """The command prints one line and exits with 130, or 143 for SIGTERM.
+
+    An earlier result stays the same byte for byte, and no process or file is left. Grading the
+    reference takes longer than the longest wait.
+    """
+    shutil.copytree(root / "grader/solutions/reference", tmp_path / "ada/assignment")
+    result = tmp_path / "r.json"
+    result.write_bytes(OLD)
+    got = interrupted(
+        "grade",
+        tmp_path / "ada",
+        "--json",
+        result,
+        moment=moment,
+        seconds=seconds,
+        whom=whom,
+        number=number,
+    )
+    assert got == (128 + number, "", INTERRUPTED, [])
+    assert result.read_bytes() == OLD
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ada", "r.json", "scratch"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("moment", "seconds", "whom", "number"),
+    [
+        pytest.param("start", 0.5, "group", signal.SIGINT, marks=pytest.mark.proof),
+        ("pool", 0.0, "group", signal.SIGINT),
+        pytest.param("pool", 6.0, "group", signal.SIGINT, marks=pytest.mark.proof),
+        ("pool", 3.0, "pid", signal.SIGTERM),
+    ],
+    ids=["before its processes", "as they start", "in its trials", "SIGTERM"],
+)
+def test_a_validation_that_is_interrupted_leaves_nobody(
+    moment, seconds, whom, number, interrupted, tmp_path
+):
+    """Its processes and their sandboxes end, and no matrix is written.
+
+    A Ctrl-C in a terminal reaches its child processes as well.
+    """
+    arguments = ("validate", "--only", "adamw", "--jobs", "2", "--matrix", tmp_path / "m.json")
+    got = interrupted(*arguments, moment=moment, seconds=seconds, whom=whom, number=number)
+    assert got == (128 + number, "", INTERRUPTED, [])
+    assert not (tmp_path / "m.json").exists()
+
+
+@pytest.mark.parametrize("exits", ["", "multiprocessing.util._exit_function()"])
+def test_a_process_of_the_pool_that_is_told_to_end_many_times_ends_once(root, exits):
+    """Everything is closed once, and nothing is printed.
+
+    A terminated pool sends SIGTERM twice, and the end of the parent is a third reason to exit. At
+    that moment, the process may be exiting already.
+    """
+    program = """
+import multiprocessing.util, threading, time
+from grader.sandbox import pool
+
+class Slow:
+    def __init__(self, name):
+        self.name, self.closed = name, False
+    def close(self):
+        print("closes", self.name, flush=True)
+        time.sleep(0.2)
+        if self.closed:
+            raise OSError("closed twice")
+        self.closed = True
+        raise RuntimeError("used by the main thread")
+
+for name in "ab":
+    pool.close_at_end(Slow(name))
+for _ in range(3):
+    threading.Thread(target=pool.leave).start()
+EXITS
+time.sleep(10)
+""".replace("EXITS", exits)
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "closes a\ncloses b\n", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.5, 0.53, 0.56])
+def test_an_interrupt_while_tasks_are_waited_for_stops_their_pool(root, tmp_path, seconds):
+    """The pool stops although thousands of its tasks are still waiting.
+
+    If the command waited for their futures, three of four interrupts would hang it.
+    """
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"SECONDS = {seconds}"
+        """
+import os, signal, threading, time
+from queue import SimpleQueue
+from grader.base import interrupts
+from grader.course import courses as course
+from grader.sandbox.pool import Pool
+
+def interrupt():
+    time.sleep(SECONDS)
+    os.kill(os.getpid(), signal.SIGINT)
+
+if __name__ == "__main__":
+    interrupts.watch()
+    with Pool(course.load(), 1, isolation=None) as pool:
+        ended = SimpleQueue()
+        waiting = {pool.submit(ended, os.getpid) for _ in range(20_000)}
+        threading.Thread(target=interrupt).start()
+        while waiting:
+            waiting.remove(ended.get())
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, program],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize("command", ["merge", "release"])
+def test_other_commands_that_are_interrupted_write_nothing(command, interrupted, tmp_path):
+    """The interrupt comes at the start, while the command imports its modules."""
+    cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
+    arguments = {"merge": ("merge", cpu, cuda, "--json"), "release": ("release", "student")}[
+        command
+    ]
+    got = interrupted(*arguments, tmp_path / "out")
+    assert got == (130, "", INTERRUPTED, [])
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_was_written_before_an_interrupt_is_said(root, tmp_path):
+    """While the report waits for a reader, the file is already complete.
+
+    The exit code is 130, and the line names the file.
+    """
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    try:
+        while True:
+            os.write(write_end, b"x" * 4096)
+    except BlockingIOError:
+        os.set_blocking(write_end, True)
+    cpu, cuda, out = (
+        run_on("cpu", tmp_path / "cpu.json"),
+        run_on("cuda", tmp_path / "cuda.json"),
+        tmp_path / "r.json",
+    )
+    command = [sys.executable, "-m", "grader", "merge", cpu, cuda, "--json", out]
+    process = subprocess.Popen(
+        command, cwd=root, stdout=write_end, stderr=subprocess.PIPE, text=True
+    )
+    while not out.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    os.close(read_end)
+    os.close(write_end)
+    assert (process.returncode, said) == (130, f"grader: interrupted; {out} is complete\n")
+
+
+def test_a_signal_that_is_ignored_stays_ignored(root, tmp_path):
+    """`nohup` and a shell's `&` ignore signals in this way."""
+    program = (
+        "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "from grader import interrupts\n"
+    )
+    program += "interrupts.watch(); signal.raise_signal(signal.SIGHUP); print(interrupts.seen())"
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+@pytest.fixture
+def signals():
+    """Restore this process's signal handlers after the test."""
+    before = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
+    hook = sys.unraisablehook
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    sys.unraisablehook = hook
+    interrupts._seen = 0
+
+
+def test_an_interrupt_that_is_swallowed_is_raised_again(signals):
+    """An exception in a destructor is swallowed silently."""
+
+    class Greedy:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    interrupts.watch()
+    Greedy()
+    assert interrupts.seen() == signal.SIGINT
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.stop_if_seen()
+
+
+def test_an_interrupt_waits_while_it_is_held(signals):
+    """A held interrupt is raised when the hold ends."""
+    interrupts.watch()
+    reached = []
+
+    def interrupted():
+        with interrupts.held():
+            signal.raise_signal(signal.SIGTERM)
+            reached.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert (reached, interrupts.seen()) == ([True], signal.SIGTERM)
+
+
+def test_only_the_outermost_hold_raises(signals):
+    """A function that holds interrupts may be called by one that does too."""
+    interrupts.watch()
+    reached = []
+
+    def interrupted():
+        with interrupts.held():
+            with interrupts.held():
+                signal.raise_signal(signal.SIGTERM)
+            reached.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert reached == [True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", ["bubblewrap", "none"])
+def test_an_interrupt_while_a_box_is_started_leaves_nobody(isolation, signals, monkeypatch):
+    """The signal arrives when the process already runs but is not registered yet."""
+    interrupts.watch()
+    started = []
+    real = subprocess.Popen._execute_child
+
+    def execute(process, *arguments):
+        real(process, *arguments)
+        started.append(process.pid)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess.Popen, "_execute_child", execute)
+    with pytest.raises(KeyboardInterrupt):
+        Sandbox(COURSE.tests, isolation=isolation, scratch_bytes=2**20)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(started[0], 0)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Exception ignored")  # its files are also closed late
+def test_a_box_that_nobody_ends_is_ended_with_its_object():
+    """An interrupt between the start and the `with` block leaves a sandbox without an owner."""
+    box = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=2**20)
+    pid = box._process.pid
+    del box
+    gc.collect()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(pid, 0)
+
+
+def test_nothing_is_written_after_an_interrupt(signals, tmp_path, monkeypatch):
+    """This holds even if the interrupt comes during the write."""
+    interrupts.watch()
+    real = os.fsync
+
+    def fsync(descriptor):
+        real(descriptor)
+        signal.raise_signal(signal.SIGINT)
+
+    (tmp_path / "r.json").write_bytes(OLD)
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(KeyboardInterrupt):
+        files.write(tmp_path / "r.json", b"new")
+    assert [(p.name, p.read_bytes()) for p in Path(tmp_path).iterdir()] == [("r.json", OLD)]
+
+
+@pytest.mark.slow
+def test_an_interrupt_while_a_box_is_tried_waits_for_it(root, tmp_path):
+    """A Ctrl-C in a terminal arrives while bubblewrap starts.
+
+    If bubblewrap were killed at that moment, its child would wait forever.
+    """
+    ended = tmp_path / "ended"
+    real = shutil.which("bwrap")
+    (tmp_path / "bwrap").write_text(
+        "#!/bin/sh\n"
+        f'case "$1" in --help|--version) exec {real} "$@";; esac\n'
+        f'kill -INT -$PPID\nsleep 0.3\n{real} "$@"\necho $? > {ended}\n'
+    )
+    (tmp_path / "bwrap").chmod(0o755)
+    program = (
+        "from grader import interrupts\nfrom grader.sandbox import bubblewrap\n"
+        "interrupts.watch()\nbubblewrap.why_not()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=root,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        timeout=60,
+    )
+    assert "KeyboardInterrupt" in done.stderr
+    assert ended.read_text() == "0\n"

@@ -1,0 +1,478 @@
+"""The commands grade a class in real sandboxes, through hostile submissions, kills and regrades."""
+
+import contextlib
+import hashlib
+import json
+import os
+import random
+import re
+import shlex
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from grader.classroom import batches, gradebook, tables
+from tests.grader.processes import descendants, until
+from tests.grader.warm_python import python
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
+
+SOLVED = """
+def relu(x):
+    return x * (x > 0)
+
+
+def softmax(x):
+    e = (x - x.max(-1, keepdim=True).values).exp()
+    return e / e.sum(-1, keepdim=True)
+"""
+NO_SHIFT = SOLVED.replace("x - x.max(-1, keepdim=True).values", "x")
+STUB = 'def relu(x):\n    raise NotImplementedError("relu")\n'
+FORKS = "import os\nwhile True:\n    os.fork()\n"
+HOG = "held = [bytearray(2**24) for _ in range(10**6)]\n"
+KILLS = "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos.kill(-1, signal.SIGKILL)\n"
+# Each student's submission and its expected points; None for no submission or no points.
+CLASS = {
+    "ada": (SOLVED, 3.0),
+    "bob": (NO_SHIFT, 2.0),
+    "cyd": (f"{STUB}{SOLVED.partition('def softmax')[1]}{SOLVED.partition('def softmax')[2]}", 2.0),
+    "dan": (SOLVED.replace("x * (x > 0)", "x.abs()"), 2.0),
+    "eve": (FORKS, 0.0),
+    "fay": (HOG, 0.0),
+    "gil": (KILLS, 0.0),
+    "hal": ("def relu(x:\n", 0.0),
+    "ian": (None, None),
+    "joy": (SOLVED.replace("x * (x > 0)", "x.clamp(0)"), 3.0),
+}
+POINTS_OF_FOUR = {name: CLASS[name][1] for name in ("ada", "bob", "cyd", "dan")}
+
+
+def hand_in(folder, name, source):
+    """Write a submission; if `source` is None, write a file that is not a valid zip."""
+    path = folder / f"{name}.zip"
+    if source is None:
+        path.write_bytes(b"PK\3\4 no zip")
+        return
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("assignment/activations.py", f"import torch\n{source}")
+
+
+def test_a_refused_file_is_read_only_if_it_is_as_small_as_an_archive(tmp_path):
+    """A larger file is known by its name and size, and a pipe or a folder by its name."""
+    small, large, pipe = (tmp_path / name for name in ("small", "large", "pipe"))
+    small.write_bytes(b"no zip")
+    assert hashlib.sha256(b"no zip").hexdigest() == batches._hash_of(small)
+    with large.open("wb") as file:
+        file.truncate(2**40)  # to read it would take hours
+    assert f"name large of {2**40} bytes" == batches._hash_of(large)
+    os.mkfifo(pipe)  # to open it would take forever
+    assert ["name pipe", "name absent"] == [
+        batches._hash_of(p) for p in (pipe, tmp_path / "absent")
+    ]
+    assert f"name {tmp_path.name}" == batches._hash_of(tmp_path)
+
+
+@pytest.fixture
+def course(root, tmp_path):
+    """A copy of the tiny course, whose tests and policy a test may change.
+
+    Its tests may use less memory, because filling 2 GiB takes seconds.
+    """
+    copy = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
+    listed = copy / "assignment" / "problems.toml"
+    listed.write_text(listed.read_text().replace("2_147_483_648", f"{2**29}"))
+    return copy
+
+
+def hand_in_class(folder):
+    """Write the submissions of CLASS into a new folder, and return the folder."""
+    folder.mkdir()
+    for name, (source, _) in CLASS.items():
+        hand_in(folder, name, source)
+    return folder
+
+
+@pytest.fixture
+def handed_in(tmp_path):
+    """The folder with the submissions of CLASS."""
+    return hand_in_class(tmp_path / "handed_in")
+
+
+def points(book):
+    """Each student's points, read from the exported table."""
+    out = book.with_suffix(".csv")
+    command = [python(), "-m", "grader", "export", book, "--csv", out]
+    subprocess.run([*command, "--course", book.parent / "course"], check=True, capture_output=True)
+    rows = tables.read_csv_table(out.read_text())
+    return {row["id"]: float(row["points"]) if row["points"] else None for row in rows}
+
+
+def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(
+    grader, course, handed_in, tmp_path
+):
+    """Hostile submissions change no other result; the second call grades only new ones."""
+    book = tmp_path / "class.sqlite"
+    (tmp_path / "roster.csv").write_text(
+        "\ufeffid;name;section\n" + "".join(f"{n};{n.title()} Doe;A\n" for n in [*CLASS, "zoe"])
+    )
+    roster = ("--roster", tmp_path / "roster.csv")
+    done = grader("batch", handed_in, "--gradebook", book, "--course", course, *roster)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "10 submissions of 11 students, 10 of them new; 9 to grade" in done.stderr
+    assert "11 students: 9 graded, 1 missing, 1 refused" in done.stdout
+    assert points(book) == {name: value for name, (_, value) in CLASS.items()} | {"zoe": None}
+    hand_in(handed_in, "zoe", SOLVED)
+    hand_in(handed_in, "new", NO_SHIFT.replace("return", "return 1 *"))
+    (handed_in / "dan").mkdir()  # next to dan.zip, so the order is unclear
+    (handed_in / "dan" / "assignment").mkdir()
+    batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
+    again = grader(*batch, *roster)
+    # Zoe's sources are the same as Ada's, which already have a result.
+    assert "13 submissions of 12 students, 4 of them new; 1 to grade" in again.stderr
+    assert "nothing says which was handed in last" in again.stdout
+    shutil.rmtree(handed_in / "dan")
+    grader(*batch, *roster)
+    assert points(book)["dan"] == 2.0
+    assert "the roster does not have this student" in again.stdout
+    assert points(book)["zoe"] == 3.0
+    shown = grader("show", "bob", "--gradebook", book, "--course", course).stdout
+    assert "bob Bob Doe: 2.00 of 3" in shown
+    assert "softmax" in shown
+    told = grader("status", book, "--course", course, "--verbose").stdout
+    assert "12 students: 11 graded, 1 refused" in told
+
+
+def test_exports_read_back(grader, course, handed_in, tmp_path):
+    """Every export format contains the overrides."""
+    book = tmp_path / "class.sqlite"
+    keep(handed_in, "ada", "bob", "ian")
+    rules = tmp_path / "rules.toml"  # the gradebook remembers these rules
+    rules.write_text("[policy]\ntitle = 'HW 2'\ncanvas_id = 77\n")
+    batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
+    grader(*batch, "--policy", rules)
+    done = grader(
+        *(
+            "override",
+            "bob",
+            "--gradebook",
+            book,
+            "--points",
+            2.5,
+            "--reason",
+            "=1+1",
+            "--by",
+            "ta",
+        ),
+        *("--course", course),
+    )
+    assert (done.returncode, done.stdout) == (0, "bob: 2.50 of 3; 2.5 by ta: =1+1\n")
+    out = tmp_path / "out"
+    done = grader(
+        *("export", book, "--course", course, "--csv", tmp_path / "t.csv"),
+        *("--canvas", tmp_path / "c.csv", "--gradescope", out / "g"),
+        *("--junit", out / "j", "--markdown", out / "m"),
+    )
+    assert done.returncode == 0, done.stderr
+    rows = {row["id"]: row for row in tables.read_csv_table((tmp_path / "t.csv").read_text())}
+    assert (rows["bob"]["points"], rows["bob"]["score"]) == ("2.5", "2")
+    assert rows["ian"]["points"] == ""
+    assert "HW 2 (77)" in (tmp_path / "c.csv").read_text().splitlines()[0]
+    assert json.loads((out / "g" / "bob.json").read_text())["score"] == 2.5
+    assert sorted(path.name for path in (out / "j").iterdir()) == ["ada.xml", "bob.xml"]
+    assert "2.5" in (out / "m" / "bob.md").read_text()
+
+
+@pytest.mark.proof
+def test_kill_9_at_any_moment_loses_only_what_was_running(
+    grader, course, handed_in, tmp_path, root
+):
+    """The whole process group is killed five times; an undisturbed run then completes the class."""
+    book = tmp_path / "class.sqlite"
+    command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
+    moments = random.Random(4)
+    for _ in range(5):
+        process = subprocess.Popen(
+            [*map(str, command), "--course", str(course)],
+            cwd=root,
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(moments.uniform(1, 12))
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if book.exists():
+            assert_intact(book)
+    done = grader("batch", handed_in, "--gradebook", book, "--course", course)
+    assert done.returncode == 0, done.stderr
+    assert points(book) == {name: value for name, (_, value) in CLASS.items()}
+    with gradebook.reading(book) as opened:
+        assert len(opened.attempts()) == len(CLASS)
+        assert len(opened.grades(opened.current("cpu"))) == len(CLASS) - 1
+
+
+def assert_intact(book):
+    """Check that SQLite finds the gradebook undamaged."""
+    database = sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)
+    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    database.close()
+
+
+def keep(handed_in, *names):
+    """Remove all submissions except those of these students."""
+    for path in handed_in.glob("*.zip"):
+        if path.stem not in names:
+            path.unlink()
+
+
+@pytest.fixture
+def started(request, course, handed_in, tmp_path, root):
+    """A running batch of four that has stored its first result: its process and its gradebook.
+
+    The parameter is the number of its jobs; 1 by default, because each job imports torch twice.
+    """
+    jobs = str(getattr(request, "param", 1))
+    keep(handed_in, *POINTS_OF_FOUR)
+    book = tmp_path / "class.sqlite"
+    command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
+    process = subprocess.Popen(
+        [*map(str, command), "--course", str(course), "--jobs", jobs],
+        cwd=root,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not graded(book):
+            time.sleep(0.05)
+        yield process, book
+        process.kill()
+
+
+def test_ctrl_c_ends_at_once_and_what_was_graded_is_kept(started):
+    """The command exits with 130 and one line, which says how to continue."""
+    process, book = started
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert said.splitlines()[-1] == (
+        f"grader: interrupted; the results so far are in {book}; "
+        "run the same command again to continue"
+    )
+    assert graded(book)
+
+
+def graded(book):
+    """Count the results in a gradebook; 0 if there is no gradebook yet."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)) as database:
+            (count,) = database.execute("SELECT COUNT(*) FROM grade").fetchone()
+    except sqlite3.Error:
+        return 0
+    return count
+
+
+def test_after_kill_9_the_same_command_goes_on(started, grader, course, handed_in):
+    """The second run does not repeat grading that was finished."""
+    process, book = started
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert_intact(book)
+    first = graded(book)
+    done = grader("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    assert f"{4 - first} to grade" in done.stderr
+    assert points(book) == POINTS_OF_FOUR
+
+
+@pytest.mark.parametrize("started", [2], indirect=True)
+def test_a_process_that_is_killed_costs_a_second_try(started):
+    """The test acts as the kernel's out-of-memory killer; the class is still completed."""
+    process, book = started
+    children = subprocess.run(
+        ["ps", "-ww", "--ppid", str(process.pid), "-o", "pid=", "-o", "args="],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    workers = [int(m[1]) for m in re.finditer(r"(?m)^\s*(\d+) .*spawn_main", children)]
+    os.kill(workers[-1], signal.SIGKILL)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert points(book) == POINTS_OF_FOUR
+
+
+SOMETIMES = """#!/bin/sh
+for word do
+    case "$word" in --info-fd)
+        mktemp {folder}/started-XXXXXX >/dev/null
+        [ $(ls {folder} | wc -l) = 2 ] && exit 1
+    esac
+done
+exec {real} "$@"
+"""
+
+
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
+def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(course, handed_in, root, tmp_path):
+    """The box is killed, and the next one does not start; the submission gets a third one."""
+    keep(handed_in, *POINTS_OF_FOUR)
+    for name in POINTS_OF_FOUR:
+        hand_in(handed_in, name, f"import time\ntime.sleep(1)\n{CLASS[name][0]}")
+    tools, folder, book = tmp_path / "tools", tmp_path / "boxes", tmp_path / "class.sqlite"
+    tools.mkdir()
+    folder.mkdir()
+    text = SOMETIMES.format(folder=folder, real=shutil.which("bwrap"))
+    (tools / "bwrap").write_text(text)
+    (tools / "bwrap").chmod(0o755)
+    command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
+    command += ["--course", course, "--jobs", "1", "--isolation", "bubblewrap"]
+    with subprocess.Popen(
+        [*map(str, command)],
+        cwd=root,
+        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as batch:
+        until(lambda: batch.poll() is not None or graded(book))
+        for process in descendants(batch.pid):
+            if b"boot.py" in command_of(process):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+        said = batch.communicate(timeout=240)[1]
+    assert (batch.returncode, points(book)) == (0, POINTS_OF_FOUR), said
+    assert 3 <= len(list(folder.iterdir()))
+
+
+def command_of(process):
+    """The command line of a process; empty after its end."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, handed_in, tmp_path):
+    """After a hidden test is corrected, its regrade is compared, applied and undone."""
+    book = tmp_path / "class.sqlite"
+    keep(handed_in, "ada", "bob", "dan")
+    hidden = course / "tests" / "hidden" / "test_relu.py"
+    right = hidden.read_text()
+    hidden.write_text(right.replace("torch.relu(x)", "torch.abs(x)"))
+    batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
+    assert grader(*batch).returncode == 0
+    wrong = {"ada": 2.0, "bob": 1.0, "dan": 3.0}
+    assert points(book) == wrong
+    hidden.write_text(right)
+    refused = grader(*batch)
+    assert refused.returncode == 2
+    assert "was graded with another setup (the suite: " in refused.stderr
+    assert "grader regrade" in refused.stderr
+    done = grader("regrade", book, "--course", course, "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    assert "3 students: 2 gain, 1 lose" in done.stdout
+    assert "dan: 3.00, then 2.00 (-1.00)" in done.stdout
+    assert "relu, test_relu_of_numbers_of_either_sign: failed, now passed" in done.stdout
+    assert "points of the class before 6.00, after 7.00" in done.stdout
+    assert points(book) == wrong
+    assert "the old results still count" in done.stdout
+    again = grader("diff", book, "--course", course).stdout
+    assert again.splitlines()[:2] == done.stdout.splitlines()[:2]
+    assert grader("regrade", book, "--apply", "--course", course).returncode == 0
+    assert points(book) == {"ada": 3.0, "bob": 2.0, "dan": 2.0}
+    assert grader(*batch).returncode == 0
+    assert grader("regrade", book, "--undo", "--course", course).returncode == 0
+    assert points(book) == wrong
+    undone = grader("regrade", book, "--undo", "--course", course)
+    assert (undone.returncode, undone.stderr) == (
+        2,
+        f"grader: {book}: there is no applied regrade to undo\n",
+    )
+
+
+def test_a_broken_suite_is_the_graders_fault_for_everybody(grader, course, handed_in, tmp_path):
+    """The command exits with 3, and no student has points until the suite works."""
+    book = tmp_path / "class.sqlite"
+    keep(handed_in, "ada", "bob")
+    hidden = course / "tests" / "hidden" / "test_relu.py"
+    hidden.write_text(hidden.read_text().replace("torch.relu(x)", "torch.rrelu_(x, y)"))
+    done = grader("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
+    assert done.returncode == 3, done.stderr
+    assert "2 students: 2 grader error" in done.stdout
+    assert points(book) == {"ada": None, "bob": None}
+
+
+def test_without_bubblewrap_nobody_is_blamed(grader, course, handed_in, tmp_path):
+    """The command reports the missing bubblewrap in one sentence and grades nothing."""
+    book = tmp_path / "class.sqlite"
+    done = grader(
+        *("batch", handed_in, "--gradebook", book, "--course", course),
+        *("--isolation", "bubblewrap"),
+        env={**os.environ, "PATH": str(tmp_path)},
+    )
+    assert done.returncode == 3, done.stderr
+    assert "bubblewrap" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert not book.exists()
+
+
+def test_the_right_batch_follows_a_wrong_one(grader, course, handed_in, tmp_path):
+    """The message of the refused batch names the command that grades everything as asked."""
+    book = tmp_path / "class.sqlite"
+    keep(handed_in, "ada", "bob")
+    batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
+    wrong = grader(*batch, "--only", "relu", "--isolation", "none", "--seed", 1)
+    assert wrong.returncode == 0, wrong.stderr
+    first = {"ada": 1.0, "bob": 1.0}
+    assert points(book) == first
+    refused = grader(*batch)
+    assert refused.returncode == 2
+    assert points(book) == first
+    (command,) = re.findall("`grader (regrade .*? --apply)`", refused.stderr)
+    done = grader(*shlex.split(command))
+    assert done.returncode == 0, done.stderr
+    assert points(book) == {"ada": 3.0, "bob": 2.0}
+    again = grader(*batch)
+    assert (again.returncode, "0 to grade" in again.stderr) == (0, True), again.stderr
+    with gradebook.reading(book) as opened:
+        setup = opened.setup(opened.current("cpu"))
+        assert (setup.seed, len(setup.problems), setup.isolation != "none") == (0, 2, True)
+    assert grader("regrade", book, "--undo").returncode == 0
+    assert points(book) == first
+
+
+def test_an_export_never_overwrites_the_gradebook(grader, course, handed_in, tmp_path):
+    book = tmp_path / "class.sqlite"
+    with gradebook.writing(book, create=True):
+        pass
+    content = book.read_bytes()
+    done = grader("export", book, "--course", course, "--csv", book)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--csv {book} would overwrite GRADEBOOK {book}" in done.stderr
+    assert book.read_bytes() == content
+
+
+def test_bad_input_is_one_sentence(grader, course, handed_in, tmp_path):
+    """The command prints one sentence and writes no gradebook."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    book = tmp_path / "class.sqlite"
+    for folder in (empty, tmp_path / "absent"):
+        done = grader("batch", folder, "--gradebook", book, "--course", course)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("grader: "), done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    (course / "policy.toml").write_text("[policy.deadlines]\nA = 2026-10-02T12:00:00\n")
+    done = grader("batch", handed_in, "--gradebook", book, "--course", course)
+    assert "has no time zone" in done.stderr
+    assert not book.exists()

@@ -1,0 +1,583 @@
+"""The command line, run as users run it: inputs, output and exit codes."""
+
+import json
+import os
+import re
+import shutil
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from rich.cells import cell_len
+
+from grader.base.errors import Status
+from grader.commands import grading
+from grader.course import courses
+from grader.report import json_report
+from grader.results.points import problem_result, submission_result
+from grader.results.records import GraderInfo, Outcome, SubmissionInfo
+from grader.sandbox import gpus
+from tests.grader.conftest import starts_sooner
+
+pytestmark = pytest.mark.slow
+
+
+def without_times(text: str) -> dict[str, Any]:
+    """A result's JSON without the parts that may differ between two runs."""
+    return json.loads(re.sub(r'"seconds": [\d.e-]+', '"seconds": 0', text))
+
+
+GRADED_ONCE = pytest.mark.xdist_group("sample")
+
+
+@pytest.fixture(scope="module")
+def sample(grader, root, tmp_path_factory):
+    """Grade the sample submission once, and return the output and the JSON."""
+    folder = tmp_path_factory.mktemp("sample")
+    names = {f"--{kind}": folder / f"result.{kind}" for kind in ("json", "html", "markdown")}
+    options = [part for option in names.items() for part in option]
+    done = grader("grade", root / "examples" / "sample.zip", *options)
+    return done, *(path.read_text() for path in names.values())
+
+
+@GRADED_ONCE
+def test_the_sample_is_graded_with_exit_code_0(sample):
+    """The command succeeds even if the submission is partly wrong."""
+    done, text, _, _ = sample
+    assert done.returncode == 0, done.stderr
+    statuses = {problem["id"]: problem["status"] for problem in json.loads(text)["problems"]}
+    expected = {"tensor_memory": "failed", "storage_views": "crashed", "linear": "passed"}
+    expected |= {"adamw": "failed", "get_batch": "failed"}
+    assert {
+        name: status for name, status in statuses.items() if status != "not_attempted"
+    } == expected
+    assert list(statuses) == [problem.id for problem in courses.load().problems]
+
+
+@GRADED_ONCE
+def test_the_json_has_the_documented_shape(sample):
+    """The JSON matches schema 2 field by field."""
+    result = json.loads(sample[1])
+    assert list(result) == [
+        "schema",
+        "submission",
+        "grader",
+        "runs",
+        "score",
+        "max_score",
+        "pending",
+        "seconds",
+        "problems",
+    ]
+    assert list(result["submission"]) == ["name", "sha256", "files", "ignored"]
+    assert list(result["grader"]) == [
+        "version",
+        "suite_sha256",
+        "device",
+        "isolation",
+        "seed",
+        "environment",
+    ]
+    assert list(result["grader"]["environment"]) == ["python", "torch"]
+    problem = result["problems"][0]
+    assert list(problem) == [
+        "id",
+        "module",
+        "device",
+        "score",
+        "max_score",
+        "pending",
+        "status",
+        "tests",
+    ]
+    said = ["about", "what", "facts", "rule", "mistake", "hint"]
+    test = ["id", "device", "status", "weight", *said, "seconds", "score", "max_score"]
+    assert list(problem["tests"][0]) == test
+    assert result["schema"] == 2
+    assert result["score"] == pytest.approx(sum(p["score"] for p in result["problems"]))
+
+
+@GRADED_ONCE
+def test_the_report_fits_80_columns_and_has_no_colour_when_piped(sample):
+    """A log or a mail shows this form of the report."""
+    lines = sample[0].stdout.splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    assert "\x1b" not in sample[0].stdout
+    assert not [line for line in lines if line != line.rstrip()]
+
+
+@GRADED_ONCE
+def test_the_other_reports_of_a_grade_have_the_same_points(sample):
+    """The HTML page also quotes the student's line at which the process crashed."""
+    score = json.loads(sample[1])["score"]
+    page, markdown = sample[2:]
+    assert f"<h1>{score:.2f} of 120 points</h1>" in page
+    assert f"## {score:.2f} of 120 points" in markdown
+    line = re.search(r"at +assignment/tensor_memory\.py:(\d+) in sliding_windows", sample[0].stdout)
+    assert f'<span class="at">{line[1]}</span>' in page.split("line marked")[1][:60]
+
+
+@GRADED_ONCE
+def test_the_report_says_what_crashed_where_and_what_was_not_graded(sample):
+    """The report has the student's line of code, the isolation level and the ignored files."""
+    report = sample[0].stdout
+    assert "storage_views · sliding_windows: its process was ended by signal 11" in report, report
+    assert re.search(r"at +assignment/tensor_memory\.py:\d+ in sliding_windows", report)
+    assert "isolation bubblewrap" in report
+    assert "outside assignment/: notes.txt" in report
+
+
+@GRADED_ONCE
+def test_the_readme_shows_what_the_sample_really_prints(sample, root):
+    """The report in the README is the real output of the sample."""
+    picture = re.search(r"```\n(─.*?)\n```", (root / "README.md").read_text(), re.DOTALL)
+    assert picture is not None
+    shown = picture[1].split("\n…\n")
+    assert all(part.strip("\n") in sample[0].stdout for part in shown)
+
+
+def test_the_sample_zip_is_made_from_its_folder(root, tmp_path):
+    """examples/build.py reproduces the committed zip byte for byte."""
+    namespace: dict[str, Any] = {
+        "__file__": str(root / "examples" / "build.py"),
+        "__name__": "build",
+    }
+    exec((root / "examples" / "build.py").read_text(), namespace)
+    namespace["build"](tmp_path / "sample.zip")
+    assert (tmp_path / "sample.zip").read_bytes() == (root / "examples" / "sample.zip").read_bytes()
+
+
+@pytest.mark.slow
+@GRADED_ONCE
+def test_two_runs_with_one_seed_give_the_same_json(sample, grader, root, tmp_path):
+    """With one submission, suite and seed, the JSON is the same except for the times.
+
+    Only four problems that the sample attempts are graded again.
+    """
+    chosen = ["tensor_memory", "storage_views", "linear", "adamw"]
+    only = [word for name in chosen for word in ("--only", name)]
+    grader("grade", root / "examples" / "sample.zip", "--json", tmp_path / "again.json", *only)
+    again, first = without_times((tmp_path / "again.json").read_text()), without_times(sample[1])
+    assert again["problems"] == [
+        problem for problem in first["problems"] if problem["id"] in chosen
+    ]
+    assert (again["submission"], again["grader"]) == (first["submission"], first["grader"])
+
+
+@pytest.mark.slow
+def test_the_reference_has_every_point(grader, root, tmp_path):
+    """A CPU run gives the reference exactly full marks, with the points of CUDA problems pending.
+
+    Merged with a CUDA run, it has all points.
+    """
+    right = tmp_path / "right"
+    shutil.copytree(root / "grader" / "solutions" / "reference", right / "assignment")
+    done = grader("grade", right, "--json", tmp_path / "r.json")
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert done.returncode == 0, done.stderr
+    assert result["score"] == result["max_score"], done.stdout
+    expected = {
+        problem.id: "passed" if problem.device == "cpu" else "deferred"
+        for problem in courses.load().problems
+    }
+    assert {problem["id"]: problem["status"] for problem in result["problems"]} == expected
+    of_cpu, of_all = (
+        sum(p.points for p in courses.load().problems if p.device in devices)
+        for devices in (["cpu"], ["cpu", "cuda"])
+    )
+    assert (of_cpu, of_all - of_cpu) == (result["score"], result["pending"])
+    (tmp_path / "gpu.json").write_text(
+        json_report.render(on_a_gpu(json_report.read(tmp_path / "r.json")))
+    )
+    merged = grader(
+        "merge", tmp_path / "gpu.json", tmp_path / "r.json", "--json", tmp_path / "merged.json"
+    )
+    assert merged.returncode == 0, merged.stderr
+    whole = json.loads((tmp_path / "merged.json").read_text())
+    assert (of_all, of_all, 0) == (whole["score"], whole["max_score"], whole["pending"])
+    assert {"passed"} == {
+        test["status"] for problem in whole["problems"] for test in problem["tests"]
+    }
+
+
+def on_a_gpu(cpu):
+    """A CUDA run's result in which every test passes, derived from a CPU run's result.
+
+    This machine has no GPU to make a real one.
+    """
+    ends = {"cpu": Status.DEFERRED, "cuda": Status.PASSED}
+    problems = []
+    for p in cpu.problems:
+        outcomes = [
+            Outcome(id=t.id, device=t.device, weight=t.weight, status=ends[t.device])
+            for t in p.tests
+        ]
+        problems.append(problem_result(p.id, p.module, p.max_score, outcomes, p.device))
+    info = msgspec.structs.replace(cpu.grader, device="cuda")
+    return submission_result(cpu.submission, info, problems, seconds=1.0)
+
+
+@pytest.mark.slow
+def test_the_stubs_have_none(grader, root, tmp_path):
+    """Stubs score exactly 0 and have the status not_attempted.
+
+    test_validate grades the stub of every problem.
+    """
+    shutil.copytree(root / "assignment", tmp_path / "stubs" / "assignment")
+    done = grader(
+        "grade",
+        tmp_path / "stubs",
+        "--json",
+        tmp_path / "r.json",
+        "--only",
+        "linear",
+        "--only",
+        "adamw",
+        "--only",
+        "checkpoint",
+    )
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert done.returncode == 0, done.stderr
+    assert result["score"] == 0
+    assert {problem["status"] for problem in result["problems"]} == {"not_attempted"}
+
+
+def run_on(device, file, *, status=Status.PASSED, seed=0, what=""):
+    """Write the result of a run of two problems.
+
+    `linear` has one test for each device, `tensor_memory` one for a CPU.
+    """
+
+    def ended(test, on):
+        if on != device:
+            return Outcome(id=test, device=on, weight=1, status=Status.DEFERRED, what="waits")
+        return Outcome(id=test, device=on, weight=1, status=status, what=what)
+
+    info = GraderInfo(
+        version="1", suite_sha256="cd" * 32, device=device, isolation="bubblewrap", seed=seed
+    )
+    problems = [
+        problem_result(
+            "linear", "linear", 6, [ended("test_a", "cpu"), ended("cuda/test_b", "cuda")]
+        ),
+        problem_result("tensor_memory", "tensor_memory", 4, [ended("test_c", "cpu")]),
+    ]
+    submission = SubmissionInfo(name="ada", sha256="ab" * 32, files=[], ignored=[])
+    file.write_text(json_report.render(submission_result(submission, info, problems, seconds=1.5)))
+    return file
+
+
+def test_two_runs_are_merged_to_one_report_and_one_json(grader, tmp_path):
+    """Both orders give the same bytes, with the problems in the course's order."""
+    cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
+    done = grader("merge", cpu, cuda, "--json", tmp_path / "one.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "score 10.00 of 10   in 3.0 s" in done.stdout
+    assert "device cpu+cuda" in done.stdout
+    page, text = tmp_path / "one.html", tmp_path / "one.md"
+    junit, results = tmp_path / "one.xml", tmp_path / "results.json"
+    again = grader(
+        *("merge", cpu, cuda, "--html", page, "--markdown", text),
+        *("--junit", junit, "--gradescope", results),
+    )
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert '<testsuite name="linear"' in junit.read_text()
+    assert json.loads(results.read_text())["score"] == 10.0
+    assert "<h1>10 of 10 points</h1>" in page.read_text()
+    assert text.read_text().startswith("## 10 of 10 points")
+    again = grader("merge", cuda, cpu, "--json", tmp_path / "two.json")
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+    result = json_report.read(tmp_path / "one.json")
+    assert [(p.id, p.score) for p in result.problems] == [("tensor_memory", 4.0), ("linear", 6.0)]
+
+
+def test_two_results_are_compared(grader, tmp_path):
+    """What the runs differ in, the points of each problem, and each test that ends differently."""
+    old = run_on("cpu", tmp_path / "old.json", seed=1, status=Status.FAILED)
+    new = run_on("cpu", tmp_path / "new.json")
+    done = grader("diff", old, new)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "changed: seed 1 became 0",
+        "points 0.00 of 10, then 10.00 of 10 (+10.00)",
+        "  linear: 0.00 of 6, then 6.00 of 6",
+        "  tensor_memory: 0.00 of 4, then 4.00 of 4",
+        "  linear, test_a: failed, now passed",
+        "  tensor_memory, test_c: failed, now passed",
+    ]
+    faulty = run_on("cpu", tmp_path / "faulty.json", status=Status.GRADER_ERROR)
+    done = grader("diff", old, faulty)
+    assert done.returncode == 3
+    assert "the new result has a fault of the grader: its points do not count" in done.stdout
+    assert "  linear, test_a: failed, now grader_error" in done.stdout
+    assert grader("diff", new, new).stdout.splitlines() == [
+        "points 10.00 of 10, then 10.00 of 10 (+0.00)",
+        "no test ends differently",
+    ]
+
+
+def test_one_file_cannot_take_two_reports(grader, tmp_path):
+    """Nothing is written."""
+    cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
+    done = grader("merge", cpu, cuda, "--html", tmp_path / "x", "--json", tmp_path / "x")
+    assert (2, "") == (done.returncode, done.stdout)
+    assert done.stderr == (
+        f"grader: --html {tmp_path}/x and --json are one file, which would be overwritten: "
+        "name another file\n"
+    )
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_fault_of_the_grader_in_one_run_is_one_of_the_merged_result(grader, tmp_path):
+    """The command exits with 3 and a prominent message, and still writes the JSON."""
+    cuda = run_on(
+        "cuda", tmp_path / "cuda.json", status=Status.GRADER_ERROR, what="the device was lost"
+    )
+    done = grader(
+        "merge", run_on("cpu", tmp_path / "cpu.json"), cuda, "--json", tmp_path / "one.json"
+    )
+    assert done.returncode == 3
+    assert "The grader failed: this score is not final" in done.stdout
+    assert "the device was lost" in done.stdout
+    assert json_report.read(tmp_path / "one.json").has_grader_error
+
+
+def test_runs_that_do_not_go_together_are_refused_in_a_sentence(grader, tmp_path):
+    """The command exits with 2 and writes nothing."""
+    cuda = run_on("cuda", tmp_path / "cuda.json", seed=1)
+    done = grader(
+        "merge", run_on("cpu", tmp_path / "cpu.json"), cuda, "--json", tmp_path / "one.json"
+    )
+    sentence = (
+        "grader: the two results are of different seeds: 0 on the CPU, 1 on the CUDA device\n"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
+    assert not (tmp_path / "one.json").exists()
+
+
+def test_a_strangers_json_cannot_command_the_terminal(grader, tmp_path):
+    """Escape sequences in a message are shown as plain text."""
+    cuda = run_on(
+        "cuda", tmp_path / "cuda.json", status=Status.FAILED, what="wrong\x1b]0;owned\x07"
+    )
+    done = grader("merge", run_on("cpu", tmp_path / "cpu.json"), cuda)
+    assert r"wrong\x1b]0;owned\x07" in done.stdout
+    assert not set(done.stdout) & set("\x1b\x07")
+
+
+def test_a_cuda_device_is_looked_for_and_locked_only_for_a_cuda_run(monkeypatch, capsys):
+    """The lock is held while the submission has the device; stderr reports a wait for it."""
+    events = []
+
+    class Device:
+        @contextmanager
+        def lock(self, say):
+            say("waiting for it")
+            events.append("locked")
+            yield
+            events.append("free")
+
+    device = Device()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr(gpus, "find", lambda: events.append("found") or device)
+    with grading.device_named("cpu") as none:
+        assert none is None
+    assert events == []
+    with grading.device_named("cuda") as got:
+        assert (got, events) == (device, ["found", "locked"])
+        # This process uses no device.
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
+    assert events == ["found", "locked", "free"]
+    assert capsys.readouterr() == ("", "waiting for it\n")
+
+
+@pytest.fixture
+def tiny(root, tmp_path):
+    """The options that grade with the tiny course, and a solution of it, which starts sooner."""
+    course = root / "examples" / "tiny_course"
+    shutil.copytree(course / "solutions" / "reference", tmp_path / "ada" / "assignment")
+    return tmp_path / "ada", "--course", course
+
+
+def test_a_single_problem_can_be_graded(grader, tiny, tmp_path):
+    """--only leaves all other problems out of the score and the maximum."""
+    done = grader("grade", *tiny, "--only", "softmax", "--json", tmp_path / "r.json")
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert [p["id"] for p in result["problems"]] == ["softmax"]
+    assert (done.returncode, result["score"], result["max_score"]) == (0, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["grade", "nowhere.zip"], "grader: nowhere.zip does not exist"),
+        (
+            ["grade", ".", "--only", "adam"],
+            "grader: --only adam: no such problem; there are tensor_memory,",
+        ),
+        (["grade", ".", "--device", "tpu"], "grader: --device tpu: expected cpu or cuda"),
+        (
+            ["grade", ".", "--isolation", "docker"],
+            "grader: --isolation docker: expected auto or bubblewrap or landlock or none",
+        ),
+        (["grade", "README.md"], "grader: README.md is not a folder, a .zip or a .tar.gz"),
+        (
+            ["merge", "nowhere.json", "README.md"],
+            "grader: nowhere.json cannot be read: No such file or directory",
+        ),
+        (["merge", "README.md", "README.md"], "grader: README.md is not JSON"),
+        (
+            ["diff", "old.json"],
+            "grader: diff old.json: expected a gradebook, or two results: OLD.json NEW.json",
+        ),
+        (["--course", "."], "grader: expected a command, got none; `grader --help` lists them"),
+        (
+            ["merge", "a.json", "b.json", "--json", "/nowhere/r.json"],
+            "grader: /nowhere/r.json cannot be written: there is no",
+        ),
+        (["validate", "--device", "tpu"], "grader: --device tpu: expected cpu or cuda"),
+    ],
+)
+def test_a_users_mistake_is_one_sentence_and_exit_code_2(grader, arguments, sentence):
+    """The command prints no traceback, and nothing on stdout that looks like a report."""
+    done = grader(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith(sentence)
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_a_json_file_that_cannot_be_written_is_said(grader, root):
+    """A missing folder gives exit code 2 and one sentence."""
+    done = grader(
+        "grade",
+        root / "examples" / "sample.zip",
+        "--only",
+        "tensor_memory",
+        "--json",
+        "/nowhere/r.json",
+    )
+    assert done.returncode == 2
+    assert done.stderr == "grader: /nowhere/r.json cannot be written: there is no folder /nowhere\n"
+    folder = grader("grade", root / "examples" / "sample.zip", "--json", ".")
+    assert (folder.returncode, folder.stderr) == (
+        2,
+        "grader: . cannot be written: it is a folder\n",
+    )
+
+
+def test_without_bubblewrap_nothing_is_graded(grader, root, tmp_path):
+    """The grader fails closed: it exits with 3 and prints the command that installs bubblewrap."""
+    environment = {**os.environ, "PATH": str(tmp_path)}
+    sample = root / "examples" / "sample.zip"
+    done = grader("grade", sample, "--isolation", "bubblewrap", env=environment)
+    assert done.returncode == 3
+    assert "bubblewrap is not installed" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_box_that_cannot_be_started_is_our_fault(grader, root, tmp_path):
+    """A bwrap that reports its version and then fails gives exit code 3 and is quoted."""
+    says = f'case "$1" in --help|--version) exec {shutil.which("bwrap")} "$1";; esac\n'
+    fails = "echo 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
+    (tmp_path / "bwrap").write_text(f"#!/bin/sh\n{says}{fails}")
+    (tmp_path / "bwrap").chmod(0o755)
+    done = grader(
+        "grade",
+        root / "examples" / "sample.zip",
+        *("--isolation", "bubblewrap"),
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    assert done.returncode == 3
+    assert "setting up uid map: Permission denied" in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, copy_of_the_course, root):
+    """The status is grader_error, the message is prominent, and other problems keep points."""
+    broken = starts_sooner(copy_of_the_course) / "tests" / "hidden" / "test_tensor_memory.py"
+    broken.write_text(
+        broken.read_text().replace("x.numel() * x.element_size()", "x.no_such_thing()")
+    )
+    shutil.copytree(
+        root / "grader" / "solutions" / "reference", copy_of_the_course / "handed_in" / "assignment"
+    )
+    arguments = [
+        "handed_in",
+        "--only",
+        "tensor_memory",
+        "--only",
+        "storage_views",
+        "--json",
+        "r.json",
+    ]
+    done = grader("grade", *arguments, cwd=copy_of_the_course)
+    result = json.loads((copy_of_the_course / "r.json").read_text())
+    assert done.returncode == 3
+    assert [p["status"] for p in result["problems"]] == ["grader_error", "passed"]
+    assert result["problems"][1]["score"] == 5
+    assert "The grader failed: this score is not final" in done.stdout
+    assert "no_such_thing" in done.stdout
+
+
+def test_no_isolation_has_to_be_asked_for_and_is_printed(grader, tiny):
+    """--isolation none grades, and the report states it."""
+    done = grader("grade", *tiny, "--isolation", "none")
+    assert done.returncode == 0, done.stderr
+    assert "isolation none  (NOT ISOLATED: for debugging only)" in done.stdout
+
+
+def test_a_syntax_error_costs_its_module_only(grader, root, quick_course, tmp_path):
+    """The report names file and line, and the other modules keep their points."""
+    shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
+    (tmp_path / "assignment" / "linear.py").write_text("import torch\n\ndef Linear(:\n    pass\n")
+    with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
+        for path in (tmp_path / "assignment").glob("*.py"):
+            archive.write(path, f"repository-main/assignment/{path.name}")
+    done = grader(
+        "grade",
+        tmp_path / "s.zip",
+        "--only",
+        "linear",
+        "--only",
+        "tensor_memory",
+        "--json",
+        tmp_path / "r.json",
+        "--course",
+        quick_course,
+    )
+    problems = json.loads((tmp_path / "r.json").read_text())["problems"]
+    assert {p["id"]: p["score"] for p in problems} == {"tensor_memory": 4, "linear": 0}
+    assert "linear: assignment/linear.py:3: SyntaxError: invalid syntax" in done.stdout
+
+
+def test_help_names_every_command(grader):
+    """`grader` without arguments explains itself."""
+    done = grader("--help")
+    assert done.returncode == 0
+    assert all(command in done.stdout for command in ("grade", "merge", "validate", "stubs"))
+
+
+def test_the_stubs_have_not_drifted(grader):
+    """The files of assignment/ are exactly the reference's stubs."""
+    done = grader("stubs", "--check")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_drift_is_found_and_named(grader, copy_of_the_course):
+    """A stub edited by hand is named, and `grader stubs` fixes it."""
+    stub = copy_of_the_course / "assignment" / "linear.py"
+    stub.write_text(stub.read_text() + "\n# by hand\n")
+    done = grader("stubs", "--check", cwd=copy_of_the_course)
+    assert done.returncode == 1
+    assert (
+        done.stderr
+        == f"{Path('assignment/linear.py')} differs from its reference: run `grader stubs`\n"
+    )
+    assert grader("stubs", cwd=copy_of_the_course).stdout == "wrote assignment/linear.py\n"
+    assert grader("stubs", "--check", cwd=copy_of_the_course).returncode == 0

@@ -1,0 +1,80 @@
+"""A course that lacks a file: each command works without it, or says in a sentence what is missing.
+
+The commands and their calls are those of test_outputs.
+"""
+
+import multiprocessing.spawn
+import shutil
+
+import pytest
+
+from grader.classroom import gradebook
+from tests.grader.commands.test_outputs import CALLS, call, places  # noqa: F401  fixtures
+from tests.grader.warm_python import python
+from tests.sampling import every
+
+pytestmark = pytest.mark.slow
+
+# The files of a course, the optional ones first.
+MISSING = [
+    "solutions/mistakes",
+    "solutions/mistakes/relu.toml",
+    "solutions/variants",
+    "solutions/variants/relu",
+    "handout",
+    "bundle",
+    "bundle/student",
+    "tests/probes",
+    "tests/public",
+    "tests/student_side",
+    "tests/hidden",
+    "tests/hidden/test_relu.py",
+    "tests/expect.py",
+    "tests/conftest.py",
+    "solutions/reference",
+    "solutions/reference/activations.py",
+    "solutions",
+    "assignment/activations.py",
+    "assignment",
+    "pyproject.toml",
+]
+# `isolation` reads no course, and MORE contains more thorough calls of `validate`.
+LEFT_OUT = ("isolation", "validate")
+# Further calls of commands that read the course.
+MORE = [
+    ["validate", "--only", "relu", "--draft", "--mutants", "--jobs", "1"],
+    ["validate", "--only", "relu", "--quick", "--jobs", "1"],
+    ["grade", "SUBMISSION", "--isolation", "none", "--html", "OUT"],
+    ["stubs", "--check"],
+    ["release", "gradescope", "OUT"],
+    ["export", "BOOK", "--html", "ABSENT"],
+]
+
+
+@pytest.fixture
+def course(root, tmp_path):
+    """A copy of the tiny course."""
+    return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
+
+
+@pytest.fixture(autouse=True)
+def processes_start_at_once(monkeypatch):
+    """Fork the pools' processes from one that has imported torch, instead of importing it again."""
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", python().encode())
+
+
+@pytest.mark.parametrize("missing", every(10, MISSING))
+def test_a_missing_file_is_a_sentence(call, places, course, capfd, missing):  # noqa: F811
+    """No command prints a traceback; one that fails names a file of the course or a test."""
+    path = course / missing
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with gradebook.reading(places["BOOK"]) as book:
+        assert book.students()
+    calls = [[name, *words] for name, words in CALLS.items() if name not in LEFT_OUT]
+    for name, *words in [*calls, *MORE]:
+        code, said = call(name, *words)
+        printed = "".join(capfd.readouterr()) + said
+        assert "Traceback" not in printed, (name, words, printed)
+        assert code in (0, 1, 2, 3)
+        assert code == 0 or printed.strip(), (name, words)
+        places["OUT"].unlink(missing_ok=True)

@@ -1,0 +1,154 @@
+"""A command writes its files first and completely, even if stdout is closed or full."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grader.base import files
+from grader.base.errors import MachineFault
+from tests.grader.commands.test_cli import run_on
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def merge(root, tmp_path):
+    """Merge two results in a shell with these redirections.
+
+    Returns the completed process.
+    """
+    cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
+
+    def run(redirections, *options, **environment):
+        command = " ".join(map(str, [sys.executable, "-m", "grader", "merge", cpu, cuda, *options]))
+        shell = ["bash", "-c", f"{command} {redirections}"]
+        return subprocess.run(
+            shell,
+            cwd=root,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("redirections", "said"),
+    [
+        ("| true; exit ${PIPESTATUS[0]}", ""),
+        ("| head -1; exit ${PIPESTATUS[0]}", ""),
+        ("> /dev/full", "grader: the report cannot be printed: No space left on device\n"),
+        (">&-", "grader: the report cannot be printed: stdout is closed\n"),
+        (">&- <&- 2>&-", ""),
+        ("> /dev/null", ""),
+    ],
+    ids=["nobody reads", "head", "full", "closed", "all closed", "nowhere"],
+)
+def test_the_file_and_the_code_do_not_depend_on_who_reads_the_report(
+    merge, tmp_path, redirections, said
+):
+    """The JSON is written first, and the exit code is that of the grade, here 0."""
+    done = merge(redirections, "--json", tmp_path / "r.json")
+    assert (done.returncode, done.stderr) == (0, said)
+    assert json.loads((tmp_path / "r.json").read_text())["score"] == 10
+
+
+@pytest.mark.parametrize(
+    ("redirections", "code", "said"),
+    [
+        ("| true; exit ${PIPESTATUS[0]}", 0, ""),
+        (
+            "> /dev/full",
+            3,
+            "grader: this is a fault of the grader or of this machine: "
+            "the report cannot be printed: No space left on device\n",
+        ),
+        (">&-", 2, "grader: the report cannot be printed: stdout is closed\n"),
+    ],
+    ids=["nobody reads", "full", "closed"],
+)
+def test_a_report_that_is_lost_is_an_error_where_it_is_all_there_is(
+    merge, redirections, code, said
+):
+    """A reader who closes a pipe has read enough; a full disk is an error."""
+    done = merge(redirections)
+    assert (done.returncode, done.stderr) == (code, said)
+
+
+def test_a_stdout_of_another_encoding_is_no_reason_to_fail(merge):
+    """Characters that the encoding lacks are escaped."""
+    done = merge("", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "\\u2500" in done.stdout
+
+
+def test_a_file_that_stdout_goes_to_is_refused(merge, tmp_path):
+    """The JSON and the report would overwrite each other."""
+    for name, redirections in (
+        ("/dev/stdout", "| cat; exit ${PIPESTATUS[0]}"),
+        (tmp_path / "r", f"> {tmp_path / 'r'}"),
+    ):
+        done = merge(redirections, "--json", name)
+        sentence = (
+            f"grader: {name} cannot be written: stdout goes to this file, and so does the "
+            "printed report; name another file\n"
+        )
+        assert (done.returncode, done.stderr) == (2, sentence)
+
+
+def test_a_pipe_of_the_shells_is_written_to(merge):
+    """A pipe cannot be replaced by a temporary file."""
+    done = merge("> /dev/null", "--json", ">(sleep 0.1; cat >&2)")
+    assert done.returncode == 0
+    assert json.loads(done.stderr)["score"] == 10
+
+
+def test_a_file_is_replaced_whole(tmp_path):
+    """A file keeps its permissions, a link stays a link, and the folder has no other new file."""
+    target, link = tmp_path / "r.json", tmp_path / "latest.json"
+    target.write_bytes(b"old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    opened = target.open("rb")
+    files.write(link, b"new")
+    assert (opened.read(), target.read_bytes(), link.is_symlink()) == (b"old", b"new", True)
+    opened.close()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latest.json", "r.json"]
+
+
+def test_a_new_file_has_the_permissions_that_new_files_have(tmp_path):
+    """A temporary file's permissions would keep other users from reading it."""
+    before = os.umask(0o027)
+    try:
+        files.write(tmp_path / ("n" * 250), b"new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / ("n" * 250)).stat().st_mode) == 0o640
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    """A full disk gives one sentence and leaves only the old file."""
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "r.json").write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(MachineFault, match=r"r\.json cannot be written: No space left on device"):
+        files.write(tmp_path / "r.json", b"new")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("r.json", b"old")]
+
+
+def test_a_read_only_folder_is_said_before_the_work(tmp_path, monkeypatch):
+    """Root may write everywhere, so the test replaces `os.access`."""
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    with pytest.raises(MachineFault, match="is read-only"):
+        files.check_writable(tmp_path / "r.json")

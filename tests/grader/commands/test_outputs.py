@@ -1,0 +1,464 @@
+"""No command overwrites what it reads, and a refused command changes nothing.
+
+The cases come from the commands' own parameters, so a new command or option is tested as well; a
+new command only needs a line in CALLS.
+"""
+
+import os
+import shutil
+import sqlite3
+import sys
+import zipfile
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+
+from grader.base import interrupts, outputs
+from grader.base.errors import Status, UsageError
+from grader.base.outputs import Named, Writes
+from grader.classroom import gradebook, setups
+from grader.classroom.records import Student
+from grader.commands import cli
+from grader.commands.analysis import app
+from grader.commands.app import App, parameters_of
+from grader.course.courses import load
+from grader.report import json_report
+from tests.grader.commands.test_classes import of, result_of
+
+PROBLEM = "relu"
+SOURCE = "def relu(x):\n    return x\n"
+# A correct call of each command; the words in capitals are paths in the folder of the test.
+CALLS = {
+    "grade": ["SUBMISSION", "--only", PROBLEM],
+    "merge": ["CPU", "GPU"],
+    "stubs": [],
+    "validate": ["--only", PROBLEM, "--draft"],
+    "release": ["student", "OUT"],
+    "autograde": ["HOME"],
+    "isolation": [],
+    "batch": ["FOLDER", "--gradebook", "BOOK", "--only", PROBLEM],
+    "status": ["BOOK"],
+    "show": ["ada", "--gradebook", "BOOK"],
+    "override": ["ada", "--gradebook", "BOOK", "--points", "1", "--reason", "read"],
+    "extend": ["ada", "--gradebook", "BOOK", "--until", "2026-10-09T12:00:00Z", "--reason", "ill"],
+    "regrade": ["BOOK"],
+    "diff": ["BOOK"],
+    "export": ["BOOK", "--csv", "TABLE"],
+    "page": ["BOOK", "OUT"],
+    "mistakes": ["BOOK"],
+    "similar": ["BOOK"],
+}
+COMMANDS = {one.name or one.callback.__name__: one.callback for one in app.registered_commands}
+# Values that are refused for a parameter of each kind, whatever the command does with it.
+WRONG = {
+    Path: ["ABSENT/x", "SUBMISSION/x", "x" * 300],
+    int: ["x", "0"],
+    float: ["x", "-1"],
+    str: ["no such value"],
+    list[str]: ["no such value"],
+}
+# Parameters for which every text, or every number, is right.
+FREE = {"--by", "--reason", "--index-url"}
+# Options without a limit: a seed may be any number, and 0 is a threshold.
+ZERO_IS_RIGHT = {"--seed", "--points", "--threshold"}
+
+
+def kinds(parameter):
+    """The kinds of a parameter's value, as in WRONG."""
+    return [kind for kind in WRONG if kind in (parameter.kind, *_members(parameter.kind))]
+
+
+def _members(kind):
+    return getattr(kind, "__args__", ())
+
+
+def wrong_values():
+    """Each command with each value that it has to refuse, as (command, parameter, value)."""
+    for name, function in COMMANDS.items():
+        for parameter in parameters_of(function):
+            if parameter.name in FREE or (parameter.name == "STUDENT" and name == "batch"):
+                continue
+            for kind in kinds(parameter):
+                for value in WRONG[kind]:
+                    makes = parameter.writes and parameter.writes.suffix and value == "ABSENT/x"
+                    if not makes and not (value == "0" and parameter.name in ZERO_IS_RIGHT):
+                        yield name, parameter, value
+
+
+WRONG_VALUES = list(wrong_values())
+
+
+@pytest.fixture(scope="module")
+def course(root, tmp_path_factory):
+    """A copy of the tiny course."""
+    return shutil.copytree(
+        root / "examples" / "tiny_course", tmp_path_factory.mktemp("course") / "course"
+    )
+
+
+@pytest.fixture
+def places(course, tmp_path):
+    """The paths of CALLS: submissions, results and a graded gradebook."""
+    found = {
+        name: tmp_path / file
+        for name, file in {
+            "SUBMISSION": "ada.zip",
+            "FOLDER": "handed_in",
+            "HOME": "home",
+            "CPU": "cpu.json",
+            "GPU": "gpu.json",
+            "BOOK": "class.sqlite",
+            "TABLE": "table.csv",
+            "OUT": "out.zip",
+            "ABSENT": "absent",
+        }.items()
+    }
+    found["FOLDER"].mkdir()
+    (found["HOME"] / "results").mkdir(parents=True)
+    for path in (found["SUBMISSION"], found["FOLDER"] / "ada.zip"):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("assignment/activations.py", SOURCE)
+    for device in ("cpu", "gpu"):
+        found[device.upper()].write_text(json_report.render(result_of(of(SOURCE))))
+    _graded(found["BOOK"], load(course))
+    return found | {"COURSE": course}
+
+
+def _graded(path, course):
+    """Write a gradebook in which Ada has a grade of today's setup."""
+    problems = [course.problem(PROBLEM)]
+    today = setups.of_today(course, problems, device="cpu", isolation="none", seed=0)
+    with gradebook.writing(path, create=True) as book:
+        book.enrol([Student(id="ada")])
+        book.add_attempt("ada", "ada.zip", of(SOURCE))
+        setup = book.number_of(today)
+        book.apply(setup, why="batch")
+        book.keep(setup, result_of(of(SOURCE), Status.PASSED))
+
+
+def contents(folder):
+    """The logical content of each gradebook in a folder, and the bytes of each other file."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.suffix == ".sqlite":
+            with closing(sqlite3.connect(path)) as database:
+                found[path.name] = list(database.iterdump())
+        elif path.is_file() and not path.name.startswith("class.sqlite"):
+            found[str(path)] = path.read_bytes()
+    return found
+
+
+@pytest.fixture
+def call(monkeypatch, places):
+    """Run a command in this process; return its exit code and its last sentence."""
+
+    def run(name, *arguments):
+        words = [str(places.get(word, word)) for word in (name, *arguments)]
+        words[1:1] = ["--course", str(places["COURSE"])]
+        monkeypatch.setattr(sys, "argv", ["grader", *words])
+        monkeypatch.setattr(interrupts, "stop_if_seen", lambda: None)
+        return cli._run()
+
+    return run
+
+
+def of_path(places, value):
+    """A value of WRONG, with the folder of the test in place of the words in capitals."""
+    folder, slash, name = value.partition("/")
+    return str(places[folder] / name) if slash else str(places.get(value, value))
+
+
+def with_value(name, parameter, value):
+    """A correct call of a command, but with another value for one parameter."""
+    words = list(CALLS[name])
+    if parameter.options:
+        if parameter.options[0] in words:
+            words[words.index(parameter.options[0]) + 1] = value
+            return words
+        return [*words, parameter.options[0], value]
+    arguments = [one for one in parameters_of(COMMANDS[name]) if not one.options]
+    place = [one.name for one in arguments].index(parameter.name)
+    given = sum(not word.startswith("--") for word in words[: len(arguments)])
+    return [*words[:place], value, *words[place + (place < given) :]]
+
+
+# --- what is refused changes nothing --------------------------------------------------------------
+
+
+def test_every_command_has_a_call_here():
+    assert COMMANDS.keys() == CALLS.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value"),
+    WRONG_VALUES,
+    ids=[f"{name}-{parameter.name}-{value:.12}" for name, parameter, value in WRONG_VALUES],
+)
+def test_a_refused_value_changes_nothing(call, places, tmp_path, capsys, name, parameter, value):
+    """The command exits with 2 and one sentence; the gradebook and all files are as before."""
+    before = contents(tmp_path), contents(places["COURSE"])
+    code, said = call(name, *with_value(name, parameter, of_path(places, value)))
+    printed = capsys.readouterr()
+    assert code == 2, said
+    assert "Traceback" not in said + printed.err
+    assert printed.out == ""
+    assert (contents(tmp_path), contents(places["COURSE"])) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["grade", ""], "an argument is empty"),
+        (["grade", "SUBMISSION", "--json="], "--json is empty"),
+        (["grade", "SUBMISSION", "--json", ""], "--json is empty"),
+        (
+            ["override", "ada", "--gradebook", "", "--remove", "--reason", "x"],
+            "--gradebook is empt",
+        ),
+        (
+            ["override", "ada", "--gradebook", "BOOK", "--points", "1", "--reason", " "],
+            "--reason is empty",
+        ),
+        (
+            ["override", *CALLS["override"], "--problem", "softmaxx"],
+            "--problem softmaxx: no such problem; there are relu, softmax",
+        ),
+        (
+            ["release", "student", "OUT", "--wheels", "."],
+            "--wheels and --index-url are for release",
+        ),
+    ],
+)
+def test_an_empty_or_wrong_value_is_named(call, tmp_path, arguments, sentence):
+    """An empty path is not the current folder, and each message names its own option."""
+    before = contents(tmp_path)
+    code, said = call(*arguments)
+    assert (code, sentence in said) == (2, True), said
+    assert contents(tmp_path) == before
+
+
+NO_GPU = not Path("/dev/nvidiactl").exists()
+WITH_DEVICES = [
+    name
+    for name, function in COMMANDS.items()
+    if "--device" in [one.name for one in parameters_of(function)] and name != "diff"
+]
+
+
+@pytest.mark.skipif(not NO_GPU, reason="this machine has a GPU")
+@pytest.mark.parametrize("name", WITH_DEVICES)
+def test_a_gpu_that_is_not_there_changes_nothing(call, tmp_path, name):
+    before = contents(tmp_path)
+    code, said = call(name, *CALLS[name], "--device", "cuda")
+    assert (code, contents(tmp_path)) == (2, before), said
+
+
+@pytest.mark.parametrize("book", ["BOOK", "ABSENT"])
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--isolation", "none", "--executor", "ray", "--ray-address", "127.0.0.1:1"], 2),
+        (["--isolation", "none", "--ray-address", "127.0.0.1:1"], 2),
+        (["--isolation", "bubblewrap"], 3),
+        (["--isolation", "none", "--seed", "8"], 2),
+    ],
+    ids=["no cluster", "no executor", "no bubblewrap", "another setup"],
+)
+def test_a_batch_that_cannot_start_changes_nothing(
+    call, places, tmp_path, monkeypatch, book, options, code
+):
+    """The gradebook gets no new student or attempt, and a new one is not created."""
+    if book == "ABSENT" and "--seed" in options:
+        return  # a new gradebook takes any seed
+    with zipfile.ZipFile(places["FOLDER"] / "zoe.zip", "w") as archive:
+        archive.writestr("assignment/activations.py", SOURCE)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    before = contents(tmp_path)
+    ended = call("batch", "FOLDER", "--gradebook", book, "--only", PROBLEM, *options)
+    assert ended[0] in {code, 2}, ended
+    assert ended[0] == code or book == "BOOK"
+    assert contents(tmp_path) == before
+    assert places["ABSENT"].exists() is False
+
+
+# --- outputs and inputs ---------------------------------------------------------------------------
+
+
+def pairs():
+    """Each output of each command with each input, as (command, output, input)."""
+    for name, function in COMMANDS.items():
+        paths = [one for one in parameters_of(function) if one.is_path]
+        for output in paths:
+            if output.writes:
+                for other in paths:
+                    if not other.writes:
+                        yield name, output, other
+
+
+PAIRS = list(pairs())
+
+
+def other_names(path, tmp_path):
+    """A file's path, and other names of the same file."""
+    linked, hard = tmp_path / "linked", tmp_path / "hard"
+    linked.symlink_to(path)
+    if path.is_file():
+        hard.hardlink_to(path)
+    relative = Path(os.path.relpath(path))
+    round_about = path.parent / "absent" / ".." / path.name
+    (path.parent / "absent").mkdir()
+    return [path, linked, relative, round_about, *([hard] if path.is_file() else [])]
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "other"),
+    PAIRS,
+    ids=[f"{name}-{output.name}-{other.name}" for name, output, other in PAIRS],
+)
+def test_an_output_never_overwrites_an_input(call, places, tmp_path, name, output, other):
+    """A file is refused under each of its names, and so is any file in a folder that is read."""
+    if other.name == "--course":
+        read = places["COURSE"] / "tests"
+        words = CALLS[name]
+        expected = "the course's"
+    else:
+        words, read, expected = _with_input(name, other, places, tmp_path), None, other.name
+        at = words.index(other.options[0]) + 1 if other.options else _place(name, other)
+        read = Path(places.get(words[at], words[at]))
+    suffix = output.writes.suffix
+    folder = read if read.is_dir() else tmp_path
+    tries = [folder / "new", folder / "new" / "er"] if read.is_dir() else []
+    if not suffix:
+        tries += other_names(read, tmp_path) if read.is_file() else []
+    elif read.is_file():
+        renamed = read.with_suffix(f".{suffix}")
+        read.rename(renamed)
+        words = [
+            str(renamed) if places.get(word, word) in (read, str(read)) else word for word in words
+        ]
+        tries += [tmp_path]
+    if any(isinstance(mark, outputs.Holds) for mark in other.marks):
+        return  # new files may be written into it
+    before = contents(tmp_path), contents(places["COURSE"])
+    for path in tries:
+        code, said = call(name, *_with_output(name, words, output, str(path)))
+        assert code == 2, said
+        refused = "cannot be written: there is no folder" in said or "it is a folder" in said
+        assert refused or (output.name in said and expected in said), said
+    assert tries
+    assert (contents(tmp_path), contents(places["COURSE"])) == before
+
+
+def _place(name, parameter):
+    """The place of an argument among the words of a command."""
+    arguments = [one for one in parameters_of(COMMANDS[name]) if not one.options]
+    return [one.name for one in arguments].index(parameter.name)
+
+
+def _with_input(name, other, places, tmp_path):
+    """A call of a command that has this input."""
+    words = list(CALLS[name])
+    if other.options and other.options[0] not in words:
+        path = tmp_path / "an_input"
+        if other.name in ("--handout", "--wheels", "--reports"):
+            path.mkdir()
+        else:
+            path.write_text("id\nada\n")
+        words += [other.options[0], str(path)]
+    return words
+
+
+def _with_output(name, words, output, path):
+    """The same call with this output."""
+    words = list(words)
+    if not output.options:
+        words[_place(name, output)] = path
+    elif output.options[0] in words:
+        words[words.index(output.options[0]) + 1] = path
+    else:
+        words += [output.options[0], path]
+    return words
+
+
+TWO_OUTPUTS = [
+    (name, one, other)
+    for name, function in COMMANDS.items()
+    for one in parameters_of(function)
+    for other in parameters_of(function)
+    if one.writes and other.writes and one.name < other.name
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other"),
+    TWO_OUTPUTS,
+    ids=[f"{name}-{one.name}-{other.name}" for name, one, other in TWO_OUTPUTS],
+)
+def test_two_outputs_never_have_one_name(call, places, tmp_path, name, one, other):
+    """Two files, or a file and a folder that gets such files; two folders may be one.
+
+    Names that differ in case are one file on some file systems.
+    """
+    names = {key: tmp_path / f"out.{key}" for key in ("first", "FIRST")}
+    first, second = names["first"], names["FIRST"]
+    if one.writes.suffix and other.writes.suffix:
+        assert one.writes.suffix != other.writes.suffix
+        return
+    if one.writes.suffix or other.writes.suffix:
+        suffix = one.writes.suffix or other.writes.suffix
+        first = tmp_path if one.writes.suffix else tmp_path / f"ada.{suffix}"
+        second = tmp_path if other.writes.suffix else tmp_path / f"ada.{suffix}"
+    before = contents(tmp_path)
+    words = _with_output(name, CALLS[name], one, str(first))
+    code, said = call(name, *_with_output(name, words, other, str(second)))
+    assert (code, one.name in said, other.name in said) == (2, True, True), said
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["report.html", "assignment/report.html", "helper.py", "s.zip"])
+def test_only_a_report_may_lie_in_the_folder_of_a_submission(tmp_path, name):
+    """Nothing reads a report there; next to the modules, it could be taken for one of them."""
+    folder = tmp_path / "mine"
+    (folder / "assignment").mkdir(parents=True)
+    output = [(Named("--html", folder / name), Writes())]
+    inputs = [(Named("SUBMISSION", folder), False)]
+    if name == "report.html":
+        outputs.check(output, inputs, [])
+    else:
+        with pytest.raises(UsageError, match="is inside SUBMISSION"):
+            outputs.check(output, inputs, [])
+
+
+def test_a_new_command_is_checked_without_further_code(tmp_path, monkeypatch):
+    """The annotation of an output is all that a command needs."""
+    new, ran = App(), []
+
+    @new.command()
+    def copy(
+        source: Annotated[Path, typer.Argument()],
+        target: Annotated[Path, typer.Option("--to"), Writes()],
+    ) -> None:
+        ran.append(target)
+
+    (tmp_path / "a").write_text("a")
+    monkeypatch.setattr(sys, "argv", ["copy", str(tmp_path / "a"), "--to", str(tmp_path / "a")])
+    with pytest.raises(UsageError, match=r"--to .*a would overwrite SOURCE"):
+        new(standalone_mode=False)
+    monkeypatch.setattr(sys, "argv", ["copy", str(tmp_path / "a"), "--to", str(tmp_path / "b")])
+    new(standalone_mode=False)
+    assert ran == [tmp_path / "b"]
+
+
+def test_every_option_that_names_a_file_to_write_has_the_mark():
+    """Help texts of outputs begin with "Write", or name what is written for each student."""
+    for name, function in COMMANDS.items():
+        for one in parameters_of(function):
+            typed = next((mark for mark in one.marks if hasattr(mark, "help")), None)
+            text = (typed.help or "") if typed else ""
+            if one.is_path and (
+                text.startswith("Write ") or text.endswith((" to write.", "for each student."))
+            ):
+                assert one.writes, f"{name} {one.name}: {text}"

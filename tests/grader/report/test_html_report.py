@@ -1,0 +1,335 @@
+"""The HTML page of one submission: its numbers, its quoted lines, and hostile texts."""
+
+import html as html_module
+import io
+import re
+import sys
+
+import pytest
+
+from grader.base.errors import Status
+from grader.report import html_report
+from grader.report.excerpts import MAX_LINES, excerpt
+from grader.report.reasons import reasons_in
+from grader.results.points import problem_result
+from grader.results.records import Fact
+from tests.grader.report.samples import (
+    HOSTILE,
+    ended,
+    every_status,
+    failed,
+    hostile,
+    override,
+    result,
+    standing,
+)
+from tests.handout.browsing import serious
+
+BROWSER = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
+SECTIONS = {"linear": "7.1", "adamw": "8.2", "gpu": "13.1"}
+LINKS = {"linear": "https://course.example/handout/07_linear.html#section-7-1"}
+MODULE = '''import torch
+
+
+def forward(x):
+    return "the first one"
+
+
+class Linear(torch.nn.Module):
+    """A layer."""
+
+    def __init__(self):
+        """Prepare.
+
+        def forward(self): this is a docstring
+        """
+        self.w = 1
+
+    def forward(self, x):
+        """Apply it.
+
+        Many lines.
+        """
+
+        y = x @ self.w  # a comment
+
+        return y
+
+
+def forward(x):
+    return 'the "second" <one>'
+'''
+SOURCES = {"assignment/m.py": MODULE.encode()}
+
+
+def render(*arguments, sources=SOURCES, sections=SECTIONS, links=LINKS):
+    """The page of a course with one module and the address of one section."""
+    return html_report.render(*arguments, sources=sources, sections=sections, links=links)
+
+
+def words(page):
+    """The text that a reader sees on a page, in one line."""
+    body = re.sub(r"<(style|head).*?</\1>", "", page, flags=re.DOTALL)
+    return " ".join(html_module.unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def quoted(about, *facts, module=MODULE):
+    """The lines that the page quotes for a failure, as (number, text, whether marked)."""
+    tests = [failed("a", "wrong", about=about, facts=list(facts))]
+    (reason,) = reasons_in(result(problem_result("linear", "m", 1, tests)))
+    found = excerpt(reason, {"assignment/m.py": module.encode()})
+    if found is None:
+        return None
+    return [(line.number, line.html.striptags(), line.is_marked) for line in found.lines]
+
+
+def calls_of(work):
+    """How many functions a piece of work calls, in Python and in C."""
+    count = 0
+
+    def counting(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(counting)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+AT_2 = Fact("at", "assignment/m.py:2")
+LONG = {
+    "nested classes": "".join(f"{' ' * i}class C{i}:\n" for i in range(85)) + "\n" * 390_000,
+    "definitions": "def forward(x): pass\n" * 19_000,
+    "one line": "class C0:\n" + "\t" * 399_000,
+}
+
+
+@pytest.mark.parametrize("module", LONG.values(), ids=LONG)
+def test_the_cost_of_an_excerpt_has_an_end(module):
+    """The worker names the function, so it may name classes in as many classes as it likes."""
+    for about in (".".join(f"C{i}" for i in range(85)), "forward", "C0"):
+        assert calls_of(lambda about=about: quoted(about, module=module)) < 150_000
+        assert calls_of(lambda about=about: quoted(about, AT_2, module=module)) < 10_000
+
+
+# --- what it says ---------------------------------------------------------------------------------
+
+
+def test_the_points_come_first_then_what_to_do():
+    """The title and the first heading have the points; the costliest mistake is the first step."""
+    page = render(every_status())
+    assert "<title>3.33 of 19 points: ada</title>" in page
+    said = words(page)
+    order = ["3.33 of 19 points", "What to do next", "Points by problem", "What went wrong"]
+    assert sorted(order, key=said.index) == order
+    steps = said.split("What to do next")[1].split("Points by problem")[0]
+    assert steps.split()[0] == "linear", steps
+    assert "−3.33 points" in steps
+
+
+def test_each_mistake_stands_once_with_its_rules_and_cost():
+    """Two tests that fail for the same reason are one article with two rules."""
+    page = render(every_status())
+    assert 1 == words(page.split("What went wrong")[1]).count("forward: wrong values")
+    said = words(page.split("<article")[1])
+    for part in (
+        "−3.33 points",
+        "expected 0.5 at [0, 2]",
+        "Rule The output is x times the transposed weight.",
+        "Rule Another rule.",
+        "Hint Is the weight transposed?",
+        "Handout §7.1",
+        "2 of 6 tests",
+    ):
+        assert part in said
+    assert LINKS["linear"] in page
+
+
+def test_a_fault_of_the_grader_is_ours_and_costs_nothing():
+    """The page shows no points and quotes none of the student's lines for the fault."""
+    said = words(render(every_status(grader_error=True)))
+    assert said.startswith("Submission ada No points yet")
+    assert "nobody loses a point" in said
+    first = words(render(every_status(grader_error=True)).split("<article")[1])
+    assert "our fault, costs nothing" in first
+    assert "assignment/m.py" not in first
+
+
+def test_lateness_and_overrides_are_explained():
+    """The page shows the gradebook's points and explains why they differ from the score."""
+    given = override(3.0, problem="linear", reason="<b>regraded</b>")
+    said = words(render(every_status(), standing(points=2.4, days_late=1, penalty=20.0,
+                                                 overrides=[given])))  # fmt: skip
+    assert "2.4 of 19 points" in said
+    assert "This costs 20 % of the score." in said
+    assert "A person set linear to 3 points: <b>regraded</b>" in said
+
+
+def test_who_has_everything_is_told_so():
+    """The page of a complete submission lists nothing that went wrong."""
+    passed = result(problem_result("linear", "m", 5, [ended("a", Status.PASSED)]))
+    said = words(render(passed))
+    assert "Every test passes." in said
+    assert "What went wrong" not in said
+
+
+def test_who_has_begun_nothing_is_told_where_to_begin():
+    """The page names the first problem and its section."""
+    stub = ended("a", Status.NOT_ATTEMPTED, about="forward")
+    nothing = result(*(problem_result(name, "m", 5, [stub]) for name in ("linear", "adamw")))
+    said = words(render(nothing))
+    assert "Begin linear , Handout §7.1 5 points to earn" in said
+    assert "Not begun, 10 points: linear, adamw." in said
+
+
+# --- the student's lines --------------------------------------------------------------------------
+
+
+def test_the_lines_around_a_place_are_quoted():
+    """The line at the given location is marked."""
+    at = Fact("at", "assignment/m.py:24 in Linear.forward")
+    lines = quoted("Linear.forward", at)
+    assert [(24, "y = x @ self.w # a comment", True)] == [line for line in lines if line[2]]
+    assert list(range(20, 29)) == [number for number, _, _ in lines]
+
+
+def test_a_wrong_answer_quotes_the_function_without_its_docstring():
+    """A method is searched in its class; of two definitions with one name, the last one counts."""
+    method = quoted("Linear.forward")
+    assert [18, 24, 25, 26] == [number for number, _, _ in method]
+    assert "y = x @ self.w # a comment" == method[1][1]
+    last = [(29, "def forward(x):", False), (30, "return 'the \"second\" <one>'", False)]
+    assert last == quoted("forward")
+    assert "a docstring" not in str(quoted("Linear"))
+
+
+def test_what_is_not_there_is_not_quoted():
+    """This covers unknown functions, lines outside the file, and files that were not submitted."""
+    assert quoted("backward") is None
+    assert quoted("Linear.backward") == quoted("Linear")
+    assert quoted("") is None
+    for place in ("assignment/m.py:900 in f", "assignment/m.py:0", "assignment/other.py:3",
+                  "/etc/passwd:1", "assignment/../../etc/passwd:1"):  # fmt: skip
+        assert quoted("backward", Fact("at", place)) is None
+
+
+def test_lines_are_counted_as_python_counts_them():
+    """A form feed or a line separator inside a line does not end it."""
+    module = "x = 'a\x0c\u2028b'\r\n\rdef f():\n    return 1\n"
+    lines = quoted("f", module=module)
+    assert [(3, "def f():", False), (4, "return 1", False)] == lines
+    compile(module, "m.py", "exec")
+
+
+def test_a_long_function_and_long_lines_are_cut():
+    """The page stays small, however large the submission is."""
+    module = "def f():\n" + "    x = 1\n" * 5_000 + "    y = '" + "a" * 100_000 + "'\n"
+    lines = quoted("f", module=module)
+    assert MAX_LINES == len(lines)
+    long = f"def f():\n    y = '{'a' * 1_000_000}'\n"
+    assert all(len(text) < 200 for _, text, _ in quoted("f", module=long))
+
+
+# --- size and safety ------------------------------------------------------------------------------
+
+
+def large():
+    """A result in which everything fails for a different reason, and its sources."""
+    text = "<&é\u202e" * 400
+    problems = [
+        problem_result(
+            f"problem_{place}",
+            "m",
+            20,
+            [
+                failed(f"{i}", f"{i} {text}", about="f", rule=f"{i} {text}", hint=text,
+                       facts=[Fact("at", "assignment/m.py:2 in f"), *[Fact(text, text)] * 30])
+                for i in range(40)
+            ],
+        )
+        for place in range(25)
+    ]  # fmt: skip
+    sources = {"assignment/m.py": ("def f():\n" + "    <&é\u202e" * 100_000).encode()}
+    return result(*problems, name=text * 30), sources
+
+
+def test_a_page_has_at_most_300_kilobytes():
+    """Failures that do not fit are listed with one line each."""
+    found, sources = large()
+    page = render(found, sources=sources)
+    assert len(page.encode()) <= 300_000
+    assert "Further failures" in page
+
+
+@pytest.fixture
+def opened(page, tmp_path):
+    """Open a page from a file in the browser; it may make no requests and log no errors."""
+
+    def show(text):
+        path = tmp_path / "report.html"
+        path.write_text(text, encoding="utf-8")
+        page.goto(path.as_uri())
+        assert page.seen == []
+        assert [url for url in page.requests if url != path.as_uri()] == []
+        return page
+
+    return show
+
+
+class TestInABrowser:
+    """Tests that open the pages in Chromium."""
+
+    pytestmark = BROWSER
+
+    def test_no_text_of_a_stranger_becomes_more_than_text(self, opened):
+        """No untrusted text adds an element, attribute, link, script or text direction."""
+        source = "\n".join(["def forward():", *("    " + text for text in HOSTILE)])
+        page = opened(
+            render(
+                hostile(),
+                standing(overrides=[override(1, reason=text) for text in HOSTILE]),
+                sources={"assignment/m.py": source.encode("utf-8", "replace")},
+            )
+        )
+        page.evaluate(
+            """() => document.querySelectorAll("details").forEach((d) => d.open = true)"""
+        )
+        assert page.locator("main script, main img, main style, main iframe, main b").count() == 0
+        attributes = page.evaluate(
+            """() => [...new Set([...document.querySelectorAll("main *")]
+                 .flatMap((e) => e.getAttributeNames()))].sort()"""
+        )
+        assert {name for name in attributes if name.startswith("on")} == set()
+        assert "style" not in attributes
+        hrefs = page.evaluate(
+            """() => [...document.querySelectorAll("main a")].map((a) => a.getAttribute("href"))"""
+        )
+        assert [link for link in hrefs if not re.fullmatch(r"#reason-\d+", link)] == []
+        shown = page.locator("main").inner_text()
+        assert {c for c in shown if not c.isprintable() and c not in "\n\t\ufffe\uffff"} == set()
+        assert "<script>alert(1)</script>" in shown
+
+    @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
+    def test_axe_finds_nothing_serious(self, opened, page, width, scheme):
+        """This holds wide and light, and narrow and dark; nothing scrolls sideways."""
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        at = Fact("at", "assignment/m.py:24 in Linear.forward")
+        tests = [failed("z", "wrong", about="Linear.forward", facts=[at], mistake="It is wrong.")]
+        extra = problem_result("linear", "m", 1, tests)
+        for found in (every_status(grader_error=True), result(extra)):
+            opened(render(found))
+            assert serious(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+    def test_it_prints_on_two_pages(self, opened):
+        """The printout always fits on two pages."""
+        from pypdf import PdfReader
+
+        found, sources = large()
+        for one, files in ((every_status(), SOURCES), (found, sources)):
+            pdf = opened(render(one, sources=files)).pdf(prefer_css_page_size=True)
+            assert len(PdfReader(io.BytesIO(pdf)).pages) <= 2

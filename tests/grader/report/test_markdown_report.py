@@ -1,0 +1,220 @@
+"""Markdown for GitHub: readers see the right content, and no text becomes markup."""
+
+import re
+from itertools import pairwise
+
+import pytest
+from markdown_it import MarkdownIt
+
+from grader.base.errors import Status
+from grader.report import markdown_report
+from grader.results.points import problem_result
+from tests.grader.report.samples import (
+    HOSTILE,
+    ended,
+    every_status,
+    failed,
+    hostile,
+    override,
+    result,
+    standing,
+)
+
+# What GitHub turns into links in text outside code, after it has rendered the Markdown.
+LINKED = re.compile(r"@\w|#\d|://|www\.|GH-\d", re.IGNORECASE)
+EXPECTED = {
+    "heading", "paragraph", "inline", "text", "softbreak", "code_inline", "fence", "table", "thead",
+    "tbody", "tr", "th", "td", "bullet_list", "list_item", "text_special",
+}  # fmt: skip
+
+
+SECTIONS = {"linear": "7.1", "adamw": "8.2"}
+LINKS = {"linear": "https://course.example/handout/07_linear.html#section-7-1"}
+
+
+def render(*arguments, sections=SECTIONS, links=None):
+    """The report, with the sections of two problems and no addresses."""
+    return markdown_report.render(*arguments, sections=sections, links=links or {})
+
+
+def tokens(text):
+    """The elements that GitHub would create from a Markdown text, including inline elements."""
+    found = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+    return [part for token in found for part in (token, *(token.children or ()))]
+
+
+def kinds(text):
+    """The kinds of elements, with start and end tags treated alike."""
+    return {token.type.removesuffix("_open").removesuffix("_close") for token in tokens(text)}
+
+
+def prose(text):
+    """All text outside code."""
+    return [token.content for token in tokens(text) if token.type in ("text", "text_special")]
+
+
+def code(text):
+    """The content of all code spans and blocks."""
+    return [token.content for token in tokens(text) if token.type in ("code_inline", "fence")]
+
+
+def cells(text):
+    """The table as rows of cells."""
+    found, row = [], []
+    parts = MarkdownIt("commonmark").enable("table").parse(text)
+    for token, inline in pairwise(parts):
+        if token.type in ("td_open", "th_open"):
+            row.append("".join(child.content for child in inline.children))
+        elif token.type == "tr_close":
+            found.append(row)
+            row = []
+    return found
+
+
+def test_the_points_come_first_then_the_problems():
+    """The first line has the points, which students look for first."""
+    text = render(every_status())
+    assert text.startswith("## 3.33 of 19 points\n\nSubmission `ada`\n")
+    assert cells(text) == [
+        ["problem", "points", "tests passed", "status"],
+        ["linear", "3.33 / 10", "2 / 6", "crashed"],
+        ["adamw", "0 / 5", "0 / 3", "policy"],
+        ["gpu", "0 / 4", "0 / 1", "deferred"],
+    ]
+    assert "4 points pending" in text
+    assert "Not attempted, 1.67 points: `adamw`." in text
+
+
+def test_each_failure_is_told_once():
+    """Tests that failed for the same reason share a section with all rules that they broke."""
+    text = render(every_status())
+    assert 1 == text.count("wrong values")
+    section = text.split("### ")[1]
+    assert section == (
+        "linear: failed, 3.33 points lost\n\n"
+        "```text\n"
+        "linear · forward: wrong values\n"
+        "  expected  0.5 at [0, 2]\n"
+        "  got       0.25\n"
+        "```\n\n"
+        "- rule: The output is x times the transposed weight.\n"
+        "- rule: Another rule.\n"
+        "- hint: Is the weight transposed?\n"
+        "- see: handout §7.1\n"
+        "- tests: `test_b`, `test_c`\n\n"
+    )
+
+
+def test_a_fault_of_the_grader_comes_first_and_costs_nothing():
+    """The report has no points yet, and the fault costs nobody a point."""
+    text = render(every_status(grader_error=True))
+    assert text.startswith("## No points yet\n")
+    assert "nobody loses a point" in text
+    assert text.split("### ")[1].startswith("linear: our fault, no points lost\n")
+
+
+def test_lateness_and_overrides_are_explained():
+    """The gradebook's points count, and an override's reason is shown as plain text."""
+    given = override(3.0, problem="linear", reason="see #12 and @prof")
+    text = render(
+        every_status(), standing(points=2.4, days_late=1, penalty=20.0, overrides=[given])
+    )
+    assert text.startswith("## 2.4 of 19 points\n")
+    said = "".join(prose(text))
+    assert "1 day after grace and free days. This costs 20 % of the score." in said
+    assert "A person set linear to 3 points: see #\u200b12 and @\u200bprof" in said
+
+
+def test_each_failure_names_its_section_of_the_handout():
+    """The section is a link if the course has set the handout's address."""
+    text = render(every_status(), links=LINKS)
+    assert "\n- see: [handout §7.1](https://course.example/handout/07_linear.html#" in text
+    assert "\n- see: handout §8.2\n" in text
+    assert "see:" not in render(every_status(), sections={})
+    ours = render(every_status(grader_error=True)).split("### ")[1]
+    assert "see:" not in ours
+
+
+def test_hostile_texts_become_no_markup():
+    """Only the report's own elements appear: no link, no HTML, no image, no emphasis."""
+    text = render(hostile(), standing(overrides=[override(1, reason=t) for t in HOSTILE]))
+    assert kinds(text) <= EXPECTED
+    assert [] == [part for part in prose(text) if LINKED.search(part)]
+    assert all(len(row) == 4 for row in cells(text))
+    allowed = {"\n", "\u200b", "\ufffe", "\uffff"}  # the last two have no meaning in Markdown
+    assert {c for c in text if not c.isprintable() and c not in allowed} == set()
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_code_shows_exactly_the_text(text):
+    """A code span or block reads back as the original text, except for escapes and cuts."""
+    shown = markdown_report.clean(text, 100)
+    blank = not shown.strip()
+    assert ([] if blank else [shown]) == code(markdown_report.code(text))
+    assert [f"{shown}\n"] == code(markdown_report.block([shown]))
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_prose_shows_the_text_as_plain_words(text):
+    """The words are the same once zero-width spaces are removed."""
+    shown = markdown_report.clean(text, 300).strip()
+    written = f"- rule: {markdown_report.prose(text)}"
+    assert kinds(written) <= EXPECTED
+    assert "".join(prose(written)).replace("\u200b", "") == f"rule: {shown}".strip()
+
+
+@pytest.mark.parametrize("length", range(1, 12))
+def test_backticks_of_any_length_end_no_code(length):
+    """The fence is longer than any run of backticks in the text."""
+    for text in ("`" * length, f"a{'`' * length}b", f"{'`' * length} <b> @user"):
+        assert [text] == code(markdown_report.code(text))
+        assert [f"{text}\n"] == code(markdown_report.block([text]))
+
+
+def many(problems, tests, text="é` " * 300):
+    """A result with so many failures that they cannot all be shown."""
+    return result(
+        *(
+            problem_result(
+                f"problem_{place}",
+                "m",
+                tests,
+                [failed(f"{i}", f"{i} {text}") for i in range(tests)],
+            )
+            for place in range(problems)
+        )
+    )
+
+
+def test_a_long_report_is_cut_and_says_what_is_missing():
+    """The most expensive failures come first, so the cut loses the least."""
+    text = render(many(5, 40))
+    assert 40_000 < len(text) < 60_000
+    shown = text.count("### ")
+    sentence = f"{200 - shown} more failures are left out to keep this report short"
+    assert f"{sentence} ({200 - shown} points, in `problem_" in text
+    assert kinds(text) <= EXPECTED
+
+
+def test_the_table_is_cut_too():
+    """A table of thousands of problems does not fit either."""
+    problems = [
+        problem_result(f"problem_{i}|@", "m", 1, [ended("x", Status.PASSED)]) for i in range(2_000)
+    ]
+    text = render(result(*problems))
+    assert len(text) < 60_000
+    left = 2_000 - (len(cells(text)) - 1)
+    assert left > 0
+    assert f"The table leaves out {left} problems, {left} of {left} points." in text
+
+
+def test_the_longest_texts_fit():
+    """Every text has its maximum length, and each of its characters becomes an escape."""
+    long = "\U000e0001" * 30_000
+    tests = [failed(long + str(i), long, about=long, rule=long + str(i), hint=long, mistake=long)
+             for i in range(20)]  # fmt: skip
+    found = result(*(problem_result(f"{long}{i}", long, 1, tests) for i in range(20)), name=long)
+    grade = standing(points=1.0, overrides=[override(1.0, problem=long, reason=long)] * 100)
+    text = render(found, grade)
+    assert len(text) < 60_000
+    assert text.startswith("## 1 of 20 points")

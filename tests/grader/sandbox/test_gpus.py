@@ -1,0 +1,1091 @@
+"""Running on a GPU, as far as a machine without a GPU can test it.
+
+Sandboxes, zygotes, locks and the dynamic loader are real. Other character devices replace the
+GPU's, and where a test needs the driver's memory counts, the test supplies the numbers.
+"""
+
+import _ctypes
+import ctypes
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pynvml
+import pytest
+import torch
+
+from grader.base.errors import (
+    GraderFault,
+    OutOfMemory,
+    Raised,
+    SandboxUnavailable,
+    TimedOut,
+    UsageError,
+)
+from grader.course import courses
+from grader.sandbox import bubblewrap, driver, endings, gpus, preflight, seccomp, shown, usage
+from grader.sandbox.box import Sandbox
+from grader.sandbox.gpus import Gpu
+from grader.sandbox.session import Session
+from tests.grader.warm_python import python
+from tests.probes import call
+from tests.sampling import every
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("gpu"),
+]  # one warm sandbox serves this file
+
+ROOT = Path(__file__).resolve().parents[3]
+COURSE = courses.load()
+GIB, MIB = 2**30, 2**20
+LIMITS = msgspec.structs.replace(COURSE.limits, wall_seconds=120.0, cpu_seconds=60)
+STAND_INS = {
+    "nvidia-uvm-tools": "/dev/null",
+    "nvidiactl": "/dev/zero",
+    "nvidia-uvm": "/dev/full",
+    "nvidia0": "/dev/urandom",
+}
+BUBBLEWRAPS = {
+    *(
+        "console",
+        "fd",
+        "full",
+        "null",
+        "ptmx",
+        "pts",
+        "random",
+        "shm",
+        "stderr",
+        "stdin",
+        "stdout",
+        "tty",
+        "urandom",
+        "zero",
+    )
+}
+without_gpu = pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has a GPU")
+without_cuda = pytest.mark.skipif(
+    torch.version.cuda is not None, reason="this torch is built for CUDA"
+)
+
+
+class Counted(Gpu):
+    """A GPU whose memory and activity a test sets, because no driver reports them."""
+
+    used = staticmethod(lambda: 0)
+    works: bool | None = False
+
+    def used_bytes(self):
+        """The number that the test sets."""
+        return type(self).used()
+
+    def busy(self):
+        """The value that the test sets."""
+        return type(self).works
+
+
+def stand_in(folder, *, kind=Counted, libraries=()):
+    """A GPU made of other devices: its nodes are links to them."""
+    folder.mkdir(exist_ok=True)
+    for name, device in STAND_INS.items():
+        if not (folder / name).exists():
+            (folder / name).symlink_to(device)
+    return kind(
+        index=0,
+        uuid="GPU-0a1b",
+        name="Stand-in 8000",
+        driver="599.01",
+        memory_bytes=16 * GIB,
+        bus="0000:01:00.0",
+        nodes=gpus.nodes_of(0, folder=folder),
+        libraries=tuple(libraries),
+    )
+
+
+def library(folder, name):
+    """Install a real shared library under another name.
+
+    As with a driver's library, the name is a link to a file whose name contains a version.
+    """
+    folder.mkdir(exist_ok=True)
+    file = folder / name.replace(".so.1", ".so.599.01")
+    shutil.copy(_ctypes.__file__, file)
+    (folder / name).symlink_to(file.name)
+    return file
+
+
+@pytest.fixture(scope="module")
+def boxed(tmp_path_factory):
+    """A sandbox with the stand-in GPU and one library of its driver."""
+    folder = tmp_path_factory.mktemp("driver")
+    given = stand_in(
+        folder / "dev", libraries=[("libcuda.so.1", library(folder / "lib", "libcuda.so.1"))]
+    )
+    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB, gpu=given) as running:
+        yield running
+
+
+@contextmanager
+def session(sandbox, source, **limits):
+    """A sandbox session for one test, in which the student's module is assignment/m.py."""
+    sources = {"assignment/m.py": textwrap.dedent(source).encode()}
+    made = Session(
+        sandbox, sources, msgspec.structs.replace(LIMITS, **limits), seed=0, forbidden=[]
+    )
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def ask(made, *args, function="f"):
+    """Return the result of a function of that module."""
+    return made.run(call, {"module": "m", "function": function, "args": args, "kwargs": {}})
+
+
+def answer(sandbox, source, *args, **limits):
+    """Return the result of f in a student's module, in a session of its own."""
+    with session(sandbox, source, **limits) as made:
+        return ask(made, *args)
+
+
+# --- finding the GPU ------------------------------------------------------------------------------
+
+
+@without_gpu
+def test_without_a_gpu_the_command_says_so_in_one_line(grader, root):
+    """The command exits with 2 before it starts anything.
+
+    The missing GPU is a user's mistake, not a fault of the grader.
+    """
+    done = grader("grade", root / "examples" / "sample.zip", "--device", "cuda")
+    assert (2, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n"))
+    assert done.stderr.startswith("grader: --device cuda: no NVIDIA GPU was found in /dev: ")
+
+
+@pytest.mark.parametrize(
+    "names", [[], ["nvidiactl"], ["nvidia0"], ["nvidiactl", "nvidia-modeset", "nvidia-uvm"]]
+)
+def test_a_machine_without_a_gpus_own_node_has_none(names, tmp_path):
+    """Other files left behind by a driver do not count as a GPU."""
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(UsageError, match=r"^--device cuda: no NVIDIA GPU was found in "):
+        gpus.require_node(tmp_path)
+
+
+def test_the_number_of_its_node_does_not_matter(tmp_path):
+    """A container may have only the fourth GPU."""
+    for name in ("nvidiactl", "nvidia3"):
+        (tmp_path / name).touch()
+    gpus.require_node(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\n",
+            "torch 2.13.0+cpu is a build without CUDA",
+        ),
+        (
+            "__version__ = '2.9.0+rocm6.4'\ncuda = None\nhip = '6.4'\n",
+            "torch 2.9.0+rocm6.4 is a build without CUDA",
+        ),
+        (None, "torch is not installed in the grader's environment"),
+    ],
+)
+def test_a_torch_that_cannot_use_a_gpu_is_refused(text, said, tmp_path):
+    """The check reads torch's version.py, so the grader's process need not import torch for it."""
+    file = tmp_path / "version.py"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(UsageError, match=f"^--device cuda: {said}".replace("+", r"\+")):
+        gpus.require_cuda(file if text is not None else None)
+
+
+def test_a_torch_for_cuda_is_taken(tmp_path):
+    """The version.py of a CUDA build names a CUDA version."""
+    (tmp_path / "version.py").write_text(
+        "__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n"
+    )
+    gpus.require_cuda(tmp_path / "version.py")
+
+
+def test_the_installed_torch_is_read_as_it_is():
+    """Reading the real version.py gives the version that the imported module reports."""
+    assert torch.version.cuda == gpus._constants(gpus._version_file_of_torch())["cuda"]
+
+
+DEVICES = ([0, 1, 1, 2], ["GPU-aaaa", "MIG-1111", "MIG-2222", "GPU-abcd"])
+
+
+@pytest.mark.parametrize(
+    ("visible", "number"),
+    [
+        (None, 0),
+        ("2", 3),
+        ("1,0", 1),
+        (" 0 ", 0),
+        ("GPU-ab", 3),
+        ("GPU-aaaa,GPU-abcd", 0),
+        ("MIG-2222", 2),
+    ],
+)
+def test_the_first_gpu_is_used_or_the_first_that_is_named(visible, number):
+    """A GPU is named by its index or by the beginning of its UUID.
+
+    If a GPU is split, one of its instances is used.
+    """
+    assert number == gpus.chosen(visible, *DEVICES)
+
+
+@pytest.mark.parametrize("visible", ["", "-1", "7", "GPU-ffff", "aaaa"])
+def test_a_name_of_no_gpu_is_a_users_mistake(visible):
+    """CUDA would treat such a name as no GPU at all."""
+    with pytest.raises(
+        UsageError, match=r"which names none of: GPU-aaaa, MIG-1111, MIG-2222, GPU-abcd$"
+    ):
+        gpus.chosen(visible, *DEVICES)
+
+
+def test_a_driver_that_shows_no_gpu_is_a_users_mistake():
+    """For example, all GPUs may be hidden from this container."""
+    with pytest.raises(UsageError, match=r"^--device cuda: the driver lists no GPU"):
+        gpus.chosen(None, [], [])
+
+
+def test_of_all_nodes_only_those_that_cuda_opens_are_taken(tmp_path):
+    """The device nodes of displays and of other GPUs are left out."""
+    for name in (
+        "nvidia-uvm-tools",
+        "nvidiactl",
+        "nvidia-uvm",
+        "nvidia0",
+        "nvidia1",
+        "nvidia-modeset",
+    ):
+        (tmp_path / name).symlink_to("/dev/full")
+    assert ["nvidia-uvm-tools", "nvidiactl", "nvidia-uvm", "nvidia1"] == [
+        n.name for n in gpus.nodes_of(1, folder=tmp_path)
+    ]
+    (tmp_path / "nvidia-uvm-tools").unlink()
+    assert ["nvidiactl", "nvidia-uvm", "nvidia1"] == [
+        n.name for n in gpus.nodes_of(1, folder=tmp_path)
+    ]
+
+
+def test_an_instance_of_a_split_gpu_needs_its_capabilities_too(tmp_path):
+    """The driver gives the numbers of the capabilities; the last node belongs to the instance."""
+    (tmp_path / "nvidia-caps").mkdir()
+    for name in (
+        "nvidiactl",
+        "nvidia-uvm",
+        "nvidia0",
+        "nvidia-caps/nvidia-cap12",
+        "nvidia-caps/nvidia-cap13",
+    ):
+        (tmp_path / name).symlink_to("/dev/full")
+    nodes = gpus.nodes_of(0, [12, 13], folder=tmp_path)
+    assert ["nvidia0", "nvidia-cap12", "nvidia-cap13"] == [node.name for node in nodes[-3:]]
+    (tmp_path / "access").write_text(
+        "DeviceFileMinor: 13\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
+    )
+    assert gpus.capability(tmp_path / "access") == 13
+
+
+@pytest.mark.parametrize("text", [None, "", "DeviceFileMode: 292\n", "DeviceFileMinor: many\n"])
+def test_a_capability_without_a_number_is_our_fault(text, tmp_path):
+    """There is a driver, but it does not behave as the grader expects."""
+    if text is not None:
+        (tmp_path / "access").write_text(text)
+    with pytest.raises(GraderFault, match=r"access does not name the device file of its instance$"):
+        gpus.capability(tmp_path / "access")
+
+
+def test_a_missing_node_is_named_with_what_makes_it(tmp_path):
+    """The message has the command that creates the node; a plain file is not a node."""
+    (tmp_path / "nvidiactl").symlink_to("/dev/full")
+    (tmp_path / "nvidia-uvm").touch()
+    missing = f"{tmp_path}/nvidia-uvm and no {tmp_path}/nvidia0"
+    with pytest.raises(GraderFault) as caught:
+        gpus.nodes_of(0, folder=tmp_path)
+    assert (
+        f"the driver runs, but there is no {missing}: run `nvidia-modprobe -u -c 0` as root"
+        == str(caught.value)
+    )
+
+
+def test_without_its_library_the_driver_cannot_be_read(monkeypatch):
+    """The message is one sentence with the command that installs the library."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(
+        UsageError, match=r"nvidia-ml-py is not installed: pip install nvidia-ml-py$"
+    ):
+        gpus._nvml()
+
+
+@without_gpu
+def test_a_driver_that_does_not_answer_is_our_fault(tmp_path):
+    """The real library fails on a machine without a driver."""
+    with pytest.raises(GraderFault, match=r"^the GPU's driver does not answer \(NVML\): \w"):
+        stand_in(tmp_path, kind=Gpu).used_bytes()
+    with pytest.raises(
+        pynvml.NVMLError
+    ):  # these calls do not ask whether the GPU is busy, which may be unknown
+        gpus._handle("GPU-0a1b")
+
+
+def test_a_driver_of_another_version_than_its_library_has_a_remedy():
+    """This is the usual fault after an update of the driver."""
+    said = (
+        r"mismatch\.?: the driver was updated while it was loaded, and the machine must be "
+        r"restarted$"
+    )
+    with pytest.raises(GraderFault, match=said), gpus._faults_of(pynvml):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+
+
+# --- the driver -----------------------------------------------------------------------------------
+
+
+def test_the_loader_itself_says_where_a_library_is():
+    """The loader returns the requested name and the real file."""
+    ctypes.CDLL("libm.so.6")
+    found = driver.libraries(("libm.so",))
+    assert ["libm.so.6"] == list(found)
+    assert os.path.realpath(found["libm.so.6"]) == found["libm.so.6"]
+    assert Path(found["libm.so.6"]).is_file()
+
+
+def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path):
+    """A short-lived process asks the loader, here with LD_LIBRARY_PATH.
+
+    A driver outside the default folders also needs that variable.
+    """
+    file = library(tmp_path, "libnvidia-ml.so.1")
+    command = [sys.executable, "-I", driver.__file__]
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert str(file) == json.loads(done.stdout)["libraries"]["libnvidia-ml.so.1"]
+
+
+@without_gpu
+def test_a_driver_that_does_not_start_is_our_fault():
+    """The message quotes the error of the driver, or of the loader as in this test."""
+    with pytest.raises(
+        GraderFault, match=r"^CUDA does not start on this machine, not even outside a sandbox: \S"
+    ):
+        gpus._start_driver("GPU-0a1b")
+
+
+# --- one grader at a time -------------------------------------------------------------------------
+
+HOLDER = """
+import sys
+from pathlib import Path
+from grader.sandbox.gpus import Gpu
+held = Gpu(3, "GPU-0a1b", "Stand-in 8000", "599.01", 1, "0000:01:00.0", (Path(sys.argv[1]),), ())
+with held.lock(lambda text: print(text, flush=True)):
+    print("has it", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_graders_never_have_one_gpu_at_once():
+    """The second grader reports that it waits, and continues once the first has ended."""
+    ours, theirs = os.openpty()  # a character device that only this test uses
+    command = [sys.executable, "-c", HOLDER, os.ttyname(theirs)]
+    holders = [
+        subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+    ]
+    try:
+        assert holders[0].stdout.readline() == "has it\n"
+        holders.append(
+            subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        )
+        assert (
+            holders[1].stdout.readline()
+            == "waiting for GPU 3 (Stand-in 8000): another grader has it\n"
+        )
+        holders[0].kill()
+        assert holders[1].stdout.readline() == "has it\n"
+    finally:
+        for holder in holders:
+            holder.kill()
+            holder.communicate()
+        os.close(ours)
+        os.close(theirs)
+
+
+# --- the sandbox ----------------------------------------------------------------------------------
+
+
+def test_the_box_has_the_nodes_of_one_gpu_and_no_other(boxed):
+    """Each node is the same device as on the host; all other nodes are bubblewrap's usual ones."""
+    source = """
+        import os
+        def f():
+            names = [n for n in os.listdir("/dev") if os.path.exists("/dev/" + n)]
+            return {n: os.stat("/dev/" + n).st_rdev for n in names}
+    """
+    seen = answer(boxed, source)
+    assert {
+        name: os.stat(device).st_rdev for name, device in STAND_INS.items()
+    }.items() <= seen.items()
+    assert set(STAND_INS) == set(seen) - BUBBLEWRAPS
+
+
+def test_a_student_can_open_the_gpu_for_writing(boxed):
+    """This works although /dev is read-only and the student owns nothing."""
+    source = """
+        def f(path):
+            with open(path, "r+b", buffering=0) as node:
+                return node.write(b"..."), list(node.read(2))
+    """
+    assert (3, [0, 0]) == answer(boxed, source, "/dev/nvidiactl")
+
+
+def test_the_box_has_the_drivers_libraries_where_the_loader_looks(boxed):
+    """A library has the name that CUDA requests and is the same file as on the host."""
+    source = """
+        import ctypes, os
+        def f():
+            ctypes.CDLL("libcuda.so.1")
+            mapped = {line.split()[-1] for line in open("/proc/self/maps") if "libcuda.so" in line}
+            return os.listdir("/driver"), sorted(mapped), os.stat("/driver/libcuda.so.1").st_ino
+    """
+    names, mapped, inode = answer(boxed, source)
+    ((name, file),) = boxed.gpu.libraries
+    assert ([name], [f"/driver/{name}"], file.stat().st_ino) == (names, mapped, inode)
+
+
+def test_the_box_tells_cuda_what_it_has_to_know(boxed):
+    """CUDA sees one device, keeps no cache between tests, and computes sums deterministically."""
+    seen = answer(boxed, "import os\ndef f():\n    return dict(os.environ)\n")
+    expected = {
+        "CUDA_VISIBLE_DEVICES": "0",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_CACHE_DISABLE": "1",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        "LD_LIBRARY_PATH": "/python/lib:/driver",
+        "OMP_NUM_THREADS": "1",
+    }
+    assert expected == {name: seen.get(name) for name in expected}
+
+
+def test_of_sys_the_box_has_what_cuda_reads(boxed):
+    """Those of these files that the machine has are in the sandbox and can be read there."""
+    here = [path for path in bubblewrap.READ_BY_CUDA if Path(path).exists()]
+    source = """
+        import os
+        def f(paths):
+            def readable(p):
+                return os.listdir(p) != [] if os.path.isdir(p) else open(p).read(1) != ""
+            return [readable(p) for p in paths], os.listdir("/sys")
+    """
+    read, top = answer(boxed, source, here)
+    assert [True] * len(here) == read
+    assert set(top) <= {"devices", "module", "bus", "kernel"}
+
+
+NAME_A_THREAD = """
+    import ctypes, threading
+    def f():
+        wait = threading.Event()
+        other = threading.Thread(target=wait.wait)
+        other.start()
+        error = ctypes.CDLL(None).pthread_setname_np(ctypes.c_ulong(other.ident), b"cuda-EvtHandlr")
+        wait.set()
+        return error
+"""
+
+
+def test_threads_can_be_named_as_cuda_does_when_it_starts(boxed):
+    """CUDA writes thread names to a file in /proc, and fails with error 304 if it is read-only."""
+    assert answer(boxed, NAME_A_THREAD) == 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sys/vm/drop_caches",
+        "/proc/1/oom_score_adj",
+        "/proc/1/comm",
+        "/proc/sysrq-trigger",
+    ],
+)
+def test_the_kernels_switches_cannot_be_turned_with_a_gpu_either(path, boxed):
+    """With a GPU, /proc as a whole is not read-only."""
+    source = """
+        import os
+        def f(path):
+            try:
+                os.close(os.open(path, os.O_WRONLY))
+            except OSError as e:
+                return os.strerror(e.errno)
+            return "written"
+    """
+    assert answer(boxed, source, path) in (
+        "Read-only file system",
+        "Permission denied",
+        "No such file or directory",
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/dev/x", "/dev/shm/x", "/driver/x", "/driver/libcuda.so.1", "/sys/x", "/sys/devices/x"],
+)
+def test_a_gpu_gives_nothing_more_to_write_to(path, boxed):
+    """Only the GPU's own nodes are writable in addition."""
+    source = """
+        import os
+        def f(path):
+            try:
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT))
+            except OSError as e:
+                return os.strerror(e.errno)
+            return "written"
+    """
+    assert answer(boxed, source, path) in ("Read-only file system", "Permission denied")
+
+
+def test_of_the_denied_system_calls_only_what_cuda_needs_is_allowed(boxed):
+    """CUDA needs the calls for memory files.
+
+    Performance counters and the CPU affinity of other processes stay denied.
+    """
+    machine = seccomp.MACHINES[os.uname().machine]
+    source = """
+        import ctypes
+        libc = ctypes.CDLL(None, use_errno=True)
+        def f(numbers):
+            found = {}
+            for name, number in numbers.items():
+                ctypes.set_errno(0)
+                found[name] = ctypes.get_errno() if libc.syscall(number, 0, 0, 0, 0, 0) == -1 else 0
+            return found
+    """
+    seen = answer(boxed, source, machine.denied)
+    assert seen.pop("memfd_create") == errno.EFAULT  # the call has no valid name
+    assert {errno.EPERM} == set(seen.values())
+    assert seccomp.NEEDED_BY_CUDA <= set(machine.denied)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's own permissions count")
+def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_path):
+    """The message names the remedy before a sandbox starts in which CUDA would find no GPU."""
+    closed = stand_in(tmp_path, kind=Gpu)
+    node = tmp_path / "nvidia0"
+    node.unlink()
+    node.touch()
+    node.chmod(0o660)
+    (tmp_path / "shown").mkdir()
+    options = {
+        "folder": tmp_path / "shown",
+        "user": 1_000_000_000,
+        "control_fd": 3,
+        "seccomp_fd": 4,
+        "info_fd": 5,
+        "tests": COURSE.tests,
+        "scratch_bytes": MIB,
+        "preload": [],
+    }
+    with pytest.raises(
+        SandboxUnavailable,
+        match=rf"may not open {node}: chmod a\+rw {node}, and load the driver with NVreg_",
+    ):
+        bubblewrap.command(**options, gpu=closed)
+    node.chmod(0o666)
+    assert f"/dev/{node.name}" in bubblewrap.command(**options, gpu=closed)
+
+
+def test_a_capability_need_not_be_writable(tmp_path):
+    """A process holds the node of a capability open and never writes to it."""
+    (tmp_path / "nvidia-caps").mkdir()
+    node = tmp_path / "nvidia-caps" / "nvidia-cap12"
+    node.touch()
+    node.chmod(0o444)
+    held = Gpu(0, "MIG-1", "Stand-in 8000", "599.01", GIB, "0000:01:00.0", (node,), ())
+    assert [] == held.closed_nodes(to_others=True)
+
+
+@pytest.mark.slow
+def test_without_isolation_the_gpu_is_named_by_its_uuid(tmp_path):
+    """Without isolation, the other GPUs are visible as well."""
+    given = stand_in(tmp_path)
+    with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB, gpu=given) as bare:
+        seen = answer(bare, "import os\ndef f():\n    return os.environ['CUDA_VISIBLE_DEVICES']\n")
+        assert {
+            "gpu": "Stand-in 8000",
+            "driver": "599.01",
+            "cuda": str(torch.version.cuda),
+        } == bare.facts["environment"]
+    assert seen == given.uuid
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+ADDRESSES = (
+    "from resource import *\ndef f():\n"
+    "    return [getrlimit(w) for w in (RLIMIT_AS, RLIMIT_MEMLOCK, RLIMIT_CPU)]\n"
+)
+
+
+@pytest.mark.slow
+def test_addresses_are_limited_only_without_a_gpu(boxed):
+    """CUDA reserves more address space than any machine has memory."""
+    addresses, locked, cpu = answer(boxed, ADDRESSES, cpu_seconds=7)
+    assert ((-1, -1), (7, 8)) == (addresses, cpu)
+    assert locked != (0, 0)
+    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB) as plain:
+        (soft, hard), locked, _ = answer(plain, ADDRESSES)
+        assert {} == plain.facts["environment"]
+    assert soft == hard > LIMITS.memory_bytes
+    assert locked == (0, 0)
+
+
+def test_memory_of_the_machine_is_still_limited_with_a_gpu(boxed):
+    """The limit applies to the memory that all processes together really use."""
+    source = "import numpy, time\ndef f():\n    kept = numpy.ones(2**26)\n    time.sleep(100)\n"
+    with (
+        session(boxed, source, memory_bytes=256 * MIB) as made,
+        pytest.raises(OutOfMemory) as caught,
+    ):
+        ask(made)
+    assert "its processes together took more than 256 MiB" == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        (
+            "torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a "
+            "total capacity of 15.00 GiB')"
+        ),
+        "RuntimeError('CUDA error: out of memory')",
+        (
+            "RuntimeError('CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling "
+            "`cublasCreate(handle)`')"
+        ),
+    ],
+)
+def test_torchs_own_word_for_too_much_of_the_gpu_is_a_limit(error, boxed):
+    """The message has the limit and the device, but not torch's other facts about the machine."""
+    source = f"import torch\ndef f():\n    raise {error}\n"
+    with (
+        session(boxed, source, device_memory_bytes=3 * GIB) as made,
+        pytest.raises(OutOfMemory) as caught,
+    ):
+        ask(made)
+    assert (
+        "it asked for more than 3 GiB of the memory of the GPU (Stand-in 8000), the limit of a test"
+        == str(caught.value)
+    )
+    assert caught.value.where == "assignment/m.py:3 in f"
+
+
+def test_other_errors_of_cuda_are_the_students(boxed):
+    """For example, an index may be out of range on the device."""
+    source = "def f():\n    raise RuntimeError('CUDA error: device-side assert triggered')\n"
+    with (
+        session(boxed, source) as made,
+        pytest.raises(Raised, match=r"^CUDA error: device-side assert triggered$"),
+    ):
+        ask(made)
+
+
+def reading(*values):
+    """Return each of these values in turn, and then the last one forever."""
+    left = list(values)
+    return lambda: left.pop(0) if len(left) > 1 else left[0]
+
+
+class Read:
+    """A device for `Usage` with nothing but readings of used memory."""
+
+    def __init__(self, *values):
+        self.used_bytes = reading(*values)
+
+
+def test_usage_is_the_difference_to_before_the_test():
+    """Memory in use before the test does not count, and the difference is never negative."""
+    seen = usage.Usage(Read(5 * GIB, 6 * GIB, 4 * GIB))
+    assert seen.taken_bytes() == 0
+    seen.start()
+    assert [GIB, 0] == [seen.taken_bytes(), seen.taken_bytes()]
+
+
+def test_a_test_may_have_its_limit_and_what_cuda_itself_takes(monkeypatch):
+    """One byte beyond the limit plus CUDA's own memory is too much."""
+    monkeypatch.setattr(usage, "LOOK_EVERY_SECONDS", 0.0)
+    allowed = 2 * GIB + usage.CONTEXT_BYTES
+    seen = usage.Usage(Read(0, allowed, allowed + 1))
+    seen.start()
+    assert [False, True] == [seen.exceeds(2 * GIB), seen.exceeds(2 * GIB)]
+
+
+def test_the_device_is_looked_at_only_now_and_then(monkeypatch):
+    """The number of readings does not depend on how often a session's loop runs."""
+    monkeypatch.setattr(usage, "LOOK_EVERY_SECONDS", 1000.0)
+    seen = usage.Usage(Read(0, 0, 100 * GIB))
+    seen.start()
+    assert [False] * 3 == [seen.exceeds(GIB) for _ in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("readings", "seconds", "given_back"),
+    [
+        ((0, 0), 0.0, True),
+        ((GIB, GIB + usage.SLACK_BYTES), 0.0, True),
+        ((0, 3 * GIB, 2 * GIB, 0), 1000.0, True),
+        ((0, 3 * GIB), 0.0, False),
+    ],
+)
+def test_a_device_has_some_time_to_give_back_what_a_test_took(readings, seconds, given_back):
+    """The cases: the memory is freed at once, almost completely, late, or never."""
+    seen = usage.Usage(Read(*readings))
+    seen.start()
+    assert given_back is seen.given_back(seconds)
+
+
+def alive(pid):
+    """Return whether a process runs; a zombie does not count."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture
+def idle(boxed):
+    """The sandbox after the previous test's processes have ended, so that they are not counted."""
+    boxed.wait_until_ready()
+    return boxed
+
+
+def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(idle, monkeypatch):
+    """The driver's count decides, whatever the test's own process reports."""
+    monkeypatch.setattr(Counted, "used", staticmethod(reading(GIB, GIB, 9 * GIB, GIB)))
+    source = "import time\ndef f():\n    time.sleep(1000)\n"
+    with (
+        session(idle, source, device_memory_bytes=4 * GIB) as made,
+        pytest.raises(OutOfMemory) as caught,
+    ):
+        ask(made)
+    assert (
+        "it took more than 4 GiB of the memory of the GPU (Stand-in 8000), the limit of a test"
+        == str(caught.value)
+    )
+    assert answer(idle, "def f():\n    return 1\n") == 1
+
+
+@pytest.mark.slow
+def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(idle, monkeypatch):
+    """If a new sandbox frees the memory, the next test is not affected."""
+    monkeypatch.setattr("grader.sandbox.box.GIVE_BACK_SECONDS", 0.0)
+    before = idle.host_pid
+    assert answer(idle, "def f():\n    return 1\n") == 1
+    monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB if alive(before) else 0))
+    assert answer(idle, "def f():\n    return 2\n") == 2
+    assert idle.host_pid != before
+
+
+@pytest.mark.slow
+def test_a_gpu_that_never_gives_memory_back_is_our_fault(idle, monkeypatch):
+    """The test that finds the fault is not charged, and the next test tries again."""
+    monkeypatch.setattr("grader.sandbox.box.GIVE_BACK_SECONDS", 0.0)
+    assert answer(idle, "def f():\n    return 1\n") == 1
+    monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB))
+    with pytest.raises(
+        GraderFault, match=r"^the GPU still holds 5120 MiB after the test's process has ended$"
+    ):
+        answer(idle, "def f():\n    return 2\n")
+    assert answer(idle, "def f():\n    return 3\n") == 3
+
+
+WAIT = """
+    def g():
+        pass
+    def f(file):
+        exec(compile("import time; time.sleep(1000)", file, "exec"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("works", "file", "running"),
+    every(3, [(True, "nn", True), (False, "cuda", False), (None, "cuda", True)]),
+)
+def test_a_test_that_runs_out_of_time_with_a_kernel_running_is_told_so(
+    works, file, running, boxed, monkeypatch
+):
+    """The driver reports whether a kernel is running.
+
+    If the driver cannot tell, the call that Python was in decides: one in torch.cuda means that a
+    kernel was running.
+    """
+    monkeypatch.setattr(Counted, "works", works)
+    with session(boxed, WAIT, wall_seconds=4.0) as made:
+        ask(made, function="g")
+        with pytest.raises(TimedOut) as caught:
+            ask(made, f"/site/torch/{file}/streams.py")
+    expected = ", with a kernel still running on the GPU" if running else ""
+    assert f"no answer within 4 s, the limit of a test{expected}" == str(caught.value)
+
+
+DUMP = (
+    'Thread 0x01 (most recent call first):\n  File "{}", line 9 in wait\n'
+    '  File "m.py", line 3 in f\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("printed", "waited"),
+    [
+        (DUMP.format("/site/torch/cuda/streams.py"), True),
+        (DUMP.format("/site/torch/nn/modules/linear.py"), False),
+        (DUMP.format("/tmp/m.py") + '  File "/site/torch/cuda/streams.py", line 9 in f', False),
+        ('File "/site/torch/cuda/streams.py", line 9 in wait', False),
+        ("", False),
+    ],
+)
+def test_only_the_innermost_call_of_a_thread_counts(printed, waited):
+    """Only the function that was running counts, not the functions that called it."""
+    assert waited is endings.waited_for_the_gpu(printed)
+
+
+# --- checking the GPU -----------------------------------------------------------------------------
+
+
+@without_cuda
+def test_a_gpu_that_torch_cannot_use_is_our_fault_in_torchs_words(boxed):
+    """A CPU build of torch runs in a real sandbox, and the message quotes its error."""
+    with pytest.raises(GraderFault) as caught:
+        preflight.check_device(boxed, LIMITS)
+    assert (
+        "the GPU cannot be used in the sandbox: AssertionError: Torch not compiled with CUDA "
+        "enabled"
+    ) == str(caught.value)
+
+
+def test_a_look_that_does_not_end_is_our_fault(boxed, monkeypatch):
+    """The time of this check is never charged to a student."""
+    monkeypatch.setattr(preflight, "SECONDS", 0)
+    with pytest.raises(
+        GraderFault, match=r"^the GPU cannot be used in the sandbox: no answer within 0 s"
+    ):
+        preflight.check_device(boxed, LIMITS)
+
+
+FINE = preflight.Device(
+    name="H100",
+    capability="9.0",
+    cuda="13.0",
+    total_bytes=80 * GIB,
+    free_bytes=70 * GIB,
+    computes=True,
+)
+
+
+def test_a_gpu_that_works_is_described():
+    """The description becomes part of the report of a run."""
+    assert FINE == preflight.judged(FINE, 8 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (
+            {"free_bytes": 3 * GIB},
+            (
+                "the GPU (H100) has 3.0 GiB of 80.0 GiB free, and a test may take 8.0 GiB: stop "
+                "other programs "
+            ),
+        ),
+        ({"computes": False}, "the GPU (H100) gives a wrong product of two small matrices"),
+    ],
+)
+def test_a_gpu_that_is_full_or_computes_wrongly_is_our_fault(found, said):
+    """Someone else uses the GPU, or the GPU is broken."""
+    with pytest.raises(GraderFault) as caught:
+        preflight.judged({**FINE, **found}, 8 * GIB)
+    assert str(caught.value).startswith(said)
+
+
+# --- the worker -----------------------------------------------------------------------------------
+
+TRAPPED = """
+import torch
+def trap(*args, **kwargs):
+    raise SystemExit("an import asks for CUDA")
+names = ["is_available", "device_count", "current_device", "_lazy_init"]
+for name in [*names, "get_device_properties", "get_device_capability"]:
+    setattr(torch.cuda, name, trap)
+from grader.worker import device, zygote
+zygote.import_slow_packages(["torch.fx.experimental.symbolic_shapes"])
+device.limit_memory(2**30)
+print(len(torch.cuda._queued_calls) > 0, torch.cuda.is_initialized())
+"""
+
+
+@pytest.mark.slow
+def test_nothing_that_the_zygote_imports_asks_for_cuda():
+    """The zygote must not start CUDA, because a forked child could not use it then.
+
+    A child's memory limit therefore takes effect only when CUDA is first used.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", TRAPPED], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert ("True False\n", 0) == (done.stdout, done.returncode), done.stderr
+
+
+def distribution(folder, name, files, requires=()):
+    """Write a distribution as pip does: its files, metadata and a list of the files."""
+    info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n" + "".join(f"{r}\n" for r in requires)
+    )
+    (info / "RECORD").write_text(
+        "".join(f"{file},,\n" for file in [*files, f"{info.name}/METADATA"])
+    )
+    for file in files:
+        if not file.startswith(".."):
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).touch()
+
+
+def test_the_libraries_that_a_torch_for_cuda_brings_are_shown(tmp_path, monkeypatch):
+    """Several distributions share the folder nvidia/, which is mounted once.
+
+    Some of them are required as extras of another distribution.
+    """
+    wanted = ["Requires-Dist: toolkit-of-cuda[blas]==1.0", "Requires-Dist: nvidia-dnn==1.0"]
+    distribution(tmp_path, "torch-for-cuda", ["torch_for_cuda/version.py"], wanted)
+    extras = [f'Requires-Dist: nvidia-{name}; extra == "{name}"' for name in ("blas", "fft")]
+    distribution(tmp_path, "toolkit-of-cuda", ["toolkit_of_cuda.py"], extras)
+    distribution(tmp_path, "nvidia-blas", ["nvidia/blas/lib/libblas.so.1", "../../../bin/tool"])
+    distribution(tmp_path, "nvidia-dnn", ["nvidia/dnn/lib/libdnn.so.1"])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(shown, "PACKAGES", ("torch-for-cuda",))
+    packages = ["nvidia", "toolkit_of_cuda.py", "torch_for_cuda"]
+    metadata = [
+        f"{name}-1.0.dist-info"
+        for name in ("nvidia_blas", "nvidia_dnn", "toolkit_of_cuda", "torch_for_cuda")
+    ]
+    assert sorted([*packages, *metadata]) == sorted(
+        path.name for path in shown.package_paths.__wrapped__()
+    )
+
+
+# --- whose fault a failed test on a GPU is --------------------------------------------------------
+
+# Grades the reference, whose CUDA test of `checkpoint` fails without CUDA. An argument gives the
+# results of the device checks.
+GRADED = """
+import json, sys
+from pathlib import Path
+sys.path[:0] = [{root!r}, {tests!r}]
+from grader.course import courses
+from grader.grading import gpu_health
+from grader.grading.grade import grade
+from grader.base.errors import GraderFault
+from grader.report import json_report as report
+from grader.sandbox.box import Sandbox
+from grader.submission.submissions import Submission
+from grader.course.courses import sources_in
+from test_gpus import stand_in
+
+looks = json.loads(sys.argv[1])
+def look(sandbox, limits):
+    seen.append(1)
+    if looks and (said := looks.pop(0)):
+        raise GraderFault(said)
+seen = []
+if looks != "real":
+    gpu_health.check_device = look
+course = courses.load()
+gpu = stand_in(Path({folder!r}))
+options = dict(scratch_bytes=course.limits.file_bytes, gpu=gpu)
+with Sandbox(course.tests, isolation="bubblewrap", **options) as sandbox:
+    reference = Path({root!r}) / "grader" / "solutions" / "reference"
+    submission = Submission("s", sources_in(reference), [])
+    problems = [course.problem("checkpoint"), course.problem("tensor_memory")]
+    result = grade(submission, course, sandbox, problems=problems, device="cuda")
+tests = [[p.id, t.id, t.status, t.said] for p in result.problems for t in p.tests]
+print("\\n" + json.dumps([len(seen), tests]))
+"""
+
+
+def graded(tmp_path, looks):
+    """The number of device checks, the outcome of each CUDA test, and the outcomes of all tests."""
+    script = GRADED.format(root=str(ROOT), tests=str(Path(__file__).parent), folder=str(tmp_path))
+    command = [python(), "-c", script, json.dumps(looks)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False)
+    assert done.returncode == 0, done.stderr
+    count, tests = json.loads(done.stdout.splitlines()[-1])
+    return count, [test for test in tests if test[1].startswith("cuda/")], tests
+
+
+@without_cuda
+@pytest.mark.slow
+def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(tmp_path):
+    """The device is checked once before the tests and after each failure."""
+    count, tests, everything = graded(tmp_path, [])
+    assert [
+        ("cuda/test_checkpoints_across_devices", "failed"),
+        ("cuda/test_generator_of_the_gpu_goes_on", "failed"),
+    ] == [(name, status) for _, name, status, _ in tests]
+    assert count == 5, "one before, one after each of three cases and one of the other test"
+    assert {"deferred"} == {
+        status for problem, _, status, _ in everything if problem == "tensor_memory"
+    }
+
+
+@without_cuda
+@pytest.mark.slow
+def test_a_gpu_that_breaks_costs_nobody_a_point(tmp_path):
+    """The test during which the GPU broke counts as our fault, and so do all later tests.
+
+    The later tests do not run.
+    """
+    count, tests, _ = graded(tmp_path, ["", "the GPU fell off the bus"])
+    assert {"grader_error"} == {status for _, _, status, _ in tests}
+    assert all("the GPU fell off the bus" in message for *_, message in tests)
+    assert count == 2
+
+
+@without_cuda
+@pytest.mark.slow
+def test_a_gpu_that_cannot_be_used_at_all_is_our_fault(tmp_path):
+    """The real check fails with a torch without CUDA.
+
+    No test runs, and no failure is the student's.
+    """
+    _, tests, everything = graded(tmp_path, "real")
+    assert [("checkpoint", "grader_error")] * 2 == [
+        (problem, status) for problem, _, status, _ in tests
+    ]
+    assert all("the GPU cannot be used in the sandbox" in message for *_, message in tests)
+    assert {"deferred"} == {
+        status for problem, _, status, _ in everything if problem == "tensor_memory"
+    }

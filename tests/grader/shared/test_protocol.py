@@ -1,0 +1,982 @@
+"""The protocol: every kind of value crosses unchanged; a hostile frame is a ProtocolError."""
+
+import enum
+import itertools
+import json
+import math
+import re
+import socket
+import tracemalloc
+from collections import ChainMap, Counter, OrderedDict, UserDict, defaultdict, namedtuple
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grader.shared import protocol
+from grader.shared.protocol import HEADER, Other, ProtocolError
+
+# The numbers of three dtypes.
+F, D, Z = (
+    protocol.NUMBER_OF_DTYPE[dtype] for dtype in (torch.float32, torch.float64, torch.complex128)
+)
+DEEP = "a value nested too deep or with too many parts"
+
+
+def crossed(value, **options):
+    """`value` as the other side receives it."""
+    header, head, *blobs = protocol.encode(value, **options)
+    body = bytearray(b"".join(bytes(blob) for blob in blobs))
+    assert (len(head), len(body)) == HEADER.unpack(header)
+    return protocol.decode(bytes(head), memoryview(body))
+
+
+def decoded(tree, body=b""):
+    """Decode a frame with this head and body."""
+    return protocol.decode(json.dumps(tree).encode(), memoryview(bytearray(body)))
+
+
+def same(a, b):
+    """Compare values and exact types at every level.
+
+    A NaN equals a NaN, and 0.0 differs from -0.0.
+    """
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return len(a) == len(b) and all(
+            same(x, y) for x, y in zip(a.items(), b.items(), strict=True)
+        )
+    if isinstance(a, float):
+        return repr(a) == repr(b)
+    return a == b
+
+
+def frame(head, body=b""):
+    """The bytes of a frame."""
+    return HEADER.pack(len(head), len(body)) + head + body
+
+
+# --- plain data -----------------------------------------------------------------------------------
+
+texts = st.text(st.characters(exclude_categories=()), max_size=20)
+atoms = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), texts, st.binary(max_size=40)
+)
+keys = st.one_of(st.booleans(), st.integers(), texts, st.tuples(st.integers(), texts))
+plain = st.recursive(
+    atoms,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=5),
+        st.lists(inner, max_size=5).map(tuple),
+        st.dictionaries(keys, inner, max_size=5),
+    ),
+    max_leaves=30,
+)
+
+
+@given(plain)
+def test_nested_plain_data_crosses_unchanged(value):
+    """Nested plain values, lists, tuples and dicts arrive equal and with the same types."""
+    assert same(value, crossed(value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        0,
+        2**63,
+        -(2**64) - 1,
+        2**8191,
+        0.1,
+        -0.0,
+        5e-324,
+        math.nan,
+        math.inf,
+        -math.inf,
+        "",
+        "\0",
+        "\ud800",
+        # Two surrogates, which must not become the single character that JSON's escapes would give.
+        "\ud83d\ude00",
+        "é\u202e\n",
+        b"",
+        b"\0\xff",
+        [],
+        (),
+        {},
+        {(1, ("a",)): [(), {}], None: b"x", 1.5: True},
+        [1, (1,), [1]],
+    ],
+    ids=repr,
+)
+def test_a_plain_value_crosses_unchanged(value):
+    """This includes values that JSON alone would change.
+
+    Examples are tuples, keys that are not strings, surrogates, infinities and big integers.
+    """
+    assert same(value, crossed(value))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.bfloat16, torch.uint64])
+def test_a_dtype_crosses_as_that_dtype(dtype):
+    """A dtype is encoded as a kind of its own."""
+    assert dtype is crossed(dtype)
+
+
+# --- tensors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("views", [False, True])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (5,), (2, 3, 4)], ids=str)
+@pytest.mark.parametrize("name", protocol.DTYPES)
+def test_a_tensor_of_every_dtype_and_shape_crosses_bit_by_bit(name, shape, views):
+    """0-dim and empty tensors cross too, and NaNs keep their bits, because nothing is converted."""
+    dtype = protocol.DTYPES[name]
+    count = math.prod(shape) * dtype.itemsize
+    bits = torch.randint(
+        256, (count,), generator=torch.Generator().manual_seed(1), dtype=torch.uint8
+    )
+    x = (bits % 2 if dtype is torch.bool else bits).view(dtype).reshape(shape)
+    y = crossed(x, views=views)
+    assert (torch.Tensor, x.dtype, x.shape, x.stride()) == (type(y), y.dtype, y.shape, y.stride())
+    assert x.flatten().view(torch.uint8).tolist() == y.flatten().view(torch.uint8).tolist()
+
+
+def test_a_tensor_that_came_can_be_written_to_and_used():
+    """The tensor has its own memory, aligned for its dtype, and no gradient."""
+    parameter = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
+    _, y = crossed([b"x", parameter])
+    assert (torch.Tensor, False, 0) == (type(y), y.requires_grad, y.data_ptr() % 4)
+    y.add_(1)
+    assert (y @ y.T).tolist() == [[14.0, 32.0], [32.0, 77.0]]
+
+
+def test_views_of_one_storage_still_share_it():
+    """With `views`, strides, offsets, hidden bytes and views of another dtype stay unchanged."""
+    base = torch.arange(24.0)
+    sent = [
+        base.view(4, 6).T,
+        base[5:17:3],
+        base.view(torch.int32)[3:],
+        base.expand(2, 24),
+        base.view(4, 6)[:, :0],
+    ]
+    got = crossed(sent, views=True)
+    assert [(x.stride(), x.storage_offset(), x.dtype) for x in sent] == [
+        (y.stride(), y.storage_offset(), y.dtype) for y in got
+    ]
+    assert {96} == {y.untyped_storage().nbytes() for y in got}
+    assert 1 == len({y.untyped_storage()._cdata for y in got})
+    got[0][5, 2] = -1.0  # element 17 of the storage
+    assert -1.0 == got[3][1, 17].item()
+    assert torch.tensor(-1.0).view(torch.int32).item() == got[2][14].item()
+
+
+def test_equal_tensors_on_two_storages_do_not_come_to_share_one():
+    """Sharing depends on storages, not on values."""
+    a, b = crossed([torch.ones(3), torch.ones(3)], views=True)
+    a.zero_()
+    assert [1.0, 1.0, 1.0] == b.tolist()
+
+
+def test_a_small_view_of_a_large_storage_makes_a_small_reply():
+    """Without `views`, a tensor is sent contiguous: 3 numbers take 12 bytes."""
+    column = torch.arange(3_000_000.0).view(3, -1)[:, 7]
+    assert 12 == HEADER.unpack(protocol.encode(column)[0])[1]
+    y = crossed(column)
+    assert ([7.0, 1000007.0, 2000007.0], (1,), 0, 12) == (
+        y.tolist(),
+        y.stride(),
+        y.storage_offset(),
+        y.untyped_storage().nbytes(),
+    )
+
+
+def test_a_contiguous_part_of_a_large_storage_makes_a_small_reply():
+    """A row that is contiguous already still has the whole storage behind it."""
+    assert 40 == HEADER.unpack(protocol.encode(torch.zeros(100, 10)[50])[0])[1]
+
+
+@pytest.mark.parametrize("views", [False, True])
+def test_a_meta_tensor_crosses_without_bytes(views):
+    """Only shape, strides and dtype cross, however large the tensor is."""
+    x = torch.empty(10**6, 10**6, dtype=torch.bfloat16, device="meta").T
+    y = crossed(x, views=views)
+    assert (x.shape, x.stride(), x.dtype, "meta") == (y.shape, y.stride(), y.dtype, y.device.type)
+    assert 0 == HEADER.unpack(protocol.encode(x, views=views)[0])[1]
+
+
+@pytest.mark.parametrize("views", [False, True])
+def test_conjugated_and_negated_views_cross_with_the_values_they_show(views):
+    """torch stores a conjugate as a flag on the old numbers; the frame has the real values."""
+    z = torch.tensor([1 + 2j, 3 - 4j])
+    got = crossed([z.conj(), z.conj().imag, z], views=views)
+    assert [[1 - 2j, 3 + 4j], [-2.0, 4.0], [1 + 2j, 3 - 4j]] == [y.tolist() for y in got]
+
+
+# --- numpy ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["<f8", ">f4", "f2", "<i8", ">i2", "u1", "u2", "?", "<c16"])
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0), (3,), (2, 3)], ids=str)
+def test_an_array_of_every_dtype_and_shape_crosses(dtype, shape):
+    """The byte order is kept too."""
+    x = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+    y = crossed(x)
+    assert (np.ndarray, x.dtype, x.shape, x.tolist()) == (type(y), y.dtype, y.shape, y.tolist())
+
+
+def test_arrays_that_are_no_plain_row_cross_by_value(tmp_path):
+    """Transposed, reversed and memory-mapped arrays arrive as arrays with their own memory."""
+    np.arange(6, dtype=np.uint16).tofile(tmp_path / "tokens.bin")
+    x = np.memmap(tmp_path / "tokens.bin", dtype=np.uint16, mode="r")
+    got = crossed([x, x[::-1], x.reshape(2, 3).T])
+    assert [np.ndarray] * 3 == [type(y) for y in got]
+    assert [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [[0, 3], [1, 4], [2, 5]]] == [
+        y.tolist() for y in got
+    ]
+
+
+# --- values of related types ----------------------------------------------------------------------
+
+
+class Colour(enum.IntEnum):
+    """An int with a name."""
+
+    RED = 1
+
+
+class Liar:
+    """A class whose subclasses give wrong information about themselves."""
+
+    __iter__ = __len__ = __getitem__ = __str__ = __repr__ = __int__ = __index__ = __float__ = (
+        __bool__
+    ) = __eq__ = __buffer__ = lambda self, *others: 1 / 0
+    __hash__ = None
+    items = keys = copy = detach = view = __iter__
+
+
+class LyingInt(Liar, int):
+    """An int."""
+
+
+class LyingFloat(Liar, float):
+    """A float."""
+
+
+class LyingStr(Liar, str):
+    """A str."""
+
+
+class LyingBytes(Liar, bytes):
+    """A bytes."""
+
+
+class LyingList(Liar, list):
+    """A list."""
+
+
+class LyingTuple(Liar, tuple):
+    """A tuple."""
+
+
+class LyingDict(Liar, dict):
+    """A dict."""
+
+
+class LyingArray(Liar, np.ndarray):
+    """An array."""
+
+
+class FunctionLiar(torch.Tensor):
+    """A tensor for which every torch function returns True."""
+
+    detach = as_subclass = shape = dtype = None
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        """Return True for every function."""
+        return True
+
+
+class TorchLiar(torch.Tensor):
+    """A tensor for which every operator returns a number."""
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        """Return a number for every operator."""
+        return 5
+
+
+class Broken(Mapping):
+    """A mapping that cannot be read."""
+
+    def __iter__(self):
+        """Yield one key."""
+        yield "a"
+
+    __getitem__ = __len__ = lambda self, *key: 1 / 0
+
+
+class Endless(Broken):
+    """A mapping without a last key."""
+
+    def __iter__(self):
+        """Yield all numbers."""
+        return itertools.count()
+
+    def __getitem__(self, key):
+        """Return the key."""
+        return key
+
+
+class HashableList(list):
+    """A list that can be a key."""
+
+    __hash__ = object.__hash__
+
+
+Point = namedtuple("Point", "x y")
+GENEROUS = [
+    (np.float64(0.1), 0.1),
+    (np.float32(0.1), 0.10000000149011612),
+    (np.float16(0.1), 0.0999755859375),
+    (np.float64("nan"), math.nan),
+    (np.longdouble(0.5), 0.5),
+    (np.int64(-5), -5),
+    (np.uint64(2**64 - 1), 2**64 - 1),
+    (np.bool_(True), True),
+    (np.str_("a"), "a"),
+    (np.bytes_(b"a"), b"a"),
+    (Colour.RED, 1),
+    (Point(1, np.int8(2)), (1, 2)),
+    (torch.Size([2, 3]), (2, 3)),
+    (OrderedDict(a=1, b=np.float32(2)), {"a": 1, "b": 2.0}),
+    (defaultdict(list, a=[1]), {"a": [1]}),
+    (Counter("aab"), {"a": 2, "b": 1}),
+    (MappingProxyType({"a": 1}), {"a": 1}),
+    (UserDict({"a": (1,)}), {"a": (1,)}),
+    (ChainMap({"a": 1}, {"b": 2}), {"b": 2, "a": 1}),
+    ({np.int64(1): "a", Point(1, 2): "b"}, {1: "a", (1, 2): "b"}),
+    (LyingInt(3), 3),
+    (LyingFloat(2.5), 2.5),
+    (LyingStr("a"), "a"),
+    (LyingBytes(b"ab"), b"ab"),
+    (LyingList([1, 2]), [1, 2]),
+    (LyingTuple((1, 2)), (1, 2)),
+    (LyingDict(a=1), {"a": 1}),
+]
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"), GENEROUS, ids=[type(value).__name__ for value, _ in GENEROUS]
+)
+def test_a_value_of_a_related_type_crosses_as_the_plain_value_it_stands_for(value, plain):
+    """The plain value arrives with exactly its type, alone and inside containers.
+
+    The methods of a subclass are never called.
+    """
+    assert same(plain, crossed(value))
+    assert same([(plain,)], crossed([(value,)]))
+
+
+@pytest.mark.parametrize("views", [False, True])
+def test_a_tensor_of_a_subclass_crosses_as_a_tensor(views):
+    """The tensor's real values cross, whatever its own functions return, also on "meta"."""
+    x = torch.arange(6.0).view(2, 3)
+    kinds = [
+        torch.nn.Parameter,
+        torch.nn.Buffer,
+        FunctionLiar,
+        lambda t: torch.nn.Parameter(t.as_subclass(Quiet)),
+    ]
+    for kind in kinds:
+        got = crossed(kind(x), views=views)
+        assert (torch.Tensor, False, x.tolist()) == (type(got), got.requires_grad, got.tolist())
+    assert "meta" == crossed(torch.nn.Parameter(x.to("meta")).as_subclass(Quiet)).device.type
+
+
+class Quiet(torch.Tensor):
+    """A tensor subclass that changes nothing."""
+
+
+def test_an_array_of_a_subclass_crosses_as_an_array():
+    """The subclasses are np.matrix and one whose methods fail."""
+    for got in (
+        crossed(np.array([[1, 2]]).view(np.matrix)),
+        crossed(np.array([[1, 2]]).view(LyingArray)),
+    ):
+        assert (np.ndarray, [[1, 2]]) == (type(got), got.tolist())
+
+
+def test_a_mapping_without_an_end_is_read_to_the_largest_dict():
+    """The mapping is then reported as a dict with too many keys, like any other."""
+    assert Other("a dict with too many keys") == crossed(Endless())
+
+
+def test_a_key_that_only_its_subclass_can_hash_is_named():
+    """As a plain list, the key could not be hashed, so its type's name crosses instead."""
+    assert {Other(f"{__name__}.HashableList"): 1} == crossed({HashableList([1]): 1})
+    assert {(1, Other(f"{__name__}.HashableList")): [1]} == crossed(
+        {(1, HashableList([1])): HashableList([1])}
+    )
+
+
+# --- strict encoding ------------------------------------------------------------------------------
+
+BIG = dict.fromkeys(range(2000))
+STRICT = [
+    (np.int64(1), "numpy.int64"),
+    (np.float64(1), "numpy.float64"),
+    (Colour.RED, f"{__name__}.Colour"),
+    (OrderedDict(a=1), "collections.OrderedDict"),
+    ({1, 2}, "set"),
+    (1j, "complex"),
+    (2**9000, "int of 9001 bits"),
+    (torch.zeros(2).to_sparse(), "a torch.sparse_coo tensor of torch.float32"),
+    (torch.zeros(2).as_subclass(Quiet), f"{__name__}.Quiet"),
+    (np.array(["a"]), "numpy array of <U1"),
+    (torch.quint8, "torch.quint8"),
+    (BIG, "a dict with too many keys"),
+    ([0] * 100_000, DEEP),
+]
+
+
+@pytest.mark.parametrize(("value", "kind"), STRICT, ids=[kind[:30] for _, kind in STRICT])
+def test_what_a_test_sends_is_plain_already_or_refused(value, kind):
+    """The value would arrive changed, and the student's code would fail on it.
+
+    The message has the place and the type.
+    """
+    where = re.escape("[1]['args'][0]")
+    with pytest.raises(ProtocolError, match=rf"^{where} is {re.escape(kind)}$"):
+        protocol.encode([0, {"args": (value,)}], strict=True)
+
+
+def test_a_key_is_refused_as_one():
+    """A refused key is reported as a key; a refused top-level value has no path."""
+    with pytest.raises(ProtocolError, match=r"^\['a'\]\['a key'\] is numpy\.int64$"):
+        protocol.encode({"a": {np.int64(1): 1}}, strict=True)
+    with pytest.raises(ProtocolError, match=r"^it is object$"):
+        protocol.encode(object(), strict=True)
+
+
+@given(plain)
+def test_plain_data_may_be_sent(value):
+    """Strict mode accepts all data that crosses unchanged."""
+    if same(value, crossed(value)):
+        assert protocol.encode(value) == protocol.encode(value, strict=True)
+
+
+# --- what cannot cross ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (object(), "object"),
+        ({1}, "set"),
+        (1j, "complex"),
+        (len, "builtin_function_or_method"),
+        (bytearray(b"x"), "bytearray"),
+        (Path("x"), f"{type(Path()).__module__}.{type(Path()).__qualname__}"),
+        (np.complex64(1j), "numpy.complex64"),
+        (np.datetime64("2026-01-01"), "numpy.datetime64"),
+        (np.longdouble(1) / 3, "numpy.longdouble"),
+        (TorchLiar(torch.zeros(1)), f"{__name__}.TorchLiar"),
+        (Broken(), f"{__name__}.Broken"),
+        (torch.nn.Buffer(torch.zeros(1)).to_sparse(), "a torch.sparse_coo tensor of torch.float32"),
+        (np.array(["a"]), "numpy array of <U1"),
+        (np.array([object()]), "numpy array of object"),
+        (np.zeros(2, dtype=[("a", "i4")]), "numpy array of [('a', '<i4')]"),
+        (torch.quint8, "torch.quint8"),
+        (2**8192, "int of 8193 bits"),
+        (-(2**9000), "int of 9001 bits"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else type(x).__name__,
+)
+def test_a_value_that_is_no_plain_data_crosses_as_the_name_of_its_type(value, name):
+    """This includes values that only look like a number or a tensor, or cannot be read."""
+    assert [Other(name), 1] == crossed([value, 1])
+
+
+def test_the_name_of_a_type_is_cut():
+    """The name of a type can have any length."""
+    long = type("x" * 1000, (), {"__module__": "m"})
+    assert Other("m." + "x" * 198) == crossed(long())
+
+
+def test_nesting_has_an_end():
+    """24 nested lists cross; a deeper value is replaced by its description."""
+    value = 1
+    for _ in range(24):
+        value = [value]
+    assert value == crossed(value)
+    deeper = crossed([value])
+    for _ in range(24):
+        (deeper,) = deeper
+    assert Other(DEEP) == deeper
+
+
+def test_a_list_that_holds_itself_has_an_end():
+    """Both its depth and its number of parts are limited."""
+    value = []
+    value += [value, value]
+    got = crossed(value)
+    for _ in range(24):
+        got = got[0]
+    assert Other(DEEP) == got
+
+
+def test_the_number_of_parts_has_an_end():
+    """A list of 99,999 numbers crosses; a description takes the place of a longer one."""
+    assert [0] * 99_999 == crossed([0] * 99_999)
+    assert [1, Other(DEEP)] == crossed([1, [0] * 99_998])
+    assert Other(DEEP) == crossed(dict.fromkeys(range(1000), [0] * 98))[999]
+
+
+def test_the_number_of_keys_has_an_end():
+    """Keys with colliding hashes would make a dict take quadratic time."""
+    fits = dict.fromkeys(range(512), 0)
+    assert [fits, fits] == crossed([fits, fits])
+    assert [fits, fits, Other("a dict with too many keys")] == crossed(
+        [fits, fits, {"one": "more"}]
+    )
+    with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
+        decoded({"pairs": [[k * (2**61 - 1), 0] for k in range(100_000)]})
+    with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
+        decoded({"dict": dict.fromkeys(map(str, range(1025)), 0)})
+
+
+def test_a_head_or_body_that_is_too_large_is_not_sent():
+    """The sender gets an error before anything is written."""
+    with pytest.raises(ProtocolError, match=r"^a value of 2097154 bytes is too large for a frame$"):
+        protocol.encode("x" * 2**21)
+    size, head, body = map(len, protocol.encode(torch.zeros(250)))
+    most = protocol.memory_of(head, body)
+    assert [size, head, body] == [*map(len, protocol.encode(torch.zeros(250), most_bytes=most))]
+    with pytest.raises(ProtocolError, match=r"^a value of \d+ bytes is too large for a frame$"):
+        protocol.encode(torch.zeros(251), most_bytes=most)
+
+
+# --- frames on a socket ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair():
+    """Two connected sockets."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
+
+
+def test_a_frame_is_read_byte_by_byte(pair):
+    """A stream may be cut anywhere, and no byte of the next frame is consumed."""
+    ours, theirs = pair
+    value = {"x": torch.arange(5), "empty": torch.empty(0), "b": b"abc"}
+    data = b"".join(bytes(part) for part in protocol.encode(value))
+    reader = protocol.FrameReader()
+    for i, byte in enumerate(data):
+        theirs.send(bytes([byte]))
+        assert reader.read_from(ours) is (i == len(data) - 1)
+    got = reader.value()
+    assert ([0, 1, 2, 3, 4], (0,), b"abc") == (
+        got["x"].tolist(),
+        tuple(got["empty"].shape),
+        got["b"],
+    )
+
+
+@pytest.mark.parametrize("spaces", range(17))
+def test_a_body_is_aligned_after_a_head_of_any_length(pair, spaces):
+    """torch would crash with complex numbers elsewhere."""
+    ours, theirs = pair
+    head = json.dumps({"tensor": [Z, 16, 2]}).encode() + b" " * spaces
+    theirs.send(frame(head, bytes(48)))
+    got = protocol.receive(ours)
+    assert got.data_ptr() % protocol.ALIGNMENT == 0
+    assert (got + torch.ones(2, dtype=got.dtype)).tolist() == [1, 1]
+
+
+def test_frames_follow_one_another(pair):
+    """send and receive work with an empty and with a full body."""
+    ours, theirs = pair
+    for value in ["a", b"body", ["c", (1,)]]:
+        protocol.send(theirs, value)
+    assert ["a", b"body", ["c", (1,)]] == [protocol.receive(ours) for _ in range(3)]
+
+
+def test_a_frame_of_many_buffers_is_written_piece_by_piece(pair):
+    """A socket that does not block takes what fits; the rest stays in the list."""
+    ours, theirs = pair
+    theirs.setblocking(False)
+    parts = [bytes([i % 256]) * (5000 * (i % 3)) for i in range(300)]
+    waiting, received = list(parts), bytearray()
+    blocked = 0
+    while waiting:
+        try:
+            protocol.write(theirs, waiting)
+        except BlockingIOError:
+            blocked += 1
+            assert waiting
+            received += ours.recv(7777)
+    theirs.close()
+    while more := ours.recv(2**20):
+        received += more
+    assert blocked > 1
+    assert received == b"".join(parts)
+
+
+@pytest.mark.parametrize("length", [0, 1, 11, 12, 20, 28])
+def test_a_frame_that_ends_early_is_no_frame(pair, length):
+    """The other side closes after any number of bytes of the header, the head or the body."""
+    ours, theirs = pair
+    data = b"".join(bytes(part) for part in protocol.encode(b"xyz"))
+    assert 29 < len(data)
+    theirs.send(data[:length])
+    theirs.close()
+    with pytest.raises(EOFError):
+        protocol.receive(ours)
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [(2**21 + 1, 0), (0, 2**29 + 1), (2**32 - 1, 2**64 - 1)],
+    ids=["head", "body", "both"],
+)
+def test_a_huge_claim_is_refused_before_anything_is_allocated(pair, head, body):
+    """The header alone decides, while the other side keeps its connection open."""
+    ours, theirs = pair
+    theirs.send(HEADER.pack(head, body))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError, match=rf"^a frame claims {head} \+ {body} bytes;"):
+            protocol.receive(ours)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_frame_of_length_zero_is_refused(pair):
+    """An empty head is not valid JSON."""
+    ours, theirs = pair
+    theirs.send(HEADER.pack(0, 0))
+    with pytest.raises(ProtocolError, match=r"^not a frame: JSONDecodeError$"):
+        protocol.receive(ours)
+
+
+# --- hostile heads --------------------------------------------------------------------------------
+
+HOSTILE = {
+    "unknown tag": {"pickle": "x"},
+    "tag of a method": {"storage": 0},
+    "tag with underscores": {"_dict__": 0},
+    "no tag": {},
+    "two tags": {"list": [], "tuple": []},
+    "bare list": [1],
+    "list of a number": {"list": 1},
+    "list of an object": {"list": {"a": 1}},
+    "dict of a list": {"dict": []},
+    "dict of pairs": {"dict": [["a", 1]]},
+    "dict of nothing": {"dict": None},
+    "dict of a bare list": {"dict": {"a": [1]}},
+    "pairs of triples": {"pairs": [[1, 2, 3]]},
+    "pairs of numbers": {"pairs": [1]},
+    "pairs of a dict": {"pairs": {"a": 1}},
+    "pairs with a list as key": {"pairs": [[{"list": []}, 1]]},
+    "pairs with a dict as key": {"pairs": [[{"dict": {}}, 1]]},
+    "unknown dtype": {"dtype": "quint8"},
+    "dtype of a list": {"dtype": []},
+    "bytes of no place": {"bytes": 3},
+    "bytes of half a place": {"bytes": [0]},
+    "bytes of two places": {"bytes": [0, 1, 2]},
+    "bytes past the end": {"bytes": [0, 17]},
+    "bytes past the end by their start": {"bytes": [16, 1]},
+    "bytes of a negative place": {"bytes": [-1, 4]},
+    "bytes of a negative size": {"bytes": [4, -1]},
+    "bytes of a boolean place": {"bytes": [True, 1]},
+    "bytes of a float place": {"bytes": [0.0, 1]},
+    "bytes of a text": {"bytes": ["0", 1]},
+    "bytes past every integer": {"bytes": [2**70, 0]},
+    "tensor of too few parts": {"tensor": [F]},
+    "tensor of no list": {"tensor": 1},
+    "tensor of an unknown dtype": {"tensor": [99, 0, 1]},
+    "tensor of a dtype's name": {"tensor": ["float32", 0, 1]},
+    "tensor of a negative dtype": {"tensor": [-1, 0, 1]},
+    "tensor past its end": {"tensor": [F, 0, 5]},
+    "tensor past its end by its place": {"tensor": [F, 4, 4]},
+    "tensor past its end by a byte": {"tensor": [D, 1, 2]},
+    "tensor before its start": {"tensor": [F, -4, 1]},
+    "tensor at the end": {"tensor": [F, 16, 1]},
+    "tensor that is not aligned": {"tensor": [F, 8, 1]},
+    "view that is not aligned": {"view": [F, 0, 8, 8, 1, 1]},
+    "bytes that are not aligned": {"bytes": [8, 1]},
+    "tensor without elements": {"tensor": [F, 0, 0]},
+    "tensor of no place": {"tensor": [F, None, 1]},
+    "tensor of a place that is no integer": {"tensor": [F, 0.5, 1]},
+    "tensor of two negative sizes": {"tensor": [F, 0, -2, -2]},
+    "tensor of a text as size": {"tensor": [F, 0, "a", 10**12]},
+    "tensor of a boolean as size": {"tensor": [F, 0, True]},
+    "tensor of elements past every integer": {"tensor": [F, 0, 2**61, 2**61]},
+    "tensor of sizes without an end": {"tensor": [F, 0, *[10**9] * 100_000]},
+    "view of too few parts": {"view": [F, 0, 0]},
+    "view of an unknown dtype": {"view": [99, 0, 0, 16, 1, 1]},
+    "view of no place": {"view": [F, 0, None, 16, 1, 1]},
+    "view past its end": {"view": [F, 0, 0, 16, 5, 1]},
+    "view past its end by its offset": {"view": [F, 1, 0, 16, 4, 1]},
+    "view past its end by its stride": {"view": [F, 0, 0, 16, 2, 4]},
+    "view past its end by a byte": {"view": [D, 0, 0, 7, 1, 1]},
+    "view of a storage past the end": {"view": [F, 0, 8, 16, 1, 1]},
+    "scalar past its end": {"view": [F, 4, 0, 16]},
+    "scalar of an empty storage": {"view": [F, 0, 16, 0]},
+    "negative offset": {"view": [F, -1, 0, 16, 1, 1]},
+    "offset that is no integer": {"view": [F, 0.5, 0, 16, 1, 1]},
+    "offset past every integer": {"view": [F, 2**80, 0, 16, 0, 1]},
+    "negative stride": {"view": [F, 3, 0, 16, 2, -1]},
+    "negative size": {"view": [F, 0, 0, 16, -1, 1]},
+    "size that is a boolean": {"view": [F, 0, 0, 16, True, 1]},
+    "fewer strides than sizes": {"view": [F, 0, 0, 16, 2, 2, 1]},
+    "elements past every integer": {"view": [F, 0, 0, 16, 2**61, 2**61, 0, 0]},
+    "view of bytes past every integer": {"view": [Z, 0, 0, 16, 2**61, 0]},
+    "a storage shown too often": {"view": [F, 0, 0, 16, 2**28, 0]},
+    "65 dimensions": {"view": [F, 0, 0, 16, *[1] * 130]},
+    "meta of too many elements": {"view": [F, 0, protocol.NOWHERE, 0, 2**61, 2**61, 1, 1]},
+    "array of objects": {"array": ["|O", [2], 0, 16]},
+    "array of text": {"array": ["<U1", [4], 0, 16]},
+    "array of records": {"array": ["i4,i4", [2], 0, 16]},
+    "array of no dtype": {"array": [4, [4], 0, 16]},
+    "array of an impossible dtype": {"array": ["<f1", [16], 0, 16]},
+    "array of another size": {"array": ["<f4", [5], 0, 16]},
+    "array of a part of an element": {"array": ["<f8", [1], 0, 7]},
+    "array of sizes past every integer": {"array": ["<f4", [2**61, 2**61], 0, 16]},
+    "array of a negative size": {"array": ["<f4", [-1], 0, 16]},
+    "array past the end": {"array": ["<f4", [4], 4, 16]},
+}
+
+
+@pytest.mark.parametrize("tree", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_head_is_refused(tree):
+    """The body has 16 bytes. Values are tried alone and in a list."""
+    for head in (tree, {"list": [1, tree]}):
+        with pytest.raises(ProtocolError, match=r"^not a frame: \w+$"):
+            decoded(head, bytes(16))
+
+
+def test_storages_may_overlap_but_never_grow():
+    """A second claim about the same place cannot reach further than the first."""
+    first, second = {"tensor": [F, 0, 2]}, {"view": [F, 0, 0, 16, 4, 1]}
+    assert [(2,), (1,)] == [
+        tuple(x.shape) for x in decoded({"list": [first, {"view": [F, 1, 0, 16, 1, 1]}]}, bytes(16))
+    ]
+    with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
+        decoded({"list": [first, second]}, bytes(16))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe\x00",
+        b"\x00" * 50,
+        b"[]",
+        b"{}",
+        b"1 x",
+        b'{"value": 1}',
+        b"9" * 5000,
+        b"[" * 2_000_000,
+        b'{"list":[' * 200_000 + b"]}" * 200_000,
+        b'{"list":[' * 30 + b"]}" * 30,
+        b'{"dict":{"a":' * 30 + b"1" + b"}}" * 30,
+        b'{"other":[' * 30_000 + b"1" + b"]}" * 30_000,
+    ],
+    ids=lambda head: f"{head[:24]!r}… {len(head)}",
+)
+def test_a_head_that_is_no_frame_is_refused(head):
+    """Cases are bad JSON, a wrong outline, integers of thousands of digits, and endless nesting."""
+    with pytest.raises(ProtocolError, match=r"^not a frame: \w+$"):
+        protocol.decode(head, memoryview(bytearray()))
+
+
+def test_what_is_read_has_an_end_as_well():
+    """A head within the size limit could still contain a million parts."""
+    with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
+        decoded({"list": [0] * 100_001})
+    assert 100_000 == len(decoded({"list": [0] * 100_000}))
+
+
+def test_bytes_that_are_named_often_are_not_copied_without_end():
+    """A small frame could otherwise take all memory of the grader."""
+    body = bytes(range(32))
+    tree = {"list": [{"bytes": [0, 16]}, {"bytes": [0, 16]}]}
+    assert [body[:16]] * 2 == decoded(tree, body)
+    tree["list"].append({"bytes": [0, 1]})
+    with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
+        decoded(tree, body)
+
+
+def test_a_tensor_shows_no_more_than_its_reader_allows():
+    """Elements of a small storage that are shown often would take memory when they are copied."""
+    head = json.dumps({"view": [F, 0, 0, 16, 25, 0]}).encode()
+    body = memoryview(bytearray(16))
+    assert 25 == protocol.decode(head, body, 100).numel()
+    with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
+        protocol.decode(head, body, 99)
+
+
+HEADS = {
+    "empty lists": b'{"list":[' + b'{"list":[]},' * 80_000 + b"0]}",
+    "floats": b'{"list":[' + b"1e9," * 99_000 + b"0]}",
+    "text of four bytes": b'"' + b"x" * 999_000 + "😀".encode() + b'"',
+    "objects of another format": b"[" + b'{"":0},' * 280_000 + b"0]",
+    "lists of another format": b"[" + b"[]," * 300_000 + b"0]",
+}
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+def test_a_head_takes_as_much_memory_as_is_counted_for_it(head):
+    """A value takes what `memory_of` says; reading the JSON takes at most five times as much."""
+    tracemalloc.start()
+    try:
+        with suppress(ProtocolError):
+            value = protocol.decode(head, memoryview(b""))
+            assert value
+            assert tracemalloc.get_traced_memory()[0] <= protocol.memory_of(len(head), 0)
+        assert tracemalloc.get_traced_memory()[1] < 5 * protocol.memory_of(len(head), 0)
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_name_in_an_other_is_text_and_is_cut():
+    """The sender chose this name."""
+    assert Other("x" * 200) == decoded({"other": "x" * 5000})
+    assert Other("{'a': 1}") == decoded({"other": {"a": 1}})
+
+
+@pytest.mark.parametrize("offset", [0, 2**61])
+def test_a_tensor_without_elements_may_say_anything_of_its_strides(offset):
+    """Its strides reach no memory."""
+    x = decoded({"view": [F, offset, 0, 0, 0, 3, 2**61, 7]})
+    assert ((0, 3), 0) == (tuple(x.shape), x.sum().item())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1, torch.arange(6).view(2, 3).T, np.arange(3), [(1, {"a": b"bytes", None: torch.float64})]],
+)
+@given(data=st.data())
+def test_a_frame_with_changed_bytes_is_read_or_refused(value, data):
+    """Bytes are overwritten, removed or inserted; the result is a value or a ProtocolError."""
+    _, head, *blobs = protocol.encode(value, views=True)
+    body = b"".join(bytes(blob) for blob in blobs)
+    changed = bytearray(head)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(changed) - 1))
+        cut = data.draw(st.integers(0, 3))
+        changed[at : at + cut] = data.draw(
+            st.one_of(
+                st.binary(max_size=3), st.from_regex(rb"[-0-9\[\]{},:\"]{1,12}", fullmatch=True)
+            )
+        )
+        changed = changed or bytearray(b"0")
+    _read_or_refused(bytes(changed), body)
+
+
+trees = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.integers(-2, 17),
+        st.floats(),
+        texts,
+        st.sampled_from(["<f4", "bool"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=5),
+        st.dictionaries(
+            st.sampled_from([*protocol._Decoder._READERS, "x"]),
+            inner,
+            max_size=2,
+        ),
+    ),
+    max_leaves=20,
+)
+
+
+@given(trees)
+def test_a_head_of_any_json_is_read_or_refused(tree):
+    """The heads cover every outline of JSON."""
+    _read_or_refused(json.dumps(tree).encode(), bytes(range(16)))
+
+
+counts = st.one_of(st.integers(-1, 6), st.integers(2**30, 2**65))
+
+
+@given(
+    st.sampled_from(range(len(protocol.DTYPES))),
+    st.lists(counts, max_size=3),
+    st.lists(counts, max_size=3),
+    st.one_of(st.integers(-1, 20), st.integers(2**30, 2**65)),
+    st.sampled_from([(0, 64), (8, 24), (64, 0), (protocol.NOWHERE, 0)]),
+)
+def test_a_view_never_reaches_outside_its_storage(dtype, shape, stride, offset, place):
+    """A view is refused, or all its elements lie in its storage.
+
+    Its sizes, strides and offset may claim anything.
+    """
+    tree = {"view": [dtype, offset, *place, *shape, *stride]}
+    x = _read_or_refused(json.dumps(tree).encode(), bytes(64))
+    if x is not None and x.numel() and place[0] != protocol.NOWHERE:
+        last = x.storage_offset() + sum(
+            (n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)
+        )
+        assert (last + 1) * x.element_size() <= place[1] == x.untyped_storage().nbytes()
+
+
+@given(st.sampled_from(range(len(protocol.DTYPES))), counts, st.lists(counts, max_size=3))
+def test_a_tensor_never_reaches_outside_the_body(dtype, start, shape):
+    """A tensor is refused, or has all its elements in its own storage, inside the body."""
+    tree = {"tensor": [dtype, start, *shape]}
+    x = _read_or_refused(json.dumps(tree).encode(), bytes(64))
+    if x is not None:
+        assert list(x.shape) == shape
+        assert 0 < x.nbytes == x.untyped_storage().nbytes() <= 64 - start
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_are_read_or_refused(data):
+    """The bytes are used as a head."""
+    _read_or_refused(data, b"")
+
+
+def _read_or_refused(head, body):
+    """Return the value, or None if it was refused; any other exception is raised."""
+    try:
+        return protocol.decode(head, memoryview(bytearray(body)))
+    except ProtocolError:
+        return None
+
+
+def test_a_tensor_that_has_left_a_transform_crosses():
+    """torch.func.grad leaves a wrapper around a tensor that a function kept."""
+    kept = []
+
+    def loss(x):
+        kept.append(x * 2)
+        return (x * x).sum()
+
+    torch.func.grad(loss)(torch.ones(3))
+    (got,) = crossed(kept)
+    assert torch.equal(got, torch.full((3,), 2.0))

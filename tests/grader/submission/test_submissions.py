@@ -1,0 +1,647 @@
+"""Reading a submission: which files are graded, listed or refused, and with which sentence."""
+
+import gzip
+import io
+import os
+import random
+import stat
+import subprocess
+import sys
+import tarfile
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grader.base.errors import SubmissionRefused
+from grader.results.records import Ignored
+from grader.submission import archives, submissions
+
+SOURCES = {"assignment/linear.py": b"x = 1\n", "assignment/parts/more.py": b"y = 2\n"}
+ROOT = Path(submissions.__file__).parents[2]
+FORMATS = ["zip", "tar.gz", "folder"]
+
+
+def make_zip(path, files):
+    """A zip with these files; a name ending in / is a folder."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def make_tar(path, members):
+    """A .tar.gz of files by name, or of whole members with their content."""
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in members.items() if isinstance(members, dict) else members:
+            info = name if isinstance(name, tarfile.TarInfo) else tarfile.TarInfo(name)
+            if isinstance(content, bytes):
+                info.size = len(content)
+            archive.addfile(info, io.BytesIO(content or b""))
+    return path
+
+
+def make_folder(path, files):
+    """A folder with these files."""
+    for name, content in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content)
+    return path
+
+
+def make(kind, tmp_path, files, name="ada"):
+    """The same files as a zip, a .tar.gz or a folder, each in a separate folder."""
+    place = tmp_path / kind
+    place.mkdir(exist_ok=True)
+    if kind == "folder":
+        return make_folder(place / name, files)
+    return {"zip": make_zip, "tar.gz": make_tar}[kind](place / f"{name}.{kind}", files)
+
+
+def link(name, kind, target):
+    """A tar member that is a link."""
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def listing(path):
+    """Every path below a folder with its modification time, to show that nothing was written."""
+    return sorted((str(p), p.lstat().st_mtime_ns) for p in path.rglob("*"))
+
+
+# --- what is graded -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_sources_are_read_and_nothing_is_written(kind, tmp_path, monkeypatch):
+    """The submission's name is the file's name without its ending, and the disk is unchanged."""
+    path = make(kind, tmp_path, SOURCES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before = listing(tmp_path)
+    got = submissions.read(path)
+    assert ("ada", SOURCES, []) == (got.name, got.sources, got.ignored)
+    assert ["assignment/linear.py", "assignment/parts/more.py"] == got.info.files
+    assert before == listing(tmp_path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("top", ["ada/", "ada-main/", "work of ada/", "./", "./ada/"])
+def test_one_folder_above_assignment_is_left_out(kind, top, tmp_path):
+    """GitHub and most zip programs add such a folder."""
+    path = make(kind, tmp_path, {top + name: content for name, content in SOURCES.items()})
+    assert SOURCES == submissions.read(path).sources
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_hash_depends_on_the_graded_sources_alone(kind, tmp_path):
+    """The hash depends on every graded path and byte.
+
+    It does not depend on the format, the order, the name, a folder above, or ignored files.
+    """
+    expected = submissions.read(make("zip", tmp_path, SOURCES)).sha256
+    others = dict(reversed(SOURCES.items())) | {"assignment/notes.txt": b"x", "README.md": b"x"}
+    again = make(
+        kind, tmp_path, {"top/" + name: content for name, content in others.items()}, name="bob"
+    )
+    assert expected == submissions.read(again).sha256 == submissions.read(again).info.sha256
+    for i, changed in enumerate(
+        [
+            SOURCES | {"assignment/linear.py": b"x = 1\n\n"},
+            SOURCES | {"assignment/extra.py": b""},
+            {"assignment/linear.py": b"x = 1\n", "assignment/parts/mare.py": b"y = 2\n"},
+        ]
+    ):
+        assert expected != submissions.read(make(kind, tmp_path, changed, name=f"c{i}")).sha256
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    "content",
+    [b"\xef\xbb\xbfx = 1\r\n", b"", b"\xff\x00\x1a", b"x = 1"],
+    ids=["bom", "empty", "binary", "bare"],
+)
+def test_a_source_is_kept_byte_by_byte(kind, content, tmp_path):
+    """A BOM and CRLF stay, so line numbers are those of the student."""
+    assert (
+        content
+        == submissions.read(make(kind, tmp_path, {"assignment/a.py": content})).sources[
+            "assignment/a.py"
+        ]
+    )
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_what_is_not_graded_is_listed_with_its_reason(kind, tmp_path):
+    """Files outside assignment/ are listed by folder; files that tools create are not mentioned."""
+    clutter = {
+        "README.md": b"",
+        ".git/objects/1": b"",
+        ".git/objects/2": b"",
+        "tests/test_linear.py": b"",
+        "conftest.py": b"",
+        "assignment/__init__.py": b"raise SystemExit",
+        "assignment/__main__.py": b"",
+        "assignment/assignment.py": b"",
+        "assignment/conftest.py": b"",
+        "assignment/problems.toml": b"",
+        "assignment/notes.txt": b"",
+        "assignment/linear (1).py": b"",
+        "assignment/2.py": b"",
+        "assignment/a-b/x.py": b"",
+        "assignment/linear.PY": b"",
+        "assignment/linear.pyc": b"",
+        "assignment/__pycache__/linear.cpython-312.pyc": b"",
+        "assignment/.DS_Store": b"",
+        ".DS_Store": b"",
+        "__MACOSX/assignment/._linear.py": b"",
+    }
+    got = submissions.read(make(kind, tmp_path, SOURCES | clutter))
+    outside = "outside assignment/"
+    folder = "" if kind == "folder" else "/"
+    expected = [
+        Ignored(f".git{folder}", outside),
+        Ignored("README.md", outside),
+        Ignored("assignment/2.py", "its name cannot be imported"),
+        Ignored("assignment/__init__.py", "the course's own copy is used"),
+        Ignored("assignment/__main__.py", "the course's own copy is used"),
+        Ignored("assignment/a-b/x.py", "its name cannot be imported"),
+        Ignored("assignment/assignment.py", "the course's own copy is used"),
+        Ignored("assignment/conftest.py", "tests and their settings are the course's"),
+        Ignored("assignment/linear (1).py", "its name cannot be imported"),
+        Ignored("assignment/linear.PY", "not a Python module"),
+        Ignored("assignment/linear.pyc", "not a Python module"),
+        Ignored("assignment/notes.txt", "not a Python module"),
+        Ignored("assignment/problems.toml", "the course's own copy is used"),
+        Ignored("conftest.py", outside),
+        Ignored(f"tests{folder}", outside),
+    ]
+    assert SOURCES == got.sources
+    assert expected == [i for i in got.ignored if i.path != "__MACOSX"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_package_of_the_students_own_is_taken_whole(kind, tmp_path):
+    """The student's __init__.py replaces the course's.
+
+    Without it, `from assignment.parts import f` would fail only in the grader.
+    """
+    parts = {
+        "assignment/parts/__init__.py": b"from assignment.parts.f import f",
+        "assignment/parts/f.py": b"f = 1",
+    }
+    got = submissions.read(make(kind, tmp_path, SOURCES | parts))
+    assert SOURCES | parts == got.sources
+
+
+def test_a_long_list_of_what_is_ignored_is_cut(tmp_path):
+    """Fifty lines are enough to see what happened."""
+    path = make_zip(
+        tmp_path / "a.zip", SOURCES | {f"assignment/{i:03}.txt": b"" for i in range(60)}
+    )
+    ignored = submissions.read(path).ignored
+    assert (51, Ignored("and 10 more", "not listed")) == (len(ignored), ignored[-1])
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_names_are_shown_without_control_characters(kind, tmp_path):
+    """A name is untrusted text: it must not colour a terminal, reverse a line or end it."""
+    names = ["assignment/\x1b[31m.txt", "assignment/\u202eyp.txt", "assignment/a\nb.txt"]
+    path = make(kind, tmp_path, SOURCES | dict.fromkeys(names, b""), name="a\x1b]0;b\nc")
+    got = submissions.read(path)
+    assert r"a\x1b]0;b\nc" == got.name
+    assert ["assignment/\\x1b[31m.txt", "assignment/a\\nb.txt", "assignment/\\u202eyp.txt"] == [
+        i.path for i in got.ignored
+    ]
+
+
+def test_windows_paths_in_a_zip_are_paths(tmp_path):
+    """Some programs write backslashes."""
+    path = make_zip(tmp_path / "a.zip", {"ada\\assignment\\linear.py": b"x = 1\n"})
+    assert {"assignment/linear.py": b"x = 1\n"} == submissions.read(path).sources
+
+
+def test_a_zip_with_folders_and_permissions_is_read(tmp_path):
+    """The zip has entries for folders, and the file modes that Unix programs store."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("ada/", "ada/assignment/"):
+            archive.writestr(name, "")
+        info = zipfile.ZipInfo("ada/assignment/linear.py")
+        info.external_attr = (stat.S_IFREG | 0o644) << 16
+        archive.writestr(info, "x = 1\n")
+    got = submissions.read(path)
+    assert ({"assignment/linear.py": b"x = 1\n"}, []) == (got.sources, got.ignored)
+
+
+@pytest.mark.parametrize("count", [199, 200])
+def test_200_files_are_graded(count, tmp_path):
+    """The limit itself is allowed."""
+    path = make_zip(tmp_path / "a.zip", {f"assignment/m{i}.py": b"" for i in range(count)})
+    assert count == len(submissions.read(path).sources)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_10_mib_are_graded(kind, tmp_path):
+    """Two files together have exactly the limit."""
+    half = b"#" * (5 * 2**20)
+    assert 2 == len(
+        submissions.read(
+            make(kind, tmp_path, {"assignment/a.py": half, "assignment/b.py": half})
+        ).sources
+    )
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def refusal(path):
+    """The sentence of a refusal, with the submission's path replaced by PATH."""
+    with pytest.raises(SubmissionRefused) as caught:
+        submissions.read(path)
+    return str(caught.value).replace(str(path), "PATH")
+
+
+def test_a_path_that_does_not_exist_is_refused(tmp_path):
+    """This is a typing error of the user, not a fault."""
+    assert "PATH does not exist" == refusal(tmp_path / "nothing.zip")
+
+
+def test_a_fifo_is_refused(tmp_path):
+    """It is never opened, because opening would wait forever."""
+    os.mkfifo(tmp_path / "pipe.zip")
+    assert "PATH is neither a file nor a folder" == refusal(tmp_path / "pipe.zip")
+
+
+@pytest.mark.parametrize("content", [b"", b"x = 1\n", b"Rar!\x1a\x07", b"PK"])
+def test_a_file_that_is_no_archive_is_refused(content, tmp_path):
+    """A file with the name of an archive may be a download that was cut off."""
+    for name in ("a.zip", "a.py"):
+        (tmp_path / name).write_bytes(content)
+    said = "PATH is damaged or incomplete: its content is neither a zip nor a tar.gz"
+    assert said == refusal(tmp_path / "a.zip")
+    assert "PATH is not a folder, a .zip or a .tar.gz" == refusal(tmp_path / "a.py")
+
+
+def test_an_archive_that_is_too_large_is_refused(tmp_path):
+    """Its size decides before it is read; the file here is sparse and takes no disk space."""
+    with (tmp_path / "a.zip").open("wb") as f:
+        f.truncate(64 * 2**20 + 1)
+    assert "PATH is larger than 64 MiB" == refusal(tmp_path / "a.zip")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"linear.py": b""},
+        {"a/b/assignment/linear.py": b""},
+        {"Assignment/linear.py": b""},
+        {"assignment.py": b""},
+    ],
+    ids=["nothing", "files alone", "too deep", "another case", "a module of that name"],
+)
+def test_a_submission_without_an_assignment_folder_is_refused(kind, files, tmp_path):
+    """The sentence explains what to do instead."""
+    path = make(kind, tmp_path, files)
+    path.mkdir(exist_ok=True) if kind == "folder" else None
+    assert (
+        "the submission has no assignment/ folder; zip the folder itself, not the files inside it"
+        == refusal(path)
+    )
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_an_assignment_folder_without_sources_is_refused(kind, tmp_path):
+    """Nothing would be graded, which cannot be intended."""
+    path = make(kind, tmp_path, {"assignment/__init__.py": b"", "assignment/a.txt": b""})
+    assert "PATH has an assignment/ folder, but no Python file in it" == refusal(path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_two_assignment_folders_are_refused(kind, tmp_path):
+    """The grader does not guess which folder is meant."""
+    path = make(kind, tmp_path, {"old/assignment/linear.py": b"", "new/assignment/linear.py": b""})
+    assert "there are 2 assignment/ folders; hand in one" == refusal(path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_an_assignment_folder_wins_over_one_further_down(kind, tmp_path):
+    """A deeper folder is usually an older copy."""
+    got = submissions.read(make(kind, tmp_path, SOURCES | {"old/assignment/linear.py": b"old"}))
+    assert (SOURCES, ["old" if kind == "folder" else "old/"]) == (
+        got.sources,
+        [i.path for i in got.ignored],
+    )
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_file_named_assignment_is_refused(kind, tmp_path):
+    """A file has the name that a folder should have."""
+    path = make(kind, tmp_path, {"assignment": b"x = 1\n"})
+    assert "assignment is a file; it has to be a folder" == refusal(path)
+
+
+ESCAPES = [
+    "../assignment/linear.py",
+    "assignment/../../linear.py",
+    "/assignment/linear.py",
+    "/etc/passwd",
+    "a/..",
+    "..",
+]
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+@pytest.mark.parametrize("name", [*ESCAPES, "C:/assignment/linear.py"])
+def test_a_path_that_leads_out_is_refused(kind, name, tmp_path):
+    """It is refused at any place, graded or not, because no honest program writes such a path."""
+    path = make(kind, tmp_path, SOURCES | {name: b"x"})
+    assert f"the path {name!r} leads out of the submission" == refusal(path)
+
+
+def test_a_windows_path_that_leads_out_is_refused(tmp_path):
+    """Backslashes count as slashes, and the path is shown without control characters."""
+    path = make_zip(tmp_path / "a.zip", SOURCES | {"..\\\x1b[31m": b"x"})
+    assert r"the path '../\\x1b[31m' leads out of the submission" == refusal(path)
+
+
+LINK = "assignment/linear.py is not a plain file; only plain files are graded"
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../other.py", "more.py"])
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE], ids=["symbolic", "hard"])
+def test_a_link_in_a_tar_is_refused(kind, target, tmp_path):
+    """The target of the link does not matter."""
+    path = make_tar(
+        tmp_path / "a.tar.gz",
+        [*SOURCES.items(), (link("assignment/linear.py", kind, target), None)],
+    )
+    assert LINK == refusal(path)
+
+
+def test_a_link_in_a_zip_is_refused(tmp_path):
+    """A zip stores a link as a file with the mode of a link."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        info = zipfile.ZipInfo("assignment/linear.py")
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(info, "/etc/passwd")
+    assert LINK == refusal(path)
+
+
+def test_a_link_in_a_folder_is_refused(tmp_path):
+    """The link's target is not read."""
+    make_folder(tmp_path / "ada", {"assignment/more.py": b""})
+    (tmp_path / "ada/assignment/linear.py").symlink_to("/etc/passwd")
+    assert LINK == refusal(tmp_path / "ada")
+
+
+def test_a_link_to_a_folder_inside_is_refused(tmp_path):
+    """The link is not followed."""
+    make_folder(tmp_path / "ada", {"assignment/more.py": b""})
+    (tmp_path / "ada/assignment/parts").symlink_to("/etc")
+    assert "assignment/parts is not a plain file; only plain files are graded" == refusal(
+        tmp_path / "ada"
+    )
+
+
+def test_a_link_in_the_place_of_assignment_is_refused(tmp_path):
+    """It is refused even if it leads to a folder with sources."""
+    make_folder(tmp_path / "elsewhere", SOURCES)
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada/assignment").symlink_to(tmp_path / "elsewhere/assignment")
+    assert "assignment is not a plain file; only plain files are graded" == refusal(
+        tmp_path / "ada"
+    )
+
+
+def test_links_outside_assignment_are_only_listed(tmp_path):
+    """A virtual environment contains many links."""
+    make_folder(tmp_path / "ada", SOURCES)
+    (tmp_path / "ada/python").symlink_to("/usr/bin/python3")
+    assert [Ignored("python", "outside assignment/")] == submissions.read(tmp_path / "ada").ignored
+
+
+@pytest.mark.parametrize("name", ["assignment/linear.py", "assignment/notes.txt"])
+def test_a_fifo_in_a_folder_never_makes_the_grader_wait(name, tmp_path):
+    """The grader runs in a separate process, which is ended if it hangs."""
+    make_folder(tmp_path / "ada", {"assignment/more.py": b""})
+    os.mkfifo(tmp_path / "ada" / name)
+    program = (
+        "import sys, pathlib, grader.submission.submissions as s; "
+        "print(s.read(pathlib.Path(sys.argv[1])).ignored)"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "ada")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    last = (done.stdout + done.stderr).strip().splitlines()[-1]
+    if name.endswith(".py"):
+        assert f"grader.base.errors.SubmissionRefused: {LINK}" == last
+    else:
+        assert "[Ignored(path='assignment/notes.txt', reason='not a Python module')]" == last
+
+
+def test_a_device_in_a_tar_is_refused(tmp_path):
+    """Everything that is neither a file nor a folder is refused."""
+    path = make_tar(
+        tmp_path / "a.tar.gz", [(link("assignment/linear.py", tarfile.CHRTYPE, ""), None)]
+    )
+    assert LINK == refusal(path)
+
+
+@pytest.mark.parametrize("second", ["assignment/linear.py", "./assignment/linear.py"])
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_file_that_is_there_twice_is_refused(second, tmp_path):
+    """Programs differ in which copy they use, so a person might not see the graded copy."""
+    path = make_tar(tmp_path / "a.tar.gz", [("assignment/linear.py", b"good"), (second, b"bad")])
+    assert "assignment/linear.py is in the archive twice" == refusal(path)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("assignment/linear.py", "good")
+        archive.writestr(second, "bad")
+    assert "assignment/linear.py is in the archive twice" == refusal(tmp_path / "a.zip")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_more_than_200_files_are_refused(kind, tmp_path):
+    """Ignored files do not count."""
+    path = make(kind, tmp_path, {f"assignment/m{i}.py": b"" for i in range(201)})
+    assert "there are more than 200 Python files under assignment/" == refusal(path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_long_path_of_a_source_is_refused(kind, tmp_path):
+    """A long name or many folders could not be written in every sandbox; the rest may be long."""
+    deep = "/".join("a" * 11)
+    longest = {"a" * 97 + ".py": b"", f"{deep[:-2]}/b.py"[2:]: b"", "n" * 250 + ".txt": b""}
+    fits = make(kind, tmp_path, {f"assignment/{name}": text for name, text in longest.items()})
+    assert 2 == len(submissions.read(fits).sources)
+    name = f"the name '{'a' * 40}…' in it has 101 characters"
+    for path, said in [
+        ("a" * 98 + ".py", name),
+        (f"{'a' * 101}/b.py", name),
+        (f"{deep[2:]}/b.py", "it is in 11 folders; a source may be in 10"),
+    ]:
+        refused = make(kind, tmp_path, {f"assignment/{path}": b""}, name=f"b{len(path)}")
+        with pytest.raises(SubmissionRefused) as told:
+            submissions.read(refused)
+        assert f"is too long: {said}" in str(told.value)
+
+
+def test_most_sources_in_most_folders_fit_into_a_box():
+    """Each needs its folders, and a test may make 4096 files."""
+    assert submissions.MAX_SOURCES * (submissions.MAX_FOLDERS + 1) < 4096
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_more_than_10_mib_are_refused(kind, tmp_path):
+    """The limit applies to all sources together; in a zip they may take a few KiB."""
+    half = b"#" * (5 * 2**20)
+    path = make(kind, tmp_path, {"assignment/a.py": half, "assignment/b.py": half + b"#"})
+    assert "the sources together are more than 10 MiB (at assignment/b.py)" == refusal(path)
+
+
+def test_a_zip_that_lies_about_a_size_is_refused(tmp_path):
+    """11 MiB claim to be 20,000 bytes.
+
+    Only the claimed size is read, and the checksum is then wrong.
+    """
+    path = make_zip(tmp_path / "a.zip", {"assignment/a.py": b"#" * (11 * 2**20)})
+    data = path.read_bytes().replace(
+        (11 * 2**20).to_bytes(4, "little"), (20_000).to_bytes(4, "little")
+    )
+    path.write_bytes(data)
+    assert "PATH is damaged: Bad CRC-32 for file 'assignment/a.py'" == refusal(path)
+
+
+def test_a_large_file_that_is_not_graded_is_no_reason_to_refuse(tmp_path):
+    """A checkpoint next to the sources is not unpacked."""
+    path = make_zip(tmp_path / "a.zip", SOURCES | {"assignment/weights.pt": bytes(20 * 2**20)})
+    assert SOURCES == submissions.read(path).sources
+
+
+@pytest.mark.slow
+def test_a_tar_bomb_is_refused(tmp_path):
+    """Each entry has to be unpacked before the next one is found: here 300 MiB from 300 KiB."""
+    path = tmp_path / "a.tar.gz"
+    with gzip.open(path, "wb", compresslevel=1) as f:
+        info = tarfile.TarInfo("data.bin")
+        info.size = 300 * 2**20
+        f.write(info.tobuf())
+    assert "the archive unpacks to more than 256 MiB" == refusal(path)
+
+
+def test_a_tar_whose_header_claims_much_is_refused(tmp_path):
+    """tarfile would read a pax header as a whole; a header of 1 GiB is refused."""
+    path = tmp_path / "a.tar.gz"
+    info = tarfile.TarInfo("x")
+    info.type, info.size = tarfile.XHDTYPE, 2**30
+    with gzip.open(path, "wb") as f:
+        f.write(info.tobuf())
+    assert "the archive unpacks to more than 256 MiB" == refusal(path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_too_many_entries_are_refused(kind, tmp_path, monkeypatch):
+    """Ignored entries count too; the test lowers the limit to stay short."""
+    monkeypatch.setattr(archives, "MAX_ENTRIES", 50)
+    path = make(kind, tmp_path, SOURCES | {f"assignment/{i}.txt": b"" for i in range(50)})
+    assert "PATH has more than 50 entries" == refusal(path)
+
+
+def test_an_encrypted_zip_is_refused(tmp_path):
+    """The bit for encryption is set in both headers of the entry."""
+    path = make_zip(tmp_path / "a.zip", {"assignment/a.py": b"x"})
+    data = bytearray(path.read_bytes())
+    data[6] |= 1
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(data)
+    assert "PATH cannot be unpacked: it is encrypted" == refusal(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], ids=["bzip2", "lzma"])
+def test_a_zip_of_another_compression_is_refused(method, tmp_path):
+    """LZMA may need gigabytes to unpack a byte, and no zip program uses it by default."""
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as archive:
+        archive.writestr("assignment/a.py", "x = 1\n" * 100)
+    expected = (
+        "PATH cannot be unpacked: its compression is not one that zip programs use by default"
+    )
+    assert expected == refusal(tmp_path / "a.zip")
+
+
+def test_a_damaged_zip_is_refused(tmp_path):
+    """One byte of the compressed source was changed."""
+    path = make_zip(tmp_path / "a.zip", {"assignment/a.py": bytes(range(256)) * 4})
+    data = bytearray(path.read_bytes())
+    data[200] ^= 255
+    path.write_bytes(data)
+    assert refusal(path).startswith("PATH is damaged: ")
+
+
+@pytest.mark.parametrize("length", [2, 30, -400])
+def test_a_damaged_tar_is_refused(length, tmp_path):
+    """The tar may be cut off anywhere."""
+    path = make_tar(tmp_path / "a.tar.gz", {"assignment/a.py": random.Random(0).randbytes(50_000)})
+    path.write_bytes(path.read_bytes()[:length])
+    assert refusal(path).startswith("PATH is damaged: ")
+
+
+def test_a_gzip_without_a_tar_is_refused(tmp_path):
+    """The file is compressed but contains no tar."""
+    (tmp_path / "a.tar.gz").write_bytes(gzip.compress(b"x = 1\n" * 500))
+    assert "PATH is damaged: invalid header" == refusal(tmp_path / "a.tar.gz")
+
+
+def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
+    """It is not mistaken for an empty folder.
+
+    Root can read everything, so the test raises the error.
+    """
+    make_folder(tmp_path / "ada", SOURCES)
+    scandir = os.scandir
+
+    def forbidden(path):
+        if str(path).endswith("parts"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", forbidden)
+    assert "PATH/assignment/parts cannot be read: Permission denied" == refusal(tmp_path / "ada")
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_an_archive_with_changed_bytes_is_read_or_refused(kind, data, tmp_path_factory):
+    """Any changed bytes give sources or one sentence, never another exception."""
+    path = tmp_path_factory.mktemp("changed") / "a"
+    files = SOURCES | {"assignment/a" + "b" * 90 + "/" + "c" * 90 + ".py": b"z"}
+    content = (make_zip if kind == "zip" else make_tar)(path, files).read_bytes()
+    changed = bytearray(content if kind == "zip" else gzip.decompress(content))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, min(len(changed), 6000) - 1))
+        some = data.draw(st.binary(min_size=1, max_size=8))
+        changed[at : at + len(some)] = some
+    path.write_bytes(changed if kind == "zip" else gzip.compress(bytes(changed), 1))
+    with suppress(SubmissionRefused):
+        assert all(submissions.SOURCE.fullmatch(name) for name in submissions.read(path).sources)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_folder_above_may_be_called_assignment_too(kind, tmp_path):
+    """The case is a zipped repository of that name, with a file next to the folder of modules."""
+    files = {f"assignment/{name}": content for name, content in SOURCES.items()} | {
+        "assignment/README.md": b""
+    }
+    assert submissions.read(make(kind, tmp_path, files)).sources == SOURCES
+
+
+def test_the_folder_above_may_have_a_name_that_starts_like_it(tmp_path):
+    """A student's second attempt may have such a name."""
+    files = {f"assignment.final/{name}": content for name, content in SOURCES.items()}
+    assert submissions.read(make("zip", tmp_path, files)).sources == SOURCES

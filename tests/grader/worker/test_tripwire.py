@@ -1,0 +1,240 @@
+"""Static checks find certain and possible forbidden uses, and ignore code that never runs."""
+
+import pytest
+
+from grader.course import courses
+from tests.probes import forbidden_in_source
+
+COURSE = courses.load()
+LINEAR = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+class Linear(nn.Module):
+    def __init__(self, i, o, device=None, dtype=None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(o, i))
+
+    def forward(self, x):
+        {}
+
+"""
+
+
+def found(problem, source):
+    """The name, line and certainty of each use."""
+    read = forbidden_in_source.read(source.encode(), [COURSE.problem(problem).rules])
+    assert read["syntax"] is None
+    return [(use["name"], use["line"], use["certain"]) for use in read["uses"]]
+
+
+STUBS = """
+import abc
+
+def plain(x):
+    raise NotImplementedError
+
+def with_text(x):
+    '''What it should do.'''
+    raise NotImplementedError("linear: see handout")
+
+class Layer:
+    async def method(self):
+        def inner():
+            raise NotImplementedError
+        raise NotImplementedError
+
+    @property
+    def size(self): raise NotImplementedError()
+
+def careful(x): raise NotImplementedError(print("a call"))
+
+def chained(x): raise NotImplementedError("it") from ValueError("because")
+
+def begun(x):
+    y = x
+    raise NotImplementedError
+
+def conditional(x):
+    if x:
+        raise NotImplementedError
+
+def another():
+    raise ValueError
+
+def again():
+    raise
+
+def empty():
+    '''Nothing.'''
+"""
+
+
+def test_functions_that_only_raise_not_implemented_are_stubs():
+    """Their lines are reported; a function that does anything else is no stub."""
+    assert [5, 9, 14, 18] == sorted(forbidden_in_source.read(STUBS.encode(), [])["stubs"])
+
+
+CERTAIN = {
+    "a call": LINEAR.format("return F.linear(x, self.weight)"),
+    "after a check that raises": LINEAR.format(
+        "if x is None: raise ValueError\n        return F.linear(x, self.weight)"
+    ),
+    "in a loop and a with": LINEAR.format(
+        "for _ in range(2):\n            with torch.no_grad():\n                F.linear(x, x)"
+    ),
+    "in a method of its own": LINEAR.format(
+        "return self.helper(x)\n    def helper(self, x): return F.linear(x, self.weight)"
+    ),
+    "in a helper": LINEAR.format("return helper(x)") + "def helper(x): return F.linear(x, x)",
+    "in a helper's helper": LINEAR.format("return a(x)")
+    + "def a(x): return b(x)\ndef b(x): return F.linear(x, x)",
+    "in an inner function": LINEAR.format(
+        "def inner(y): return F.linear(y, y)\n        return inner(x)"
+    ),
+    "by a local import": LINEAR.format(
+        "from torch.nn.functional import linear\n        return linear(x, self.weight)"
+    ),
+    "by another name": LINEAR.format("product = F.linear\n        return product(x, self.weight)"),
+    "a base class": "import torch\nclass Linear(torch.nn.Linear): pass",
+    "a base class of a base class": (
+        "import torch\nclass Base(torch.nn.Linear): pass\nclass Linear(Base): pass"
+    ),
+    "a part that is made": (
+        "from torch import nn\nclass MLP(nn.Module):\n"
+        "    def __init__(self, d): self.x = nn.Linear(*d)"
+    ),
+    "only another name": "import torch\nLinear = torch.nn.Linear",
+    "an import": "from torch.nn import Linear",
+    "when the module is imported": "import torch\nlayer = torch.nn.Linear(2, 3)",
+    "text that is run": LINEAR.format("return eval('F.' + 'linear')(x, self.weight)"),
+    "torch imported twice": "import torch\nimport torch.nn.functional\n"
+    + LINEAR.format("return torch.nn.functional.linear(x, x)"),
+    "a default": "import torch\ndef count_parameters(module, x=torch.nn.Linear(2, 3)): pass",
+}
+POSSIBLE = {
+    "behind a condition": LINEAR.format(
+        "if DEBUG: F.linear(x, self.weight)\n        return x @ self.weight.T"
+    ),
+    "after a return": LINEAR.format(
+        "if x is not None: return x @ self.weight.T\n        return F.linear(x, self.weight)"
+    ),
+    "in a handler": LINEAR.format(
+        "try: return x @ self.weight.T\n"
+        "        except RuntimeError: return F.linear(x, self.weight)"
+    ),
+    "half of an or": LINEAR.format("return self.by_hand(x) or F.linear(x, self.weight)"),
+    "one of two values": LINEAR.format(
+        "return F.linear(x, self.weight) if DEBUG else x @ self.weight.T"
+    ),
+    "in a lambda": LINEAR.format(
+        "check = lambda: F.linear(x, self.weight)\n        return x @ self.weight.T"
+    ),
+}
+NOTHING = {
+    "a self-check": LINEAR.format("return x @ self.weight.T")
+    + "if __name__ == '__main__':\n    print(nn.Linear(2, 3))",
+    "a check of types": LINEAR.format("return x @ self.weight.T")
+    + "if torch.jit.TYPE_CHECKING: nn.Linear(2, 3)",
+    "a helper that nobody calls": LINEAR.format("return x @ self.weight.T")
+    + "def helper(): return nn.Linear(2, 3)",
+    "a method that nobody calls": LINEAR.format(
+        "return x @ self.weight.T\n    def check(self, x): return F.linear(x, self.weight)"
+    ),
+    "a subclass to compare with": LINEAR.format("return x @ self.weight.T")
+    + "class Theirs(nn.Linear): pass",
+    "behind a return": LINEAR.format(
+        "return x @ self.weight.T\n        return F.linear(x, self.weight)"
+    ),
+    "behind a raise": LINEAR.format(
+        "raise NotImplementedError\n        return F.linear(x, self.weight)"
+    ),
+    "only a name": LINEAR.format(
+        "isinstance(self, nn.Linear); F.linear\n        return x @ self.weight.T"
+    ),
+    "a comment and an import": "from torch.nn.functional import linear  # linear(x)",
+    "its own function of that name": (
+        "from torch.nn.functional import linear\ndef linear(x): return x\n"
+    )
+    + LINEAR.format("linear(x)"),
+    "its own class of that name": (
+        "from torch.nn import *\nclass Linear(Module):\n    def __init__(self): Linear.x(self)"
+    ),
+    "an argument of that name": LINEAR.format(
+        "return self.go(x, x)\n    def go(self, x, F): return F.linear(x)"
+    ),
+    "a variable of that name": LINEAR.format("F = self\n        return F.linear(x)"),
+    "an import elsewhere": LINEAR.format("return linear(x)")
+    + "def f(): from torch.nn.functional import linear\ndef linear(x): return x",
+    "a method called eval": LINEAR.format("self.eval()\n        return x @ self.weight.T"),
+    "its own eval": "def eval(x): return x\n" + LINEAR.format("return eval(x)"),
+}
+
+
+@pytest.mark.parametrize("source", CERTAIN.values(), ids=CERTAIN)
+def test_what_is_sure_to_run_is_certain(source):
+    """Every path through the problem's definitions reaches the use."""
+    assert [True] == [certain for _, _, certain in found("linear", source)]
+
+
+@pytest.mark.parametrize("source", POSSIBLE.values(), ids=POSSIBLE)
+def test_what_stands_behind_a_condition_is_possible(source):
+    """Only a run of the tests shows whether the use executes, so it costs nothing yet."""
+    assert [False] == [certain for _, _, certain in found("linear", source)]
+
+
+@pytest.mark.parametrize("source", NOTHING.values(), ids=NOTHING)
+def test_what_never_runs_or_is_something_else_is_not_reported(source):
+    """A false accusation is worse than a late one."""
+    assert [] == found("linear", source)
+
+
+def test_a_name_that_one_definition_may_not_call_is_free_in_the_others():
+    """intermediate_gradients needs autograd, while linear_backward has to be written without it."""
+    call = "import torch\ndef {}(x): return torch.autograd.grad(x, x)"
+    assert [("torch.autograd.grad", 2, True)] == found("autograd", call.format("linear_backward"))
+    assert [] == found("autograd", call.format("intermediate_gradients"))
+
+
+def test_a_method_called_backward_need_not_be_a_tensors():
+    """MatMul.backward may be called by name; a call of Tensor.backward is caught when it runs."""
+    assert [("torch.Tensor.backward", 1, False)] == found(
+        "autograd", "def linear_backward(x): x.backward()"
+    )
+
+
+@pytest.mark.parametrize("module", COURSE.modules)
+def test_reading_finds_nothing_in_the_reference(module, root):
+    """Neither the reference nor a stub has a finding."""
+    for folder in ("grader/solutions/reference", "assignment"):
+        source = (root / folder / f"{module}.py").read_text()
+        assert [] == [
+            use for p in COURSE.problems if p.module == module for use in found(p.id, source)
+        ]
+
+
+def test_no_source_is_nested_too_deep_to_be_read():
+    """Long sums, long chains of elif, and helpers that call each other can all be read."""
+    chain = "if a: pass\n" + "elif a: pass\n" * 900
+    calls = "".join(f"def f{i}():\n    f{i - 1}()\n    f{i + 1}()\n" for i in range(2000))
+    source = (
+        "x = " + " + ".join("1" * 900) + "\n" + chain + calls + "def count_parameters(): f0()\n"
+    )
+    assert [] == found("linear", source)
+
+
+def test_a_name_that_is_forbidden_in_one_definition_costs_that_definition():
+    """The rest of the problem keeps its points.
+
+    The tripwire ends only the tests that run the definition.
+    """
+    source = (
+        b"import torch\ndef mlp_backward(x): return helper(x)\n"
+        b"def helper(x): return torch.autograd.grad(x, x)"
+    )
+    (use,) = forbidden_in_source.read(source, [COURSE.problem("autograd").rules])["uses"]
+    assert ("mlp_backward", 3, True) == (use["definition"], use["line"], use["certain"])
+    rules = [COURSE.problem("linear").rules]
+    (whole,) = forbidden_in_source.read(b"from torch.nn import Linear", rules)["uses"]
+    assert whole["definition"] == ""
