@@ -15,7 +15,7 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from grader.course import courses
-from grader.submission import submissions as submission
+from grader.submission import submissions
 from grader.grading.grade import grade
 from grader.sandbox.box import Sandbox
 
@@ -23,7 +23,7 @@ def graded(root):
     course = courses.load(Path(root))
     with Sandbox.of(course, isolation="bubblewrap") as sandbox:
         problems = [course.problem("tensor_memory")]
-        given = submission.read(Path(sys.argv[1]))
+        given = submissions.read(Path(sys.argv[1]))
         results = [grade(given, course, sandbox, problems=problems, explain=False) for _ in "12"]
     problem, again = (result.problems[0] for result in results)
     assert [t.what for t in problem.tests] == [t.what for t in again.tests]

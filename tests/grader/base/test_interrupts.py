@@ -215,7 +215,7 @@ def test_an_interrupt_while_tasks_are_waited_for_stops_their_pool(root, tmp_path
 import os, signal, threading, time
 from queue import SimpleQueue
 from grader.base import interrupts
-from grader.course import courses as course
+from grader.course import courses
 from grader.sandbox.pool import Pool
 
 def interrupt():
@@ -224,7 +224,7 @@ def interrupt():
 
 if __name__ == "__main__":
     interrupts.watch()
-    with Pool(course.load(), 1, isolation=None) as pool:
+    with Pool(courses.load(), 1, isolation=None) as pool:
         ended = SimpleQueue()
         waiting = {pool.submit(ended, os.getpid) for _ in range(20_000)}
         threading.Thread(target=interrupt).start()

@@ -472,11 +472,11 @@ import gc, os, sys, weakref
 from pathlib import Path
 import msgspec
 from grader.course import courses
-from grader.submission import submissions as submission
+from grader.submission import submissions
 from grader.grading.grade import grade
 from grader.grading.hidden_tests import HiddenTests
 from grader.grading.plugin import Plugin
-from grader.report import json_report as report
+from grader.report import json_report
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 
@@ -484,7 +484,7 @@ root, work, out = map(Path, sys.argv[1:])
 course = courses.load(root)
 no_time = msgspec.structs.replace(course.limits, submission_seconds=0.0)
 short = msgspec.structs.replace(course, limits=no_time)
-handed_in = submission.read(work)
+handed_in = submissions.read(work)
 ours = [p for p in course.problems if p.id not in ("syntax", "imports", "there", "leaves")]
 some = [course.problem(p) for p in ("passes", "syntax", "imports", "there", "cases")]
 shown, forks = [], {}
@@ -509,7 +509,7 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
         global name_of_run
         name_of_run, forks[name] = name, 0
         result = grade(handed_in, course, sandbox, **options)
-        (out / f"{name}.json").write_text(report.render(result))
+        (out / f"{name}.json").write_text(json_report.render(result))
     run("first", problems=ours, progress=lambda *seen: shown.append(list(seen)))
     run("again", problems=ours)
     run("fresh", problems=ours, fresh=True)

@@ -282,13 +282,13 @@ def test_a_solution_that_is_not_what_it_should_be_is_found_and_named(
 DRIVER = """
 import json
 from grader.course import courses
-from grader.proof import matrices as matrix
+from grader.proof import matrices
 from grader.proof import validate
 course = courses.load()
 problems = [course.problem("tensor_memory")]
 found = {d: validate.validate(course, problems, device=d, jobs=2) for d in ("cpu", "cuda")}
-summaries = {d: {"summary": matrix.summary(m)} for d, m in found.items()}
-print(json.dumps({d: summaries[d] | json.loads(matrix.as_json(m)) for d, m in found.items()}))
+summaries = {d: {"summary": matrices.summary(m)} for d, m in found.items()}
+print(json.dumps({d: summaries[d] | json.loads(matrices.as_json(m)) for d, m in found.items()}))
 """
 TESTS = """
 import pytest

@@ -236,7 +236,7 @@ def test_a_handout_whose_pictures_were_drawn_by_other_code_is_not_handed_out(
     Chapter 13's timeline depends on the stand-in, and other pictures depend on the reference.
     """
     copytree_handout(root, copy_of_the_course)
-    program = "from grader import course; print(course.load().handout_sha256())"
+    program = "from grader.course import courses; print(courses.load().handout_sha256())"
     before = run_python(copy_of_the_course, program)
     assert before == COURSE.handout_sha256()
     (copy_of_the_course / changed).write_text(

@@ -1009,7 +1009,7 @@ from grader.course import courses
 from grader.grading import gpu_health
 from grader.grading.grade import grade
 from grader.base.errors import GraderFault
-from grader.report import json_report as report
+from grader.report import json_report
 from grader.sandbox.box import Sandbox
 from grader.submission.submissions import Submission
 from grader.course.courses import sources_in

@@ -1854,12 +1854,12 @@ def test_a_run_leaves_nothing_in_the_temporary_folder(right, quick_course, tmp_p
 STARVED = """
 import sys
 from pathlib import Path
-from grader.course import courses as course
+from grader.course import courses
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from tests.probes import call
 limit, used = map(Path, sys.argv[1:3])
-c = course.load()
+c = courses.load()
 takes = b"import os\\ndef takes(mib): return len(bytearray(mib * 2**20))\\n"
 source = takes + b"def suicide(): os.kill(os.getpid(), 9)\\n"
 with Sandbox(c.tests, isolation=sys.argv[3], scratch_bytes=2**20) as sandbox:
@@ -2249,11 +2249,11 @@ def test_no_path_of_the_graders_shows(sandbox):
 
 SCRIPT = """
 import sys
-from grader.course import courses as course
+from grader.course import courses
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from tests.probes import call
-c = course.load()
+c = courses.load()
 with Sandbox(c.tests, isolation=sys.argv[1], scratch_bytes=2**20) as sandbox:
     source = b"import os\\ndef f(): return os.getpid(), os.getuid(), sorted(os.listdir('/'))\\n"
     session = Session(sandbox, {"assignment/m.py": source}, c.limits, seed=0, forbidden=[])

@@ -35,7 +35,7 @@ from grader.base import errors
 from grader.submission import submissions
 before = resource.getrusage(resource.RUSAGE_SELF)
 try:
-    said = f"{len(submission.read(pathlib.Path(sys.argv[1])).sources)} sources"
+    said = f"{len(submissions.read(pathlib.Path(sys.argv[1])).sources)} sources"
 except errors.SubmissionRefused as e:
     said = str(e)
 after = resource.getrusage(resource.RUSAGE_SELF)
@@ -504,7 +504,7 @@ if not os.geteuid():
     os.setgid(65534)
     os.setuid(65534)
 try:
-    print([i.path for i in submission.read(pathlib.Path("ada")).ignored])
+    print([i.path for i in submissions.read(pathlib.Path("ada")).ignored])
 except errors.SubmissionRefused as e:
     print(e)
 """
