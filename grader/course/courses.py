@@ -233,7 +233,7 @@ class Course(msgspec.Struct, frozen=True):
         }
         # Two files always come from the grader itself, wherever the course is: the pages show the
         # grader's version, and markdown_figures.py parses the marks of figures.
-        own = ("__init__.py", "markdown_figures.py")
+        own = ("__init__.py", "base/markdown_figures.py")
         named |= {f"grader/{name}": PACKAGE / name for name in own}
         return dict(sorted(named.items()))
 

@@ -80,7 +80,7 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
     package = Path(grader.__file__).parent
     hidden = course.hidden_tests(course.problems[0])["cpu"]
     solution = package / "solutions" / "reference" / "linear.py"
-    secrets = [str(p) for p in (package / "course.py", solution, hidden)]
+    secrets = [str(p) for p in (package / "course/courses.py", solution, hidden)]
     assert all(Path(p).is_file() for p in secrets), secrets
     print(json.dumps({
         "package": str(package), "imports": ask("imports"), "readable": ask("readable", secrets),
@@ -103,7 +103,7 @@ def spy(python: Path, folder: Path) -> dict[str, list[str]]:
     return json.loads(done.stdout)
 
 
-SHOWN = ("worker/", "protocol.py", "torch_compiler.py")
+SHOWN = ("worker/", "shared/")
 COMPILED = ("__pycache__/protocol.", "__pycache__/torch_compiler.")
 RUNTIME = tuple(f"/runtime/grader/{name}" for name in (*SHOWN, *COMPILED))
 
