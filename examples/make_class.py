@@ -44,7 +44,7 @@ from grader.sandbox.box import Sandbox
 from grader.solutions import fragments, mistakes
 from grader.solutions.fragments import Solution
 from grader.submission.submissions import Submission
-from tests.student_side.submit import zipped
+from kit.handing_in import zipped
 
 SCORES = Path(__file__).with_name("class_scores.json")
 Table = dict[str, dict[str, dict[str, float]]]  # "mistakes" or "variants", name, problem

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from grader.course import courses
-from grader.publish import bundles
+from kit import handing_in
 
 
 def main() -> None:
@@ -14,7 +14,7 @@ def main() -> None:
     out = parser.parse_args().out
     out.parent.mkdir(parents=True, exist_ok=True)
     sources = courses.sources_in(courses.load().reference)
-    out.write_bytes(bundles.zipped(sources))
+    out.write_bytes(handing_in.zipped(sources))
     print(f"{out}: {len(sources)} modules")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from grader.base import interrupts
 from grader.base.errors import MachineFault, UsageError
-from grader.base.printable import one_line
+from kit.text import one_line
 
 written: list[Path] = []  # the files that this process wrote, in order
 kept: list[Path] = []  # gradebooks that this process updates while it runs

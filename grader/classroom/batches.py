@@ -16,7 +16,6 @@ import msgspec
 
 from grader.base import interrupts
 from grader.base.errors import SubmissionRefused
-from grader.base.printable import one_line
 from grader.classroom.executor import Ended, Event, Executor, Noted, Started
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import HandedIn, Student
@@ -25,6 +24,7 @@ from grader.results.records import SubmissionResult
 from grader.submission import submissions
 from grader.submission.archives import MAX_ARCHIVE_BYTES
 from grader.submission.submissions import Submission
+from kit.text import one_line
 
 # How often a submission is tried if the grader fails on it.
 FAULTS = 2

@@ -11,8 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from grader.base.printable import one_line
 from grader.classroom.batches import Progress, Running, Show
+from kit.text import one_line
 
 SECONDS_BETWEEN_LINES = 30.0
 SHOWN = 20  # the most lines in a table, and the most names in a line

@@ -37,8 +37,8 @@ import yaml
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.base.printable import one_line
 from grader.classroom.records import HandedIn
+from kit.text import one_line
 
 EXPORT = "submission_metadata.yml"
 METADATA = "submission_metadata.json"

@@ -21,7 +21,6 @@ from typing import Any
 import msgspec
 
 from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
-from grader.base.printable import one_line
 from grader.classroom import setups
 from grader.classroom.executor import (
     TICK_SECONDS,
@@ -40,6 +39,7 @@ from grader.sandbox import gpus
 from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import Isolation
 from grader.submission.submissions import Submission
+from kit.text import one_line
 
 MIB = 2**20
 # Memory that a grader needs on its node, in addition to a test's limit. The trusted process and the

@@ -22,8 +22,8 @@ import msgspec
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.base.printable import one_line
 from grader.classroom.records import HandedIn, Student
+from kit.text import one_line
 
 MAX_BYTES = 64 * 2**20
 MAX_SHOWN = 300

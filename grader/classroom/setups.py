@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+import kit
 from grader import __version__
 from grader.course.courses import PACKAGE, Course, Problem
 from grader.sandbox.levels import Isolation
@@ -125,12 +126,12 @@ def program_sha256() -> str:
     digest = hashlib.sha256()
     for path in _files():
         content = path.read_bytes()
-        digest.update(f"{path.relative_to(PACKAGE)} {len(content)}\n".encode() + content)
+        digest.update(f"{path.relative_to(PACKAGE.parent)} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
 
 def _files() -> list[Path]:
-    found: list[Path] = []
+    found = sorted(kit.HERE.rglob("*.py"))
     for name in DECIDES:
         path = PACKAGE / name
         found += sorted(path.rglob("*.py")) if path.is_dir() else [path]

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from grader.base.errors import UsageError
-from grader.base.printable import one_line, printable
 from grader.classroom.records import Override, Standing, State, Student
 from grader.report.remarks import number
+from kit.text import one_line, printable
 
 MAX_CELL = 10_000  # characters of a text; a spreadsheet allows 32,767
 BEFORE_PROBLEMS = (

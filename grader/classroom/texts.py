@@ -6,13 +6,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from grader.base.printable import one_line
 from grader.classroom import setups
 from grader.classroom.comparisons import Change, Comparison
 from grader.classroom.records import Standing, State, Student
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts
 from grader.course.policies import Policy
+from kit.text import one_line
 
 # The states that need attention come first.
 ORDER = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED, State.MISSING, State.GRADED)

@@ -20,8 +20,8 @@ from typer.models import ArgumentInfo, OptionInfo
 from grader.base import outputs
 from grader.base.errors import CourseFault, UsageError
 from grader.base.outputs import Holds, Named, Writes
-from grader.base.printable import one_line
 from grader.course import courses
+from kit.text import one_line
 
 
 class App(typer.Typer):

@@ -5,6 +5,7 @@ Each command parses its options, calls one function, and prints the result.
 
 import hashlib
 import sys
+import zipfile
 from pathlib import Path
 from typing import Annotated
 
@@ -37,12 +38,13 @@ from grader.commands.reports import Reports
 from grader.course import courses, policies
 from grader.gradescope import harness
 from grader.proof import matrices
-from grader.publish import bundles, gradescope_bundle, stub_files
+from grader.publish import bundles, gradescope_bundle, new_course, stub_files
 from grader.report import json_report
 from grader.results.merge import merged
 from grader.sandbox import levels
 from grader.sandbox.box import Sandbox
 from grader.submission import submissions
+from kit import handing_in
 
 # grader.grading and grader.proof.validate import torch, which takes seconds; html_report imports
 # the HTML libraries. So each is imported inside the functions that need it.
@@ -139,6 +141,19 @@ def merge(
         json_report.read(one), json_report.read(other), order=[p.id for p in course.problems]
     )
     reports.write(result, {}, verbose=verbose)
+
+
+@app.command()
+def new(
+    folder: Annotated[Path, typer.Argument(help="The folder to write."), Writes(suffix="py")],
+) -> None:
+    """Start a course of your own: a small, complete one, to be changed step by step."""
+    written = new_course.write(folder)
+    files.say(
+        f"{folder}: {len(written)} files of a course with two problems\n"
+        f"next: grader validate --course {folder}\n",
+        needed=False,
+    )
 
 
 @app.command()
@@ -292,7 +307,7 @@ def release(
         bundle = gradescope_bundle.bundle(course, wheels=wheels, index_url=index_url)
     else:
         bundle = bundles.student(course, handout or course.handout / "build")
-    content = bundles.zipped(bundle)
+    content = handing_in.zipped(bundle, compression=zipfile.ZIP_STORED)
     files.write(out, content)
     sha256 = hashlib.sha256(content).hexdigest()[:12]
     text = f"{out}: {len(bundle)} files, {len(content):,} bytes, sha256 {sha256}\n"

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+import kit
 from grader.base.errors import CourseFault, UsageError
 from grader.course import problems
 
@@ -42,8 +43,8 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     functions: list[str]
     points: int
     section: str
-    device: str
-    forbidden: list[str]
+    device: str = "cpu"
+    forbidden: list[str] = []
     forbidden_in: dict[str, list[str]] = {}
     limits: dict[str, int | float] = {}
 
@@ -59,7 +60,7 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def rules(self) -> dict[str, Any]:
-        """The rules for searching a problem's source; see tests/probes/forbidden_in_source.py."""
+        """The rules for searching a problem's source; see kit/forbidden_calls.py."""
         names = ("id", "functions", "forbidden", "forbidden_in")
         return {name: getattr(self, name) for name in names}
 
@@ -224,17 +225,19 @@ class Course(msgspec.Struct, frozen=True):
             for path in self.handout.rglob("*")
             if path.is_file() and not made & set(path.parents)
         ]
-        files += [self.assignment / "problems.toml", self.tests / "probes" / "stand_in.py"]
+        files += [self.assignment / "problems.toml"]
         # The stubs are checked against the handout's text, and the reference imports some of them.
         files += self.assignment.glob("*.py")
         named = {path.relative_to(self.root).as_posix(): path for path in files}
         named |= {
             f"grader/solutions/reference/{path.name}": path for path in self.reference.glob("*.py")
         }
-        # Two files always come from the grader itself, wherever the course is: the pages show the
-        # grader's version, and markdown_figures.py parses the marks of figures.
+        # Some files always come from the grader itself, wherever the course is: the pages show the
+        # grader's version, markdown_figures.py parses the marks of figures, and a picture shows
+        # what the simulated GPU does.
         own = ("__init__.py", "base/markdown_figures.py")
         named |= {f"grader/{name}": PACKAGE / name for name in own}
+        named |= {"kit/stand_in.py": kit.HERE / "stand_in.py"}
         return dict(sorted(named.items()))
 
     def handout_sha256(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from grader.base.errors import UsageError
-from grader.base.printable import one_line
+from kit.text import one_line
 
 DAY = 86_400
 WEB_ADDRESS = re.compile(r"https?://[\w.~:/%+@-]+", re.ASCII)

@@ -232,4 +232,4 @@ KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "forbidden_in": ("a table of lists of names, one for each definition", _is_table),
     "limits": ("a table", _is_table),
 }
-REQUIRED = ("id", "module", "functions", "points", "section", "device", "forbidden")
+REQUIRED = ("id", "module", "functions", "points", "section")

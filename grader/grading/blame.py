@@ -28,6 +28,7 @@ from grader.grading.same_answers import same
 from grader.grading.sandboxed_student import RemoteStudent
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
+from kit import expect
 
 # The CPU time that one test may take in this process, at first and at least. The slowest hidden
 # test takes less than half of the least.
@@ -44,7 +45,6 @@ class TookTooLong(Exception):
 
 def is_unexpected(error: BaseException | None) -> bool:
     """Whether an exception of a test neither judges an answer nor names a fault of the grader."""
-    from tests import expect  # the course's module, importable only during grading
 
     known = (expect.Mismatch, StudentFault, GraderFault)
     return isinstance(error, Exception) and not isinstance(error, known)
@@ -61,7 +61,6 @@ def answer_at_fault(
         student: The student that the test called, with its calls.
         repeat: Runs the test again with another student.
     """
-    from tests import expect  # the course's module, importable only during grading
 
     if not student.calls:
         return None
@@ -131,7 +130,6 @@ def _inside(value: Any) -> Iterable[tuple[Any, Any]]:
 
 def _kind(value: Any) -> str:
     """A value's type and size, with everything else that could break a test but its value."""
-    from tests import expect
 
     if isinstance(value, Tensor):
         place = "" if value.device.type == "cpu" else f" on {value.device.type}"

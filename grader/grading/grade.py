@@ -23,7 +23,6 @@ import torch
 
 from grader import __version__
 from grader.base.errors import CourseFault, GraderFault
-from grader.base.printable import printable
 from grader.course.courses import Course, Problem
 from grader.grading import garbage
 from grader.grading.gpu_health import GpuHealth
@@ -39,6 +38,7 @@ from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.shared import torch_compiler
 from grader.submission.submissions import Submission
+from kit.text import printable
 
 
 def grade(

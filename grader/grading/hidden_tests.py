@@ -61,7 +61,7 @@ class HiddenTests:
             os.environ.pop(name, None)
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         options = ["-c", os.devnull, "--rootdir", str(root), "--import-mode=importlib"]
-        options += ["--continue-on-collection-errors", "--assert=plain", "-s"]
+        options += ["--continue-on-collection-errors", "--assert=plain", "-s", "-p", "kit.fixtures"]
         options += [word for plugin in OF_NO_USE for word in ("-p", f"no:{plugin}")]
         self.unreadable: list[tuple[str, str]] = []
         with _faults("pytest cannot start with this course"):

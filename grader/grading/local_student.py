@@ -26,6 +26,8 @@ from grader.sandbox import replies
 from grader.sandbox.endings import is_a_stub
 from grader.sandbox.replies import Probe
 from grader.shared import protocol
+from kit import forbidden_calls
+from kit.student import Student
 
 
 class LocalBox:
@@ -107,7 +109,7 @@ class LocalSession:
         os.chdir(self._box.scratch)
         try:
             return answer(
-                importlib.import_module("tests.probes").Student("assignment"),
+                Student("assignment"),
                 probe,
                 inputs,
                 self._seed,
@@ -117,9 +119,10 @@ class LocalSession:
                 os.chdir(home)
 
     def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
-        """Return the findings in each source, by path; see tests/probes/forbidden_in_source.py."""
-        read = importlib.import_module("tests.probes.forbidden_in_source").read
-        return {path: read(self._sources[path], those) for path, those in rules.items()}
+        """Return the findings in each source, by path; see kit/forbidden_calls.py."""
+        return {
+            path: forbidden_calls.read(self._sources[path], those) for path, those in rules.items()
+        }
 
     def compile(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Nothing: Python compiles each module once in this process, when it is imported."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from grader.base.errors import Status, StudentFault
-from grader.base.printable import one_line
 from grader.course.courses import Problem
 from grader.grading.job import Job
 from grader.grading.verdict import Verdict
 from grader.results.records import Fact
+from kit.text import one_line
 
 Found = StudentFault | dict[str, Any]  # what a parser reports about a module
 

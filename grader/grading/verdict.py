@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.base.errors import Raised, Status, StudentFault
-from grader.base.printable import one_line, printable
 from grader.results.records import Fact
+from kit import expect
+from kit.text import one_line, printable
 
 MAX_WHAT = 1500  # characters of what happened
 MAX_TEXT = 300  # of an exception of the student's code
@@ -50,7 +51,6 @@ def verdict_on(error: BaseException | None, *, test: str, rule: str, asked: str)
         rule: The first paragraph of the test's docstring.
         asked: The function that the test last called by its name, or "".
     """
-    from tests import expect  # the course's module, on sys.path only while the course is graded
 
     if error is None:
         return Verdict(Status.PASSED)

@@ -3,18 +3,16 @@
 If one line in a bundle is secret (see `leaks`), nothing is written.
 """
 
-import io
-import zipfile
 from pathlib import Path
 
+import kit
 from grader.base.errors import ReleaseRefused
 from grader.base.markdown_figures import without_marks
 from grader.course.courses import Course
 from grader.publish import stub_files
 from grader.publish.leaks import leaks, secrets
-from grader.submission import submissions
+from kit import handing_in
 
-TIME = (2020, 1, 1, 0, 0, 0)
 ON_THE_GRADERS_SIDE = {"tests/probes/benchmark.py"}
 
 
@@ -37,6 +35,7 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
     # A handout without conf.py is only Markdown and is not built.
     is_built = (course.handout / "conf.py").is_file()
     files = {path: _given(course.root / path) for path in _of_students(course)}
+    files |= kit_files()
     files |= _below(course.bundle / "student")
     files |= _handout(built) if is_built else {}
     if found := leaks(files, secrets(course)):
@@ -50,6 +49,14 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
             f"{built} was built from another version of the handout: run `make handout` again"
         )
     return dict(sorted(files.items()))
+
+
+def kit_files() -> dict[str, bytes]:
+    """The kit, which every course and every student gets unchanged."""
+    return {
+        f"kit/{path.relative_to(kit.HERE).as_posix()}": path.read_bytes()
+        for path in kit.HERE.rglob("*.py")
+    }
 
 
 def _given(path: Path) -> bytes:
@@ -81,30 +88,13 @@ def _handout(built: Path) -> dict[str, bytes]:
 
 def _of_students(course: Course) -> list[str]:
     """The files of the course that students get, as paths relative to its root."""
-    given = [*submissions.OURS]
+    given = [name for name in handing_in.THE_COURSES if (course.root / name).is_file()]
     given += [f"assignment/{module}.py" for module in course.modules]
-    given += ["tests/__init__.py", "tests/conftest.py", "tests/expect.py"]
+    given += ["tests/__init__.py", "tests/conftest.py"]
     given += [f"tests/public/test_{problem.id}.py" for problem in course.problems]
-    for folder, pattern in [
-        ("tests/student_side", "*.py"),
-        ("tests/probes", "*.py"),
-        ("handout", "*.md"),
-    ]:
+    for folder, pattern in [("tests/probes", "*.py"), ("handout", "*.md")]:
         given += [
             path.relative_to(course.root).as_posix()
             for path in (course.root / folder).glob(pattern)
         ]
     return sorted(set(given) - ON_THE_GRADERS_SIDE)
-
-
-def zipped(files: dict[str, bytes]) -> bytes:
-    """A zip of some files, uncompressed, so that the bytes are the same on any machine."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for path, content in sorted(files.items()):
-            info = zipfile.ZipInfo(path, TIME)
-            info.create_system = 3  # Unix, on any machine
-            is_script = content.startswith(b"#!")
-            info.external_attr = (0o100755 if is_script else 0o100644) << 16
-            archive.writestr(info, content)
-    return buffer.getvalue()

@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 
 from grader.base.errors import UsageError
 from grader.course.courses import PACKAGE, Course
+from grader.publish.bundles import kit_files
 
 PROJECT = "resource-accounting-assignment"
 EXTRA = "grader"
@@ -19,6 +20,7 @@ SCRIPTS = ("setup.sh", "run_autograder")
 # Parts of the grader's folder that belong to its built-in course, or are not needed.
 NOT_THE_PROGRAM = (
     "course_files",
+    "new_course",
     "publish/bundle",
     "solutions/reference",
     "solutions/mistakes",
@@ -53,6 +55,7 @@ def bundle(course: Course, *, wheels: Path | None = None, index_url: str = "") -
     }
     files["requirements.txt"] = requirements().encode()
     files |= _in("grader", PACKAGE, ["**/*"], without=NOT_THE_PROGRAM)
+    files |= kit_files()
     files |= _in("course", course.root, OF_THE_COURSE)
     files |= _in("course/solutions", course.solutions, OF_THE_SOLUTIONS)
     if index_url:

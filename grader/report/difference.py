@@ -1,8 +1,8 @@
 """Two results of one submission as text: which points and tests changed, and why that may be."""
 
-from grader.base.printable import one_line
 from grader.results.compare import changed_tests
 from grader.results.records import ProblemResult, SubmissionResult
+from kit.text import one_line
 
 NOT_GRADED = "not graded"
 

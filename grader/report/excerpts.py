@@ -13,8 +13,8 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from grader.base.printable import one_line
 from grader.report.reasons import Reason
+from kit.text import one_line
 
 MAX_LINES = 60  # of a definition
 AROUND = 4  # lines shown before and after the line of a failure

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from grader.base.errors import UsageError
-from grader.base.printable import one_line, printable
 from grader.results.records import SCHEMA, SubmissionResult
+from kit.text import one_line, printable
 
 # The most characters of a text in a file that is read; the grader writes fewer.
 MAX_TEXT = 20_000

@@ -7,8 +7,8 @@ from its records.
 from collections.abc import Sequence
 from typing import Protocol
 
-from grader.base.printable import one_line
 from grader.results.records import SubmissionResult
+from kit.text import one_line
 
 MAX_TEXT = 1_000  # characters of a text, after its unsafe characters have become escapes
 

@@ -25,13 +25,13 @@ from typing import IO, Any, Literal
 
 from grader.base import interrupts
 from grader.base.errors import GraderFault, SandboxUnavailable
-from grader.base.printable import printable
 from grader.course.courses import Course, Limits
 from grader.sandbox import bubblewrap, inherited, landlock, seccomp, shown
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
 from grader.sandbox.usage import Usage
+from kit.text import printable
 
 START_SECONDS = 120.0
 END_SECONDS = 15.0

@@ -35,9 +35,9 @@ from typing import Any, NamedTuple
 
 from grader.base import interrupts
 from grader.base.errors import SandboxUnavailable
-from grader.base.printable import printable
 from grader.sandbox import seccomp, shown
 from grader.sandbox.gpus import Gpu
+from kit.text import printable
 
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
     "/python",
@@ -397,7 +397,7 @@ def _worker(folder: Path, tests: Path) -> list[str]:
     """
     runtime, course = folder / "runtime", folder / "course"
     shown.copy(shown.WORKER, runtime / "grader")
-    shown.copy(shown.probes(tests), course / "tests" / "probes")
+    shown.copy_code_of_tests(tests, course)
     return ["--ro-bind", str(runtime), RUNTIME, "--ro-bind", str(course), COURSE]
 
 

@@ -17,10 +17,10 @@ from grader.base.errors import (
     TimedOut,
 )
 from grader.base.errors import raised as raised_by_student
-from grader.base.printable import printable
 from grader.course.courses import Limits
 from grader.sandbox.box import Ending
 from grader.sandbox.gpus import Gpu
+from kit.text import printable
 
 
 def asleep(tracebacks: str) -> TimedOut:

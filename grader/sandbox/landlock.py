@@ -108,7 +108,7 @@ def command(
         raise SandboxUnavailable(f"the isolation level landlock cannot be used: {reason}")
     shows = _Shows(folder)
     shown.copy(shown.WORKER, folder / "runtime" / "grader")
-    shown.copy(shown.probes(tests), folder / "course" / "tests" / "probes")
+    shown.copy_code_of_tests(tests, folder / "course")
     shows.packages()
     interpreter = shows.python()
     shows.in_place(p for f in shown.library_folders() for p in _without_packages(f))

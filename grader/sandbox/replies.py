@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from grader.base.errors import Crashed, StudentFault
-from grader.base.printable import printable
 from grader.shared.protocol import Other
+from kit.text import printable
 
 Probe = Callable[..., Any]
 Check = Callable[[Any], bool]

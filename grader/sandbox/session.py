@@ -33,7 +33,6 @@ from grader.base.errors import (
     StudentFault,
     TimedOut,
 )
-from grader.base.printable import printable
 from grader.course.courses import Limits
 from grader.sandbox import endings, replies
 from grader.sandbox.box import Ending, Sandbox
@@ -41,6 +40,7 @@ from grader.sandbox.channel import Channel, Gone, Late, Watch
 from grader.sandbox.replies import Probe
 from grader.sandbox.usage import LOOK_EVERY_SECONDS, Usage
 from grader.shared import protocol, torch_compiler
+from kit.text import printable
 
 # The longest wait until a forked process runs student code; only a machine in trouble takes this
 # long.
@@ -267,7 +267,7 @@ class Session:
     def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
         """Parse each source without running it.
 
-        Return the findings by path; see `read` in tests/probes/forbidden_in_source.py.
+        Return the findings by path; see `read` in kit/forbidden_calls.py.
         """
         return self._request({"op": "inspect", "rules": rules})
 

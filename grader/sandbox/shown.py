@@ -19,6 +19,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+import kit
 from grader.base.errors import GraderFault
 
 # The packages that a submission may import. It may also import the packages that these require.
@@ -164,6 +165,7 @@ def copy(paths: Iterable[Path], place: Path) -> None:
                 os.chmod(copied, 0o644)
 
 
-def probes(tests: Path) -> list[Path]:
-    """The files of the course's probes."""
-    return sorted((tests / "probes").glob("*.py"))
+def copy_code_of_tests(tests: Path, place: Path) -> None:
+    """Copy the course's probes, and what of the kit they need, into the folder of a course."""
+    copy(sorted((tests / "probes").glob("*.py")), place / "tests" / "probes")
+    copy(kit.files_in_the_box(), place / "kit")

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from grader.base.printable import one_line
 from grader.report import pages
 from grader.similarity.pairs import Pair, Work, lines
+from kit.text import one_line
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_LINES = 3_000  # of one file

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from grader.base.errors import SubmissionRefused
-from grader.base.printable import printable
+from kit.handing_in import MAX_BYTES
+from kit.text import printable
 
 MAX_ARCHIVE_BYTES = 64 * 2**20
 MAX_ENTRIES = 10_000  # including ignored ones: a student may hand in their .git
-MAX_SOURCE_BYTES = 10 * 2**20  # of all sources together
 MAX_PATH_BYTES = 1024
 
 MAX_DIRECTORY_BYTES = 4 * 2**20  # a zip's table of contents: 400 bytes for each of its entries
@@ -375,7 +375,7 @@ class _Header:
 def in_tar(stream: _Stream) -> Iterator[Entry]:
     """Yield the entries of a tar; keep the content of possible sources and skip the rest."""
     headers = _Headers(stream)
-    room = 2 * MAX_SOURCE_BYTES
+    room = 2 * MAX_BYTES
     while (header := headers.next()) is not None:
         if len(header.path) > MAX_PATH_BYTES:
             raise _too_long(header.path)
@@ -404,7 +404,7 @@ def in_tar(stream: _Stream) -> Iterator[Entry]:
 def _kept(content: bytes | None) -> IO[bytes]:
     if content is None:
         raise SubmissionRefused(
-            f"the Python files in the archive are more than {2 * MAX_SOURCE_BYTES >> 20} MiB"
+            f"the Python files in the archive are more than {2 * MAX_BYTES >> 20} MiB"
         )
     return io.BytesIO(content)
 

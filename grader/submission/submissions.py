@@ -9,30 +9,18 @@ listed. Anything that cannot be an honest mistake (a path that leaves the archiv
 of a source, a decompression bomb) makes the grader refuse the whole submission, with one sentence.
 """
 
-import hashlib
 import re
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader.base.errors import SubmissionRefused
-from grader.base.printable import one_line, printable
 from grader.results.records import Ignored, SubmissionInfo
-from grader.submission.archives import DAMAGED, MAX_SOURCE_BYTES, Entry, entries
+from grader.submission.archives import DAMAGED, Entry, entries
+from kit import handing_in
+from kit.text import one_line, printable
 
-MAX_SOURCES = 200
 MAX_LISTED = 50
-# Of a source's path. Every file system accepts them, and the sources make few folders in the box.
-MAX_NAME = 100  # characters of one name
-MAX_FOLDERS = 10  # below each other
-
-SOURCE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
-OURS = (
-    "assignment/__init__.py",
-    "assignment/__main__.py",
-    "assignment/assignment.py",
-    "assignment/problems.toml",
-)
 
 
 @dataclass(frozen=True)
@@ -46,10 +34,7 @@ class Submission:
     @property
     def sha256(self) -> str:
         """A hash of the paths and contents that are graded."""
-        digest = hashlib.sha256()
-        for path, content in sorted(self.sources.items()):
-            digest.update(f"{path} {len(content)}\n".encode() + content)
-        return digest.hexdigest()
+        return handing_in.sha256(self.sources)
 
     @property
     def info(self) -> SubmissionInfo:
@@ -105,7 +90,7 @@ def _select(found: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
     prefix = _prefix([entry.path for entry in found])
     sources: dict[str, bytes] = {}
     ignored: dict[str, str] = {}
-    budget = MAX_SOURCE_BYTES
+    budget = handing_in.MAX_BYTES
     for entry in found:
         path = entry.path.removeprefix(prefix).removeprefix("./")
         if (reason := _reason_to_ignore(entry, path, prefix)) is not None:
@@ -123,9 +108,9 @@ def _select(found: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
             raise SubmissionRefused(f"{path} is in the archive twice")
         sources[path] = _content(entry, path, budget)
         budget -= len(sources[path])
-        if len(sources) > MAX_SOURCES:
+        if len(sources) > handing_in.MAX_FILES:
             raise SubmissionRefused(
-                f"there are more than {MAX_SOURCES} Python files under assignment/"
+                f"there are more than {handing_in.MAX_FILES} Python files under assignment/"
             )
     listed = [Ignored(one_line(path, 200), reason) for path, reason in sorted(ignored.items())]
     if len(listed) > MAX_LISTED:
@@ -175,27 +160,15 @@ def _reason_to_ignore(entry: Entry, path: str, prefix: str) -> str | None:
         return "outside assignment/"
     if entry.kind == "link":
         return None
-    if path in OURS:
-        return "the course's own copy is used"
-    if name == "conftest.py":
-        return "tests and their settings are the course's"
-    if not SOURCE.fullmatch(path):
-        return "its name cannot be imported" if path.endswith(".py") else "not a Python module"
-    return None
+    return handing_in.reason_to_leave_out(path) or None
 
 
 def _check_length(path: str) -> None:
     """Refuse a source that could not be written to every file system."""
-    *folders, name = path.split("/")
-    long = next((part for part in (*folders, name) if len(part) > MAX_NAME), "")
-    if long:
-        said = f"the name {printable(long, 40)!r} in it has {len(long)} characters"
-        limit = f"the name of a Python file or of its folder may have {MAX_NAME}"
-    elif len(folders) > MAX_FOLDERS:
-        said, limit = f"it is in {len(folders)} folders", f"a source may be in {MAX_FOLDERS}"
-    else:
-        return
-    raise SubmissionRefused(f"the path {printable(path, 60)!r} is too long: {said}; {limit}")
+    if found := handing_in.too_long(path):
+        raise SubmissionRefused(
+            f"the path {printable(path, 60)!r} is too long: {found[0]}; {found[1]}"
+        )
 
 
 def _note(ignored: dict[str, str], path: str, reason: str) -> None:
@@ -213,6 +186,6 @@ def _content(entry: Entry, path: str, budget: int) -> bytes:
             content = f.read(budget + 1)
     if entry.size > budget or len(content) > budget:
         raise SubmissionRefused(
-            f"the sources together are more than {MAX_SOURCE_BYTES >> 20} MiB (at {path})"
+            f"the sources together are more than {handing_in.MAX_BYTES >> 20} MiB (at {path})"
         )
     return content

@@ -57,10 +57,12 @@ def import_slow_packages(preload: list[str]) -> None:
     gc.disable()  # importing creates many objects and hardly any garbage
     import torch
 
+    import kit
     import tests.probes
 
-    for module in pkgutil.iter_modules(tests.probes.__path__):
-        importlib.import_module(f"tests.probes.{module.name}")
+    for package in (kit, tests.probes):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     for name in preload:
         importlib.import_module(name)
     torch_compiler.postpone_import()

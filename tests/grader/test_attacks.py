@@ -48,7 +48,6 @@ import msgspec
 import pytest
 
 from grader.base.errors import Status, SubmissionRefused
-from grader.base.printable import UNSAFE
 from grader.course import courses
 from grader.grading import hidden_tests
 from grader.grading.grade import grade
@@ -58,6 +57,7 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from grader.submission import submissions
 from grader.submission.submissions import Submission
+from kit.text import UNSAFE
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 from tests.grader.processes import processes
 from tests.grader.told import told

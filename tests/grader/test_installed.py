@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ import importlib, os
 def imports():
     found = []
     for name in ("grader", "grader.grading.grade", "grader.solutions.reference.linear",
-                 "grader.shared.protocol", "tests.hidden.test_linear", "tests.expect",
+                 "grader.shared.protocol", "tests.hidden.test_linear", "kit.expect",
                  "tests.public.test_linear", "tests.grader",
                  "pytest", "msgspec", "rich", "_pytest"):
         try:
@@ -71,7 +72,7 @@ course = courses.load()
 with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
     from grader.sandbox.session import Session
     sys.path.insert(0, str(course.root))
-    from tests.probes import call
+    from kit.student import call
     sources = {"assignment/spy.py": Path(sys.argv[1]).read_bytes()}
     session = Session(sandbox, sources, course.limits, seed=0, forbidden=[])
     def ask(function, *args):
@@ -104,8 +105,7 @@ def spy(python: Path, folder: Path) -> dict[str, list[str]]:
 
 
 SHOWN = ("worker/", "shared/")
-COMPILED = ("__pycache__/protocol.", "__pycache__/torch_compiler.")
-RUNTIME = tuple(f"/runtime/grader/{name}" for name in (*SHOWN, *COMPILED))
+RUNTIME = tuple(f"/runtime/grader/{name}" for name in SHOWN)
 
 
 def nothing_is_seen(seen: dict[str, list[str]]) -> None:
@@ -176,14 +176,26 @@ def test_nothing_is_seen_of_a_grader_installed_from_a_wheel(installed, tmp_path)
 
 @pytest.mark.slow
 @IN_ONE_ENVIRONMENT
-def test_an_installed_grader_grades_proves_and_hands_out_another_course(installed, root, tmp_path):
-    """The smallest course is copied to another folder, with its links replaced by files."""
+def test_an_installed_grader_starts_grades_proves_and_hands_out_a_course(installed, tmp_path):
+    """Nothing of ours is copied: the wheel has the kit, and the model of a new course."""
     python, _ = installed
-    course = shutil.copytree(
-        root / "examples" / "tiny_course",
-        tmp_path / "course",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
+
+    def run(*words, folder=tmp_path):
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(
+            [str(python), "-P", *words],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert (0, "") == (done.returncode, done.stderr), words
+        return done.stdout
+
+    grader = ["-m", "grader"]
+    assert "my_course: " in run(*grader, "new", "my_course")
+    course = tmp_path / "my_course"
     shutil.copytree(course / "solutions" / "reference", tmp_path / "solved" / "assignment")
     for command, shown in [
         (["grade", "solved"], "score 3.00 of 3"),
@@ -193,10 +205,16 @@ def test_an_installed_grader_grades_proves_and_hands_out_another_course(installe
         ),
         (["release", "student", "student.zip"], "student.zip: "),
     ]:
-        words = [str(python), "-P", "-m", "grader", *command, "--course", str(course)]
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        done = subprocess.run(
-            words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-        )
-        assert (0, "") == (done.returncode, done.stderr)
-        assert shown in done.stdout
+        assert shown in run(*grader, *command, "--course", "my_course")
+    with zipfile.ZipFile(tmp_path / "student.zip") as archive:
+        archive.extractall(tmp_path / "student")
+    student = tmp_path / "student"
+    shutil.copy(course / "solutions/reference/activations.py", student / "assignment")
+    words = ["-c", "import sys; sys.path[0] = ''; import kit; print(kit.__file__)"]
+    assert f"{student / 'kit/__init__.py'}" == run(*words, folder=student).strip()
+    assert "2 of 2 problems done" in run(
+        "-c",
+        "import sys, runpy; sys.path.insert(0, ''); "
+        "runpy.run_module('assignment', run_name='__main__', alter_sys=True)",
+        folder=student,
+    )

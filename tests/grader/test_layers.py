@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import kit
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 GRADER = ROOT / "grader"
 # These folders belong to the course, not to the program.
@@ -111,10 +113,11 @@ PROGRAM = [
 TRUSTED = [p for p in PROGRAM if name_of(p) not in WORKER]
 REPORTS = sources("grader/report")
 PUBLIC = [
-    *sources("assignment", "tests/public", "tests/hidden", "tests/probes", "tests/student_side"),
-    ROOT / "tests/expect.py",
+    *sources("assignment", "kit", "tests/public", "tests/hidden", "tests/probes"),
     ROOT / "tests/conftest.py",
 ]
+# The modules of the kit that also run in the student's process.
+KIT_IN_THE_BOX = {"kit", *(f"kit.{name}" for name in kit.IN_THE_BOX)}
 
 
 @pytest.mark.parametrize("path", TRUSTED, ids=ids(TRUSTED))
@@ -153,7 +156,7 @@ def test_reports_know_results_alone(path):
         "grader.results.compare",
         "grader.results.records",
         "grader.base.errors",
-        "grader.base.printable",
+        "kit.text",
         "grader.base.markdown_figures",
         "grader.course.policies",
         "grader.report",
@@ -166,6 +169,7 @@ def test_reports_know_results_alone(path):
     assert inner <= allowed
     assert tops(imports(path)) - sys.stdlib_module_names <= {
         "grader",
+        "kit",
         "rich",
         "msgspec",
         "jinja2",
@@ -180,7 +184,7 @@ def test_the_worker_imports_little(path):
 
     The zygote also imports the probes and what submissions will import.
     """
-    warm = {"einops", "jaxtyping", "tests"} if path.name == "zygote.py" else set()
+    warm = {"einops", "jaxtyping", "kit", "tests"} if path.name == "zygote.py" else {"kit"}
     names = imports(path)
     assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "grader", *warm}
     assert {n for n in names if n.split(".")[0] == "grader"} <= {
@@ -229,7 +233,7 @@ def test_nothing_is_ever_unpickled(path):
 
 @pytest.mark.parametrize("path", PUBLIC, ids=ids(PUBLIC))
 def test_the_course_never_imports_the_grader(path):
-    """A student has the assignment, the public tests, the probes and expect, but no grader.
+    """A student has the assignment, the public tests, the probes and the kit, but no grader.
 
     Hidden tests do not need the grader.
     """
@@ -243,17 +247,28 @@ def test_probes_judge_nothing(path):
     They import no expectation, no test and no pytest.
     """
     names = imports(path)
-    assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "einops", "tests"}
-    assert {n for n in names if n.split(".")[0] == "tests"} <= {
-        "tests.probes",
+    assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "einops", "kit", "tests"}
+    assert {n for n in names if n.split(".")[0] in ("kit", "tests")} <= {
+        *KIT_IN_THE_BOX,
         *(name_of(p) for p in sources("tests/probes")),
     }
+
+
+@pytest.mark.parametrize("path", sources("kit"), ids=ids(sources("kit")))
+def test_the_kit_imports_only_what_every_student_has(path):
+    """It knows no course; what also runs in the student's process knows nothing of a test."""
+    names = imports(path)
+    is_in_the_box = name_of(path) in KIT_IN_THE_BOX
+    tools = set() if is_in_the_box else {"pytest"}
+    assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "kit", *tools}
+    if is_in_the_box:
+        assert {n for n in names if n.split(".")[0] == "kit"} <= KIT_IN_THE_BOX
 
 
 @pytest.mark.parametrize("path", sources("assignment"), ids=ids(sources("assignment")))
 def test_the_assignment_imports_what_the_sandbox_has(path):
     """The sandbox has no other packages; the assignment's commands run on a student's machine."""
-    allowed = {"tests"} if path.name == "__main__.py" else {"torch", "numpy", "einops", "jaxtyping"}
+    allowed = {"kit"} if path.name == "__main__.py" else {"torch", "numpy", "einops", "jaxtyping"}
     if path.name in ("resource_accounting.py", "gpu.py"):
         # An annotation names a type of another module; no problem needs another module to run.
         allowed |= {"assignment"}
@@ -267,11 +282,14 @@ HIDDEN = sources("tests/hidden", "tests/public")
 def test_tests_see_the_student_through_the_fixture_alone(path):
     """Importing the package would run student code in the grader's process."""
     names = imports(path)
-    assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "einops", "pytest", "tests"}
-    inner = {n for n in names if n.split(".")[0] == "tests"}
+    assert tops(names) - sys.stdlib_module_names <= {
+        *("torch", "numpy", "einops", "pytest", "kit", "tests")
+    }
+    inner = {n for n in names if n.split(".")[0] in ("kit", "tests")}
     # A test may apply to both devices.
     both = ("tests.hidden.",) if path.parent.name == "cuda" else ()
-    assert all(n == "tests.expect" or n.startswith(("tests.probes", *both)) for n in inner)
+    known = {"kit.expect", *KIT_IN_THE_BOX}
+    assert all(n in known or n.startswith(("tests.probes", *both)) for n in inner)
 
 
 def test_no_import_hides_in_a_call():
@@ -282,7 +300,7 @@ def test_no_import_hides_in_a_call():
     """
     users = {name_of(p) for p in [*TRUSTED, *PUBLIC] for n in imports(p) if n == "importlib"}
     assert users == {
-        "tests.probes",
+        "kit.student",
         "grader.grading.local_student",
         "grader.grading.grade",
         "grader.shared.torch_compiler",

@@ -26,20 +26,27 @@ def solved(course, tmp_path):
     ).parent
 
 
-def test_it_is_small(course):
-    """The course takes about an hour to write; files shared with our course are links."""
-    own = [
-        path
-        for path in course.rglob("*")
-        if path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts
-    ]
-    own = [path for path in own if path.resolve().is_relative_to(course)]
-    assert sum(len(path.read_text().splitlines()) for path in own) < 300
+def test_it_is_small_and_whole(course):
+    """Its author writes fewer than 200 lines besides the stubs, and has no link to our files."""
+    files = [p for p in course.rglob("*") if "__pycache__" not in p.parts]
+    assert not [path for path in files if path.is_symlink()]
+    stubs = course / "assignment" / "activations.py"
+    written = [path for path in files if path.is_file() and path != stubs]
+    assert sum(len(path.read_text().splitlines()) for path in written) < 200
 
 
-def test_its_links_lead_somewhere(course):
-    """The links point to our files, which might have moved."""
-    assert [path for path in course.rglob("*") if path.is_symlink() and not path.exists()] == []
+def test_a_new_course_is_this_one_under_another_name(grader, course, tmp_path):
+    """`grader new` writes a course that is graded at once, and never into a folder in use."""
+    done = grader("new", tmp_path / "my_course")
+    assert (done.returncode, done.stderr) == (0, "")
+    for path in course.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            ours = path.read_text().replace("A tiny course", "my_course")
+            theirs = (tmp_path / "my_course" / path.relative_to(course)).read_text()
+            assert ours.replace("tiny-course", "my-course") == theirs
+    again = grader("new", tmp_path / "my_course")
+    said = f"grader: {tmp_path / 'my_course'} is not empty: name a new folder\n"
+    assert (again.returncode, again.stderr) == (2, said)
 
 
 def test_it_is_graded(grader, course, solved, tmp_path):

@@ -10,6 +10,7 @@ from pybtex.database import parse_file
 
 from grader.course import courses
 from grader.publish import bundles
+from kit.handing_in import zipped
 from tests.handout.browsing import serious
 from tests.handout.page_figures import HANDOUT
 from tests.sampling import every
@@ -65,7 +66,7 @@ def test_it_opens_from_the_students_bundle(site, page, tmp_path):
     """From an unpacked bundle, text, pictures, calculators and links to other pages work."""
     course = courses.load()
     archive = tmp_path / "student.zip"
-    archive.write_bytes(bundles.zipped(bundles.student(course, site.parent)))
+    archive.write_bytes(zipped(bundles.student(course, site.parent)))
     zipfile.ZipFile(archive).extractall(tmp_path / "a folder with blanks")
     page.goto((tmp_path / "a folder with blanks" / "handout" / "site" / "index.html").as_uri())
     page.get_by_role("link", name="5 Resource accounting").first.click()

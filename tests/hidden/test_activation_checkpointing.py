@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests import expect
+from kit import expect
 from tests.probes import activation_checkpointing as probes
 
 # A few nested sums of fewer than 100 terms of order 1, whose float64 error is below 1e-11.

@@ -18,7 +18,7 @@ import math
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import optimizers as probes
 
 SHAPES = [(), (3,), (2, 4)]

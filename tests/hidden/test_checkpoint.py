@@ -10,7 +10,7 @@ compared bit by bit.
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import checkpointing as probes
 
 NAME = "folder/checkpoint"

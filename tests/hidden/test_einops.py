@@ -19,8 +19,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests import expect
-from tests.probes import call_and_keep_inputs
+from kit import expect
+from kit.student import call_and_keep_inputs
 from tests.probes import einops_reshaping as probes
 
 SEQ, KEYS, HEADS, D, CHANNELS, PATCH = 5, 7, 2, 4, 2, 3

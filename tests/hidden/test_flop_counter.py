@@ -17,7 +17,7 @@ import itertools
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import flop_counting as probes
 
 OF = "FlopCounter"

@@ -14,7 +14,7 @@ import itertools
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import flop_counting as probes
 
 CONFIG = ("vocab_size", "context_length", "num_layers", "d_model", "num_heads", "d_ff")

@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests import expect
+from kit import expect
 from tests.probes import data as probes
 
 # A check in the student's code, or the errors that torch, numpy and Python raise for an empty

@@ -10,7 +10,7 @@ synchronisation or emptied cache; peak statistics that are left as the call made
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import gpu as probes
 
 OF = "peak_memory"

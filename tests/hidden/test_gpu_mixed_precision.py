@@ -16,7 +16,7 @@ import math
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import gpu as probes
 
 OF = "autocast_train_step"

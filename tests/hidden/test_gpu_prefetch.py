@@ -14,7 +14,7 @@ more) to depth; drawing in __init__ or at the first batch.
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import gpu as probes
 
 OF = "Prefetcher"

@@ -14,7 +14,7 @@ import statistics
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import gpu as probes
 
 # Relative. The mistakes are wrong by a factor of 2 or more.

@@ -17,7 +17,7 @@ import math
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import optimizers as probes
 
 OF = "clip_gradient_norm"

@@ -22,7 +22,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests import expect
+from kit import expect
 from tests.probes import linear as probes
 
 # The std of a standard normal distribution truncated at ±3: 0.98658.

@@ -14,7 +14,7 @@ import math
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 
 OF = "lr_cosine_schedule"
 

@@ -16,7 +16,7 @@ only its own share.
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import optimizers as probes
 
 SHAPES = [(3,), (), (2, 4)]

@@ -16,8 +16,8 @@ from fractions import Fraction
 import pytest
 import torch
 
-from tests import expect
-from tests.probes import call_and_keep_inputs
+from kit import expect
+from kit.student import call_and_keep_inputs
 from tests.probes import precision as probes
 
 # dtype: (exponent bits, mantissa bits), as in the names of the fp8 formats

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests import expect
-from tests.probes import call_and_keep_inputs
+from kit import expect
+from kit.student import call_and_keep_inputs
 from tests.probes import tensor_memory as probes
 
 DTYPES = [

@@ -10,7 +10,7 @@ import math
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import tensor_memory as probes
 
 DTYPES = [

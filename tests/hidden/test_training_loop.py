@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests import expect
+from kit import expect
 from tests.probes import training as probes
 
 # A check in the student's code, or the error that an empty range of starts raises.

@@ -15,7 +15,8 @@ from typing import Any, TypedDict
 import numpy as np
 import torch
 
-from tests.probes import stand_in, states_of_generators
+from kit import stand_in
+from kit.student import states_of_generators
 
 Array = np.ndarray[Any, Any]
 

@@ -16,7 +16,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from tests.probes import stand_in, watch_copies
+from kit import stand_in, watch_copies
 
 # The duration of a slow kernel on a real GPU: longer than Python takes for a batch.
 SLOW_SECONDS = 0.1

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.probes import watch_copies
+from kit import watch_copies
 
 
 class Placed(TypedDict):

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests import expect
+from kit import expect
 
 
 def test_saved_activation_bytes_of_the_examples(student):

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from tests import expect
+from kit import expect
 
 OPTIONS = {"lr": 0.1, "eps": 0.01, "weight_decay": 0.5}
 # If the count of steps is kept in float32, 1 - 0.999**t changes a step of 0.05 by a few parts in

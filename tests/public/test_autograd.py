@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests import expect
+from kit import expect
 
 
 def test_linear_backward_of_the_example(student):

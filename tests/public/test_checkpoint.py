@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tests import expect
+from kit import expect
 
 
 def stepped(outputs=2):

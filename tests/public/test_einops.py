@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 
 
 def test_split_heads_of_the_example(student):

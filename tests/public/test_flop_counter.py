@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests import expect
+from kit import expect
 
 
 def test_counts_the_example(student):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests import expect
+from kit import expect
 
 GPT2_SMALL = {
     "vocab_size": 50257,

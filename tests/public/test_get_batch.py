@@ -6,7 +6,7 @@ import random
 import numpy as np
 import torch
 
-from tests import expect
+from kit import expect
 
 
 def test_get_batch_of_the_example(student):

@@ -2,8 +2,7 @@
 
 import torch
 
-from tests import expect
-from tests.probes import stand_in
+from kit import expect, stand_in
 
 MIB = 2**20
 

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from tests import expect
+from kit import expect
 
 
 def one_weight(value):

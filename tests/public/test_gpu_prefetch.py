@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from tests import expect
-from tests.probes import stand_in
+from kit import expect, stand_in
 
 
 def batches(count):

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import torch
 
-from tests import expect
-from tests.probes import stand_in
+from kit import expect, stand_in
 
 
 def test_time_kernel_of_the_example(student):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import expect
+from kit import expect
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import resource_accounting as probes
 
 BF16, FP32 = torch.bfloat16, torch.float32

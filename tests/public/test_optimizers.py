@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests import expect
+from kit import expect
 
 
 def check_steps(optimizer, p, steps, *, of, hint=None):

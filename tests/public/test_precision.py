@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 
 X = torch.tensor([1.0, -4.0, 3.0, 0.5, 6.0])
 LEVELS = torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0])

@@ -2,7 +2,7 @@
 
 import torch
 
-from tests import expect
+from kit import expect
 
 
 def test_intensities_of_the_examples(student):

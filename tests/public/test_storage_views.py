@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 
 
 def test_shares_storage_of_two_halves(student):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 
 
 def test_tensor_bytes_of_the_example(student):

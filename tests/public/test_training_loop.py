@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tests import expect
+from kit import expect
 
 TOKENS = np.random.default_rng(0).permutation(np.arange(200) % 8)
 EXAMPLE = {

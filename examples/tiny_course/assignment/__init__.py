@@ -1,1 +1,1 @@
-../../../assignment/__init__.py
+"""A tiny course."""

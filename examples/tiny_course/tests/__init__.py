@@ -1,1 +1,1 @@
-../../../tests/__init__.py
+"""Public tests and probes, which students have; hidden tests."""

@@ -1,1 +1,3 @@
-../../../tests/conftest.py
+"""The fixtures of every test: `student`, `rng`, `device`."""
+
+pytest_plugins = ["kit.fixtures"]

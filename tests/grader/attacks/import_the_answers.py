@@ -12,8 +12,8 @@ import importlib
 for name in (
     "tests.hidden.test_tensor_memory",
     "tests.hidden",
-    "tests.expect",
-    "tests.conftest",
+    "kit.expect",
+    "kit.fixtures",
     "grader",
     "grader.grading.grade",
     "grader.solutions.reference.tensor_memory",

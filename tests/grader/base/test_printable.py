@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.base.printable import UNSAFE, printable
+from kit.text import UNSAFE, printable
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import UsageError
-from grader.base.printable import one_line
 from grader.classroom import intake
 from grader.classroom.intake import recognise
+from kit.text import one_line
 
 CANVAS = "doejane_12345_67890_hw2.zip"
 

@@ -14,7 +14,7 @@ DECIDES_NOTHING = {
     "grader.course",
     "grader.base.files",
     "grader.base.interrupts",
-    "grader.base.printable",
+    "kit.text",
     "grader.base.markdown_figures",
 }
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from grader.course import courses
-from tests import expect
-from tests.probes import Student
+from kit import expect
+from kit.student import Student
 
 COURSE = courses.load()
 HIDDEN = Path(__file__).resolve().parents[2] / "hidden"

@@ -22,8 +22,8 @@ from grader.base.errors import (
 from grader.grading.verdict import verdict_on
 from grader.results.records import Outcome
 from grader.shared.protocol import Other
-from tests import expect
-from tests.expect import Mismatch
+from kit import expect
+from kit.expect import Mismatch
 from tests.grader.told import told
 
 F16, F32, F64 = torch.float16, torch.float32, torch.float64
@@ -739,7 +739,7 @@ def test_every_check_can_fail():
     public = {
         n
         for n, f in vars(expect).items()
-        if callable(f) and getattr(f, "__module__", "") == "tests.expect"
+        if callable(f) and getattr(f, "__module__", "") == "kit.expect"
     }
     assert {*tried, *helpers, "Mismatch"} == {n for n in public if not n.startswith("_")}
     for passes, fails in tried.values():

@@ -99,7 +99,7 @@ WRONG = [
      'section: expected chapter and section in quotes, like "8.2"; got "7"'),
     ("points = 9", "point = 9", 27,
      'problem autograd: "point" is not a known key; did you mean points?'),
-    ("forbidden = []", "", 11, "problem linear: forbidden is missing"),
+    ('section = "7.1"', "", 11, "problem linear: section is missing"),
     ("forbidden = []", 'forbidden = "torch.nn"', 18,
      'forbidden: expected a list of names, like "torch.optim"; got "torch.nn"'),
     ('["Linear", "MLP"]', "[]", 14,

@@ -17,7 +17,8 @@ def bundle(tmp_path, root):
     """The files that students receive, with the stubs."""
     shutil.copytree(root / "assignment", tmp_path / "assignment")
     skipped = shutil.ignore_patterns("hidden", "grader", "__pycache__")
-    shutil.copytree(root / "tests", tmp_path / "tests", ignore=skipped)
+    for name in ("kit", "tests"):
+        shutil.copytree(root / name, tmp_path / name, ignore=skipped)
     return tmp_path
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from tests.probes import stand_in
+from kit import stand_in
 
 MIB = 2**20
 

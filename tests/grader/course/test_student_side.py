@@ -15,12 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from grader.base.errors import SubmissionRefused
 from grader.course import courses
 from grader.submission import submissions
+from kit.progress import check, markdown, submit
+from kit.progress.outcomes import Failure, Outcome, Progress
 from tests.grader.warm_python import python
 from tests.sampling import every
-from tests.student_side import check, markdown, submit
-from tests.student_side.progress import Failure, Outcome, Progress
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +33,7 @@ def work(tmp_path, root):
     """A student's folder, with the stubs."""
     folder = tmp_path / "work"
     skipped = shutil.ignore_patterns("hidden", "grader", "__pycache__")
-    for name in ("assignment", "tests"):
+    for name in ("assignment", "kit", "tests"):
         shutil.copytree(root / name, folder / name, ignore=skipped)
     shutil.copy(root / "grader/publish/bundle/student/pyproject.toml", folder)
     return folder
@@ -141,7 +142,7 @@ def test_what_the_code_prints_is_shown_above_its_row(work, root):
 def test_the_first_line_does_not_wait_for_torch(work):
     """Output appears at once, although the tests first import torch."""
     program = (
-        "import sys; from pathlib import Path; from tests.student_side import check, read_course; "
+        "import sys; from pathlib import Path; from kit.progress import check, read_course; "
         "print(sorted({'torch', 'numpy', 'pytest'} & set(sys.modules)))"
     )
     done = subprocess.run(
@@ -152,7 +153,10 @@ def test_the_first_line_does_not_wait_for_torch(work):
 
 def test_a_missing_package_is_one_sentence(work):
     """The sentence names the Python interpreter and the remedy."""
-    program = "import sys; from tests import student_side; sys.exit(student_side.main(['check']))"
+    program = (
+        "import sys; from pathlib import Path; from kit import progress; "
+        "sys.exit(progress.main(Path.cwd(), ['check']))"
+    )
     command = [sys.executable, "-S", "-c", program]  # -S: no installed packages
     done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
@@ -736,7 +740,7 @@ def test_a_disk_that_is_full_half_way_leaves_the_old_zip(tmp_path):
     The kernel's real limit on file sizes causes the failure.
     """
     program = (
-        "import resource, signal, sys; from pathlib import Path; from tests.student_side import "
+        "import resource, signal, sys; from pathlib import Path; from kit.progress import "
         "submit\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, "
         "(4096, 4096))\n"
@@ -755,7 +759,7 @@ def test_a_disk_that_is_full_half_way_leaves_the_old_zip(tmp_path):
 def test_submit_killed_from_outside_leaves_no_half_written_zip(tmp_path):
     """SIGTERM during the write keeps the old zip and removes the temporary file."""
     program = (
-        "import os, sys, time; from pathlib import Path; from tests.student_side import submit\n"
+        "import os, sys, time; from pathlib import Path; from kit.progress import submit\n"
         "def wait(fd):\n"
         "    print('writing', flush=True)\n"
         "    while True: time.sleep(0.01)\n"  # a signal just before a sleep does not end it
@@ -773,10 +777,20 @@ def test_submit_killed_from_outside_leaves_no_half_written_zip(tmp_path):
     assert os.listdir(tmp_path) == ["submission.zip"]
 
 
-def test_the_students_limits_are_the_graders():
-    """`submit` writes every zip that the grader accepts, and the handout names these limits."""
-    assert submit.MAX_BYTES == submissions.MAX_SOURCE_BYTES
-    assert submit.MAX_FILES == submissions.MAX_SOURCES
+@pytest.mark.parametrize(
+    "path", ["assignment/" + "a" * 101 + ".py", "assignment/" + "a/" * 11 + "b.py"]
+)
+def test_what_the_grader_would_refuse_is_not_written(work, path):
+    """A path that is too long is named before it is handed in, in the grader's words."""
+    (work / path).parent.mkdir(parents=True, exist_ok=True)
+    (work / path).write_text("x = 1\n")
+    with zipfile.ZipFile(work / "by_hand.zip", "w") as archive:
+        archive.write(work / path, path)
+    with pytest.raises(SubmissionRefused) as theirs:
+        submissions.read(work / "by_hand.zip")
+    with pytest.raises(submit.Refused) as ours:
+        submit.collect(work, [])
+    assert str(theirs.value) == str(ours.value)
 
 
 def test_a_zip_is_readable_by_every_zip_program(work):

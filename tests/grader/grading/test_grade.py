@@ -53,8 +53,8 @@ forbidden = {forbidden}
 HEAD = """
 import pytest
 import torch
-from tests import expect
-from tests.probes import call
+from kit import expect
+from kit.student import call
 """
 
 # The submission: module name to source.
@@ -547,8 +547,7 @@ def dedented(text: str) -> str:
 def make_course(root: Path) -> None:
     """Write the files of the made-up course."""
     (root / "tests/hidden/cuda").mkdir(parents=True)
-    for name in ("__init__.py", "conftest.py", "expect.py"):
-        shutil.copy(ROOT / "tests" / name, root / "tests" / name)
+    shutil.copy(ROOT / "tests/__init__.py", root / "tests")
     shutil.copytree(
         ROOT / "tests/probes", root / "tests/probes", ignore=shutil.ignore_patterns("__pycache__")
     )

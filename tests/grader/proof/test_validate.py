@@ -293,7 +293,7 @@ print(json.dumps({d: summaries[d] | json.loads(matrices.as_json(m)) for d, m in 
 TESTS = """
 import pytest
 import torch
-from tests import expect
+from kit import expect
 
 @pytest.mark.core
 def test_three_{dtype}s(student):

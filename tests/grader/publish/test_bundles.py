@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+import kit
 from grader.course import courses
 from grader.publish import bundles, leaks
 from grader.solutions import mistakes
 from grader.solutions.regions import lines_of
+from kit import handing_in
+from kit.handing_in import zipped
 from tests.grader.test_layers import imports
 from tests.grader.warm_python import python
 from tests.handout.building import built_once
@@ -48,7 +51,7 @@ def secret():
 def unpacked(bundle, tmp_path):
     """The student's bundle, unpacked into an empty folder."""
     archive = tmp_path / "bundle.zip"
-    archive.write_bytes(bundles.zipped(bundle))
+    archive.write_bytes(zipped(bundle, compression=zipfile.ZIP_STORED))
     folder = tmp_path / "student"
     zipfile.ZipFile(archive).extractall(folder)
     return folder
@@ -66,11 +69,7 @@ def test_the_bundle_holds_what_a_student_needs(bundle):
     modules = {f"assignment/{name}.py" for name in (*ours, *COURSE.modules)}
     public = {f"tests/public/test_{problem.id}.py" for problem in COURSE.problems}
     tools = {
-        f"tests/student_side/{name}.py"
-        for name in (
-            *("__init__", "check", "forbidden", "last_time", "markdown", "progress", "runner"),
-            "submit",
-        )
+        *(f"kit/{path.relative_to(kit.HERE).as_posix()}" for path in kit.HERE.rglob("*.py")),
     }
     base = {
         ".github/workflows/check.yml",
@@ -79,7 +78,6 @@ def test_the_bundle_holds_what_a_student_needs(bundle):
         "assignment/problems.toml",
         "tests/__init__.py",
         "tests/conftest.py",
-        "tests/expect.py",
     }
     assert modules | public | tools | base <= set(bundle)
     rest = set(bundle) - modules - public - tools - base
@@ -155,7 +153,7 @@ def look_into(archive, root):
 
 def test_a_look_into_a_bundle_finds_nothing(bundle, root, tmp_path):
     """The script finds nothing in the bundle that students get."""
-    (tmp_path / "student.zip").write_bytes(bundles.zipped(bundle))
+    (tmp_path / "student.zip").write_bytes(zipped(bundle, compression=zipfile.ZIP_STORED))
     done = look_into(tmp_path / "student.zip", root)
     assert (done.returncode, done.stdout) == (0, f"{len(bundle)} files, 0 complaints\n")
 
@@ -183,7 +181,7 @@ def test_a_look_into_a_bundle_finds_what_must_not_be_there(bundle, root, tmp_pat
     """For a staff path, a secret line or a solution mark, the script exits with 1 and names it."""
     secret = secret_line(root, "solution").strip()
     planted = {path: text.format(secret=secret).encode() for path, (text, _) in PLANTED.items()}
-    (tmp_path / "student.zip").write_bytes(bundles.zipped({**bundle, **planted}))
+    (tmp_path / "student.zip").write_bytes(zipped({**bundle, **planted}))
     done = look_into(tmp_path / "student.zip", root)
     assert done.returncode == 1
     assert [said for _, said in PLANTED.values() if said not in done.stdout] == []
@@ -226,7 +224,7 @@ def test_a_handout_that_was_built_from_another_text_is_not_handed_out(
 
 @pytest.mark.parametrize(
     "changed",
-    ["tests/probes/stand_in.py", "grader/solutions/reference/linear.py", "handout/site/svg.py"],
+    ["kit/stand_in.py", "grader/solutions/reference/linear.py", "handout/site/svg.py"],
 )
 def test_a_handout_whose_pictures_were_drawn_by_other_code_is_not_handed_out(
     changed, copy_of_the_course, root
@@ -286,7 +284,7 @@ def test_every_module_that_the_handout_is_built_with_is_in_its_hash(root):
         "grader/solutions/reference/__init__.py",
     }
     hashed = set(COURSE.handout_sources())
-    assert {"tests/probes/stand_in.py", "grader/solutions/reference/gpu.py", *of_packages} <= hashed
+    assert {"kit/stand_in.py", "grader/solutions/reference/gpu.py", *of_packages} <= hashed
     assert found - hashed == set()
 
 
@@ -340,9 +338,9 @@ def test_the_bundle_is_the_same_bytes_each_time(grader, tmp_path, built, bundle)
     """The bundle does not depend on when it is made, or by which process."""
     done = grader("release", "student", tmp_path / "one.zip", "--handout", built)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "one.zip").read_bytes() == bundles.zipped(bundle)
+    assert (tmp_path / "one.zip").read_bytes() == zipped(bundle, compression=zipfile.ZIP_STORED)
     assert {info.date_time for info in zipfile.ZipFile(tmp_path / "one.zip").infolist()} == {
-        bundles.TIME
+        handing_in.TIME
     }
 
 

@@ -13,7 +13,7 @@ from grader.course import courses
 from grader.sandbox import landlock
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
-from tests.probes import call
+from kit.student import call
 
 pytestmark = pytest.mark.slow
 COURSE = courses.load()

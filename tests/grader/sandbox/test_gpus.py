@@ -34,8 +34,8 @@ from grader.sandbox import bubblewrap, driver, endings, gpus, preflight, seccomp
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.session import Session
+from kit.student import call
 from tests.grader.warm_python import python
-from tests.probes import call
 from tests.sampling import every
 
 pytestmark = [

@@ -25,8 +25,8 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.session import Session
 from grader.worker import walls
+from kit.student import call
 from tests.grader.processes import processes, until
-from tests.probes import call
 
 NEEDS_IT = pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not()))
 COURSE = courses.load()
@@ -347,7 +347,7 @@ import sys, time
 from grader.course import courses
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
-from tests.probes import call
+from kit.student import call
 course = courses.load()
 box = Sandbox(course.tests, isolation="landlock", scratch_bytes=2**20)
 sources = {"assignment/m.py": sys.argv[1].encode()}

@@ -47,9 +47,9 @@ from grader.sandbox.session import Budget, Patience, Session, Spare
 from grader.shared import protocol
 from grader.shared.protocol import Other
 from grader.submission.submissions import Submission
+from kit.student import call, call_and_keep_inputs
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 from tests.grader.told import told
-from tests.probes import call, call_and_keep_inputs
 from tests.sampling import every
 
 pytestmark = [
@@ -1857,7 +1857,7 @@ from pathlib import Path
 from grader.course import courses
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
-from tests.probes import call
+from kit.student import call
 limit, used = map(Path, sys.argv[1:3])
 c = courses.load()
 takes = b"import os\\ndef takes(mib): return len(bytearray(mib * 2**20))\\n"
@@ -2219,7 +2219,7 @@ def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
 @pytest.mark.parametrize(
     "module",
     ["grader", "grader.shared.protocol", "grader.solutions.reference.linear", "tests.hidden",
-     "tests.hidden.test_linear", "tests.expect", "tests.conftest", "pytest", "_pytest", "msgspec",
+     "tests.hidden.test_linear", "kit.expect", "kit.fixtures", "pytest", "_pytest", "msgspec",
      "rich", "typer", "hypothesis", "pip", "pluggy"],
 )  # fmt: skip
 def test_a_submission_cannot_import(module, sandbox):
@@ -2252,7 +2252,7 @@ import sys
 from grader.course import courses
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
-from tests.probes import call
+from kit.student import call
 c = courses.load()
 with Sandbox(c.tests, isolation=sys.argv[1], scratch_bytes=2**20) as sandbox:
     source = b"import os\\ndef f(): return os.getpid(), os.getuid(), sorted(os.listdir('/'))\\n"

@@ -10,7 +10,7 @@ from grader.course import courses
 from grader.sandbox import bubblewrap, landlock, shown
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
-from tests.probes import call
+from kit.student import call
 
 pytestmark = pytest.mark.slow
 COURSE = courses.load()
@@ -27,9 +27,8 @@ LEVELS = [
 def closed(tmp_path, monkeypatch):
     """An installation of the grader and the course that is readable only by its owner."""
     home = tmp_path / "source"
-    shutil.copytree(shown.GRADER / "worker", home / "grader" / "worker")
-    for path in shown.WORKER[:-1]:
-        shutil.copy(path, home / "grader")
+    for folder in shown.WORKER:
+        shutil.copytree(folder, home / "grader" / folder.name)
     shutil.copytree(COURSE.tests / "probes", home / "tests" / "probes")
     for path in [home, *home.rglob("*")]:
         path.chmod(0o700 if path.is_dir() else 0o600)

@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from grader.base.errors import SubmissionRefused
 from grader.submission import archives, submissions
+from kit import handing_in
 
 MAX_SECONDS = 4  # seconds of CPU time, with margin for a slow or shared CPU
 MAX_MEMORY = 100 * 2**20
@@ -476,7 +477,7 @@ def test_a_tar_with_any_headers_is_read_or_refused(data, tmp_path_factory):
         pieces += [sealed(block), content, bytes(-len(content) % 512)]
     path = packed(tmp_path_factory.mktemp("any") / "a.tar.gz", pieces)
     with suppress(SubmissionRefused):
-        assert all(submissions.SOURCE.fullmatch(name) for name in submissions.read(path).sources)
+        assert all(handing_in.SOURCE.fullmatch(name) for name in submissions.read(path).sources)
 
 
 # --- folders --------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from grader.base.errors import SubmissionRefused
 from grader.results.records import Ignored
 from grader.submission import archives, submissions
+from kit import handing_in
 
 SOURCES = {"assignment/linear.py": b"x = 1\n", "assignment/parts/more.py": b"y = 2\n"}
 ROOT = Path(submissions.__file__).parents[2]
@@ -494,7 +495,7 @@ def test_a_long_path_of_a_source_is_refused(kind, tmp_path):
 
 def test_most_sources_in_most_folders_fit_into_a_box():
     """Each needs its folders, and a test may make 4096 files."""
-    assert submissions.MAX_SOURCES * (submissions.MAX_FOLDERS + 1) < 4096
+    assert handing_in.MAX_FILES * (handing_in.MAX_FOLDERS + 1) < 4096
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -629,7 +630,7 @@ def test_an_archive_with_changed_bytes_is_read_or_refused(kind, data, tmp_path_f
         changed[at : at + len(some)] = some
     path.write_bytes(changed if kind == "zip" else gzip.compress(bytes(changed), 1))
     with suppress(SubmissionRefused):
-        assert all(submissions.SOURCE.fullmatch(name) for name in submissions.read(path).sources)
+        assert all(handing_in.SOURCE.fullmatch(name) for name in submissions.read(path).sources)
 
 
 @pytest.mark.parametrize("kind", FORMATS)

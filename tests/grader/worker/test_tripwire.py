@@ -3,7 +3,7 @@
 import pytest
 
 from grader.course import courses
-from tests.probes import forbidden_in_source
+from kit import forbidden_calls
 
 COURSE = courses.load()
 LINEAR = """
@@ -24,7 +24,7 @@ class Linear(nn.Module):
 
 def found(problem, source):
     """The name, line and certainty of each use."""
-    read = forbidden_in_source.read(source.encode(), [COURSE.problem(problem).rules])
+    read = forbidden_calls.read(source.encode(), [COURSE.problem(problem).rules])
     assert read["syntax"] is None
     return [(use["name"], use["line"], use["certain"]) for use in read["uses"]]
 
@@ -73,7 +73,7 @@ def empty():
 
 def test_functions_that_only_raise_not_implemented_are_stubs():
     """Their lines are reported; a function that does anything else is no stub."""
-    assert [5, 9, 14, 18] == sorted(forbidden_in_source.read(STUBS.encode(), [])["stubs"])
+    assert [5, 9, 14, 18] == sorted(forbidden_calls.read(STUBS.encode(), [])["stubs"])
 
 
 CERTAIN = {
@@ -233,8 +233,8 @@ def test_a_name_that_is_forbidden_in_one_definition_costs_that_definition():
         b"import torch\ndef mlp_backward(x): return helper(x)\n"
         b"def helper(x): return torch.autograd.grad(x, x)"
     )
-    (use,) = forbidden_in_source.read(source, [COURSE.problem("autograd").rules])["uses"]
+    (use,) = forbidden_calls.read(source, [COURSE.problem("autograd").rules])["uses"]
     assert ("mlp_backward", 3, True) == (use["definition"], use["line"], use["certain"])
     rules = [COURSE.problem("linear").rules]
-    (whole,) = forbidden_in_source.read(b"from torch.nn import Linear", rules)["uses"]
+    (whole,) = forbidden_calls.read(b"from torch.nn import Linear", rules)["uses"]
     assert whole["definition"] == ""

@@ -19,8 +19,8 @@ from grader.solutions.reference import precision as pr
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from handout.site.pictures import prefetching
+from kit import stand_in
 from tests.handout.page_figures import COURSE, Figures, n, plain, power, scientific, short
-from tests.probes import stand_in
 
 BF16, FP16, FP32, UINT8 = torch.bfloat16, torch.float16, torch.float32, torch.uint8
 H100 = ra.H100_SXM

@@ -19,10 +19,8 @@ from grader.shared import protocol
 from grader.solutions.reference import optimizers as op
 from grader.submission import archives, submissions
 from grader.worker import zygote
-from tests import expect
+from kit import expect, forbidden_calls, handing_in
 from tests.handout.page_figures import COURSE, HANDOUT, Figures, n
-from tests.probes import forbidden_in_source
-from tests.student_side import submit
 
 SOURCES = {"assignment/linear.py": b"x = 1\n"}
 
@@ -68,20 +66,17 @@ class Chapter(Figures):
     def zip(self) -> None:
         """The limits on a submission."""
         self.gives(
-            max_mib=archives.MAX_SOURCE_BYTES >> 20,
-            max_files=submissions.MAX_SOURCES,
+            max_mib=handing_in.MAX_BYTES >> 20,
+            max_files=handing_in.MAX_FILES,
             max_entries=n(archives.MAX_ENTRIES, ","),
             max_archive_mib=archives.MAX_ARCHIVE_BYTES >> 20,
-            max_name=submissions.MAX_NAME,
-            max_folders=submissions.MAX_FOLDERS,
+            max_name=handing_in.MAX_NAME,
+            max_folders=handing_in.MAX_FOLDERS,
         )
-        assert submit.MAX_BYTES == archives.MAX_SOURCE_BYTES
-        assert submit.MAX_FILES == submissions.MAX_SOURCES
-        assert submit.sha256(SOURCES) == submissions.Submission("you", SOURCES, []).sha256
         shown = re.search(r"sources (\w+) ·", terminal.render(result([]), sections={}))[1]
-        assert submit.sha256(SOURCES).startswith(shown)
+        assert handing_in.sha256(SOURCES).startswith(shown)
         self.gives(shown_hash=len(shown))
-        first, *others, last = (name.removeprefix("assignment/") for name in submissions.OURS)
+        first, *others, last = (name.removeprefix("assignment/") for name in handing_in.THE_COURSES)
         self.gives(
             ours=f"`assignment/{first}`, {', '.join(f'`{name}`' for name in others)} and `{last}`"
         )
@@ -257,7 +252,7 @@ class Chapter(Figures):
         """The forbidden names of each problem."""
         assert [problem.id for problem in COURSE.problems if problem.forbidden_in] == ["autograd"]
         assert not COURSE.problem("training_loop").forbidden
-        assert forbidden_in_source.RUNS_TEXT == ("exec", "eval", "compile", "__import__")
+        assert forbidden_calls.RUNS_TEXT == ("exec", "eval", "compile", "__import__")
 
     def versions(self) -> None:
         """The versions of Python and torch."""

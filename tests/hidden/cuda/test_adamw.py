@@ -2,7 +2,7 @@
 
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import on_a_device as probes
 
 OPTIONS = {"lr": 0.1, "betas": (0.8, 0.9), "eps": 1e-2, "weight_decay": 0.5}

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import on_a_device as probes
 
 

@@ -16,7 +16,7 @@ import time
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 from tests.hidden.test_gpu_timing import (  # noqa: F401
     test_even_number_of_repeats,
     test_gpu_is_done,

@@ -2,7 +2,7 @@
 
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import on_a_device as probes
 
 

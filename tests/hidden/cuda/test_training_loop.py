@@ -12,7 +12,7 @@ import math
 import numpy as np
 import torch
 
-from tests import expect
+from kit import expect
 from tests.probes import on_a_device as probes
 
 STEPS, VOCABULARY, WIDTH = 8, 11, 6

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests import expect
+from kit import expect
 
 
 @pytest.mark.core

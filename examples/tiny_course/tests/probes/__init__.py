@@ -1,1 +1,1 @@
-../../../../tests/probes/__init__.py
+"""Functions that run in the student's process; `kit.student` has those that call any function."""

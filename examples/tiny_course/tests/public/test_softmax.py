@@ -2,7 +2,7 @@
 
 import torch
 
-from tests import expect
+from kit import expect
 
 
 def test_softmax_of_the_worked_example(student):

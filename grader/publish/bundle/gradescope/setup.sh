@@ -42,7 +42,7 @@ if [ -s "$source/index_url" ]; then options+=(--extra-index-url "$(cat "$source/
 
 # The user of a submission's processes can read Python's packages, but not the grader or the course.
 chmod 755 "$source"
-chmod -R u+rwX,go-rwx "$source/grader" "$source/course"
+chmod -R u+rwX,go-rwx "$source/grader" "$source/kit" "$source/course"
 chmod -R go+rX "$source/.venv"
 
 # Check that the grader starts, and list the isolation levels. The container that grades may differ.

@@ -1,6 +1,6 @@
 """Run public tests in a separate process, and report each event as one line of JSON.
 
-    python -m tests.student_side.runner ROOT EVENTS ORDER
+    python -m kit.progress.runner ROOT EVENTS ORDER
 
 `check` starts this process, reads the lines of the file EVENTS as they come, and shows them. ORDER
 is JSON: the problems in the order in which they are tested, the tests that are left out, the limits
@@ -30,9 +30,9 @@ gc.set_threshold(100_000)  # importing torch creates many objects and hardly any
 
 import pytest  # noqa: E402
 
-from tests import expect  # noqa: E402
-from tests.student_side import forbidden  # noqa: E402
-from tests.student_side.progress import problem_of, told  # noqa: E402
+from kit import expect  # noqa: E402
+from kit.progress import forbidden  # noqa: E402
+from kit.progress.outcomes import problem_of, told  # noqa: E402
 
 LOOK_SECONDS = 0.25
 PRINTED = 2_000  # characters of a test's output that are shown
@@ -42,8 +42,9 @@ def main(root: Path, events: Path, order: dict[str, Any]) -> None:
     """Run the tests of some problems."""
     problems: list[dict[str, Any]] = order["problems"]
     files = [str(root / "tests" / "public" / f"test_{p['id']}.py") for p in problems]
-    options = ["-c", str(root / "pyproject.toml"), "--rootdir", str(root)]
-    options += ["-o", "addopts=--import-mode=importlib"]
+    settings = root / "pyproject.toml"
+    options = ["-c", str(settings) if settings.is_file() else os.devnull, "--rootdir", str(root)]
+    options += ["-o", "addopts=--import-mode=importlib", "-p", "kit.fixtures"]
     # pytest's own debugger needs the plugin that prints, and we print ourselves.
     for plugin in ("terminal", "cacheprovider", "debugging", "faulthandler"):
         options += ["-p", f"no:{plugin}"]

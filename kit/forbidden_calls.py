@@ -119,7 +119,7 @@ def _rules(problem: Mapping[str, Any]) -> Rules:
     return {
         "id": problem["id"],
         "functions": problem["functions"],
-        "forbidden": problem["forbidden"],
+        "forbidden": problem.get("forbidden", []),
         "forbidden_in": problem.get("forbidden_in", {}),
     }
 

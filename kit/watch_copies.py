@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from tests.probes import stand_in
+from kit import stand_in
 
 # Functions that may copy to a GPU, and the position of the argument that is copied.
 MOVES = {

@@ -19,9 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from tests.student_side import last_time, markdown, submit
-from tests.student_side.last_time import Files
-from tests.student_side.progress import Failure, Outcome, Progress, address_of, problem_of, told
+from kit.progress import last_time, markdown, submit
+from kit.progress.last_time import Files
+from kit.progress.outcomes import Failure, Outcome, Progress, address_of, problem_of, told
+from kit.text import printable
 
 BAR = 16
 COLOURS = {
@@ -34,6 +35,7 @@ COLOURS = {
 LOOK_SECONDS = 0.05
 GOODBYE_SECONDS = 3.0
 PRINTED_LINES = 10
+LONGEST_LINE = 2_000
 
 
 def main(
@@ -197,7 +199,7 @@ class _Run:
                 "limits": self._limits,
                 "crash": str(crash),
             }
-            command = [sys.executable, "-m", "tests.student_side.runner"]
+            command = [sys.executable, "-m", "kit.progress.runner"]
             command += [str(self._root), str(events), json.dumps(order)]
             with (
                 events.open(encoding="utf-8") as lines,
@@ -401,7 +403,7 @@ class _Run:
         if len(printed) > PRINTED_LINES:
             printed[PRINTED_LINES:] = [f"… {len(printed) - PRINTED_LINES} more lines"]
         for line in printed:
-            self._above(f"  | {markdown.visible(line)}")
+            self._above(f"  | {printable(line, LONGEST_LINE)}")
 
     def _above(self, text: str) -> None:
         """A line above the row that is being filled."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.probes import forbidden_in_source
+from kit import forbidden_calls
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def uses_in(sources: Mapping[str, bytes], problems: list[dict[str, Any]]) -> lis
     found = []
     for problem in problems:
         path = f"assignment/{problem['module']}.py"
-        uses = forbidden_in_source.read(sources[path], [problem])["uses"] if path in sources else []
+        uses = forbidden_calls.read(sources[path], [problem])["uses"] if path in sources else []
         certain = [use for use in uses if use["certain"]]
         for use in certain[:1] or uses:
             place = f"{path}:{use['line']}"

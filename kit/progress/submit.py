@@ -1,35 +1,21 @@
 """The zip to hand in: exactly the Python modules under assignment/ that the grader accepts."""
 
 import ast
-import hashlib
-import io
 import os
 import re
 import signal
 import sys
 import warnings
-import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from tests.student_side import forbidden
-from tests.student_side.forbidden import ForbiddenUse
-
-# The grader uses its own copies of these files.
-THE_COURSES = {
-    "assignment/__init__.py",
-    "assignment/__main__.py",
-    "assignment/assignment.py",
-    "assignment/problems.toml",
-}
-MODULE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
-# The grader's limits.
-MAX_BYTES = 10 * 2**20
-MAX_FILES = 200
-TIME = (2020, 1, 1, 0, 0, 0)  # fixed: the same modules give the same zip
+from kit import handing_in
+from kit.progress import forbidden
+from kit.progress.forbidden import ForbiddenUse
+from kit.text import printable
 
 
 class Refused(Exception):
@@ -50,12 +36,13 @@ def main(root: Path, problems: list[dict[str, Any]], out: Path, *, anyway: bool 
     """
     try:
         sources, left_out = collect(
-            root, list(dict.fromkeys(p["module"] for p in problems if p["device"] == "cpu"))
+            root,
+            list(dict.fromkeys(p["module"] for p in problems if p.get("device", "cpu") == "cpu")),
         )
         uses = forbidden.uses_in(sources, problems)
         if not anyway:
             _refuse_what_earns_nothing(uses)
-        archive = zipped(sources)
+        archive = handing_in.zipped(sources)
         write(out, archive)
     except Refused as e:
         print(f"nothing was written: {e}", file=sys.stderr)
@@ -68,7 +55,7 @@ def main(root: Path, problems: list[dict[str, Any]], out: Path, *, anyway: bool 
         print(f"  note: {use}")
     for path, reason in left_out.items():
         print(f"  left out: {path} ({reason})")
-    print(f"sources {sha256(sources)[:12]}, as the grader's report will name them")
+    print(f"sources {handing_in.sha256(sources)[:12]}, as the grader's report will name them")
     return 0
 
 
@@ -107,14 +94,15 @@ def collect(root: Path, modules: list[str]) -> tuple[dict[str, bytes], dict[str,
         path = file.relative_to(root).as_posix()
         if (
             not file.is_file()
-            or path in THE_COURSES
+            or path in handing_in.THE_COURSES
             or "__pycache__" in path
             or file.name == ".DS_Store"
         ):
             continue
-        if reason := _reason_to_leave_out(file, path):
+        if reason := handing_in.reason_to_leave_out(path):
             left_out[path] = reason
         else:
+            _refuse_if_too_long(path)
             sources[path] = _readable(file, path)
     missing = [f"assignment/{m}.py" for m in modules if f"assignment/{m}.py" not in sources]
     if missing:
@@ -122,25 +110,23 @@ def collect(root: Path, modules: list[str]) -> tuple[dict[str, bytes], dict[str,
             f"{missing[0]} is missing; put it back, "
             "unsolved if need be (it is in the course's bundle)"
         )
-    if (size := sum(map(len, sources.values()))) > MAX_BYTES:
+    if (size := sum(map(len, sources.values()))) > handing_in.MAX_BYTES:
         largest = max(sources, key=lambda path: len(sources[path]))
         raise Refused(
-            f"the modules are {size:,} bytes, more than {MAX_BYTES:,}; the largest is {largest}"
+            f"the modules are {size:,} bytes, more than {handing_in.MAX_BYTES:,}; "
+            f"the largest is {largest}"
         )
-    if len(sources) > MAX_FILES:
+    if len(sources) > handing_in.MAX_FILES:
         raise Refused(
-            f"there are {len(sources)} Python files under assignment/, more than {MAX_FILES}"
+            f"there are {len(sources)} Python files under assignment/, "
+            f"more than {handing_in.MAX_FILES}"
         )
     return sources, left_out
 
 
-def _reason_to_leave_out(file: Path, path: str) -> str:
-    """Why the grader would ignore a file, or "" if it would not."""
-    if file.suffix != ".py":
-        return "not a Python module"
-    if file.name == "conftest.py":
-        return "tests and their settings are the course's"
-    return "" if MODULE.fullmatch(path) else "its name cannot be imported"
+def _refuse_if_too_long(path: str) -> None:
+    if found := handing_in.too_long(path):
+        raise Refused(f"the path {printable(path, 60)!r} is too long: {found[0]}; {found[1]}")
 
 
 @dataclass(frozen=True)
@@ -188,18 +174,6 @@ def _readable(file: Path, path: str) -> bytes:
     return source
 
 
-def zipped(sources: dict[str, bytes]) -> bytes:
-    """Make a zip of these files. The same files always give the same bytes."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for path, source in sorted(sources.items()):
-            info = zipfile.ZipInfo(path, TIME)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            info.external_attr = 0o100644 << 16
-            archive.writestr(info, source)
-    return buffer.getvalue()
-
-
 def write(out: Path, content: bytes) -> None:
     """Write a file completely or not at all, even if the command is interrupted.
 
@@ -226,14 +200,6 @@ def write(out: Path, content: bytes) -> None:
 
 def _leave(signum: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + signum)
-
-
-def sha256(sources: dict[str, bytes]) -> str:
-    """Hash paths and contents. The `sources` line of the grader's report shows the first digits."""
-    digest = hashlib.sha256()
-    for path, source in sorted(sources.items()):
-        digest.update(f"{path} {len(source)}\n".encode() + source)
-    return digest.hexdigest()
 
 
 def _still_to_do(source: bytes) -> str:

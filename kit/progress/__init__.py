@@ -9,26 +9,34 @@ call or the submission is rejected.
 import argparse
 import difflib
 import importlib.util
+import re
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
-NEEDED = ("torch", "numpy", "einops", "jaxtyping", "pytest")
-ROOT = Path(__file__).absolute().parents[2]
+if sys.version_info < (3, 11):  # noqa: UP036 - checked before importing a module that 3.10 lacks
+    found = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    sys.exit(f"Python 3.11 or later is needed; this is {found} ({sys.executable})")
+
+import tomllib
 
 
-def main(arguments: list[str]) -> int:
-    """Run one command and return its exit code."""
-    course = read_course(ROOT)
+def main(root: Path, arguments: list[str]) -> int:
+    """Run one command and return its exit code.
+
+    Args:
+        root: The folder that contains assignment/ and tests/.
+        arguments: The words of the command line.
+    """
+    course = read_course(root)
     problems = course["problem"]
     ids = [p["id"] for p in problems]
     parser = _parser()
     parsed = parser.parse_args(arguments or ["check"])
     if parsed.command == "submit":
-        from tests.student_side import submit
+        from kit.progress import submit
 
-        return submit.main(ROOT, problems, parsed.out, anyway=parsed.anyway)
+        return submit.main(root, problems, parsed.out, anyway=parsed.anyway)
     for name in parsed.problem:
         if name not in ids:
             near = difflib.get_close_matches(name, ids, n=1)
@@ -42,23 +50,32 @@ def main(arguments: list[str]) -> int:
         parser.error(
             f"{parsed.markdown} cannot be written: it has to be a file in an existing folder"
         )
-    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+    if missing := [name for name in packages(root) if importlib.util.find_spec(name) is None]:
         print(
             f"{', '.join(missing)} not installed in {sys.executable}: activate the environment of "
             "the course (`. .venv/bin/activate`), or install into it (`pip install .`)",
             file=sys.stderr,
         )
         return 2
-    from tests.student_side import check
+    from kit.progress import check
 
     chosen = [p for p in problems if p["id"] in (parsed.problem or ids)]
-    return check.main(ROOT, chosen, course, parsed.markdown, watch=parsed.watch)
+    return check.main(root, chosen, course, parsed.markdown, watch=parsed.watch)
 
 
 def read_course(root: Path) -> dict[str, Any]:
     """What problems.toml contains; `problem` has the problems in the order of the handout."""
     with (root / "assignment" / "problems.toml").open("rb") as f:
         return tomllib.load(f)
+
+
+def packages(root: Path) -> list[str]:
+    """The packages that the course's pyproject.toml names, in lower case and with underscores."""
+    path = root / "pyproject.toml"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    named = tomllib.loads(text).get("project", {}).get("dependencies", ["torch", "numpy", "pytest"])
+    found = [match[0] for name in named if (match := re.match(r"[\w.-]+", name))]
+    return [re.sub(r"[-.]", "_", name).lower() for name in found]
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -6,7 +6,8 @@ that this text cannot close.
 
 import re
 
-from tests.student_side.progress import Outcome
+from kit.progress.outcomes import Outcome
+from kit.text import printable
 
 ADVISORY = (
     "**Advisory:** only the public tests. "
@@ -50,19 +51,11 @@ def _section(title: str, text: str) -> str:
 
 def _block(text: str) -> str:
     """Put text in a fence that is longer than any run of backticks in the text."""
-    shown = visible(text[:LONGEST])[:LONGEST]
+    shown = printable(text, LONGEST)[:LONGEST]
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
     return f"{fence}text\n{shown}\n{fence}"
 
 
 def _cell(value: object) -> str:
     """Put text on one line, with all marks of Markdown and HTML escaped."""
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", visible(str(value)).replace("\n", " "))
-
-
-def visible(text: str) -> str:
-    """Escape unprintable characters: control characters, text direction marks, lone surrogates."""
-    return "".join(
-        c if c == "\n" or c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()
-        for c in text
-    )
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", printable(str(value), LONGEST).replace("\n", " "))

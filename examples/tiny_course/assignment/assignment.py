@@ -1,1 +1,0 @@
-../../../assignment/assignment.py

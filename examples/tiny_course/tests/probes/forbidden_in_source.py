@@ -1,1 +1,0 @@
-../../../../tests/probes/forbidden_in_source.py

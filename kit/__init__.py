@@ -1,0 +1,16 @@
+"""What every course and every student has: the tools of tests, and the student's own command.
+
+A course's tests import `expect`; the pytest plugin `fixtures` gives them their `student`. The
+modules in IN_THE_BOX also run in the student's process, so they contain nothing of a test.
+"""
+
+from pathlib import Path
+
+HERE = Path(__file__).parent
+# The modules that the process of a student's code may read.
+IN_THE_BOX = ("__init__", "student", "forbidden_calls", "stand_in", "watch_copies")
+
+
+def files_in_the_box() -> list[Path]:
+    """The files of the modules that the process of a student's code may read."""
+    return [HERE / f"{name}.py" for name in IN_THE_BOX]

@@ -1,0 +1,77 @@
+"""What can be handed in: which files, how large, and the zip and the hash of them.
+
+The student's command makes the zip by these rules, and the grader accepts a submission by them.
+"""
+
+import hashlib
+import io
+import re
+import zipfile
+from collections.abc import Mapping
+
+from kit.text import printable
+
+# The grader uses the course's copies of these files.
+THE_COURSES = (
+    "assignment/__init__.py",
+    "assignment/__main__.py",
+    "assignment/assignment.py",
+    "assignment/problems.toml",
+)
+SOURCE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
+MAX_BYTES = 10 * 2**20  # of all sources together
+MAX_FILES = 200
+# Of a source's path. Every file system accepts them, and the sources make few folders in the box.
+MAX_NAME = 100  # characters of one name
+MAX_FOLDERS = 10  # below each other
+TIME = (2020, 1, 1, 0, 0, 0)  # fixed: the same files give the same zip
+
+
+def reason_to_leave_out(path: str) -> str:
+    """Why the file of this path below assignment/ is not graded, or "" if it is."""
+    if path in THE_COURSES:
+        return "the course's own copy is used"
+    if path.rsplit("/", 1)[-1] == "conftest.py":
+        return "tests and their settings are the course's"
+    if not SOURCE.fullmatch(path):
+        return "its name cannot be imported" if path.endswith(".py") else "not a Python module"
+    return ""
+
+
+def too_long(path: str) -> tuple[str, str] | None:
+    """What is too long about a source's path, and the limit; None if it fits every file system."""
+    *folders, name = path.split("/")
+    if long := next((part for part in (*folders, name) if len(part) > MAX_NAME), ""):
+        return (
+            f"the name {printable(long, 40)!r} in it has {len(long)} characters",
+            f"the name of a Python file or of its folder may have {MAX_NAME}",
+        )
+    if len(folders) > MAX_FOLDERS:
+        return f"it is in {len(folders)} folders", f"a source may be in {MAX_FOLDERS}"
+    return None
+
+
+def sha256(sources: Mapping[str, bytes]) -> str:
+    """Hash paths and contents. The `sources` line of a report shows the first digits."""
+    digest = hashlib.sha256()
+    for path, source in sorted(sources.items()):
+        digest.update(f"{path} {len(source)}\n".encode() + source)
+    return digest.hexdigest()
+
+
+def zipped(files: Mapping[str, bytes], *, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Make a zip. The same files give the same bytes; uncompressed ones, on any machine.
+
+    Args:
+        files: The contents, by path. A file that begins with `#!` can be executed.
+        compression: As in the module `zipfile`.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, content in sorted(files.items()):
+            info = zipfile.ZipInfo(path, TIME)
+            info.create_system = 3  # Unix, on any machine
+            info.compress_type = compression
+            info.external_attr = (0o100755 if content.startswith(b"#!") else 0o100644) << 16
+            archive.writestr(info, content)
+    return buffer.getvalue()

@@ -1,0 +1,98 @@
+"""The student's package as tests see it, and functions that call it."""
+
+# torch and numpy are imported late: a student's command imports this module before its first line.
+import importlib
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, TypedDict
+
+Probe = Callable[..., Any]
+
+
+class Student:
+    """A student's package.
+
+    `student.linear.Linear` is the student's class; `student.run(probe, x=x)` runs a probe on the
+    package.
+
+    This class imports the package into the current process, so a debugger can step into it. The
+    grader gives hidden tests a sandboxed student with the same two interfaces, where
+    `student.module.function(...)` takes and returns plain data.
+    """
+
+    def __init__(self, package: str = "assignment") -> None:
+        self._package = package
+
+    def __getattr__(self, module: str) -> ModuleType:
+        if module.startswith("_"):
+            raise AttributeError(module)
+        return importlib.import_module(f"{self._package}.{module}")
+
+    def run(self, probe: Probe, **inputs: Any) -> Any:
+        """Return what `probe` returns for these inputs."""
+        return probe(self, **inputs)
+
+
+def call(
+    student: Any, *, module: str, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Call one function of one module and return what it returns."""
+    return getattr(getattr(student, module), function)(*args, **kwargs)
+
+
+def call_each(
+    student: Any, *, module: str, function: str, calls: list[tuple[Any, ...]]
+) -> list[Any]:
+    """Call one function with each of these arguments, one after the other."""
+    called = getattr(getattr(student, module), function)
+    return [called(*args) for args in calls]
+
+
+class ResultAndInputs(TypedDict):
+    """The result of `call_and_keep_inputs`."""
+
+    result: Any
+    inputs: list[Any]
+    generators_changed: list[str]
+
+
+def call_and_keep_inputs(
+    student: Any, *, module: str, function: str, args: tuple[Any, ...]
+) -> ResultAndInputs:
+    """Call one function; return its result, and the inputs and generators as the call left them."""
+    called = getattr(getattr(student, module), function)
+    with watching_generators() as changed:
+        result = called(*args)
+    return {"result": result, "inputs": list(args), "generators_changed": changed}
+
+
+@contextmanager
+def watching_generators() -> Iterator[list[str]]:
+    """List the global random generators whose state is different after the block."""
+    import numpy as np
+    import torch
+
+    # A generator that is then set to its seed again has another state, too.
+    random.random()
+    np.random.random()
+    torch.rand(1)
+    before = states_of_generators()
+    changed: list[str] = []
+    yield changed
+    after = states_of_generators()
+    changed += [name for name, state in after.items() if state != before[name]]
+
+
+def states_of_generators() -> dict[str, Any]:
+    """The state of each global random generator on the CPU."""
+    import numpy as np
+    import torch
+
+    of_numpy: Any = np.random.get_state()
+    return {
+        "torch": torch.get_rng_state().tolist(),
+        "numpy": (of_numpy[1].tolist(), *of_numpy[2:]),
+        "random": random.getstate(),
+    }
