@@ -14,11 +14,14 @@ import os
 import sys
 import traceback
 from contextlib import suppress
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.base import files, interrupts
 from grader.base.errors import CourseFault, GraderFault, ReleaseRefused, UsageError
+
+if TYPE_CHECKING:
+    from grader.commands.app import App
 
 
 def main() -> None:
@@ -38,14 +41,18 @@ def main() -> None:
     _leave(code)
 
 
+def command_line() -> "App":
+    """All commands, in the order in which `grader --help` lists them."""
+    from grader.commands import grading, classes, analysis  # noqa: F401, I001  adds their commands
+    from grader.commands.options import app
+
+    return app
+
+
 def _run() -> tuple[int, str]:
     """Run the command; return its exit code and the message to print on stderr."""
     try:
-        # In the order in which `grader --help` lists their commands.
-        from grader.commands import grading, classes, analysis  # noqa: F401, isort: skip
-        from grader.commands.options import app
-
-        app()
+        command_line()()
     except SystemExit as e:  # typer exits this way
         return (e.code if isinstance(e.code, int) else 0 if e.code is None else 1), ""
     except UsageError as e:

@@ -5,7 +5,7 @@ import re
 import pytest
 import typer
 
-from grader.commands.analysis import app
+from grader.commands.cli import command_line
 from grader.course import policies
 
 DOCUMENTS = (
@@ -30,7 +30,7 @@ def calls(text):
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_each_command_and_option_exists(root, document):
     """A reader can run each call in a document as it is printed."""
-    commands = typer.main.get_command(app).commands
+    commands = typer.main.get_command(command_line()).commands
     found = calls((root / document).read_text())
     assert found
     unknown = [line for line, command, _ in found if command not in commands]

@@ -22,8 +22,8 @@ from grader.base.outputs import Named, Writes
 from grader.classroom import gradebook, setups
 from grader.classroom.records import Student
 from grader.commands import cli
-from grader.commands.analysis import app
 from grader.commands.app import App, parameters_of
+from grader.commands.cli import command_line
 from grader.course.courses import load
 from grader.report import json_report
 from tests.grader.commands.test_classes import of, result_of
@@ -34,6 +34,7 @@ SOURCE = "def relu(x):\n    return x\n"
 CALLS = {
     "grade": ["SUBMISSION", "--only", PROBLEM],
     "merge": ["CPU", "GPU"],
+    "new": ["ABSENT"],
     "stubs": [],
     "validate": ["--only", PROBLEM, "--draft"],
     "release": ["student", "OUT"],
@@ -51,7 +52,9 @@ CALLS = {
     "mistakes": ["BOOK"],
     "similar": ["BOOK"],
 }
-COMMANDS = {one.name or one.callback.__name__: one.callback for one in app.registered_commands}
+COMMANDS = {
+    one.name or one.callback.__name__: one.callback for one in command_line().registered_commands
+}
 # Values that are refused for a parameter of each kind, whatever the command does with it.
 WRONG = {
     Path: ["ABSENT/x", "SUBMISSION/x", "x" * 300],
