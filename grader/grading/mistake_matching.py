@@ -14,7 +14,7 @@ import random
 import sys
 import tempfile
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -76,7 +76,9 @@ class Case:
     @property
     def can_be_repeated(self) -> bool:
         """Whether this process can execute the calls that the test made."""
-        return bool(self.calls) and not any(call.probe in _need_a_process for call in self.calls)
+        return bool(self.calls) and not any(
+            _kind_of_call(call.probe, call.inputs) in _need_a_process for call in self.calls
+        )
 
     @property
     def can_be_rehearsed(self) -> bool:
@@ -107,7 +109,18 @@ class _NeedsAProcess(_Other):
     """The probe needs a process of its own, which is not available in a rehearsal."""
 
 
-_need_a_process: set[Probe] = set()  # the probes known to need a process of their own
+# The calls known to need a process of their own; see `_kind_of_call`.
+_need_a_process: set[tuple[Probe, str]] = set()
+
+
+def _kind_of_call(probe: Probe, inputs: Mapping[str, Any]) -> tuple[Probe, str]:
+    """A probe and its inputs but for numbers: a probe may fork only if one of its words says so."""
+    words = {
+        name: value if isinstance(value, str) else [v for v in value if isinstance(v, str)]
+        for name, value in inputs.items()
+        if isinstance(value, (str, list, tuple))
+    }
+    return probe, repr(words)
 
 
 class Rehearsal:
@@ -132,7 +145,7 @@ class Rehearsal:
         try:
             value = local_student.answer(self._package, probe, inputs, self._seed)
         except _NeedsAProcess:
-            _need_a_process.add(probe)
+            _need_a_process.add(_kind_of_call(probe, inputs))
             raise
         except StudentFault as e:
             if asked and name_of(e) != asked.raised:

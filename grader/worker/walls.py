@@ -26,6 +26,7 @@ OF_ITSELF = {
     "stat": kernel.READ_FILE,
     "statm": kernel.READ_FILE,
     "maps": kernel.READ_FILE,
+    "smaps": kernel.READ_FILE,
     "task": kernel.READ_DIR,
     "fd": kernel.READ_DIR,
 }

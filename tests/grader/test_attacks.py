@@ -61,7 +61,6 @@ from kit.text import UNSAFE
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 from tests.grader.processes import processes
 from tests.grader.told import told
-from tests.sampling import every
 
 pytestmark = pytest.mark.slow
 
@@ -452,14 +451,13 @@ def test_it_is_refused(attack, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "problem", every(5, [p for p in COURSE.problems if p.device == "cpu"]), ids=lambda p: p.id
-)
-def test_an_honest_solution_in_the_same_sandbox_earns_everything(problem, sandbox, planted):
-    """Control: the defences do not reject a right solution."""
-    result = grade(Submission("honest", honest_sources(), []), COURSE, sandbox, problems=[problem])
-    assert_harmless(result, problem, planted)
-    assert result.score == result.max_score
+def test_an_honest_solution_in_the_same_sandbox_earns_everything(sandbox, planted):
+    """Control: at no level do the defences reject a right solution of any problem."""
+    problems = [problem for problem in COURSE.problems if problem.device == "cpu"]
+    result = grade(Submission("honest", honest_sources(), []), COURSE, sandbox, problems=problems)
+    assert_harmless(result, problems[0], planted)
+    lost = [(p.id, t.id, t.said) for p in result.problems for t in p.tests if t.score < t.max_score]
+    assert lost == []
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """A report names a known mistake only if the submission returns exactly that mistake's numbers."""
 
 import dataclasses
+import os
 
 import numpy as np
 import pytest
@@ -125,8 +126,6 @@ def probe(student, *, dtype):
 
 def forks(student):
     """A probe that forks, which no rehearsal may do."""
-    import os
-
     return os.fork()
 
 
@@ -250,7 +249,6 @@ def test_an_exception_beside_a_telling_answer_has_to_be_the_same(twice):
 
 def test_a_rehearsal_leaves_this_process_as_it_was(twice):
     """A rehearsal changes no RNG state, working directory or setting, and cannot fork."""
-    import os
     import random
 
     reached = []
@@ -280,6 +278,29 @@ def test_a_rehearsal_leaves_this_process_as_it_was(twice):
     assert np.array_equal(before[2], np.random.get_state()[1])
     assert before[3:] == (os.getcwd(), os.fork, os.listdir())
     assert torch.get_default_dtype() == torch.float32
+
+
+def may_fork(student, *, how):
+    """A probe that forks only if it is asked to."""
+    return os.fork() if how == "killed" else len(how)
+
+
+def test_a_probe_that_forked_once_is_still_rehearsed_where_it_does_not(twice):
+    """What one test has shown about a probe names or hides no mistake in a later submission."""
+
+    def calls(how):
+        return [Call(may_fork, {"how": how}, len(how))]
+
+    def repeats(how):
+        return lambda session: session.run(may_fork, {"how": how})
+
+    fails, kills = (
+        Case(how, 0, repeats(how), calls(how), Wrong(), "count_parameters")
+        for how in ("failed", "killed")
+    )
+    assert (fails.tells, kills.tells) == (True, True)
+    named(kills)
+    assert (fails.tells, kills.tells) == (True, False)
 
 
 class Entered(torch.utils._python_dispatch.TorchDispatchMode):

@@ -316,6 +316,7 @@ def course_of_two_devices(copy_of_the_course):
     variant = keep_one(copy_of_the_course / "grader/solutions/variants/tensor_memory")
     variant.rename(variant.with_name("variant.py"))
     mistakes_of(copy_of_the_course, {"four": 4, "nine": 9}, devices={"four": ["cuda"]})
+    shutil.rmtree(copy_of_the_course / "grader/solutions/promises")
     return starts_sooner(copy_of_the_course)
 
 
