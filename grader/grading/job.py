@@ -8,6 +8,7 @@ import msgspec
 
 from grader.course.courses import Course, Limits, Problem
 from grader.sandbox.box import Sandbox
+from grader.shared import speed
 
 Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
 
@@ -46,7 +47,7 @@ class Job:
         On a GPU they do not, because the GPU memory that a test measures depends on the state of
         its process.
         """
-        return not self.fresh and self.device == "cpu"
+        return not self.fresh and self.device == "cpu" and not speed.is_off("sharing")
 
     @property
     def here(self) -> list[Problem]:

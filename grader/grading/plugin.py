@@ -2,7 +2,7 @@
 
 import traceback
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 import torch
@@ -12,10 +12,10 @@ from grader.course.courses import problem_of_file
 from grader.grading.blame import JudgingTime, answer_at_fault, is_unexpected
 from grader.grading.budget import Budgets
 from grader.grading.gpu_health import GpuHealth
-from grader.grading.hidden_tests import HiddenTests
+from grader.grading.hidden_tests import Collected
 from grader.grading.job import Job
 from grader.grading.outcomes import Entry, Outcomes
-from grader.grading.recorded_cases import Cases, repetition
+from grader.grading.recorded_cases import Cases, arguments_of, repetition
 from grader.grading.sandboxed_student import RemoteStudent, Students
 from grader.grading.static_checks import Checked
 from grader.grading.verdict import Verdict, our_fault, verdict_on
@@ -25,7 +25,11 @@ NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}
 
 
 def run_tests(
-    job: Job, tests: HiddenTests, outcomes: Outcomes, checked: Checked, health: GpuHealth
+    job: Job,
+    tests: Collected,
+    outcomes: Outcomes,
+    checked: Checked,
+    health: GpuHealth,
 ) -> None:
     """Run the hidden tests with pytest in this process, and record how each of them ended.
 
@@ -132,8 +136,7 @@ class Plugin:
         A test that has called a stub ends in the same way in any process, so it is not repeated. If
         a repetition passes, the problem's other tests no longer share a process.
         """
-        names = pyfuncitem._fixtureinfo.argnames
-        arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
+        arguments = arguments_of(pyfuncitem)
         try:
             with self._judging_time.limit():
                 pyfuncitem.obj(**arguments)

@@ -1,5 +1,6 @@
 """Record the calls that a problem's tests make, so that the tests can be rehearsed at the end."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,12 @@ from grader.solutions.mistakes import Mistake
 MOST_BYTES = 64 * 2**20
 
 
+def arguments_of(item: pytest.Function) -> dict[str, Any]:
+    """The arguments of a test function; those of a fixture that failed are missing."""
+    names = inspect.signature(item.function).parameters
+    return {name: item.funcargs[name] for name in names if name in item.funcargs}
+
+
 def repetition(
     item: pytest.Function, rng_state: torch.Tensor | None
 ) -> Callable[[RemoteStudent], None] | None:
@@ -28,10 +35,9 @@ def repetition(
         item: The test.
         rng_state: The state of the test's generator before the test ran; None without a generator.
     """
-    names = item._fixtureinfo.argnames
-    if not item.funcargs.keys() >= set(names):
+    arguments = arguments_of(item)
+    if len(arguments) < len(inspect.signature(item.function).parameters):
         return None
-    arguments = {name: item.funcargs[name] for name in names}
 
     def repeat(student: RemoteStudent) -> None:
         again: dict[str, Any] = {"student": student}

@@ -19,6 +19,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from grader.shared import speed
+
 # Of a socket that belongs to the grader that keeps to a core; \0 means that it is not a file.
 NAME = "\0grader-core-{}"
 
@@ -41,6 +43,8 @@ class SharedCore:
             zygote: Its process id.
         """
         self.leave()
+        if speed.is_off("cores"):
+            return
         self._allowed = os.sched_getaffinity(0)
         self._cores = self._reserve_one() or self._allowed
         try:

@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 
 import kit
 from grader.base.errors import GraderFault
+from grader.shared import speed
 
 # The packages that a submission may import. It may also import the packages that these require.
 PACKAGES = ("torch", "numpy", "einops", "jaxtyping")
@@ -65,6 +66,7 @@ def environment(scratch: str, libraries: str) -> dict[str, str]:
         **HUGE_PAGES_OF_MALLOC,
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONWARNINGS": "ignore",
+        **speed.environment(),
     }
 
 

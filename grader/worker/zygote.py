@@ -38,7 +38,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from grader.shared import torch_compiler
+from grader.shared import speed, torch_compiler
 from grader.worker import child, heap, procfs, scratch
 from grader.worker.walls import NoWall, status_of_this_process
 
@@ -82,8 +82,9 @@ def serve(control_fd: int, wall: NoWall) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     control = socket.socket(fileno=control_fd)
     gc.collect()
-    heap.use_up_free_memory()
-    heap.use_huge_pages()
+    if not speed.is_off("heap"):
+        heap.use_up_free_memory()
+        heap.use_huge_pages()
     gc.freeze()  # children share these pages until they are written to
     about_itself = facts(wall)
     zygote = Zygote(control, wall)
