@@ -341,16 +341,16 @@ def isolation(folder: Folder = None) -> None:
     """
     course = courses.load(folder)
     works = 0
-    for level, why_not in levels.TRIED.items():
-        reason = why_not()
+    for name, level in levels.TRIED.items():
+        reason = level.why_not()
         try:
-            with Sandbox(course.tests, isolation=level, scratch_bytes=2**20) as sandbox:
+            with Sandbox(course.tests, isolation=name, scratch_bytes=2**20) as sandbox:
                 sandbox.wait_until_ready()
                 shown = [f"  holds: {promise}\n" for promise in sandbox.promises]
         except SandboxUnavailable as e:
-            files.say(f"{level}: unavailable: {reason or e}\n", needed=False)
+            files.say(f"{name}: unavailable: {reason or e}\n", needed=False)
             continue
         works += 1
-        files.say("".join([f"{level}: works\n", *shown]), needed=False)
+        files.say("".join([f"{name}: works\n", *shown]), needed=False)
     if not works:
         raise typer.Exit(3)

@@ -5,19 +5,17 @@ serve many submissions. This module imports neither torch nor pytest, so that th
 imports run in parallel with the grader's own.
 """
 
-import io
 import json
 import os
 import selectors
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -26,10 +24,11 @@ from typing import IO, Any, Literal
 from grader.base import interrupts
 from grader.base.errors import GraderFault, SandboxUnavailable
 from grader.course.courses import Course, Limits
-from grader.sandbox import bubblewrap, inherited, landlock, seccomp, shown
+from grader.sandbox import inherited, shown
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.levels import Isolation
+from grader.sandbox.levels import LEVELS, Isolation, Level
+from grader.sandbox.levels.level import Order, nothing
 from grader.sandbox.usage import Usage
 from kit.text import printable
 
@@ -80,7 +79,7 @@ class Sandbox:
         gpu: Gpu | None = None,
     ) -> None:
         self._tests = tests
-        self.isolation = isolation
+        self.isolation, self._level = isolation, LEVELS[isolation]
         self._scratch_bytes = scratch_bytes
         self._preload = list(preload)
         self.gpu = gpu
@@ -320,14 +319,10 @@ class Sandbox:
         self._process.kill()
 
     def _start(self) -> None:
-        self._folder = (
-            landlock.new_folder()
-            if self.isolation == "landlock"
-            else tempfile.TemporaryDirectory(prefix="grader-")
-        )
-        self._user = shown.unused_user()
+        self._folder = self._level.new_folder()
+        user = shown.unused_user()
         self._errors: IO[bytes] = tempfile.TemporaryFile()
-        self._info: IO[str] = io.StringIO()
+        self._info = nothing()
         self._facts: dict[str, Any] = {}
         self.promises: list[str] = []
         self._unanswered = False
@@ -339,16 +334,21 @@ class Sandbox:
         try:
             # An interrupt inside Popen would leave a running process without a handle to it.
             with interrupts.held():
-                start = {
-                    "bubblewrap": self._boxed,
-                    "landlock": self._restricted,
-                    "none": self._bare,
-                }[self.isolation]
-                self._process = start(theirs)
+                order = Order(
+                    folder=Path(self._folder.name),
+                    control_fd=theirs.fileno(),
+                    user=user,
+                    tests=self._tests,
+                    scratch_bytes=self._scratch_bytes,
+                    preload=self._preload,
+                    gpu=self.gpu,
+                    output=self._errors,
+                )
+                started = self._level.start(order)
+                self._process, self._info = started.process, started.info
                 # Also stops the processes if an interrupt comes before the caller has this object.
-                last = self._user if self.isolation == "landlock" else 0
                 self._end_processes = weakref.finalize(
-                    self, _end_processes, self._control, self._process, last
+                    self, _end_processes, self._control, self._process, self._level, user
                 )
         except BaseException:
             self._control.close()
@@ -360,86 +360,8 @@ class Sandbox:
     def _forget_files(self) -> None:
         self._info.close()
         self._errors.close()
-        if self.isolation == "landlock":
-            landlock.empty(Path(self._folder.name))
+        self._level.empty(Path(self._folder.name))
         self._folder.cleanup()
-
-    def _bare(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
-        """Start the worker as an ordinary process."""
-        root = shown.GRADER.parent
-        setup = {
-            "control": theirs.fileno(),
-            "user": 0,
-            "runtime": str(root),
-            "paths": [str(self._tests.parent)],
-            "preload": self._preload,
-        }
-        boot = str(shown.GRADER / "worker" / "boot.py")
-        command = [sys.executable, "-s", "-P", boot, json.dumps(setup)]
-        environment = {"TMPDIR": self._folder.name, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
-        if self.gpu:
-            environment |= self.gpu.environment(alone=False)
-            # The driver may be in a folder that only this variable names.
-            environment |= {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
-        return self._popen(command, environment, [theirs.fileno()])
-
-    def _boxed(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
-        """Start the worker in its box."""
-        read_end, info = os.pipe()
-        self._info = os.fdopen(read_end)
-        try:
-            with _holding(seccomp.program(cuda=self.gpu is not None)) as rules:
-                command = bubblewrap.command(
-                    Path(self._folder.name),
-                    control_fd=theirs.fileno(),
-                    seccomp_fd=rules.fileno(),
-                    info_fd=info,
-                    user=self._user,
-                    tests=self._tests,
-                    scratch_bytes=self._scratch_bytes,
-                    preload=self._preload,
-                    gpu=self.gpu,
-                )
-                # bubblewrap's own environment is readable inside the box, so it is empty.
-                return self._popen(command, {}, [theirs.fileno(), info, rules.fileno()])
-        finally:
-            os.close(info)
-
-    def _restricted(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
-        """Start the worker under its own user id, restricted by Landlock."""
-        if self.gpu:
-            raise SandboxUnavailable(
-                "the isolation level landlock does not support GPUs: --device cuda needs bubblewrap"
-            )
-        folder = Path(self._folder.name)
-        with _holding(seccomp.program(namespaces=False)) as rules:
-            hidden = sorted((self._tests / "hidden").glob("*.py"))
-            command = landlock.command(
-                folder,
-                control_fd=theirs.fileno(),
-                filter_fd=rules.fileno(),
-                user=self._user,
-                tests=self._tests,
-                preload=self._preload,
-                private=[Path(__file__), *hidden[:1]],
-            )
-            inherit = [theirs.fileno(), rules.fileno()]
-            return self._popen(command, landlock.environment(folder), inherit)
-
-    def _popen(
-        self, command: list[str], environment: dict[str, str], inherit: list[int]
-    ) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=self._errors,
-            stderr=self._errors,
-            pass_fds=inherit,
-            cwd="/",
-            # Ctrl-C in a terminal then reaches only the grader, which stops the box itself.
-            process_group=0,
-        )
 
     def wait_until_ready(self) -> None:
         """Wait until the zygote has imported everything.
@@ -470,18 +392,12 @@ class Sandbox:
             said = printable(
                 self._errors.read().decode(errors="replace").strip() or "nothing", 2000
             )
-            # Without bubblewrap's prefix, the message comes from Python inside the finished box.
-            advice = f"\n{bubblewrap.advice()}" if said.startswith("bwrap:") else ""
-            raise SandboxUnavailable(f"the sandbox cannot be started: {said}{advice}")
+            said = "\n".join(filter(None, [said, self._level.advice(said)]))
+            raise SandboxUnavailable(f"the sandbox cannot be started: {said}")
         facts = json.loads(hello)
-        if self.isolation == "bubblewrap":
-            self._check(bubblewrap.promises(facts))
-            self._host_pid = json.loads(self._info.read())["child-pid"]
-        else:
-            self._host_pid = facts["pid"]
-            if self.isolation == "landlock":
-                self._check(landlock.promises(facts))
-        if self.isolation != "none":
+        self._check(self._level.promises(facts))
+        self._host_pid = self._level.host_pid(facts, self._info)
+        if self._level.is_isolated:
             # If memory runs out, the kernel then kills the box first.
             with suppress(OSError):
                 Path(f"/proc/{self._host_pid}/oom_score_adj").write_text("900")
@@ -538,7 +454,9 @@ class Ending:
     memory_bytes: int
 
 
-def _end_processes(control: socket.socket, process: "subprocess.Popen[bytes]", user: int) -> None:
+def _end_processes(
+    control: socket.socket, process: "subprocess.Popen[bytes]", level: Level, user: int
+) -> None:
     """Stop the zygote, wait until bubblewrap has exited, then kill bubblewrap's process group.
 
     The group may still contain a child that had not yet asked to be killed with bubblewrap.
@@ -546,8 +464,8 @@ def _end_processes(control: socket.socket, process: "subprocess.Popen[bytes]", u
     Args:
         control: The grader's end of the zygote's socket.
         process: The zygote, or bubblewrap.
-        user: A user id whose processes are all killed too, even if the zygote has exited; 0 for
-            none.
+        level: The level of isolation.
+        user: The user id that was reserved for the worker.
     """
     _hang_up(control)
     if process.returncode is None:
@@ -557,8 +475,7 @@ def _end_processes(control: socket.socket, process: "subprocess.Popen[bytes]", u
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     control.close()
-    if user:
-        landlock.kill_all(user)
+    level.kill_all(user)
 
 
 def _hang_up(control: socket.socket) -> None:
@@ -578,15 +495,6 @@ def _ends(process: "subprocess.Popen[bytes]") -> bool:
         return _readable(pidfd, END_SECONDS)
     finally:
         os.close(pidfd)
-
-
-@contextmanager
-def _holding(content: bytes) -> Iterator[IO[bytes]]:
-    """Open an unnamed file with this content, for another process to read from the start."""
-    with tempfile.TemporaryFile() as file:
-        file.write(content)
-        file.seek(0)
-        yield file
 
 
 def _readable(descriptor: int, seconds: float) -> bool:

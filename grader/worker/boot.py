@@ -2,7 +2,7 @@
 
     python boot.py SETUP
 
-SETUP is JSON, written by `sandbox.bubblewrap`, `sandbox.landlock` or `sandbox.box`:
+SETUP is JSON, written by `sandbox.levels.bubblewrap`, `sandbox.levels.landlock` or `sandbox.box`:
 
     control    the descriptor of the zygote's socket
     user       the user id to switch to; 0 keeps the current one

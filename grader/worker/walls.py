@@ -147,8 +147,9 @@ class OwnUser(NoWall):
     the student's and no others. Those processes cannot send signals to the zygote.
 
     Args:
-        setup: What `sandbox.landlock` has prepared: `uid`, the student's user id; `readable`, the
-            paths that student code may read; `private`, files that it must not be able to read;
+        setup: What `sandbox.levels.landlock` has prepared: `uid`, the student's user id;
+            `readable`, the paths that student code may read; `private`, files that it must not be
+            able to read;
             `filter`, the descriptor to read the seccomp filter from.
         filter_of_tests: See `Namespace`.
     """
@@ -257,7 +258,7 @@ class OwnUser(NoWall):
             os._exit(0)
 
     def _tries(self) -> dict[str, Any]:
-        """What a process of the student's can do; see `sandbox.landlock.promises`."""
+        """What a process of the student's can do; see `sandbox.levels.landlock.promises`."""
         with open(os.path.join(os.environ["TMPDIR"], "tries"), "w") as f:
             works = bool(f.write("it works"))
         return {

@@ -52,8 +52,8 @@ from grader.course import courses
 from grader.grading import hidden_tests
 from grader.grading.grade import grade
 from grader.report import json_report, terminal
-from grader.sandbox import landlock
 from grader.sandbox.box import Sandbox
+from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
 from grader.submission import submissions
 from grader.submission.submissions import Submission

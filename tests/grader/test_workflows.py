@@ -20,7 +20,7 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 from grader.course import courses
-from grader.sandbox import bubblewrap
+from grader.sandbox.levels import bubblewrap
 from grader.submission import submissions
 from tests.grader.warm_python import python
 

@@ -10,8 +10,8 @@ import pytest
 
 from grader.base.errors import Crashed, GraderFault, StudentFault
 from grader.course import courses
-from grader.sandbox import landlock
 from grader.sandbox.box import Sandbox
+from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
 from kit.student import call
 

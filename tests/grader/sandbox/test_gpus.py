@@ -7,6 +7,7 @@ GPU's, and where a test needs the driver's memory counts, the test supplies the 
 import _ctypes
 import ctypes
 import errno
+import io
 import json
 import os
 import shutil
@@ -30,9 +31,11 @@ from grader.base.errors import (
     UsageError,
 )
 from grader.course import courses
-from grader.sandbox import bubblewrap, driver, endings, gpus, preflight, seccomp, shown, usage
+from grader.sandbox import driver, endings, gpus, preflight, seccomp, shown, usage
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
+from grader.sandbox.levels import bubblewrap
+from grader.sandbox.levels.level import Order
 from grader.sandbox.session import Session
 from kit.student import call
 from tests.grader.warm_python import python
@@ -598,23 +601,23 @@ def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_pa
     node.touch()
     node.chmod(0o660)
     (tmp_path / "shown").mkdir()
-    options = {
-        "folder": tmp_path / "shown",
-        "user": 1_000_000_000,
-        "control_fd": 3,
-        "seccomp_fd": 4,
-        "info_fd": 5,
-        "tests": COURSE.tests,
-        "scratch_bytes": MIB,
-        "preload": [],
-    }
+    order = Order(
+        folder=tmp_path / "shown",
+        control_fd=3,
+        user=1_000_000_000,
+        tests=COURSE.tests,
+        scratch_bytes=MIB,
+        preload=[],
+        gpu=closed,
+        output=io.BytesIO(),
+    )
     with pytest.raises(
         SandboxUnavailable,
         match=rf"may not open {node}: chmod a\+rw {node}, and load the driver with NVreg_",
     ):
-        bubblewrap.command(**options, gpu=closed)
+        bubblewrap.command(order, seccomp_fd=4, info_fd=5)
     node.chmod(0o666)
-    assert f"/dev/{node.name}" in bubblewrap.command(**options, gpu=closed)
+    assert f"/dev/{node.name}" in bubblewrap.command(order, seccomp_fd=4, info_fd=5)
 
 
 def test_a_capability_need_not_be_writable(tmp_path):

@@ -20,9 +20,10 @@ import pytest
 from grader.base.errors import Crashed, SandboxUnavailable
 from grader.course import courses
 from grader.results.merge import WEAKEST_FIRST
-from grader.sandbox import landlock, levels
+from grader.sandbox import levels
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
+from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
 from grader.worker import walls
 from kit.student import call

@@ -40,8 +40,9 @@ from grader.course import courses
 from grader.grading.budget import Budgets
 from grader.grading.grade import grade
 from grader.report import json_report
-from grader.sandbox import bubblewrap, landlock, seccomp, shown
+from grader.sandbox import seccomp, shown
 from grader.sandbox.box import Sandbox
+from grader.sandbox.levels import landlock
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Budget, Patience, Session, Spare
 from grader.shared import protocol
@@ -1820,7 +1821,7 @@ def bare_with(monkeypatch, tmp_path):
 
     @contextmanager
     def start(line):
-        boot = Path(bubblewrap.__file__).parent.parent / "worker" / "boot.py"
+        boot = shown.GRADER / "worker" / "boot.py"
         changed = tmp_path / "boot.py"
         text = boot.read_text().replace(
             "    zygote.import_slow",
@@ -2183,7 +2184,7 @@ def test_of_the_project_only_the_worker_and_the_probes_can_be_seen(sandbox):
                 found += [os.path.join(folder, n) for n in files if not n.endswith(".pyc")]
             return sorted(found)
     """
-    root = Path(bubblewrap.__file__).parent.parent.parent
+    root = shown.GRADER.parent
     worker = [f"/runtime/{p.relative_to(root)}" for p in (root / "grader/worker").glob("*.py")]
     probes = [f"/course/{p.relative_to(root)}" for p in (root / "tests/probes").rglob("*.py")]
     theirs = {f"/tmp/submission/assignment/{name}" for name in ("__init__.py", "m.py")}
@@ -2313,7 +2314,7 @@ def test_an_ordinary_user_gets_the_same_box():
 
 def gets_the_same_box(environment):
     """Run SCRIPT as a user who owns nothing here; skip if that is impossible."""
-    root = Path(bubblewrap.__file__).parent.parent.parent
+    root = shown.GRADER.parent
     with as_an_ordinary_user() as words:
         done = subprocess.run(
             [*words, sys.executable, "-c", SCRIPT, "bubblewrap"],

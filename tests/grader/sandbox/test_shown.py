@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from grader.course import courses
-from grader.sandbox import bubblewrap, landlock, shown
+from grader.sandbox import shown
 from grader.sandbox.box import Sandbox
+from grader.sandbox.levels import bubblewrap, landlock
 from grader.sandbox.session import Session
 from kit.student import call
 

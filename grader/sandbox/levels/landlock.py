@@ -27,13 +27,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from grader.base.errors import SandboxUnavailable
 from grader.sandbox import seccomp, shown
+from grader.sandbox.levels.level import Isolation, Level, Order, Started, holding, nothing
 
 CREATE_RULESET, GIVE_VERSION = 444, 1  # the same numbers on every architecture
 NEEDED_VERSION = 2  # the first that can allow moving files between folders
@@ -80,32 +81,59 @@ def _has_users() -> bool:
     return any(first <= shown.FIRST_USER and last < first + count for first, _, count in ranges)
 
 
-def command(
-    folder: Path,
-    *,
-    control_fd: int,
-    filter_fd: int,
-    user: int,
-    tests: Path,
-    preload: Sequence[str],
-    private: Iterable[Path],
-) -> list[str]:
+class LandlockLevel(Level):
+    """The level "landlock", the second."""
+
+    name: Isolation = "landlock"
+
+    def why_not(self) -> str | None:
+        """Why this level cannot be used on this machine; None if no obstacle is known."""
+        return why_not()
+
+    def new_folder(self) -> "tempfile.TemporaryDirectory[str]":
+        """Make a folder that any user may pass through and run programs from, but not list."""
+        return new_folder()
+
+    def start(self, order: Order) -> Started:
+        """Start the worker under its own user id, restricted by Landlock."""
+        if order.gpu:
+            raise SandboxUnavailable(
+                "the isolation level landlock does not support GPUs: --device cuda needs bubblewrap"
+            )
+        with holding(seccomp.program(namespaces=False)) as rules:
+            line = command(order, filter_fd=rules.fileno())
+            return Started(order.run(line, environment(order.folder), rules.fileno()), nothing())
+
+    def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
+        """The properties that this level must have, and whether the worker's tests confirm them."""
+        return promises(facts)
+
+    def kill_all(self, user: int) -> None:
+        """Kill every process of this user, even if the zygote is gone."""
+        if user:
+            kill_all(user)
+
+    def empty(self, folder: Path) -> None:
+        """Empty the folder of a box, however deep the student's code has nested folders in it."""
+        empty(folder)
+
+
+def command(order: Order, *, filter_fd: int) -> list[str]:
     """Prepare a folder for the worker, and return the command line that starts the worker.
 
+    The worker checks that the student's code cannot read a file of the grader's and a hidden test.
+
     Args:
-        folder: An empty folder, made by `new_folder`.
-        control_fd: The worker's end of its socket.
+        order: The worker. Its folder was made by `new_folder` and is empty.
         filter_fd: The descriptor that the filter is read from.
-        user: The user id for the student's code.
-        tests: The course's tests folder; only its probes are shown.
-        preload: The modules that the worker imports before the first test.
-        private: Files that the student's code must not be able to read; the worker checks this.
 
     Raises:
         SandboxUnavailable: This level cannot be used on this machine; the message says why.
     """
     if reason := why_not():
         raise SandboxUnavailable(f"the isolation level landlock cannot be used: {reason}")
+    folder, user, tests = order.folder, order.user, order.tests
+    private = [Path(__file__), *sorted((tests / "hidden").glob("*.py"))[:1]]
     shows = _Shows(folder)
     shown.copy(shown.WORKER, folder / "runtime" / "grader")
     shown.copy_code_of_tests(tests, folder / "course")
@@ -116,12 +144,12 @@ def command(
     zygote = shown.unused_user()
     _make_scratch(folder, user, zygote)
     setup = {
-        "control": control_fd,
+        "control": order.control_fd,
         "user": zygote,
         "runtime": f"{folder}/runtime",
         "paths": [f"{folder}/site", f"{folder}/course"],
         "filter": seccomp.against_kills().hex(),
-        "preload": preload,
+        "preload": order.preload,
         "own_user": {
             "uid": user,
             "filter": filter_fd,
@@ -213,7 +241,7 @@ def environment(folder: Path) -> dict[str, str]:
     return shown.environment(scratch_in(folder), f"{folder}/python/lib")
 
 
-def promises(facts: dict[str, Any]) -> dict[str, bool]:
+def promises(facts: Mapping[str, Any]) -> dict[str, bool]:
     """The properties that this level must have, and whether the worker's own tests confirm them."""
     tried = facts["tried"]
     if "failed" in tried:

@@ -28,15 +28,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from grader.base import interrupts
 from grader.base.errors import SandboxUnavailable
 from grader.sandbox import seccomp, shown
 from grader.sandbox.gpus import Gpu
+from grader.sandbox.levels.level import Isolation, Level, Order, Started, holding
 from kit.text import printable
 
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
@@ -109,40 +110,63 @@ INSTALL = {
 }
 
 
-def command(
-    folder: Path,
-    *,
-    control_fd: int,
-    seccomp_fd: int,
-    info_fd: int,
-    user: int,
-    tests: Path,
-    scratch_bytes: int,
-    preload: Sequence[str],
-    gpu: Gpu | None,
-) -> list[str]:
+class BubblewrapLevel(Level):
+    """The level "bubblewrap", the strongest."""
+
+    name: Isolation = "bubblewrap"
+
+    def why_not(self) -> str | None:
+        """Why no box can be created here, with the fix; None if one can."""
+        return why_not()
+
+    def start(self, order: Order) -> Started:
+        """Start the worker in its box."""
+        read_end, info = os.pipe()
+        said = os.fdopen(read_end)
+        try:
+            with holding(seccomp.program(cuda=order.gpu is not None)) as rules:
+                line = command(order, seccomp_fd=rules.fileno(), info_fd=info)
+                # bubblewrap's own environment is readable inside the box, so it is empty.
+                return Started(order.run(line, {}, info, rules.fileno()), said)
+        except BaseException:
+            said.close()
+            raise
+        finally:
+            os.close(info)
+
+    def host_pid(self, facts: Mapping[str, Any], info: IO[str]) -> int:
+        """The worker's process id outside the box, as bubblewrap reports it."""
+        return int(json.loads(info.read())["child-pid"])
+
+    def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
+        """The properties of the box, and whether the zygote reports that it has them."""
+        return promises(facts)
+
+    def advice(self, said: str) -> str:
+        """How to fix what bubblewrap said; Python inside the box speaks without its prefix."""
+        return advice() if said.startswith("bwrap:") else ""
+
+
+def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
     """The command line that starts the worker in its box.
 
     Args:
-        folder: An empty folder, for what the box shows of the grader's and the course's files.
-        control_fd: The worker's end of its socket.
+        order: The worker. Its folder, which is empty, gets what the box shows of the grader's and
+            the course's files.
         seccomp_fd: The descriptor that the filter is read from.
         info_fd: The descriptor that bubblewrap writes the worker's process id to.
-        user: The result of `shown.unused_user`.
-        tests: The course's tests folder; only its probes are shown.
-        scratch_bytes: How much the worker may write to /tmp, all files together.
-        preload: The modules that the worker imports before the first test.
-        gpu: The GPU that the worker may use, or None.
 
     Raises:
         SandboxUnavailable: bubblewrap is not installed or too old, or the worker's user may not
             open the GPU's device files.
     """
     found = find_bubblewrap()
+    gpu, user = order.gpu, order.user
+    worker = _worker(order.folder, order.tests)
     return [
-        *_box(found, user, _worker(folder, tests), scratch_bytes=scratch_bytes, gpu=gpu),
+        *_box(found, user, worker, scratch_bytes=order.scratch_bytes, gpu=gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
-        *_start(control_fd, user, preload, seccomp.against_kills(cuda=gpu is not None)),
+        *_start(order.control_fd, user, order.preload, seccomp.against_kills(cuda=gpu is not None)),
     ]
 
 
@@ -153,10 +177,10 @@ def _box(
 
     Args:
         found: The program.
-        user: See `command`.
+        user: See `Order`.
         worker: The arguments that show the worker's files.
-        scratch_bytes: See `command`.
-        gpu: See `command`.
+        scratch_bytes: See `Order`.
+        gpu: See `Order`.
     """
     return [
         found.path,
@@ -265,7 +289,7 @@ def _said(path: str, option: str) -> str:
         return ""
 
 
-def promises(facts: dict[str, Any]) -> dict[str, bool]:
+def promises(facts: Mapping[str, Any]) -> dict[str, bool]:
     """The properties that the box must have, and whether the zygote reports that it has them."""
     return {
         "it is process 1 of its namespace": facts["pid"] == 1,
@@ -393,7 +417,7 @@ def _worker(folder: Path, tests: Path) -> list[str]:
 
     Args:
         folder: An empty folder for the copies.
-        tests: See `command`.
+        tests: See `Order`.
     """
     runtime, course = folder / "runtime", folder / "course"
     shown.copy(shown.WORKER, runtime / "grader")

@@ -1,0 +1,133 @@
+"""What a level of isolation has to do. The sandbox knows no more about the levels than this."""
+
+import io
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from grader.sandbox.gpus import Gpu
+
+Isolation = Literal["bubblewrap", "landlock", "none"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """A worker to be started.
+
+    Attributes:
+        folder: What `Level.new_folder` made.
+        control_fd: The worker's end of its socket.
+        user: The result of `shown.unused_user`.
+        tests: The course's tests folder; only its probes are shown.
+        scratch_bytes: How much the worker may write to its scratch folder, all files together.
+        preload: The modules that the worker imports before the first test.
+        gpu: The GPU that the worker may use, or None.
+        output: Where the worker prints.
+    """
+
+    folder: Path
+    control_fd: int
+    user: int
+    tests: Path
+    scratch_bytes: int
+    preload: Sequence[str]
+    gpu: Gpu | None
+    output: IO[bytes]
+
+    def run(
+        self, command: Sequence[str], environment: Mapping[str, str], *descriptors: int
+    ) -> "subprocess.Popen[bytes]":
+        """Run the command that starts the worker; it inherits these descriptors and its socket."""
+        return subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self.output,
+            stderr=self.output,
+            pass_fds=[self.control_fd, *descriptors],
+            cwd="/",
+            # Ctrl-C in a terminal then reaches only the grader, which stops the box itself.
+            process_group=0,
+        )
+
+
+@dataclass(frozen=True)
+class Started:
+    """A worker that was started.
+
+    Attributes:
+        process: The worker, or the program that started it.
+        info: What that program says about it.
+    """
+
+    process: "subprocess.Popen[bytes]"
+    info: IO[str]
+
+
+class Level:
+    """A level of isolation. What a level does not need does nothing.
+
+    Attributes:
+        name: Its name in options and reports.
+        is_isolated: Whether the student's code is isolated at all.
+    """
+
+    name: Isolation
+    is_isolated = True
+
+    def why_not(self) -> str | None:
+        """Why the level does not work on this machine, with the fix; None if it may work."""
+        return None
+
+    def new_folder(self) -> "tempfile.TemporaryDirectory[str]":
+        """Make a folder for the files of one box."""
+        return tempfile.TemporaryDirectory(prefix="grader-")
+
+    def start(self, order: Order) -> Started:
+        """Start a worker.
+
+        Raises:
+            SandboxUnavailable: The level cannot be used on this machine; the message says why.
+        """
+        raise NotImplementedError
+
+    def host_pid(self, facts: Mapping[str, Any], info: IO[str]) -> int:
+        """The worker's process id outside the box.
+
+        Args:
+            facts: What the worker reports about itself.
+            info: See `Started`.
+        """
+        return int(facts["pid"])
+
+    def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
+        """The properties of the box, and whether the worker reports that it has them."""
+        return {}
+
+    def advice(self, said: str) -> str:
+        """How to fix what the worker said when it did not start; empty if that is unknown."""
+        return ""
+
+    def kill_all(self, user: int) -> None:
+        """Kill all processes of a user, even if the worker is gone."""
+
+    def empty(self, folder: Path) -> None:
+        """Empty the folder of a box whose processes have all exited."""
+
+
+def nothing() -> IO[str]:
+    """The `info` of a level whose worker needs none."""
+    return io.StringIO()
+
+
+@contextmanager
+def holding(content: bytes) -> Iterator[IO[bytes]]:
+    """Open an unnamed file with this content, for another process to read from the start."""
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        yield file

@@ -1,0 +1,39 @@
+"""No isolation at all, for debugging: the worker is an ordinary process of this user."""
+
+import json
+import os
+import sys
+
+from grader.sandbox import shown
+from grader.sandbox.levels.level import Isolation, Level, Order, Started, nothing
+from grader.shared import speed
+
+
+class NoIsolation(Level):
+    """The level "none", which is never chosen automatically."""
+
+    name: Isolation = "none"
+    is_isolated = False
+
+    def start(self, order: Order) -> Started:
+        """Start the worker as an ordinary process."""
+        setup = {
+            "control": order.control_fd,
+            "user": 0,
+            "runtime": str(shown.GRADER.parent),
+            "paths": [str(order.tests.parent)],
+            "preload": order.preload,
+        }
+        boot = str(shown.GRADER / "worker" / "boot.py")
+        command = [sys.executable, "-s", "-P", boot, json.dumps(setup)]
+        environment = {
+            "TMPDIR": str(order.folder),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONHASHSEED": "0",
+            **speed.environment(),
+        }
+        if order.gpu:
+            environment |= order.gpu.environment(alone=False)
+            # The driver may be in a folder that only this variable names.
+            environment |= {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
+        return Started(order.run(command, environment), nothing())
