@@ -1,13 +1,14 @@
 """What can go wrong, and whose fault it is.
 
 Exception
-├── UsageError             the command cannot be carried out as given                exit 2
-│   └── SubmissionRefused  the submission cannot be graded                           exit 2
-├── ReleaseRefused         a secret would be published, or a stub has drifted        exit 1
-├── GraderFault            a fault of the grader, which never costs a point          exit 3
-│   ├── CourseFault        the course's own files are wrong                          exit 3
-│   ├── MachineFault       a full disk, a read-only file or folder, a locked file    exit 3
-│   └── SandboxUnavailable no isolation on this machine; the text says how to fix it exit 3
+├── EndsCommand            the command ends with its exit code
+│   ├── UsageError             the command cannot be carried out as given                exit 2
+│   │   └── SubmissionRefused  the submission cannot be graded                           exit 2
+│   ├── ReleaseRefused         a secret would be published, or a stub has drifted        exit 1
+│   └── GraderFault            a fault of the grader, which never costs a point          exit 3
+│       ├── CourseFault        the course's own files are wrong                          exit 3
+│       ├── MachineFault       a full disk, a read-only file or folder, a locked file    exit 3
+│       └── SandboxUnavailable no isolation on this machine; the text says how to fix it exit 3
 └── StudentFault           how a call into the student's code ended without a value
     ├── Raised             an exception; also an instance of its builtin type, as tests expect
     ├── NotAttempted       NotImplementedError: the stub is still there
@@ -34,26 +35,46 @@ class Status(StrEnum):
     GRADER_ERROR = "grader_error"
 
 
-class UsageError(Exception):
+class EndsCommand(Exception):
+    """What ends a command.
+
+    Attributes:
+        exit_code: The exit code of the command.
+        opening: What the command prints before the text.
+    """
+
+    exit_code = 3
+    opening = ""
+
+
+class UsageError(EndsCommand):
     """The command cannot be carried out as given; the text tells the user why in one sentence."""
+
+    exit_code = 2
 
 
 class SubmissionRefused(UsageError):
     """The submission cannot be graded; the text says why in one sentence."""
 
 
-class ReleaseRefused(Exception):
+class ReleaseRefused(EndsCommand):
     """A bundle must not be written as it is; the text names the files and lines that prevent it."""
 
+    exit_code = 1
+    opening = "nothing was written: "
 
-class GraderFault(Exception):
+
+class GraderFault(EndsCommand):
     """A fault of the grader. It is reported prominently, and the remaining score is not final."""
 
+    opening = "this is a fault of the grader or of this machine: "
     from_grader = True
 
 
 class CourseFault(GraderFault):
     """The course's files are wrong; the text gives the file, the line and what was expected."""
+
+    opening = "this is a fault of the course, not of a submission: "
 
 
 class MachineFault(GraderFault):

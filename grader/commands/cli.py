@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.base import files, interrupts
-from grader.base.errors import CourseFault, GraderFault, ReleaseRefused, UsageError
+from grader.base.errors import EndsCommand
 from grader.shared import speed
 
 if TYPE_CHECKING:
@@ -56,14 +56,8 @@ def _run() -> tuple[int, str]:
         command_line()()
     except SystemExit as e:  # typer exits this way
         return (e.code if isinstance(e.code, int) else 0 if e.code is None else 1), ""
-    except UsageError as e:
-        return 2, f"grader: {e}"
-    except ReleaseRefused as e:
-        return 1, f"grader: nothing was written: {e}"
-    except CourseFault as e:
-        return 3, f"grader: this is a fault of the course, not of a submission: {e}"
-    except GraderFault as e:
-        return 3, f"grader: this is a fault of the grader or of this machine: {e}"
+    except EndsCommand as e:
+        return e.exit_code, f"grader: {e.opening}{e}"
     except Exception:
         return (
             3,

@@ -16,10 +16,10 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 from grader.base import interrupts
 from grader.base.errors import GraderFault, SandboxUnavailable
@@ -30,6 +30,7 @@ from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation, Level
 from grader.sandbox.levels.level import Order, nothing
 from grader.sandbox.usage import Usage
+from grader.shared.messages import Activity, Ending, SpawnLimits
 from kit.text import printable
 
 START_SECONDS = 120.0
@@ -67,7 +68,7 @@ class Sandbox:
     _pidfd: int | None
     _host_pid: int
     core: SharedCore
-    _tell: Callable[["Ending"], None] | None
+    _tell: Callable[[Ending], None] | None
 
     def __init__(
         self,
@@ -153,14 +154,16 @@ class Sandbox:
         request = {
             "op": "spawn",
             "compiler": with_compiler,
-            "limits": {
-                "memory_bytes": limits.memory_bytes,
-                "cpu_seconds": limits.cpu_seconds,
-                "processes": limits.processes,
-                "file_bytes": limits.file_bytes,
-                "scratch_bytes": self._scratch_bytes,
-                "device_memory_bytes": limits.device_memory_bytes if self.gpu else None,
-            },
+            "limits": asdict(
+                SpawnLimits(
+                    memory_bytes=limits.memory_bytes,
+                    cpu_seconds=limits.cpu_seconds,
+                    processes=limits.processes,
+                    file_bytes=limits.file_bytes,
+                    scratch_bytes=self._scratch_bytes,
+                    device_memory_bytes=limits.device_memory_bytes if self.gpu else None,
+                )
+            ),
         }
         try:
             socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
@@ -168,7 +171,7 @@ class Sandbox:
             self._restart()
             raise GraderFault(f"the sandbox exited between two tests: {e}") from None
 
-    def end(self) -> "Ending":
+    def end(self) -> Ending:
         """Have the zygote kill its child and remove everything that the child left behind.
 
         If the clean-up may be incomplete, restart the zygote.
@@ -182,7 +185,7 @@ class Sandbox:
         self._free_the_gpu()
         return ending
 
-    def activity(self) -> "Activity":
+    def activity(self) -> Activity:
         """What the processes of the running test have done so far.
 
         Raises:
@@ -200,7 +203,7 @@ class Sandbox:
         with suppress(OSError):
             self._control.send(b'{"op": "trace"}')
 
-    def end_soon(self, tell: Callable[["Ending"], None] | None = None) -> None:
+    def end_soon(self, tell: Callable[[Ending], None] | None = None) -> None:
         """Do the same as `end`, but without waiting; for a test that has all its answers.
 
         The wait is postponed until the next test.
@@ -218,7 +221,7 @@ class Sandbox:
             self._control.settimeout(END_SECONDS)
             self._control.send(b'{"op": "end"}')
 
-    def _ending(self) -> "Ending":
+    def _ending(self) -> Ending:
         self._unanswered = False
         tell, self._tell = self._tell, None
         ending = Ending(**self._answer())
@@ -411,47 +414,6 @@ class Sandbox:
                 f"the sandbox started, but is not secure. This is not true: {'; '.join(broken)}"
             )
         self.promises = list(promises)
-
-
-@dataclass(frozen=True)
-class Activity:
-    """What the processes of a test have done so far, as the zygote reports it.
-
-    Attributes:
-        nanoseconds: The CPU time of all their threads.
-        sleeps: Whether all their threads sleep: none of them runs, or waits for a CPU or a disk.
-        cpu_seconds_of_all: The CPU time of all of them, including those that have exited.
-    """
-
-    nanoseconds: int
-    sleeps: bool
-    cpu_seconds_of_all: float
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How a child ended, as the zygote reports it.
-
-    Attributes:
-        clean: Whether nothing of the child is left.
-        signal: The signal that ended it, or None.
-        exit: Its exit code, or None.
-        breach: The limit for which the zygote killed the child, because all processes of the test
-            together exceeded it; None if they exceeded no such limit.
-        was_alive: Whether the child was alive when the zygote killed it.
-        cpu_seconds: The CPU time that the child used.
-        cpu_seconds_of_all: The CPU time that the child and all processes it started used.
-        memory_bytes: An upper bound on the memory that all these processes used at the same time.
-    """
-
-    clean: bool
-    signal: int | None
-    exit: int | None
-    breach: Literal["memory", "files", "scratch", "uncountable", "processor"] | None
-    was_alive: bool
-    cpu_seconds: float
-    cpu_seconds_of_all: float
-    memory_bytes: int
 
 
 def _end_processes(

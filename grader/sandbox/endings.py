@@ -18,8 +18,8 @@ from grader.base.errors import (
 )
 from grader.base.errors import raised as raised_by_student
 from grader.course.courses import Limits
-from grader.sandbox.box import Ending
 from grader.sandbox.gpus import Gpu
+from grader.shared.messages import MAX_FILES, Ending
 from kit.text import printable
 
 
@@ -74,7 +74,7 @@ def death(
     if ending.breach == "memory":
         return _too_much_memory(limits, where)
     if ending.breach == "files":
-        return Crashed("it made more than 4096 files, the limit of a test", where)
+        return Crashed(f"it made more than {MAX_FILES} files, the limit of a test", where)
     if ending.breach == "scratch":
         return _too_many_bytes(limits, where)
     if ending.breach == "uncountable":

@@ -35,11 +35,12 @@ from grader.base.errors import (
 )
 from grader.course.courses import Limits
 from grader.sandbox import endings, replies
-from grader.sandbox.box import Ending, Sandbox
+from grader.sandbox.box import Sandbox
 from grader.sandbox.channel import Channel, Gone, Late, Watch
 from grader.sandbox.replies import Probe
 from grader.sandbox.usage import LOOK_EVERY_SECONDS, Usage
 from grader.shared import protocol, torch_compiler
+from grader.shared.messages import Ending
 from kit.text import printable
 
 # The longest wait until a forked process runs student code; only a machine in trouble takes this

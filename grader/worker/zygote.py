@@ -35,21 +35,19 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from grader.shared import speed, torch_compiler
+from grader.shared.messages import MAX_FILES, Activity, Breach, Ending, SpawnLimits
 from grader.worker import child, heap, procfs, scratch
 from grader.worker.walls import NoWall, status_of_this_process
 
 LOOK_EVERY_SECONDS = 0.05
 END_SECONDS = 5.0
-MAX_FILES = 4096
 # States of a thread that does not run unless something wakes it: asleep, stopped, ended. "D" is not
 # among them, because such a thread waits for a disk.
 ASLEEP = "STtZX"
-
-Breach = Literal["memory", "files", "scratch", "uncountable", "processor"]
 
 
 def import_slow_packages(preload: list[str]) -> None:
@@ -114,7 +112,7 @@ class Running:
 
     pid: int
     pidfd: int
-    limits: dict[str, Any]
+    limits: SpawnLimits
     breach: Breach | None = None
     was_alive: bool = False  # when its zygote killed it
     status: int | None = None
@@ -164,7 +162,7 @@ class Zygote:
                 self._import_compiler()
             self._spawn(request["limits"], descriptors)
         elif request["op"] == "look":
-            self._control.send(json.dumps(self._activity()).encode())
+            self._control.send(json.dumps(asdict(self._activity())).encode())
         elif request["op"] == "trace":
             if running:
                 with self._wall.as_student():
@@ -172,7 +170,7 @@ class Zygote:
         else:
             ending = self._ended()
             self.fork_early()
-            self._control.send(json.dumps(ending).encode())
+            self._control.send(json.dumps(asdict(ending)).encode())
         return True
 
     def _import_compiler(self) -> None:
@@ -185,7 +183,8 @@ class Zygote:
         with self._wall.as_student():
             torch_compiler.import_now()
         self.wipe_scratch()
-        heap.use_huge_pages()
+        if not speed.is_off("heap"):
+            heap.use_huge_pages()
         gc.freeze()
         self._measure_itself()
 
@@ -202,7 +201,7 @@ class Zygote:
         handover.close()
         for descriptor in descriptors:
             os.close(descriptor)
-        self._running = Running(pid, os.pidfd_open(pid), limits)
+        self._running = Running(pid, os.pidfd_open(pid), SpawnLimits(**limits))
 
     def fork_early(self) -> None:
         """Fork the next child while the grader is still judging the answers of the last one.
@@ -230,12 +229,12 @@ class Zygote:
         """
         processes = self._wall.processes(running.pid)
         used = sum(max(0, procfs.own_bytes(pid) - self._idle_bytes) for pid in processes)
-        if used > running.limits["memory_bytes"]:
+        if used > running.limits.memory_bytes:
             running.breach = "memory"
-        elif procfs.seconds_of(processes, without=running.pid) > running.limits["cpu_seconds"]:
+        elif procfs.seconds_of(processes, without=running.pid) > running.limits.cpu_seconds:
             running.breach = "processor"
         else:
-            running.breach = self._breach_of_files(running.limits["scratch_bytes"])
+            running.breach = self._breach_of_files(running.limits.scratch_bytes)
         if running.breach:
             self.end_everything()
 
@@ -249,17 +248,17 @@ class Zygote:
             return "files"
         return "scratch" if size > most_bytes else None
 
-    def _activity(self) -> dict[str, Any]:
-        """What the processes of the running test have done so far; see `Activity`."""
+    def _activity(self) -> Activity:
+        """What the processes of the running test have done so far."""
         running = self._running
         processes = self._wall.processes(running.pid) if running else []
         tasks = [task for pid in processes for task in procfs.tasks(pid)]
-        return {
-            "nanoseconds": sum(nanoseconds for nanoseconds, _ in tasks),
-            "sleeps": all(state in ASLEEP for _, state in tasks),
-            "cpu_seconds_of_all": procfs.seconds_of(processes)
-            + (running.cpu_seconds_of_all if running else 0.0),
-        }
+        ended = running.cpu_seconds_of_all if running else 0.0
+        return Activity(
+            nanoseconds=sum(nanoseconds for nanoseconds, _ in tasks),
+            sleeps=all(state in ASLEEP for _, state in tasks),
+            cpu_seconds_of_all=procfs.seconds_of(processes) + ended,
+        )
 
     def end_everything(self) -> None:
         """Kill the child and all its descendants, and wait until the last one is gone."""
@@ -286,35 +285,25 @@ class Zygote:
             if self._running:
                 self._running.count(pid, status, usage, self._idle_resident_bytes)
 
-    def _ended(self) -> dict[str, Any]:
+    def _ended(self) -> Ending:
         """Remove everything that the test left behind, and return how its child ended."""
         self.end_everything()
         running, self._running = self._running, None
         if running is None:
-            return {
-                "clean": True,
-                "signal": None,
-                "exit": None,
-                "breach": None,
-                "was_alive": False,
-                "cpu_seconds": 0.0,
-                "cpu_seconds_of_all": 0.0,
-                "memory_bytes": 0,
-            }
+            return Ending()
         os.close(running.pidfd)
         status = running.status
-        return {
-            "clean": status is not None and self.wipe_scratch(),
-            "signal": os.WTERMSIG(status)
-            if status is not None and os.WIFSIGNALED(status)
-            else None,
-            "exit": os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
-            "breach": running.breach,
-            "was_alive": running.was_alive,
-            "cpu_seconds": running.cpu_seconds,
-            "cpu_seconds_of_all": running.cpu_seconds_of_all,
-            "memory_bytes": running.memory_bytes,
-        }
+        code = None if status is None else os.waitstatus_to_exitcode(status)
+        return Ending(
+            clean=status is not None and self.wipe_scratch(),
+            signal=None if code is None or code >= 0 else -code,
+            exit=None if code is None or code < 0 else code,
+            breach=running.breach,
+            was_alive=running.was_alive,
+            cpu_seconds=running.cpu_seconds,
+            cpu_seconds_of_all=running.cpu_seconds_of_all,
+            memory_bytes=running.memory_bytes,
+        )
 
     def wipe_scratch(self) -> bool:
         """Empty the one writable folder; return False if something cannot be removed."""
