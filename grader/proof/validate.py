@@ -23,7 +23,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, cast
 
-from grader.base.errors import Status, UsageError
+from grader.base.errors import CourseFault, Status, UsageError
 from grader.course.courses import Course, Problem, id_of_test, sources_in
 from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade
@@ -74,6 +74,7 @@ class Trial:
             because the code is ours. A GPU needs the sandbox.
         sessions: Factories of the connections to a solution that runs in the process of the tests.
             They are tried in turn until a test fails.
+        broken: Why there is no such submission; empty if there is one.
     """
 
     problem: Problem
@@ -89,6 +90,7 @@ class Trial:
     twice: bool = False
     in_process: bool = False
     sessions: tuple[Callable[..., Any], ...] = (LocalSession,)
+    broken: str = ""
 
 
 def validate(
@@ -222,7 +224,11 @@ def trials_of(
     neighbours = tuple(p for p in course.problems if p.module == problem.module and p != problem)
     solutions = [*to_catch(course, problem, device), *right_solutions(course, problem, device)]
     for number, solution in enumerate(solutions):
-        sources = reference | {problem.path: solution.applied_to(module).encode()}
+        try:
+            sources = reference | {problem.path: solution.applied_to(module).encode()}
+        except CourseFault as e:
+            yield Trial(problem, "wrong", solution.name, {}, device, broken=str(e))
+            continue
         touched = tuple(p for p in neighbours if solution.reaches(p.functions, module))
         trial = Trial(
             problem,
@@ -348,6 +354,11 @@ def _local_box() -> LocalBox:
 
 def _run(trial: Trial) -> Row:
     """Grade one trial, including the problems in which it must lose nothing."""
+    where = f"{trial.problem.id} · {trial.kind} {trial.name} (seed {trial.seed})"
+    if trial.broken:
+        complaint = f"{where}: {trial.broken}"
+        points = trial.problem.points
+        return Row(trial.problem.id, trial.kind, trial.name, trial.seed, 0, points, [], complaint)
     course = own_course()
     here = trial.in_process and trial.device == "cpu"
     sandbox = cast(Sandbox, _local_box()) if here else own_sandbox()
@@ -374,7 +385,6 @@ def _run(trial: Trial) -> Row:
     complaint = _complaint(trial, result, graded)
     if trial.twice and not here and not complaint:
         complaint = differing(graded, graded_with(session, fresh=True))
-    where = f"{trial.problem.id} · {trial.kind} {trial.name} (seed {trial.seed})"
     return Row(
         problem=trial.problem.id,
         kind=trial.kind,
@@ -438,7 +448,7 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
         return "no test reports that uninitialized memory was read"
     if trial.kind == "mutant" and not lost and not trial.excused:
         return (
-            "no test notices it; write one, or list it in grader/solutions/mutants.toml "
+            f"no test notices it; write one, or list it in {own_course().mutants} "
             "with the reason why none can"
         )
     if trial.kind == "mutant" and lost and trial.excused:

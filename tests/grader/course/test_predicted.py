@@ -1,11 +1,15 @@
 """Common mistakes fail a public test, and right solutions pass all of them."""
 
+import importlib.util
 import json
 import subprocess
+import sys
 
 import pytest
 
 from grader.course import courses
+from grader.solutions import mistakes
+from grader.solutions.mistakes import Change, Mistake
 from tests.grader.warm_python import python
 
 COURSE = courses.load()
@@ -49,6 +53,25 @@ def predicted(root, *arguments):
 
 def test_every_problem_has_a_mistake_that_is_told():
     assert list(TOLD) == [problem.id for problem in COURSE.problems]
+
+
+def test_a_mistake_that_does_not_fit_is_named_and_the_others_are_tried(root, monkeypatch):
+    """The script tries every mistake that it can try."""
+    path = root / "scripts" / "predicted.py"
+    spec = importlib.util.spec_from_file_location("predicted", path)
+    script = importlib.util.module_from_spec(spec)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    spec.loader.exec_module(script)
+    monkeypatch.setattr(script, "fails", lambda test, package: not package.endswith("_right"))
+    problem = COURSE.problem("linear")
+    gone = Mistake(problem=problem.id, name="gone", says="-", changes=(Change("no such text", ""),))
+    known = mistakes.load(COURSE.mistakes, problem.id)[0]
+    found, broken = script.outcomes(COURSE, problem, [gone, known])
+    assert found == {known.name: True}
+    assert broken == [
+        "linear.toml: mistake gone, in the reference: expected `old` exactly once, got `no such "
+        "text` 0 times"
+    ]
 
 
 @pytest.mark.slow
