@@ -31,7 +31,7 @@ import torch
 
 from grader.base.markdown_figures import MARK, without_marks
 from grader.course import courses
-from handout.site import wren
+from handout.site import agreement, wren
 
 HANDOUT = Path(__file__).parents[2] / "handout"
 COURSE = courses.load()
@@ -321,7 +321,7 @@ def _without_problems(text: str) -> str:
     handout.site.agreement checks these.
     """
     for problem in COURSE.problems:
-        row = f"`{problem.id}` §{problem.section}, {problem.points} points"
+        row = agreement.listed(problem)
         text = text.replace(row, _blank(row))
     return text
 
