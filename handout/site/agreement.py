@@ -72,8 +72,7 @@ def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
     for problem in problems:
         if problem.id not in boxes:
             found.append(
-                f"{page}: no box "
-                f"`:::{{admonition}} Problem `{problem.id}` · {_points(problem)}`"
+                f"{page}: no box `:::{{admonition}} Problem `{problem.id}` · {_points(problem)}`"
             )
             continue
         box = boxes[problem.id]
