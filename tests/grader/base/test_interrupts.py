@@ -291,7 +291,7 @@ def test_a_signal_that_is_ignored_stays_ignored(root, tmp_path):
     """`nohup` and a shell's `&` ignore signals in this way."""
     program = (
         "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "from grader import interrupts\n"
+        "from grader.base import interrupts\n"
     )
     program += "interrupts.watch(); signal.raise_signal(signal.SIGHUP); print(interrupts.seen())"
     done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
@@ -418,7 +418,7 @@ def test_an_interrupt_while_a_box_is_tried_waits_for_it(root, tmp_path):
     )
     (tmp_path / "bwrap").chmod(0o755)
     program = (
-        "from grader import interrupts\nfrom grader.sandbox import bubblewrap\n"
+        "from grader.base import interrupts\nfrom grader.sandbox import bubblewrap\n"
         "interrupts.watch()\nbubblewrap.why_not()\n"
     )
     done = subprocess.run(
