@@ -9,6 +9,7 @@ A mistake that does not fit the reference is named, and the exit code is 1.
 """
 
 import argparse
+import ast
 import gc
 import json
 import os
@@ -110,8 +111,9 @@ def outcomes(
         for number, one in enumerate(solutions):
             try:
                 source = one.applied_to(reference)
-            except CourseFault as e:
-                broken.append(str(e))
+                ast.parse(source)
+            except (CourseFault, SyntaxError) as e:
+                broken.append(str(e) if isinstance(e, CourseFault) else f"{one.name}: {e}")
                 continue
             found[one.name] = failed(f"{problem.id}_{number}", source)
     return found, broken

@@ -258,11 +258,12 @@ def _loaded(
             continue
         try:
             source = mistake.applied_to(reference)
-        except CourseFault:  # `grader validate` reports it; the other mistakes explain failures
+            code = compile(source, f"<{problem_id}/{mistake.name}>", "exec")
+        except (CourseFault, SyntaxError):  # `grader validate` reports it
             continue
         loaded = types.ModuleType(f"grader_wrong_{problem_id}_{mistake.name}")
         sys.modules[loaded.__name__] = loaded  # dataclasses look up their module there
-        exec(compile(source, f"<{problem_id}/{mistake.name}>", "exec"), loaded.__dict__)
+        exec(code, loaded.__dict__)
         found.append((mistake, Package(**{module: loaded})))
     garbage.freeze()  # some probes collect garbage, which then takes 1 ms instead of 70 ms
     return found

@@ -15,6 +15,7 @@ All of this applies to the tests for one device. It depends on how tests end and
 because the CPU tests of a CUDA problem are worth no points.
 """
 
+import ast
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -225,10 +226,13 @@ def trials_of(
     solutions = [*to_catch(course, problem, device), *right_solutions(course, problem, device)]
     for number, solution in enumerate(solutions):
         try:
-            sources = reference | {problem.path: solution.applied_to(module).encode()}
-        except CourseFault as e:
-            yield Trial(problem, "wrong", solution.name, {}, device, broken=str(e))
+            source = solution.applied_to(module)
+            ast.parse(source)
+        except (CourseFault, SyntaxError) as e:
+            broken = f"it is not Python: {e}" if isinstance(e, SyntaxError) else str(e)
+            yield Trial(problem, "wrong", solution.name, {}, device, broken=broken)
             continue
+        sources = reference | {problem.path: source.encode()}
         touched = tuple(p for p in neighbours if solution.reaches(p.functions, module))
         trial = Trial(
             problem,

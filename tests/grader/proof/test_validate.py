@@ -48,11 +48,13 @@ def test_a_mistake_that_does_not_fit_is_a_complaint_and_the_others_are_tried(mon
     """The author of a mistake reads about it next to everything else that is wrong."""
     problem = COURSE.problem("linear")
     gone = Mistake(problem=problem.id, name="gone", says="-", changes=(Change("no such text", ""),))
-    known = [gone, *mistakes.load(COURSE.mistakes, problem.id)[:1]]
+    no_python = Mistake(problem=problem.id, name="no_python", says="-", source="def __init__(")
+    known = [gone, no_python, *mistakes.load(COURSE.mistakes, problem.id)[:1]]
     monkeypatch.setattr(validation, "to_catch", lambda *arguments: known)
     trials = list(validation.trials_of(COURSE, problem, 1, False, "cpu"))
-    first, second = [trial for trial in trials if trial.kind == "wrong"]
-    assert not second.broken
+    first, second, third = [trial for trial in trials if trial.kind == "wrong"]
+    assert not third.broken
+    assert "it is not Python: '(' was never closed" in validation._run(second).complaint
     assert validation._run(first).complaint == (
         "linear · wrong gone (seed 0): linear.toml: mistake gone, in the reference: expected `old` "
         "exactly once, got `no such text` 0 times"
