@@ -5,7 +5,8 @@ import re
 import pytest
 import typer
 
-from grader.commands.analysis import app
+from grader.commands import analysis, classes, grading  # noqa: F401, they register the commands
+from grader.commands.options import app
 from grader.course import policies
 
 DOCUMENTS = (
