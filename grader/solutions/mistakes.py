@@ -41,6 +41,10 @@ from grader.base.errors import CourseFault
 from grader.solutions.fragments import Fragment, Solution, replaced
 
 SHOWN = 60  # characters of a quoted text in an error
+AT_THE_MARGIN = (
+    "write it at the left margin, with its later lines indented relative to the line that it "
+    "begins in, or paste whole lines with their indentation"
+)
 
 T = TypeVar("T")
 
@@ -138,31 +142,40 @@ def _place(program: str, change: Change) -> tuple[int, int, str]:
         ValueError: `old` does not occur exactly once, or `new` is not indented like `old`.
     """
     old, new = change.old, change.new
+    exact = list(_all(program, old))
+    begins_a_line = bool(exact) and program[: exact[0]].endswith("\n")
     at_margin = [
         (at, at + len(text))
         for at in _all(program, old.split("\n")[0])
         if program.startswith(text := _indented(old, _indentation(program, at)), at)
+        and not (old.startswith(" ") and begins_a_line)
     ]
     if len(at_margin) == 1:
         ((start, end),) = at_margin
         return start, end, _indented(new, _indentation(program, start))
-    if at_margin or "\n" not in old:
-        raise ValueError(f"expected `old` exactly once, got {_shown(old)} {len(at_margin)} times")
-    pasted = list(_all(program, old))
-    if len(pasted) != 1:
-        raise ValueError(
-            f"expected `old` exactly once, got {_shown(old)} {len(pasted)} times; write it at the "
-            "left margin, with its later lines indented relative to the line that it begins in, "
-            "or paste whole lines with their indentation"
-        )
-    # The first line may begin in the middle of a line of the program.
+    if not at_margin and len(exact) == 1:
+        return exact[0], exact[0] + len(old), _pasted(new, old)
+    times = len(at_margin or exact)
+    raise ValueError(
+        f"expected `old` exactly once, got {_shown(old)} {times} times"
+        + (f"; {AT_THE_MARGIN}" if "\n" in old and not times else "")
+    )
+
+
+def _pasted(new: str, old: str) -> str:
+    """The replacement of lines that were pasted as they are in the program.
+
+    Raises:
+        ValueError: A line of it begins at the left margin.
+    """
+    # Lines that were copied from the middle of a line on have no indentation in the first one.
     begun = new.split("\n")[0 if old.startswith(" ") else 1 :]
     if line := next((line for line in begun if line and not line.startswith(" ")), None):
         raise ValueError(
             f"`old` is indented as in the program, and `new` begins at the left margin: "
             f"{_shown(line)}; indent both, or write both at the left margin"
         )
-    return pasted[0], pasted[0] + len(old), new
+    return new
 
 
 def _all(program: str, text: str) -> Iterator[int]:

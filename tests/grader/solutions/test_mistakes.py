@@ -27,10 +27,6 @@ def first(x):
 def second(x):
     return x
 '''
-MARGIN = (
-    "write it at the left margin, with its later lines indented relative to the line that it "
-    "begins in, or paste whole lines with their indentation"
-)
 FILE = '''\
 [base.plain]
 source = """
@@ -111,6 +107,7 @@ def test_lines_of_a_change_are_indented_as_the_line_that_it_begins_in():
     [
         ("    if x:\n        y = math.sqrt(x)\n", "    if x:\n        y = math.exp(x)\n"),
         ("if x:\n        y = math.sqrt(x)", "if x:\n        y = math.exp(x)"),
+        ("        y = math.sqrt(x)\n", "        y = x\n        y = math.exp(x)\n"),
         ("        return y\n    return x", "        return math.exp(x)\n    return x"),
         ("if x:\n    y = math.sqrt(x)", "if x:\n    y = math.exp(x)"),
     ],
@@ -118,10 +115,9 @@ def test_lines_of_a_change_are_indented_as_the_line_that_it_begins_in():
 def test_lines_may_be_pasted_with_their_indentation(old, new):
     """Lines are copied from the reference as they are, or are written at the left margin."""
     got = changed(REFERENCE, (Change(old, new),))
-    expected = REFERENCE.replace(
-        "return y", "return math.exp(x)" if "return" in old else "return y"
-    )
-    assert got == (expected if "return" in old else REFERENCE.replace("sqrt", "exp"))
+    expected = REFERENCE.replace(old, new)
+    assert got == (REFERENCE.replace("sqrt", "exp") if expected == REFERENCE else expected)
+    assert got != REFERENCE
 
 
 def test_pasted_lines_need_a_replacement_with_indentation():
@@ -154,7 +150,7 @@ def test_changes_are_made_in_the_program_as_it_was():
 )
 def test_a_text_that_is_not_there_once_is_told(old, times):
     """The text has to occur exactly once, with the same relative indentation."""
-    more = "" if "\n" not in old else f"; {MARGIN}"
+    more = f"; {mistakes.AT_THE_MARGIN}" if "\n" in old else ""
     words = rf"^expected `old` exactly once, got `.*` {times} times{more}$"
     with pytest.raises(ValueError, match=words):
         changed(REFERENCE, (Change(old, ""),))
