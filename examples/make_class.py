@@ -263,9 +263,11 @@ def _applied(course: Course, table: Table, kind: str) -> dict[str, list[Piece]]:
     if missing := sorted(table[kind].keys() - every.keys()):
         raise SystemExit(f"{missing[0]}: not in the course; make the table again with --measure")
     found: dict[str, list[Piece]] = {}
-    for name, scores in sorted(table[kind].items()):
+    for name, measured in sorted(table[kind].items()):
         problem = course.problem(every[name].problem)
         source = every[name].applied_to(course.reference_of(problem)).encode()
+        # A problem that was added later loses nothing: a mistake costs points of its own problem.
+        scores = {p.id: float(p.points) for p in problems_in(course, problem.module)} | measured
         found.setdefault(problem.module, []).append(Piece(problem.path, source, scores))
     return found
 

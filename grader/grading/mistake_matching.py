@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader.base.errors import Raised, StudentFault
+from grader.base.errors import CourseFault, Raised, StudentFault
 from grader.course.courses import Course, Problem
 from grader.grading import garbage, local_student
 from grader.grading.restored import restored
@@ -269,10 +269,14 @@ def _loaded(
     for mistake in mistakes.load(folder, problem_id):
         if not mistake.is_tried_on("cpu", ("cpu",)):
             continue
+        try:
+            source = mistake.applied_to(reference)
+            code = compile(source, f"<{problem_id}/{mistake.name}>", "exec")
+        except (CourseFault, SyntaxError):  # `grader validate` reports it
+            continue
         loaded = types.ModuleType(f"grader_wrong_{problem_id}_{mistake.name}")
         sys.modules[loaded.__name__] = loaded  # dataclasses look up their module there
-        source = mistake.applied_to(reference)
-        exec(compile(source, f"<{problem_id}/{mistake.name}>", "exec"), loaded.__dict__)
+        exec(code, loaded.__dict__)
         found.append((mistake, Package(**{module: loaded})))
     garbage.freeze()  # some probes collect garbage, which then takes 1 ms instead of 70 ms
     return found

@@ -15,6 +15,7 @@ All of this applies to the tests for one device. It depends on how tests end and
 because the CPU tests of a CUDA problem are worth no points.
 """
 
+import ast
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, cast
 
-from grader.base.errors import Status, UsageError
+from grader.base.errors import CourseFault, Status, UsageError
 from grader.course.courses import Course, Problem, id_of_test, sources_in
 from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade
@@ -74,6 +75,7 @@ class Trial:
             because the code is ours. A GPU needs the sandbox.
         sessions: Factories of the connections to a solution that runs in the process of the tests.
             They are tried in turn until a test fails.
+        broken: Why there is no such submission; empty if there is one.
     """
 
     problem: Problem
@@ -89,6 +91,7 @@ class Trial:
     twice: bool = False
     in_process: bool = False
     sessions: tuple[Callable[..., Any], ...] = (LocalSession,)
+    broken: str = ""
 
 
 def validate(
@@ -222,7 +225,14 @@ def trials_of(
     neighbours = tuple(p for p in course.problems if p.module == problem.module and p != problem)
     solutions = [*to_catch(course, problem, device), *right_solutions(course, problem, device)]
     for number, solution in enumerate(solutions):
-        sources = reference | {problem.path: solution.applied_to(module).encode()}
+        try:
+            source = solution.applied_to(module)
+            ast.parse(source)
+        except (CourseFault, SyntaxError) as e:
+            broken = f"it is not Python: {e}" if isinstance(e, SyntaxError) else str(e)
+            yield Trial(problem, "wrong", solution.name, {}, device, broken=broken)
+            continue
+        sources = reference | {problem.path: source.encode()}
         touched = tuple(p for p in neighbours if solution.reaches(p.functions, module))
         trial = Trial(
             problem,
@@ -348,6 +358,11 @@ def _local_box() -> LocalBox:
 
 def _run(trial: Trial) -> Row:
     """Grade one trial, including the problems in which it must lose nothing."""
+    where = f"{trial.problem.id} · {trial.kind} {trial.name} (seed {trial.seed})"
+    if trial.broken:
+        complaint = f"{where}: {trial.broken}"
+        points = trial.problem.points
+        return Row(trial.problem.id, trial.kind, trial.name, trial.seed, 0, points, [], complaint)
     course = own_course()
     here = trial.in_process and trial.device == "cpu"
     sandbox = cast(Sandbox, _local_box()) if here else own_sandbox()
@@ -374,7 +389,6 @@ def _run(trial: Trial) -> Row:
     complaint = _complaint(trial, result, graded)
     if trial.twice and not here and not complaint:
         complaint = differing(graded, graded_with(session, fresh=True))
-    where = f"{trial.problem.id} · {trial.kind} {trial.name} (seed {trial.seed})"
     return Row(
         problem=trial.problem.id,
         kind=trial.kind,
@@ -438,7 +452,7 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
         return "no test reports that uninitialized memory was read"
     if trial.kind == "mutant" and not lost and not trial.excused:
         return (
-            "no test notices it; write one, or list it in grader/solutions/mutants.toml "
+            f"no test notices it; write one, or list it in {own_course().mutants} "
             "with the reason why none can"
         )
     if trial.kind == "mutant" and lost and trial.excused:

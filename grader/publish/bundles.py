@@ -1,6 +1,6 @@
 """Build reproducible release bundles from an allow-list of files, without secrets.
 
-If one line in a bundle is secret (see `leaks`), nothing is written.
+If a file or a line in a bundle is secret (see `leaks`), nothing is written.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from grader.base.errors import ReleaseRefused
 from grader.base.markdown_figures import without_marks
 from grader.course.courses import Course
 from grader.publish import stub_files
-from grader.publish.leaks import leaks, secrets
+from grader.publish.leaks import leaks, of_the_staff, secrets
 from kit import handing_in
 
 ON_THE_GRADERS_SIDE = {"tests/probes/benchmark.py"}
@@ -24,8 +24,8 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
         built: The folder with the built handout: site/, handout.pdf and made_from.
 
     Raises:
-        ReleaseRefused: A stub has drifted from its reference, a secret line would be published, or
-            the built handout is missing or was built from another text.
+        ReleaseRefused: A stub has drifted from its reference, a secret line or a file of the staff
+            would be published, or the built handout is missing or was built from another text.
     """
     if drifted := stub_files.drifted(course):
         raise ReleaseRefused(
@@ -44,6 +44,8 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
             + "\n".join(f"  {leak}" for leak in found[:20])
             + "\nchange each line, or add it to bundle/shared_lines.txt if it is a coincidence"
         )
+    if ours := list(of_the_staff(files)):
+        raise ReleaseRefused("these would be published:\n" + "\n".join(f"  {one}" for one in ours))
     if is_built and (built / "made_from").read_text(encoding="utf-8") != course.handout_sha256():
         raise ReleaseRefused(
             f"{built} was built from another version of the handout: run `make handout` again"

@@ -1,4 +1,4 @@
-"""Keep secrets out of a bundle: statements of solutions, hidden tests, mistakes and variants.
+"""Keep secrets out of a bundle: the staff's files, and statements of solutions, mistakes and tests.
 
 A secret statement is found even if its line breaks, spaces or quotes differ. Statements that a
 public file shares with a secret one by coincidence are listed by hand in bundle/shared_lines.txt.
@@ -14,7 +14,7 @@ from functools import cache
 from grader.course import courses
 from grader.course.courses import Course, Problem
 from grader.solutions import mistakes
-from grader.solutions.regions import lines_of
+from grader.solutions.regions import MARK, lines_of
 
 # Squeezed statements with fewer characters (`return loss`, `else:`) occur in every program.
 SHORTEST = 14
@@ -22,6 +22,10 @@ SHORTEST = 14
 SHORTEST_PART = 30
 TELLS_NOTHING = re.compile(r"import|from\S+import|class[A-Z]|(async)?def\w|@(\w|\.)+(\(\))?$|#|\)")
 MOST_LINES = 30  # of one statement
+OF_THE_STAFF = re.compile(
+    r"(grader|solutions|tests/grader)/"
+    r"|(.*/)?(hidden|mistakes|variants|promises|course_files|__pycache__)/|(.*/)?mutants\.toml$"
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,15 @@ def _of_mistakes(course: Course, problem: Problem) -> Iterator[tuple[str, str]]:
         wrong = _of(mistake.applied_to(reference)) - given
         described = map(squeezed, [mistake.says, mistake.hint or ""])
         yield from ((code, mistake.name) for code in [*wrong, *filter(_tells, described)])
+
+
+def of_the_staff(files: dict[str, bytes]) -> Iterator[str]:
+    """What must not be in a bundle, whatever it says: the staff's files, and marks of solutions."""
+    for path, content in files.items():
+        if OF_THE_STAFF.match(path):
+            yield f"{path} is for the staff only"
+        if mark := MARK.search(content.decode(errors="replace")):
+            yield f"{path} contains the mark of a solution: {mark[0]}"
 
 
 def leaks(files: dict[str, bytes], secret: dict[str, str]) -> list[Leak]:

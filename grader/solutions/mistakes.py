@@ -11,7 +11,8 @@ A problem's mistakes are in mistakes/<problem>.toml, next to the reference:
 
 `old` occurs exactly once in the reference module, and `new` replaces it. Both are written at the
 left margin: all lines except the first get the indentation of the reference's line in which `old`
-begins. A mistake with several changes has a table [[mistake.change]] with `old` and `new` for each.
+begins. Or both are pasted with the indentation that they have in the reference. A mistake with
+several changes has a table [[mistake.change]] with `old` and `new` for each.
 
 Some mistakes are easier to make in a plainer program than the reference. `[base.NAME]` contains the
 definitions of such a program as `source`, and `base = "NAME"` applies a mistake's changes to this
@@ -29,6 +30,7 @@ program altogether has its definitions as `source`, without changes.
 import itertools
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -39,6 +41,10 @@ from grader.base.errors import CourseFault
 from grader.solutions.fragments import Fragment, Solution, replaced
 
 SHOWN = 60  # characters of a quoted text in an error
+AT_THE_MARGIN = (
+    "write it at the left margin, with its later lines indented relative to the line that it "
+    "begins in, or paste whole lines with their indentation"
+)
 
 T = TypeVar("T")
 
@@ -114,36 +120,70 @@ def changed(program: str, changes: tuple[Change, ...]) -> str:
     """A program with these changes, all applied to the original program.
 
     Raises:
-        ValueError: A text to be changed is not in the program exactly once, or two of them overlap.
+        ValueError: A text to be changed is not in the program exactly once, or two of them overlap,
+            or only one of a change's texts is indented as in the program.
     """
-    places = sorted((*_place(program, change.old), change.new) for change in changes)
+    places = sorted(_place(program, change) for change in changes)
     for (_, end, _), (start, *_) in itertools.pairwise(places):
         if start < end:
             raise ValueError(f"two changes overlap, at {_shown(program[start:end])}")
     for start, end, new in reversed(places):
-        program = program[:start] + _indented(new, _indentation(program, start)) + program[end:]
+        program = program[:start] + new + program[end:]
     return program
 
 
 # --- text -----------------------------------------------------------------------------------------
 
 
-def _place(program: str, old: str) -> tuple[int, int]:
-    """The start and the end of this text in the program.
+def _place(program: str, change: Change) -> tuple[int, int, str]:
+    """The start and the end of a change's `old` in the program, and the text that replaces it.
 
     Raises:
-        ValueError: The text does not occur exactly once.
+        ValueError: `old` does not occur exactly once, or `new` is not indented like `old`.
     """
-    first = old.split("\n")[0]
-    found, at = [], program.find(first)
+    old, new = change.old, change.new
+    exact = list(_all(program, old))
+    begins_a_line = bool(exact) and program[: exact[0]].endswith("\n")
+    at_margin = [
+        (at, at + len(text))
+        for at in _all(program, old.split("\n")[0])
+        if program.startswith(text := _indented(old, _indentation(program, at)), at)
+        and not (old.startswith(" ") and begins_a_line)
+    ]
+    if len(at_margin) == 1:
+        ((start, end),) = at_margin
+        return start, end, _indented(new, _indentation(program, start))
+    if not at_margin and len(exact) == 1:
+        return exact[0], exact[0] + len(old), _pasted(new, old)
+    times = len(at_margin or exact)
+    raise ValueError(
+        f"expected `old` exactly once, got {_shown(old)} {times} times"
+        + (f"; {AT_THE_MARGIN}" if "\n" in old and not times else "")
+    )
+
+
+def _pasted(new: str, old: str) -> str:
+    """The replacement of lines that were pasted as they are in the program.
+
+    Raises:
+        ValueError: A line of it begins at the left margin.
+    """
+    # Lines that were copied from the middle of a line on have no indentation in the first one.
+    begun = new.split("\n")[0 if old.startswith(" ") else 1 :]
+    if line := next((line for line in begun if line and not line.startswith(" ")), None):
+        raise ValueError(
+            f"`old` is indented as in the program, and `new` begins at the left margin: "
+            f"{_shown(line)}; indent both, or write both at the left margin"
+        )
+    return new
+
+
+def _all(program: str, text: str) -> Iterator[int]:
+    """Every position of a text in the program."""
+    at = program.find(text)
     while at >= 0:
-        text = _indented(old, _indentation(program, at))
-        if program.startswith(text, at):
-            found.append((at, at + len(text)))
-        at = program.find(first, at + 1)
-    if len(found) != 1:
-        raise ValueError(f"expected `old` exactly once, got {_shown(old)} {len(found)} times")
-    return found[0]
+        yield at
+        at = program.find(text, at + 1)
 
 
 def _indentation(program: str, at: int) -> str:
@@ -205,10 +245,7 @@ def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
             name: _converted(table, _Base, f"base {name}: ").source
             for name, table in file.base.items()
         }
-        entries = [
-            _converted(table, _Entry, _title(table, i)) for i, table in enumerate(file.mistake, 1)
-        ]
-        mistakes = [_mistake(problem, entry, sources) for entry in entries]
+        mistakes = _mistakes(problem, file.mistake, sources)
         _check_names(mistakes, sources)
     # tomllib raises a ValueError that names the line.
     except (ValueError, UnicodeDecodeError) as e:
@@ -218,6 +255,26 @@ def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
         Fragment(problem=problem, name=f"base {n}", summary=summary, source=s)
         for n, s in sources.items()
     ]
+
+
+def _mistakes(
+    problem: str, tables: list[dict[str, object]], sources: dict[str, str]
+) -> list[Mistake]:
+    """Convert all entries of a file.
+
+    Raises:
+        ValueError: Some entries are wrong; the text has a line for each of them.
+    """
+    found, wrong = [], []
+    for number, table in enumerate(tables, 1):
+        try:
+            entry = _converted(table, _Entry, _title(table, number))
+            found.append(_mistake(problem, entry, sources))
+        except ValueError as e:
+            wrong.append(str(e))
+    if wrong:
+        raise ValueError("\n  ".join(wrong))
+    return found
 
 
 def _converted(table: object, kind: type[T], where: str) -> T:

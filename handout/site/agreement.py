@@ -72,8 +72,7 @@ def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
     for problem in problems:
         if problem.id not in boxes:
             found.append(
-                f"{page}: no box "
-                f"`:::{{admonition}} Problem `{problem.id}` · {problem.points} points`"
+                f"{page}: no box `:::{{admonition}} Problem `{problem.id}` · {_points(problem)}`"
             )
             continue
         box = boxes[problem.id]
@@ -119,5 +118,14 @@ def _citations(module: str, source: str, problems: list[Problem]) -> list[str]:
 
 def _index(course: Course, text: str) -> list[str]:
     """Complain unless the start page lists each problem with its section and points."""
-    rows = [f"`{p.id}` §{p.section}, {p.points} points" for p in course.problems]
+    rows = map(listed, course.problems)
     return [f"index.md does not list {row}" for row in rows if row not in text]
+
+
+def listed(problem: Problem) -> str:
+    """A problem as the start page lists it."""
+    return f"`{problem.id}` §{problem.section}, {_points(problem)}"
+
+
+def _points(problem: Problem) -> str:
+    return f"{problem.points} point{'s' if problem.points != 1 else ''}"

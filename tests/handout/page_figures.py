@@ -7,7 +7,7 @@ sentence is therefore written once, and a figure twice: in the text and in the c
 
 Every digit has to be part of a figure, of a block of code that runs, of a name, or of a number that
 its position determines (headings, steps of a list, links to chapters, a problem's points). Any
-other digit is a complaint with its line.
+other digit is a complaint with its line. Only the numbers 0 and 1 need no mark.
 
     class Chapter(Figures):
         def __init__(self) -> None:
@@ -31,7 +31,7 @@ import torch
 
 from grader.base.markdown_figures import MARK, without_marks
 from grader.course import courses
-from handout.site import wren
+from handout.site import agreement, wren
 
 HANDOUT = Path(__file__).parents[2] / "handout"
 COURSE = courses.load()
@@ -41,6 +41,7 @@ HEADINGS = {
 }
 DIGITS = "0123456789⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉½¼¾⅓⅔"
 DIGITS_SET = frozenset(DIGITS)
+NEED_NO_MARK = ("0", "1")  # with marks, `stride[d + 1]` could not be read in the source
 OPEN, CLOSE = "\ue000", "\ue001"  # mark the computed parts of a value
 SUPERSCRIPT = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
 # Names that contain digits. No two of them differ in only one digit, so a name with a changed digit
@@ -152,9 +153,9 @@ def _everywhere() -> dict[str, list[str]]:
     """The values that every page may use.
 
     These are the section of each problem, the chapter of each module, the figures of Wren (the
-    model that all chapters follow), and a few constants.
+    model that all chapters follow), and GPT-2.
     """
-    values = {"zero": "0", "one": "1", "gpt2": "GPT-2"}
+    values = {"gpt2": "GPT-2"}
     values |= {f"section_{problem.id}": problem.section for problem in COURSE.problems}
     values |= {f"chapter_{module}": str(number) for number, module in enumerate(COURSE.modules, 1)}
     values |= {
@@ -242,6 +243,8 @@ class Figures:
         for match in re.finditer(
             rf"[\w.,]*[{DIGITS}][\w.,]*|\]\{{#\w*", _without_names(_without_problems(text))
         ):
+            if match[0].strip(".,") in NEED_NO_MARK:
+                continue
             around = flat(markdown[max(0, match.start() - 50) : match.end() + 30])
             what = (
                 "a figure begins nowhere"
@@ -318,7 +321,7 @@ def _without_problems(text: str) -> str:
     handout.site.agreement checks these.
     """
     for problem in COURSE.problems:
-        row = f"`{problem.id}` §{problem.section}, {problem.points} points"
+        row = agreement.listed(problem)
         text = text.replace(row, _blank(row))
     return text
 

@@ -121,7 +121,8 @@ def test_the_points_of_the_table_are_possible():
     for kind, table in TABLE.items():
         for name, scores in table.items():
             own = COURSE.problem(name.split("/")[0])
-            assert scores.keys() == {p.id for p in make_class.problems_in(COURSE, own.module)}
+            of_module = {p.id for p in make_class.problems_in(COURSE, own.module)}
+            assert own.id in scores.keys() <= of_module  # one that was added later is not measured
             lost = {id_ for id_, score in scores.items() if score != points[id_]}
             assert lost == ({own.id} if kind == "mistakes" else set()), name
 

@@ -96,6 +96,14 @@ def test_every_wrong_solution_can_be_rehearsed(problem):
     assert len(loaded) == len(on_a_cpu)
 
 
+def test_a_mistake_that_does_not_fit_costs_no_other_explanation(tmp_path):
+    """`grader validate` reports it; the other mistakes of the problem can still be named."""
+    entry = '[[mistake]]\nname = "{old}"\nsays = "-"\nold = "{old}"\nnew = "2"\n'
+    (tmp_path / "p.toml").write_text(entry.format(old="gone") + entry.format(old="1"))
+    loaded = mistake_matching._loaded(tmp_path, "p", "m", "def f():\n    return 1\n")
+    assert [(mistake.name, package.m.f()) for mistake, package in loaded] == [("1", 2)]
+
+
 def test_values_agree_within_rounding_alone():
     """Another order of the same operations agrees; another formula, dtype or shape does not."""
     x = torch.linspace(-1, 1, 5)

@@ -11,8 +11,10 @@ import pytest
 
 from grader.base.errors import UsageError
 from grader.course import courses
+from grader.proof import validate as validation
 from grader.proof.validate import validate
 from grader.solutions import fragments, mistakes
+from grader.solutions.mistakes import Change, Mistake
 from tests.grader.conftest import copied_course, starts_sooner
 from tests.grader.processes import alive, descendants, processes, until
 from tests.grader.warm_python import python
@@ -40,6 +42,23 @@ def test_there_is_enough_to_prove_it_with(problem):
     assert len(wrong) >= 8
     assert len(variants) >= 3
     assert [m.name for m in wrong if not m.hint] == []
+
+
+def test_a_mistake_that_does_not_fit_is_a_complaint_and_the_others_are_tried(monkeypatch):
+    """The author of a mistake reads about it next to everything else that is wrong."""
+    problem = COURSE.problem("linear")
+    gone = Mistake(problem=problem.id, name="gone", says="-", changes=(Change("no such text", ""),))
+    no_python = Mistake(problem=problem.id, name="no_python", says="-", source="def __init__(")
+    known = [gone, no_python, *mistakes.load(COURSE.mistakes, problem.id)[:1]]
+    monkeypatch.setattr(validation, "to_catch", lambda *arguments: known)
+    trials = list(validation.trials_of(COURSE, problem, 1, False, "cpu"))
+    first, second, third = [trial for trial in trials if trial.kind == "wrong"]
+    assert not third.broken
+    assert "it is not Python: '(' was never closed" in validation._run(second).complaint
+    assert validation._run(first).complaint == (
+        "linear · wrong gone (seed 0): linear.toml: mistake gone, in the reference: expected `old` "
+        "exactly once, got `no such text` 0 times"
+    )
 
 
 @pytest.mark.slow

@@ -59,6 +59,7 @@ pytestmark = [
 ]  # one warm sandbox serves this file
 
 COURSE = courses.load()
+POINTS = sum(problem.points for problem in COURSE.problems)
 MIB = 2**20
 LIMITS = msgspec.structs.replace(
     COURSE.limits, wall_seconds=120.0, cpu_seconds=60, memory_bytes=512 * MIB
@@ -812,9 +813,8 @@ def test_a_slow_start_of_every_test_costs_no_point(sandbox, monkeypatch):
     ready = Sandbox.wait_until_ready
     monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: (time.sleep(0.5), ready(self)))
     problem = COURSE.problem("lr_schedule")
-    limits = msgspec.structs.replace(
-        COURSE.limits, submission_seconds=120.0
-    )  # this problem has 2 of 120 points
+    # One second for each point.
+    limits = msgspec.structs.replace(COURSE.limits, submission_seconds=float(POINTS))
     source = (COURSE.reference / f"{problem.module}.py").read_bytes()
     course = msgspec.structs.replace(COURSE, limits=limits)
     result = grade(
@@ -856,7 +856,8 @@ def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
     """
     problem, budgets = COURSE.problem("lr_schedule"), Budgets(COURSE, "cpu")
     budget = budgets.of(problem)
-    assert (720 * 2 / 120, 4 * 720 * 2 / 120) == (budget.cpu_seconds, budget.wall_seconds)
+    seconds = 720 * 2 / POINTS
+    assert (seconds, 4 * seconds) == (budget.cpu_seconds, budget.wall_seconds)
     other = budgets.of(COURSE.problem("linear"))
     assert budget is budgets.of(problem) is not other
     assert budget.spare is other.spare

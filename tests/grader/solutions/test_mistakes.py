@@ -102,6 +102,39 @@ def test_lines_of_a_change_are_indented_as_the_line_that_it_begins_in():
     assert expected != REFERENCE
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    if x:\n        y = math.sqrt(x)\n", "    if x:\n        y = math.exp(x)\n"),
+        ("if x:\n        y = math.sqrt(x)", "if x:\n        y = math.exp(x)"),
+        ("        y = math.sqrt(x)\n", "        y = x\n        y = math.exp(x)\n"),
+        ("        return y\n    return x", "        return math.exp(x)\n    return x"),
+        ("if x:\n    y = math.sqrt(x)", "if x:\n    y = math.exp(x)"),
+    ],
+)
+def test_lines_may_be_pasted_with_their_indentation(old, new):
+    """Lines are copied from the reference as they are, or are written at the left margin."""
+    got = changed(REFERENCE, (Change(old, new),))
+    expected = REFERENCE.replace(old, new)
+    assert got == (REFERENCE.replace("sqrt", "exp") if expected == REFERENCE else expected)
+    assert got != REFERENCE
+
+
+def test_pasted_lines_need_a_replacement_with_indentation():
+    """Otherwise the new lines would end the function; no lines at all are a replacement, too."""
+    old = "    if x:\n        y = math.sqrt(x)\n"
+    words = (
+        r"^`old` is indented as in the program, and `new` begins at the left margin: `y = x`; "
+        r"indent both, or write both at the left margin$"
+    )
+    with pytest.raises(ValueError, match=words):
+        changed(REFERENCE, (Change(old, "y = x\n"),))
+    with pytest.raises(ValueError, match=words):
+        changed(REFERENCE, (Change(old.lstrip(), "if x:\ny = x\n"),))
+    assert changed(REFERENCE, (Change(old, ""),)) == REFERENCE.replace(old, "")
+    assert "    z = y = x\n" in changed(REFERENCE, (Change(old.lstrip(), "z = y = x\n"),))
+
+
 def test_changes_are_made_in_the_program_as_it_was():
     """A change never sees the text of another change, whatever their order."""
     two = (Change("return y", "return math.sqrt(x)"), Change("y = math.sqrt(x)", "y = 0"))
@@ -113,11 +146,13 @@ def test_changes_are_made_in_the_program_as_it_was():
 
 @pytest.mark.parametrize(
     ("old", "times"),
-    [("return z", 0), ("return x", 2), ("return y\n    return x", 0), ("return y\nreturn x", 0)],
+    [("return z", 0), ("return x", 2), ("return y\n  return x", 0), ("return y\nreturn x", 0)],
 )
 def test_a_text_that_is_not_there_once_is_told(old, times):
     """The text has to occur exactly once, with the same relative indentation."""
-    with pytest.raises(ValueError, match=rf"^expected `old` exactly once, got `.*` {times} times$"):
+    more = f"; {mistakes.AT_THE_MARGIN}" if "\n" in old else ""
+    words = rf"^expected `old` exactly once, got `.*` {times} times{more}$"
+    with pytest.raises(ValueError, match=words):
         changed(REFERENCE, (Change(old, ""),))
 
 
@@ -293,6 +328,14 @@ def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, what):
     text, words = FAULTS[what]
     with pytest.raises(CourseFault, match=rf"p\.toml: {words}$"):
         read(tmp_path, text)
+
+
+def test_all_wrong_mistakes_of_a_file_are_named(tmp_path):
+    """An author can correct them all before the next try."""
+    with pytest.raises(
+        CourseFault, match=rf"p\.toml: mistake m: {WAYS} none\n  mistake n: {WAYS} "
+    ):
+        read(tmp_path, HEAD + HEAD.replace('"m"', '"n"') + HEAD.replace('"m"', '"o"') + EDIT)
 
 
 def test_every_file_is_of_a_problem():

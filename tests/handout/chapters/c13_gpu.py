@@ -186,13 +186,7 @@ class Chapter(Figures):
             product_flops=f"{n(2)} · {power(10, 6)}",
             product_speed=power(10, round(math.log10(speed))),
         )
-        points = {
-            device: sum(p.points for p in COURSE.problems if p.device == device)
-            for device in ("cpu", "cuda")
-        }
-        assert len([p for p in COURSE.problems if p.module == "gpu"]) == 4  # "The four problems"
         assert {p.device for p in COURSE.problems if p.module == "gpu"} == {"cuda"}
-        self.gives(gpu_points=points["cuda"], cpu_points=points["cpu"])
 
     def memory(self) -> None:
         """The three numbers of memory, and blocks."""

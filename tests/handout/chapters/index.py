@@ -25,7 +25,8 @@ class Chapter(Figures):
         self.questions()
         self.gives(head_width=wren.HEAD_WIDTH)
         self.conventions()
-        self.table()
+        # "The problems of chapter 13". handout.site.agreement checks the list of problems.
+        assert all((p.device == "cuda") == (p.module == "gpu") for p in COURSE.problems)
 
     def questions(self) -> None:
         """The questions that the chapters answer."""
@@ -39,19 +40,3 @@ class Chapter(Figures):
         self.gives(gb=power(10, 9), gib=power(2, 30), gib_excess=n(100 * (gib / gb - 1), ".1f"))
         assert flop_counting.matmul_flops((1, 1), (1, 1)) == 2, "a multiply and an add"
         self.gives(notation=short(70 * gb), notation_spelled=f"{n(70)} · {power(10, 9)}")
-
-    def table(self) -> None:
-        """The totals of the problems.
-
-        handout.site.agreement checks the list of problems, and `complaints` its links.
-        """
-        points = {
-            device: sum(p.points for p in COURSE.problems if p.device == device)
-            for device in ("cpu", "cuda")
-        }
-        self.gives(
-            problems=len(COURSE.problems),
-            points=sum(points.values()),
-            cpu_points=points["cpu"],
-            gpu_points=points["cuda"],
-        )
