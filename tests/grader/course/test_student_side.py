@@ -160,7 +160,7 @@ def test_a_missing_package_is_one_sentence(work):
     command = [sys.executable, "-S", "-c", program]  # -S: no installed packages
     done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("torch, numpy, einops, jaxtyping, pytest not installed in ")
+    assert done.stderr.startswith("torch, einops, numpy, jaxtyping, pytest not installed in ")
     assert "activate the environment" in done.stderr
 
 

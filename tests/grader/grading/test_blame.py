@@ -30,7 +30,7 @@ def graded(tmp_path):
 
     def run(test: str, solution: bytes = RIGHT):
         file = root / "tests/hidden/test_relu.py"
-        file.write_text("import torch\nfrom tests import expect\n" + textwrap.dedent(test))
+        file.write_text("import torch\nfrom kit import expect\n" + textwrap.dedent(test))
         course, box = courses.load(root), LocalBox()
         submission = Submission("s", {"assignment/activations.py": solution}, [])
         problems = [course.problem("relu")]

@@ -173,8 +173,8 @@ def test_a_field_that_no_test_looks_at_is_found_and_named(grader, root, tmp_path
     hidden = course / "tests" / "hidden" / "test_relu.py"
     hidden.write_text(
         hidden.read_text().replace(
-            "from tests import expect\n",
-            "from tests import expect\nfrom tests.probes import activations as probes\n",
+            "from kit import expect\n",
+            "from kit import expect\nfrom tests.probes import activations as probes\n",
         )
         + ADDED_TEST
     )

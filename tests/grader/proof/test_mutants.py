@@ -173,7 +173,7 @@ def test_imported_tests_are_tests_of_the_file(tmp_path):
     (folder / "test_p.py").write_text(source + "\ndef test_c():\n    pass\n")
     file = folder / "cuda/test_p.py"
     file.write_text(
-        "import torch\nfrom tests import expect\n"
+        "import torch\nfrom kit import expect\n"
         "from tests.hidden.test_p import helper, test_a, test_b\n\n"
         "def test_d():\n    pass\n"
     )

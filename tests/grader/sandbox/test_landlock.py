@@ -407,7 +407,8 @@ def test_the_strongest_level_that_works_is_chosen(monkeypatch, capsys):
     """The grader announces a weaker level with the reason; if no level works, nothing runs."""
 
     def works(**answers):
-        monkeypatch.setattr(levels, "TRIED", {n: lambda a=a: a for n, a in answers.items()})
+        tried = {name: SimpleNamespace(why_not=lambda a=a: a) for name, a in answers.items()}
+        monkeypatch.setattr(levels, "TRIED", tried)
 
     works(bubblewrap=None, landlock=None)
     assert ("bubblewrap", "") == (levels.strongest(), capsys.readouterr().err)

@@ -2168,7 +2168,7 @@ def test_another_machine_is_refused():
 # --- what can be seen -----------------------------------------------------------------------------
 
 
-def test_of_the_project_only_the_worker_and_the_probes_can_be_seen(sandbox):
+def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
     """No other file of the project is visible.
 
     The search leaves out the packages, the standard library, the C library and the kernel's
@@ -2186,11 +2186,16 @@ def test_of_the_project_only_the_worker_and_the_probes_can_be_seen(sandbox):
             return sorted(found)
     """
     root = shown.GRADER.parent
-    worker = [f"/runtime/{p.relative_to(root)}" for p in (root / "grader/worker").glob("*.py")]
-    probes = [f"/course/{p.relative_to(root)}" for p in (root / "tests/probes").rglob("*.py")]
-    theirs = {f"/tmp/submission/assignment/{name}" for name in ("__init__.py", "m.py")}
-    shared = {f"/runtime/grader/{name}.py" for name in ("protocol", "torch_compiler")}
-    expected = {*worker, *probes, *theirs, *shared}
+    grader = [
+        f"/runtime/{path.relative_to(root)}"
+        for room in ("worker", "shared")
+        for path in (root / "grader" / room).glob("*.py")
+    ]
+    probes = [f"/course/{path.relative_to(root)}" for path in (root / "tests/probes").rglob("*.py")]
+    tools = ("__init__", "forbidden_calls", "stand_in", "student", "watch_copies")
+    kit = [f"/course/kit/{name}.py" for name in tools]
+    theirs = [f"/tmp/submission/assignment/{name}.py" for name in ("__init__", "m")]
+    expected = {*grader, *probes, *kit, *theirs}
     assert expected == set(answer(sandbox, source)) - {"/etc/ld.so.cache"}
 
 
