@@ -3,7 +3,7 @@
     python benchmarks/similarity.py [--students N] [--json FILE]
 
 For each problem, an independent student takes one of the course's solutions (the reference, a
-variant, or a solution from tests/grader/grading/strangers) and rewrites it at random in small ways.
+variant, or a solution from tests/grader/strangers) and rewrites it at random in small ways.
 A copier takes another student's files and hides the copy by renaming, reordering, reformatting, all
 three together, or copying only half of the files. The benchmark prints the recall for each kind,
 the precision, and the seconds for the whole class.
@@ -24,9 +24,8 @@ from grader.course import courses
 from grader.course.courses import Course
 from grader.similarity import pairs
 from grader.solutions import fragments
+from tests.grader import strangers
 
-ROOT = Path(__file__).resolve().parents[1]
-STRANGERS = ROOT / "tests" / "grader" / "grading" / "strangers"
 COPIERS = 10  # copiers of each kind
 SWAPPED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE, ast.Eq: ast.Eq}
 Sources = dict[str, str]
@@ -103,8 +102,8 @@ def choices_of(course: Course) -> dict[str, list[str | None]]:
     found: dict[str, list[str | None]] = {}
     for problem in course.problems:
         written = [f.source for f in fragments.load(course.variants, problem.id)]
-        strangers = sorted((STRANGERS / problem.id).glob("*.py"))
-        written += [path.read_text(encoding="utf-8") for path in strangers]
+        if problem.id in strangers.PROBLEMS:
+            written += [stranger.source for stranger in strangers.load(problem.id)]
         reference = course.reference_of(problem)
         usable = []
         for source in written:

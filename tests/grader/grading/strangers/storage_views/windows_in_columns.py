@@ -1,7 +1,0 @@
-"""Each window is a column of the result."""
-
-
-def sliding_windows(x, size, step):
-    if size > len(x):
-        raise ValueError("no window fits")
-    return x.unfold(0, size, step).t()
