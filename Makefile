@@ -49,8 +49,9 @@ workflows: $(INSTALLED) ## Check the workflows against GitHub's schema and for u
 validate: install ## Prove the hidden tests, with mutants; writes matrix.md (takes an hour on two cores)
 	$(BIN)/grader validate --mutants --matrix matrix.md
 
-stubs: $(INSTALLED)   ## Write assignment/ from grader/solutions/reference
+stubs: $(INSTALLED)   ## Write assignment/ from grader/solutions/reference, and the sample submission from it
 	$(BIN)/grader stubs
+	$(BIN)/python examples/build.py
 
 handout: $(INSTALLED) browser ## Build the handout: handout/build/site/index.html and handout/build/handout.pdf
 	$(BIN)/python -m handout.site

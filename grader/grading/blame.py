@@ -26,6 +26,7 @@ from grader.grading.local_student import LocalSession
 from grader.grading.mistake_matching import Call
 from grader.grading.same_answers import same
 from grader.grading.sandboxed_student import RemoteStudent
+from grader.grading.sessions import Opens
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from kit import expect
@@ -82,9 +83,9 @@ def _calls_of_reference(job: Job, problem: Problem, seed: int, repeat: Repeat) -
     Raises:
         Exception: The reference does not pass it.
     """
-    open_session: Callable[..., Any] = Session if isinstance(job.sandbox, Sandbox) else LocalSession
+    open_session: Opens = Session if isinstance(job.sandbox, Sandbox) else LocalSession
     sources, limits = sources_in(job.course.reference), job.course.limits_of(problem)
-    with closing(open_session(job.sandbox, sources, limits, seed=seed)) as session:
+    with closing(open_session(job.sandbox, sources, limits)) as session:
         session.begin_test(seed)
         reference = RemoteStudent(session, seed)
         with JudgingTime().limit():

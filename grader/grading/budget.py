@@ -10,7 +10,7 @@ count (`Spare`). If that is not enough, the tests were repeated because of what 
 """
 
 from grader.course.courses import SPARE_SHARE, Course, Problem
-from grader.sandbox.session import Budget, Patience, Spare
+from grader.sandbox.meter import Budget, Patience, Spare
 
 # Extra seconds per test for CUDA start-up, not charged to the student.
 STARTING_SECONDS = {"cpu": 0, "cuda": 20}

@@ -1,9 +1,11 @@
 """Whether the GPU still works. A broken, full or outdated device is never the student's fault."""
 
+from contextlib import closing
+
 from grader.base.errors import GraderFault, Status
 from grader.grading.job import Job
 from grader.grading.verdict import Verdict
-from grader.sandbox.preflight import check_device
+from grader.sandbox.preflight import check_device, limits_to_look
 
 # Outcomes that a broken GPU cannot have caused.
 INNOCENT = {Status.PASSED, Status.NOT_ATTEMPTED, Status.POLICY, Status.GRADER_ERROR}
@@ -17,7 +19,8 @@ class GpuHealth:
     """
 
     def __init__(self, job: Job) -> None:
-        self._sandbox, self._limits = job.sandbox, job.course.limits
+        self._sandbox, self._open = job.sandbox, job.open_session
+        self._limits = job.course.limits
         self._is_used = bool(job.here)
         self.complaint = ""
 
@@ -25,7 +28,9 @@ class GpuHealth:
         """Run a process without student code on the GPU, and record what fails."""
         try:
             if self._sandbox.gpu and self._is_used:
-                check_device(self._sandbox, self._limits)
+                roomy = limits_to_look(self._limits)
+                with closing(self._open(self._sandbox, {}, roomy)) as session:
+                    check_device(session, self._limits.device_memory_bytes)
         except GraderFault as e:
             self.complaint = str(e)
 

@@ -13,11 +13,10 @@ folder and the `tests` package in sys.modules.
 import importlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import torch
 
@@ -30,10 +29,10 @@ from grader.grading.hidden_tests import collected, forget
 from grader.grading.job import Job, Progress
 from grader.grading.outcomes import Outcomes
 from grader.grading.plugin import run_tests
+from grader.grading.sessions import Host, Opens
 from grader.grading.static_checks import check_without_running
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, SubmissionResult
-from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.shared import torch_compiler
@@ -44,7 +43,7 @@ from kit.text import printable
 def grade(
     submission: Submission,
     course: Course,
-    sandbox: Sandbox,
+    sandbox: Host,
     *,
     problems: Iterable[Problem] | None = None,
     device: str = "cpu",
@@ -53,7 +52,7 @@ def grade(
     explain: bool = True,
     until_one_fails: bool = False,
     fresh: bool = False,
-    session: Callable[..., Any] = Session,
+    session: Opens = Session,
 ) -> SubmissionResult:
     """Grade a submission.
 
@@ -137,8 +136,7 @@ def _tested(job: Job, suite_sha256: str) -> tuple[Outcomes, dict[str, str]]:
         return outcomes, {}
     with _tests_of(job.course), closing(job.first_session(job.sources)) as session:
         tests = collected(job.course, job.files, suite_sha256)  # while the sandbox still starts
-        if job.open_session is Session:
-            check_cpu(session)
+        check_cpu(session)
         environment = _environment(job.sandbox, job.device)
         try:
             checked = check_without_running(job, session)
@@ -149,7 +147,7 @@ def _tested(job: Job, suite_sha256: str) -> tuple[Outcomes, dict[str, str]]:
     return outcomes, environment
 
 
-def _environment(sandbox: Sandbox, device: str) -> dict[str, str]:
+def _environment(sandbox: Host, device: str) -> dict[str, str]:
     """The tests' environment, as the worker reported it before it saw a submission.
 
     Empty without a worker.

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from grader.course.courses import Course, Limits, Problem
-from grader.sandbox.box import Sandbox
+from grader.grading.sessions import Calls, Host, Opens
 from grader.shared import speed
 
 Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
@@ -19,7 +18,7 @@ class Job:
 
     sources: dict[str, bytes]
     course: Course
-    sandbox: Sandbox
+    sandbox: Host
     problems: list[Problem]
     device: str
     seed: int
@@ -27,9 +26,9 @@ class Job:
     explain: bool
     until_one_fails: bool
     fresh: bool
-    open_session: Callable[..., Any]
+    open_session: Opens
 
-    def first_session(self, sources: dict[str, bytes]) -> Any:
+    def first_session(self, sources: dict[str, bytes]) -> Calls:
         """A session for what comes before the tests.
 
         Its process has the largest limits of all problems, so that it already meets a limit of

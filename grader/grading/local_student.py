@@ -24,6 +24,8 @@ from grader.base.errors import NotAttempted, StudentFault, raised
 from grader.grading.restored import restored
 from grader.sandbox import replies
 from grader.sandbox.endings import is_a_stub
+from grader.sandbox.gpus import Gpu
+from grader.sandbox.levels import Isolation
 from grader.sandbox.replies import Probe
 from grader.shared import protocol
 from kit import forbidden_calls
@@ -33,8 +35,8 @@ from kit.student import Student
 class LocalBox:
     """Makes sources importable as the package `assignment`; takes the place of a `Sandbox`."""
 
-    isolation = "none"
-    gpu = None
+    isolation: Isolation = "none"
+    gpu: Gpu | None = None
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="grader-")
@@ -45,6 +47,9 @@ class LocalBox:
     def facts(self) -> dict[str, Any]:
         """The facts that a sandbox would report about itself."""
         return {"python": sys.version.split()[0], "torch": torch.__version__}
+
+    def renew(self) -> None:
+        """Nothing: there is no process."""
 
     def close(self) -> None:
         """Remove everything that this box created."""
@@ -89,6 +94,9 @@ class LocalSession:
         self._box, self._sources, self._seed = box, sources, seed
         self._started = False
 
+    def begin_again(self) -> None:
+        """Nothing: no test uses a process of its own."""
+
     def begin_problem(self, budget: object) -> None:
         """Nothing: our own solutions have no budget."""
 
@@ -123,6 +131,10 @@ class LocalSession:
         return {
             path: forbidden_calls.read(self._sources[path], those) for path, those in rules.items()
         }
+
+    def look_at_device(self, name: str) -> Any:
+        """Nothing is looked at: the tests themselves run in this process."""
+        return {"computes": True}
 
     def compile(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Nothing: Python compiles each module once in this process, when it is imported."""

@@ -16,7 +16,7 @@ from grader.grading.hidden_tests import Collected
 from grader.grading.job import Job
 from grader.grading.outcomes import Entry, Outcomes
 from grader.grading.recorded_cases import Cases, arguments_of, repetition
-from grader.grading.sandboxed_student import RemoteStudent, Students
+from grader.grading.sandboxed_student import SandboxedStudent, Students
 from grader.grading.static_checks import Checked
 from grader.grading.verdict import Verdict, our_fault, verdict_on
 
@@ -113,14 +113,14 @@ class Plugin:
         self._stubs = checked.stubs
         self._may_share = False  # whether the next test may use the process of this one
         self._alone: set[str] = set()  # the problems whose tests no longer share a process
-        self._student: RemoteStudent | None = None  # of the test that is running
+        self._student: SandboxedStudent | None = None  # of the test that is running
         self._rng_state: torch.Tensor | None = None  # of the test's generator, before the test ran
         self._cases, self._judging_time = Cases(job.course), JudgingTime()
         self._done, self._to_run = done, done + to_run
         self.is_enough = False
 
     @pytest.hookimpl(optionalhook=True)  # specified by the tests' conftest.py
-    def pytest_make_student(self, item: pytest.Item) -> RemoteStudent:
+    def pytest_make_student(self, item: pytest.Item) -> SandboxedStudent:
         """Make a student in the sandbox for this test."""
         if self._health.complaint:
             raise GraderFault(self._health.complaint)

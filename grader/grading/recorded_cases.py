@@ -10,7 +10,7 @@ import torch
 from grader.course.courses import Course, Problem
 from grader.grading.mistake_matching import Case, explained
 from grader.grading.outcomes import Entry
-from grader.grading.sandboxed_student import RemoteStudent
+from grader.grading.sandboxed_student import RemoteStudent, SandboxedStudent
 from grader.grading.verdict import Verdict
 from grader.solutions.mistakes import Mistake
 
@@ -60,7 +60,7 @@ class Cases:
         self,
         item: pytest.Function,
         entry: Entry,
-        student: RemoteStudent,
+        student: SandboxedStudent,
         rng_state: torch.Tensor | None,
         verdict: Verdict,
         error: BaseException | None,

@@ -22,6 +22,7 @@ from grader.course.courses import Problem
 from grader.grading.budget import STARTING_SECONDS, Budgets
 from grader.grading.job import Job
 from grader.grading.mistake_matching import Call, name_of
+from grader.grading.sessions import Answers, Calls
 from grader.sandbox.replies import Probe
 from kit.student import call
 
@@ -38,7 +39,7 @@ class RemoteStudent:
         calls: The calls so far.
     """
 
-    def __init__(self, session: Any, seed: int = 0) -> None:
+    def __init__(self, session: Answers, seed: int = 0) -> None:
         self._session = session
         self.seed = seed
         self.asked_for = ""
@@ -59,26 +60,34 @@ class RemoteStudent:
         self.calls.append(Call(probe, inputs, value))
         return value
 
+    def __getattr__(self, module: str) -> "RemoteModule":
+        if module.startswith("_"):
+            raise AttributeError(module)
+        return RemoteModule(self, module)
+
+
+class SandboxedStudent(RemoteStudent):
+    """The student of one test of a grade; its calls are charged to a budget."""
+
+    def __init__(self, session: Calls, seed: int) -> None:
+        super().__init__(session, seed)
+        self._charged = session
+
     @property
     def answered_bytes(self) -> int:
         """How much memory the answers of the calls take."""
-        return int(self._session.answered_bytes)
+        return self._charged.answered_bytes
 
     @property
     def is_shared(self) -> bool:
         """Whether an earlier test has used the same process."""
-        return bool(self._session.is_shared)
+        return self._charged.is_shared
 
     def begin_again(self) -> None:
         """Forget all calls, and answer further calls in a process of its own."""
         self.asked_for = ""
         self.calls.clear()
-        self._session.begin_again()
-
-    def __getattr__(self, module: str) -> "RemoteModule":
-        if module.startswith("_"):
-            raise AttributeError(module)
-        return RemoteModule(self, module)
+        self._charged.begin_again()
 
 
 @dataclass(frozen=True)
@@ -114,10 +123,10 @@ class Students:
 
     def __init__(self, job: Job, compiled: Mapping[str, bytes], budgets: Budgets) -> None:
         self._job, self._compiled, self._budgets = job, compiled, budgets
-        self._session: Any = None  # of the test that is running
+        self._session: Calls | None = None  # of the test that is running
         self._problem: Problem | None = None  # the problem of that test
 
-    def for_test(self, problem: Problem, name: str) -> RemoteStudent:
+    def for_test(self, problem: Problem, name: str) -> SandboxedStudent:
         """A student for one test; a process starts at its first call if none is left to share."""
         seed = int.from_bytes(
             hashlib.sha256(f"{self._job.seed}:{name}:student".encode()).digest()[:7], "big"
@@ -130,7 +139,7 @@ class Students:
             self._session.begin_problem(self._budgets.of(problem))
         self._problem = problem
         self._session.begin_test(seed)
-        return RemoteStudent(self._session, seed)
+        return SandboxedStudent(self._session, seed)
 
     def go_on_with(self, problem: Problem) -> bool:
         """Whether tests of this problem may use the process of the last test."""
@@ -147,7 +156,7 @@ class Students:
             self._session.close()
             self._session = None
 
-    def _open(self, problem: Problem) -> Any:
+    def _open(self, problem: Problem) -> Calls:
         job, starting = self._job, STARTING_SECONDS[self._job.device]
         usual = job.course.limits_of(problem)
         limits = msgspec.structs.replace(

@@ -12,6 +12,7 @@ from typing import Any
 from grader.base.errors import Status, StudentFault
 from grader.course.courses import Problem
 from grader.grading.job import Job
+from grader.grading.sessions import Calls
 from grader.grading.verdict import Verdict
 from grader.results.records import Fact
 from grader.shared import speed
@@ -38,7 +39,7 @@ class Checked:
     compiled: dict[str, bytes]
 
 
-def check_without_running(job: Job, session: Any) -> Checked:
+def check_without_running(job: Job, session: Calls) -> Checked:
     """Read the modules of a submission.
 
     All modules are read in one process. If that process dies while it parses them, each module is

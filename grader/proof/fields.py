@@ -18,6 +18,7 @@ from torch import Tensor
 
 from grader.course import courses
 from grader.grading.local_student import LocalBox, LocalSession, as_data
+from grader.grading.sessions import Opens
 from grader.sandbox.replies import Probe, promised_by
 
 EVERY = "*"  # every element of a list, or every value of a dict
@@ -113,7 +114,9 @@ class ChangedField:
     change: Callable[[Any], Any]
     answered: bool = False
 
-    def __call__(self, box: LocalBox, sources: dict[str, bytes], *_: Any, **options: Any) -> Any:
+    def __call__(
+        self, box: LocalBox, sources: dict[str, bytes], *_: Any, **options: Any
+    ) -> LocalSession:
         """A session with a solution that runs in the process of the tests."""
         global _places
         _places = itertools.count()
@@ -156,7 +159,7 @@ def _with_another(value: Any, keys: Keys, change: Callable[[Any], Any]) -> Any:
     return value
 
 
-def is_never_sent(session: Callable[..., Any]) -> bool:
+def is_never_sent(session: Opens) -> bool:
     """Whether no test has sent the probe whose answers these sessions change.
 
     Some probes are sent only when another answer was wrong.

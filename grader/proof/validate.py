@@ -22,18 +22,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, cast
 
 from grader.base.errors import CourseFault, Status, UsageError
 from grader.course.courses import Course, Problem, id_of_test, sources_in
 from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
+from grader.grading.sessions import Host, Opens
 from grader.proof import fields, hostile, mutants, promised, trials
 from grader.proof.matrices import Claims, HiddenTest, Matrix, Row, tests_in
 from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst
 from grader.sandbox import levels
-from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.pool import Pool, close_at_end, own_course, own_sandbox
 from grader.sandbox.session import Session
@@ -90,7 +89,7 @@ class Trial:
     until_one_fails: bool = False
     twice: bool = False
     in_process: bool = False
-    sessions: tuple[Callable[..., Any], ...] = (LocalSession,)
+    sessions: tuple[Opens, ...] = (LocalSession,)
     broken: str = ""
 
 
@@ -365,9 +364,9 @@ def _run(trial: Trial) -> Row:
         return Row(trial.problem.id, trial.kind, trial.name, trial.seed, 0, points, [], complaint)
     course = own_course()
     here = trial.in_process and trial.device == "cpu"
-    sandbox = cast(Sandbox, _local_box()) if here else own_sandbox()
+    sandbox: Host = _local_box() if here else own_sandbox()
 
-    def graded_with(session: Callable[..., Any], *, fresh: bool) -> SubmissionResult:
+    def graded_with(session: Opens, *, fresh: bool) -> SubmissionResult:
         return grade(
             Submission(trial.name, trial.sources, []),
             course,

@@ -1,40 +1,27 @@
-"""Run one zygote in its box: start it, have it fork children, restart it if cleaning up fails.
+"""Have a zygote fork children for tests; replace its box if cleaning up fails.
 
 A sandbox knows nothing about submissions. Each child gets its own sources, so one warm sandbox can
 serve many submissions. This module imports neither torch nor pytest, so that the zygote's slow
 imports run in parallel with the grader's own.
 """
 
-import json
-import os
-import selectors
-import signal
-import socket
-import subprocess
-import tempfile
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
-from grader.base import interrupts
-from grader.base.errors import GraderFault, SandboxUnavailable
+from grader.base.errors import GraderFault
 from grader.course.courses import Course, Limits
-from grader.sandbox import inherited, shown
+from grader.sandbox import inherited
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.levels import LEVELS, Isolation, Level
-from grader.sandbox.levels.level import Order, nothing
+from grader.sandbox.levels import LEVELS, Isolation
+from grader.sandbox.running_box import Plan, RunningBox
 from grader.sandbox.usage import Usage
 from grader.shared.messages import Activity, Ending, SpawnLimits
-from kit.text import printable
 
-START_SECONDS = 120.0
-END_SECONDS = 15.0
 GIVE_BACK_SECONDS = 5.0
 
 
@@ -52,23 +39,12 @@ class Sandbox:
         gpu: The GPU that tests may use; the caller must have locked it.
 
     Attributes:
-        core: The core that the thread shares with the test's processes.
         usage: Measures the GPU memory that the running test uses; None without a GPU.
-        promises: The security properties that were verified when the box started. Empty before
-            that, and without isolation.
 
     Raises:
         SandboxUnavailable: The limits that this process inherited are too low, or bubblewrap is
             missing or too old.
     """
-
-    _control: socket.socket
-    _process: "subprocess.Popen[bytes]"
-    _end_processes: "weakref.finalize[..., Sandbox]"
-    _pidfd: int | None
-    _host_pid: int
-    core: SharedCore
-    _tell: Callable[[Ending], None] | None
 
     def __init__(
         self,
@@ -79,10 +55,8 @@ class Sandbox:
         preload: Sequence[str] = (),
         gpu: Gpu | None = None,
     ) -> None:
-        self._tests = tests
-        self.isolation, self._level = isolation, LEVELS[isolation]
-        self._scratch_bytes = scratch_bytes
-        self._preload = list(preload)
+        self.isolation = isolation
+        self._plan = Plan(LEVELS[isolation], tests, scratch_bytes, list(preload), gpu)
         self.gpu = gpu
         self.usage = Usage(gpu) if gpu else None
         self._is_closed = False
@@ -90,6 +64,11 @@ class Sandbox:
         self._changing = threading.Lock()
         inherited.raise_limits(scratch_bytes)
         self._start()
+
+    def _start(self) -> None:
+        self._unanswered = False  # whether the zygote has not yet told how the last test ended
+        self._tell: Callable[[Ending], None] | None = None
+        self._box = RunningBox(self._plan)
 
     @classmethod
     def of(cls, course: Course, *, isolation: Isolation, gpu: Gpu | None = None) -> "Sandbox":
@@ -105,12 +84,7 @@ class Sandbox:
     def __enter__(self) -> "Sandbox":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -120,23 +94,7 @@ class Sandbox:
         """
         self._is_closed = True
         with self._changing:
-            self._end_box()
-
-    def _end_box(self) -> bool:
-        """Stop all processes in the box; return False if that took too long."""
-        self.core.leave()
-        if self._process.returncode is None:
-            _hang_up(self._control)
-            if not _ends(self._process):
-                self._kill()
-        self._end_processes()
-        ended = True
-        if self._pidfd is not None:
-            ended = _readable(self._pidfd, END_SECONDS)  # waits until all its memory is freed
-            os.close(self._pidfd)
-            self._pidfd = None
-        self._forget_files()
-        return ended
+            self._box.end()
 
     def spawn(self, limits: Limits, descriptors: list[int], *, with_compiler: bool = False) -> None:
         """Ask the zygote to fork a child, and pass these file descriptors to the child.
@@ -150,23 +108,14 @@ class Sandbox:
         if self.usage:
             self.usage.start()
         else:
-            self.core.take(self._host_pid)
+            self.core.take(self._box.host_pid)
         request = {
             "op": "spawn",
             "compiler": with_compiler,
-            "limits": asdict(
-                SpawnLimits(
-                    memory_bytes=limits.memory_bytes,
-                    cpu_seconds=limits.cpu_seconds,
-                    processes=limits.processes,
-                    file_bytes=limits.file_bytes,
-                    scratch_bytes=self._scratch_bytes,
-                    device_memory_bytes=limits.device_memory_bytes if self.gpu else None,
-                )
-            ),
+            "limits": asdict(_limits(limits, self._plan)),
         }
         try:
-            socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
+            self._box.send(request, descriptors)
         except OSError as e:
             self._restart()
             raise GraderFault(f"the sandbox exited between two tests: {e}") from None
@@ -191,17 +140,12 @@ class Sandbox:
         Raises:
             GraderFault: The zygote did not answer, and has been restarted.
         """
-        # If the zygote has exited, reading its answer reports that.
-        with suppress(OSError):
-            self._control.settimeout(END_SECONDS)
-            self._control.send(b'{"op": "look"}')
+        self._tell_zygote("look")
         return Activity(**self._answer())
 
     def print_traceback(self) -> None:
         """Have the child print a traceback of all its threads, if it still can."""
-        # If the zygote has exited, reading its next answer reports that.
-        with suppress(OSError):
-            self._control.send(b'{"op": "trace"}')
+        self._tell_zygote("trace")
 
     def end_soon(self, tell: Callable[[Ending], None] | None = None) -> None:
         """Do the same as `end`, but without waiting; for a test that has all its answers.
@@ -212,14 +156,16 @@ class Sandbox:
             tell: Called with the test's `Ending` before the next test begins.
         """
         self.core.leave()
-        if not self._facts:
+        if not self._box.facts:
             return  # the test ended with an earlier box
         self._unanswered = True
         self._tell = tell
-        # If the zygote has exited, reading its answer reports that.
+        self._tell_zygote("end")
+
+    def _tell_zygote(self, operation: str) -> None:
+        # If the zygote has exited, reading its next answer reports that.
         with suppress(OSError):
-            self._control.settimeout(END_SECONDS)
-            self._control.send(b'{"op": "end"}')
+            self._box.send({"op": operation})
 
     def _ending(self) -> Ending:
         self._unanswered = False
@@ -238,14 +184,10 @@ class Sandbox:
             GraderFault: The zygote did not answer, and has been restarted.
         """
         try:
-            answer = self._control.recv(65536)
-            if not answer:
-                raise OSError("it closed its socket")
+            return self._box.answer()
         except OSError as e:
             self._restart()
             raise GraderFault(f"the sandbox stopped answering: {e}") from None
-        told: dict[str, Any] = json.loads(answer)
-        return told
 
     def _free_the_gpu(self) -> None:
         """Wait until the GPU has released the memory of a child that exited.
@@ -263,24 +205,34 @@ class Sandbox:
             raise GraderFault(f"the GPU still holds {held} MiB after the test's process has ended")
 
     @property
+    def core(self) -> SharedCore:
+        """The core that the thread shares with the test's processes."""
+        return self._box.core
+
+    @property
+    def promises(self) -> list[str]:
+        """The security properties that were verified when the box started.
+
+        Empty before that, and without isolation.
+        """
+        return self._box.promises
+
+    @property
     def facts(self) -> dict[str, Any]:
         """What the zygote reports about itself: pid, uid, versions.
 
         Its entry `environment` describes the GPU, if there is one.
         """
         self.wait_until_ready()
-        of_gpu = (
-            {"gpu": self.gpu.name, "driver": self.gpu.driver, "cuda": str(self._facts["cuda"])}
-            if self.gpu
-            else {}
-        )
-        return {**self._facts, "environment": of_gpu}
+        facts = self._box.facts
+        environment = self.gpu.described(facts["cuda"]) if self.gpu else {}
+        return {**facts, "environment": environment}
 
     @property
     def host_pid(self) -> int:
         """The zygote's process id outside the box."""
         self.wait_until_ready()
-        return self._host_pid
+        return self._box.host_pid
 
     def renew(self) -> None:
         """Replace the box by one in which nothing shows what earlier tests did.
@@ -302,8 +254,8 @@ class Sandbox:
         with self._changing:
             if self._is_closed:
                 raise GraderFault("the sandbox has been closed")
-            self._kill()
-            ended = self._end_box()
+            self._box.kill()
+            ended = self._box.end()
             self._start()
         if self.gpu and not ended:
             raise GraderFault(
@@ -311,69 +263,11 @@ class Sandbox:
                 "the GPU may have to be reset"
             )
 
-    def _kill(self) -> None:
-        """Kill the box.
-
-        Killing bubblewrap alone is not enough once the zygote runs as another user.
-        """
-        if self._pidfd is not None:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-        self._process.kill()
-
-    def _start(self) -> None:
-        self._folder = self._level.new_folder()
-        user = shown.unused_user()
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
-        self._info = nothing()
-        self._facts: dict[str, Any] = {}
-        self.promises: list[str] = []
-        self._unanswered = False
-        self._tell = None
-        self._host_pid = 0
-        self.core = SharedCore()
-        self._pidfd = None
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            # An interrupt inside Popen would leave a running process without a handle to it.
-            with interrupts.held():
-                order = Order(
-                    folder=Path(self._folder.name),
-                    control_fd=theirs.fileno(),
-                    user=user,
-                    tests=self._tests,
-                    scratch_bytes=self._scratch_bytes,
-                    preload=self._preload,
-                    gpu=self.gpu,
-                    output=self._errors,
-                )
-                started = self._level.start(order)
-                self._process, self._info = started.process, started.info
-                # Also stops the processes if an interrupt comes before the caller has this object.
-                self._end_processes = weakref.finalize(
-                    self, _end_processes, self._control, self._process, self._level, user
-                )
-        except BaseException:
-            self._control.close()
-            self._forget_files()
-            raise
-        finally:
-            theirs.close()
-
-    def _forget_files(self) -> None:
-        self._info.close()
-        self._errors.close()
-        self._level.empty(Path(self._folder.name))
-        self._folder.cleanup()
-
     def wait_until_ready(self) -> None:
-        """Wait until the zygote has imported everything.
-
-        Then check that its box isolates as strictly as requested.
+        """Wait until the zygote is ready, and its last test has ended.
 
         Raises:
-            SandboxUnavailable: The box cannot be started on this machine, or does not isolate
-                strictly enough; the message says why.
+            SandboxUnavailable: See `RunningBox.wait_until_ready`.
             GraderFault: The start takes too long, or the GPU did not release the memory of the
                 previous test.
         """
@@ -382,88 +276,16 @@ class Sandbox:
             with suppress(GraderFault):
                 self._ending()
             self._free_the_gpu()
-        if self._facts:
-            return
-        self._control.settimeout(START_SECONDS)
-        try:
-            hello = self._control.recv(65536)
-        except TimeoutError:
-            raise GraderFault(f"the sandbox was not ready after {START_SECONDS:.0f} s") from None
-        if not hello:
-            self._process.wait(END_SECONDS)
-            self._errors.seek(0)
-            said = printable(
-                self._errors.read().decode(errors="replace").strip() or "nothing", 2000
-            )
-            said = "\n".join(filter(None, [said, self._level.advice(said)]))
-            raise SandboxUnavailable(f"the sandbox cannot be started: {said}")
-        facts = json.loads(hello)
-        self._check(self._level.promises(facts))
-        self._host_pid = self._level.host_pid(facts, self._info)
-        if self._level.is_isolated:
-            # If memory runs out, the kernel then kills the box first.
-            with suppress(OSError):
-                Path(f"/proc/{self._host_pid}/oom_score_adj").write_text("900")
-        self._pidfd = os.pidfd_open(self._host_pid)
-        self._facts = facts
-
-    def _check(self, promises: dict[str, bool]) -> None:
-        """Refuse a box that isolates less strictly than requested."""
-        if broken := [what for what, holds in promises.items() if not holds]:
-            raise SandboxUnavailable(
-                f"the sandbox started, but is not secure. This is not true: {'; '.join(broken)}"
-            )
-        self.promises = list(promises)
+        self._box.wait_until_ready()
 
 
-def _end_processes(
-    control: socket.socket, process: "subprocess.Popen[bytes]", level: Level, user: int
-) -> None:
-    """Stop the zygote, wait until bubblewrap has exited, then kill bubblewrap's process group.
-
-    The group may still contain a child that had not yet asked to be killed with bubblewrap.
-
-    Args:
-        control: The grader's end of the zygote's socket.
-        process: The zygote, or bubblewrap.
-        level: The level of isolation.
-        user: The user id that was reserved for the worker.
-    """
-    _hang_up(control)
-    if process.returncode is None:
-        _ends(process)
-        # The process is not reaped yet, so its pid still identifies its own group and no other.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    control.close()
-    level.kill_all(user)
-
-
-def _hang_up(control: socket.socket) -> None:
-    """Tell the zygote to kill all remaining processes and exit.
-
-    Another thread that is waiting for an answer stops waiting. The socket stays open for now: if
-    its descriptor were used for another file at once, that thread would wait for the wrong one.
-    """
-    with suppress(OSError):  # it has been closed already
-        control.shutdown(socket.SHUT_RDWR)
-
-
-def _ends(process: "subprocess.Popen[bytes]") -> bool:
-    """Whether a process that has not been reaped exits within END_SECONDS."""
-    pidfd = os.pidfd_open(process.pid)
-    try:
-        return _readable(pidfd, END_SECONDS)
-    finally:
-        os.close(pidfd)
-
-
-def _readable(descriptor: int, seconds: float) -> bool:
-    """Whether a descriptor becomes readable within these seconds.
-
-    Unlike select, this takes any descriptor number.
-    """
-    with selectors.DefaultSelector() as selector:
-        selector.register(descriptor, selectors.EVENT_READ)
-        return bool(selector.select(seconds))
+def _limits(limits: Limits, plan: Plan) -> SpawnLimits:
+    """The limits of a test that the zygote enforces."""
+    return SpawnLimits(
+        memory_bytes=limits.memory_bytes,
+        cpu_seconds=limits.cpu_seconds,
+        processes=limits.processes,
+        file_bytes=limits.file_bytes,
+        scratch_bytes=plan.scratch_bytes,
+        device_memory_bytes=limits.device_memory_bytes if plan.gpu else None,
+    )

@@ -71,6 +71,10 @@ class Gpu:
             "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         }
 
+    def described(self, cuda: object) -> dict[str, str]:
+        """The lines of a report about the GPU, with the version of CUDA that torch uses."""
+        return {"gpu": self.name, "driver": self.driver, "cuda": str(cuda)}
+
     @contextmanager
     def lock(self, say: Callable[[str], None]) -> Iterator[None]:
         """Lock out all other graders that see this GPU's node; wait if one of them has the lock.

@@ -7,15 +7,12 @@ limits that are too low for a test. So a process that has run no student code us
 test would. Whatever goes wrong in that process is a fault of this machine.
 """
 
-from contextlib import closing
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import msgspec
 
 from grader.base.errors import GraderFault, StudentFault
 from grader.course.courses import Limits
-from grader.sandbox.box import Sandbox
-from grader.sandbox.session import Session
 
 SECONDS = 60
 CANNOT_USE_GPU = "the GPU cannot be used in the sandbox"
@@ -32,7 +29,14 @@ class Device(TypedDict):
     computes: bool
 
 
-def check_cpu(session: Session) -> None:
+class Looks(Protocol):
+    """A process that has run no student code."""
+
+    def look_at_device(self, name: str) -> Any:
+        """Use a device; see `worker.device.look`."""
+
+
+def check_cpu(session: Looks) -> None:
     """Compute, write a file, start a thread and a process, under the limits of the session.
 
     Args:
@@ -46,24 +50,27 @@ def check_cpu(session: Session) -> None:
         raise GraderFault(f"no test can run in the sandbox: {answer}")
 
 
-def check_device(sandbox: Sandbox, limits: Limits) -> Device:
+def limits_to_look(limits: Limits) -> Limits:
+    """The limits of a process that uses the GPU once, which may be the first to start CUDA."""
+    return msgspec.structs.replace(
+        limits, wall_seconds=float(SECONDS), cpu_seconds=max(SECONDS, limits.cpu_seconds)
+    )
+
+
+def check_device(session: Looks, needed_bytes: int) -> Device:
     """Check that a test can use the GPU, by using it once.
 
     Args:
-        sandbox: The sandbox to check.
-        limits: The limits of a test; the GPU must have as much memory free as a test may use.
+        session: A session in which no student code has run.
+        needed_bytes: How much memory of the GPU a test may use, and so must be free.
 
     Raises:
         GraderFault: The GPU cannot be used; the message gives the reason.
     """
-    roomy = msgspec.structs.replace(
-        limits, wall_seconds=float(SECONDS), cpu_seconds=max(SECONDS, limits.cpu_seconds)
-    )
-    with closing(Session(sandbox, {}, roomy)) as session:
-        return judged(_look(session, "cuda", CANNOT_USE_GPU), limits.device_memory_bytes)
+    return judged(_look(session, "cuda", CANNOT_USE_GPU), needed_bytes)
 
 
-def _look(session: Session, device: str, failed: str) -> Any:
+def _look(session: Looks, device: str, failed: str) -> Any:
     try:
         return session.look_at_device(device)
     except StudentFault as e:  # not the student's fault: the process runs no student code

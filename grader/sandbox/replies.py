@@ -1,4 +1,4 @@
-"""What a reply has to look like: the type that a probe promises, made of plain data."""
+"""Read a reply: it answers the request, and has the type that a probe promises."""
 
 import types
 import typing
@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from grader.base.errors import Crashed, StudentFault
+from grader.base.errors import Crashed, PolicyBroken, StudentFault
+from grader.course.courses import Limits
+from grader.sandbox import endings
+from grader.sandbox.gpus import Gpu
 from grader.shared.protocol import Other
 from kit.text import printable
 
@@ -51,6 +54,45 @@ def check_of(kind: Any) -> Check:
     if origin in (typing.Union, types.UnionType):
         return lambda value: any(fits(value) for fits in checks)
     return lambda value: type(value) is kind
+
+
+def value_of(reply: Any, request: int, limits: Limits, gpu: Gpu | None) -> Any:
+    """The value in the reply to a request.
+
+    Args:
+        reply: What the child sent.
+        request: The number of the request.
+        limits: The limits of the test, for the message.
+        gpu: The GPU of the test, for the message; or None.
+
+    Raises:
+        StudentFault: The reply holds no value; the class of the fault says why.
+    """
+    if not _answers(reply, request):
+        raise Crashed("it sent something that does not answer the request")
+    if "value" in reply:
+        return reply["value"]
+    if "unsendable" in reply:
+        raise Crashed(f"what it returned cannot be sent: {reply['unsendable']}")
+    try:
+        if "policy" in reply:
+            broken = reply["policy"]
+            raise PolicyBroken(f"calls {broken['name']}", endings.place(broken["where"]))
+        raise endings.exception(reply["raised"], limits, gpu)
+    except StudentFault:
+        raise
+    # Reading the reply may fail in any way: student code may have sent it.
+    except Exception:
+        raise Crashed("it sent something that does not answer the request") from None
+
+
+def is_used(reply: Any, request: int) -> bool:
+    """Whether the child refuses a request, because an earlier test has left something behind."""
+    return _answers(reply, request) and "used" in reply
+
+
+def _answers(reply: Any, request: int) -> bool:
+    return type(reply) is dict and type(reply.get("id")) is int and bool(reply["id"] == request)
 
 
 def check(probe: Probe, reply: Any) -> None:

@@ -380,7 +380,7 @@ def test_an_interrupt_while_a_box_is_started_leaves_nobody(isolation, signals, m
 def test_a_box_that_nobody_ends_is_ended_with_its_object():
     """An interrupt between the start and the `with` block leaves a sandbox without an owner."""
     box = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=2**20)
-    pid = box._process.pid
+    pid = box._box.process.pid
     del box
     gc.collect()
     with pytest.raises(ProcessLookupError):

@@ -175,6 +175,15 @@ def test_a_missing_course_is_said(tmp_path):
         courses.load(tmp_path)
 
 
+def test_a_course_of_an_earlier_version_is_said(root, tmp_path):
+    """The message names the file that the kit has replaced, and the new import."""
+    course = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
+    courses.load(course)
+    (course / "tests" / "expect.py").write_text("")
+    with pytest.raises(CourseFault, match=r"course/tests/expect\.py belongs .*from kit import"):
+        courses.load(course)
+
+
 @given(data=st.data())
 def test_any_value_in_any_place_is_taken_or_said(data):
     """Any value is accepted or reported with an existing line; no other exception occurs."""

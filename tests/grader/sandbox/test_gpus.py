@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -878,11 +878,17 @@ def test_only_the_innermost_call_of_a_thread_counts(printed, waited):
 # --- checking the GPU -----------------------------------------------------------------------------
 
 
+def checked(sandbox):
+    """Check the GPU in a session of its own, as a grade does."""
+    with closing(Session(sandbox, {}, preflight.limits_to_look(LIMITS))) as session:
+        preflight.check_device(session, LIMITS.device_memory_bytes)
+
+
 @without_cuda
 def test_a_gpu_that_torch_cannot_use_is_our_fault_in_torchs_words(boxed):
     """A CPU build of torch runs in a real sandbox, and the message quotes its error."""
     with pytest.raises(GraderFault) as caught:
-        preflight.check_device(boxed, LIMITS)
+        checked(boxed)
     assert (
         "the GPU cannot be used in the sandbox: AssertionError: Torch not compiled with CUDA "
         "enabled"
@@ -895,7 +901,7 @@ def test_a_look_that_does_not_end_is_our_fault(boxed, monkeypatch):
     with pytest.raises(
         GraderFault, match=r"^the GPU cannot be used in the sandbox: no answer within 0 s"
     ):
-        preflight.check_device(boxed, LIMITS)
+        checked(boxed)
 
 
 FINE = preflight.Device(
@@ -1019,7 +1025,7 @@ from grader.course.courses import sources_in
 from test_gpus import stand_in
 
 looks = json.loads(sys.argv[1])
-def look(sandbox, limits):
+def look(session, needed_bytes):
     seen.append(1)
     if looks and (said := looks.pop(0)):
         raise GraderFault(said)

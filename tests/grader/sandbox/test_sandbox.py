@@ -43,8 +43,9 @@ from grader.report import json_report
 from grader.sandbox import seccomp, shown
 from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import landlock
+from grader.sandbox.meter import Budget, Patience, Spare
 from grader.sandbox.preflight import check_cpu
-from grader.sandbox.session import Budget, Patience, Session, Spare
+from grader.sandbox.session import Session
 from grader.shared import protocol
 from grader.shared.protocol import Other
 from grader.submission.submissions import Submission
@@ -1295,7 +1296,7 @@ def test_a_limit_of_one_test_is_not_the_next_ones(sandbox):
 def test_a_bubblewrap_that_is_killed_while_it_starts_leaves_nobody(milliseconds):
     """No child is left waiting if bubblewrap dies before the child has begun to watch it."""
     box = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=COURSE.limits.file_bytes)
-    pid = box._process.pid
+    pid = box._box.process.pid
     time.sleep(milliseconds / 1000)
     os.kill(pid, signal.SIGSTOP)
     time.sleep(0.01)
@@ -2424,7 +2425,7 @@ def test_a_bubblewrap_that_is_too_old_is_named(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_zygote_that_hangs_is_gone_when_its_box_is_closed(monkeypatch):
     """This holds even if the zygote no longer reads its socket and another user started it."""
-    monkeypatch.setattr("grader.sandbox.box.END_SECONDS", 1.0)
+    monkeypatch.setattr("grader.sandbox.running_box.END_SECONDS", 1.0)
     hanging = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=2**20)
     pid = hanging.host_pid
     os.kill(pid, signal.SIGSTOP)

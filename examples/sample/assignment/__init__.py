@@ -1,1 +1,0 @@
-"""PyTorch primitives and resource accounting: one module a chapter of the handout."""

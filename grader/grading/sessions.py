@@ -1,0 +1,101 @@
+"""What a grade needs of the host of the student's code, and of the calls to that code.
+
+`Sandbox` with `Session` isolates the code; `LocalBox` with `LocalSession` runs our own code in this
+process.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from grader.course.courses import Limits
+from grader.sandbox.gpus import Gpu
+from grader.sandbox.levels import Isolation
+from grader.sandbox.meter import Budget, Patience
+from grader.sandbox.replies import Probe
+
+
+class Host(Protocol):
+    """Where the student's code runs."""
+
+    @property
+    def isolation(self) -> Isolation:
+        """The level of isolation."""
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """The GPU that tests may use."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The versions of Python and torch, and the `environment` of a GPU.
+
+        Raises:
+            GraderFault: The host cannot be used.
+        """
+
+    def renew(self) -> None:
+        """Have nothing show what earlier tests did."""
+
+
+class Answers(Protocol):
+    """Answers the calls of a test."""
+
+    def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
+        """Return what a probe returns for these inputs.
+
+        Raises:
+            StudentFault: The call ended without a value.
+            GraderFault: The host failed.
+        """
+
+
+class Calls(Answers, Protocol):
+    """The calls of one test, or of several tests in a row; `Session` documents each method."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the running test uses a process that an earlier test has used."""
+
+    @property
+    def answered_bytes(self) -> int:
+        """How much memory the answers of the running test take."""
+
+    def begin_problem(self, budget: Budget | None) -> None:
+        """Charge all further tests to this budget."""
+
+    def begin_test(self, seed: int) -> None:
+        """Begin another test."""
+
+    def begin_again(self) -> None:
+        """Restart the running test in a process of its own."""
+
+    def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
+        """Parse each source without running it."""
+
+    def compile(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Compile sources without running them."""
+
+    def look_at_device(self, name: str) -> Any:
+        """Check that a device works."""
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+
+
+class Opens(Protocol):
+    """Opens the calls to some sources; `Session` documents the arguments."""
+
+    def __call__(
+        self,
+        host: Any,  # a Sandbox for `Session`, a LocalBox for `LocalSession`
+        sources: dict[str, bytes],
+        limits: Limits,
+        /,
+        *,
+        compiled: Mapping[str, bytes] | None = None,
+        forbidden: Sequence[str] = (),
+        by_hand: Sequence[str] = (),
+        budget: Budget | None = None,
+        patience: Patience | None = None,
+    ) -> Calls:
+        """Open them."""

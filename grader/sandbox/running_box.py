@@ -1,0 +1,249 @@
+"""One box with its zygote, from its start to its end."""
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from grader.base import interrupts
+from grader.base.errors import GraderFault, SandboxUnavailable
+from grader.sandbox import shown
+from grader.sandbox.cores import SharedCore
+from grader.sandbox.gpus import Gpu
+from grader.sandbox.levels import Level
+from grader.sandbox.levels.level import Order, nothing
+from kit.text import printable
+
+START_SECONDS = 120.0
+END_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What each box of a sandbox has; see `Sandbox`."""
+
+    level: Level
+    tests: Path
+    scratch_bytes: int
+    preload: Sequence[str]
+    gpu: Gpu | None
+
+
+class RunningBox:
+    """A box that starts in the background; `wait_until_ready` waits for its zygote.
+
+    Args:
+        plan: What the box has.
+
+    Attributes:
+        core: The core that the thread shares with the test's processes.
+        facts: What the zygote reports about itself; empty until it is ready.
+        promises: The security properties that were verified; empty until then, and without
+            isolation.
+        host_pid: The zygote's process id outside the box; 0 until it is ready.
+        process: The zygote, or the program that started it.
+
+    Raises:
+        SandboxUnavailable: The level cannot be used on this machine.
+    """
+
+    process: "subprocess.Popen[bytes]"
+    _end_processes: "weakref.finalize[..., RunningBox]"
+
+    def __init__(self, plan: Plan) -> None:
+        self._level = plan.level
+        self._folder = plan.level.new_folder()
+        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._info = nothing()
+        self.core = SharedCore()
+        self.facts: dict[str, Any] = {}
+        self.promises: list[str] = []
+        self.host_pid = 0
+        self._pidfd: int | None = None
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._start(plan, theirs.fileno())
+        except BaseException:
+            self._control.close()
+            self._forget_files()
+            raise
+        finally:
+            theirs.close()
+
+    def _start(self, plan: Plan, control_fd: int) -> None:
+        user = shown.unused_user()
+        # An interrupt inside Popen would leave a running process without a handle to it.
+        with interrupts.held():
+            order = Order(
+                folder=Path(self._folder.name),
+                control_fd=control_fd,
+                user=user,
+                tests=plan.tests,
+                scratch_bytes=plan.scratch_bytes,
+                preload=plan.preload,
+                gpu=plan.gpu,
+                output=self._errors,
+            )
+            started = self._level.start(order)
+            self.process, self._info = started.process, started.info
+            # Also stops the processes if an interrupt comes before the caller has this object.
+            self._end_processes = weakref.finalize(
+                self, _end_processes, self._control, self.process, self._level, user
+            )
+
+    def wait_until_ready(self) -> None:
+        """Wait until the zygote has imported everything, and check how strictly it is isolated.
+
+        Raises:
+            SandboxUnavailable: The box cannot be started on this machine, or does not isolate
+                strictly enough; the message says why.
+            GraderFault: The start takes too long.
+        """
+        if self.facts:
+            return
+        self._control.settimeout(START_SECONDS)
+        try:
+            hello = self._control.recv(65536)
+        except TimeoutError:
+            raise GraderFault(f"the sandbox was not ready after {START_SECONDS:.0f} s") from None
+        if not hello:
+            raise SandboxUnavailable(f"the sandbox cannot be started: {self._last_words()}")
+        facts = json.loads(hello)
+        self._check(self._level.promises(facts))
+        self.host_pid = self._level.host_pid(facts, self._info)
+        if self._level.is_isolated:
+            # If memory runs out, the kernel then kills the box first.
+            with suppress(OSError):
+                Path(f"/proc/{self.host_pid}/oom_score_adj").write_text("900")
+        self._pidfd = os.pidfd_open(self.host_pid)
+        self.facts = facts
+
+    def _last_words(self) -> str:
+        """What a zygote printed that has exited, with advice."""
+        self.process.wait(END_SECONDS)
+        self._errors.seek(0)
+        said = printable(self._errors.read().decode(errors="replace").strip() or "nothing", 2000)
+        return "\n".join(filter(None, [said, self._level.advice(said)]))
+
+    def _check(self, promises: dict[str, bool]) -> None:
+        """Refuse a box that isolates less strictly than requested."""
+        if broken := [what for what, holds in promises.items() if not holds]:
+            raise SandboxUnavailable(
+                f"the sandbox started, but is not secure. This is not true: {'; '.join(broken)}"
+            )
+        self.promises = list(promises)
+
+    def send(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        """Send the zygote a request, and pass it these file descriptors.
+
+        Raises:
+            OSError: The zygote has exited. Reading its next answer reports that too.
+        """
+        self._control.settimeout(END_SECONDS)
+        socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
+
+    def answer(self) -> dict[str, Any]:
+        """The zygote's answer to the last request.
+
+        Raises:
+            OSError: It did not answer.
+        """
+        answer = self._control.recv(65536)
+        if not answer:
+            raise OSError("it closed its socket")
+        told: dict[str, Any] = json.loads(answer)
+        return told
+
+    def kill(self) -> None:
+        """Kill all processes in the box.
+
+        Killing bubblewrap alone is not enough once the zygote runs as another user.
+        """
+        if self._pidfd is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        self.process.kill()
+
+    def end(self) -> bool:
+        """Stop all processes in the box; return False if that took too long."""
+        self.core.leave()
+        if self.process.returncode is None:
+            _hang_up(self._control)
+            if not _ends(self.process):
+                self.kill()
+        self._end_processes()
+        ended = True
+        if self._pidfd is not None:
+            ended = _readable(self._pidfd, END_SECONDS)  # waits until all its memory is freed
+            os.close(self._pidfd)
+            self._pidfd = None
+        self._forget_files()
+        return ended
+
+    def _forget_files(self) -> None:
+        self._info.close()
+        self._errors.close()
+        self._level.empty(Path(self._folder.name))
+        self._folder.cleanup()
+
+
+def _end_processes(
+    control: socket.socket, process: "subprocess.Popen[bytes]", level: Level, user: int
+) -> None:
+    """Stop the zygote, wait until bubblewrap has exited, then kill bubblewrap's process group.
+
+    The group may still contain a child that had not yet asked to be killed with bubblewrap.
+
+    Args:
+        control: The grader's end of the zygote's socket.
+        process: The zygote, or bubblewrap.
+        level: The level of isolation.
+        user: The user id that was reserved for the worker.
+    """
+    _hang_up(control)
+    if process.returncode is None:
+        _ends(process)
+        # The process is not reaped yet, so its pid still identifies its own group and no other.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    control.close()
+    level.kill_all(user)
+
+
+def _hang_up(control: socket.socket) -> None:
+    """Tell the zygote to kill all remaining processes and exit.
+
+    Another thread that is waiting for an answer stops waiting. The socket stays open for now: if
+    its descriptor were used for another file at once, that thread would wait for the wrong one.
+    """
+    with suppress(OSError):  # it has been closed already
+        control.shutdown(socket.SHUT_RDWR)
+
+
+def _ends(process: "subprocess.Popen[bytes]") -> bool:
+    """Whether a process that has not been reaped exits within END_SECONDS."""
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        return _readable(pidfd, END_SECONDS)
+    finally:
+        os.close(pidfd)
+
+
+def _readable(descriptor: int, seconds: float) -> bool:
+    """Whether a descriptor becomes readable within these seconds.
+
+    Unlike select, this takes any descriptor number.
+    """
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
