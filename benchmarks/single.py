@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -200,12 +200,13 @@ def timed(command: list[str]) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def output_of(command: list[str]) -> str:
-    """The output of a command on one thread.
+def output_of(command: list[str], more: Mapping[str, str] | None = None) -> str:
+    """The output of a command on one thread, with more variables of the environment.
 
     If the command fails, the benchmark exits without a measurement.
     """
-    done = subprocess.run(command, cwd=ROOT, env=ONE_THREAD, capture_output=True, text=True)
+    environment = {**ONE_THREAD, **(more or {})}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode:
         sys.exit(
             f"{' '.join(command[1:5])} … exited with {done.returncode}:\n"

@@ -190,7 +190,8 @@ def test_an_installed_grader_starts_grades_proves_and_hands_out_a_course(install
             text=True,
             timeout=300,
         )
-        assert (0, "") == (done.returncode, done.stderr), words
+        # A slow machine shows the progress on stderr.
+        assert done.returncode == 0, (words, done.stderr)
         return done.stdout
 
     grader = ["-m", "grader"]
