@@ -12,7 +12,7 @@ from markupsafe import Markup
 from grader.analysis.survey import Member, Survey
 from grader.classroom.records import State
 from grader.report import pages
-from grader.report.remarks import clean, number
+from grader.report.wording import clean, number
 
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"

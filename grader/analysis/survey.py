@@ -10,7 +10,7 @@ from grader.classroom.records import Standing, State
 from grader.classroom.standings import Class
 from grader.classroom.texts import called
 from grader.course.courses import Problem
-from grader.report.remarks import clean
+from grader.report.wording import clean
 from grader.results.records import ProblemResult, SubmissionResult, TestResult
 
 # A test with one of these statuses was not attempted, or did not run.

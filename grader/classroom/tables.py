@@ -16,7 +16,7 @@ from datetime import datetime
 
 from grader.base.errors import UsageError
 from grader.classroom.records import Override, Standing, State, Student
-from grader.report.remarks import number
+from grader.report.wording import number
 from kit.text import one_line, printable
 
 MAX_CELL = 10_000  # characters of a text; a spreadsheet allows 32,767

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from grader.base import files, interrupts
 from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
@@ -45,11 +44,12 @@ from grader.commands.options import (
     level_named,
     one_of,
 )
-from grader.commands.reports import rendered
+from grader.commands.reports import reported
 from grader.course import courses, policies
 from grader.course.courses import Course
 from grader.course.policies import Policy
-from grader.report import difference, json_report, terminal
+from grader.report import difference, json_report
+from grader.report.formats import RENDER
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
@@ -306,13 +306,7 @@ def show(
         files.say(texts.student(whole, standing))
         result = whole.result(standing)
         if result is not None:
-            text = terminal.render(
-                result,
-                sections=course.sections,
-                links=whole.handout_links,
-                console=Console(highlight=False),
-            )
-            files.say(text)
+            files.say(RENDER["terminal"](reported(course, whole.rules, result)))
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -655,14 +649,9 @@ def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind:
         interrupts.stop_if_seen()
         result = whole.result(one)
         if result is not None:
-            content = rendered(
-                kind,
-                result,
-                one,
-                whole.sources(one) if kind == "html" else {},
-                sections=whole.course.sections,
-                links=whole.handout_links,
-                shows=whole.rules.gradescope,
+            sources = whole.sources(one) if kind == "html" else {}
+            content = RENDER[kind](
+                reported(whole.course, whole.rules, result, one, sources=sources)
             )
             name = gradebook.file_name(one.student.id)
             files.write(folder / f"{name}.{SUFFIXES[kind]}", content.encode("utf-8", "replace"))

@@ -64,7 +64,7 @@ def excerpt(reason: Reason, sources: Mapping[str, bytes]) -> Excerpt | None:
     These are the lines around the place of the failure or, if the place is unknown, the lines of
     the function that gave a wrong answer. None if neither is in the sources.
     """
-    first = reason.tests[0]
+    first = reason.first
     places = (PLACE.match(fact.text) for fact in first.facts if fact.label == "at")
     if place := next(filter(None, places), None):
         path, number = place[1], int(place[2])

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from grader.base.errors import UsageError
+from grader.report.reported import Reported
 from grader.results.records import SCHEMA, SubmissionResult
 from kit.text import one_line, printable
 
@@ -18,12 +19,12 @@ MAX_TEXT = 20_000
 SEVERAL_LINES = ("message", "hint")  # may contain line ends; "message" exists in schema 1
 
 
-def render(result: SubmissionResult) -> str:
+def render(reported: Reported) -> str:
     """The result as JSON text.
 
     The same submission, suite and seed give the same text, except for `seconds`.
     """
-    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(reported.result), indent=2).decode() + "\n"
 
 
 def parse(text: str | bytes) -> SubmissionResult:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kit.text import labelled
+
 
 @dataclass
 class Progress:
@@ -67,7 +69,7 @@ class Failure:
     test: str
 
     def __str__(self) -> str:
-        return f"{self.text}\n  test      {self.test}" if self.test else self.text
+        return f"{self.text}\n{labelled('test', self.test)}" if self.test else self.text
 
 
 @dataclass
@@ -139,8 +141,8 @@ def address_of(root: Path, problem: dict[str, Any]) -> str:
 
 def told(text: str, problem: dict[str, Any], place: str = "") -> str:
     """A failure in the form of `expect.render`: what happened, where, and what to read."""
-    at = f"\n  {'at':<9} {place}" if place else ""
-    return f"{text}{at}\n  {'see':<9} handout §{problem['section']}"
+    at = [labelled("at", place)] if place else []
+    return "\n".join([text, *at, labelled("see", f"handout §{problem['section']}")])
 
 
 def problem_of(test: str) -> str:

@@ -477,6 +477,7 @@ from grader.grading.grade import grade
 from grader.grading.hidden_tests import HiddenTests
 from grader.grading.plugin import Plugin
 from grader.report import json_report
+from grader.report.reported import Reported
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 
@@ -509,7 +510,7 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
         global name_of_run
         name_of_run, forks[name] = name, 0
         result = grade(handed_in, course, sandbox, **options)
-        (out / f"{name}.json").write_text(json_report.render(result))
+        (out / f"{name}.json").write_text(json_report.render(Reported(result)))
     run("first", problems=ours, progress=lambda *seen: shown.append(list(seen)))
     run("again", problems=ours)
     run("fresh", problems=ours, fresh=True)

@@ -7,6 +7,7 @@ import pytest
 
 from grader.base.errors import Status, UsageError
 from grader.report import json_report, terminal
+from grader.report.reported import Reported
 from grader.results.merge import merged
 from grader.results.points import problem_result, submission_result
 from grader.results.records import Fact, GraderInfo, Ignored, Outcome, SubmissionInfo
@@ -72,7 +73,7 @@ def run(device, *, names=tuple(COURSE), ended=None, problems=None, **changed):
 def both(cpu, cuda):
     """Merge the two results in both orders, check that they agree, and return one."""
     one, other = merged(cpu, cuda, order=ORDER), merged(cuda, cpu, order=ORDER)
-    assert json_report.render(one) == json_report.render(other)
+    assert json_report.render(Reported(one)) == json_report.render(Reported(other))
     return one
 
 
@@ -206,16 +207,16 @@ def test_a_fault_of_ours_in_a_test_that_is_worth_nothing_stays_one():
     got = both(cpu, run("cuda"))
     assert ("gpu_memory", "passed", 5.0) == statuses(got)[2]
     assert (True, True) == (cpu.has_grader_error, got.has_grader_error)
-    report = terminal.render(got, sections=dict.fromkeys(COURSE, "1.1"))
+    report = terminal.render(Reported(got, sections=dict.fromkeys(COURSE, "1.1")))
     assert "The grader failed: this score is not final" in report
     assert "test_logic" in report
 
 
 def test_what_is_merged_is_written_and_read_like_any_result():
     """The JSON is the same, byte for byte, every time."""
-    text = json_report.render(both(run("cpu"), run("cuda")))
-    assert text == json_report.render(both(run("cpu"), run("cuda")))
-    assert text == json_report.render(json_report.parse(text))
+    text = json_report.render(Reported(both(run("cpu"), run("cuda"))))
+    assert text == json_report.render(Reported(both(run("cpu"), run("cuda"))))
+    assert text == json_report.render(Reported(json_report.parse(text)))
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -301,7 +302,7 @@ def test_a_problem_without_a_test_for_its_device_is_refused():
 
 def test_a_result_is_read_from_a_file(tmp_path):
     """A result that was written to a file is read back equal."""
-    (tmp_path / "r.json").write_text(json_report.render(run("cpu")))
+    (tmp_path / "r.json").write_text(json_report.render(Reported(run("cpu"))))
     assert run("cpu") == json_report.read(tmp_path / "r.json")
 
 
@@ -339,7 +340,7 @@ def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, content, sentence)
     """The sentence names the file."""
     file = tmp_path / "r.json"
     if callable(content):
-        content = json.dumps(content(json.loads(json_report.render(run("cpu"))))).encode()
+        content = json.dumps(content(json.loads(json_report.render(Reported(run("cpu")))))).encode()
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(UsageError) as caught:
@@ -349,7 +350,7 @@ def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, content, sentence)
 
 def test_a_result_of_schema_1_is_read(tmp_path):
     """Graders before 0.6 wrote schema 1, in which a test's message was lines of text."""
-    tree = json.loads(json_report.render(run("cpu", ended={"test_b": FAILED})))
+    tree = json.loads(json_report.render(Reported(run("cpu", ended={"test_b": FAILED}))))
     for problem in tree["problems"]:
         for test in problem["tests"]:
             del test["about"], test["what"], test["facts"]
@@ -384,13 +385,13 @@ def test_a_result_of_schema_1_is_read(tmp_path):
 def test_a_strangers_text_is_safe_once_it_is_read(tmp_path):
     """No text of the file keeps a terminal control character, and only hints keep line ends."""
     evil = "\x1b]0;owned\x07\u202e\n2"
-    tree = json.loads(json_report.render(run("cpu")))
+    tree = json.loads(json_report.render(Reported(run("cpu"))))
     spoiled = json.loads(
         json.dumps(tree), object_hook=lambda d: {k: spoil(k, v, evil) for k, v in d.items()}
     )
     spoiled["grader"]["environment"] = {evil: evil}
     (tmp_path / "r.json").write_text(json.dumps(spoiled))
-    got = json_report.render(json_report.read(tmp_path / "r.json"))
+    got = json_report.render(Reported(json_report.read(tmp_path / "r.json")))
     assert r"\\x1b]0;owned\\x07\\u202e\\n2" in got
     assert "\\u001b" not in got
     assert not set(got) & set("\x1b\x07\u202e")
@@ -414,5 +415,5 @@ def spoil(key, value, evil):
 def test_a_text_without_end_has_one(tmp_path):
     """Each text that reaches the terminal has a maximum length."""
     result = run("cpu", name="a" * 10**6)
-    (tmp_path / "r.json").write_text(json_report.render(result))
+    (tmp_path / "r.json").write_text(json_report.render(Reported(result)))
     assert len(json_report.read(tmp_path / "r.json").submission.name) == json_report.MAX_TEXT + 1
