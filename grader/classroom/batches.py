@@ -48,7 +48,7 @@ class Running:
 
 
 @dataclass
-class Progress:
+class BatchProgress:
     """The progress of a batch, for a display.
 
     Attributes:
@@ -76,7 +76,7 @@ class Progress:
         return (now - self.started) / self.done * (self.total - self.done)
 
 
-Show = Callable[[Progress], None]
+Show = Callable[[BatchProgress], None]
 
 
 # --- submissions ----------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class _Queue:
         self.waiting = list(reversed(to_grade))
         self.faults: Counter[str] = Counter()
         self.losses: Counter[str] = Counter()
-        self.progress = Progress(len(to_grade))
+        self.progress = BatchProgress(len(to_grade))
 
     def take(self) -> Submission | None:
         """The next submission to grade; None if none is left."""
@@ -193,7 +193,7 @@ def grade(
     *,
     limit: int | None = None,
     show: Show,
-) -> Progress:
+) -> BatchProgress:
     """Grade all submissions without a result for this setup; store each result as it arrives.
 
     Args:

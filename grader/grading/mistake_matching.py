@@ -101,11 +101,11 @@ class Case:
         )
 
 
-class _Other(BaseException):
+class _AnswersOtherwise(BaseException):
     """The wrong solution answers differently from the student: it does not explain the failure."""
 
 
-class _NeedsAProcess(_Other):
+class _NeedsAProcess(_AnswersOtherwise):
     """The probe needs a process of its own, which is not available in a rehearsal."""
 
 
@@ -149,10 +149,10 @@ class Rehearsal:
             raise
         except StudentFault as e:
             if asked and name_of(e) != asked.raised:
-                raise _Other from None
+                raise _AnswersOtherwise from None
             raise
         if asked and (asked.raised or not same(value, asked.value)):
-            raise _Other
+            raise _AnswersOtherwise
         return value
 
     def _next(self, probe: Probe, inputs: dict[str, Any]) -> Call | None:
@@ -160,10 +160,10 @@ class Rehearsal:
         if self._left is None:
             return None
         if not self._left:
-            raise _Other
+            raise _AnswersOtherwise
         asked = self._left.pop(0)
         if probe is not asked.probe or not same(inputs, asked.inputs):
-            raise _Other
+            raise _AnswersOtherwise
         return asked
 
 
@@ -231,7 +231,7 @@ def _fails_alike(package: Package, case: Case) -> bool:
         return False
     try:
         case.repeat(Rehearsal(package, case if case.can_be_rehearsed else None, case.seed))
-    except _Other:
+    except _AnswersOtherwise:
         return False
     except Exception as e:
         if isinstance(e, Raised):

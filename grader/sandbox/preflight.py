@@ -21,7 +21,7 @@ SECONDS = 60
 CANNOT_USE_GPU = "the GPU cannot be used in the sandbox"
 
 
-class Device(TypedDict):
+class GpuFacts(TypedDict):
     """A working GPU, as torch describes it."""
 
     name: str
@@ -46,7 +46,7 @@ def check_cpu(session: Session) -> None:
         raise GraderFault(f"no test can run in the sandbox: {answer}")
 
 
-def check_device(sandbox: Sandbox, limits: Limits) -> Device:
+def check_device(sandbox: Sandbox, limits: Limits) -> GpuFacts:
     """Check that a test can use the GPU, by using it once.
 
     Args:
@@ -70,7 +70,7 @@ def _look(session: Session, device: str, failed: str) -> Any:
         raise GraderFault(f"{failed}: {e}") from None
 
 
-def judged(answer: Device | str, needed_bytes: int) -> Device:
+def judged(answer: GpuFacts | str, needed_bytes: int) -> GpuFacts:
     """Return the answer of `worker.device.look` if it describes a GPU that a test can use.
 
     Raises:

@@ -9,7 +9,7 @@ from kit.text import labelled
 
 
 @dataclass
-class Progress:
+class ProblemProgress:
     """The progress on one problem.
 
     Attributes:
@@ -73,7 +73,7 @@ class Failure:
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """The outcome of a whole run.
 
     Attributes:
@@ -84,7 +84,7 @@ class Outcome:
         notes: Further sentences for the student.
     """
 
-    rows: list[Progress]
+    rows: list[ProblemProgress]
     failures: list[Failure]
     stopped: str = ""
     notes: list[str] = field(default_factory=list)

@@ -1791,7 +1791,7 @@ def test_a_sandbox_that_can_run_no_test_grades_nobody(bare_with):
         [
             "child._limit = lambda limits: 1 / 0",
             "child._redirect = lambda *descriptors: 1 / 0",
-            "child._Submission.__init__ = lambda *_: 1 / 0",
+            "child._UnpackedSubmission.__init__ = lambda *_: 1 / 0",
             "child._limit = lambda limits: os.kill(os.getpid(), 9)",
             "child._limit = lambda limits: os.write(3, b'x' * 100)",
         ],
