@@ -16,7 +16,7 @@ import msgspec
 
 from grader.base import interrupts
 from grader.base.errors import SubmissionRefused
-from grader.classroom.executor import Ended, Event, Executor, Noted, Started
+from grader.classroom.executor import BatchEvent, Ended, Executor, Noted, Started
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import HandedIn, Student
 from grader.report import json_report
@@ -146,7 +146,7 @@ class _Queue:
         """The next submission to grade; None if none is left."""
         return self.book.submission(self.waiting.pop()) if self.waiting else None
 
-    def note(self, event: Event) -> None:
+    def note(self, event: BatchEvent) -> None:
         """Store a result or queue a submission for another try, and update the progress."""
         match event:
             case Started(submission, place):

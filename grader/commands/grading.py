@@ -17,13 +17,13 @@ from grader.base.errors import SandboxUnavailable, UsageError
 from grader.base.outputs import Writes
 from grader.commands import reports
 from grader.commands.options import (
-    Device,
+    DeviceOption,
     Folder,
     Gradescope,
     Html,
     Json,
     Junit,
-    Level,
+    LevelOption,
     Markdown,
     Only,
     Seed,
@@ -56,14 +56,14 @@ def grade(
         Path, typer.Argument(help="A folder, .zip or .tar.gz that holds assignment/.")
     ],
     only: Only = None,
-    device: Device = "cpu",
+    device: DeviceOption = "cpu",
     seed: Seed = 0,
     json: Json = None,
     html: Html = None,
     markdown: Markdown = None,
     junit: Junit = None,
     gradescope: Gradescope = None,
-    isolation: Level = "auto",
+    isolation: LevelOption = "auto",
     fresh: Annotated[
         bool,
         typer.Option("--fresh", help="Run each test in a new process: slower, with equal scores."),
@@ -197,7 +197,7 @@ def stubs(
 @app.command()
 def validate(
     only: Only = None,
-    device: Device = "cpu",
+    device: DeviceOption = "cpu",
     seeds: Annotated[
         int,
         typer.Option(
