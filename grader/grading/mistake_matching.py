@@ -188,8 +188,11 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
     failed.sort(key=lambda case: not case.tells)  # informative failures first
     if not failed or not failed[0].tells:
         return {}
+    solutions = wrong_solutions(course, problem)
+    if not solutions:
+        return {}
     passed = [case for case in cases if case.failure is None and case.can_be_rehearsed]
-    reference, solutions = course.reference_of(problem), wrong_solutions(course, problem)
+    reference = course.reference_of(problem)
     found: dict[Any, Mistake] = {}
     with _undisturbed():
         for function in functions:
@@ -257,8 +260,17 @@ def _passes(package: Package, case: Case) -> bool:
 
 
 def wrong_solutions(course: Course, problem: Problem) -> list[tuple[Mistake, Package]]:
-    """The wrong solutions of a problem that CPU tests can detect, each as a package for probes."""
+    """The wrong solutions of a problem that CPU tests can detect, each as a package for probes.
+
+    Without known mistakes, the problem needs no reference.
+    """
+    if not _known(course.mistakes, problem.id):
+        return []
     return _loaded(course.mistakes, problem.id, problem.module, course.reference_of(problem))
+
+
+# A course's files are read once; parsing one takes several milliseconds.
+_known = cache(mistakes.load)
 
 
 @cache
@@ -266,7 +278,7 @@ def _loaded(
     folder: Path, problem_id: str, module: str, reference: str
 ) -> list[tuple[Mistake, Package]]:
     found = []
-    for mistake in mistakes.load(folder, problem_id):
+    for mistake in _known(folder, problem_id):
         if not mistake.is_tried_on("cpu", ("cpu",)):
             continue
         try:
