@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kit.text import labelled
+
 sandboxed = False  # whether `student` runs in another process; set by whoever runs the tests
 
 
@@ -80,7 +82,7 @@ def render(mismatch: Mismatch, *, problem: str, section: str) -> str:
         ("hint" if hint else "see", f"{hint}handout §{section}"),
     ]
     head = f"{problem} · {mismatch.of}: {mismatch.reason}"
-    return "\n".join([head, *(f"  {label:<9} {text}" for label, text in lines)])
+    return "\n".join([head, *(labelled(label, text) for label, text in lines)])
 
 
 def kind(

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from kit import expect
-from kit.student import Student
+from kit.student import StudentPackage
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -74,7 +74,7 @@ def student(request: pytest.FixtureRequest) -> Iterator[Any]:
     made = request.config.hook.pytest_make_student(item=request.node)
     expect.sandboxed = made is not None
     try:
-        yield Student(request.config.getoption("--package")) if made is None else made
+        yield StudentPackage(request.config.getoption("--package")) if made is None else made
     finally:
         expect.sandboxed = False
 

@@ -52,12 +52,12 @@ NAME = "NVIDIA H100 80GB HBM3"  # a name whose peaks are known, so that it can m
 
 
 @contextlib.contextmanager
-def gpu(**settings: Any) -> Iterator["Gpu"]:
+def gpu(**settings: Any) -> Iterator["SimulatedGpu"]:
     """Replace torch.cuda by a stand-in and restore everything afterwards.
 
-    The settings are those of `Gpu`.
+    The settings are those of `SimulatedGpu`.
     """
-    device = Gpu(**settings)
+    device = SimulatedGpu(**settings)
     with contextlib.ExitStack() as stack:
         for owner, name, value in _replacements(device):
             stack.enter_context(mock.patch.object(owner, name, value, create=True))
@@ -93,7 +93,7 @@ def described(is_pinned: bool, non_blocking: bool, on_main_stream: bool) -> str:
 class Stream:
     """torch.cuda.Stream: a queue of work, done in the order in which it was added."""
 
-    gpu: "Gpu"
+    gpu: "SimulatedGpu"
 
     def __init__(self, device: Any = None, priority: int = 0, **options: Any) -> None:
         if isinstance(device, (str, torch.device)) and torch.device(device).type != "cuda":
@@ -160,7 +160,7 @@ class Stream:
 class Event:
     """torch.cuda.Event and torch.Event: a mark in a stream, with the time when it was reached."""
 
-    gpu: "Gpu"
+    gpu: "SimulatedGpu"
 
     def __init__(self, *first: Any, enable_timing: bool = False, **options: Any) -> None:
         self.has_time = enable_timing or first[:1] == (True,)  # torch.Event has the device there
@@ -244,7 +244,7 @@ class Product(NamedTuple):
     varied: bool  # whether neither matrix consists of one number
 
 
-class Gpu:
+class SimulatedGpu:
     """The device: its clock, its streams, its memory, and a record of its calls.
 
     Args:
@@ -534,7 +534,7 @@ class _CountFlops(TorchDispatchMode):  # type: ignore[no-untyped-call]
 class _Intercept(TorchFunctionMode):
     """Intercepts every call of torch and answers those about the device."""
 
-    def __init__(self, gpu: Gpu) -> None:
+    def __init__(self, gpu: SimulatedGpu) -> None:
         super().__init__()
         self._gpu = gpu
 
@@ -649,7 +649,7 @@ class _Intercept(TorchFunctionMode):
     _item = _tolist = ___bool__ = ___float__ = ___int__ = ___repr__ = _read
 
 
-def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
+def _replacements(gpu: SimulatedGpu) -> Iterator[tuple[Any, str, Any]]:
     """The replacements as (module, name, value)."""
 
     def stream(given: Stream | None) -> Any:
@@ -713,7 +713,7 @@ def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
             yield from ((owner, name, value) for name, value in values.items())
 
 
-def _sleep(gpu: Gpu, really: Callable[[float], None], seconds: float) -> None:
+def _sleep(gpu: SimulatedGpu, really: Callable[[float], None], seconds: float) -> None:
     """Advance the stand-in's clock. Once it has passed HOURS, really sleep as well."""
     if gpu.now > HOURS:
         really(seconds)

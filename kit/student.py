@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 Probe = Callable[..., Any]
 
 
-class Student:
+class StudentPackage:
     """A student's package.
 
     `student.linear.Linear` is the student's class; `student.run(probe, x=x)` runs a probe on the

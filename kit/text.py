@@ -23,5 +23,10 @@ def one_line(text: str, limit: int) -> str:
     return printable(text, limit).replace("\n", "\\n")
 
 
+def labelled(label: str, text: str) -> str:
+    """A line of a failure's message: a label in its own column, then a text."""
+    return f"  {label:<9} {text}"
+
+
 def _escape(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")

@@ -23,10 +23,10 @@ def watched(copies: list[str], main: Callable[[], Any] = lambda: None) -> Any:
     Args:
         main: Returns the stream that kernels use.
     """
-    return stand_in.in_every_thread(lambda: _Watch(copies, main))
+    return stand_in.in_every_thread(lambda: _CopyWatch(copies, main))
 
 
-class _Watch(TorchFunctionMode):
+class _CopyWatch(TorchFunctionMode):
     def __init__(self, copies: list[str], main: Callable[[], Any]) -> None:
         super().__init__()
         self._copies, self._main = copies, main

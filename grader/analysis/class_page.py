@@ -12,7 +12,7 @@ from markupsafe import Markup
 from grader.analysis.survey import Member, Survey
 from grader.classroom.records import State
 from grader.report import pages
-from grader.report.remarks import clean, number
+from grader.report.wording import clean, number
 
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
@@ -24,7 +24,7 @@ TROUBLE = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED)
 
 
 @dataclass(frozen=True)
-class Case:
+class Concern:
     """A student whom a person has to look at, and why."""
 
     number: int
@@ -89,7 +89,7 @@ def _states(survey: Survey) -> list[tuple[str, int]]:
     return [(state.words, states.count(state)) for state in State if state in states]
 
 
-def _cases(survey: Survey, with_names: bool) -> list[Case]:
+def _cases(survey: Survey, with_names: bool) -> list[Concern]:
     """The students who need attention: grader faults first, then unreadable and unfinished work."""
     found = []
     for state in TROUBLE:
@@ -97,19 +97,19 @@ def _cases(survey: Survey, with_names: bool) -> list[Case]:
             if m.standing.state is state:
                 look = "ours" if state is State.GRADER_ERROR else "warn"
                 why = clean(m.standing.why, 200) if with_names else ""
-                found.append(Case(n, m.name, state.words, why, look))
+                found.append(Concern(n, m.name, state.words, why, look))
     for n, m in enumerate(survey.members):
         if m.ended:
             why = ", ".join(f"{problem}: {status.value}" for problem, status in m.ended.items())
-            found.append(Case(n, m.name, "did not finish", clean(why, 200), "bad"))
+            found.append(Concern(n, m.name, "did not finish", clean(why, 200), "bad"))
     for n, m in enumerate(survey.members):
         if with_names and m.standing.state is State.GRADED and m.standing.why:
-            found.append(Case(n, m.name, "to check", clean(m.standing.why, 200), "warn"))
+            found.append(Concern(n, m.name, "to check", clean(m.standing.why, 200), "warn"))
     for n in survey.slowest:
         seconds = survey.members[n].seconds or 0.0
         if seconds > 3 * _usual(survey):
             text = f"grading took {seconds:.0f} s; the median is {_usual(survey):.0f} s"
-            found.append(Case(n, survey.members[n].name, "slow", text, "muted"))
+            found.append(Concern(n, survey.members[n].name, "slow", text, "muted"))
     return found
 
 

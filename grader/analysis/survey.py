@@ -10,7 +10,7 @@ from grader.classroom.records import Standing, State
 from grader.classroom.standings import Class
 from grader.classroom.texts import called
 from grader.course.courses import Problem
-from grader.report.remarks import clean
+from grader.report.wording import clean
 from grader.results.records import ProblemResult, SubmissionResult, TestResult
 
 # A test with one of these statuses was not attempted, or did not run.
@@ -72,7 +72,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Mistake:
+class CommonMistake:
     """Something that students got wrong in the same way.
 
     Attributes:
@@ -162,7 +162,7 @@ class Survey:
     members: list[Member]
     problems: list[Topic]
     tests: list[Item]
-    mistakes: list[Mistake]
+    mistakes: list[CommonMistake]
     groups: list[Group]
 
     @property
@@ -211,7 +211,7 @@ def survey(whole: Class, *, names: bool = True) -> Survey:
 
 
 @dataclass
-class _Trial:
+class _TestData:
     """The data collected for one test while the results are read."""
 
     number: int
@@ -228,7 +228,7 @@ class _Reading:
         graded = {p for setup in counting for p in whole.book.setup(setup).problems}
         self.problems = [p for p in whole.course.problems if p.id in graded]
         self._place = {problem.id: at for at, problem in enumerate(self.problems)}
-        self._trials: dict[tuple[int, str], _Trial] = {}
+        self._trials: dict[tuple[int, str], _TestData] = {}
         self._mistakes: dict[tuple[int, str, bool], dict[int, float]] = {}
 
     def member(self, standing: Standing, number: int, names: bool) -> Member:
@@ -256,7 +256,7 @@ class _Reading:
             for test in problem.tests:
                 if test.status in NOT_TRIED:
                     continue
-                trial = self._trials.setdefault((at, test.id), _Trial(len(self._trials)))
+                trial = self._trials.setdefault((at, test.id), _TestData(len(self._trials)))
                 trial.passed.append(test.status is Status.PASSED)
                 trial.rest.append(result.score - test.score)
                 if test.status is not Status.PASSED:
@@ -274,10 +274,10 @@ class _Reading:
         """The tests, in the order of their numbers."""
         return [_item(at, name, trial) for (at, name), trial in self._trials.items()]
 
-    def mistakes(self, *, fewest: int) -> list[Mistake]:
+    def mistakes(self, *, fewest: int) -> list[CommonMistake]:
         """The mistakes, the most common first; unknown ones only if `fewest` or more have them."""
         found = [
-            Mistake(at, clean(text, MAX_TEXT), known, list(costs), sum(costs.values()))
+            CommonMistake(at, clean(text, MAX_TEXT), known, list(costs), sum(costs.values()))
             for (at, text, known), costs in self._mistakes.items()
             if known or len(costs) >= fewest
         ]
@@ -292,7 +292,7 @@ def _share(problem: ProblemResult | None) -> float | None:
     return problem.score / possible if possible > 1e-9 else None
 
 
-def _item(at: int, name: str, trial: _Trial) -> Item:
+def _item(at: int, name: str, trial: _TestData) -> Item:
     found = items.discrimination(trial.passed, trial.rest)
     return Item(
         id=clean(name, 150),

@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.analysis.survey import Survey
-from grader.report.remarks import number
+from grader.report.wording import number
 
 WIDE = 160  # the width in columns if stdout is not a terminal
 

@@ -34,6 +34,11 @@ class Status(StrEnum):
     DEFERRED = "deferred"
     GRADER_ERROR = "grader_error"
 
+    @property
+    def words(self) -> str:
+        """The status in words, for people."""
+        return self.value.replace("_", " ")
+
 
 class EndsCommand(Exception):
     """What ends a command.

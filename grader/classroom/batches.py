@@ -16,7 +16,7 @@ import msgspec
 
 from grader.base import interrupts
 from grader.base.errors import SubmissionRefused
-from grader.classroom.executor import Ended, Event, Executor, Noted, Started
+from grader.classroom.executor import BatchEvent, Ended, Executor, Noted, Started
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import HandedIn, Student
 from grader.report import json_report
@@ -48,7 +48,7 @@ class Running:
 
 
 @dataclass
-class Progress:
+class BatchProgress:
     """The progress of a batch, for a display.
 
     Attributes:
@@ -76,7 +76,7 @@ class Progress:
         return (now - self.started) / self.done * (self.total - self.done)
 
 
-Show = Callable[[Progress], None]
+Show = Callable[[BatchProgress], None]
 
 
 # --- submissions ----------------------------------------------------------------------------------
@@ -140,13 +140,13 @@ class _Queue:
         self.waiting = list(reversed(to_grade))
         self.faults: Counter[str] = Counter()
         self.losses: Counter[str] = Counter()
-        self.progress = Progress(len(to_grade))
+        self.progress = BatchProgress(len(to_grade))
 
     def take(self) -> Submission | None:
         """The next submission to grade; None if none is left."""
         return self.book.submission(self.waiting.pop()) if self.waiting else None
 
-    def note(self, event: Event) -> None:
+    def note(self, event: BatchEvent) -> None:
         """Store a result or queue a submission for another try, and update the progress."""
         match event:
             case Started(submission, place):
@@ -193,7 +193,7 @@ def grade(
     *,
     limit: int | None = None,
     show: Show,
-) -> Progress:
+) -> BatchProgress:
     """Grade all submissions without a result for this setup; store each result as it arrives.
 
     Args:

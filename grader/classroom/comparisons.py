@@ -12,7 +12,7 @@ SMALL = 0.005  # points; smaller differences are not shown anywhere
 
 
 @dataclass(frozen=True)
-class Change:
+class GradeChange:
     """One student whose points would change.
 
     Attributes:
@@ -44,7 +44,7 @@ class Comparison:
         left: How many students have no new result yet; all other numbers leave them out.
     """
 
-    changes: list[Change]
+    changes: list[GradeChange]
     tests: "Counter[tuple[str, str]]"
     before: float
     after: float
@@ -71,7 +71,7 @@ def compare(whole: Class, old: Sequence[int], new: Sequence[int]) -> Comparison:
         results = book.first_result(before.sources, old), book.first_result(after.sources, new)
         tests = [test for test in changed_tests(*results) if test.gains_or_loses]
         counted.update((test.name, "gain" if test.passes else "lose") for test in tests)
-        changes.append(Change(before, after, [test.text for test in tests]))
+        changes.append(GradeChange(before, after, [test.text for test in tests]))
     return Comparison(
         changes=sorted(changes, key=lambda change: change.points),
         tests=counted,

@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from grader.classroom.batches import Progress, Running, Show
+from grader.classroom.batches import BatchProgress, Running, Show
 from kit.text import one_line
 
 SECONDS_BETWEEN_LINES = 30.0
@@ -27,7 +27,7 @@ def display() -> Iterator[Show]:
         return
     with Live(console=console, transient=True, refresh_per_second=4) as live:
 
-        def show(progress: Progress) -> None:
+        def show(progress: BatchProgress) -> None:
             for note in _new_notes(progress):
                 live.console.print(Text(note))
             live.update(_table(progress))
@@ -35,13 +35,13 @@ def display() -> Iterator[Show]:
         yield show
 
 
-def _new_notes(progress: Progress) -> list[str]:
+def _new_notes(progress: BatchProgress) -> list[str]:
     """The notes that have not been shown yet, as lines."""
     notes, progress.notes = progress.notes, []
     return [f"grader: {one_line(note, 500)}" for note in notes]
 
 
-def _table(progress: Progress) -> Table:
+def _table(progress: BatchProgress) -> Table:
     now = time.monotonic()
     table = Table.grid()
     table.add_row(Text(summary(progress, now)))
@@ -56,7 +56,7 @@ def _table(progress: Progress) -> Table:
     return table
 
 
-def _longest_first(progress: Progress) -> list[Running]:
+def _longest_first(progress: BatchProgress) -> list[Running]:
     return sorted(progress.running.values(), key=lambda run: run.started)
 
 
@@ -69,14 +69,14 @@ def _since(run: Running, now: float) -> str:
     return f"{duration(now - run.started)}{where}"
 
 
-def _by_place(progress: Progress) -> str:
+def _by_place(progress: BatchProgress) -> str:
     """How many submissions each machine has graded, the largest number first."""
     most = [f"{one_line(name, 40)}: {n}" for name, n in progress.done_on.most_common(SHOWN)]
     others = len(progress.done_on) - SHOWN
     return ", ".join([*most, f"and {others} more machines"] if others > 0 else most)
 
 
-def summary(progress: Progress, now: float) -> str:
+def summary(progress: BatchProgress, now: float) -> str:
     """The submissions done, failed and left, and the remaining time, in one line."""
     left = progress.total - progress.done
     parts = [f"graded {progress.done} of {progress.total}"]
@@ -92,7 +92,7 @@ def summary(progress: Progress, now: float) -> str:
 def _lines() -> Show:
     last = time.monotonic()
 
-    def show(progress: Progress) -> None:
+    def show(progress: BatchProgress) -> None:
         nonlocal last
         for note in _new_notes(progress):
             print(note, file=sys.stderr, flush=True)

@@ -57,14 +57,14 @@ class Noted:
     text: str
 
 
-Event = Started | Ended | Noted | None
+BatchEvent = Started | Ended | Noted | None
 Take = Callable[[], Submission | None]
 
 
 class Executor(Protocol):
     """Where submissions are graded."""
 
-    def run(self, take: Take) -> Generator[Event, None, None]:
+    def run(self, take: Take) -> Generator[BatchEvent, None, None]:
         """Grade submissions until none is left.
 
         Args:

@@ -92,7 +92,7 @@ class Intake:
 
 
 @dataclass(frozen=True)
-class _Item:
+class _FolderItem:
     """One entry of the folder; `kind` is "archive", "folder", "file", "link" or "special"."""
 
     path: Path
@@ -122,7 +122,9 @@ def recognise(folder: Path) -> Intake:
     return Intake(sorted(set(handed_in), key=_order), notes)
 
 
-def _layout(items: list[_Item]) -> Callable[[list[_Item]], tuple[list[HandedIn], list[str]]]:
+def _layout(
+    items: list[_FolderItem],
+) -> Callable[[list[_FolderItem]], tuple[list[HandedIn], list[str]]]:
     """Choose the function that reads the folder's layout."""
     archives = [item for item in items if item.kind == "archive"]
     folders = [item for item in items if item.kind == "folder"]
@@ -144,11 +146,11 @@ def _order(item: HandedIn) -> tuple[str, float, int, str]:
 # --- the files on disk ----------------------------------------------------------------------------
 
 
-def _items(folder: Path) -> list[_Item]:
+def _items(folder: Path) -> list[_FolderItem]:
     """The entries of a folder, sorted by name, without hidden files and system files."""
     try:
         with os.scandir(folder) as entries:
-            found = [_Item(folder / entry.name, _kind(entry)) for entry in entries]
+            found = [_FolderItem(folder / entry.name, _kind(entry)) for entry in entries]
     except FileNotFoundError:
         raise UsageError(f"{_shown(folder)} does not exist") from None
     except NotADirectoryError:
@@ -209,7 +211,7 @@ class _Exported(msgspec.Struct, frozen=True):
     earlier: int = 0
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+class _AutograderMetadata(msgspec.Struct, frozen=True):
     """The metadata that an autograder gets with one submission."""
 
     users: list[_Submitter] | None = None
@@ -217,7 +219,7 @@ class _Metadata(msgspec.Struct, frozen=True):
     previous_submissions: list[msgspec.Raw] | None = None
 
 
-def _export(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
+def _export(items: list[_FolderItem]) -> tuple[list[HandedIn], list[str]]:
     """Read Gradescope's export."""
     source = next(item.path for item in items if item.path.name == EXPORT)
     described = _described(source)
@@ -350,13 +352,13 @@ def _unfit(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
-def _autograder_folders(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
+def _autograder_folders(items: list[_FolderItem]) -> tuple[list[HandedIn], list[str]]:
     """Read folders with the metadata that Gradescope gives an autograder."""
     handed_in: list[HandedIn] = []
     for item in (item for item in items if item.kind == "folder"):
         path = item.path / METADATA
         try:
-            metadata = msgspec.json.decode(_text_of(path), type=_Metadata)
+            metadata = msgspec.json.decode(_text_of(path), type=_AutograderMetadata)
         except (msgspec.MsgspecError, ValueError, RecursionError) as e:
             raise UsageError(
                 f"{_shown(path)} is not Gradescope's metadata: {one_line(str(e), 200)}"
@@ -371,7 +373,7 @@ def _autograder_folders(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
 
 
 def _of_submitters(
-    item: _Item, submitters: list[_Submitter], at: datetime | None, number: int | None
+    item: _FolderItem, submitters: list[_Submitter], at: datetime | None, number: int | None
 ) -> Iterator[HandedIn]:
     """One record per student of a submission; if none is named, one with the folder's name."""
     if len(submitters) > MAX_SUBMITTERS:
@@ -400,7 +402,7 @@ def _clean(value: str | None) -> str:
 # --- Canvas ---------------------------------------------------------------------------------------
 
 
-def _canvas(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
+def _canvas(items: list[_FolderItem]) -> tuple[list[HandedIn], list[str]]:
     """Read the archives of Canvas' download."""
     handed_in: dict[tuple[str, int], list[HandedIn]] = defaultdict(list)
     for item in (item for item in items if item.kind == "archive"):
@@ -433,7 +435,7 @@ def _in_doubt_if_several(same: list[HandedIn]) -> list[HandedIn]:
 # --- plain files and folders ----------------------------------------------------------------------
 
 
-def _plain(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
+def _plain(items: list[_FolderItem]) -> tuple[list[HandedIn], list[str]]:
     """Read archives and folders that are named by hand."""
     handed_in: list[HandedIn] = []
     notes: list[str] = []
@@ -466,7 +468,7 @@ def _plain(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
     return handed_in, [*doubtful, *_first(notes), *_skipped(others)]
 
 
-def _check_that_it_is_a_student(item: _Item, *, alone: bool) -> list[str]:
+def _check_that_it_is_a_student(item: _FolderItem, *, alone: bool) -> list[str]:
     """Refuse a folder that cannot be one student's, because the user named the wrong folder.
 
     A student's folder may also contain Gradescope's files; they are ignored with a note.
@@ -498,7 +500,7 @@ def _has_submissions(folder: Path) -> bool:
     return False
 
 
-def _one_of_a_student(item: _Item) -> HandedIn:
+def _one_of_a_student(item: _FolderItem) -> HandedIn:
     """Split `ada@2026-10-01T22-10-00Z` into the student and the time; the time may be missing.
 
     If the time cannot be parsed, the entry is in doubt.
@@ -513,13 +515,13 @@ def _one_of_a_student(item: _Item) -> HandedIn:
     return HandedIn(path=item.path, key=match["student"], submitted_at=at)
 
 
-def _attempts(item: _Item, whole: HandedIn) -> tuple[list[HandedIn], list[str]]:
+def _attempts(item: _FolderItem, whole: HandedIn) -> tuple[list[HandedIn], list[str]]:
     """A record for each archive in a student's folder, and notes on ignored links and times.
 
     There are no records if `item` is an archive, or a folder that has the assignment or cannot be
     read: then `whole` counts.
     """
-    inside: list[_Item] = []
+    inside: list[_FolderItem] = []
     with suppress(UsageError):
         inside = _items(item.path) if item.kind == "folder" else []
     folders = [i.path for i in inside if i.kind == "folder"]
@@ -542,7 +544,7 @@ def _attempts(item: _Item, whole: HandedIn) -> tuple[list[HandedIn], list[str]]:
     ], links + dated
 
 
-def _modified(item: _Item) -> float:
+def _modified(item: _FolderItem) -> float:
     """When an archive was modified."""
     try:
         return item.path.lstat().st_mtime
@@ -575,7 +577,7 @@ def _doubts(entries: list[HandedIn]) -> dict[Path, str]:
     return doubts
 
 
-def _warn_of_canvas(archives: Iterable[_Item]) -> list[str]:
+def _warn_of_canvas(archives: Iterable[_FolderItem]) -> list[str]:
     """Warn if only some archives have Canvas' names, because then no id is read from any name."""
     named = {True: 0, False: 0}
     example = ""
@@ -621,7 +623,7 @@ def _moment(text: str | None, where: str) -> datetime | None:
     return at
 
 
-def _skipped(items: list[_Item], **reasons: str) -> list[str]:
+def _skipped(items: list[_FolderItem], **reasons: str) -> list[str]:
     """A sentence for each skipped entry; `reasons` adds to REASONS for the layout."""
     why = REASONS | reasons
     return _first([f"{item.name} is left out: {why[item.kind]}." for item in items])

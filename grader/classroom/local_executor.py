@@ -7,7 +7,15 @@ from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 
 from grader.base.errors import SandboxUnavailable
-from grader.classroom.executor import TICK_SECONDS, Ended, Event, Started, Take, fault_of, graded
+from grader.classroom.executor import (
+    TICK_SECONDS,
+    BatchEvent,
+    Ended,
+    Started,
+    Take,
+    fault_of,
+    graded,
+)
 from grader.classroom.setups import Setup
 from grader.course.courses import Course
 from grader.sandbox.gpus import Gpu
@@ -36,7 +44,7 @@ class LocalExecutor:
         self._course, self._setup, self._jobs = course, setup, jobs
         self._gpu, self._fresh = gpu, fresh
 
-    def run(self, take: Take) -> Generator[Event, None, None]:
+    def run(self, take: Take) -> Generator[BatchEvent, None, None]:
         """Grade submissions until none is left; see `Executor`.
 
         Raises:

@@ -24,8 +24,8 @@ from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.classroom import setups
 from grader.classroom.executor import (
     TICK_SECONDS,
+    BatchEvent,
     Ended,
-    Event,
     Noted,
     Started,
     Take,
@@ -204,7 +204,7 @@ class RayExecutor:
         self._nodes: dict[str, _Node] = {}
         self._actors: list[_Actor] = []
 
-    def run(self, take: Take) -> Generator[Event, None, None]:
+    def run(self, take: Take) -> Generator[BatchEvent, None, None]:
         """Grade submissions until none is left; see `Executor`.
 
         Raises:
@@ -255,7 +255,7 @@ class RayExecutor:
         actor.submission = submission
         return Started(submission, self._nodes[actor.node].name)
 
-    def _finish(self, actor: _Actor) -> Iterator[Event]:
+    def _finish(self, actor: _Actor) -> Iterator[BatchEvent]:
         """Read a grader's answer, or handle its death."""
         call, submission = actor.call, actor.submission
         actor.call = actor.submission = None

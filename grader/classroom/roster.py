@@ -221,7 +221,7 @@ def assign(handed_in: list[HandedIn], roster: list[Student] | None) -> Assigned:
     submissions under another key or the key matches another student. Without a roster, each key is
     a student. If nothing tells which of a student's two submissions is later, both are in doubt.
     """
-    find = _Finder(roster or [])
+    find = _StudentFinder(roster or [])
     matches = _without_namesakes([find(item) for item in sorted(handed_in, key=_order)])
     new_id = _NewIds(handed_in, roster or [])
     attempts: list[tuple[Student, HandedIn]] = []
@@ -326,7 +326,7 @@ def _without_namesakes(matches: list[_Match]) -> list[_Match]:
     ]
 
 
-class _Finder:
+class _StudentFinder:
     """Finds a submission's student on a roster."""
 
     def __init__(self, roster: list[Student]) -> None:

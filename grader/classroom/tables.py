@@ -1,7 +1,7 @@
 """A class as a table: a CSV file for a spreadsheet, and one for Canvas' gradebook.
 
 A spreadsheet runs a cell that begins with = as a formula, and students choose their own names. So
-a text that could be a formula gets an apostrophe in front, which `read_csv_table` removes.
+a text that could be a formula gets an apostrophe in front.
 
 Canvas creates a new assignment for a column whose title it does not know. So `canvas` writes only
 columns whose title ends with the assignment's id.
@@ -16,7 +16,7 @@ from datetime import datetime
 
 from grader.base.errors import UsageError
 from grader.classroom.records import Override, Standing, State, Student
-from grader.report.remarks import number
+from grader.report.wording import number
 from kit.text import one_line, printable
 
 MAX_CELL = 10_000  # characters of a text; a spreadsheet allows 32,767
@@ -117,33 +117,6 @@ def _line(row: Sequence[str], delimiter: str) -> str:
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
     return file.getvalue().removesuffix("\r\n")
-
-
-def read_csv_table(text: str) -> list[dict[str, str]]:
-    """Read the output of `csv_table` back: the cells of each row, by the name of their column.
-
-    Raises:
-        UsageError: It is not CSV, or a row has more or fewer cells than the header.
-    """
-    rows = [list(map(_original, row)) for row in _rows(text.removeprefix(BOM)) if row]
-    for place, row in enumerate(rows[1:], start=2):
-        if len(row) != len(rows[0]):
-            raise UsageError(
-                f"row {place} of the table has {len(row)} cells, and its header has {len(rows[0])}"
-            )
-    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
-
-
-def _original(cell: str) -> str:
-    """A cell's text without the apostrophe that `_text` added."""
-    return cell[1:] if cell.startswith("'") and _is_formula(cell) else cell
-
-
-def _rows(text: str, delimiter: str = ",") -> list[list[str]]:
-    try:
-        return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    except csv.Error as e:
-        raise UsageError(f"the table is not CSV: {one_line(str(e), 200)}") from None
 
 
 @dataclass(frozen=True)
@@ -247,6 +220,13 @@ def _filled_in(
             notes += _fill(rows[place], column, one)
     line_end = "\r\n" if "\r\n" in text else "\n"
     return CanvasTable(mark + _written(rows, delimiter, line_end), notes)
+
+
+def _rows(text: str, delimiter: str) -> list[list[str]]:
+    try:
+        return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    except csv.Error as e:
+        raise UsageError(f"the table is not CSV: {one_line(str(e), 200)}") from None
 
 
 def _delimiter(text: str) -> str:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.classroom import setups
-from grader.classroom.comparisons import Change, Comparison
+from grader.classroom.comparisons import Comparison, GradeChange
 from grader.classroom.records import Standing, State, Student
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts
@@ -146,7 +146,7 @@ def changes(book: Path, found: Comparison, old: Setup, new: Setup, *, verbose: b
     return "".join(f"{one_line(line, 300)}\n" for line in lines)
 
 
-def _change(change: Change) -> str:
+def _change(change: GradeChange) -> str:
     def points(one: Standing) -> str:
         return one.state.words if one.points is None else f"{one.points:.2f}"
 

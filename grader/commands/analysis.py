@@ -12,7 +12,7 @@ from grader.base.errors import UsageError
 from grader.base.outputs import Holds, Writes
 from grader.classroom import gradebook, texts
 from grader.classroom.standings import Class
-from grader.commands.classes import Book, Jobs, Rules, course_and_rules
+from grader.commands.classes import Book, Jobs, RulesOption, course_and_rules
 from grader.commands.options import Folder, app
 from grader.commands.progress import advancing
 from grader.sandbox.pool import usual_jobs
@@ -36,7 +36,7 @@ def page(
         ),
         Holds(),
     ] = None,
-    rules_file: Rules = None,
+    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Write a page about the class: who needs attention, what to reteach, mistakes, tests."""
@@ -71,7 +71,7 @@ def mistakes(
     top: Annotated[
         int, typer.Option("--top", min=1, help="How many mistakes and tests to show.")
     ] = 15,
-    rules_file: Rules = None,
+    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Show what to discuss in class: hardest problems, most common mistakes, suspicious tests."""
@@ -100,7 +100,7 @@ def similar(
     ] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="How many pairs to show.")] = 100,
     jobs: Jobs = None,
-    rules_file: Rules = None,
+    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """List pairs of submissions that share unusual code: a reason to look, not a finding.

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from grader.base import files, interrupts
 from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
@@ -34,9 +33,9 @@ from grader.classroom.setups import Setup
 from grader.classroom.standings import Class
 from grader.classroom.switching import Switch, losing
 from grader.commands.options import (
-    Device,
+    DeviceOption,
     Folder,
-    Level,
+    LevelOption,
     Only,
     Seed,
     app,
@@ -45,11 +44,12 @@ from grader.commands.options import (
     level_named,
     one_of,
 )
-from grader.commands.reports import rendered
+from grader.commands.reports import reported
 from grader.course import courses, policies
 from grader.course.courses import Course
 from grader.course.policies import Policy
-from grader.report import difference, json_report, terminal
+from grader.report import difference, json_report
+from grader.report.formats import RENDER
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
@@ -85,7 +85,7 @@ RayAddress = Annotated[
         help="The Ray cluster's address (default: the cluster that this machine belongs to).",
     ),
 ]
-Rules = Annotated[
+RulesOption = Annotated[
     Path | None,
     typer.Option(
         "--policy",
@@ -129,12 +129,12 @@ def batch(
         int | None, typer.Option("--limit", min=1, help="Grade at most this many submissions now.")
     ] = None,
     fresh: Fresh = False,
-    device: Device = "cpu",
+    device: DeviceOption = "cpu",
     seed: Seed = 0,
-    isolation: Level = "auto",
+    isolation: LevelOption = "auto",
     executor: Where = "local",
     ray_address: RayAddress = None,
-    rules_file: Rules = None,
+    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Grade a class: every submission in a folder that has no result in the gradebook yet.
@@ -282,7 +282,7 @@ def _any_fault(book: Gradebook, setup: int) -> bool:
 def status(
     book: Book,
     verbose: Annotated[bool, typer.Option("--verbose", help="List every student.")] = False,
-    rules_file: Rules = None,
+    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Count the students in each state, and list those who need attention."""
@@ -295,7 +295,7 @@ def status(
 def show(
     student: StudentId,
     book: BookOption,
-    rules_file: Rules = None,
+    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Show one student: all attempts, which one counts and why, and the report of that one."""
@@ -306,13 +306,7 @@ def show(
         files.say(texts.student(whole, standing))
         result = whole.result(standing)
         if result is not None:
-            text = terminal.render(
-                result,
-                sections=course.sections,
-                links=whole.handout_links,
-                console=Console(highlight=False),
-            )
-            files.say(text)
+            files.say(RENDER["terminal"](reported(course, whole.rules, result)))
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -333,7 +327,7 @@ def override(
         bool, typer.Option("--remove", help="Withdraw the points that an override gave.")
     ] = False,
     by: Who = "",
-    rules_file: Rules = None,
+    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Give a student points by hand; the grader's own result is kept."""
@@ -361,7 +355,7 @@ def extend(
     ],
     reason: Annotated[str, typer.Option("--reason", help="The reason, which is recorded.")],
     by: Who = "",
-    rules_file: Rules = None,
+    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Give a student a later deadline."""
@@ -399,7 +393,7 @@ def regrade(
         typer.Option("--all-problems", help="All problems (default: those graded before)."),
     ] = False,
     fresh: Fresh = False,
-    device: Device = "cpu",
+    device: DeviceOption = "cpu",
     seed: Annotated[
         int | None, typer.Option("--seed", help="Another seed (default: the one used before).")
     ] = None,
@@ -410,7 +404,7 @@ def regrade(
     executor: Where = "local",
     ray_address: RayAddress = None,
     by: Who = "",
-    rules_file: Rules = None,
+    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Grade the stored sources again with today's suite or other options; old results are kept.
@@ -505,8 +499,8 @@ def diff(
         typer.Argument(metavar="NEW.json", help="A newer result, to compare two results."),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="List every change.")] = False,
-    device: Device = "cpu",
-    rules_file: Rules = None,
+    device: DeviceOption = "cpu",
+    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Show what the last regrade would change: who gains or loses points, and on which tests.
@@ -602,7 +596,7 @@ def export(
         typer.Option("--html", metavar="DIR", help="A web page for each student."),
         Writes(SUFFIXES["html"]),
     ] = None,
-    rules_file: Rules = None,
+    rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Write the class's points for other programs; a student without a grade gets an empty cell."""
@@ -655,14 +649,9 @@ def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind:
         interrupts.stop_if_seen()
         result = whole.result(one)
         if result is not None:
-            content = rendered(
-                kind,
-                result,
-                one,
-                whole.sources(one) if kind == "html" else {},
-                sections=whole.course.sections,
-                links=whole.handout_links,
-                shows=whole.rules.gradescope,
+            sources = whole.sources(one) if kind == "html" else {}
+            content = RENDER[kind](
+                reported(whole.course, whole.rules, result, one, sources=sources)
             )
             name = gradebook.file_name(one.student.id)
             files.write(folder / f"{name}.{SUFFIXES[kind]}", content.encode("utf-8", "replace"))

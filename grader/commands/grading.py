@@ -15,14 +15,15 @@ from rich.console import Console
 from grader.base import files
 from grader.base.errors import SandboxUnavailable, UsageError
 from grader.base.outputs import Writes
+from grader.commands import reports
 from grader.commands.options import (
-    Device,
+    DeviceOption,
     Folder,
     Gradescope,
     Html,
     Json,
     Junit,
-    Level,
+    LevelOption,
     Markdown,
     Only,
     Seed,
@@ -34,7 +35,6 @@ from grader.commands.options import (
     one_of,
 )
 from grader.commands.progress import advancing
-from grader.commands.reports import Reports
 from grader.course import courses, policies
 from grader.gradescope import harness
 from grader.proof import matrices
@@ -56,14 +56,14 @@ def grade(
         Path, typer.Argument(help="A folder, .zip or .tar.gz that holds assignment/.")
     ],
     only: Only = None,
-    device: Device = "cpu",
+    device: DeviceOption = "cpu",
     seed: Seed = 0,
     json: Json = None,
     html: Html = None,
     markdown: Markdown = None,
     junit: Junit = None,
     gradescope: Gradescope = None,
-    isolation: Level = "auto",
+    isolation: LevelOption = "auto",
     fresh: Annotated[
         bool,
         typer.Option("--fresh", help="Run each test in a new process: slower, with equal scores."),
@@ -89,9 +89,7 @@ def grade(
     """
     course = courses.load(folder).limited(seconds=seconds, memory_mib=memory)
     problems = chosen(course, only)
-    reports = Reports(
-        course, json=json, html=html, markdown=markdown, junit=junit, gradescope=gradescope
-    )
+    rules = policies.load(course.policy)
     one_of("--device", device, "cpu", "cuda")
     level = level_named(isolation)
     read = submissions.read(submission)
@@ -110,7 +108,16 @@ def grade(
                 progress=progress,
                 fresh=fresh,
             )
-    reports.write(result, read.sources, verbose=verbose)
+    reports.write(
+        reports.reported(course, rules, result, sources=read.sources, verbose=verbose),
+        {
+            "json": json,
+            "html": html,
+            "markdown": markdown,
+            "junit": junit,
+            "gradescope": gradescope,
+        },
+    )
 
 
 @app.command()
@@ -134,13 +141,20 @@ def merge(
     Exits with the same codes as grade.
     """
     course = courses.load(folder)
-    reports = Reports(
-        course, json=json, html=html, markdown=markdown, junit=junit, gradescope=gradescope
-    )
+    rules = policies.load(course.policy)
     result = merged(
         json_report.read(one), json_report.read(other), order=[p.id for p in course.problems]
     )
-    reports.write(result, {}, verbose=verbose)
+    reports.write(
+        reports.reported(course, rules, result, verbose=verbose),
+        {
+            "json": json,
+            "html": html,
+            "markdown": markdown,
+            "junit": junit,
+            "gradescope": gradescope,
+        },
+    )
 
 
 @app.command()
@@ -183,7 +197,7 @@ def stubs(
 @app.command()
 def validate(
     only: Only = None,
-    device: Device = "cpu",
+    device: DeviceOption = "cpu",
     seeds: Annotated[
         int,
         typer.Option(

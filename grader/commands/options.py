@@ -33,7 +33,7 @@ Only = Annotated[
     typer.Option("--only", metavar="PROBLEM", help="Only this problem; may be repeated."),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the tests' random inputs.")]
-Level = Annotated[
+LevelOption = Annotated[
     str,
     typer.Option(
         "--isolation",
@@ -41,7 +41,7 @@ Level = Annotated[
         "for root in a container) or none (for debugging, never for grades).",
     ),
 ]
-Device = Annotated[
+DeviceOption = Annotated[
     str,
     typer.Option(
         "--device", help="cpu or cuda. Tests for the other device wait for a run on that device."

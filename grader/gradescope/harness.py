@@ -24,6 +24,7 @@ from grader.course.policies import Policy
 from grader.gradescope import containers, submission_metadata
 from grader.gradescope.containers import Container
 from grader.report import gradescope_report, json_report
+from grader.report.reported import Reported
 from grader.submission import submissions
 
 OURS = (
@@ -91,7 +92,7 @@ def _graded(
     metadata = submission_metadata.read(home / "submission_metadata.json")
     score = None if result.has_grader_error else result.score
     late = submission_metadata.lateness(metadata, rules, score)
-    content = gradescope_report.results(result, late, rules.gradescope)
+    content = gradescope_report.results(Reported(result, late, shows=rules.gradescope))
     content["extra_data"]["attempt"] = len(metadata.previous_submissions) + 1
     return content
 

@@ -32,7 +32,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Lateness(msgspec.Struct, frozen=True):
-    """How late a submission is; see `report.remarks.Standing`.
+    """How late a submission is; see `report.remarks.FinalGrade`.
 
     Attributes:
         points: The points that count; None if the grader failed.

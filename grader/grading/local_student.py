@@ -29,7 +29,7 @@ from grader.sandbox.levels import Isolation
 from grader.sandbox.replies import Probe
 from grader.shared import protocol
 from kit import forbidden_calls
-from kit.student import Student
+from kit.student import StudentPackage
 
 
 class LocalBox:
@@ -117,7 +117,7 @@ class LocalSession:
         os.chdir(self._box.scratch)
         try:
             return answer(
-                Student("assignment"),
+                StudentPackage("assignment"),
                 probe,
                 inputs,
                 self._seed,

@@ -101,11 +101,11 @@ class Case:
         )
 
 
-class _Other(BaseException):
+class _AnswersOtherwise(BaseException):
     """The wrong solution answers differently from the student: it does not explain the failure."""
 
 
-class _NeedsAProcess(_Other):
+class _NeedsAProcess(_AnswersOtherwise):
     """The probe needs a process of its own, which is not available in a rehearsal."""
 
 
@@ -149,10 +149,10 @@ class Rehearsal:
             raise
         except StudentFault as e:
             if asked and name_of(e) != asked.raised:
-                raise _Other from None
+                raise _AnswersOtherwise from None
             raise
         if asked and (asked.raised or not same(value, asked.value)):
-            raise _Other
+            raise _AnswersOtherwise
         return value
 
     def _next(self, probe: Probe, inputs: dict[str, Any]) -> Call | None:
@@ -160,10 +160,10 @@ class Rehearsal:
         if self._left is None:
             return None
         if not self._left:
-            raise _Other
+            raise _AnswersOtherwise
         asked = self._left.pop(0)
         if probe is not asked.probe or not same(inputs, asked.inputs):
-            raise _Other
+            raise _AnswersOtherwise
         return asked
 
 
@@ -188,8 +188,11 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
     failed.sort(key=lambda case: not case.tells)  # informative failures first
     if not failed or not failed[0].tells:
         return {}
+    solutions = wrong_solutions(course, problem)
+    if not solutions:
+        return {}
     passed = [case for case in cases if case.failure is None and case.can_be_rehearsed]
-    reference, solutions = course.reference_of(problem), wrong_solutions(course, problem)
+    reference = course.reference_of(problem)
     found: dict[Any, Mistake] = {}
     with _undisturbed():
         for function in functions:
@@ -231,7 +234,7 @@ def _fails_alike(package: Package, case: Case) -> bool:
         return False
     try:
         case.repeat(Rehearsal(package, case if case.can_be_rehearsed else None, case.seed))
-    except _Other:
+    except _AnswersOtherwise:
         return False
     except Exception as e:
         if isinstance(e, Raised):
@@ -257,8 +260,17 @@ def _passes(package: Package, case: Case) -> bool:
 
 
 def wrong_solutions(course: Course, problem: Problem) -> list[tuple[Mistake, Package]]:
-    """The wrong solutions of a problem that CPU tests can detect, each as a package for probes."""
+    """The wrong solutions of a problem that CPU tests can detect, each as a package for probes.
+
+    Without known mistakes, the problem needs no reference.
+    """
+    if not _known(course.mistakes, problem.id):
+        return []
     return _loaded(course.mistakes, problem.id, problem.module, course.reference_of(problem))
+
+
+# A course's files are read once; parsing one takes several milliseconds.
+_known = cache(mistakes.load)
 
 
 @cache
@@ -266,7 +278,7 @@ def _loaded(
     folder: Path, problem_id: str, module: str, reference: str
 ) -> list[tuple[Mistake, Package]]:
     found = []
-    for mistake in mistakes.load(folder, problem_id):
+    for mistake in _known(folder, problem_id):
         if not mistake.is_tried_on("cpu", ("cpu",)):
             continue
         try:

@@ -1,7 +1,11 @@
 """Record the calls that a problem's tests make, so that the tests can be rehearsed at the end."""
 
 import inspect
+import sys
+import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +17,7 @@ from grader.grading.outcomes import Entry
 from grader.grading.sandboxed_student import RemoteStudent, SandboxedStudent
 from grader.grading.verdict import Verdict
 from grader.solutions.mistakes import Mistake
+from kit.text import one_line
 
 # Bytes of answers that are kept until the problem's end. Tests with more cannot be rehearsed.
 MOST_BYTES = 64 * 2**20
@@ -100,12 +105,25 @@ class Cases:
     def explained(self, problem: Problem) -> dict[Entry, Mistake]:
         """The known mistakes that explain a problem's failures.
 
-        This discards the recorded runs.
+        This discards the recorded runs. If the explanation itself breaks, it says so on stderr; the
+        report then names no mistake, and no point is lost.
         """
         cases, self._cases, self._bytes = self._cases, [], 0
         try:
             return explained(problem, self._course, cases)
-        # A failed explanation must not cost the student the grade. A test checks that every wrong
-        # solution can be loaded.
-        except Exception:
+        # A failed explanation must not cost the student the grade.
+        except Exception as e:
+            _report(problem, e)
             return {}
+
+
+def _report(problem: Problem, error: Exception) -> None:
+    """Say on stderr that an explanation broke; a closed stderr must not cost the grade either."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    with suppress(OSError):
+        print(
+            f"grader: a fault of the grader: {problem.id} was not compared with its known mistakes:"
+            f" {one_line(f'{type(error).__name__}: {error}', 300)} "
+            f"({Path(place.filename).name}:{place.lineno}); the points are right",
+            file=sys.stderr,
+        )

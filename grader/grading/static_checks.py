@@ -18,7 +18,7 @@ from grader.results.records import Fact
 from grader.shared import speed
 from kit.text import one_line
 
-Found = StudentFault | dict[str, Any]  # what a parser reports about a module
+ModuleReport = StudentFault | dict[str, Any]  # what a parser reports about a module
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def check_without_running(job: Job, session: Calls) -> Checked:
         if problem.path in job.sources:
             owners.setdefault(problem.path, []).append(problem)
     rules = {path: [problem.rules for problem in each] for path, each in owners.items()}
-    reports: dict[str, Found] = {}
+    reports: dict[str, ModuleReport] = {}
     compiled: dict[str, bytes] = {}
     with closing(session), suppress(StudentFault):
         reports = session.inspect(rules)
@@ -71,22 +71,22 @@ def check_without_running(job: Job, session: Calls) -> Checked:
     return Checked(settled, frozenset(_stubs(reports)), compiled)
 
 
-def _read_alone(job: Job, path: str, rules: list[dict[str, Any]]) -> Found:
+def _read_alone(job: Job, path: str, rules: list[dict[str, Any]]) -> ModuleReport:
     with closing(job.first_session({path: job.sources[path]})) as session:
         try:
-            found: Found = session.inspect({path: rules})[path]
+            found: ModuleReport = session.inspect({path: rules})[path]
             return found
         except StudentFault as e:
             return e
 
 
-def _stubs(reports: dict[str, Found]) -> Iterator[str]:
+def _stubs(reports: dict[str, ModuleReport]) -> Iterator[str]:
     for path, found in reports.items():
         if not isinstance(found, StudentFault):
             yield from (f"{path}:{line}" for line in found["stubs"])
 
 
-def _unfit(path: str, found: Found, owners: list[Problem]) -> dict[str, Verdict]:
+def _unfit(path: str, found: ModuleReport, owners: list[Problem]) -> dict[str, Verdict]:
     """For one module, the verdicts on the problems that are settled by parsing it."""
     if isinstance(found, StudentFault):
         return {

@@ -24,17 +24,17 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-Namespace = dict[str, Any]
+Values = dict[str, Any]
 
 
 # --- junk: one constant for every call ------------------------------------------------------------
 
 
-def _first(args: tuple[Any, ...], kwargs: Namespace) -> Any:
+def _first(args: tuple[Any, ...], kwargs: Values) -> Any:
     return next(iter([*args, *kwargs.values()]), None)
 
 
-def _tensors(args: tuple[Any, ...], kwargs: Namespace) -> list[Tensor]:
+def _tensors(args: tuple[Any, ...], kwargs: Values) -> list[Tensor]:
     """The tensors among the arguments, also those inside lists and tuples."""
     parts = [
         part
@@ -44,23 +44,23 @@ def _tensors(args: tuple[Any, ...], kwargs: Namespace) -> list[Tensor]:
     return [part for part in parts if isinstance(part, Tensor)]
 
 
-def _of_tensor(change: Callable[[Tensor], Tensor]) -> Callable[[tuple[Any, ...], Namespace], Any]:
+def _of_tensor(change: Callable[[Tensor], Tensor]) -> Callable[[tuple[Any, ...], Values], Any]:
     """A function of the first tensor, or of a tensor of zeros if there is none."""
     return lambda args, kwargs: change(next(iter(_tensors(args, kwargs)), torch.zeros(2, 3)))
 
 
 def _together(
-    args: tuple[Any, ...], kwargs: Namespace, join: Callable[[Tensor, Tensor], Tensor]
+    args: tuple[Any, ...], kwargs: Values, join: Callable[[Tensor, Tensor], Tensor]
 ) -> Any:
     found = _tensors(args, kwargs)
     return functools.reduce(join, found) if found else None
 
 
-def _numbers(args: tuple[Any, ...], kwargs: Namespace) -> list[Any]:
+def _numbers(args: tuple[Any, ...], kwargs: Values) -> list[Any]:
     return [n for n in [*args, *kwargs.values()] if isinstance(n, (int, float))]
 
 
-def _number(args: tuple[Any, ...], kwargs: Namespace) -> Any:
+def _number(args: tuple[Any, ...], kwargs: Values) -> Any:
     return next(iter(_numbers(args, kwargs)), 0)
 
 
@@ -114,7 +114,7 @@ CONSTANTS: dict[str, Callable[[], object]] = {
     "two tensors": lambda: (torch.zeros(2), torch.ones(3)),
     "memory that nobody wrote": lambda: torch.empty(2, 3),
 }
-ECHOES: dict[str, Callable[[tuple[Any, ...], Namespace], object]] = {
+ECHOES: dict[str, Callable[[tuple[Any, ...], Values], object]] = {
     "the first argument": _first,
     "the last argument": lambda args, kwargs: next(iter([*kwargs.values(), *args][::-1]), None),
     "all arguments": lambda args, kwargs: (*args, *kwargs.values()),
@@ -134,7 +134,7 @@ ECHOES: dict[str, Callable[[tuple[Any, ...], Namespace], object]] = {
 JUNK = [*CONSTANTS, *ECHOES]
 
 
-def junk(module: Namespace, names: Iterable[str], which: str, *, hollow: bool = True) -> None:
+def junk(module: Values, names: Iterable[str], which: str, *, hollow: bool = True) -> None:
     """Make the named functions, and all methods of the named classes, return a constant.
 
     Args:
@@ -165,7 +165,7 @@ def _hollow(original: type, answer: Callable[..., object]) -> type:
         else:
             super(made, self).__init__()  # type: ignore[arg-type]
 
-    body: Namespace = {"__doc__": original.__doc__}
+    body: Values = {"__doc__": original.__doc__}
     for name, value in vars(original).items():
         if isinstance(value, staticmethod):
             body[name] = staticmethod(answer)
@@ -210,7 +210,7 @@ TYPES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def answers_of_type(module: Namespace, names: Iterable[str], which: str) -> None:
+def answers_of_type(module: Values, names: Iterable[str], which: str) -> None:
     """Convert what the named functions return to one of `TYPES`.
 
     Values inside containers and dataclasses are converted too.
@@ -218,7 +218,7 @@ def answers_of_type(module: Namespace, names: Iterable[str], which: str) -> None
     _map_answers(module, names, TYPES[which])
 
 
-def unwritten(module: Namespace, names: Iterable[str]) -> None:
+def unwritten(module: Values, names: Iterable[str]) -> None:
     """Replace the results of the named functions with uninitialized memory.
 
     Every tensor in a result is replaced. If a named class is a layer, its parameters are replaced
@@ -245,7 +245,7 @@ def _then_empty(init: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def _map_answers(module: Namespace, names: Iterable[str], change: Callable[[Any], Any]) -> None:
+def _map_answers(module: Values, names: Iterable[str], change: Callable[[Any], Any]) -> None:
     """Change what the named functions return to callers outside their module."""
     for name in names:
         if isinstance(module[name], types.FunctionType):
@@ -253,7 +253,7 @@ def _map_answers(module: Namespace, names: Iterable[str], change: Callable[[Any]
 
 
 def _changed(
-    function: Callable[..., Any], change: Callable[[Any], Any], module: Namespace
+    function: Callable[..., Any], change: Callable[[Any], Any], module: Values
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -307,12 +307,12 @@ def _are_finite(*numbers: Any) -> bool:
     return all(isinstance(n, (int, float, Fraction)) and math.isfinite(n) for n in numbers)
 
 
-def as_floats(module: Namespace, names: Iterable[str]) -> None:
+def as_floats(module: Values, names: Iterable[str]) -> None:
     """Convert every fraction that the named functions return to a float."""
     _map_answers(module, names, lambda x: float(x) if isinstance(x, Fraction) else x)
 
 
-def sums_backwards(module: Namespace, names: Iterable[str]) -> None:
+def sums_backwards(module: Values, names: Iterable[str]) -> None:
     """Make the named functions, and `forward` of the named layers, sum from end to start."""
     for name in names:
         original = module[name]

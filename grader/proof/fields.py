@@ -120,10 +120,10 @@ class ChangedField:
         """A session with a solution that runs in the process of the tests."""
         global _places
         _places = itertools.count()
-        return _Session(box, sources, changed=self, seed=options.get("seed", 0))
+        return _ChangingSession(box, sources, changed=self, seed=options.get("seed", 0))
 
 
-class _Session(LocalSession):
+class _ChangingSession(LocalSession):
     def __init__(
         self, box: LocalBox, sources: dict[str, bytes], *, changed: ChangedField, seed: int
     ) -> None:

@@ -42,7 +42,7 @@ LAST_LINE = re.compile(r"Handout §")
 
 
 @dataclass(frozen=True)
-class Class:
+class InputClass:
     """One class of inputs of one function."""
 
     function: str
@@ -97,7 +97,7 @@ def _matches(name: str, pattern: str) -> bool:
 # --- classes of inputs ----------------------------------------------------------------------------
 
 
-def classes(problem: Problem, reference: str) -> Iterator[Class]:
+def classes(problem: Problem, reference: str) -> Iterator[InputClass]:
     """Every class of inputs that the annotations of a problem's functions allow."""
     tree = ast.parse(reference)
     defined = {n.name: n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
@@ -114,7 +114,7 @@ def classes(problem: Problem, reference: str) -> Iterator[Class]:
 
 def _of_function(
     name: str, node: ast.FunctionDef, fields: dict[str, ast.ClassDef]
-) -> Iterator[Class]:
+) -> Iterator[InputClass]:
     parameters = [*node.args.args, *([node.args.vararg] if node.args.vararg else [])]
     parameters = [p for p in [*parameters, *node.args.kwonlyargs] if p.arg not in ("self", "ctx")]
     optional = {p.arg for p in node.args.args[len(node.args.args) - len(node.args.defaults) :]}
@@ -125,19 +125,19 @@ def _of_function(
         tensors += "Tensor" in annotation and "Callable" not in annotation
         given = [inputs.LEFT_OUT] if p.arg in optional else []
         for which in [*given, *_of_annotation(annotation)]:
-            yield Class(name, p.arg, which)
+            yield InputClass(name, p.arg, which)
         if node_of := fields.get(annotation.rpartition(".")[2]):
             for line in node_of.body:
                 if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
                     for which in _of_annotation(ast.unparse(line.annotation)):
-                        yield Class(name, f"{p.arg}.{line.target.id}", which)
+                        yield InputClass(name, f"{p.arg}.{line.target.id}", which)
     method = name.partition(".")[2]
     if method == "step":
         for kind in ("parameter", "gradient"):
             for which in _of_annotation('Float[Tensor, "..."]'):
-                yield Class(name, kind, which)
-        yield Class(name, "self", "with several groups")
-    yield from (Class(name, "", which) for which in _of_call(node, method, tensors))
+                yield InputClass(name, kind, which)
+        yield InputClass(name, "self", "with several groups")
+    yield from (InputClass(name, "", which) for which in _of_call(node, method, tensors))
 
 
 def _of_call(node: ast.FunctionDef, method: str, tensors: int) -> Iterator[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from grader.course.courses import Problem
 from grader.proof import disguise, inputs
-from grader.proof.promised import Class
+from grader.proof.promised import InputClass
 
 DISGUISE, INPUTS = "assignment/disguise.py", "assignment/inputs.py"
 # Exceptions that argument checks raise.
@@ -57,7 +57,7 @@ def of(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[str, b
         )
 
 
-def wrong_for(problem: Problem, reference: str, one: Class) -> dict[str, bytes]:
+def wrong_for(problem: Problem, reference: str, one: InputClass) -> dict[str, bytes]:
     """The files of a submission that is wrong for one class of inputs only."""
     arguments = f"globals(), {one.function!r}, {one.parameter!r}, {one.which!r}"
     source = f"{reference}\nfrom assignment import inputs\n\ninputs.wrong_for({arguments})\n"

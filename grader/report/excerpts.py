@@ -29,7 +29,7 @@ DOCSTRING = re.compile(r"[rRuUbB]{0,2}(\"\"\"|''')")
 
 
 @dataclass(frozen=True)
-class Line:
+class QuotedLine:
     """One line of an excerpt.
 
     Attributes:
@@ -55,7 +55,7 @@ class Excerpt:
     """
 
     path: str
-    lines: list[Line]
+    lines: list[QuotedLine]
 
 
 def excerpt(reason: Reason, sources: Mapping[str, bytes]) -> Excerpt | None:
@@ -64,7 +64,7 @@ def excerpt(reason: Reason, sources: Mapping[str, bytes]) -> Excerpt | None:
     These are the lines around the place of the failure or, if the place is unknown, the lines of
     the function that gave a wrong answer. None if neither is in the sources.
     """
-    first = reason.tests[0]
+    first = reason.first
     places = (PLACE.match(fact.text) for fact in first.facts if fact.label == "at")
     if place := next(filter(None, places), None):
         path, number = place[1], int(place[2])
@@ -137,7 +137,9 @@ def _shown(path: str, lines: list[str], numbers: list[int], marked: int | None) 
     texts = [_text(lines[number - 1]) for number in numbers]
     coloured = highlight("\n".join(texts), LEXER, FORMATTER).split("\n")
     found = [
-        Line(number, Markup(html), number == marked, place == 0 or numbers[place - 1] == number - 1)
+        QuotedLine(
+            number, Markup(html), number == marked, place == 0 or numbers[place - 1] == number - 1
+        )
         for place, (number, html) in enumerate(zip(numbers, coloured, strict=False))
     ]
     return Excerpt(path, found)

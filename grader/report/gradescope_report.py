@@ -10,8 +10,10 @@ from typing import Any
 
 from grader.base.errors import Status
 from grader.course.policies import Shows
-from grader.report.remarks import Standing, clean, final_points, remarks
-from grader.results.records import ProblemResult, SubmissionResult, TestResult
+from grader.report.reasons import Reason, cause, grouped
+from grader.report.reported import Reported
+from grader.report.wording import clean
+from grader.results.records import SubmissionResult
 
 # The outcome in an entry's name, after the number of tests.
 ENDED = {
@@ -24,18 +26,12 @@ ENDED = {
     Status.POLICY: "used what this problem forbids",
     Status.DEFERRED: "pending",
 }
-QUIET = (Status.PASSED, Status.NOT_ATTEMPTED, Status.DEFERRED)
 PENDING = "These tests need another device and have not run yet. Their points are not lost."
 
 
-EVERYTHING = Shows()
-
-
-def render(
-    result: SubmissionResult, standing: Standing | None = None, shows: Shows = EVERYTHING
-) -> str:
+def render(reported: Reported) -> str:
     """The text of results.json."""
-    return as_text(results(result, standing, shows))
+    return as_text(results(reported))
 
 
 def as_text(content: dict[str, Any]) -> str:
@@ -56,26 +52,19 @@ def nothing_earned(text: str) -> dict[str, Any]:
     return {"score": 0.0, **without_points(text)}
 
 
-def results(
-    result: SubmissionResult, standing: Standing | None = None, shows: Shows = EVERYTHING
-) -> dict[str, Any]:
+def results(reported: Reported) -> dict[str, Any]:
     """The content of results.json.
 
     If the grader failed, the content has no `tests`, and no `score` unless a person gave points.
     Gradescope then offers a new run instead of recording 0.
-
-    Args:
-        result: What to report.
-        standing: The student's grade, which replaces the result's score.
-        shows: What students see.
     """
-    points = final_points(result, standing)
+    result, shows, points = reported.result, reported.shows, reported.points
     score = {} if points is None else {"score": round(points, 4)}
     tests = {} if result.has_grader_error else {"tests": _tests(result, shows)}
     return {
         **score,
         "execution_time": round(result.seconds, 2),
-        "output": "\n".join(remarks(result, standing)),
+        "output": "\n".join(reported.remarks),
         "output_format": "text",
         "visibility": shows.results,
         "stdout_visibility": shows.printed,
@@ -91,67 +80,56 @@ def _tests(result: SubmissionResult, shows: Shows) -> list[dict[str, Any]]:
     """The entries of all problems; number 3.2 is the second entry of the third problem."""
     entries = []
     for place, problem in enumerate(result.problems, start=1):
-        groups = _groups(problem)
-        for part, (tests, worth) in enumerate(zip(groups, _worth(problem, groups), strict=True), 1):
-            entries.append(_entry(problem, tests, worth, f"{place}.{part}", shows))
+        # First the tests that passed, then a group for each cause of failure.
+        tests = sorted(problem.counted, key=lambda test: test.status is not Status.PASSED)
+        groups = grouped(problem, tests, lambda test: (test.status, cause(test)))
+        for part, (group, worth) in enumerate(zip(groups, _worth(groups), strict=True), start=1):
+            entries.append(_entry(group, worth, f"{place}.{part}", shows))
     return entries
 
 
-def _groups(problem: ProblemResult) -> list[list[TestResult]]:
-    """The tests of each entry: first those that passed, then a group for each failure's reason."""
-    groups: dict[tuple[Status, str], list[TestResult]] = {}
-    counted = [test for test in problem.tests if test.counts]
-    for test in sorted(counted, key=lambda test: test.status is not Status.PASSED):
-        reason = "" if test.status in QUIET else test.mistake or test.said
-        groups.setdefault((test.status, reason), []).append(test)
-    return list(groups.values())
-
-
-def _worth(problem: ProblemResult, groups: list[list[TestResult]]) -> list[Decimal]:
+def _worth(groups: list[Reason]) -> list[Decimal]:
     """The points of each entry with two decimals; the largest absorbs the rounding error."""
-    exact = [sum(test.max_score for test in tests) for tests in groups]
+    exact = [group.points for group in groups]
     worth = [round(Decimal(points), 2) for points in exact]
     if worth:
-        worth[exact.index(max(exact))] += Decimal(str(problem.max_score)) - sum(worth)
+        of = Decimal(str(groups[0].problem.max_score))
+        worth[exact.index(max(exact))] += of - sum(worth)
     return worth
 
 
-def _entry(
-    problem: ProblemResult, tests: list[TestResult], worth: Decimal, number: str, shows: Shows
-) -> dict[str, Any]:
+def _entry(group: Reason, worth: Decimal, number: str, shows: Shows) -> dict[str, Any]:
     """One entry. A pending entry has neither score nor status, because its points are not lost."""
-    status, points = tests[0].status, float(worth)
+    status, points = group.first.status, float(worth)
     passed = status is Status.PASSED
     score = {"score": points if passed else 0.0, "status": "passed" if passed else "failed"}
-    count = "1 test" if len(tests) == 1 else f"{len(tests)} tests"
+    count = "1 test" if len(group.tests) == 1 else f"{len(group.tests)} tests"
     return {
         **({} if status is Status.DEFERRED else score),
         "max_score": points,
-        "name": f"{clean(problem.id)}: {count} {ENDED[status]}",
+        "name": f"{clean(group.problem.id)}: {count} {ENDED[status]}",
         "number": number,
-        "output": "\n".join(_output(problem, tests) if shows.reasons else [_names(tests)]),
+        "output": "\n".join(_output(group)) if shows.reasons else _names(group),
         "output_format": "text",
         "visibility": shows.tests,
     }
 
 
-def _output(problem: ProblemResult, tests: list[TestResult]) -> list[str]:
+def _output(group: Reason) -> list[str]:
     """The lines that explain an entry."""
-    first = tests[0]
-    names = _names(tests)
+    first, names = group.first, _names(group)
     if first.status is Status.PASSED:
         return [names]
     if first.status is Status.DEFERRED:
         return [PENDING, names]
-    lines = [clean(first.head(problem.id))] if first.what else []
-    lines += [f"  {clean(fact.label, 20):<9} {clean(fact.text)}" for fact in first.facts]
+    lines = [clean(group.head)] if first.what else []
+    lines += group.fact_lines
     lines += [f"looks like: {clean(first.mistake)}"] if first.mistake else []
     if first.status is not Status.NOT_ATTEMPTED:  # a stub has broken no rule
-        rules = dict.fromkeys(test.rule for test in tests if test.rule)
-        lines += [f"rule: {clean(rule)}" for rule in rules]
+        lines += [f"rule: {clean(rule)}" for rule in group.rules]
     lines += [f"hint: {clean(first.hint)}"] if first.hint else []
     return [*lines, f"tests: {names}"]
 
 
-def _names(tests: list[TestResult]) -> str:
-    return clean(", ".join(test.id for test in tests))
+def _names(group: Reason) -> str:
+    return clean(", ".join(test.id for test in group.tests))

@@ -3,7 +3,6 @@
 The page needs no other file, no network and no script, and prints on two sheets.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,17 +11,10 @@ from markupsafe import escape
 from grader.base.errors import Status
 from grader.report import pages
 from grader.report.excerpts import Excerpt, excerpt
-from grader.report.reasons import (
-    NotAttempted,
-    Reason,
-    by_reason,
-    counted,
-    environments,
-    not_attempted,
-    reasons_in,
-)
-from grader.report.remarks import Standing, clean, final_points, in_points, number, remarks
-from grader.results.records import ProblemResult, SubmissionResult
+from grader.report.reasons import Reason
+from grader.report.reported import RemainingStubs, Reported
+from grader.report.wording import clean, in_points, number
+from grader.results.records import ProblemResult
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_BLOCKS = 60  # reasons shown with all details; a list names the others
@@ -33,6 +25,7 @@ MAX_FACTS = 20
 MAX_RULES = 3
 MAX_TESTS = 12  # names of tests
 MAX_IGNORED = 20
+MAX_ROWS = 200
 LONGEST = 300  # characters of a rule, a hint or a fact
 # The CSS class of a status; see look.css.
 LOOKS = {
@@ -44,7 +37,7 @@ LOOKS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class ProblemRow:
     """A problem in the table."""
 
     id: str
@@ -59,7 +52,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Block:
+class ReasonBlock:
     """One reason, with all details that the page shows."""
 
     problem: str
@@ -88,89 +81,67 @@ class Block:
         return 1_500 + sum(len(escape(text).encode()) + 60 for text in texts)
 
 
-def render(
-    result: SubmissionResult,
-    standing: Standing | None = None,
-    *,
-    sources: Mapping[str, bytes],
-    sections: Mapping[str, str],
-    links: Mapping[str, str],
-) -> str:
-    """The page, of at most 300 KB.
-
-    Args:
-        result: What to report.
-        standing: The student's grade, which replaces the result's score.
-        sources: The graded sources, which the page quotes; empty if they are unavailable.
-        sections: For each problem's id, the section of the handout.
-        links: For each problem's id, the address of that section; empty if it has none.
-    """
-    reasons = reasons_in(result)
-    blocks: list[Block] = []
-    room = MAX_BYTES
-    for reason in reasons[:MAX_BLOCKS]:
-        block = _block(reason, sources, sections, links)
-        if (room := room - block.size) < 0:
-            break
-        blocks.append(block)
-    left = reasons[len(blocks) :]
-    points = final_points(result, standing)
-    of = result.max_score + result.pending
+def render(reported: Reported) -> str:
+    """The page, of at most 300 KB."""
+    result, points, of = reported.result, reported.points, reported.out_of
+    blocks = _blocks(reported)
+    left = reported.reasons[len(blocks) :]
     name = clean(result.submission.name, 100)
-    got = "No points yet" if points is None else f"{number(points)} of {number(of)} points"
     return pages.render(
         "report.html",
-        title=f"{got}: {name}",
+        title=f"{reported.headline}: {name}",
         styles=[(TEMPLATES / "report.css").read_text(encoding="utf-8")],
         name=name,
-        got=got,
+        got=reported.headline,
         share=0.0 if points is None or not of else min(1.0, points / of),
-        remarks=[clean(text) for text in remarks(result, standing)[:50]],
+        remarks=[clean(text) for text in reported.remarks[:50]],
         next_steps=blocks[:MAX_NEXT],
-        untouched=_untouched(not_attempted(result)),
-        first_stub=_first_stub(result, sections, links),
-        everything_passes=all(
-            test.status is Status.PASSED for p in result.problems for test in counted(p)
-        ),
-        rows=[_row(problem, sections, links) for problem in result.problems[:200]],
+        untouched=_untouched(reported.not_attempted),
+        first_stub=_first_stub(reported),
+        everything_passes=all(p.passed == len(p.counted) for p in result.problems),
+        rows=[_row(problem, reported) for problem in result.problems[:MAX_ROWS]],
         blocks=blocks,
         left=[_named(reason) for reason in left[:MAX_LEFT]],
         more_left=max(0, len(left) - MAX_LEFT),
-        foot=_foot(result),
+        foot=_foot(reported),
         ignored=[
             (clean(why, LONGEST), [clean(path, 200) for path in paths[:MAX_IGNORED]], len(paths))
-            for why, paths in list(by_reason(result.submission.ignored).items())[:MAX_IGNORED]
+            for why, paths in list(reported.ignored.items())[:MAX_IGNORED]
         ],
         max_ignored=MAX_IGNORED,
     )
 
 
-def _row(problem: ProblemResult, sections: Mapping[str, str], links: Mapping[str, str]) -> Row:
-    tests = counted(problem)
-    passed = sum(test.status is Status.PASSED for test in tests)
-    return Row(
+def _blocks(reported: Reported) -> list[ReasonBlock]:
+    """The reasons that fit into the page with all details."""
+    blocks: list[ReasonBlock] = []
+    room = MAX_BYTES
+    for reason in reported.reasons[:MAX_BLOCKS]:
+        block = _block(reason, reported)
+        if (room := room - block.size) < 0:
+            break
+        blocks.append(block)
+    return blocks
+
+
+def _row(problem: ProblemResult, reported: Reported) -> ProblemRow:
+    return ProblemRow(
         id=clean(problem.id, 100),
-        link=links.get(problem.id, ""),
-        section=sections.get(problem.id, ""),
+        link=reported.links.get(problem.id, ""),
+        section=reported.sections.get(problem.id, ""),
         score=number(problem.score),
         of=number(problem.max_score),
         share=problem.score / problem.max_score if problem.max_score else 0.0,
-        tests=f"{passed} of {len(tests)}",
-        status=problem.status.value.replace("_", " "),
+        tests=f"{problem.passed} of {len(problem.counted)}",
+        status=problem.status.words,
         look=LOOKS.get(problem.status, "bad"),
     )
 
 
-def _block(
-    reason: Reason,
-    sources: Mapping[str, bytes],
-    sections: Mapping[str, str],
-    links: Mapping[str, str],
-) -> Block:
-    first, problem = reason.tests[0], reason.problem
-    rules = list(dict.fromkeys(test.rule for test in reason.tests if test.rule))
-    return Block(
-        problem=clean(problem.id, 100),
+def _block(reason: Reason, reported: Reported) -> ReasonBlock:
+    first, problem, rules = reason.first, reason.problem.id, reason.rules
+    return ReasonBlock(
+        problem=clean(problem, 100),
         cost=_cost(reason),
         look=LOOKS.get(first.status, "bad"),
         head=clean(first.said),
@@ -179,12 +150,12 @@ def _block(
         rules=[clean(rule, LONGEST) for rule in rules[:MAX_RULES]],
         more_rules=max(0, len(rules) - MAX_RULES),
         hint=clean(first.hint or "", LONGEST),
-        link=links.get(problem.id, ""),
-        section=sections.get(problem.id, ""),
+        link=reported.links.get(problem, ""),
+        section=reported.sections.get(problem, ""),
         tests=[clean(test.id, 150) for test in reason.tests[:MAX_TESTS]],
         more_tests=max(0, len(reason.tests) - MAX_TESTS),
-        count=f"{len(reason.tests)} of {len(counted(problem))} tests",
-        excerpt=None if reason.is_ours else excerpt(reason, sources),
+        count=reason.share,
+        excerpt=None if reason.is_ours else excerpt(reason, reported.sources),
         is_ours=reason.is_ours,
     )
 
@@ -199,34 +170,32 @@ def _cost(reason: Reason) -> str:
 
 def _named(reason: Reason) -> str:
     """One line about a reason that has no block."""
-    return f"{clean(reason.tests[0].head(reason.problem.id), 200)} ({_cost(reason)})"
+    return f"{clean(reason.head, 200)} ({_cost(reason)})"
 
 
-def _untouched(missing: NotAttempted) -> str:
+def _untouched(missing: RemainingStubs) -> str:
     """A sentence about the stubs that remain; empty if there are none."""
     if not missing.names:
         return ""
     return f"Not begun, {in_points(missing.points)}: {clean(', '.join(missing.names))}."
 
 
-def _first_stub(
-    result: SubmissionResult, sections: Mapping[str, str], links: Mapping[str, str]
-) -> Row | None:
+def _first_stub(reported: Reported) -> ProblemRow | None:
     """The first problem that has not been begun."""
-    for problem in result.problems:
+    for problem in reported.result.problems:
         if problem.status is Status.NOT_ATTEMPTED and not problem.score:
-            return _row(problem, sections, links)
+            return _row(problem, reported)
     return None
 
 
-def _foot(result: SubmissionResult) -> list[str]:
+def _foot(reported: Reported) -> list[str]:
     """Facts about the run: time, versions, isolation and hashes."""
-    grader = result.grader
+    result, grader = reported.result, reported.result.grader
     return [
         f"Graded in {result.seconds:.1f} s by grader {clean(grader.version, 50)}, on the device "
         f"{grader.device}, with seed {grader.seed}.",
         f"Isolation: {grader.isolation}"
         + (" – NOT ISOLATED, for debugging only." if grader.isolation == "none" else "."),
         f"Sources {result.submission.sha256[:12]}, suite {grader.suite_sha256[:12]}.",
-        *(clean(line, LONGEST) for line in environments(result)),
+        *(clean(line, LONGEST) for line in reported.environments),
     ]

@@ -4,20 +4,22 @@ import re
 import xml.etree.ElementTree as ET
 
 from grader.base.errors import Status
-from grader.report.remarks import clean, number
-from grader.results.records import ProblemResult, SubmissionResult, TestResult
+from grader.report.reported import Reported
+from grader.report.wording import clean, number
+from grader.results.records import ProblemResult, TestResult
 
 SKIPPED = (Status.DEFERRED, Status.NOT_ATTEMPTED)
 # Characters that XML 1.0 forbids, even as references.
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(result: SubmissionResult) -> str:
+def render(reported: Reported) -> str:
     """The text of the XML file, for UTF-8.
 
     A fault of the grader is an `error`. A test that waits for another device, or whose problem was
     not attempted, is `skipped`. Any other test that did not pass is a `failure`.
     """
+    result = reported.result
     tests = [test for problem in result.problems for test in problem.tests]
     root = ET.Element(
         "testsuites",
@@ -72,7 +74,7 @@ def _case(problem: ProblemResult, test: TestResult) -> ET.Element:
         },
     )
     if test.status in SKIPPED:
-        why = test.said or test.status.value.replace("_", " ")
+        why = test.said or test.status.words
         ET.SubElement(case, "skipped", {"message": _text(why)})
     elif test.status is not Status.PASSED:
         kind = "error" if test.status is Status.GRADER_ERROR else "failure"

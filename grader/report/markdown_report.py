@@ -5,11 +5,10 @@ GitHub interprets nothing. In prose, such as a rule, special characters are writ
 """
 
 import re
-from collections.abc import Mapping
 
-from grader.base.errors import Status
-from grader.report.reasons import Reason, reasons_in
-from grader.report.remarks import Standing, clean, final_points, in_points, number, remarks
+from grader.report.reasons import Reason
+from grader.report.reported import RemainingStubs, Reported
+from grader.report.wording import clean, in_points, number
 from grader.results.records import ProblemResult, SubmissionResult
 
 LIMIT = 60_000  # characters; GitHub allows 65,536 in a comment
@@ -25,31 +24,18 @@ SPECIAL = "\\`*_{}[]<>()#|~&!@$^\u200b"
 REFERENCES = str.maketrans({character: f"&#{ord(character)};" for character in SPECIAL})
 
 
-def render(
-    result: SubmissionResult,
-    standing: Standing | None = None,
-    *,
-    sections: Mapping[str, str],
-    links: Mapping[str, str],
-) -> str:
-    """The report as Markdown of fewer than 60,000 characters.
-
-    Args:
-        result: What to report.
-        standing: The student's grade, which replaces the result's score.
-        sections: For each problem's id, the section of the handout.
-        links: For each problem's id, the address of that section; empty if it has none.
-    """
+def render(reported: Reported) -> str:
+    """The report as Markdown of fewer than 60,000 characters."""
+    result, reasons = reported.result, reported.reasons
     around = [
-        _title(result, standing),
-        *(prose(remark) for remark in remarks(result, standing)[:50]),
+        f"## {reported.headline}\n\nSubmission {code(result.submission.name)}",
+        *(prose(remark) for remark in reported.remarks[:50]),
         _table(result.problems),
-        *_not_attempted(result),
+        *_not_attempted(reported.not_attempted),
     ]
     foot = _foot(result)
-    reasons = reasons_in(result)
     room = LIMIT - FOR_THE_REST - len(foot) - sum(len(part) + 2 for part in around)
-    blocks = _fitting([_reason(reason, sections, links) for reason in reasons], room)
+    blocks = _fitting([_reason(reason, reported) for reason in reasons], room)
     parts = [*around, *blocks, *_left_out(reasons[len(blocks) :]), foot]
     return "\n\n".join(parts) + "\n"
 
@@ -63,13 +49,6 @@ def _fitting(parts: list[str], room: int) -> list[str]:
     return parts
 
 
-def _title(result: SubmissionResult, standing: Standing | None) -> str:
-    points = final_points(result, standing)
-    of = number(result.max_score + result.pending)
-    got = "No points yet" if points is None else f"{number(points)} of {of} points"
-    return f"## {got}\n\nSubmission {code(result.submission.name)}"
-
-
 def _table(problems: list[ProblemResult]) -> str:
     """One row per problem; problems that do not fit are summed up in a sentence."""
     head = "| problem | points | tests passed | status |\n|:--|--:|--:|:--|"
@@ -81,56 +60,45 @@ def _table(problems: list[ProblemResult]) -> str:
 
 
 def _row(problem: ProblemResult) -> str:
-    counted = [test for test in problem.tests if test.counts]
-    passed = sum(test.status is Status.PASSED for test in counted)
     cells = [
         prose(problem.id, MAX_ID),
         f"{number(problem.score)} / {number(problem.max_score)}",
-        f"{passed} / {len(counted)}",
-        problem.status.value.replace("_", " "),
+        f"{problem.passed} / {len(problem.counted)}",
+        problem.status.words,
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _not_attempted(result: SubmissionResult) -> list[str]:
-    """A sentence about the functions that are still stubs."""
-    missing = {
-        problem.id: sum(t.max_score for t in problem.tests if t.status is Status.NOT_ATTEMPTED)
-        for problem in result.problems
-    }
-    names = [problem for problem, points in missing.items() if points]
-    if not names:
+def _not_attempted(missing: RemainingStubs) -> list[str]:
+    """A sentence about the problems that still have stubs."""
+    if not missing.problems:
         return []
-    return [f"Not attempted, {in_points(sum(missing.values()))}: {_names(names)}."]
+    return [f"Not attempted, {in_points(missing.points)}: {_names(missing.problems)}."]
 
 
-def _reason(reason: Reason, sections: Mapping[str, str], links: Mapping[str, str]) -> str:
+def _reason(reason: Reason, reported: Reported) -> str:
     """One mistake or failure: what happened, the likely mistake, the rules, and its cost."""
-    first, problem = reason.tests[0], reason.problem
-    lines = [clean(first.head(problem.id))]
-    lines += [
-        f"  {clean(fact.label, 20):<9} {clean(fact.text)}" for fact in first.facts[:MAX_FACTS]
-    ]
-    rules = list(dict.fromkeys(test.rule for test in reason.tests if test.rule))
+    first, problem, rules = reason.first, reason.problem.id, reason.rules
+    lines = [clean(reason.head), *reason.fact_lines[:MAX_FACTS]]
     items = [f"looks like: {prose(first.mistake)}"] if first.mistake else []
     items += [f"rule: {prose(rule)}" for rule in rules[:MAX_RULES]]
     if len(rules) > MAX_RULES:
         items.append(f"and {len(rules) - MAX_RULES} more rules")
     items += [f"hint: {prose(first.hint)}"] if first.hint else []
-    if section := "" if reason.is_ours else sections.get(problem.id, ""):
-        link = links.get(problem.id, "")
+    if section := "" if reason.is_ours else reported.sections.get(problem, ""):
+        link = reported.links.get(problem, "")
         items.append(f"see: [handout §{section}]({link})" if link else f"see: handout §{section}")
     items.append(f"tests: {_names([test.id for test in reason.tests])}")
     listed = "\n".join(f"- {item}" for item in items)
-    return f"### {prose(problem.id, MAX_ID)}: {_cost(reason)}\n\n{block(lines)}\n\n{listed}"
+    return f"### {prose(problem, MAX_ID)}: {_cost(reason)}\n\n{block(lines)}\n\n{listed}"
 
 
 def _cost(reason: Reason) -> str:
     if reason.is_ours:
         return "our fault, no points lost"
     if not reason.points:
-        return f"{reason.tests[0].status.value}, no points lost"
-    return f"{reason.tests[0].status.value}, {in_points(reason.points)} lost"
+        return f"{reason.first.status.value}, no points lost"
+    return f"{reason.first.status.value}, {in_points(reason.points)} lost"
 
 
 def _left_out(reasons: list[Reason]) -> list[str]:

@@ -5,7 +5,6 @@ Untrusted text is printed literally, never as markup.
 """
 
 import io
-from collections.abc import Mapping
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -15,16 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.base.errors import Status
-from grader.report.reasons import (
-    Reason,
-    as_points,
-    by_reason,
-    counted,
-    environments,
-    not_attempted,
-    pending,
-    reasons_in,
-)
+from grader.report.reasons import Reason
+from grader.report.reported import RemainingStubs, Reported
+from grader.report.wording import in_column
 from grader.results.records import ProblemResult, SubmissionResult
 
 WIDTH = 80
@@ -48,27 +40,13 @@ STYLES = {
 }
 
 
-def render(
-    result: SubmissionResult,
-    *,
-    sections: Mapping[str, str],
-    links: Mapping[str, str] | None = None,
-    verbose: bool = False,
-    console: Console | None = None,
-) -> str:
+def render(reported: Reported) -> str:
     """The report as text, with the width and colours of the terminal.
 
-    Without a terminal, the report is plain text of 80 columns.
-
-    Args:
-        result: What to report.
-        sections: For each problem's id, the section of the handout.
-        links: For each problem's id, the address of that section; terminals that support links show
-            the section as one.
-        verbose: Show every reason with all details. Otherwise show the costliest reasons, in about
-            60 lines.
-        console: Where the report will be printed; a file by default.
+    Without a terminal, the report is plain text of 80 columns. Unless it is verbose, it shows the
+    costliest reasons, in about 60 lines.
     """
+    console = reported.console
     if console is None or not console.is_terminal:
         console = Console(
             file=io.StringIO(),
@@ -78,38 +56,24 @@ def render(
             legacy_windows=False,
         )
     with console.capture() as capture:
-        console.print(_report(result, sections, links or {}, console, verbose))
+        console.print(_report(reported, console))
     if console.is_terminal:
         return capture.get()
     return "".join(line.rstrip() + "\n" for line in capture.get().splitlines())
 
 
-def _report(
-    result: SubmissionResult,
-    sections: Mapping[str, str],
-    links: Mapping[str, str],
-    console: Console,
-    verbose: bool,
-) -> RenderableType:
-    around = [
-        _head(result),
-        _table(result, verbose),
-        Text(),
-        *_not_attempted(result),
-        _foot(result),
-    ]
-    blocks = [
-        _reason(reason, _place(reason.problem.id, sections, links), verbose)
-        for reason in reasons_in(result)
-    ]
-    left = MAX_LINES - sum(_lines(part, console) for part in around) - LINES_FOR_MORE
+def _report(reported: Reported, console: Console) -> RenderableType:
+    above = [_head(reported.result), _table(reported), Text()]
+    below = [*_not_attempted(reported.not_attempted), _foot(reported)]
+    blocks = [_reason(reason, reported) for reason in reported.reasons]
+    left = MAX_LINES - sum(_lines(part, console) for part in [*above, *below]) - LINES_FOR_MORE
     shown = 0
     while shown < len(blocks) and (
-        verbose or shown < LEAST_REASONS or left >= _lines(blocks[shown], console)
+        reported.verbose or shown < LEAST_REASONS or left >= _lines(blocks[shown], console)
     ):
         left -= _lines(blocks[shown], console)
         shown += 1
-    return Group(*around[:3], *blocks[:shown], *_more(reasons_in(result)[shown:]), *around[3:])
+    return Group(*above, *blocks[:shown], *_more(reported.reasons[shown:]), *below)
 
 
 def _lines(part: RenderableType, console: Console) -> int:
@@ -130,25 +94,24 @@ def _head(result: SubmissionResult) -> RenderableType:
     return Rule(Text(result.submission.name), characters="─", style="dim")
 
 
-def _table(result: SubmissionResult, verbose: bool) -> Table:
+def _table(reported: Reported) -> Table:
     """One row per problem; if many problems have not been begun, these share one row."""
+    result = reported.result
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("problem", no_wrap=True)
     table.add_column("points", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True, width=BAR)
     table.add_column("tests", justify="right", no_wrap=True)
     table.add_column("status", no_wrap=True)
-    untouched = [
-        p for p in result.problems if p.status is Status.NOT_ATTEMPTED and not _passed([p])
-    ]
-    if verbose or len(untouched) <= MAX_UNTOUCHED:
+    untouched = [p for p in result.problems if p.status is Status.NOT_ATTEMPTED and not p.passed]
+    if reported.verbose or len(untouched) <= MAX_UNTOUCHED:
         untouched = []
     for problem in result.problems:
         if problem not in untouched:
             _add_row(table, problem.id, [problem])
     if untouched:
         _add_row(table, f"{len(untouched)} others", untouched)
-    total = f"{result.score:.2f} / {as_points(result.max_score)}"
+    total = f"{result.score:.2f} / {in_column(result.max_score)}"
     table.add_row(Text("total", style="bold"), Text(total, style="bold"), "", "", "")
     return table
 
@@ -159,66 +122,59 @@ def _add_row(table: Table, name: str, problems: list[ProblemResult]) -> None:
     status = problems[0].status
     filled = int(BAR * score / of) if of else 0
     bar = Text("█" * filled, style=STYLES[status]) + Text("·" * (BAR - filled), style="dim")
-    tests = f"{_passed(problems)}/{sum(len(counted(p)) for p in problems)}"
+    tests = f"{sum(p.passed for p in problems)}/{sum(len(p.counted) for p in problems)}"
     table.add_row(
         Text(name),
-        f"{score:.2f} / {as_points(of)}",
+        f"{score:.2f} / {in_column(of)}",
         bar,
         tests,
         Text(status.value, style=STYLES[status]),
     )
 
 
-def _passed(problems: list[ProblemResult]) -> int:
-    return sum(test.status is Status.PASSED for problem in problems for test in counted(problem))
-
-
-def _not_attempted(result: SubmissionResult) -> list[RenderableType]:
+def _not_attempted(missing: RemainingStubs) -> list[RenderableType]:
     """One paragraph about remaining stubs."""
-    missing = not_attempted(result)
     if not missing.names:
         return []
     text = f"not attempted, {missing.points:.2f} points: {', '.join(missing.names)}"
     return [Text(text, style=STYLES[Status.NOT_ATTEMPTED]), Text()]
 
 
-def _place(problem: str, sections: Mapping[str, str], links: Mapping[str, str]) -> Text:
-    """The section of the handout, which is a link if its address is known."""
-    link = links.get(problem)
-    return Text(f"handout §{sections.get(problem, '')}", style=Style(link=link))
-
-
-def _reason(reason: Reason, place: Text, verbose: bool) -> RenderableType:
+def _reason(reason: Reason, reported: Reported) -> RenderableType:
     """What went wrong, the likely mistake, the broken rules, and the cost."""
-    first, tests = reason.tests[0], reason.tests
-    parts: list[RenderableType] = [Text(first.head(reason.problem.id), style=STYLES[first.status])]
+    first, rules = reason.first, reason.rules
+    parts: list[RenderableType] = [Text(reason.head, style=STYLES[first.status])]
     parts += [_labelled(fact.label, fact.text) for fact in first.facts]
     if first.mistake:
         parts.append(_labelled("looks like", first.mistake))
-    rules = list(dict.fromkeys(test.rule for test in tests if test.rule))
     if rules:
-        shown = rules if verbose else rules[:MAX_RULES]
+        shown = rules if reported.verbose else rules[:MAX_RULES]
         more = f"\n… and {len(rules) - len(shown)} more" if len(shown) < len(rules) else ""
         parts.append(_labelled("rule" if len(rules) == 1 else "rules", "\n".join(shown) + more))
     if not reason.is_ours:
         hint = f"{first.hint}  " if first.hint else ""
+        place = _place(reason.problem.id, reported)
         parts.append(_labelled("hint" if hint else "see", Text(hint) + place))
-    parts.append(_labelled("lost", _lost(reason, verbose)))
+    parts.append(_labelled("lost", _lost(reason, reported.verbose)))
     return Group(*parts, Text())
+
+
+def _place(problem: str, reported: Reported) -> Text:
+    """The section of the handout, which is a link if its address is known."""
+    section, link = reported.sections.get(problem, ""), reported.links.get(problem)
+    return Text(f"handout §{section}", style=Style(link=link))
 
 
 def _lost(reason: Reason, verbose: bool) -> str:
     """The points that a reason cost, and the tests that cost them."""
     tests = reason.tests
-    names = f"{len(tests)} of {len(counted(reason.problem))} tests"
-    names = ", ".join(test.id for test in tests) if verbose or len(tests) == 1 else names
+    named = verbose or len(tests) == 1
+    names = ", ".join(test.id for test in tests) if named else reason.share
     if reason.is_ours:
         return f"nothing: a fault of ours costs no point ({names})"
-    return (
-        f"{reason.points:.2f} points in {names}"
-        if reason.points
-        else f"nothing yet: a run on a GPU decides ({names})"
-    )
+    if not reason.points:
+        return f"nothing yet: a run on a GPU decides ({names})"
+    return f"{reason.points:.2f} points in {names}"
 
 
 def _labelled(label: str, text: str | Text) -> RenderableType:
@@ -229,45 +185,29 @@ def _labelled(label: str, text: str | Text) -> RenderableType:
     return Padding(grid, (0, 0, 0, 2))
 
 
-def _foot(result: SubmissionResult) -> RenderableType:
-    grader = result.grader
-    lines = [Rule(characters="─", style="dim")]
-    rows: list[RenderableType] = [*lines]
-    if result.has_grader_error:
-        rows.append(
-            Text(
-                "The grader failed: this score is not final. The fault is ours, see above.",
-                style="bold red",
-            )
-        )
-    rows += [Text(line, style=STYLES[Status.DEFERRED]) for line in pending(result)]
-    rows.append(
-        Text(
-            f"score {result.score:.2f} of {as_points(result.max_score)}"
-            f"   in {result.seconds:.1f} s",
-            style="bold",
-        )
-    )
+def _foot(reported: Reported) -> RenderableType:
+    result, grader = reported.result, reported.result.grader
     warning = "  (NOT ISOLATED: for debugging only)" if grader.isolation == "none" else ""
-    rows.append(
-        Text(
-            f"isolation {grader.isolation}{warning} · device {grader.device} · seed {grader.seed}",
-            style="dim",
-        )
+    failed = "The grader failed: this score is not final. The fault is ours, see above."
+    score = f"score {result.score:.2f} of {in_column(result.max_score)}"
+    small = [
+        f"isolation {grader.isolation}{warning} · device {grader.device} · seed {grader.seed}",
+        f"sources {result.submission.sha256[:12]} · suite {grader.suite_sha256[:12]} "
+        f"· grader {grader.version}",
+        *reported.environments,
+    ]
+    return Group(
+        Rule(characters="─", style="dim"),
+        *([Text(failed, style="bold red")] if result.has_grader_error else []),
+        *(Text(line, style=STYLES[Status.DEFERRED]) for line in reported.pending),
+        Text(f"{score}   in {result.seconds:.1f} s", style="bold"),
+        *(Text(line, style="dim") for line in small),
+        *_ignored(reported),
     )
-    rows.append(
-        Text(
-            f"sources {result.submission.sha256[:12]} · suite {grader.suite_sha256[:12]} "
-            f"· grader {grader.version}",
-            style="dim",
-        )
-    )
-    rows += [Text(line, style="dim") for line in environments(result)]
-    if result.submission.ignored:
-        rows.append(Text("not graded:"))
-        reasons = by_reason(result.submission.ignored)
-        rows += [
-            Padding(Text(f"{reason}: {', '.join(names)}"), (0, 0, 0, 2))
-            for reason, names in reasons.items()
-        ]
-    return Group(*rows)
+
+
+def _ignored(reported: Reported) -> list[RenderableType]:
+    """The files that were not graded."""
+    lines = [f"{reason}: {', '.join(names)}" for reason, names in reported.ignored.items()]
+    indented = [Padding(Text(line), (0, 0, 0, 2)) for line in lines]
+    return [Text("not graded:"), *indented] if lines else []

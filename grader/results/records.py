@@ -125,6 +125,19 @@ class ProblemResult(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     tests: list[TestResult]
 
+    @property
+    def counted(self) -> list[TestResult]:
+        """The tests that are shown.
+
+        Tests that wait for another device and are worth nothing until then are left out.
+        """
+        return [test for test in self.tests if test.counts]
+
+    @property
+    def passed(self) -> int:
+        """How many of these tests passed."""
+        return sum(test.status is Status.PASSED for test in self.counted)
+
 
 class Ignored(msgspec.Struct, frozen=True):
     """Something in the submission that was not graded, and the reason."""

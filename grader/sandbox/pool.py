@@ -28,7 +28,7 @@ from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
 
 FROM_TERMINALS = (signal.SIGINT, signal.SIGHUP)
-Found = TypeVar("Found")
+Returned = TypeVar("Returned")
 
 
 class Pool:
@@ -67,8 +67,8 @@ class Pool:
         self._pool.shutdown(cancel_futures=True)
 
     def submit(
-        self, ended: "SimpleQueue[Future[Found]]", task: Callable[..., Found], *arguments: Any
-    ) -> "Future[Found]":
+        self, ended: "SimpleQueue[Future[Returned]]", task: Callable[..., Returned], *arguments: Any
+    ) -> "Future[Returned]":
         """Run a task in one of the processes.
 
         Args:

@@ -18,7 +18,7 @@ SECONDS = 60
 CANNOT_USE_GPU = "the GPU cannot be used in the sandbox"
 
 
-class Device(TypedDict):
+class GpuFacts(TypedDict):
     """A working GPU, as torch describes it."""
 
     name: str
@@ -57,7 +57,7 @@ def limits_to_look(limits: Limits) -> Limits:
     )
 
 
-def check_device(session: Looks, needed_bytes: int) -> Device:
+def check_device(session: Looks, needed_bytes: int) -> GpuFacts:
     """Check that a test can use the GPU, by using it once.
 
     Args:
@@ -77,7 +77,7 @@ def _look(session: Looks, device: str, failed: str) -> Any:
         raise GraderFault(f"{failed}: {e}") from None
 
 
-def judged(answer: Device | str, needed_bytes: int) -> Device:
+def judged(answer: GpuFacts | str, needed_bytes: int) -> GpuFacts:
     """Return the answer of `worker.device.look` if it describes a GPU that a test can use.
 
     Raises:

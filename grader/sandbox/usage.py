@@ -21,7 +21,7 @@ CONTEXT_BYTES = 2**30
 SLACK_BYTES = 256 * 2**20
 
 
-class Device(Protocol):
+class GpuMemory(Protocol):
     """The part of a device that this module uses."""
 
     def used_bytes(self) -> int:
@@ -31,7 +31,7 @@ class Device(Protocol):
 class Usage:
     """The device memory used by the test that is running or ran last."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: GpuMemory) -> None:
         self._device = device
         self._before: int | None = None
         self._next_look = 0.0

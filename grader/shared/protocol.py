@@ -113,7 +113,7 @@ def encode(
     encoder = _Encoder(views, strict)
     try:
         tree = encoder.part(None, value, 0)
-    except _Refused as e:
+    except _NotSendable as e:
         path = "".join(f"[{at!r}]" for at in e.path[-2::-1])
         raise ProtocolError(f"{path or 'it'} is {e.what}") from None
     head = _to_json(tree).encode("utf-8", "surrogatepass")
@@ -261,7 +261,7 @@ class FrameReader:
 
 
 @dataclass
-class _Refused(Exception):
+class _NotSendable(Exception):
     """A part of a value that may not be sent.
 
     Attributes:
@@ -289,7 +289,7 @@ class _Encoder:
         try:
             write = self._writers.get(type(value))
             return write(self, value, depth) if write else self._related(value, depth)
-        except _Refused as e:
+        except _NotSendable as e:
             e.path.append(at)
             raise
 
@@ -302,7 +302,7 @@ class _Encoder:
     def _other(self, what: str) -> Tree:
         """The tree that is sent in place of a value that cannot cross."""
         if self._strict:
-            raise _Refused(what)
+            raise _NotSendable(what)
         return {"other": what}
 
     def _atom(self, value: object, depth: int) -> Tree:

@@ -166,7 +166,7 @@ def _that_share(works: Iterable[Iterable[_Counted]]) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class _File:
+class _SharedFile:
     """One file of two submissions: the share that is alike, and the file's weight."""
 
     path: str
@@ -176,18 +176,18 @@ class _File:
 
 def _files(
     one: Mapping[str, _Counted], other: Mapping[str, _Counted], weights: Mapping[int, float]
-) -> list[_File]:
+) -> list[_SharedFile]:
     """Every file that both have; its share is relative to the side with less unusual code."""
     found = []
     for path in sorted(one.keys() & other.keys()):
         least = min(one[path].weight, other[path].weight)
         if least:
             both = sum(weights[h] for h in one[path].hashes & other[path].hashes)
-            found.append(_File(path, min(1.0, both / least), least))
+            found.append(_SharedFile(path, min(1.0, both / least), least))
     return found
 
 
-def _overlap(files: Sequence[_File]) -> float:
+def _overlap(files: Sequence[_SharedFile]) -> float:
     """The mean of the squared shares, weighted by each file's unusual code.
 
     Because of the square, one file that is copied whole counts more than small overlaps in every

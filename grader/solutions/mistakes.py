@@ -212,7 +212,7 @@ class _Base(msgspec.Struct, forbid_unknown_fields=True):
     source: str
 
 
-class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+class _MistakeTable(msgspec.Struct, forbid_unknown_fields=True):
     """One [[mistake]]."""
 
     name: str
@@ -268,7 +268,7 @@ def _mistakes(
     found, wrong = [], []
     for number, table in enumerate(tables, 1):
         try:
-            entry = _converted(table, _Entry, _title(table, number))
+            entry = _converted(table, _MistakeTable, _title(table, number))
             found.append(_mistake(problem, entry, sources))
         except ValueError as e:
             wrong.append(str(e))
@@ -288,7 +288,7 @@ def _title(table: dict[str, object], number: int) -> str:
     return f"mistake {table.get('name', f'number {number}')}: "
 
 
-def _mistake(problem: str, entry: _Entry, sources: dict[str, str]) -> Mistake:
+def _mistake(problem: str, entry: _MistakeTable, sources: dict[str, str]) -> Mistake:
     """Convert an entry to a mistake.
 
     Raises:

@@ -53,7 +53,7 @@ DAMAGED = (Damaged, zipfile.BadZipFile, zlib.error, EOFError, ValueError, Overfl
 
 
 @dataclass(frozen=True)
-class Entry:
+class SubmittedItem:
     """One item in a submission, before any of it is read.
 
     `kind` is "file", "folder", "link" or "special".
@@ -65,7 +65,7 @@ class Entry:
     open: Callable[[], IO[bytes]]
 
 
-def entries(path: Path, stack: ExitStack) -> list[Entry]:
+def entries(path: Path, stack: ExitStack) -> list[SubmittedItem]:
     """List everything in the folder or archive at `path`, which stays open as long as `stack`.
 
     Raises:
@@ -86,7 +86,7 @@ def entries(path: Path, stack: ExitStack) -> list[Entry]:
         if file.read(2) != b"\x1f\x8b":
             raise SubmissionRefused(_not_an_archive(path))
         file.seek(0)
-        return _at_most(in_tar(_Stream(_gunzipped(file))), path)
+        return _at_most(in_tar(_UnpackedStream(_gunzipped(file))), path)
 
 
 def _not_an_archive(path: Path) -> str:
@@ -96,9 +96,9 @@ def _not_an_archive(path: Path) -> str:
     return f"{path} is not a folder, a .zip or a .tar.gz"
 
 
-def _at_most(found: Iterator[Entry], path: Path) -> list[Entry]:
+def _at_most(found: Iterator[SubmittedItem], path: Path) -> list[SubmittedItem]:
     """Collect the entries in a list; stop reading the generator at the limit."""
-    listed: list[Entry] = []
+    listed: list[SubmittedItem] = []
     try:
         for entry in found:
             listed.append(entry)
@@ -116,7 +116,7 @@ class _TooMany(Exception):
 # --- a folder -------------------------------------------------------------------------------------
 
 
-def in_folder(root: Path) -> Iterator[Entry]:
+def in_folder(root: Path) -> Iterator[SubmittedItem]:
     """Yield everything inside assignment/, but only the top-level names next to it."""
     inside: list[Path] = []
     # Unlike Path.is_dir, os.path.isdir is False for a folder that may not be looked into.
@@ -143,7 +143,7 @@ def _raise(error: OSError) -> NoReturn:
     raise error
 
 
-def _on_disk(path: Path, base: Path) -> Entry:
+def _on_disk(path: Path, base: Path) -> SubmittedItem:
     mode = path.lstat().st_mode
 
     def opened() -> IO[bytes]:
@@ -155,7 +155,9 @@ def _on_disk(path: Path, base: Path) -> Entry:
             raise
         return os.fdopen(descriptor, "rb")
 
-    return Entry(path.relative_to(base).as_posix(), _kind(mode), path.lstat().st_size, opened)
+    return SubmittedItem(
+        path.relative_to(base).as_posix(), _kind(mode), path.lstat().st_size, opened
+    )
 
 
 def _kind(mode: int) -> str:
@@ -169,7 +171,7 @@ def _kind(mode: int) -> str:
 # --- a zip ----------------------------------------------------------------------------------------
 
 
-def in_zip(file: IO[bytes]) -> Iterator[Entry]:
+def in_zip(file: IO[bytes]) -> Iterator[SubmittedItem]:
     """The entries in a zip's table of contents; `file` must stay open while entries are read."""
     bytes_in_all = os.fstat(file.fileno()).st_size
     checked = _CheckedZip(file)
@@ -180,7 +182,7 @@ def in_zip(file: IO[bytes]) -> Iterator[Entry]:
     for info in archive.infolist():
         mode = info.external_attr >> 16
         kind = "folder" if info.is_dir() else _kind(mode) if stat.S_IFMT(mode) else "file"
-        yield Entry(
+        yield SubmittedItem(
             info.filename.replace("\\", "/"),
             kind,
             info.file_size,
@@ -309,7 +311,7 @@ def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
     raise Damaged(f"it is a gzip file of more than {MAX_GZIP_MEMBERS} parts")
 
 
-class _Stream:
+class _UnpackedStream:
     """Reads pieces of bytes as one stream, up to MAX_UNPACKED_BYTES in total."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
@@ -372,7 +374,7 @@ class _Header:
     size: int
 
 
-def in_tar(stream: _Stream) -> Iterator[Entry]:
+def in_tar(stream: _UnpackedStream) -> Iterator[SubmittedItem]:
     """Yield the entries of a tar; keep the content of possible sources and skip the rest."""
     headers = _Headers(stream)
     room = 2 * MAX_BYTES
@@ -397,7 +399,7 @@ def in_tar(stream: _Stream) -> Iterator[Entry]:
         stream.skip(-size % BLOCK)
         if kind == "folder" or old_folder:
             kind, path = "folder", path.rstrip("/")
-        yield Entry(path, kind, header.size, partial(_kept, content))
+        yield SubmittedItem(path, kind, header.size, partial(_kept, content))
     stream.skip_all()
 
 
@@ -412,7 +414,7 @@ def _kept(content: bytes | None) -> IO[bytes]:
 class _Headers:
     """The headers of a tar's entries, with paths and sizes from preceding extended headers."""
 
-    def __init__(self, stream: _Stream) -> None:
+    def __init__(self, stream: _UnpackedStream) -> None:
         self._stream = stream
         self._left = MAX_HEADERS_BYTES
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from grader.base.errors import SubmissionRefused
 from grader.results.records import Ignored, SubmissionInfo
-from grader.submission.archives import DAMAGED, Entry, entries
+from grader.submission.archives import DAMAGED, SubmittedItem, entries
 from kit import handing_in
 from kit.text import one_line, printable
 
@@ -77,7 +77,7 @@ def _name(path: Path) -> str:
 # --- which files are graded -----------------------------------------------------------------------
 
 
-def _select(found: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
+def _select(found: list[SubmittedItem]) -> tuple[dict[str, bytes], list[Ignored]]:
     for entry in found:
         if (
             entry.path.startswith("/")
@@ -139,7 +139,7 @@ def _prefix(paths: list[str]) -> str:
     )
 
 
-def _reason_to_ignore(entry: Entry, path: str, prefix: str) -> str | None:
+def _reason_to_ignore(entry: SubmittedItem, path: str, prefix: str) -> str | None:
     """Why an entry is not graded; "" if that need not be mentioned, None for a source."""
     name = path.rsplit("/", 1)[-1]
     if (
@@ -178,7 +178,7 @@ def _note(ignored: dict[str, str], path: str, reason: str) -> None:
     ignored[path] = reason
 
 
-def _content(entry: Entry, path: str, budget: int) -> bytes:
+def _content(entry: SubmittedItem, path: str, budget: int) -> bytes:
     """An entry's bytes, never more than the budget, whatever its header claims."""
     content = b""
     if entry.size <= budget:

@@ -35,7 +35,7 @@ from grader.shared import protocol
 from grader.worker import device, leftovers
 from grader.worker.tripwire import Tripwire, Violation, Watched, student_place
 from kit import forbidden_calls
-from kit.student import Student
+from kit.student import StudentPackage
 
 MAX_TEXT = 2000
 # File descriptors. Tracebacks have a pipe of their own, so that long output cannot displace them.
@@ -193,7 +193,7 @@ def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
     while True:
         request = protocol.receive(channel)
         if request["op"] == "run" and submission is None:
-            submission = _Submission(setup, end_with, on_gpu=on_gpu)
+            submission = _UnpackedSubmission(setup, end_with, on_gpu=on_gpu)
         if not has_begun:
             # Whatever goes wrong after this message is the student's fault.
             protocol.send(channel, {"begins": True})
@@ -275,7 +275,7 @@ def _loader(
     return Loader
 
 
-class _Submission:
+class _UnpackedSubmission:
     """Writes the student's files to disk, installs the tripwire, and runs probes on the files."""
 
     def __init__(
@@ -299,7 +299,7 @@ class _Submission:
         sys.path.insert(0, self._folder)
         sys.path_hooks.insert(0, self._finder)
         tripwire = Tripwire(setup["forbidden"], setup["by_hand"], self._folder, on_violation)
-        student = Student()
+        student = StudentPackage()
         self._student = Watched(student, tripwire, setup["by_hand"])
         # torch.manual_seed also sets the seed of each kind of GPU, which takes 0.2 ms even on a
         # machine without one.

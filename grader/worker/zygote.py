@@ -107,7 +107,7 @@ def facts(wall: NoWall) -> dict[str, Any]:
 
 
 @dataclass
-class Running:
+class RunningChild:
     """The child of the test that is running."""
 
     pid: int
@@ -135,7 +135,7 @@ class Zygote:
     def __init__(self, control: socket.socket, wall: NoWall) -> None:
         self._control = control
         self._wall = wall
-        self._running: Running | None = None
+        self._running: RunningChild | None = None
         self._spare: tuple[int, socket.socket] | None = None
         self._measure_itself()
 
@@ -201,7 +201,7 @@ class Zygote:
         handover.close()
         for descriptor in descriptors:
             os.close(descriptor)
-        self._running = Running(pid, os.pidfd_open(pid), SpawnLimits(**limits))
+        self._running = RunningChild(pid, os.pidfd_open(pid), SpawnLimits(**limits))
 
     def fork_early(self) -> None:
         """Fork the next child while the grader is still judging the answers of the last one.
@@ -222,7 +222,7 @@ class Zygote:
         theirs.close()
         return pid, handover
 
-    def _look_at(self, running: Running) -> None:
+    def _look_at(self, running: RunningChild) -> None:
         """End a test whose processes together exceed a limit.
 
         The kernel itself limits the CPU time of the child.
@@ -314,7 +314,7 @@ class Zygote:
         return True
 
 
-def _ends_by_itself(running: Running) -> bool:
+def _ends_by_itself(running: RunningChild) -> bool:
     """Whether a child is ending or has ended, before its zygote kills it; wait for its end.
 
     A process closes its channel a little before its end. If its zygote killed it in between, nobody

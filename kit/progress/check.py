@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from kit.progress import last_time, markdown, submit
 from kit.progress.last_time import Files
-from kit.progress.outcomes import Failure, Outcome, Progress, address_of, problem_of, told
+from kit.progress.outcomes import Failure, ProblemProgress, RunOutcome, address_of, problem_of, told
 from kit.text import printable
 
 BAR = 16
@@ -100,7 +100,7 @@ class _Run:
         *,
         watched: bool,
     ) -> None:
-        self.outcome: Outcome | None = None
+        self.outcome: RunOutcome | None = None
         self.changed = False  # a file was saved meanwhile
         self._before = last_time.read(root)
         since = {p["id"]: self._before.status(p, files) for p in problems}
@@ -114,11 +114,11 @@ class _Run:
         self._root, self._limits, self._files, self._out = root, limits, files, out
         self._watched = watched
         self._live = out.isatty() and os.environ.get("TERM") != "dumb"
-        self._rows = {p["id"]: Progress(p) for p in problems}
+        self._rows = {p["id"]: ProblemProgress(p) for p in problems}
         self._failures: list[Failure] = []
         self._notes: list[str] = []
         self._uses: dict[str, Failure] = {}
-        self._current: Progress | None = None
+        self._current: ProblemProgress | None = None
         self._ran: list[str] = []
         self._skipped: set[str] = set()  # problems that are not tested any further
         self._stopped: str | None = None
@@ -331,7 +331,7 @@ class _Run:
 
     # --- the screen
 
-    def _finish(self) -> Outcome:
+    def _finish(self) -> RunOutcome:
         """Print the total, the first failure and the next step, and return the outcome."""
         self._end_row()
         folded = [n for n in self._folded if self._rows[n].status == "done"]
@@ -345,7 +345,7 @@ class _Run:
             stopped = f"stopped{' at ' + self._stopped if self._stopped else ''}"
         rank = {p["id"]: i for i, p in enumerate(self._in_order)}
         failures = sorted(self._failures, key=lambda f: rank[f.problem["id"]])
-        outcome = Outcome(list(self._rows.values()), failures, stopped, self._notes)
+        outcome = RunOutcome(list(self._rows.values()), failures, stopped, self._notes)
         self._print(f"\n{outcome.done}, {outcome.passed}")
         if stopped:
             self._print(f"\n{stopped}")
@@ -359,7 +359,7 @@ class _Run:
             self._print(f"  open {address}")
         return outcome
 
-    def _begin(self, row: Progress) -> None:
+    def _begin(self, row: ProblemProgress) -> None:
         if row is not self._current:
             self._end_row()
             self._current = row
@@ -377,7 +377,7 @@ class _Run:
         elif self._live:
             self._out.write("\r\033[K")
 
-    def _show(self, row: Progress, end: str) -> None:
+    def _show(self, row: ProblemProgress, end: str) -> None:
         """Print a row. On a terminal, overwrite the previous line."""
         if self._paused or (not self._live and not end):
             return

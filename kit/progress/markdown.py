@@ -6,7 +6,7 @@ that this text cannot close.
 
 import re
 
-from kit.progress.outcomes import Outcome
+from kit.progress.outcomes import RunOutcome
 from kit.text import printable
 
 ADVISORY = (
@@ -16,7 +16,7 @@ ADVISORY = (
 LONGEST = 20_000  # characters of a block; GitHub shows no summary above 1 MiB
 
 
-def render(outcome: Outcome) -> str:
+def render(outcome: RunOutcome) -> str:
     """Format the headline and one row per problem, then the first failure and the next step.
 
     If the run was stopped, the page shows where, instead of the first failure and the next step."""
@@ -32,7 +32,7 @@ def render(outcome: Outcome) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _table(outcome: Outcome) -> str:
+def _table(outcome: RunOutcome) -> str:
     lines = ["| problem | points | tests that pass | status |", "| --- | ---: | ---: | --- |"]
     for row in outcome.rows:
         cells = [

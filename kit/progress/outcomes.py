@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kit.text import labelled
+
 
 @dataclass
-class Progress:
+class ProblemProgress:
     """The progress on one problem.
 
     Attributes:
@@ -67,11 +69,11 @@ class Failure:
     test: str
 
     def __str__(self) -> str:
-        return f"{self.text}\n  test      {self.test}" if self.test else self.text
+        return f"{self.text}\n{labelled('test', self.test)}" if self.test else self.text
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """The outcome of a whole run.
 
     Attributes:
@@ -82,7 +84,7 @@ class Outcome:
         notes: Further sentences for the student.
     """
 
-    rows: list[Progress]
+    rows: list[ProblemProgress]
     failures: list[Failure]
     stopped: str = ""
     notes: list[str] = field(default_factory=list)
@@ -139,8 +141,8 @@ def address_of(root: Path, problem: dict[str, Any]) -> str:
 
 def told(text: str, problem: dict[str, Any], place: str = "") -> str:
     """A failure in the form of `expect.render`: what happened, where, and what to read."""
-    at = f"\n  {'at':<9} {place}" if place else ""
-    return f"{text}{at}\n  {'see':<9} handout §{problem['section']}"
+    at = [labelled("at", place)] if place else []
+    return "\n".join([text, *at, labelled("see", f"handout §{problem['section']}")])
 
 
 def problem_of(test: str) -> str:

@@ -52,6 +52,7 @@ from grader.course import courses
 from grader.grading import hidden_tests
 from grader.grading.grade import grade
 from grader.report import json_report, terminal
+from grader.report.reported import Reported
 from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
@@ -306,7 +307,7 @@ def private_lines_of(problem_id: str) -> set[str]:
 
 def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> None:
     """Check the parts of a result that must be harmless after every attack."""
-    assert json_report.parse(json_report.render(result)) == result
+    assert json_report.parse(json_report.render(Reported(result))) == result
     assert result.problems[0].id == problem.id
     tests = [test for p in result.problems for test in p.tests]
     texts = [
@@ -317,7 +318,9 @@ def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> Non
     texts += [text for i in result.submission.ignored for text in (i.path, i.reason)] + [
         result.submission.name
     ]
-    texts.append(terminal.render(result, sections={p.id: p.section for p in COURSE.problems}))
+    texts.append(
+        terminal.render(Reported(result, sections={p.id: p.section for p in COURSE.problems}))
+    )
     everything = "\n".join(texts)
     assert "BREACH" not in everything
     assert [secret for secret in secrets if secret in everything] == []

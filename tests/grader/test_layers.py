@@ -4,6 +4,7 @@ import ast
 import graphlib
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -294,6 +295,21 @@ def test_tests_see_the_student_through_the_fixture_alone(path):
     both = ("tests.hidden.",) if path.parent.name == "cuda" else ()
     known = {"kit.expect", *KIT_IN_THE_BOX}
     assert all(n in known or n.startswith(("tests.probes", *both)) for n in inner)
+
+
+def test_no_class_name_has_two_meanings():
+    """Each class of the program has a name of its own, also without a leading underscore.
+
+    The course's solutions are not part of the program.
+    """
+    program = [p for p in [*PROGRAM, *sources("kit")] if "vendor" not in p.parts]
+    names = Counter(
+        node.name.lstrip("_")
+        for path in program
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [] == [name for name, count in names.items() if count > 1]
 
 
 def test_no_import_hides_in_a_call():

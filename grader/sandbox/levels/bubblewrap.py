@@ -37,7 +37,7 @@ from grader.base import interrupts
 from grader.base.errors import SandboxUnavailable
 from grader.sandbox import seccomp, shown
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.levels.level import Isolation, Level, Order, Started, holding
+from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding
 from kit.text import printable
 
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
@@ -119,7 +119,7 @@ class BubblewrapLevel(Level):
         """Why no box can be created here, with the fix; None if one can."""
         return why_not()
 
-    def start(self, order: Order) -> Started:
+    def start(self, order: Order) -> StartedWorker:
         """Start the worker in its box."""
         read_end, info = os.pipe()
         said = os.fdopen(read_end)
@@ -127,7 +127,7 @@ class BubblewrapLevel(Level):
             with holding(seccomp.program(cuda=order.gpu is not None)) as rules:
                 line = command(order, seccomp_fd=rules.fileno(), info_fd=info)
                 # bubblewrap's own environment is readable inside the box, so it is empty.
-                return Started(order.run(line, {}, info, rules.fileno()), said)
+                return StartedWorker(order.run(line, {}, info, rules.fileno()), said)
         except BaseException:
             said.close()
             raise

@@ -34,7 +34,7 @@ from typing import Any
 
 from grader.base.errors import SandboxUnavailable
 from grader.sandbox import seccomp, shown
-from grader.sandbox.levels.level import Isolation, Level, Order, Started, holding, nothing
+from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding, nothing
 
 CREATE_RULESET, GIVE_VERSION = 444, 1  # the same numbers on every architecture
 NEEDED_VERSION = 2  # the first that can allow moving files between folders
@@ -94,7 +94,7 @@ class LandlockLevel(Level):
         """Make a folder that any user may pass through and run programs from, but not list."""
         return new_folder()
 
-    def start(self, order: Order) -> Started:
+    def start(self, order: Order) -> StartedWorker:
         """Start the worker under its own user id, restricted by Landlock."""
         if order.gpu:
             raise SandboxUnavailable(
@@ -102,7 +102,9 @@ class LandlockLevel(Level):
             )
         with holding(seccomp.program(namespaces=False)) as rules:
             line = command(order, filter_fd=rules.fileno())
-            return Started(order.run(line, environment(order.folder), rules.fileno()), nothing())
+            return StartedWorker(
+                order.run(line, environment(order.folder), rules.fileno()), nothing()
+            )
 
     def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
         """The properties that this level must have, and whether the worker's tests confirm them."""
@@ -134,7 +136,7 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
         raise SandboxUnavailable(f"the isolation level landlock cannot be used: {reason}")
     folder, user, tests = order.folder, order.user, order.tests
     private = [Path(__file__), *sorted((tests / "hidden").glob("*.py"))[:1]]
-    shows = _Shows(folder)
+    shows = _ShownFolder(folder)
     shown.copy(shown.WORKER, folder / "runtime" / "grader")
     shown.copy_code_of_tests(tests, folder / "course")
     shows.packages()
@@ -176,7 +178,7 @@ def scratch_in(folder: Path) -> str:
     return f"{folder}/work/scratch"
 
 
-class _Shows:
+class _ShownFolder:
     """Fills a folder with what the worker may see, and records which paths must be readable.
 
     A file that other users can reach is linked; any other file is copied.

@@ -56,7 +56,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Started:
+class StartedWorker:
     """A worker that was started.
 
     Attributes:
@@ -87,7 +87,7 @@ class Level:
         """Make a folder for the files of one box."""
         return tempfile.TemporaryDirectory(prefix="grader-")
 
-    def start(self, order: Order) -> Started:
+    def start(self, order: Order) -> StartedWorker:
         """Start a worker.
 
         Raises:
@@ -100,7 +100,7 @@ class Level:
 
         Args:
             facts: What the worker reports about itself.
-            info: See `Started`.
+            info: See `StartedWorker`.
         """
         return int(facts["pid"])
 

@@ -5,7 +5,7 @@ import os
 import sys
 
 from grader.sandbox import shown
-from grader.sandbox.levels.level import Isolation, Level, Order, Started, nothing
+from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, nothing
 from grader.shared import speed
 
 
@@ -15,7 +15,7 @@ class NoIsolation(Level):
     name: Isolation = "none"
     is_isolated = False
 
-    def start(self, order: Order) -> Started:
+    def start(self, order: Order) -> StartedWorker:
         """Start the worker as an ordinary process."""
         setup = {
             "control": order.control_fd,
@@ -36,4 +36,4 @@ class NoIsolation(Level):
             environment |= order.gpu.environment(alone=False)
             # The driver may be in a folder that only this variable names.
             environment |= {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
-        return Started(order.run(command, environment), nothing())
+        return StartedWorker(order.run(command, environment), nothing())

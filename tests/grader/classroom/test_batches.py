@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.classroom import batches, gradebook, tables
+from grader.classroom import batches, gradebook
+from tests.grader.classroom.reading_back import read_csv_table
 from tests.grader.processes import descendants, until
 from tests.grader.warm_python import python
 
@@ -110,7 +111,7 @@ def points(book):
     out = book.with_suffix(".csv")
     command = [python(), "-m", "grader", "export", book, "--csv", out]
     subprocess.run([*command, "--course", book.parent / "course"], check=True, capture_output=True)
-    rows = tables.read_csv_table(out.read_text())
+    rows = read_csv_table(out.read_text())
     return {row["id"]: float(row["points"]) if row["points"] else None for row in rows}
 
 
@@ -180,7 +181,7 @@ def test_exports_read_back(grader, course, handed_in, tmp_path):
         *("--junit", out / "j", "--markdown", out / "m"),
     )
     assert done.returncode == 0, done.stderr
-    rows = {row["id"]: row for row in tables.read_csv_table((tmp_path / "t.csv").read_text())}
+    rows = {row["id"]: row for row in read_csv_table((tmp_path / "t.csv").read_text())}
     assert (rows["bob"]["points"], rows["bob"]["score"]) == ("2.5", "2")
     assert rows["ian"]["points"] == ""
     assert "HW 2 (77)" in (tmp_path / "c.csv").read_text().splitlines()[0]

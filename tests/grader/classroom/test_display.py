@@ -5,12 +5,12 @@ import time
 from rich.console import Console
 
 from grader.classroom import display
-from grader.classroom.batches import Progress, Running
+from grader.classroom.batches import BatchProgress, Running
 
 
 def test_the_time_to_go_is_an_estimate_from_what_was_done():
     """No estimate is shown before the first result or after the last."""
-    progress = Progress(400, started=0.0)
+    progress = BatchProgress(400, started=0.0)
     assert display.summary(progress, 10.0) == "graded 0 of 400, 400 left"
     progress.done, progress.faults = 100, 2
     assert display.summary(progress, 600.0) == (
@@ -36,7 +36,7 @@ def test_each_submission_that_runs_has_a_line_of_its_own():
     }
     console = Console(width=90)
     with console.capture() as text:
-        console.print(display._table(Progress(9, done=3, running=running, started=now - 60)))
+        console.print(display._table(BatchProgress(9, done=3, running=running, started=now - 60)))
     lines = [line.strip() for line in text.get().splitlines()]
     assert lines[0] == "graded 3 of 9, 6 left, about 2 min 0 s to go"
     assert lines[2:] == ["bob.zip  1 min 10 s", "ada[/b]\\u202e.zip  7 s"]
@@ -46,7 +46,7 @@ def test_a_cluster_shows_where_each_submission_runs():
     """A long list of running submissions is cut, and one line counts the results per node."""
     now = time.monotonic()
     running = {str(i): Running(f"s{i}", f"node{i % 3}", now - 100 + i) for i in range(25)}
-    progress = Progress(99, done=12, running=running, started=now - 60)
+    progress = BatchProgress(99, done=12, running=running, started=now - 60)
     progress.done_on.update({"node1": 7, "node0": 5})
     console = Console(width=90, height=50)
     with console.capture() as text:
@@ -58,7 +58,7 @@ def test_a_cluster_shows_where_each_submission_runs():
 
 def test_a_note_is_shown_once(capsys):
     """Without a live display, a note is also printed only once."""
-    progress = Progress(9, notes=["node2 is not used: no bubblewrap\x1b[2J"])
+    progress = BatchProgress(9, notes=["node2 is not used: no bubblewrap\x1b[2J"])
     show = display._lines()
     show(progress)
     show(progress)

@@ -17,7 +17,7 @@ import pytest
 
 from grader.base.errors import GraderFault, Status, UsageError
 from grader.classroom import gradebook, setups
-from grader.classroom.batches import Progress
+from grader.classroom.batches import BatchProgress
 from grader.classroom.records import State, Student
 from grader.classroom.standings import Class
 from grader.commands import classes, cli
@@ -114,7 +114,7 @@ class Classroom:
             done = result(book.setup(setup), submission, self.status)
             book.keep(setup, done, fault=self.fault if submission.name == "bob.zip" else "")
         book.merge_devices()
-        return Progress(0)
+        return BatchProgress(0)
 
     def has(self, *chosen):
         """Write a gradebook in which runs of these setups count."""

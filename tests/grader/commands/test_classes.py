@@ -8,7 +8,7 @@ import pytest
 
 from grader.base.errors import Status
 from grader.classroom import gradebook, setups
-from grader.classroom.batches import Progress
+from grader.classroom.batches import BatchProgress
 from grader.classroom.records import Student
 from grader.classroom.standings import Class
 from grader.commands import classes, cli
@@ -225,7 +225,7 @@ def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, grader, m
         hand_in(book, "cyd", "x = 3", setup_1=Status.PASSED)
         book.note_fault(2, of("x = 3").sha256, "the machine failed")
     # The machine fails again, so nothing is graded.
-    monkeypatch.setattr(classes.batches, "grade", lambda *_, **__: Progress(0))
+    monkeypatch.setattr(classes.batches, "grade", lambda *_, **__: BatchProgress(0))
     code, _, text = grader("regrade", regraded, "--apply")
     assert code == 3
     assert "the grader failed on cyd; the old results still count" in text

@@ -17,6 +17,7 @@ from grader.base.errors import Status
 from grader.commands import grading
 from grader.course import courses
 from grader.report import json_report
+from grader.report.reported import Reported
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome, SubmissionInfo
 from grader.sandbox import gpus
@@ -191,7 +192,7 @@ def test_the_reference_has_every_point(grader, root, tmp_path):
     )
     assert (of_cpu, of_all - of_cpu) == (result["score"], result["pending"])
     (tmp_path / "gpu.json").write_text(
-        json_report.render(on_a_gpu(json_report.read(tmp_path / "r.json")))
+        json_report.render(Reported(on_a_gpu(json_report.read(tmp_path / "r.json"))))
     )
     merged = grader(
         "merge", tmp_path / "gpu.json", tmp_path / "r.json", "--json", tmp_path / "merged.json"
@@ -267,7 +268,9 @@ def run_on(device, file, *, status=Status.PASSED, seed=0, what=""):
         problem_result("tensor_memory", "tensor_memory", 4, [ended("test_c", "cpu")]),
     ]
     submission = SubmissionInfo(name="ada", sha256="ab" * 32, files=[], ignored=[])
-    file.write_text(json_report.render(submission_result(submission, info, problems, seconds=1.5)))
+    file.write_text(
+        json_report.render(Reported(submission_result(submission, info, problems, seconds=1.5)))
+    )
     return file
 
 

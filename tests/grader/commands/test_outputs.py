@@ -26,6 +26,7 @@ from grader.commands.app import App, parameters_of
 from grader.commands.cli import command_line
 from grader.course.courses import load
 from grader.report import json_report
+from grader.report.reported import Reported
 from tests.grader.commands.test_classes import of, result_of
 
 PROBLEM = "relu"
@@ -125,7 +126,7 @@ def places(course, tmp_path):
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("assignment/activations.py", SOURCE)
     for device in ("cpu", "gpu"):
-        found[device.upper()].write_text(json_report.render(result_of(of(SOURCE))))
+        found[device.upper()].write_text(json_report.render(Reported(result_of(of(SOURCE)))))
     _graded(found["BOOK"], load(course))
     return found | {"COURSE": course}
 

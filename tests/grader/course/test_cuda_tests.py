@@ -15,7 +15,7 @@ import torch
 
 from grader.course import courses
 from kit import expect
-from kit.student import Student
+from kit.student import StudentPackage
 
 COURSE = courses.load()
 HIDDEN = Path(__file__).resolve().parents[2] / "hidden"
@@ -45,7 +45,7 @@ CASES = [(f.stem, *case) for f in OF_CPU_PROBLEMS for case in functions_of(f"cud
 def test_reference_passes_on_a_cpu(file, name, function, chosen, seed):
     """The reference passes every CUDA test on a CPU too, so a mistake in such a test shows here."""
     given = {
-        "student": Student("grader.solutions.reference"),
+        "student": StudentPackage("grader.solutions.reference"),
         "rng": torch.Generator().manual_seed(seed),
         "device": "cpu",
         **chosen,

@@ -19,7 +19,7 @@ from grader.base.errors import SubmissionRefused
 from grader.course import courses
 from grader.submission import submissions
 from kit.progress import check, markdown, submit
-from kit.progress.outcomes import Failure, Outcome, Progress
+from kit.progress.outcomes import Failure, ProblemProgress, RunOutcome
 from tests.grader.warm_python import python
 from tests.sampling import every
 
@@ -469,8 +469,8 @@ def outcome(
     text="linear · Linear: wrong values", problem=PROBLEM, place="assignment/linear.py:41 in Linear"
 ):
     """One problem with one failure."""
-    row = Progress(problem, tests=6, ended=["passed"] * 5 + ["failed"])
-    return Outcome(
+    row = ProblemProgress(problem, tests=6, ended=["passed"] * 5 + ["failed"])
+    return RunOutcome(
         [row], [Failure(problem, True, text, place, "tests/public/test_linear.py:9 test_linear")]
     )
 

@@ -477,8 +477,9 @@ from grader.grading.grade import grade
 from grader.grading.hidden_tests import HiddenTests
 from grader.grading.plugin import Plugin
 from grader.report import json_report
+from grader.report.reported import Reported
 from grader.sandbox.box import Sandbox
-from grader.sandbox.session import Session
+from grader.sandbox.children import Child
 
 root, work, out = map(Path, sys.argv[1:])
 course = courses.load(root)
@@ -488,11 +489,11 @@ handed_in = submissions.read(work)
 ours = [p for p in course.problems if p.id not in ("syntax", "imports", "there", "leaves")]
 some = [course.problem(p) for p in ("passes", "syntax", "imports", "there", "cases")]
 shown, forks = [], {}
-really_open, really_collect = Session._open, HiddenTests.__init__
-def counted(session):
+really_open, really_collect = Child.__init__, HiddenTests.__init__
+def counted(child, *arguments, **options):
     forks[name_of_run] += 1
-    really_open(session)
-Session._open = counted
+    really_open(child, *arguments, **options)
+Child.__init__ = counted
 collected_by = []
 def noted(tests, *arguments):
     collected_by.append(name_of_run)
@@ -509,7 +510,7 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
         global name_of_run
         name_of_run, forks[name] = name, 0
         result = grade(handed_in, course, sandbox, **options)
-        (out / f"{name}.json").write_text(json_report.render(result))
+        (out / f"{name}.json").write_text(json_report.render(Reported(result)))
     run("first", problems=ours, progress=lambda *seen: shown.append(list(seen)))
     run("again", problems=ours)
     run("fresh", problems=ours, fresh=True)

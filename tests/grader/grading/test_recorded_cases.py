@@ -1,6 +1,7 @@
 """The answers that tests get are kept until the end of their problem, up to a limit."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,23 @@ def test_large_answers_are_not_kept(kept):
             cases.keep(item, entry, student, None, Verdict("passed"), None)
         cases.explained(problem)
     assert kept == [[1, 0, 1, 0], [1, 0, 1, 0]]
+
+
+def test_an_explanation_that_breaks_is_reported(monkeypatch, capsys):
+    """The warning says what broke and where, in one line; the grade goes on without it."""
+
+    def broken(problem, course, cases):
+        raise KeyError("no\nsuch \x1b[31mname")
+
+    monkeypatch.setattr(recorded_cases, "explained", broken)
+    assert {} == Cases(COURSE).explained(COURSE.problem("linear"))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(
+        r"grader: a fault of the grader: linear was not compared with its known mistakes: "
+        r"KeyError: 'no\\nsuch \\x1b\[31mname' \(test_recorded_cases.py:\d+\); "
+        r"the points are right",
+        line,
+    )
 
 
 @pytest.mark.slow

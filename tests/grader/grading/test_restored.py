@@ -13,6 +13,7 @@ from grader.grading import local_student
 from grader.grading.grade import grade
 from grader.grading.restored import restored
 from grader.report import json_report
+from grader.report.reported import Reported
 from grader.sandbox import levels
 from grader.sandbox.box import Sandbox
 from grader.solutions import mistakes
@@ -161,6 +162,6 @@ def test_the_order_of_submissions_changes_nothing():
     results = {}
     with Sandbox.of(COURSE, isolation=levels.strongest()) as sandbox:
         for submission in [*submissions, *reversed(submissions)]:
-            got = without_seconds(json_report.render(grade(submission, COURSE, sandbox)))
+            got = without_seconds(json_report.render(Reported(grade(submission, COURSE, sandbox))))
             assert got == results.setdefault(submission.name, got)
     assert len(set(results.values())) == len(submissions)

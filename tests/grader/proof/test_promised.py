@@ -8,7 +8,7 @@ import torch
 from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.proof import inputs, promised
-from grader.proof.promised import Class, Promises
+from grader.proof.promised import InputClass, Promises
 from grader.solutions import mistakes
 
 COURSE = courses.load()
@@ -101,19 +101,20 @@ def test_classes_follow_from_the_annotations():
 @pytest.mark.parametrize(
     ("one", "outside", "inside"),
     [
-        (Class("total", "x", "empty"), [torch.ones(2)], [torch.ones(0)]),
-        (Class("total", "x", "0-d"), [torch.ones(1)], [torch.tensor(1.0)]),
-        (Class("total", "x", "expanded"), [torch.ones(2)], [torch.ones(1).expand(2)]),
-        (Class("total", "x", "not contiguous"), [torch.ones(2, 2)], [torch.ones(2, 3).T]),
-        (Class("total", "x", "zeros"), [torch.ones(0)], [torch.zeros(2)]),
-        (Class("total", "x", "infinite"), [torch.ones(2)], [torch.tensor([torch.inf])]),
-        (Class("total", "x", "bfloat16"), [torch.ones(2)], [torch.ones(2).bfloat16()]),
-        (Class("total", "times", "left out"), [torch.ones(2), 1], [torch.ones(2)]),
-        (Class("total", "times", "0"), [torch.ones(2), 1], [torch.ones(2), 0]),
-        (Class("total", "times", "2**53 or more"), [torch.ones(2), 7], [torch.ones(2), 2**53]),
-        (Class("count", "tensors", "of one"), [[], 3], [[torch.ones(2)], 3]),
-        (Class("count", "tensors", "1-d"), [[torch.ones(2, 2)], 3], [[torch.ones(2)], 3]),
-        (Class("count", "", "that share memory"), [[torch.ones(2)], 3], [[torch.ones(2)] * 2, 3]),
+        (InputClass("total", "x", "empty"), [torch.ones(2)], [torch.ones(0)]),
+        (InputClass("total", "x", "0-d"), [torch.ones(1)], [torch.tensor(1.0)]),
+        (InputClass("total", "x", "expanded"), [torch.ones(2)], [torch.ones(1).expand(2)]),
+        (InputClass("total", "x", "not contiguous"), [torch.ones(2, 2)], [torch.ones(2, 3).T]),
+        (InputClass("total", "x", "zeros"), [torch.ones(0)], [torch.zeros(2)]),
+        (InputClass("total", "x", "infinite"), [torch.ones(2)], [torch.tensor([torch.inf])]),
+        (InputClass("total", "x", "bfloat16"), [torch.ones(2)], [torch.ones(2).bfloat16()]),
+        (InputClass("total", "times", "left out"), [torch.ones(2), 1], [torch.ones(2)]),
+        (InputClass("total", "times", "0"), [torch.ones(2), 1], [torch.ones(2), 0]),
+        (InputClass("total", "times", "2**53 or more"), [torch.ones(2), 7], [torch.ones(2), 2**53]),
+        (InputClass("count", "tensors", "of one"), [[], 3], [[torch.ones(2)], 3]),
+        (InputClass("count", "tensors", "1-d"), [[torch.ones(2, 2)], 3], [[torch.ones(2)], 3]),
+        (InputClass("count", "", "that share memory"), [[torch.ones(2)], 3],
+         [[torch.ones(2)] * 2, 3]),
     ],
 )  # fmt: skip
 def test_a_program_is_wrong_for_one_class_only(one, outside, inside):

@@ -10,6 +10,7 @@ import pytest
 from grader.base.errors import Status
 from grader.course.policies import Shows
 from grader.report import gradescope_report
+from grader.report.reported import Reported
 from grader.results.points import problem_result
 from tests.grader.report.samples import ended, every_status, hostile, override, result, standing
 
@@ -18,7 +19,7 @@ SCHEMA = Path(__file__).parent.parent / "classroom" / "gradescope.schema.json"
 
 def written(found, grade=None):
     """What Gradescope reads from the file, checked against its schema."""
-    text = gradescope_report.render(found, grade)
+    text = gradescope_report.render(Reported(found, grade))
     tree = json.loads(text.encode())
     jsonschema.validate(tree, json.loads(SCHEMA.read_text()))
     return tree
@@ -79,7 +80,7 @@ def test_a_course_decides_what_students_see():
     shows = Shows(
         results="after_due_date", tests="after_published", reasons=False, printed="visible"
     )
-    tree = json.loads(gradescope_report.render(every_status(), None, shows))
+    tree = json.loads(gradescope_report.render(Reported(every_status(), shows=shows)))
     jsonschema.validate(tree, json.loads(SCHEMA.read_text()))
     assert ("after_due_date", "visible") == (tree["visibility"], tree["stdout_visibility"])
     assert {"after_published"} == {entry["visibility"] for entry in tree["tests"]}

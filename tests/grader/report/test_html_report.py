@@ -11,6 +11,7 @@ from grader.base.errors import Status
 from grader.report import html_report
 from grader.report.excerpts import MAX_LINES, excerpt
 from grader.report.reasons import reasons_in
+from grader.report.reported import Reported
 from grader.results.points import problem_result
 from grader.results.records import Fact
 from tests.grader.report.samples import (
@@ -64,7 +65,7 @@ SOURCES = {"assignment/m.py": MODULE.encode()}
 
 def render(*arguments, sources=SOURCES, sections=SECTIONS, links=LINKS):
     """The page of a course with one module and the address of one section."""
-    return html_report.render(*arguments, sources=sources, sections=sections, links=links)
+    return html_report.render(Reported(*arguments, sources=sources, sections=sections, links=links))
 
 
 def words(page):

@@ -8,6 +8,7 @@ from markdown_it import MarkdownIt
 
 from grader.base.errors import Status
 from grader.report import markdown_report
+from grader.report.reported import Reported
 from grader.results.points import problem_result
 from tests.grader.report.samples import (
     HOSTILE,
@@ -34,7 +35,7 @@ LINKS = {"linear": "https://course.example/handout/07_linear.html#section-7-1"}
 
 def render(*arguments, sections=SECTIONS, links=None):
     """The report, with the sections of two problems and no addresses."""
-    return markdown_report.render(*arguments, sections=sections, links=links or {})
+    return markdown_report.render(Reported(*arguments, sections=sections, links=links or {}))
 
 
 def tokens(text):

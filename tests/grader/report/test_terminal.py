@@ -7,6 +7,7 @@ from rich.console import Console
 
 from grader.base.errors import Status
 from grader.report import terminal
+from grader.report.reported import Reported
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome, SubmissionInfo
 from tests.grader.report import samples
@@ -38,7 +39,7 @@ def report(*problems, device="cpu", runs=(), environment=None, verbose=False):
     )
     submission = SubmissionInfo(name="ada", sha256="ab" * 32, files=[], ignored=[])
     result = submission_result(submission, info, list(problems), seconds=1.0, runs=runs)
-    text = terminal.render(result, sections={}, verbose=verbose)
+    text = terminal.render(Reported(result, verbose=verbose))
     return text.replace("then\n`grader", "then `grader").splitlines()
 
 
@@ -214,7 +215,7 @@ def test_a_terminal_gets_a_link_to_the_handout():
     screen = Console(file=io.StringIO(), force_terminal=True, width=80, legacy_windows=False)
     for console, expected in [(screen, True), (Console(file=io.StringIO()), False)]:
         text = terminal.render(
-            one, sections={"linear": "7.1"}, links={"linear": link}, console=console
+            Reported(one, sections={"linear": "7.1"}, links={"linear": link}, console=console)
         )
         assert "handout §7.1" in text
         assert expected == (f";{link}\x1b\\" in text)

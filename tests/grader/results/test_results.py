@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from grader.base.errors import Status
 from grader.report import json_report
+from grader.report.reported import Reported
 from grader.results.points import problem_result, submission_result
 from grader.results.records import (
     Fact,
@@ -298,7 +299,7 @@ def test_one_fault_of_ours_marks_the_whole_result():
 
 def test_the_json_has_exactly_the_promised_keys():
     """The keys also keep their order, because course programs read them."""
-    got = json.loads(json_report.render(WITH_EVERYTHING))
+    got = json.loads(json_report.render(Reported(WITH_EVERYTHING)))
     assert [
         "schema",
         "submission",
@@ -328,7 +329,7 @@ def test_the_json_has_exactly_the_promised_keys():
 
 def test_the_json_has_the_values():
     """Statuses are words, a missing hint is null, and the schema number comes first."""
-    got = json.loads(json_report.render(WITH_EVERYTHING))
+    got = json.loads(json_report.render(Reported(WITH_EVERYTHING)))
     assert (2, 1.0, 3.0, 1.25) == (got["schema"], got["score"], got["max_score"], got["seconds"])
     assert ([], 0.0, {"python": "3.11.7"}) == (
         got["runs"],
@@ -360,7 +361,7 @@ def test_the_json_has_the_values():
 
 def test_what_is_written_is_read_again():
     """parse(render(x)) is x, and the text ends with a line end."""
-    text = json_report.render(WITH_EVERYTHING)
+    text = json_report.render(Reported(WITH_EVERYTHING))
     assert WITH_EVERYTHING == json_report.parse(text) == json_report.parse(text.encode())
     assert text.endswith("}\n")
 
@@ -393,7 +394,7 @@ def test_what_is_written_is_read_again():
 )
 def test_another_json_is_refused_with_the_place(path, value, message):
     """A gradebook must never contain a half-read result."""
-    tree = json.loads(json_report.render(WITH_EVERYTHING))
+    tree = json.loads(json_report.render(Reported(WITH_EVERYTHING)))
     *parents, last = path
     place = tree
     for key in parents:

@@ -904,7 +904,7 @@ def test_a_look_that_does_not_end_is_our_fault(boxed, monkeypatch):
         checked(boxed)
 
 
-FINE = preflight.Device(
+FINE = preflight.GpuFacts(
     name="H100",
     capability="9.0",
     cuda="13.0",

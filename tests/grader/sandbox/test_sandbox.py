@@ -1633,8 +1633,9 @@ def test_a_thread_that_closes_a_sandbox_in_use_ends_it_once(tmp_path, monkeypatc
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
     own.wait_until_ready()
-    ends, end = [], own._end_box
-    monkeypatch.setattr(own, "_end_box", lambda: [ends.append(threading.get_ident()), end()][1])
+    box = own._box
+    ends, end = [], box.end
+    monkeypatch.setattr(box, "end", lambda: [ends.append(threading.get_ident()), end()][1])
     closing = threading.Thread(target=own.close)
     threading.Timer(0.2, closing.start).start()
 
@@ -1792,7 +1793,7 @@ def test_a_sandbox_that_can_run_no_test_grades_nobody(bare_with):
         [
             "child._limit = lambda limits: 1 / 0",
             "child._redirect = lambda *descriptors: 1 / 0",
-            "child._Submission.__init__ = lambda *_: 1 / 0",
+            "child._UnpackedSubmission.__init__ = lambda *_: 1 / 0",
             "child._limit = lambda limits: os.kill(os.getpid(), 9)",
             "child._limit = lambda limits: os.write(3, b'x' * 100)",
         ],

@@ -405,7 +405,7 @@ def test_every_form_of_a_tar_is_read_as_tarfile_reads_it(form, tmp_path):
             (m.name, kinds[m.type.decode()], m.isreg() and archive.extractfile(m).read())
             for m in archive
         ]
-        got = list(archives.in_tar(archives._Stream(archives._gunzipped(file))))
+        got = list(archives.in_tar(archives._UnpackedStream(archives._gunzipped(file))))
     assert [e[:2] for e in expected] == [(e.path, e.kind) for e in got]
     kept = {e.path: e.open().read() for e in got if archives.LIKELY.fullmatch(e.path)}
     assert kept == {path: content for path, _, content in expected if path in kept}

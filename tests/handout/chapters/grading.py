@@ -12,6 +12,7 @@ from grader.grading import budget
 from grader.grading.verdict import verdict_on
 from grader.proof import matrices
 from grader.report import terminal
+from grader.report.reported import Reported
 from grader.results.points import problem_result
 from grader.results.records import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, worst
 from grader.sandbox import shown
@@ -73,7 +74,7 @@ class Chapter(Figures):
             max_name=handing_in.MAX_NAME,
             max_folders=handing_in.MAX_FOLDERS,
         )
-        shown = re.search(r"sources (\w+) ·", terminal.render(result([]), sections={}))[1]
+        shown = re.search(r"sources (\w+) ·", terminal.render(Reported(result([]))))[1]
         assert handing_in.sha256(SOURCES).startswith(shown)
         self.gives(shown_hash=len(shown))
         first, *others, last = (name.removeprefix("assignment/") for name in handing_in.THE_COURSES)
@@ -182,7 +183,7 @@ class Chapter(Figures):
             "gpu_memory", "gpu", 5, tests([Status.FAILED], [Status.DEFERRED]), "cuda"
         )
         assert (wrong.status, wrong.pending) == (Status.FAILED, 5)
-        report = terminal.render(result([wrong]), sections={})
+        report = terminal.render(Reported(result([wrong])))
         assert "5 points are pending" in report
         assert re.search(r"lost +nothing yet", report)
         needs_gpu = {
@@ -201,7 +202,7 @@ class Chapter(Figures):
             "linear", "linear", 5, [Outcome(id="test", weight=1, status=Status.GRADER_ERROR)]
         )
         assert "this score is not final" in terminal.render(
-            result([ours]), sections={"linear": "7.1"}
+            Reported(result([ours]), sections={"linear": "7.1"})
         )
 
     def report(self) -> None:
@@ -232,7 +233,7 @@ class Chapter(Figures):
         ]
         rest = [Outcome(id=f"test_{i}", weight=1, status=Status.PASSED) for i in range(18)]
         points = problem_result("adamw", "optimizers", 20, [*failed, *rest])
-        text = terminal.render(result([points]), sections={"adamw": section})
+        text = terminal.render(Reported(result([points]), sections={"adamw": section}))
         start = text.index("adamw · AdamW")
         self.gives(
             report=n(text[start : text.index("\n\n", start)]),

@@ -1,0 +1,145 @@
+"""What every report of one submission shows, computed once; the formats only lay it out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from rich.console import Console
+
+from grader.base.errors import Status
+from grader.course.policies import Shows
+from grader.report.reasons import Reason, reasons_in
+from grader.report.remarks import FinalGrade, remarks
+from grader.report.wording import in_column, number
+from grader.results.records import SubmissionResult
+
+# For each device that deferred tests may need: why their points are pending, and a name for them.
+PENDING = {
+    "cuda": (
+        "they need a CUDA device (grade with --device cuda, then `grader merge`)",
+        "for a CUDA device",
+    ),
+    "cpu": ("their tests run on a CPU (grade with --device cpu, then `grader merge`)", "for a CPU"),
+}
+
+
+@dataclass(frozen=True)
+class RemainingStubs:
+    """The stubs that remain.
+
+    Attributes:
+        problems: The ids of their problems.
+        names: Whole problems, or a problem followed by its functions that are still stubs.
+        points: The points of their tests.
+    """
+
+    problems: list[str]
+    names: list[str]
+    points: float
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A result, and everything else that its reports show.
+
+    Attributes:
+        result: The result.
+        grade: The student's grade, whose points replace the result's score; None outside a class.
+        sources: The graded sources, which the page quotes; empty if they are unavailable.
+        sections: For each problem's id, the section of the handout.
+        links: For each problem's id, the address of that section, if it has one.
+        shows: What Gradescope shows to students.
+        verbose: Whether the terminal shows every reason with all details, not only the costliest.
+        console: The terminal that its report is printed on; None for a file.
+    """
+
+    result: SubmissionResult
+    grade: FinalGrade | None = None
+    sources: Mapping[str, bytes] = field(default_factory=dict)
+    sections: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+    shows: Shows = field(default_factory=Shows)
+    verbose: bool = False
+    console: Console | None = None
+
+    @property
+    def points(self) -> float | None:
+        """The points that count: the gradebook's or, without a gradebook, the result's score.
+
+        None if the grader failed and nobody has given points by hand.
+        """
+        if self.grade is not None and self.grade.points is not None:
+            return self.grade.points
+        return None if self.result.has_grader_error else self.result.score
+
+    @property
+    def out_of(self) -> float:
+        """The points that the runs on all devices can give."""
+        return self.result.max_score + self.result.pending
+
+    @property
+    def headline(self) -> str:
+        """The points that count, in words."""
+        if self.points is None:
+            return "No points yet"
+        return f"{number(self.points)} of {number(self.out_of)} points"
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a student should know about the points, one plain sentence each."""
+        return remarks(self.result, self.points, self.grade)
+
+    @cached_property
+    def reasons(self) -> list[Reason]:
+        """Why points were lost: faults of the grader first, then the most expensive."""
+        return reasons_in(self.result)
+
+    @property
+    def not_attempted(self) -> RemainingStubs:
+        """The remaining stubs: whole problems, or functions of other problems."""
+        problems, names, points = [], [], 0.0
+        for problem in self.result.problems:
+            missing = [t for t in problem.tests if t.status is Status.NOT_ATTEMPTED and t.max_score]
+            functions = ", ".join(
+                dict.fromkeys(name for t in missing if (name := t.about.split(".")[0]))
+            )
+            if missing:
+                points += sum(test.max_score for test in missing)
+                problems.append(problem.id)
+                is_whole = len(missing) == len(problem.counted) or not functions
+                names.append(problem.id if is_whole else f"{problem.id} ({functions})")
+        return RemainingStubs(problems, names, points)
+
+    @property
+    def pending(self) -> list[str]:
+        """Sentences about pending points, and pending tests that are worth nothing until run."""
+        lines = []
+        deferred = [t for p in self.result.problems for t in p.tests if t.status is Status.DEFERRED]
+        for device, (they_need, called) in PENDING.items():
+            tests = [test for test in deferred if test.device == device]
+            points = sum(test.max_score for test in tests)
+            others = sum(not test.counts for test in tests)
+            if points:
+                lines.append(f"{in_column(points)} points are pending: {they_need}.")
+            if others:
+                what, are = ("test", "is") if others == 1 else ("tests", "are")
+                also = " as well" if points else ""
+                lines.append(f"{others} {what} {called} {are} pending{also}.")
+        return lines
+
+    @property
+    def environments(self) -> list[str]:
+        """The environment of each run, one line each."""
+        lines = []
+        for run in self.result.runs or [self.result.grader]:
+            known = " · ".join(f"{name} {value}" for name, value in run.environment.items())
+            lines += [f"{run.device}: {known}"] if known else []
+        return lines
+
+    @property
+    def ignored(self) -> dict[str, list[str]]:
+        """The names of the files that were not graded, by reason."""
+        reasons: dict[str, list[str]] = {}
+        for item in self.result.submission.ignored:
+            reasons.setdefault(item.reason, []).append(item.path)
+        return reasons

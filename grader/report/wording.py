@@ -1,0 +1,28 @@
+"""The words that all reports share: untrusted text, numbers and points."""
+
+from kit.text import one_line
+
+MAX_TEXT = 1_000  # characters of a text, after its unsafe characters have become escapes
+
+
+def clean(text: str, limit: int = MAX_TEXT) -> str:
+    """Untrusted text as one short line in which unsafe characters are shown as escapes."""
+    line = one_line(text, limit)
+    return line if len(line) <= limit + 1 else line[:limit] + "…"
+
+
+def number(value: float, decimals: int = 2) -> str:
+    """A rounded number without trailing zeros."""
+    text = f"{value:.{decimals}f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
+
+
+def in_points(points: float) -> str:
+    """Points as text with their unit, as in `1 point` or `2.5 points`."""
+    return "1 point" if number(points) == "1" else f"{number(points)} points"
+
+
+def in_column(points: float) -> str:
+    """Points in a column of scores: whole numbers without decimals, fractions with two."""
+    return f"{points:.2f}".removesuffix(".00")
