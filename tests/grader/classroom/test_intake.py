@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import UsageError
-from grader.classroom import intake
-from grader.classroom.intake import recognise
+from grader.classroom.intake import entries, recognise
 from kit.text import one_line
 
 CANVAS = "doejane_12345_67890_hw2.zip"
@@ -163,7 +162,7 @@ def test_metadata_has_a_largest_size_and_number_of_students(tmp_path, monkeypatc
     many = ", ".join(["{sid: '7'}"] * 1001)
     export(tmp_path, f"submission_1: {{submitters: [{many}]}}", "submission_1/")
     assert "more than 1000 students" in refusal(tmp_path)
-    monkeypatch.setattr(intake, "MAX_METADATA_BYTES", 2**20)
+    monkeypatch.setattr(entries, "MAX_METADATA_BYTES", 2**20)
     export(tmp_path, " " * (2**20 + 1), "submission_1/")
     assert "is larger than 1 MiB" in refusal(tmp_path)
 

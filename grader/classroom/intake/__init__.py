@@ -1,0 +1,90 @@
+"""List a class's submissions in one folder, which has one of four layouts.
+
+Gradescope's export
+    `submission_metadata.yml` next to one folder `submission_<number>/` per submission. The file
+    lists the students, the time and the earlier submissions of each folder.
+Gradescope's folders for an autograder
+    One folder per submission, each with a `submission_metadata.json`. The grader recognises this
+    layout only if every folder has such a file, and if there are several folders or the only one is
+    named `submission_<number>`; otherwise the file may come from a student.
+Canvas' download
+    Archives named `<name>[_LATE]_<user id>_<attachment id>_<file>.zip`. Attachments are numbered in
+    the order in which they were handed in. The student chooses the rest of the name.
+Plain
+    `<student>.zip`, `<student>.tar.gz`, `<student>.tgz` or a folder `<student>/`. A name may end
+    with the time, as in `ada@2026-10-01T22:10:00Z.zip` or `ada@2026-10-01T22-10-00+0200.zip`. A
+    folder that has archives but no assignment/ gives one attempt per archive. They all get the
+    folder's time, because the student chooses the names inside it.
+
+Names and metadata are untrusted: this package opens no archive, follows no link, and parses the
+metadata without constructing any object that it names.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.base.errors import UsageError
+from grader.classroom.intake.canvas import CANVAS, canvas
+from grader.classroom.intake.entries import (
+    EXPORT,
+    GRADESCOPE,
+    METADATA,
+    FolderItem,
+    Found,
+    has_file,
+    items_in,
+    order,
+    shown,
+)
+from grader.classroom.intake.gradescope import autograder_folders, export
+from grader.classroom.intake.plain import plain
+from grader.classroom.records import HandedIn
+
+EXPECTED = (
+    "expected <student>.zip, <student>.tar.gz, folders <student>/, the files of a Canvas download "
+    "or an unpacked Gradescope export"
+)
+
+
+@dataclass(frozen=True)
+class Intake:
+    """A class's submissions.
+
+    Attributes:
+        handed_in: The submissions, sorted by key, time, number and path. A group's submission
+            occurs once per member.
+        notes: Sentences for the teaching assistant about skipped entries and suspicious names.
+    """
+
+    handed_in: list[HandedIn]
+    notes: list[str]
+
+
+def recognise(folder: Path) -> Intake:
+    """List the submissions in a class's folder.
+
+    Raises:
+        UsageError: The folder or its metadata cannot be read, or it has nothing to grade.
+    """
+    items = items_in(folder)
+    handed_in, notes = _layout(items)(items)
+    if not handed_in:
+        raise UsageError(f"{shown(folder)} has nothing to grade: {EXPECTED}")
+    return Intake(sorted(set(handed_in), key=order), notes)
+
+
+def _layout(
+    items: list[FolderItem],
+) -> Callable[[list[FolderItem]], Found]:
+    """Choose the function that reads the folder's layout."""
+    archives = [item for item in items if item.kind == "archive"]
+    folders = [item for item in items if item.kind == "folder"]
+    if any(item.path.name == EXPORT and item.kind == "file" for item in items):
+        return export
+    named = len(folders) > 1 or all(GRADESCOPE.fullmatch(f.path.name) for f in folders)
+    if folders and not archives and named and all(has_file(f.path, METADATA) for f in folders):
+        return autograder_folders
+    if archives and all(CANVAS.fullmatch(item.stem) for item in archives):
+        return canvas
+    return plain

@@ -1,0 +1,151 @@
+"""The entries of a class's folder, times in names and metadata, and notes about what is skipped.
+
+Names and metadata are untrusted: nothing here opens an archive or follows a link.
+"""
+
+import os
+import re
+import stat
+import unicodedata
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from grader.base import files
+from grader.base.errors import UsageError
+from grader.classroom.records import HandedIn
+from kit.text import one_line
+
+EXPORT = "submission_metadata.yml"
+METADATA = "submission_metadata.json"
+MAX_METADATA_BYTES = 64 * 2**20
+MAX_NAME = 300
+MAX_NOTES = 10  # of one kind
+
+SUFFIX = re.compile(r"\.(zip|tar\.gz|tgz)$", re.IGNORECASE)
+IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
+GRADESCOPE = re.compile(r"submission_\d+", re.ASCII)
+TIME = re.compile(
+    r"(?P<day>\d{4}-\d\d-\d\d)[T ](?P<hour>\d\d)[:-](?P<minute>\d\d)[:-](?P<second>\d\d)"
+    r"(?:\.(?P<fraction>\d+))? ?(?P<zone>Z|UTC|[+-]\d\d(?::?\d\d)?)?",
+    re.ASCII,
+)
+
+# Why an entry of each kind is skipped, in every layout.
+REASONS = {
+    "link": "it is a link, and links are not followed",
+    "special": "it is neither a file nor a folder",
+    "file": "it is not a .zip, a .tar.gz or a folder",
+}
+
+Found = tuple[list[HandedIn], list[str]]  # the submissions of a layout, and notes
+
+
+@dataclass(frozen=True)
+class FolderItem:
+    """One entry of the folder; `kind` is "archive", "folder", "file", "link" or "special"."""
+
+    path: Path
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """The name on one line."""
+        return one_line(self.path.name, MAX_NAME)
+
+    @property
+    def stem(self) -> str:
+        """The name without an archive's suffix, in Unicode normal form C."""
+        name = unicodedata.normalize("NFC", self.path.name)
+        return one_line(SUFFIX.sub("", name) if self.kind == "archive" else name, MAX_NAME)
+
+
+def items_in(folder: Path) -> list[FolderItem]:
+    """The entries of a folder, sorted by name, without hidden files and system files."""
+    try:
+        with os.scandir(folder) as listed:
+            found = [FolderItem(folder / entry.name, _kind(entry)) for entry in listed]
+    except FileNotFoundError:
+        raise UsageError(f"{shown(folder)} does not exist") from None
+    except NotADirectoryError:
+        raise UsageError(f"{shown(folder)} is a file; name the folder that it is in") from None
+    except OSError as e:
+        raise UsageError(f"{shown(folder)} cannot be read: {e.strerror}") from None
+    seen = [
+        item
+        for item in found
+        if not item.path.name.startswith(".") and item.path.name.casefold() not in IGNORED
+    ]
+    return sorted(seen, key=lambda item: item.path.name)
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    if not entry.is_file(follow_symlinks=False):
+        return "special"
+    return "archive" if SUFFIX.search(entry.name) else "file"
+
+
+def has_file(folder: Path, name: str) -> bool:
+    """Whether a folder has a plain file of this name; False if the folder cannot be read."""
+    with suppress(OSError):
+        return stat.S_ISREG((folder / name).lstat().st_mode)
+    return False
+
+
+def text_of(path: Path) -> str:
+    """Read a file of metadata."""
+    return files.decoded(path, files.read(path, most=MAX_METADATA_BYTES))
+
+
+def shown(path: Path) -> str:
+    return one_line(str(path), MAX_NAME)
+
+
+def order(item: HandedIn) -> tuple[str, float, int, str]:
+    at = item.submitted_at.timestamp() if item.submitted_at else 0.0
+    return item.key, at, item.number or 0, os.fsdecode(item.path)
+
+
+def moment(text: str | None, where: str) -> datetime | None:
+    """Parse a time; None if there is no text.
+
+    Raises:
+        UsageError: It is not a time, or has no time zone. The message starts with `where`.
+    """
+    if not text:
+        return None
+    shown = one_line(text, 100)
+    match = TIME.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{where}: {shown} is not a time like 2026-10-01T22:10:00Z")
+    if match["zone"] is None:
+        raise UsageError(
+            f"{where}: the time {shown} has no zone; add Z for UTC, or an offset such as +02:00"
+        )
+    fraction = (match["fraction"] or "")[:6].ljust(6, "0")
+    zone = "+00:00" if match["zone"] in ("Z", "UTC") else match["zone"]
+    clock = f"{match['hour']}:{match['minute']}:{match['second']}.{fraction}"
+    try:
+        at = datetime.fromisoformat(f"{match['day']}T{clock}{zone}")
+        at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UsageError(f"{where}: {shown} is not a possible time") from None
+    return at
+
+
+def notes_of_skipped(items: list[FolderItem], **reasons: str) -> list[str]:
+    """A sentence for each skipped entry; `reasons` adds to REASONS for the layout."""
+    why = REASONS | reasons
+    return first_notes([f"{item.name} is left out: {why[item.kind]}." for item in items])
+
+
+def first_notes(notes: list[str]) -> list[str]:
+    """The first notes of a kind, then the number of the others."""
+    if len(notes) <= MAX_NOTES:
+        return notes
+    return [*notes[:MAX_NOTES], f"There are {len(notes) - MAX_NOTES} more notes of this kind."]

@@ -1,0 +1,171 @@
+"""Read Gradescope's export of a class, and the folders that it makes for an autograder."""
+
+import unicodedata
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from grader.base.errors import UsageError
+from grader.classroom.intake import yaml_tree
+from grader.classroom.intake.entries import (
+    EXPORT,
+    MAX_NAME,
+    METADATA,
+    FolderItem,
+    Found,
+    first_notes,
+    moment,
+    notes_of_skipped,
+    shown,
+    text_of,
+)
+from grader.classroom.records import HandedIn
+from kit.text import one_line
+
+MAX_SUBMITTERS = 1000  # of one submission
+
+
+class _Submitter(msgspec.Struct, frozen=True):
+    """A student in Gradescope's metadata."""
+
+    name: str | None = None
+    sid: str | int | None = None
+    email: str | None = None
+    id: str | int | None = None
+
+
+class _Exported(msgspec.Struct, frozen=True):
+    """A submission in the export's metadata."""
+
+    submitters: list[_Submitter] | None = None
+    created_at: str | None = None
+    earlier: int = 0
+
+
+class _AutograderMetadata(msgspec.Struct, frozen=True):
+    """The metadata that an autograder gets with one submission."""
+
+    users: list[_Submitter] | None = None
+    created_at: str | None = None
+    previous_submissions: list[msgspec.Raw] | None = None
+
+
+def export(items: list[FolderItem]) -> Found:
+    """Read Gradescope's export."""
+    source = next(item.path for item in items if item.path.name == EXPORT)
+    described = _described(source)
+    folders = {item.path.name: item for item in items if item.kind == "folder"}
+    handed_in: list[HandedIn] = []
+    nameless: list[str] = []
+    for name, item in folders.items():
+        submission = described.get(name, _Exported())
+        handed_in += _of_submitters(
+            item,
+            submission.submitters or [],
+            moment(submission.created_at, f"{shown(source)}: {item.name}"),
+            submission.earlier + 1 if name in described else None,
+        )
+        if not submission.submitters:
+            nameless.append(f"{item.name} has no student in {EXPORT}.")
+    absent = [
+        f"{one_line(name, MAX_NAME)} is in {EXPORT}, but its folder is missing."
+        for name in sorted(described.keys() - folders.keys())
+    ]
+    others = [i for i in items if i.kind != "folder" and i.path != source]
+    skipped = notes_of_skipped(others, archive="it is not part of the Gradescope export")
+    return handed_in, [*first_notes(nameless), *first_notes(absent), *skipped]
+
+
+def _described(path: Path) -> dict[str, _Exported]:
+    """Read the export's metadata of each folder."""
+    try:
+        tree = yaml_tree.parse(text_of(path))
+    except yaml.YAMLError as e:
+        problem = one_line(getattr(e, "problem", None) or "it cannot be parsed", 200)
+        mark = getattr(e, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise UsageError(f"{shown(path)}{line} is not valid metadata: {problem}") from None
+    if not isinstance(tree, dict):
+        raise UsageError(f"{shown(path)} describes no submissions; export them again")
+    described = {}
+    for name, fields in tree.items():
+        try:
+            described[name] = msgspec.convert(_relevant(fields), _Exported)
+        except msgspec.ValidationError as e:
+            raise UsageError(
+                f"{shown(path)}: {one_line(name, MAX_NAME)} is not in Gradescope's format: "
+                f"{one_line(str(e), 200)}"
+            ) from None
+    return described
+
+
+def _relevant(fields: object) -> object:
+    """Keep the fields that the grader needs. Their keys are Ruby symbols, like `:sid`."""
+    if not isinstance(fields, dict):
+        return fields
+    fields = _without_colons(fields)
+    submitters, history = fields.get("submitters"), fields.get("history")
+    if isinstance(submitters, list):
+        submitters = [
+            _without_colons(one) if isinstance(one, dict) else one
+            for one in submitters[: MAX_SUBMITTERS + 1]
+        ]
+    return {
+        "submitters": submitters,
+        "created_at": fields.get("created_at"),
+        "earlier": len(history) if isinstance(history, list) else 0,
+    }
+
+
+def _without_colons(fields: dict[str, object]) -> dict[str, object]:
+    return {key.removeprefix(":"): value for key, value in fields.items()}
+
+
+def autograder_folders(items: list[FolderItem]) -> Found:
+    """Read folders with the metadata that Gradescope gives an autograder."""
+    handed_in: list[HandedIn] = []
+    for item in (item for item in items if item.kind == "folder"):
+        path = item.path / METADATA
+        try:
+            metadata = msgspec.json.decode(text_of(path), type=_AutograderMetadata)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as e:
+            raise UsageError(
+                f"{shown(path)} is not Gradescope's metadata: {one_line(str(e), 200)}"
+            ) from None
+        handed_in += _of_submitters(
+            item,
+            metadata.users or [],
+            moment(metadata.created_at, shown(path)),
+            len(metadata.previous_submissions or []) + 1,
+        )
+    return handed_in, notes_of_skipped([item for item in items if item.kind != "folder"])
+
+
+def _of_submitters(
+    item: FolderItem, submitters: list[_Submitter], at: datetime | None, number: int | None
+) -> Iterator[HandedIn]:
+    """One record per student of a submission; if none is named, one with the folder's name."""
+    if len(submitters) > MAX_SUBMITTERS:
+        raise UsageError(f"{item.name} has more than {MAX_SUBMITTERS} students in its metadata")
+    for who in submitters:
+        known = (str(who.sid or ""), who.email, str(who.id or ""), who.name)
+        names = [clean for value in known if (clean := _clean(value))] or [item.stem]
+        yield HandedIn(
+            path=item.path,
+            key=one_line(names[0], MAX_NAME),
+            known_as=tuple(names[1:]),
+            student_name=_clean(who.name),
+            email=_clean(who.email),
+            submitted_at=at,
+            number=number,
+        )
+    if not submitters:
+        yield HandedIn(path=item.path, key=item.stem, submitted_at=at, number=number)
+
+
+def _clean(value: str | None) -> str:
+    """A text on one line, in Unicode normal form C; empty for None."""
+    return " ".join(unicodedata.normalize("NFC", value or "").split())[:MAX_NAME]

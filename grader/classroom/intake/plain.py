@@ -1,0 +1,194 @@
+"""Read archives and folders that are named by hand."""
+
+import itertools
+import os
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from grader.base.errors import UsageError
+from grader.classroom.intake.canvas import CANVAS
+from grader.classroom.intake.entries import (
+    EXPORT,
+    GRADESCOPE,
+    METADATA,
+    REASONS,
+    FolderItem,
+    Found,
+    first_notes,
+    has_file,
+    items_in,
+    moment,
+    notes_of_skipped,
+    order,
+    shown,
+)
+from grader.classroom.records import HandedIn
+from kit.text import one_line
+
+TIMED = re.compile(r"(?P<student>.+)@(?P<time>\d{4}-\d\d-\d\d.*)", re.ASCII | re.DOTALL)
+
+
+def plain(items: list[FolderItem]) -> Found:
+    """Read archives and folders that are named by hand."""
+    handed_in: list[HandedIn] = []
+    notes: list[str] = []
+    by_student: dict[str, list[HandedIn]] = defaultdict(list)
+    graded = [item for item in items if item.kind in ("archive", "folder")]
+    for item in graded:
+        notes += _check_that_it_is_a_student(item, alone=len(items) == 1)
+        whole = _one_of_a_student(item)
+        student = whole.key
+        by_student[unicodedata.normalize("NFKC", student).casefold()].append(whole)
+        attempts, unread = _attempts(item, whole)
+        handed_in += attempts or [whole]
+        notes += unread
+    doubts = {
+        path: doubt for named in by_student.values() for path, doubt in _doubts(named).items()
+    }
+    handed_in = [
+        msgspec.structs.replace(
+            one, doubt=one.doubt or doubts.get(one.path) or doubts.get(one.path.parent, "")
+        )
+        for one in handed_in
+    ]
+    doubtful = _warn_of_canvas(item for item in graded if item.kind == "archive")
+    if len(graded) == 1 < len(handed_in):
+        doubtful.append(
+            f"{graded[0].name} is the only folder, and its {len(handed_in)} archives are taken as "
+            "attempts of one student; if it contains the whole class, pass that folder instead."
+        )
+    others = [item for item in items if item.kind not in ("archive", "folder")]
+    return handed_in, [*doubtful, *first_notes(notes), *notes_of_skipped(others)]
+
+
+def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> list[str]:
+    """Refuse a folder that cannot be one student's, because the user named the wrong folder.
+
+    A student's folder may also contain Gradescope's files; they are ignored with a note.
+
+    Args:
+        item: The entry of the class's folder.
+        alone: Whether it is the only entry.
+    """
+    if item.kind != "folder":
+        return []
+    if alone and has_file(item.path, EXPORT) and _has_submissions(item.path):
+        raise UsageError(f"{shown(item.path)} is a Gradescope export; pass that folder instead")
+    if item.path.name == "assignment":
+        raise UsageError(
+            f"{shown(item.path.parent)} is a single submission; pass the folder of the whole class"
+        )
+    return [
+        f"{item.name}/{name} is ignored: it is in one student's folder, and the student may have "
+        "written it."
+        for name in (EXPORT, METADATA)
+        if has_file(item.path, name)
+    ]
+
+
+def _has_submissions(folder: Path) -> bool:
+    """Whether a folder has subfolders named like Gradescope's submissions."""
+    with suppress(UsageError):
+        return any(
+            i.kind == "folder" and GRADESCOPE.fullmatch(i.path.name) for i in items_in(folder)
+        )
+    return False
+
+
+def _one_of_a_student(item: FolderItem) -> HandedIn:
+    """Split `ada@2026-10-01T22-10-00Z` into the student and the time; the time may be missing.
+
+    If the time cannot be parsed, the entry is in doubt.
+    """
+    match = TIMED.fullmatch(item.stem)
+    if not match:
+        return HandedIn(path=item.path, key=item.stem)
+    try:
+        at = moment(match["time"], item.name)
+    except UsageError as e:
+        return HandedIn(path=item.path, key=match["student"], doubt=str(e))
+    return HandedIn(path=item.path, key=match["student"], submitted_at=at)
+
+
+def _attempts(item: FolderItem, whole: HandedIn) -> Found:
+    """A record for each archive in a student's folder, and notes on ignored links and times.
+
+    There are no records if `item` is an archive, or a folder that has the assignment or cannot be
+    read: then `whole` counts.
+    """
+    inside: list[FolderItem] = []
+    with suppress(UsageError):
+        inside = items_in(item.path) if item.kind == "folder" else []
+    folders = [i.path for i in inside if i.kind == "folder"]
+    if any(os.path.isdir(path / "assignment") for path in [item.path, *folders]):
+        return [], []
+    archives = [i for i in inside if i.kind == "archive"]
+    archives.sort(key=lambda archive: (_modified(archive), archive.path.name))
+    links = [
+        f"{item.name}/{i.name} is left out: {REASONS['link']}." for i in inside if i.kind == "link"
+    ]
+    dated = [
+        f"{item.name}/{i.name}: the time in its name is ignored, because a student can choose the "
+        "names in this folder."
+        for i in archives
+        if TIMED.fullmatch(i.stem)
+    ]
+    return [
+        msgspec.structs.replace(whole, path=i.path, number=number)
+        for number, i in enumerate(archives, start=1)
+    ], links + dated
+
+
+def _modified(item: FolderItem) -> float:
+    """When an archive was modified."""
+    try:
+        return item.path.lstat().st_mtime
+    except OSError as e:
+        raise UsageError(f"{shown(item.path)} cannot be read: {e.strerror}") from None
+
+
+def _doubts(named: list[HandedIn]) -> dict[Path, str]:
+    """For each doubtful entry of a student, why a person has to decide which one counts.
+
+    Several entries count as attempts only if each has a different time.
+    """
+    doubts: dict[Path, str] = {}
+    for first, second in itertools.pairwise(sorted(named, key=order)):
+        names = f"{one_line(first.path.name, 100)} and {one_line(second.path.name, 100)}"
+        if first.key != second.key:
+            doubt = (
+                f"{names} name students that differ only in case or spelling; rename one, or "
+                "remove the one that does not count"
+            )
+        elif first.submitted_at is None or first.submitted_at == second.submitted_at:
+            doubt = (
+                f"{names} are from one student, and nothing says which was handed in last; remove "
+                "the one that does not count, or add a time to each name, as in "
+                f"{first.key}@2026-10-01T22-10-00Z.zip"
+            )
+        else:
+            continue
+        doubts |= {first.path: doubt, second.path: doubt}
+    return doubts
+
+
+def _warn_of_canvas(archives: Iterable[FolderItem]) -> list[str]:
+    """Warn if only some archives have Canvas' names, because then no id is read from any name."""
+    named = {True: 0, False: 0}
+    example = ""
+    for item in archives:
+        matches = CANVAS.fullmatch(item.stem) is not None
+        named[matches] += 1
+        example = example or ("" if matches else item.name)
+    if not named[True]:
+        return []
+    return [
+        f"{named[True]} archives have names as in a Canvas download, but {example} does not, so "
+        "the whole name of each archive is taken as a student; move the other files elsewhere."
+    ]
