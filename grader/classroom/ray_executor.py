@@ -34,7 +34,7 @@ from grader.classroom.executor import (
 )
 from grader.classroom.setups import Setup
 from grader.course import courses
-from grader.course.courses import Course
+from grader.course.courses import GRADER_BYTES, Course
 from grader.sandbox import gpus
 from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import Isolation
@@ -42,9 +42,6 @@ from grader.submission.submissions import Submission
 from kit.text import one_line
 
 MIB = 2**20
-# Memory that a grader needs on its node, in addition to a test's limit. The trusted process and the
-# zygote together took 571 to 644 MiB, measured in a container with no more memory than this.
-OWN_BYTES = 768 * MIB
 LOOK_SECONDS = 2.0  # how often the list of nodes is read
 WITHOUT_NODES_SECONDS = 60.0  # how long a batch waits for a node that can grade
 DEATHS = 3  # a node is no longer used after this many of its graders died without a result between
@@ -200,7 +197,7 @@ class RayExecutor:
         self._folder = str(folder.resolve()) if folder else None
         self._setup, self._address, self._jobs, self._fresh = setup, address, jobs, fresh
         of_a_test = max(course.limits_of(course.problem(p)).memory_bytes for p in setup.problems)
-        self._memory_bytes = of_a_test + OWN_BYTES
+        self._memory_bytes = of_a_test + GRADER_BYTES
         self._nodes: dict[str, _Node] = {}
         self._actors: list[_Actor] = []
 

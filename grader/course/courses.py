@@ -16,6 +16,9 @@ CODE_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PACKAGE = Path(__file__).parent.parent
 # The time for repeated attempts, in addition to `submission_seconds`, as a share of it.
 SPARE_SHARE = 0.1
+# Memory that a grader needs in addition to a test's limit: its trusted process and the zygote. They
+# took 571 to 644 MiB together in a container that had little more.
+GRADER_BYTES = 640 * 2**20
 
 
 class Limits(msgspec.Struct, frozen=True):

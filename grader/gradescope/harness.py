@@ -19,7 +19,7 @@ from grader.base import files, outputs
 from grader.base.errors import SubmissionRefused, UsageError
 from grader.base.outputs import Named, Writes
 from grader.course import courses
-from grader.course.courses import Course
+from grader.course.courses import GRADER_BYTES, Course
 from grader.course.policies import Policy
 from grader.gradescope import containers, submission_metadata
 from grader.gradescope.containers import Container
@@ -38,9 +38,7 @@ RESERVED_SECONDS = 60.0
 LAST_SECONDS = 15.0
 END_SECONDS = 5.0
 MIB = 2**20
-# Memory that both sides need in addition to a test's own, including the cached parts of torch.
-IDLE_BYTES = 640 * MIB
-LEAST_MEMORY_BYTES = 700 * MIB
+LEAST_BYTES_OF_A_TEST = 64 * MIB
 
 
 def run(home: Path, course: Course, rules: Policy) -> dict[str, Any]:
@@ -102,12 +100,13 @@ def _limits(course: Course, container: Container, seconds: float) -> list[str]:
     start = START_SECONDS / min(1.0, container.processors)
     limits = ["--seconds", f"{max(60.0, seconds - start - RESERVED_SECONDS):.0f}"]
     if container.memory_bytes is not None:
-        left = container.memory_bytes - IDLE_BYTES
-        limits += ["--memory-mib", str(max(64, min(course.limits.memory_bytes, left) // MIB))]
-        if container.memory_bytes < LEAST_MEMORY_BYTES:
+        left = container.memory_bytes - GRADER_BYTES
+        of_a_test = max(LEAST_BYTES_OF_A_TEST, min(course.limits.memory_bytes, left))
+        limits += ["--memory-mib", str(of_a_test // MIB)]
+        if left < LEAST_BYTES_OF_A_TEST:
             print(
                 f"grader: {container.memory_bytes // MIB} MiB may be too little: give the "
-                f"container {LEAST_MEMORY_BYTES // MIB} MiB or more",
+                f"container {(GRADER_BYTES + LEAST_BYTES_OF_A_TEST) // MIB} MiB or more",
                 file=sys.stderr,
             )
     return limits

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -299,7 +299,7 @@ def _undisturbed() -> Iterator[None]:
     """Restore generators, working folder and torch settings at the end of the block.
 
     Inside the block, os.fork, os.kill and os._exit raise an exception, because torch may have
-    threads.
+    threads. What the wrong solutions print is discarded: stdout may be a report.
     """
 
     def no_process(*arguments: Any) -> Any:
@@ -311,8 +311,12 @@ def _undisturbed() -> Iterator[None]:
     for name in of_processes:
         setattr(os, name, no_process)
     try:
-        with restored(), tempfile.TemporaryDirectory() as scratch:
-            os.chdir(scratch)
+        with ExitStack() as stack:
+            stack.enter_context(restored())
+            nowhere = stack.enter_context(open(os.devnull, "w"))
+            stack.enter_context(redirect_stdout(nowhere))
+            stack.enter_context(redirect_stderr(nowhere))
+            os.chdir(stack.enter_context(tempfile.TemporaryDirectory()))
             try:
                 yield
             finally:

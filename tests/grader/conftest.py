@@ -16,7 +16,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from grader import OBJECTS_BETWEEN_COLLECTIONS
+from grader.course import courses
 from grader.grading.restored import restored
+from grader.sandbox.box import Sandbox
 from tests.grader.warm_python import python
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,6 +68,16 @@ def grader() -> Run:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    """A warm sandbox with 8 MiB of scratch space, for the tests of the xdist group "sandbox"."""
+    course = courses.load()
+    with Sandbox(
+        course.tests, isolation="bubblewrap", scratch_bytes=8 * 2**20, preload=course.preload
+    ) as running:
+        yield running
 
 
 @pytest.fixture

@@ -103,10 +103,12 @@ def text_of(path: Path) -> str:
 
 
 def shown(path: Path) -> str:
+    """A path for a message: on one line, with unsafe characters escaped."""
     return one_line(str(path), MAX_NAME)
 
 
 def order(item: HandedIn) -> tuple[str, float, int, str]:
+    """The key to sort by: the student, then the attempts from first to last."""
     at = item.submitted_at.timestamp() if item.submitted_at else 0.0
     return item.key, at, item.number or 0, os.fsdecode(item.path)
 

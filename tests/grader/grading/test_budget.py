@@ -2,17 +2,19 @@
 
 import pytest
 
-from grader.base.errors import Status
-from grader.course import courses
+from grader.base.errors import (
+    Status,
+)
 from grader.course.courses import SPARE_SHARE
 from grader.grading import budget, plugin
+from grader.grading.budget import Budgets
 from grader.grading.grade import grade
 from grader.sandbox.box import Sandbox
 from grader.submission.submissions import Submission
+from tests.grader.in_the_sandbox import COURSE, POINTS
 from tests.grader.test_attacks import ATTACKS
 
 pytestmark = pytest.mark.slow
-COURSE = courses.load()
 PROBLEM = COURSE.problem("storage_views")  # has more than 15 tests
 SECONDS = 0.004
 # Every call takes its time, and in a used process some answers are wrong.
@@ -80,3 +82,28 @@ def test_both_passes_have_the_time_of_one(graded, monkeypatch):
     share = made.of(PROBLEM).cpu_seconds / COURSE.limits.submission_seconds
     result, (made,) = graded(COURSE.limited(seconds=4 * 0.7 * both / share))
     assert Status.TIMEOUT in {test.status for test in result.tests}
+
+
+def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
+    """A problem's time is its share of the course's points, whichever problems are graded.
+
+    Repeated requests return the same budget.
+    """
+    problem, budgets = COURSE.problem("lr_schedule"), Budgets(COURSE, "cpu")
+    budget = budgets.of(problem)
+    seconds = 720 * 2 / POINTS
+    assert (seconds, 4 * seconds) == (budget.cpu_seconds, budget.wall_seconds)
+    other = budgets.of(COURSE.problem("linear"))
+    assert budget is budgets.of(problem) is not other
+    assert budget.spare is other.spare
+    assert (72, 4 * 72) == (budget.spare.cpu_seconds, budget.spare.wall_seconds)
+
+
+def test_the_time_of_an_option_includes_that_of_repeated_tests():
+    """A submission that uses up everything still ends before Gradescope's deadline."""
+    course = COURSE.limited(seconds=220)
+    budgets = Budgets(course, "cpu")
+    here = [problem for problem in course.problems if "cpu" in course.hidden_tests(problem)]
+    shares = [budgets.of(problem) for problem in here]
+    wall = sum(share.wall_seconds for share in shares) + shares[0].spare.wall_seconds
+    assert wall == pytest.approx(220)

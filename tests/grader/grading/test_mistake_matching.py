@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -286,6 +287,18 @@ def test_a_rehearsal_leaves_this_process_as_it_was(twice):
     assert np.array_equal(before[2], np.random.get_state()[1])
     assert before[3:] == (os.getcwd(), os.fork, os.listdir())
     assert torch.get_default_dtype() == torch.float32
+
+
+def test_what_a_rehearsed_solution_prints_is_in_no_report(twice, capfd):
+    """A known mistake may print; the grader's stdout may be a report in JSON."""
+
+    def repeat(session):
+        print("could not save")
+        print("could not save", file=sys.stderr)
+        session.run(forks, {})
+
+    named(Case("t", 0, repeat, [Call(forks, {}, 1)], Wrong(), "count_parameters"))
+    assert tuple(capfd.readouterr()) == ("", "")
 
 
 def may_fork(student, *, how):

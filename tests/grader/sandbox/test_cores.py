@@ -7,9 +7,16 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+import torch
 
+from grader.base.errors import (
+    Crashed,
+    GraderFault,
+)
 from grader.sandbox import cores
+from grader.sandbox.box import Sandbox
 from grader.sandbox.cores import SharedCore
+from tests.grader.in_the_sandbox import COURSE, MIB, answer, ask, fault, session, warm
 
 # Stands in for a zygote: it forks a child, and says so.
 PARENT = """
@@ -142,3 +149,85 @@ def test_nothing_changes_for_a_process_that_has_ended() -> None:
     assert os.sched_getaffinity(0) == allowed
     shared.leave()
     assert os.sched_getaffinity(0) == allowed
+
+
+CORES = """
+    import os
+    def f():
+        return sorted(os.sched_getaffinity(0))
+"""
+
+
+@warm
+def test_both_sides_of_a_test_share_a_core(sandbox):
+    """And afterwards, the grader may use all its cores again."""
+    allowed = os.sched_getaffinity(0)
+    try:
+        for core in sorted(allowed):  # so that the child that waits is on the core before
+            os.sched_setaffinity(0, {core})
+            with session(sandbox, CORES) as made:
+                assert ask(made) == [core]
+        os.sched_setaffinity(0, allowed)
+        with session(sandbox, CORES) as made:
+            # If the graders of other tests have all cores, these are all of them.
+            assert ask(made) == sorted(os.sched_getaffinity(0))
+        assert os.sched_getaffinity(0) == allowed
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+@warm
+def test_the_sides_part_while_a_large_frame_crosses(sandbox, monkeypatch):
+    """One writes while the other reads. For other frames, they stay on their core."""
+    parted = []
+    really_part = sandbox.core.part
+    monkeypatch.setattr(
+        sandbox.core,
+        "part",
+        lambda: (really_part(), parted.append(os.sched_getaffinity(0))),
+    )
+    source = """
+        import torch
+        def f(x, size):
+            return [len(x), torch.ones(size, dtype=torch.uint8)]
+    """
+    large = 5 * MIB
+    with session(sandbox, source) as made:
+        ask(made, torch.ones(9), 7)
+        shared, seen = os.sched_getaffinity(0), []
+        for size, answered in [(9, 7), (large, 7), (9, large), (large, large)]:
+            parted.clear()
+            count, got = ask(made, torch.ones(size, dtype=torch.uint8), answered)
+            assert (size, answered) == (count, got.numel())
+            assert os.sched_getaffinity(0) == shared
+            seen.append(len(parted))
+    assert seen == [0, 1, 1, 1]
+    if len(shared) == 1 < len(os.sched_getaffinity(0)):  # other tests may have all cores
+        assert not shared & parted[0]
+
+
+@warm
+def test_a_test_that_is_killed_leaves_the_core(sandbox):
+    """However a test ends, the grader may use all its cores again."""
+    allowed = os.sched_getaffinity(0)
+    fault(sandbox, Crashed, "import os\ndef f(): os.kill(os.getpid(), 15)")
+    assert os.sched_getaffinity(0) == allowed
+
+
+def test_a_sandbox_that_is_closed_as_a_test_begins_leaves_the_thread_its_cores(monkeypatch):
+    """This thread moves to the shared core after the other one has left it, and before the end."""
+    before = os.sched_getaffinity(0)
+    own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    own.wait_until_ready()
+    take = own.core.take
+
+    def take_while_it_closes(zygote):
+        take(zygote)
+        with monkeypatch.context() as patch:
+            patch.setattr(own.core, "leave", lambda: None)
+            own.close()
+
+    monkeypatch.setattr(own.core, "take", take_while_it_closes)
+    with pytest.raises(GraderFault, match=r"^the sandbox has been closed$"):
+        answer(own, "def f(): return 1")
+    assert before == os.sched_getaffinity(0)

@@ -2,9 +2,18 @@
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from grader.base.errors import (
+    Crashed,
+    Status,
+    TimedOut,
+)
+from grader.sandbox.box import Sandbox
+from tests.grader.in_the_sandbox import COURSE, LOOK, MIB, answer, ask, fault, session, warm
 
 ROOT = Path(__file__).resolve().parents[3]
 # What every child does before it runs student code.
@@ -35,3 +44,117 @@ def test_a_child_need_not_import_what_every_child_needs() -> None:
         timeout=120,
     )
     assert (ran.stdout, ran.returncode) == ("[]\n", 0), ran.stderr
+
+
+IMPORTED = """
+    import sys
+    before = set(sys.modules)
+    def f(name):
+        return name in before
+"""
+
+
+@warm
+def test_a_course_says_what_is_imported_before_its_tests(sandbox):
+    """Preloading takes no test's time, and a course that preloads nothing saves the seconds."""
+    assert all(answer(sandbox, IMPORTED, name) for name in COURSE.preload)
+    with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB) as without:
+        assert not answer(without, IMPORTED, "torch.fx.experimental.symbolic_shapes")
+
+
+# Import torch's compiler, each in its own way.
+NEEDS_THE_COMPILER = """
+    import sys
+    import torch
+    before = set(sys.modules)
+    def f():
+        torch.use_deterministic_algorithms(True)
+        torch.compiler.reset()
+        return "torch._dynamo.eval_frame" in before
+"""
+
+
+def test_the_compiler_is_imported_before_the_student_needs_it():
+    """Imported later, it would cost the student's time, and run into a tripwire for `adamw`."""
+    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB) as own:
+        assert not answer(own, IMPORTED, "torch._dynamo.eval_frame")
+        for forbidden in {tuple(problem.forbidden) for problem in COURSE.problems}:
+            assert answer(own, NEEDS_THE_COMPILER, forbidden=forbidden), forbidden
+        # The memory of the compiler is the sandbox's, not the student's.
+        grown = "def f():\n    import torch\n    return torch.ones(100 * 2**20).numel()\n"
+        assert answer(own, grown, memory_bytes=512 * MIB) == 100 * MIB
+
+
+LITTER = """
+    import os, time
+    def f():
+        os.makedirs("/tmp/a/b")
+        os.mkfifo("/tmp/pipe")
+        os.symlink("/", "/tmp/a/root")
+        open("/tmp/.hidden", "w").close()
+        for _ in range(3):
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    time.sleep(1000)
+                os._exit(0)
+        return 1
+"""
+
+
+@warm
+def test_nothing_of_a_test_reaches_the_next(sandbox):
+    """Files, links, pipes and daemons are gone.
+
+    The next test sees only its own sources, the zygote and itself.
+    """
+    before = sandbox.host_pid
+    for _ in range(2):
+        assert (answer(sandbox, LITTER), (["submission"], 2)) == (1, answer(sandbox, LOOK))
+    assert before == sandbox.host_pid
+
+
+@warm
+def test_a_test_that_was_ended_leaves_nothing_either(sandbox):
+    """The test is killed while it is still running."""
+    source = LITTER.replace("return 1", "while True: pass")
+    assert Status.TIMEOUT is fault(sandbox, TimedOut, source, wall_seconds=1.5)[0]
+    assert (["submission"], 2) == answer(sandbox, LOOK)
+
+
+RESISTS = """
+    import os
+    def closed():
+        os.makedirs("/tmp/a/b/c")
+        open("/tmp/a/b/file", "w").close()
+        os.symlink("/course", "/tmp/a/b/link")
+        for folder in ("/tmp/a/b/c", "/tmp/a/b", "/tmp/a", "/tmp/submission"):
+            os.chmod(folder, 0)
+    def deep():
+        for _ in range(3000):
+            os.mkdir("d" * 200)
+            os.chdir("d" * 200)
+    def many():
+        for i in range(4000):
+            os.mkdir(f"/tmp/{i}", 0)
+    def named():
+        for name in (b"\\xff", b"-rf", b"\\n", b"a" * 255):
+            os.mkdir(b"/tmp/" + name)
+            os.mkfifo(b"/tmp/" + name + b"/pipe"[:255])
+"""
+
+
+@warm
+@pytest.mark.parametrize("way", ["closed", "deep", "many", "named"])
+def test_whatever_a_test_leaves_is_removed_by_the_same_zygote(way, sandbox):
+    """The zygote removes everything without a restart.
+
+    The test leaves folders without permissions, paths beyond the maximum length, thousands of
+    files, and odd names.
+    """
+    before = sandbox.host_pid
+    for _ in range(3):
+        with session(sandbox, RESISTS) as made, suppress(Crashed):  # with too many files
+            ask(made, function=way)
+        assert (["submission"], 2) == answer(sandbox, LOOK)
+    assert before == sandbox.host_pid

@@ -1,0 +1,116 @@
+"""Ask functions of a student's module in a real sandbox, and programs that several files ask."""
+
+import os
+import platform
+import subprocess
+import sys
+import textwrap
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+
+from grader.base.errors import (
+    Raised,
+)
+from grader.course import courses
+from grader.sandbox import seccomp
+from grader.sandbox.session import Session
+from kit.student import call
+
+COURSE = courses.load()
+POINTS = sum(problem.points for problem in COURSE.problems)
+MIB = 2**20
+LIMITS = msgspec.structs.replace(
+    COURSE.limits, wall_seconds=120.0, cpu_seconds=60, memory_bytes=512 * MIB
+)
+
+
+def warm(test):
+    """Mark a test that uses the warm sandbox of `conftest.py`: all of them share a process."""
+    return pytest.mark.slow(pytest.mark.xdist_group("sandbox")(test))
+
+
+@contextmanager
+def session(
+    sandbox, source, *, seed=0, compiled=None, forbidden=(), budget=None, patience=None, **limits
+):
+    """A sandbox session for one test, in which the student's module is assignment/m.py."""
+    sources = {"assignment/m.py": textwrap.dedent(source).encode()}
+    limited = msgspec.structs.replace(LIMITS, **limits)
+    made = Session(
+        sandbox,
+        sources,
+        limited,
+        seed=seed,
+        compiled=compiled,
+        forbidden=forbidden,
+        budget=budget,
+        patience=patience,
+    )
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def ask(made, *args, function="f"):
+    """Return the result of a function of that module."""
+    return made.run(call, {"module": "m", "function": function, "args": args, "kwargs": {}})
+
+
+def answer(sandbox, source, *args, **options):
+    """Return the result of f in a student's module, in a session of its own."""
+    with session(sandbox, source, **options) as made:
+        return ask(made, *args)
+
+
+def fault(sandbox, kind, source, *args, **options):
+    """Return the fault that ends a call of f, as (status, text, where)."""
+    with session(sandbox, source, **options) as made, pytest.raises(kind) as caught:
+        ask(made, *args)
+    assert kind is type(caught.value) or kind is Raised
+    return caught.value.status, str(caught.value), caught.value.where
+
+
+LOOK = (
+    "import os\ndef f():\n"
+    "    return sorted(os.listdir('/tmp')), len([p for p in os.listdir('/proc') if p.isdigit()])\n"
+)
+
+
+def graded_in_a_shell(first, submission, *options, **environment):
+    """Run `grader grade --only napkin_math` in a shell, after another command in that shell."""
+    command = [
+        sys.executable,
+        "-m",
+        "grader",
+        "grade",
+        str(submission),
+        "--only",
+        "napkin_math",
+        *map(str, options),
+    ]
+    shell = ["bash", "-c", f'{first} && exec "$@"', "bash", *command]
+    return subprocess.run(
+        shell,
+        cwd=COURSE.root,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+MACHINE = seccomp.MACHINES[platform.machine()]
+SYSCALLS = """
+    import ctypes, os
+    libc = ctypes.CDLL(None, use_errno=True)
+    def f(calls):
+        errors = []
+        for number, *arguments in calls:
+            ctypes.set_errno(0)
+            result = libc.syscall(number, *map(ctypes.c_long, arguments))
+            errors.append(ctypes.get_errno() if result == -1 else 0)
+        return errors
+"""

@@ -1,0 +1,415 @@
+"""The sandbox from inside, by bubblewrap: privileges, the network, and what can be seen."""
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import torch
+
+from grader.base.errors import (
+    Crashed,
+    Raised,
+    SandboxUnavailable,
+    Status,
+)
+from grader.sandbox import shown
+from grader.sandbox.box import Sandbox
+from tests.grader.in_the_sandbox import (
+    COURSE,
+    LOOK,
+    MACHINE,
+    MIB,
+    SYSCALLS,
+    answer,
+    ask,
+    fault,
+    session,
+)
+from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
+from tests.sampling import every
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
+
+
+@pytest.mark.parametrize("milliseconds", [0, 2, 4, 6, 8, 10, 12, 14])
+def test_a_bubblewrap_that_is_killed_while_it_starts_leaves_nobody(milliseconds):
+    """No child is left waiting if bubblewrap dies before the child has begun to watch it."""
+    box = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=COURSE.limits.file_bytes)
+    pid = box._box.process.pid
+    time.sleep(milliseconds / 1000)
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.01)
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    os.kill(pid, signal.SIGKILL)
+    box.close()
+    deadline = time.monotonic() + 20
+    while (
+        left := [child for child in children if is_alive(child)]
+    ) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not left
+
+
+def is_alive(pid):
+    """Return whether a process with this id exists and has not ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def test_the_zygote_is_what_a_zygote_has_to_be(sandbox):
+    """The grader checks the zygote: process 1, an ordinary user, no capabilities, filtered."""
+    facts = sandbox.facts
+    assert (1, 0, True, 2) == (
+        facts["pid"],
+        facts["capabilities"],
+        facts["no_new_privileges"],
+        facts["seccomp"],
+    )
+    assert facts["uid"] != 0
+    assert torch.__version__ == facts["torch"]
+
+
+def test_a_students_process_has_no_privilege(sandbox):
+    """The process has no capability and no group, owns nothing, and cannot remove its filter."""
+    source = """
+        import os
+        def f():
+            lines = open("/proc/self/status").read().splitlines()
+            status = dict(line.split(":\\t", 1) for line in lines)
+            return status, os.getresuid(), os.getresgid(), os.getgroups()
+    """
+    status, users, groups, further = answer(sandbox, source)
+    capabilities = {
+        name: int(value, 16)
+        for name, value in status.items()
+        if name in ("CapPrm", "CapEff", "CapAmb")
+    }
+    assert {"CapPrm": 0, "CapEff": 0, "CapAmb": 0} == capabilities
+    assert ("1", "2") == (status["NoNewPrivs"], status["Seccomp"])
+    assert 0 not in (*users, *groups, *further)
+    assert [] == [g for g in further if g != 65534]
+
+
+def test_the_environment_holds_only_our_variables(sandbox):
+    """Nothing of the grader's own environment, with its tokens and paths, is visible."""
+    assert "PATH" in os.environ
+    names = answer(sandbox, "import os\ndef f():\n    return sorted(os.environ)\n")
+    ours = {
+        "HOME",
+        "USER",
+        "TMPDIR",
+        "LANG",
+        "LD_LIBRARY_PATH",
+        "OMP_NUM_THREADS",
+        "PYTHONHASHSEED",
+        "GLIBC_TUNABLES",
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONWARNINGS",
+    }
+    torchs = {n for n in names if n.startswith(("TORCH", "KMP", "TRITON", "KINETO"))}
+    assert ours == {*names} - torchs - {"PWD", "LC_CTYPE"}
+
+
+WRITE = """
+    import os
+    def f(path):
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT))
+        except OSError as e:
+            return os.strerror(e.errno)
+        return "written"
+"""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/x",
+        "/dev/x",
+        "/dev/shm/x",
+        "/etc/x",
+        "/site/x",
+        "/site/torch/x",
+        "/runtime/x",
+        "/course/tests/probes/x",
+        "/python/x",
+        "/usr/x",
+    ],
+)
+def test_nothing_but_tmp_can_be_written_to(path, sandbox):
+    """Each folder is on a read-only file system, whoever owns it."""
+    assert answer(sandbox, WRITE, path) in ("Read-only file system", "Permission denied")
+    flag = answer(
+        sandbox,
+        "import os\ndef f(path):\n    return os.statvfs(path).f_flag & os.ST_RDONLY\n",
+        str(Path(path).parent),
+    )
+    assert os.ST_RDONLY == flag
+    assert "written" == answer(sandbox, WRITE, "/tmp/x")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sys/vm/drop_caches",
+        "/proc/1/oom_score_adj",
+        "/proc/sysrq-trigger",
+    ],
+)
+def test_the_kernels_switches_cannot_be_turned(path, sandbox):
+    """The files of /proc are read-only too."""
+    assert answer(sandbox, WRITE, path) in (
+        "Read-only file system",
+        "Permission denied",
+        "No such file or directory",
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/proc/1/mem", "/proc/1/environ", "/proc/1/maps", "/proc/1/fd", "/proc/1/root", "/proc/1/cwd"],
+)
+def test_the_zygote_cannot_be_looked_into(path, sandbox):
+    """The zygote is not dumpable, so nobody inside the sandbox owns its files in /proc."""
+    source = (
+        "import os\ndef f(path):\n"
+        "    return os.listdir(path) if os.path.isdir(path) else open(path, 'rb').read(1)\n"
+    )
+    assert "PermissionError" == fault_name(sandbox, source, path)
+
+
+def fault_name(sandbox, source, *args):
+    """The name of the exception that f raises."""
+    with session(sandbox, source) as made, pytest.raises(Raised) as caught:
+        ask(made, *args)
+    return caught.value.type_name
+
+
+def test_there_is_no_network(sandbox):
+    """There is only a loopback interface, which is down, and no socket that reaches a network."""
+    source = "import socket\ndef f():\n    return [name for _, name in socket.if_nameindex()]\n"
+    assert fault_name(sandbox, source) in ("OSError", "PermissionError")
+    lines = answer(sandbox, "def f():\n    return open('/proc/net/dev').read().splitlines()[2:]\n")
+    assert ["lo"] == [line.split(":")[0].strip() for line in lines]
+    for family in ("AF_INET", "AF_INET6", "AF_NETLINK", "AF_PACKET"):
+        assert "PermissionError" == fault_name(
+            sandbox, f"import socket\ndef f():\n    socket.socket(socket.{family})\n"
+        )
+
+
+def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
+    """No other file of the project is visible.
+
+    The search leaves out the packages, the standard library, the C library and the kernel's
+    folders.
+    """
+    source = """
+        import os
+        def f():
+            found = []
+            for folder, folders, files in os.walk("/"):
+                if folder == "/":
+                    others = ("proc", "dev", "sys", "site", "python", "usr")
+                    folders[:] = [n for n in folders if n not in others]
+                found += [os.path.join(folder, n) for n in files if not n.endswith(".pyc")]
+            return sorted(found)
+    """
+    root = shown.GRADER.parent
+    grader = [
+        f"/runtime/{path.relative_to(root)}"
+        for room in ("worker", "shared")
+        for path in (root / "grader" / room).glob("*.py")
+    ]
+    probes = [f"/course/{path.relative_to(root)}" for path in (root / "tests/probes").rglob("*.py")]
+    tools = ("__init__", "forbidden_calls", "stand_in", "student", "watch_copies")
+    kit = [f"/course/kit/{name}.py" for name in tools]
+    theirs = [f"/tmp/submission/assignment/{name}.py" for name in ("__init__", "m")]
+    expected = {*grader, *probes, *kit, *theirs}
+    assert expected == set(answer(sandbox, source)) - {"/etc/ld.so.cache"}
+
+
+def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
+    """pytest, the grader's own libraries and the grader are not visible."""
+    source = (
+        "import os\ndef f():\n"
+        "    return sorted(os.listdir('/site')), sorted(os.listdir('/python/lib'))\n"
+    )
+    packages, library = answer(sandbox, source)
+    assert {path.name for path in shown.package_paths()} == set(packages)
+    assert {"torch", "numpy", "einops", "jaxtyping"} <= set(packages)
+    assert not {
+        "pytest",
+        "_pytest",
+        "grader",
+        "tests",
+        "msgspec",
+        "rich",
+        "typer",
+        "hypothesis",
+        "pip",
+    } & set(packages)
+    assert not any("resource_accounting" in name for name in packages)
+    assert not any("packages" in name for name in library)
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["grader", "grader.shared.protocol", "grader.solutions.reference.linear", "tests.hidden",
+     "tests.hidden.test_linear", "kit.expect", "kit.fixtures", "pytest", "_pytest", "msgspec",
+     "rich", "typer", "hypothesis", "pip", "pluggy"],
+)  # fmt: skip
+def test_a_submission_cannot_import(module, sandbox):
+    """The import fails, and the module is not among those that are already loaded."""
+    source = (
+        "import importlib, sys\ndef f(name):\n    assert name not in sys.modules\n"
+        "    importlib.import_module(name)\n"
+    )
+    assert "ModuleNotFoundError" == fault_name(sandbox, source, module)
+
+
+def test_no_path_of_the_graders_shows(sandbox):
+    """No path is in sys.path, in torch's or Python's locations, or in the targets of mounts."""
+    source = """
+        import os, sys, torch
+        def f():
+            found = [sys.prefix, sys.base_prefix, sys.executable, torch.__file__, os.getcwd()]
+            return [*sys.path, *found, *sys.argv]
+    """
+    allowed = ("/python", "/site", "/course", "/tmp", "/usr", "/runtime")
+    assert [] == [
+        p for p in answer(sandbox, source) if p and p.startswith("/") and not p.startswith(allowed)
+    ]
+
+
+SCRIPT = """
+import sys
+from grader.course import courses
+from grader.sandbox.box import Sandbox
+from grader.sandbox.session import Session
+from kit.student import call
+c = courses.load()
+with Sandbox(c.tests, isolation=sys.argv[1], scratch_bytes=2**20) as sandbox:
+    source = b"import os\\ndef f(): return os.getpid(), os.getuid(), sorted(os.listdir('/'))\\n"
+    session = Session(sandbox, {"assignment/m.py": source}, c.limits, seed=0, forbidden=[])
+    pid, uid, root = session.run(call, {"module": "m", "function": "f", "args": (), "kwargs": {}})
+    session.close()
+    facts = sandbox.facts
+    rights = facts["uid"] == 0, facts["capabilities"] == 0, facts["seccomp"]
+    print(sandbox.isolation, facts["pid"] == 1, *rights, "site" in root)
+"""
+
+
+@NEEDS_ROOT
+def test_an_ordinary_user_gets_the_same_box():
+    """In a user namespace, the zygote is process 1, without capabilities and with the filter."""
+    gets_the_same_box({})
+
+
+def gets_the_same_box(environment):
+    """Run SCRIPT as a user who owns nothing here; skip if that is impossible."""
+    root = shown.GRADER.parent
+    with as_an_ordinary_user() as words:
+        done = subprocess.run(
+            [*words, sys.executable, "-c", SCRIPT, "bubblewrap"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **environment},
+            timeout=300,
+        )
+    if "the sandbox cannot be started" in done.stderr:
+        pytest.skip(f"that user cannot start a sandbox here: {done.stderr.strip()[-300:]}")
+    assert ("bubblewrap True False True 2 True\n", "") == (done.stdout, done.stderr)
+
+
+UNKNOWN = {
+    "0.6.0": ["--size", "--disable-userns", "--assert-userns-disabled"],
+    "0.4.0": [
+        "--size",
+        "--disable-userns",
+        "--assert-userns-disabled",
+        "--perms",
+        "--chmod",
+        "--clearenv",
+        "--add-seccomp-fd",
+    ],
+    "0.3.1": ["--size", "--disable-userns", "--perms", "--clearenv", "--ro-bind-try", "--as-pid-1"],
+}
+
+
+def bubblewrap_of_age(folder, version):
+    """A folder with a `bwrap` that claims an old version.
+
+    It refuses the options that did not exist then, and otherwise runs the real one.
+    """
+    real, unknown = shutil.which("bwrap"), "|".join(UNKNOWN[version])
+    script = f"""#!/bin/sh
+case "$1" in
+    --version) echo "bubblewrap {version}"; exit;;
+    --help) {real} --help | grep -Ev -e '^ *({unknown}) '; exit;;
+esac
+for word do
+    case "$word" in {unknown}) echo "bwrap: Unknown option $word" >&2; exit 1;; esac
+done
+exec {real} "$@"
+"""
+    folder.chmod(0o755)
+    (folder / "bwrap").write_text(script)
+    (folder / "bwrap").chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize("version", every(2, ["0.4.0", "0.6.0"]))
+def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
+    """The sandbox is equally strict: its writable folder is limited, and it has no namespaces."""
+    monkeypatch.setenv("PATH", bubblewrap_of_age(tmp_path, version))
+    writes = """
+        import time
+        def f():
+            for i in range(64):
+                with open(f"/tmp/{i}", "wb", buffering=0) as file:
+                    file.write(bytes(2**20))
+                time.sleep(0.05)
+    """
+    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB) as old:
+        assert (1, 0, True, 2, False) == tuple(
+            old.facts[name]
+            for name in ("pid", "capabilities", "no_new_privileges", "seccomp", "nests")
+        )
+        flags = [0x10000000, 0x20000000, 0x00020000]
+        calls = [[MACHINE.denied["unshare"], flag, 0] for flag in flags] + [
+            [MACHINE.clone, flag | 17, 0, 0, 0, 0] for flag in flags
+        ]
+        assert [errno.EPERM] * 6 == answer(old, SYSCALLS, calls)
+        expected = (Status.CRASHED, "it wrote more than 64 MiB of files, the limit of a test", None)
+        assert expected == fault(old, Crashed, writes)
+        assert "written" == answer(old, WRITE, "/tmp/x")
+        assert answer(old, WRITE, "/site/x") == "Read-only file system"
+        assert (["submission"], 2) == answer(old, LOOK)
+
+
+@pytest.mark.proof
+@NEEDS_ROOT
+def test_an_old_bubblewrap_makes_the_same_box_for_an_ordinary_user(tmp_path):
+    """The filter replaces --disable-userns, and the worker checks that no namespace can be made."""
+    for folder in [*tmp_path.parents][:3]:
+        folder.chmod(folder.stat().st_mode | 0o055)
+    gets_the_same_box({"PATH": bubblewrap_of_age(tmp_path, "0.4.0")})
+
+
+def test_a_bubblewrap_that_is_too_old_is_named(tmp_path, monkeypatch):
+    """The message has its version, the required version and the missing option."""
+    monkeypatch.setenv("PATH", bubblewrap_of_age(tmp_path, "0.3.1"))
+    lacks = "it lacks --as-pid-1, --ro-bind-try. The sandbox needs 0.4.0 or later, first in PATH"
+    with pytest.raises(SandboxUnavailable) as refusal:
+        Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    assert f"bubblewrap 0.3.1 ({tmp_path}/bwrap) is too old: {lacks}" == str(refusal.value)

@@ -1,0 +1,122 @@
+"""The box as a whole: it is replaced when it dies, closed once, and leaves nothing behind."""
+
+import os
+import select
+import signal
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from grader.base.errors import (
+    GraderFault,
+)
+from grader.sandbox.box import Sandbox
+from grader.sandbox.session import Session
+from tests.grader.in_the_sandbox import COURSE, LIMITS, MIB, answer, ask, graded_in_a_shell, session
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
+
+
+@pytest.mark.parametrize("dies", ["between tests", "between problems", "during a test"])
+def test_a_box_that_ends_while_a_child_lives_is_replaced(dies):
+    """The next test has the new box; only a test that was running is a fault of the grader."""
+    own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    with own, session(own, "import time\ndef f(seconds):\n    time.sleep(seconds)") as made:
+        ask(made, 0.2)
+        if dies.startswith("between"):
+            os.kill(own.host_pid, signal.SIGKILL)
+            if dies == "between problems":
+                made.begin_problem(None)
+            made.begin_test(0)
+            assert not made.is_shared
+            ask(made, 0)
+        else:
+            killer = threading.Timer(0.3, os.kill, [own.host_pid, signal.SIGKILL])
+            killer.start()
+            made.begin_test(0)
+            with pytest.raises(GraderFault, match=r"^the sandbox stopped answering: "):
+                ask(made, 100)
+        made.close()
+        for number in range(3):
+            assert number == answer(own, "def f(x): return x", number)
+
+
+def test_a_sandbox_that_cannot_be_waited_for_is_a_fault_of_ours(sandbox, monkeypatch):
+    """Any exception becomes a GraderFault: a test that expects an OSError must not accept ours."""
+    monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: os.close(-1))
+    made = Session(sandbox, {}, LIMITS, seed=0, forbidden=[])
+    with pytest.raises(GraderFault, match=r"^asking the sandbox failed: OSError: "):
+        ask(made)
+
+
+@pytest.mark.parametrize("when", ["before the next test", "as the next test begins"])
+def test_a_zygote_that_dies_is_a_fault_of_ours_and_is_replaced(when):
+    """A dead zygote never costs a student anything, and a closed sandbox leaves no process."""
+    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB) as own:
+        pidfd = os.pidfd_open(own.host_pid)
+        os.kill(own.host_pid, 9)
+        if when == "before the next test":
+            assert select.select([pidfd], [], [], 60)[0]
+        os.close(pidfd)
+        made = Session(own, {"assignment/m.py": b"def f(): return 1"}, LIMITS, seed=0, forbidden=[])
+        with pytest.raises(GraderFault, match=r"^the sandbox "):
+            ask(made)
+        with suppress(GraderFault):
+            made.close()
+        assert answer(own, "def f(): return 1") == 1
+        last = own.host_pid
+    assert not Path(f"/proc/{last}").exists()
+
+
+def test_a_closed_sandbox_is_not_restarted(tmp_path, monkeypatch):
+    """One thread may close it while another still asks it something."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    own.wait_until_ready()
+    own.close()
+    with pytest.raises(GraderFault, match=r"^the sandbox has been closed$"):
+        answer(own, "def f(): return 1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_thread_that_closes_a_sandbox_in_use_ends_it_once(tmp_path, monkeypatch):
+    """Both threads notice that the zygote is gone, but only one of them ends the box."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    own.wait_until_ready()
+    box = own._box
+    ends, end = [], box.end
+    monkeypatch.setattr(box, "end", lambda: [ends.append(threading.get_ident()), end()][1])
+    closing = threading.Thread(target=own.close)
+    threading.Timer(0.2, closing.start).start()
+
+    def use():
+        while True:
+            answer(own, "def f(): return 1")
+
+    with pytest.raises(GraderFault, match=r"^the sandbox has been closed$"):
+        use()
+    closing.join()
+    assert ends == [closing.ident]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_leaves_nothing_in_the_temporary_folder(right, quick_course, tmp_path):
+    """Neither a sandbox folder nor torch's folder for compiled code remains."""
+    done = graded_in_a_shell("true", right, "--course", quick_course, TMPDIR=str(tmp_path))
+    assert (0, []) == (done.returncode, list(tmp_path.iterdir()))
+
+
+def test_a_zygote_that_hangs_is_gone_when_its_box_is_closed(monkeypatch):
+    """This holds even if the zygote no longer reads its socket and another user started it."""
+    monkeypatch.setattr("grader.sandbox.running_box.END_SECONDS", 1.0)
+    hanging = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=2**20)
+    pid = hanging.host_pid
+    os.kill(pid, signal.SIGSTOP)
+    hanging.close()
+    assert (
+        not Path(f"/proc/{pid}").exists() or "Z (zombie)" in Path(f"/proc/{pid}/status").read_text()
+    )

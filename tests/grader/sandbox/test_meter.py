@@ -1,0 +1,359 @@
+"""The time of a test: its limits, who is charged, and tests that only wait."""
+
+import subprocess
+import sys
+import time
+
+import msgspec
+import pytest
+
+from grader.base.errors import (
+    Crashed,
+    Raised,
+    Status,
+    TimedOut,
+)
+from grader.grading.grade import grade
+from grader.report import json_report
+from grader.sandbox.box import Sandbox
+from grader.sandbox.meter import Budget, Patience, Spare
+from grader.submission.submissions import Submission
+from tests.grader.in_the_sandbox import COURSE, POINTS, ask, session
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
+
+
+def test_wall_time_has_a_limit(sandbox):
+    """Dozing uses hardly any CPU time but is ended too, and the message names the function."""
+    source = (
+        "import time\ndef g():\n    pass\n\n\ndef f():\n    while True:\n        time.sleep(0.02)\n"
+    )
+    with session(sandbox, source, wall_seconds=4.0) as made:
+        ask(made, function="g")
+        with pytest.raises(TimedOut) as caught:
+            ask(made)
+    assert (Status.TIMEOUT, "no answer within 4 s, the limit of a test") == (
+        caught.value.status,
+        str(caught.value),
+    )
+    assert caught.value.where == "assignment/m.py in f"
+
+
+def test_the_calls_of_a_test_share_its_time(sandbox):
+    """A test cannot use its limit twice, and no call starts once the time is used up."""
+    with session(sandbox, "def f(x):\n    while x: pass\n", wall_seconds=1.0) as made:
+        for _ in range(2):
+            with pytest.raises(TimedOut, match=r"^no answer within 1 s, the limit of a test$"):
+                ask(made, True)
+        with pytest.raises(TimedOut):
+            ask(made, False)
+
+
+SLOW = "import time\ndef f(seconds):\n    time.sleep(seconds)\ndef busy():\n    while True: pass\n"
+
+
+def test_only_the_students_calls_are_charged(sandbox, monkeypatch):
+    """Waiting for a sandbox, its start, and the test's own work between calls are not charged."""
+    ready, spawn = Sandbox.wait_until_ready, Sandbox.spawn
+    monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: (time.sleep(0.7), ready(self)))
+    monkeypatch.setattr(
+        Sandbox, "spawn", lambda *given, **named: (time.sleep(0.7), spawn(*given, **named))
+    )
+    budget = Budget(cpu_seconds=5.0, wall_seconds=5.0)
+    with session(sandbox, SLOW, budget=budget, wall_seconds=2.0) as made:
+        for _ in range(3):
+            ask(made, 0.1)
+            time.sleep(0.7)  # the work of an oracle
+    sandbox.wait_until_ready()
+    assert 0.3 <= budget.wall_used < 1.0
+    assert budget.cpu_used < 1.0
+
+
+@pytest.mark.proof
+def test_a_slow_start_of_every_test_costs_no_point(sandbox, monkeypatch):
+    """A right solution passes although tests start slowly.
+
+    The problem has two seconds, and each start takes longer than that.
+    """
+    ready = Sandbox.wait_until_ready
+    monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: (time.sleep(0.5), ready(self)))
+    problem = COURSE.problem("lr_schedule")
+    # One second for each point.
+    limits = msgspec.structs.replace(COURSE.limits, submission_seconds=float(POINTS))
+    source = (COURSE.reference / f"{problem.module}.py").read_bytes()
+    course = msgspec.structs.replace(COURSE, limits=limits)
+    result = grade(
+        Submission("right", {problem.path: source}, []), course, sandbox, problems=[problem]
+    )
+    assert result.score == result.max_score == 2, [
+        t.message for t in result.problems[0].tests if t.message
+    ]
+
+
+@pytest.mark.proof
+def test_eight_graders_at_once_cost_nobody_a_point(right, tmp_path):
+    """Eight graders probably outnumber this machine's CPUs, and each gives full marks."""
+    command = [
+        sys.executable,
+        "-m",
+        "grader",
+        "grade",
+        str(right),
+        "--only",
+        "lr_schedule",
+        "--only",
+        "linear",
+    ]
+    files = [tmp_path / f"{i}.json" for i in range(8)]
+    running = [
+        subprocess.Popen([*command, "--json", file], cwd=COURSE.root, stdout=subprocess.DEVNULL)
+        for file in files
+    ]
+    assert [0] * 8 == [process.wait(600) for process in running]
+    results = [json_report.parse(file.read_text()) for file in files]
+    assert {7.0} == {result.score for result in results} == {result.max_score for result in results}
+
+
+def test_a_problem_that_is_repeated_keeps_to_its_time():
+    """What is set aside pays for the first pass as far as it goes; the problem pays the rest."""
+    budget = Budget(cpu_seconds=10, wall_seconds=40, spare=Spare(3, 12))
+    budget.charge(cpu=5, wall=11)
+    budget.begin_again()
+    assert (2, 0) == (budget.cpu_used, budget.wall_used)
+    assert (0, 1) == (budget.spare.cpu_seconds, budget.spare.wall_seconds)
+    budget.charge_attempt(cpu=1, wall=2)
+    assert (3, 1) == (budget.cpu_used, budget.wall_used)
+
+
+def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
+    """A test is stopped when the problem's CPU time is used up, and the next one does not start.
+
+    A test that sleeps uses no CPU time.
+    """
+    budget = Budget(cpu_seconds=1.5, wall_seconds=100.0)
+    with session(sandbox, SLOW, budget=budget) as made:
+        ask(made, 1.0)
+    with session(sandbox, SLOW, budget=budget, cpu_seconds=1) as made:
+        with pytest.raises(TimedOut, match=r"^it used 1 s of processor time, the limit of a test$"):
+            ask(made, function="busy")
+        with pytest.raises(TimedOut, match=r"^it used 1 s of processor time, the limit of a test$"):
+            ask(made, 0.0)
+    with (
+        session(sandbox, SLOW, budget=budget) as made,
+        pytest.raises(
+            TimedOut,
+            match=r"^it used up the processor time that was left for the tests of its problem$",
+        ),
+    ):
+        ask(made, function="busy")
+    with (
+        session(sandbox, SLOW, budget=budget) as made,
+        pytest.raises(
+            TimedOut,
+            match=r"^the tests of its problem had used up their 2 s of processor time before this "
+            "test began$",
+        ),
+    ):
+        ask(made, 0.0)
+
+
+def test_tests_share_what_their_problem_has_by_the_clock(sandbox):
+    """Code that sleeps forever in every test cannot delay a grade for hours."""
+    budget = Budget(cpu_seconds=100.0, wall_seconds=1.0)
+    with (
+        session(sandbox, SLOW, budget=budget) as made,
+        pytest.raises(
+            TimedOut, match=r"^no answer before the time for all tests of its problem was used up$"
+        ),
+    ):
+        ask(made, 100.0)
+    with (
+        session(sandbox, SLOW, budget=budget) as made,
+        pytest.raises(TimedOut, match=r"^the tests of its problem had used up their 1 s before"),
+    ):
+        ask(made, 0.0)
+
+
+def test_processes_that_it_starts_are_charged_as_well(sandbox):
+    """Child processes that the code never waits for are charged too."""
+    source = """
+        import os, time
+        def f():
+            reading, writing = os.pipe()
+            for _ in range(2):
+                if os.fork() == 0:
+                    while time.process_time() < 0.5: pass
+                    os.write(writing, b".")
+                    os._exit(0)
+            os.read(reading, 1), os.read(reading, 1)
+    """
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
+    with session(sandbox, source, budget=budget) as made:
+        ask(made)
+    sandbox.wait_until_ready()
+    assert 1.0 <= budget.cpu_used < 2.5
+
+
+def test_each_problem_is_charged_for_its_own_tests(sandbox):
+    """Two problems that share a process are charged for what their own tests have used."""
+    source = """
+        import os, time
+        def f(seconds):
+            for _ in range(2):
+                child = os.fork()
+                end = time.process_time() + seconds / 2
+                while time.process_time() < end: pass
+                if child == 0:
+                    os._exit(0)
+                os.waitpid(child, 0)
+    """
+    first, second = (Budget(cpu_seconds=60.0, wall_seconds=60.0) for _ in range(2))
+    with session(sandbox, source, budget=first) as made:
+        ask(made, 0.5)
+        made.begin_problem(second)
+        made.begin_test(0)
+        assert made.is_shared
+        before = first.wall_used
+        ask(made, 0.1)
+    sandbox.wait_until_ready()
+    assert 0.95 <= first.cpu_used < 1.5
+    assert 0.15 <= second.cpu_used < 0.6
+    assert before == first.wall_used > 0
+    assert second.wall_used > 0
+
+
+def test_only_the_attempt_that_is_repeated_does_not_count(sandbox):
+    """A test that sleeps in a shared process frees no CPU time of the tests before it."""
+    source = """
+        import time
+        def f(seconds):
+            end = time.process_time() + seconds
+            while time.process_time() < end: pass
+        def sleep(seconds):
+            time.sleep(seconds)
+            raise ValueError
+    """
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(9.0, 9.0))
+    with session(sandbox, source, budget=budget) as made:
+        for _ in range(4):
+            made.begin_test(0)
+            ask(made, 0.25)
+        made.begin_test(0)
+        wall_used = budget.wall_used
+        with pytest.raises(Raised):
+            ask(made, 1.5, function="sleep")
+        made.begin_again()
+        assert not made.is_shared
+        assert budget.wall_used == wall_used > 0.95
+        assert 9.0 - budget.spare.wall_seconds >= 1.5
+        ask(made, 0.0)
+    sandbox.wait_until_ready()
+    assert 0.95 <= budget.cpu_used < 1.5
+    assert budget.spare.cpu_seconds <= 9.0
+
+
+@pytest.mark.parametrize("end", ["while True: pass", "os._exit(3)"])
+def test_an_attempt_that_ends_its_shared_process_does_not_count(sandbox, end):
+    """It is repeated in a process of its own, and what is set aside pays for the attempt."""
+    source = f"""
+        import os, time
+        def f(seconds):
+            end = time.process_time() + seconds
+            while time.process_time() < end: pass
+            if seconds == 1:
+                {end}
+    """
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(60.0, 60.0))
+    with session(sandbox, source, budget=budget, cpu_seconds=2) as made:
+        ask(made, 0.25)
+        made.begin_test(0)
+        wall_used = budget.wall_used
+        with pytest.raises((TimedOut, Crashed)):
+            ask(made, 1)
+        made.begin_again()
+        assert budget.wall_used == wall_used > 0.2
+        ask(made, 0.25)
+    sandbox.wait_until_ready()
+    assert 0.45 <= budget.cpu_used < 1.0
+    assert 60.0 - budget.spare.cpu_seconds >= 1.0
+
+
+def test_a_process_that_cannot_be_shared_takes_no_time_from_the_next_test(sandbox):
+    """What an earlier test left behind may run while the process is checked."""
+    source = """
+        import gc, time
+        def f():
+            gc.callbacks.append(lambda *_: time.sleep(0.5))
+        def g():
+            return 1
+    """
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(60.0, 60.0))
+    with session(sandbox, source, budget=budget) as made:
+        ask(made)
+        made.begin_test(0)
+        assert made.is_shared
+        assert ask(made, function="g") == 1
+        assert not made.is_shared
+        assert ask(made, function="g") == 1
+    assert budget.wall_used < 1.5  # the check takes 3 s
+
+
+NOTHING_MORE = "it stopped doing anything: it sleeps, or waits for something that never happens"
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "time.sleep(10**6)",
+        "threading.Event().wait()",
+        "lock = threading.Lock(); lock.acquire(); lock.acquire()",
+        "os.read(os.pipe()[0], 1)",
+        "os.kill(os.getpid(), signal.SIGSTOP)",
+        "os.fork() or time.sleep(10**6); os.wait()",
+        "threading.Thread(target=time.sleep, args=(10**6,)).start(); threading.Event().wait()",
+    ],
+)
+def test_a_test_that_only_waits_ends_early(sandbox, wait):
+    """The test ends long before its wall-clock limit, and the message says where it waits."""
+    source = f"import os, signal, threading, time\ndef f():\n    {wait}"
+    started = time.monotonic()
+    with session(sandbox, source, wall_seconds=100.0) as made:
+        with pytest.raises(TimedOut, match=NOTHING_MORE) as caught:
+            ask(made)
+        assert time.monotonic() - started < 50
+        stopped = "SIGSTOP" in wait
+        assert caught.value.where == (None if stopped else "assignment/m.py in f")
+        with pytest.raises(TimedOut, match=NOTHING_MORE):  # its time is used up
+            ask(made)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "while time.monotonic() < end: pass",
+        "while time.monotonic() < end: time.sleep(0.01)",
+        "os.fork() or spin(end) or os._exit(0); os.wait()",
+        "t = threading.Thread(target=spin, args=(end,)); t.start(); t.join()",
+    ],
+)
+def test_a_test_that_works_or_wakes_up_goes_on(sandbox, work):
+    """A test that uses some CPU time now and then does not count as asleep."""
+    source = (
+        "import os, threading, time\n"
+        "def spin(end):\n    while time.monotonic() < end: pass\n"
+        f"def f():\n    end = time.monotonic() + 1.5\n    {work}\n    return 1"
+    )
+    with session(sandbox, source, patience=Patience(0.4)) as made:
+        assert 1 == ask(made)
+
+
+def test_patience_gets_shorter(sandbox):
+    """The tests of a submission share a budget of sleep: only the first may sleep for seconds."""
+    patience = Patience()
+    for _ in range(7):
+        with (
+            session(sandbox, "import time\ndef f(): time.sleep(10**6)", patience=patience) as made,
+            pytest.raises(TimedOut, match=NOTHING_MORE),
+        ):
+            ask(made)
+    assert patience.seconds == 0.08

@@ -1,0 +1,157 @@
+"""Limits of the caller's environment that no test could work with."""
+
+import re
+import subprocess
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+
+from grader.base.errors import (
+    GraderFault,
+)
+from grader.grading.grade import grade
+from grader.report import json_report
+from grader.sandbox import shown
+from grader.sandbox.box import Sandbox
+from grader.sandbox.preflight import check_cpu
+from grader.sandbox.session import Session
+from grader.submission.submissions import Submission
+from tests.grader.in_the_sandbox import COURSE, LIMITS, MIB, answer, ask, graded_in_a_shell
+from tests.sampling import every
+
+pytestmark = pytest.mark.slow
+LOW = {
+    "-n 100": "the limit on open files (ulimit -n) is 100 here, and grading needs 256",
+    "-t 9": "the limit on processor time (ulimit -t) is 9 s here, and grading needs 120 s",
+    "-u 20": "the limit on processes (ulimit -u) is 20 here, and grading needs 64",
+    "-f 1000": (
+        "the limit on the size of files (ulimit -f) is 1000 KiB here, and grading needs 65536 KiB"
+    ),
+    "-v 1000000": (
+        "the limit on address space (ulimit -v) is 1000000 KiB here, and grading needs 4194304 KiB"
+    ),
+    "-d 100000": (
+        "the limit on data in memory (ulimit -d) is 100000 KiB here, and grading needs 4194304 KiB"
+    ),
+    "-s 1000": "the limit on stacks (ulimit -s) is 1000 KiB here, and grading needs 8192 KiB",
+}
+
+
+@pytest.mark.parametrize("limit", LOW)
+def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right, tmp_path):
+    """The command prints one sentence and exits with 3 without a result.
+
+    Nobody loses a point because of a scheduler's settings.
+    """
+    done = graded_in_a_shell(f"ulimit {limit}", right, "--json", tmp_path / "result.json")
+    ours = "grader: this is a fault of the grader or of this machine: "
+    further = ": start the grader from a shell or job whose hard limit is at least that high\n"
+    assert (3, "", ours + LOW[limit] + further) == (done.returncode, done.stdout, done.stderr)
+    assert not (tmp_path / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    "limits", every(2, ["-n 512 -u 64", "-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000"])
+)
+def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(
+    limits, right, quick_course, tmp_path
+):
+    """The submission gets full marks: a test needs few descriptors, and a soft limit is raised."""
+    flags = "; ulimit ".join(re.findall(r"-\w+ \d+", limits))
+    options = ("--course", quick_course, "--json", tmp_path / "result.json")
+    done = graded_in_a_shell(f"ulimit {flags}", right, *options)
+    assert (0, "") == (done.returncode, done.stderr)
+    result = json_report.parse((tmp_path / "result.json").read_text())
+    assert result.score == result.max_score > 0
+
+
+def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
+    """The machine's limit is lower than the course's limit for a test.
+
+    The check before the first test reports it, and every test would report it too.
+    """
+    source = "def f():\n    return 1\n"
+    with bare_with("import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (2**30, 2**30))") as limited:
+        said = (
+            r"before it ran any student code: the grader was started with `ulimit -f` too low: "
+            rf"{2**30}, and a test needs {2**40}$"
+        )
+        with pytest.raises(GraderFault, match=said):
+            check_cpu(Session(limited, {}, msgspec.structs.replace(LIMITS, file_bytes=2**40)))
+        with pytest.raises(GraderFault, match=said):
+            answer(limited, source, file_bytes=2**40)
+        assert answer(limited, source, file_bytes=2**20) == 1
+
+
+def test_a_sandbox_that_can_run_no_test_grades_nobody(bare_with):
+    """There is no result at all, because every submission would have the same one."""
+    source = (COURSE.reference / "optimizers.py").read_bytes()
+    submission = Submission("right", {"assignment/optimizers.py": source}, [])
+    with (
+        bare_with("import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (2**20, 2**20))") as limited,
+        pytest.raises(
+            GraderFault, match=r"`ulimit -f` too low: 1048576, and a test needs 67108864"
+        ),
+    ):
+        grade(submission, COURSE, limited, problems=[COURSE.problem("lr_schedule")])
+
+
+@pytest.mark.parametrize(
+    "broken",
+    every(
+        3,
+        [
+            "child._limit = lambda limits: 1 / 0",
+            "child._redirect = lambda *descriptors: 1 / 0",
+            "child._UnpackedSubmission.__init__ = lambda *_: 1 / 0",
+            "child._limit = lambda limits: os.kill(os.getpid(), 9)",
+            "child._limit = lambda limits: os.write(3, b'x' * 100)",
+        ],
+    ),
+)
+def test_an_end_before_the_students_code_is_ours(broken, bare_with):
+    """The process may end by an exception, an exit, a signal or an invalid answer."""
+    with bare_with(broken) as running:
+        made = Session(
+            running, {"assignment/m.py": b"def f(): return 1"}, LIMITS, seed=0, forbidden=[]
+        )
+        try:
+            with pytest.raises(
+                GraderFault,
+                match=(
+                    r"^a test's process (ended \(.*\) before it ran any student code: "
+                    r"|answered)"
+                ),
+            ):
+                ask(made)
+        finally:
+            made.close()
+
+
+@pytest.fixture
+def bare_with(monkeypatch, tmp_path):
+    """Start a worker without isolation after one line of Python has changed something in it."""
+
+    @contextmanager
+    def start(line):
+        boot = shown.GRADER / "worker" / "boot.py"
+        changed = tmp_path / "boot.py"
+        text = boot.read_text().replace(
+            "    zygote.import_slow",
+            f"    from grader.worker import child\n    {line}\n    zygote.import_slow",
+        )
+        assert line in text
+        changed.write_text(text)
+        real = subprocess.Popen
+
+        def popen(command, **options):
+            return real(
+                [str(changed) if word == str(boot) else word for word in command], **options
+            )
+
+        monkeypatch.setattr(subprocess, "Popen", popen)
+        with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB) as running:
+            yield running
+
+    return start
