@@ -1,6 +1,6 @@
 """What each device that only makes a grade faster saves: a grade with it turned off, and without.
 
-    python benchmarks/plain.py [--rounds N] [--json FILE] [--only DEVICE]
+    python benchmarks/plain.py [--rounds N] [--json FILE] [--only DEVICE]...
 
 The devices are those of `grader/shared/speed.py`. For each, the reference is graded cold by the
 command, cold with the CPU time of both sides, and warm, all with the device turned off and, in
@@ -33,13 +33,14 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5, help="runs of each kind (default: 5)")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
-    parser.add_argument("--only", choices=[*DEVICES, "1"], help="measure one device; 1: all off")
+    parser.add_argument("--only", action="append", choices=[*DEVICES, "1"],
+                        help="measure this device; 1: all off (default: each of them)")  # fmt: skip
     parser.add_argument("--grade-twice", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.grade_twice:
         print(*graded_twice())
         return
-    chosen = [options.only] if options.only else [*DEVICES, "1"]
+    chosen = options.only or [*DEVICES, "1"]
     with tempfile.TemporaryDirectory() as folder:
         sources = {p.path: courses.load().reference_of(p) for p in courses.load().problems}
         for path, text in sources.items():
