@@ -24,7 +24,7 @@ REFUSALS = ("ValueError", "IndexError", "TypeError", "KeyError")
 NO_FORMULA = ("Tensor", "Module", "Callable", "Optimizer", "Iterable", "Sequence", "Path")
 
 
-def of(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[str, bytes]]]:
+def derived(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[str, bytes]]]:
     """Yield every trial of a problem: its kind, its name, and the files that it replaces.
 
     Args:

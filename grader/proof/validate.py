@@ -6,8 +6,8 @@ problem in its module. Each variant must pass every test, and each hidden test m
 On request, hidden tests must also detect each mutant of the reference that is not listed as
 equivalent.
 
-The trials that `trials` makes from the reference show that the suite can handle any answer. If the
-answer is a constant, no test may pass, and no test may raise an exception of its own. A correct
+The trials that `trials.py` derives from the reference show that the suite can handle any answer. If
+the answer is a constant, no test may pass, and no test may raise an exception of its own. A correct
 solution must lose nothing for other error messages, types or arithmetic. If a field of an answer
 gets another value, a test must fail; otherwise no test looks at that field.
 
@@ -29,8 +29,9 @@ from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.sessions import Host, Opens
-from grader.proof import fields, hostile, mutants, promised, trials
+from grader.proof import fields, hostile, mutants, promised
 from grader.proof.matrices import Claims, HiddenTest, Matrix, Row, tests_in
+from grader.proof.trials import derived, wrong_for
 from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst
 from grader.sandbox import levels
 from grader.sandbox.gpus import Gpu
@@ -246,7 +247,7 @@ def trials_of(
             yield replace(trial, kind="wrong", excused=solution.price or "", most=solution.most)
         else:
             yield from (replace(trial, seed=seed) for seed in range(seeds))
-    for kind, name, changed in trials.of(problem, module):
+    for kind, name, changed in derived(problem, module):
         for seed in range(2 if kind == "unwritten" else 1):
             yield Trial(
                 problem,
@@ -264,7 +265,7 @@ def trials_of(
                 problem,
                 "input",
                 one.name,
-                reference | trials.wrong_for(problem, module, one),
+                reference | wrong_for(problem, module, one),
                 device,
                 excused=promises.reason(one.name),
                 in_process=True,

@@ -1,4 +1,4 @@
-"""The commands and options shown in the documents exist."""
+"""The commands, options and files that the documents name exist."""
 
 import re
 
@@ -38,6 +38,14 @@ def test_each_command_and_option_exists(root, document):
     for line, command, options in found:
         known = {name for parameter in commands[command].params for name in parameter.opts}
         assert set(options) <= known | {"--help"}, line
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, "ARCHITECTURE.md", "benchmarks/README.md"])
+def test_each_file_exists(root, document):
+    """A reader finds every file and folder that a document names by its path."""
+    folders = "assignment|benchmarks|docs|examples|grader|handout|kit|scripts|tests"
+    named = re.findall(rf"`((?:{folders})/[\w./-]+)`", (root / document).read_text())
+    assert [path for path in named if not (root / path).exists()] == []
 
 
 def test_the_example_of_a_policy_is_one(root, tmp_path):

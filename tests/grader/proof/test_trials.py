@@ -194,7 +194,7 @@ def test_unwritten_memory_is_in_answers_and_parameters(monkeypatch):
 def test_every_problem_has_every_kind_that_fits_it(problem):
     """Each trial is valid Python and defines all functions of the problem."""
     reference = (REFERENCES / f"{problem.module}.py").read_text(encoding="utf-8")
-    found = list(trials.of(problem, reference))
+    found = list(trials.derived(problem, reference))
     assert {"junk", "words", "unchecked", "types"} <= {kind for kind, _, _ in found}
     assert len(found) == len({(kind, name) for kind, name, _ in found})
     for _, _, files in found:
