@@ -407,6 +407,15 @@ def test_an_infinite_tolerance_lets_no_nan_through():
     assert mismatch(expect.tensor, torch.tensor([NAN]), torch.tensor([INF]), atol=1.0, rtol=1.0)
 
 
+@pytest.mark.parametrize("got", [5.0, -INF, 3.4e38])
+def test_a_share_of_infinity_is_no_tolerance(got):
+    """Only infinity of the same sign agrees with infinity, whatever the relative tolerance."""
+    infinite = torch.tensor([1.0, INF])
+    expect.tensor(torch.tensor([1.01, INF]), infinite, of="f", rtol=0.1)
+    answer = torch.tensor([1.0, got])
+    assert mismatch(expect.tensor, answer, infinite, rtol=0.1).reason.startswith("wrong values")
+
+
 ORDER = [
     (None, "returned None: is a `return` missing?"),
     (Other("set"), "wrong type: expected a tensor, got set"),
