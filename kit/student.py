@@ -3,6 +3,7 @@
 # torch and numpy are imported late: a student's command imports this module before its first line.
 import importlib
 import random
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -28,7 +29,8 @@ class StudentPackage:
     def __getattr__(self, module: str) -> ModuleType:
         if module.startswith("_"):
             raise AttributeError(module)
-        return importlib.import_module(f"{self._package}.{module}")
+        name = f"{self._package}.{module}"
+        return sys.modules.get(name) or importlib.import_module(name)
 
     def run(self, probe: Probe, **inputs: Any) -> Any:
         """Return what `probe` returns for these inputs."""
@@ -68,6 +70,21 @@ def call_and_keep_inputs(
     return {"result": result, "inputs": list(args), "generators_changed": changed}
 
 
+def seed_generators(seed: int) -> None:
+    """Seed the global generators of torch, numpy and Python.
+
+    Without a GPU, torch.manual_seed would also note down, with a traceback, a seed for each kind of
+    GPU that may appear later; that takes longer than the rest.
+    """
+    import numpy as np
+    import torch
+
+    generator = torch if torch.cuda.is_available() else torch.default_generator
+    generator.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+
+
 @contextmanager
 def watching_generators() -> Iterator[list[str]]:
     """List the global random generators whose state is different after the block."""
@@ -92,7 +109,7 @@ def states_of_generators() -> dict[str, Any]:
 
     of_numpy: Any = np.random.get_state()
     return {
-        "torch": torch.get_rng_state().tolist(),
-        "numpy": (of_numpy[1].tolist(), *of_numpy[2:]),
+        "torch": torch.get_rng_state().numpy().tobytes(),
+        "numpy": (of_numpy[1].tobytes(), *of_numpy[2:]),
         "random": random.getstate(),
     }

@@ -28,6 +28,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from kit.student import seed_generators
+
 NAME = "folder/checkpoint"
 RETURNED, RAISED = 0, 1
 
@@ -238,19 +240,19 @@ def draws(student: Any, *, source: str, seed: int, load: bool) -> list[float]:
     was saved.
     """
     if not load:
-        _seed(seed)
+        seed_generators(seed)
         DRAWS[source]()
         return DRAWS[source]()
 
     def save() -> None:
         model = nn.Linear(2, 2)  # also draws random weights
-        _seed(seed)
+        seed_generators(seed)
         DRAWS[source]()
         _save(student, model)
 
     with _folders():
         _elsewhere(save)
-        _seed(seed + 1)
+        seed_generators(seed + 1)
         _load(student)
         return DRAWS[source]()
 
@@ -993,7 +995,7 @@ def _used(
     One module is in another mode than the rest, and one parameter is frozen.
     """
     model, optimizer = task
-    _seed(seed)
+    seed_generators(seed)
     for p in model.parameters():
         nn.init.normal_(p)
         p.grad = torch.randn_like(p)
@@ -1118,7 +1120,7 @@ class Trained(nn.Module):
 
 
 def _fresh(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
-    _seed(seed)
+    seed_generators(seed)
     model = Trained()
     return model, torch.optim.AdamW(_groups(model, [1, 5]), lr=0.1)
 
@@ -1198,13 +1200,7 @@ def _same(a: Any, b: Any) -> bool:
     return bool(np.array_equal(a, b))
 
 
-# --- processes, folders, generators
-
-
-def _seed(seed: int) -> None:
-    torch.manual_seed(seed)
-    np.random.seed(seed % 2**32)
-    random.seed(seed)
+# --- processes and folders
 
 
 @contextmanager

@@ -11,7 +11,6 @@ really killed only in the middle of writing a checkpoint.
 import json
 import os
 import pickle
-import random
 import resource
 import shutil
 import signal
@@ -27,6 +26,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from kit.student import seed_generators
 
 Array = np.ndarray[Any, Any]
 FIELDS = ("losses", "learning_rates", "grad_norms", "eval_losses", "first_step")
@@ -486,9 +487,7 @@ def _run(
         key: str(folder / config[key]) for key in ("checkpoint_path", "log_path") if key in config
     }
     made = student.training.TrainConfig(**(config | paths))
-    torch.manual_seed(seed_before)
-    np.random.seed(seed_before)
-    random.seed(seed_before)
+    seed_generators(seed_before)
     result, error = None, None
     # Without tokens to evaluate on, and without evaluations, the argument is left out.
     tokens = {} if val_tokens is None and not made.eval_every else {"val_tokens": val_tokens}
