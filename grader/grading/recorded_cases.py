@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ def arguments_of(item: pytest.Function) -> dict[str, Any]:
 
 def _names(item: pytest.Function) -> tuple[str, ...]:
     """The names of a test function's arguments; `inspect.signature` takes ten times as long."""
-    code = inspect.unwrap(item.function).__code__
+    code: CodeType = inspect.unwrap(item.function).__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 

@@ -3,7 +3,6 @@
 Files are in a temporary folder; generators and memory maps are in the student's process.
 """
 
-import random
 import tempfile
 import tracemalloc
 import warnings
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 
 from kit import stand_in
-from kit.student import states_of_generators
+from kit.student import seed_generators, states_of_generators
 
 Array = np.ndarray[Any, Any]
 
@@ -318,9 +317,7 @@ def seeded_batches(
     """
     results: list[SeededBatches] = []
     for global_seed, seed in seeds:
-        torch.manual_seed(global_seed)
-        np.random.seed(global_seed)
-        random.seed(global_seed)
+        seed_generators(global_seed)
         generator = None if seed is None else torch.Generator().manual_seed(seed)
         before = states_of_generators()
         pair: list[Any] = []
