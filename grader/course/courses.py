@@ -1,12 +1,15 @@
 """The course that is graded: its paths, its problems, its limits, and the hash of its suite."""
 
 import hashlib
+import importlib.metadata
 import re
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from packaging.requirements import Requirement
 
 import kit
 from grader.base.errors import CourseFault, UsageError
@@ -19,6 +22,8 @@ SPARE_SHARE = 0.1
 # Memory that a grader needs in addition to a test's limit: its trusted process and the zygote. They
 # took 571 to 644 MiB together in a container that had little more.
 GRADER_BYTES = 640 * 2**20
+# What a submission may import if problems.toml has no `packages`.
+USUAL_PACKAGES = ("torch", "numpy", "einops", "jaxtyping")
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -77,6 +82,8 @@ class Course(msgspec.Struct, frozen=True):
             Students never get it.
         limits: The limits of each test, unless its problem sets its own.
         problems: The problems in the order of the handout.
+        packages: The packages that a submission may import, as pip names them, such as
+            "numpy>=1.26". It may also import the packages that these require.
         preload: The modules that the grader imports before the first test, besides torch.
     """
 
@@ -84,7 +91,18 @@ class Course(msgspec.Struct, frozen=True):
     solutions: Path
     limits: Limits
     problems: list[Problem]
+    packages: tuple[str, ...] = USUAL_PACKAGES
     preload: list[str] = []
+
+    @property
+    def list_of_problems(self) -> Path:
+        """The file problems.toml."""
+        return self.assignment / "problems.toml"
+
+    @property
+    def uses_torch(self) -> bool:
+        """Whether a submission may import torch, which is then imported before the first test."""
+        return "torch" in [Requirement(package).name for package in self.packages]
 
     @property
     def assignment(self) -> Path:
@@ -209,11 +227,9 @@ class Course(msgspec.Struct, frozen=True):
         return [text_of(path) for path in sorted(given)] + examples
 
     def suite_sha256(self) -> str:
-        """A hash of the course's files that affect a score: tests, probes, problems.toml."""
-        files = [self.assignment / "problems.toml", *sorted(self.tests.glob("*.py"))]
-        files += sorted((self.tests / "probes").rglob("*.py")) + sorted(
-            (self.tests / "hidden").rglob("*.py")
-        )
+        """A hash of the files that affect a score: problems.toml, tests, probes and their data."""
+        files = [self.list_of_problems, *sorted(self.tests.glob("*.py"))]
+        files += files_below(self.tests / "probes") + files_below(self.tests / "hidden")
         return _sha256({path.relative_to(self.root).as_posix(): path for path in files})
 
     def handout_sources(self) -> dict[str, Path]:
@@ -228,7 +244,7 @@ class Course(msgspec.Struct, frozen=True):
             for path in self.handout.rglob("*")
             if path.is_file() and not made & set(path.parents)
         ]
-        files += [self.assignment / "problems.toml"]
+        files += [self.list_of_problems]
         # The stubs are checked against the handout's text, and the reference imports some of them.
         files += self.assignment.glob("*.py")
         named = {path.relative_to(self.root).as_posix(): path for path in files}
@@ -246,6 +262,20 @@ class Course(msgspec.Struct, frozen=True):
     def handout_sha256(self) -> str:
         """A hash of the files that the built handout depends on."""
         return _sha256(self.handout_sources())
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Every file below a folder, except what Python, an editor or the system leaves there."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and not any(_is_left_over(part) for part in path.relative_to(folder).parts)
+    )
+
+
+def _is_left_over(name: str) -> bool:
+    return name in ("__pycache__", ".DS_Store") or name.endswith((".pyc", "~"))
 
 
 def sources_in(folder: Path) -> dict[str, bytes]:
@@ -347,10 +377,34 @@ def load(root: Path | None = None) -> Course:
             solutions=_solutions(folder),
             limits=msgspec.convert(listed["limits"], Limits),
             problems=msgspec.convert(listed["problem"], list[Problem]),
+            packages=tuple(listed.get("packages", USUAL_PACKAGES)),
             preload=listed.get("preload", []),
         )
     except msgspec.ValidationError as e:
         raise CourseFault(f"{path}: {e}") from None
+
+
+def check_packages(course: Course) -> None:
+    """Check that the packages of a course are installed where this process looks for them.
+
+    Raises:
+        CourseFault: One is missing, or has another version than problems.toml asks for.
+    """
+    for package in map(Requirement, course.packages):
+        try:
+            version = importlib.metadata.version(package.name)
+        except importlib.metadata.PackageNotFoundError:
+            found = f"{package.name} is not installed in {sys.prefix}"
+        else:
+            if package.specifier.contains(version, prereleases=True):
+                continue
+            found = f"{package.name} {version} is installed in {sys.prefix}"
+        path = course.list_of_problems
+        line = problems.line_of(text_of(path), "packages")
+        raise CourseFault(
+            f"{path}:{line}: packages: expected {package}; {found}: "
+            f'run `{sys.executable} -m pip install "{package}"`'
+        )
 
 
 def _solutions(root: Path) -> Path:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 ID = re.compile(r"[a-z][a-z0-9_]*")
@@ -49,6 +51,11 @@ def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:
     return next(_wrong(listed, _Lines(text), limits), listed)
 
 
+def line_of(text: str, key: str) -> int:
+    """The number of the line that has this key of the file, or else of the first line."""
+    return _Lines(text).of(None, key)
+
+
 class _Lines:
     """Finds line numbers in the file. An entry is "limits" or the index of a problem."""
 
@@ -83,15 +90,13 @@ def _wrong(listed: dict[str, Any], lines: _Lines, limits: Mapping[str, type]) ->
     yield from _names(
         listed,
         ["limits", "problem"],
-        ["preload", "limits", "problem"],
+        [*OF_THE_FILE, "limits", "problem"],
         "the file",
         lambda key: lines.of(None, key),
     )
-    expected, holds = PRELOAD
-    if not holds(preload := listed.get("preload", [])):
-        yield Wrong(
-            lines.of(None, "preload"), f"preload: expected {expected}; got {_shown(preload)}"
-        )
+    for key, (expected, holds) in OF_THE_FILE.items():
+        if not holds(found := listed.get(key, [])):
+            yield Wrong(lines.of(None, key), f"{key}: expected {expected}; got {_shown(found)}")
     common, problems = listed["limits"], listed["problem"]
     if not isinstance(common, dict):
         yield Wrong(
@@ -219,7 +224,23 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-PRELOAD = ('a list of names of modules, like "einops.layers.torch"', _list_of(DOTTED, 0))
+def _is_package(value: Any) -> bool:
+    try:
+        needed = Requirement(value)
+    except (InvalidRequirement, TypeError):
+        return False
+    return needed.url is None and needed.marker is None
+
+
+def _are_packages(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_package, value))
+
+
+# The keys above [limits], which need not be there.
+OF_THE_FILE: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "packages": ('a list of packages as pip names them, like "numpy>=1.26"', _are_packages),
+    "preload": ('a list of names of modules, like "einops.layers.torch"', _list_of(DOTTED, 0)),
+}
 # The keys of a problem: the expected value in words, and a function that checks a value.
 KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "id": ('lower-case letters, digits and underscores, like "lr_schedule"', _matches(ID)),

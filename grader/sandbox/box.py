@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from grader.base.errors import GraderFault
-from grader.course.courses import Course, Limits
+from grader.course import courses
+from grader.course.courses import USUAL_PACKAGES, Course, Limits
 from grader.sandbox import inherited
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
@@ -35,6 +36,7 @@ class Sandbox:
         tests: The course's tests folder; the worker sees only its probes.
         isolation: The level of isolation; `levels.strongest` chooses one.
         scratch_bytes: How much a test may write to /tmp, all files together.
+        packages: The packages that a submission may import, as in `Course`.
         preload: The modules that the zygote imports before the first test, besides torch.
         gpu: The GPU that tests may use; the caller must have locked it.
 
@@ -52,11 +54,12 @@ class Sandbox:
         *,
         isolation: Isolation,
         scratch_bytes: int,
+        packages: tuple[str, ...] = USUAL_PACKAGES,
         preload: Sequence[str] = (),
         gpu: Gpu | None = None,
     ) -> None:
         self.isolation = isolation
-        self._plan = Plan(LEVELS[isolation], tests, scratch_bytes, list(preload), gpu)
+        self._plan = Plan(LEVELS[isolation], tests, scratch_bytes, packages, list(preload), gpu)
         self.gpu = gpu
         self.usage = Usage(gpu) if gpu else None
         self._is_closed = False
@@ -72,11 +75,17 @@ class Sandbox:
 
     @classmethod
     def of(cls, course: Course, *, isolation: Isolation, gpu: Gpu | None = None) -> "Sandbox":
-        """Create a sandbox for a course's submissions."""
+        """Create a sandbox for a course's submissions.
+
+        Raises:
+            CourseFault: A package of the course is not installed.
+        """
+        courses.check_packages(course)
         return cls(
             course.tests,
             isolation=isolation,
             scratch_bytes=course.limits.file_bytes,
+            packages=course.packages,
             preload=course.preload,
             gpu=gpu,
         )

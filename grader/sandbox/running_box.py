@@ -34,6 +34,7 @@ class Plan:
     level: Level
     tests: Path
     scratch_bytes: int
+    packages: tuple[str, ...]
     preload: Sequence[str]
     gpu: Gpu | None
 
@@ -89,6 +90,7 @@ class RunningBox:
                 user=user,
                 tests=plan.tests,
                 scratch_bytes=plan.scratch_bytes,
+                packages=plan.packages,
                 preload=plan.preload,
                 gpu=plan.gpu,
                 output=self._errors,

@@ -23,8 +23,6 @@ import kit
 from grader.base.errors import GraderFault
 from grader.shared import speed
 
-# The packages that a submission may import. It may also import the packages that these require.
-PACKAGES = ("torch", "numpy", "einops", "jaxtyping")
 MULTIARCH = sysconfig.get_config_var("MULTIARCH") or "no-multiarch"
 FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
 # glibc reads these.
@@ -105,13 +103,18 @@ def installed_inside(folder: Path) -> list[Path]:
 
 
 @cache
-def package_paths() -> tuple[Path, ...]:
+def package_paths(packages: tuple[str, ...]) -> tuple[Path, ...]:
     """The top-level files and folders of the allowed packages and their requirements.
+
+    Args:
+        packages: The packages that a submission may import, as in `Course`.
 
     Raises:
         GraderFault: A package is not installed, or was not installed by pip or a similar tool.
     """
-    waiting, seen, paths = [(name, "") for name in PACKAGES], set[tuple[str, str]](), set[Path]()
+    wanted = [Requirement(package) for package in packages]
+    waiting = [(r.name, extra) for r in wanted for extra in ("", *r.extras)]
+    seen, paths = set[tuple[str, str]](), set[Path]()
     while waiting:
         name, extra = waiting.pop()
         if (name, extra) in seen:
@@ -121,7 +124,8 @@ def package_paths() -> tuple[Path, ...]:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             raise GraderFault(
-                f"{name} is not installed in the grader's environment: run `make install`"
+                f"{name} is not installed in {sys.prefix}, but one of the packages that a "
+                f"submission may import requires it: run `{sys.executable} -m pip install {name}`"
             ) from None
         record = distribution.read_text("RECORD")
         if record is None:
@@ -150,14 +154,15 @@ def make_folder(folder: Path) -> None:
 
 
 def copy(paths: Iterable[Path], place: Path) -> None:
-    """Copy sources, so that it does not matter which users may read the originals.
+    """Copy files and folders, so that it does not matter which users may read the originals.
 
     Cached bytecode is copied too, which saves the worker compiling them.
     """
     make_folder(place)
     for path in paths:
         if path.is_dir():
-            copy(sorted(path.glob("*.py")), place / path.name)
+            inside = [one for one in path.iterdir() if one.name != "__pycache__"]
+            copy(sorted(inside), place / path.name)
             continue
         cached = Path(cache_from_source(path))
         for source, folder in [(path, place), (cached, place / "__pycache__")]:
@@ -168,6 +173,6 @@ def copy(paths: Iterable[Path], place: Path) -> None:
 
 
 def copy_code_of_tests(tests: Path, place: Path) -> None:
-    """Copy the course's probes, and what of the kit they need, into the folder of a course."""
-    copy(sorted((tests / "probes").glob("*.py")), place / "tests" / "probes")
+    """Copy the course's probes and their data, and what of the kit they need."""
+    copy([tests / "probes"], place / "tests")
     copy(kit.files_in_the_box(), place / "kit")

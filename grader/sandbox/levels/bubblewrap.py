@@ -162,23 +162,23 @@ def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
     """
     found = find_bubblewrap()
     gpu, user = order.gpu, order.user
-    worker = _worker(order.folder, order.tests)
+    files = [*_worker(order.folder, order.tests), *_packages(order.packages)]
     return [
-        *_box(found, user, worker, scratch_bytes=order.scratch_bytes, gpu=gpu),
+        *_box(found, user, files, scratch_bytes=order.scratch_bytes, gpu=gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
         *_start(order.control_fd, user, order.preload, seccomp.against_kills(cuda=gpu is not None)),
     ]
 
 
 def _box(
-    found: "Bubblewrap", user: int, worker: list[str], *, scratch_bytes: int, gpu: Gpu | None
+    found: "Bubblewrap", user: int, files: list[str], *, scratch_bytes: int, gpu: Gpu | None
 ) -> list[str]:
     """The arguments that describe the box; what runs in it follows them.
 
     Args:
         found: The program.
         user: See `Order`.
-        worker: The arguments that show the worker's files.
+        files: The arguments that show the files of the worker, the course and the packages.
         scratch_bytes: See `Order`.
         gpu: See `Order`.
     """
@@ -190,8 +190,7 @@ def _box(
         *_folders(),
         *_system_libraries(),
         *_python(),
-        *_packages(),
-        *worker,
+        *files,
         *_kernel_files(gpu),
         *_gpu(gpu, user),
         *_scratch(scratch_bytes, found),
@@ -403,11 +402,11 @@ def _nothing_at(folder: str) -> list[str]:
     return ["--tmpfs", folder, "--remount-ro", folder]
 
 
-def _packages() -> list[str]:
+def _packages(packages: tuple[str, ...]) -> list[str]:
     """Show each file or folder of an allowed package under /site, one by one."""
     return [
         word
-        for path in shown.package_paths()
+        for path in shown.package_paths(packages)
         for word in ("--ro-bind", str(path), f"{SITE}/{path.name}")
     ]
 

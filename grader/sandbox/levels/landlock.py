@@ -139,7 +139,7 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
     shows = _ShownFolder(folder)
     shown.copy(shown.WORKER, folder / "runtime" / "grader")
     shown.copy_code_of_tests(tests, folder / "course")
-    shows.packages()
+    shows.packages(order.packages)
     interpreter = shows.python()
     shows.in_place(p for f in shown.library_folders() for p in _without_packages(f))
     shows.in_place(map(Path, (*OF_THE_MACHINE, *shown.HUGE_PAGES)))
@@ -195,9 +195,9 @@ class _ShownFolder:
         self._copied_bytes = 0
         self.readable = [folder / name for name in ("runtime", "course", "site", "python")]
 
-    def packages(self) -> None:
+    def packages(self, packages: tuple[str, ...]) -> None:
         """Show each file or folder of an allowed package."""
-        for path in shown.package_paths():
+        for path in shown.package_paths(packages):
             self._show(path, "site")
 
     def python(self) -> Path:

@@ -24,6 +24,7 @@ class Order:
         user: The result of `shown.unused_user`.
         tests: The course's tests folder; only its probes are shown.
         scratch_bytes: How much the worker may write to its scratch folder, all files together.
+        packages: The packages that a submission may import, as in `Course`.
         preload: The modules that the worker imports before the first test.
         gpu: The GPU that the worker may use, or None.
         output: Where the worker prints.
@@ -34,6 +35,7 @@ class Order:
     user: int
     tests: Path
     scratch_bytes: int
+    packages: tuple[str, ...]
     preload: Sequence[str]
     gpu: Gpu | None
     output: IO[bytes]

@@ -607,6 +607,7 @@ def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_pa
         user=1_000_000_000,
         tests=COURSE.tests,
         scratch_bytes=MIB,
+        packages=("numpy",),
         preload=[],
         gpu=closed,
         output=io.BytesIO(),
@@ -995,14 +996,13 @@ def test_the_libraries_that_a_torch_for_cuda_brings_are_shown(tmp_path, monkeypa
     distribution(tmp_path, "nvidia-blas", ["nvidia/blas/lib/libblas.so.1", "../../../bin/tool"])
     distribution(tmp_path, "nvidia-dnn", ["nvidia/dnn/lib/libdnn.so.1"])
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(shown, "PACKAGES", ("torch-for-cuda",))
     packages = ["nvidia", "toolkit_of_cuda.py", "torch_for_cuda"]
     metadata = [
         f"{name}-1.0.dist-info"
         for name in ("nvidia_blas", "nvidia_dnn", "toolkit_of_cuda", "torch_for_cuda")
     ]
     assert sorted([*packages, *metadata]) == sorted(
-        path.name for path in shown.package_paths.__wrapped__()
+        path.name for path in shown.package_paths(("torch-for-cuda",))
     )
 
 

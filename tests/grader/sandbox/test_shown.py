@@ -61,5 +61,5 @@ def test_what_is_tried_is_the_box_that_is_used(tmp_path, monkeypatch):
 
 def test_a_box_that_cannot_be_built_is_not_used(tmp_path, monkeypatch):
     """What the box would show is missing, so the reason says which step of bubblewrap fails."""
-    monkeypatch.setattr(shown, "package_paths", lambda: (Path("/does/not/exist"),))
+    monkeypatch.setattr(shown, "library_folders", lambda: [Path("/does/not/exist")])
     assert "Can't find source path /does/not/exist" in str(bubblewrap.why_not())

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from grader.base.errors import Status
+from grader.course import courses
 from grader.grading import budget
 from grader.grading.verdict import verdict_on
 from grader.proof import matrices
@@ -15,7 +16,6 @@ from grader.report import terminal
 from grader.report.reported import Reported
 from grader.results.points import problem_result
 from grader.results.records import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, worst
-from grader.sandbox import shown
 from grader.shared import protocol
 from grader.solutions.reference import optimizers as op
 from grader.submission import archives, submissions
@@ -84,7 +84,7 @@ class Chapter(Figures):
 
     def limits(self) -> None:
         """The limits on a test."""
-        assert shown.PACKAGES == ("torch", "numpy", "einops", "jaxtyping")
+        assert courses.USUAL_PACKAGES == ("torch", "numpy", "einops", "jaxtyping")
         usual, longer = COURSE.limits, COURSE.limits_of(COURSE.problem("training_loop"))
         for problem in COURSE.problems:
             limits = COURSE.limits_of(problem)

@@ -379,7 +379,7 @@ def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monk
     closed.mkdir(mode=0o700)
     (closed / "big").mkdir()
     (closed / "big" / "file").write_bytes(bytes(2 * MIB))
-    monkeypatch.setattr(landlock.shown, "package_paths", lambda: (closed / "big",))
+    monkeypatch.setattr(landlock.shown, "package_paths", lambda packages: (closed / "big",))
     monkeypatch.setattr(landlock, "MOST_COPIED_BYTES", MIB)
     sentence = r"may not pass through /.*, where big is: chmod o\+x /"
     with pytest.raises(SandboxUnavailable, match=sentence):
