@@ -22,8 +22,8 @@ SPARE_SHARE = 0.1
 # Memory that a grader needs in addition to a test's limit: its trusted process and the zygote. They
 # took 571 to 644 MiB together in a container that had little more.
 GRADER_BYTES = 640 * 2**20
-# What a submission may import if problems.toml has no `packages`.
-USUAL_PACKAGES = ("torch", "numpy", "einops", "jaxtyping")
+# What Python and the system leave in folders.
+LEFT_OVER = {"__pycache__", ".DS_Store"}
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class Course(msgspec.Struct, frozen=True):
     solutions: Path
     limits: Limits
     problems: list[Problem]
-    packages: tuple[str, ...] = USUAL_PACKAGES
+    packages: tuple[str, ...] = kit.USUAL_PACKAGES
     preload: list[str] = []
 
     @property
@@ -151,9 +151,12 @@ class Course(msgspec.Struct, frozen=True):
 
     @property
     def bundle(self) -> Path:
-        """The folder that contains student/ (for the student's bundle) and shared_lines.txt."""
-        own = self.root / "bundle"
-        return own if own.is_dir() else PACKAGE / "publish" / "bundle"
+        """The folder that contains student/ (for the student's bundle) and shared_lines.txt.
+
+        It need not exist.
+        """
+        is_own = self.solutions.parent == self.root
+        return self.root / "bundle" if is_own else self.solutions.parent / "publish" / "bundle"
 
     def reference_of(self, problem: Problem) -> str:
         """The source of the reference module that contains a problem."""
@@ -265,17 +268,12 @@ class Course(msgspec.Struct, frozen=True):
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Every file below a folder, except what Python, an editor or the system leaves there."""
+    """Every file below a folder, except what Python or the system leaves there."""
     return sorted(
         path
         for path in folder.rglob("*")
-        if path.is_file()
-        and not any(_is_left_over(part) for part in path.relative_to(folder).parts)
+        if path.is_file() and not LEFT_OVER & set(path.relative_to(folder).parts)
     )
-
-
-def _is_left_over(name: str) -> bool:
-    return name in ("__pycache__", ".DS_Store") or name.endswith((".pyc", "~"))
 
 
 def sources_in(folder: Path) -> dict[str, bytes]:
@@ -377,7 +375,7 @@ def load(root: Path | None = None) -> Course:
             solutions=_solutions(folder),
             limits=msgspec.convert(listed["limits"], Limits),
             problems=msgspec.convert(listed["problem"], list[Problem]),
-            packages=tuple(listed.get("packages", USUAL_PACKAGES)),
+            packages=tuple(listed.get("packages", kit.USUAL_PACKAGES)),
             preload=listed.get("preload", []),
         )
     except msgspec.ValidationError as e:
@@ -408,10 +406,10 @@ def check_packages(course: Course) -> None:
 
 
 def _solutions(root: Path) -> Path:
-    """The course's own solutions/, or else the solutions that come with the grader."""
-    own = root / "solutions"
+    """The course's own solutions/; those of the grader's own course are part of the grader."""
     beside = root / "grader" / "solutions"
-    return own if own.is_dir() else beside if beside.is_dir() else PACKAGE / "solutions"
+    ours = beside if beside.is_dir() else PACKAGE / "solutions"
+    return ours if beside.is_dir() or root == _own_root() else root / "solutions"
 
 
 def _own_root() -> Path:

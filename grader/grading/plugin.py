@@ -211,7 +211,8 @@ class Plugin:
         first_paragraph = (getattr(item, "function", None).__doc__ or "").strip().split("\n\n")[0]
         rule = " ".join(first_paragraph.split())
         asked = self._student.asked_for if self._student else ""
-        verdict = verdict_on(error, test=item.name, rule=rule, asked=asked)
+        packages = self._job.course.packages
+        verdict = verdict_on(error, test=item.name, rule=rule, asked=asked, packages=packages)
         if self._health.may_be_the_reason(verdict):
             self._students.end()
             self._health.look()

@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from packaging.requirements import Requirement
+
 from grader.base.errors import Raised, Status, StudentFault
 from grader.results.records import Fact
 from kit import expect
@@ -42,7 +44,14 @@ class Verdict:
         return self.about.split(".")[0]
 
 
-def verdict_on(error: BaseException | None, *, test: str, rule: str, asked: str) -> Verdict:
+def verdict_on(
+    error: BaseException | None,
+    *,
+    test: str,
+    rule: str,
+    asked: str,
+    packages: Sequence[str] = (),
+) -> Verdict:
     """The verdict on one run of a test.
 
     Args:
@@ -50,6 +59,7 @@ def verdict_on(error: BaseException | None, *, test: str, rule: str, asked: str)
         test: The name of the test.
         rule: The first paragraph of the test's docstring.
         asked: The function that the test last called by its name, or "".
+        packages: The packages that a submission may import.
     """
 
     if error is None:
@@ -58,9 +68,8 @@ def verdict_on(error: BaseException | None, *, test: str, rule: str, asked: str)
         facts = [Fact(label, one_line(text, MAX_FACT)) for label, text in error.facts]
         return _with_rule(error, Status.FAILED, error.reason, error.of, facts, rule, error.hint)
     if isinstance(error, StudentFault):
-        return _with_rule(
-            error, error.status, _happened(error), _about(error, asked), _place(error), rule, None
-        )
+        about, facts = _about(error, asked), [*_place(error), *_importable(error, packages)]
+        return _with_rule(error, error.status, _happened(error), about, facts, rule, None)
     return our_fault(test, _origin(error))
 
 
@@ -97,6 +106,14 @@ def _about(fault: StudentFault, asked: str) -> str:
 
 def _place(fault: StudentFault) -> list[Fact]:
     return [Fact("at", one_line(fault.where, MAX_FACT))] if fault.where else []
+
+
+def _importable(fault: StudentFault, packages: Sequence[str]) -> list[Fact]:
+    """What a submission may import, if it imported something else."""
+    if not isinstance(fault, Raised) or fault.type_name != "ModuleNotFoundError":
+        return []
+    names = [Requirement(package).name for package in packages]
+    return [Fact("may import", ", ".join(["the standard library", *names]))]
 
 
 def _happened(fault: StudentFault) -> str:

@@ -3,12 +3,17 @@
 If a file or a line in a bundle is secret (see `leaks`), nothing is written.
 """
 
+import re
+import tomllib
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import kit
 from grader.base.errors import ReleaseRefused
 from grader.base.markdown_figures import without_marks
-from grader.course.courses import Course
+from grader.course.courses import Course, files_below
 from grader.publish import stub_files
 from grader.publish.leaks import leaks, of_the_staff, secrets
 from kit import handing_in
@@ -36,7 +41,8 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
     is_built = (course.handout / "conf.py").is_file()
     files = {path: _given(course.root / path) for path in _of_students(course)}
     files |= kit_files()
-    files |= _below(course.bundle / "student")
+    files |= _settings(course) | _below(course.bundle / "student")
+    _check_packages(course, files["pyproject.toml"])
     files |= _handout(built) if is_built else {}
     if found := leaks(files, secrets(course)):
         raise ReleaseRefused(
@@ -51,6 +57,39 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
             f"{built} was built from another version of the handout: run `make handout` again"
         )
     return dict(sorted(files.items()))
+
+
+def _settings(course: Course) -> dict[str, bytes]:
+    """A README and a pyproject.toml, for a course that has none of its own."""
+    title = course.root.resolve().name
+    words = {
+        "TITLE": title,
+        "NAME": re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "course",
+        "DEPENDENCIES": '", "'.join([*course.packages, "pytest>=8.2"]),
+    }
+    files = {}
+    for path in (Path(__file__).parent / "student").iterdir():
+        text = path.read_text(encoding="utf-8")
+        for word, instead in words.items():
+            text = text.replace(word, instead)
+        files[path.name] = text.encode()
+    return files
+
+
+def _check_packages(course: Course, pyproject: bytes) -> None:
+    """Refuse a pyproject.toml of the course's own that does not install its packages.
+
+    Raises:
+        ReleaseRefused: A package is missing from its dependencies.
+    """
+    listed = tomllib.loads(pyproject.decode())["project"]["dependencies"]
+    installed = {canonicalize_name(Requirement(package).name) for package in listed}
+    for package in [*course.packages, "pytest"]:
+        if canonicalize_name(Requirement(package).name) not in installed:
+            raise ReleaseRefused(
+                f"{course.bundle}/student/pyproject.toml: expected {package} among its "
+                f"dependencies; got {', '.join(listed)}"
+            )
 
 
 def kit_files() -> dict[str, bytes]:
@@ -93,10 +132,7 @@ def _of_students(course: Course) -> list[str]:
     given = [name for name in handing_in.THE_COURSES if (course.root / name).is_file()]
     given += [f"assignment/{module}.py" for module in course.modules]
     given += ["tests/__init__.py", "tests/conftest.py"]
-    given += [f"tests/public/test_{problem.id}.py" for problem in course.problems]
-    for folder, pattern in [("tests/probes", "*.py"), ("handout", "*.md")]:
-        given += [
-            path.relative_to(course.root).as_posix()
-            for path in (course.root / folder).glob(pattern)
-        ]
+    files = [*files_below(course.tests / "public"), *files_below(course.tests / "probes")]
+    files += course.handout.glob("*.md")
+    given += [path.relative_to(course.root).as_posix() for path in files]
     return sorted(set(given) - ON_THE_GRADERS_SIDE)

@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from grader.base.errors import UsageError
-from grader.course.courses import PACKAGE, Course
+from grader.course.courses import LEFT_OVER, PACKAGE, Course
 from grader.publish.bundles import kit_files
 
 PROJECT = "resource-accounting-assignment"
@@ -28,13 +28,13 @@ NOT_THE_PROGRAM = (
     "solutions/mutants.toml",
 )
 OF_THE_COURSE = (
-    "assignment/*",
+    "assignment/**/*",
     "handout/*.md",
     "policy.toml",
     "tests/*.py",
-    "tests/hidden/**/*.py",
-    "tests/probes/**/*.py",
-    "tests/public/**/*.py",
+    "tests/hidden/**/*",
+    "tests/probes/**/*",
+    "tests/public/**/*",
 )
 OF_THE_SOLUTIONS = ("reference/*", "mistakes/*")
 
@@ -53,7 +53,7 @@ def bundle(course: Course, *, wheels: Path | None = None, index_url: str = "") -
     files = {
         name: (Path(__file__).parent / "bundle/gradescope" / name).read_bytes() for name in SCRIPTS
     }
-    files["requirements.txt"] = requirements().encode()
+    files["requirements.txt"] = requirements(course).encode()
     files |= _in("grader", PACKAGE, ["**/*"], without=NOT_THE_PROGRAM)
     files |= kit_files()
     files |= _in("course", course.root, OF_THE_COURSE)
@@ -70,8 +70,8 @@ def bundle(course: Course, *, wheels: Path | None = None, index_url: str = "") -
     return files
 
 
-def requirements() -> str:
-    """The packages that grading needs, at the versions installed on this machine.
+def requirements(course: Course) -> str:
+    """The packages that grading and the course need, at the versions installed on this machine.
 
     So Gradescope grades with the versions that were validated. A local part of a version, such as
     +cpu, is left out, because it names a build that the usual index does not have.
@@ -80,7 +80,7 @@ def requirements() -> str:
         UsageError: One of the packages is not installed.
     """
     lines = []
-    for text in importlib.metadata.requires(PROJECT) or []:
+    for text in [*(importlib.metadata.requires(PROJECT) or []), *course.packages]:
         needed = Requirement(text)
         if needed.marker is None or needed.marker.evaluate({"extra": EXTRA}):
             try:
@@ -99,6 +99,6 @@ def _in(
     for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
         name = path.relative_to(folder)
         left_out = any(name.is_relative_to(other) for other in without)
-        if path.is_file() and not left_out and "__pycache__" not in name.parts:
+        if path.is_file() and not left_out and not LEFT_OVER & set(name.parts):
             found[f"{place}/{name.as_posix()}"] = path.read_bytes()
     return found

@@ -1,30 +1,24 @@
 """Start a course: a small one that is complete, to be changed step by step."""
 
-import re
 from pathlib import Path
 
 from grader.base.errors import UsageError
-from grader.course.courses import PACKAGE
+from grader.course.courses import PACKAGE, files_below
 
-# The name of the course that is copied, in its texts and in its pyproject.toml.
-TITLE, PROJECT = "A tiny course", "tiny-course"
+TITLE = "A tiny course"  # of the course that is copied
 
 
 def files(name: str) -> dict[str, bytes]:
     """The files of a new course, by their path in it.
 
     Args:
-        name: The name of the course, which its texts and its pyproject.toml show.
+        name: The name of the course, which its texts show.
     """
-    project = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-") or "course"
     model = _model()
-    found = {}
-    for path in sorted(model.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            text = path.read_text(encoding="utf-8")
-            text = text.replace(TITLE, name).replace(PROJECT, project)
-            found[path.relative_to(model).as_posix()] = text.encode()
-    return found
+    return {
+        path.relative_to(model).as_posix(): path.read_bytes().replace(TITLE.encode(), name.encode())
+        for path in files_below(model)
+    }
 
 
 def write(folder: Path) -> list[str]:

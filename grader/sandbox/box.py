@@ -12,9 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import kit
 from grader.base.errors import GraderFault
 from grader.course import courses
-from grader.course.courses import USUAL_PACKAGES, Course, Limits
+from grader.course.courses import Course, Limits
 from grader.sandbox import inherited
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
@@ -54,7 +55,7 @@ class Sandbox:
         *,
         isolation: Isolation,
         scratch_bytes: int,
-        packages: tuple[str, ...] = USUAL_PACKAGES,
+        packages: tuple[str, ...] = kit.USUAL_PACKAGES,
         preload: Sequence[str] = (),
         gpu: Gpu | None = None,
     ) -> None:

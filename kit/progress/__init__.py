@@ -8,9 +8,11 @@ call or the submission is rejected.
 
 import argparse
 import difflib
+import importlib.metadata
 import importlib.util
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ if sys.version_info < (3, 11):  # noqa: UP036 - checked before importing a modul
     sys.exit(f"Python 3.11 or later is needed; this is {found} ({sys.executable})")
 
 import tomllib
+
+import kit
 
 
 def main(root: Path, arguments: list[str]) -> int:
@@ -50,7 +54,7 @@ def main(root: Path, arguments: list[str]) -> int:
         parser.error(
             f"{parsed.markdown} cannot be written: it has to be a file in an existing folder"
         )
-    if missing := [name for name in packages(root) if importlib.util.find_spec(name) is None]:
+    if missing := [name for name in packages(course) if not _is_installed(name)]:
         print(
             f"{', '.join(missing)} not installed in {sys.executable}: activate the environment of "
             "the course (`. .venv/bin/activate`), or install into it (`pip install .`)",
@@ -69,13 +73,17 @@ def read_course(root: Path) -> dict[str, Any]:
         return tomllib.load(f)
 
 
-def packages(root: Path) -> list[str]:
-    """The packages that the course's pyproject.toml names, in lower case and with underscores."""
-    path = root / "pyproject.toml"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    named = tomllib.loads(text).get("project", {}).get("dependencies", ["torch", "numpy", "pytest"])
-    found = [match[0] for name in named if (match := re.match(r"[\w.-]+", name))]
-    return [re.sub(r"[-.]", "_", name).lower() for name in found]
+def packages(course: dict[str, Any]) -> list[str]:
+    """The names of the packages that the course's tests need, without versions."""
+    named = [*course.get("packages", kit.USUAL_PACKAGES), "pytest"]
+    return [re.split(r"[^\w.-]", package)[0] for package in named]
+
+
+def _is_installed(package: str) -> bool:
+    """Whether a package is installed, which need not have a module of its name."""
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return bool(importlib.metadata.version(package))
+    return importlib.util.find_spec(package.replace("-", "_").replace(".", "_")) is not None
 
 
 def _parser() -> argparse.ArgumentParser:

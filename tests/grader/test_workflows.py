@@ -318,7 +318,11 @@ def test_every_job_has_a_python_that_is_tested(path):
 
 def test_the_oldest_torch_is_the_one_that_pyproject_names():
     """The oldest torch is tested with the oldest Python."""
-    (claimed,) = [needed for needed in PROJECT["dependencies"] if needed.startswith("torch")]
+    (claimed,) = [
+        needed
+        for needed in PROJECT["optional-dependencies"]["assignment"]
+        if needed.startswith("torch")
+    ]
     job = load(CI.read_text(encoding="utf-8"))["jobs"]["oldest"]
     assert f"TORCH={claimed.replace('>=', '==')}.0 " in job["steps"][-1]["run"]
     assert job["steps"][1]["with"]["python-version"] == PROJECT["requires-python"].removeprefix(

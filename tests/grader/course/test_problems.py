@@ -112,6 +112,14 @@ WRONG = [
      'forbidden_in: expected one of its functions; got "linear_backward"'),
     ("[limits]  # of a test", 'preload = "torch"\n[limits]', 1,
      'preload: expected a list of names of modules, like "einops.layers.torch"; got "torch"'),
+    ("[limits]  # of a test", 'packages = ["numpy >"]\n[limits]', 1,
+     'packages: expected a list of packages as pip names them, like "numpy>=1.26"; got '
+     "['numpy >']"),
+    ("[limits]  # of a test", 'packages = "numpy"\n[limits]', 1,
+     'packages: expected a list of packages as pip names them, like "numpy>=1.26"; got "numpy"'),
+    ("[limits]  # of a test", 'packages = [\n"six @ file:///six.whl",\n]\n[limits]', 1,
+     'packages: expected a list of packages as pip names them, like "numpy>=1.26"; got '
+     "['six @ file:///six.whl']"),
     ("points = 5", "points = = 5", 15, "this is not TOML: Invalid value"),
     ('forbidden = []\n\n[[', 'forbidden = []\npoints = 6\n\n[[', 19,
      "this is not TOML: Cannot overwrite a value"),

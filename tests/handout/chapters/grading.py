@@ -7,8 +7,8 @@ import tomllib
 import torch
 from torch import nn
 
+import kit
 from grader.base.errors import Status
-from grader.course import courses
 from grader.grading import budget
 from grader.grading.verdict import verdict_on
 from grader.proof import matrices
@@ -84,7 +84,7 @@ class Chapter(Figures):
 
     def limits(self) -> None:
         """The limits on a test."""
-        assert courses.USUAL_PACKAGES == ("torch", "numpy", "einops", "jaxtyping")
+        assert kit.USUAL_PACKAGES == ("torch", "numpy", "einops", "jaxtyping")
         usual, longer = COURSE.limits, COURSE.limits_of(COURSE.problem("training_loop"))
         for problem in COURSE.problems:
             limits = COURSE.limits_of(problem)
@@ -255,7 +255,7 @@ class Chapter(Figures):
         python = needs["requires-python"].removeprefix(">=")
         oldest = next(
             line.removeprefix("torch>=")
-            for line in needs["dependencies"]
+            for line in needs["optional-dependencies"]["assignment"]
             if line.startswith("torch>=")
         )
         self.gives(python=n(python), torch=n(oldest))

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import torch
 
+import kit
 from grader.base.errors import (
     Crashed,
     Raised,
     SandboxUnavailable,
     Status,
 )
-from grader.course.courses import USUAL_PACKAGES
 from grader.sandbox import shown
 from grader.sandbox.box import Sandbox
 from tests.grader.in_the_sandbox import (
@@ -245,7 +245,7 @@ def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
         "    return sorted(os.listdir('/site')), sorted(os.listdir('/python/lib'))\n"
     )
     packages, library = answer(sandbox, source)
-    assert {path.name for path in shown.package_paths(USUAL_PACKAGES)} == set(packages)
+    assert {path.name for path in shown.package_paths(kit.USUAL_PACKAGES)} == set(packages)
     assert {"torch", "numpy", "einops", "jaxtyping"} <= set(packages)
     assert not {
         "pytest",
