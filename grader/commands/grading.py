@@ -251,6 +251,7 @@ def validate(
     if matrix:
         one_of("--matrix", matrix.suffix, *matrices.FORMATS)
     from grader.proof.validate import validate as run
+    from grader.proof.whole import DECLINABLE, HOW_TO_DECLINE
     from grader.sandbox.pool import usual_jobs
 
     with device_named(device) as gpu, advancing("validating") as progress:
@@ -275,6 +276,8 @@ def validate(
     files.say(f"{table.get()}{matrices.summary(found)}\n", needed=False)
     for complaint in found.complaints():
         print(complaint, file=sys.stderr)
+    if any(row.complaint and row.kind in DECLINABLE for row in found.rows):
+        print(HOW_TO_DECLINE, file=sys.stderr)
     if found.complaints():
         raise typer.Exit(1)
 

@@ -56,6 +56,12 @@ def line_of(text: str, key: str) -> int:
     return _Lines(text).of(None, key)
 
 
+def line_of_problem(text: str, problem_id: str) -> int:
+    """The number of the line that has the id of this problem."""
+    ids = [problem["id"] for problem in tomllib.loads(text)["problem"]]
+    return _Lines(text).of(ids.index(problem_id), "id")
+
+
 class _Lines:
     """Finds line numbers in the file. An entry is "limits" or the index of a problem."""
 
@@ -224,6 +230,10 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _are_reasons(value: Any) -> bool:
+    return _is_table(value) and all(isinstance(why, str) and why.strip() for why in value.values())
+
+
 def _is_package(value: Any) -> bool:
     try:
         needed = Requirement(value)
@@ -252,5 +262,6 @@ KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "forbidden": ('a list of names, like "torch.optim"', _list_of(DOTTED, 0)),
     "forbidden_in": ("a table of lists of names, one for each definition", _is_table),
     "limits": ("a table", _is_table),
+    "declined": ('a table of reasons, like {"unwritten rope" = "…"}', _are_reasons),
 }
 REQUIRED = ("id", "module", "functions", "points", "section")

@@ -109,17 +109,24 @@ class Matrix:
         owed: The number of wrong solutions left out because only tests on a CUDA device can detect
             them.
         claims: For each problem, what is known of its stubs' claims; empty in a quick run.
+        checked: What of the course was tried besides its hidden tests.
+        whole: What is wrong there.
+        declined: For each problem, the requirements that it declines, each with the reason.
     """
 
     rows: list[Row] = field(default_factory=list)
     tests: dict[str, dict[str, HiddenTest]] = field(default_factory=dict)
     owed: int = 0
     claims: dict[str, Claims] = field(default_factory=dict)
+    checked: list[str] = field(default_factory=list)
+    whole: list[str] = field(default_factory=list)
+    declined: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def complaints(self) -> list[str]:
         """Everything that differs from what is required."""
         found = [row.complaint for row in self.rows if row.complaint]
         return [
+            *self.whole,
             *found,
             *(complaint for claims in self.claims.values() for complaint in claims.complaints),
             *self._idle_tests(),
@@ -148,7 +155,7 @@ class Matrix:
             core, whole = (
                 sum(t.weight for t in tests.values() if t.core or every) for every in (False, True)
             )
-            if core < HALF * whole:
+            if core < HALF * whole and "core" not in self.declined.get(problem, {}):
                 found.append(
                     f"{problem}: the tests of its core (pytest.mark.core) have {core} of {whole} "
                     "parts of its points, less than half"
@@ -326,6 +333,7 @@ def summary(matrix: Matrix) -> str:
     if said := sum(claims.said for claims in matrix.claims.values()):
         tried = sum(claims.tried for claims in matrix.claims.values())
         lines.append(f"{said} claims of stubs, {tried} of them contradicted by wrong solutions")
+    lines += [f"{name}: {'not ' * bool(matrix.whole)}as required" for name in matrix.checked]
     if matrix.owed:
         lines.append(
             f"not tried: {matrix.owed} wrong solution"

@@ -24,13 +24,14 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from grader.base.errors import CourseFault, Status, UsageError
+from grader.course import courses
 from grader.course.courses import Course, Problem, id_of_test, sources_in
 from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.sessions import Host, Opens
-from grader.proof import fields, hostile, mutants, promised
-from grader.proof.matrices import Claims, HiddenTest, Matrix, Row, tests_in
+from grader.proof import fields, hostile, mutants, promised, whole
+from grader.proof.matrices import KINDS, Claims, HiddenTest, Matrix, Row, tests_in
 from grader.proof.trials import derived, wrong_for
 from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst
 from grader.sandbox import levels
@@ -129,6 +130,9 @@ def validate(
     Raises:
         UsageError: None of the problems has tests for the device.
     """
+    courses.check_packages(course)
+    if wrong := list(whole.wrong_names(course)):
+        return Matrix(whole=wrong)  # what is missing cannot be tried
     files = {problem.id: course.hidden_tests(problem) for problem in problems}
     chosen = [problem for problem in problems if device in files[problem.id]]
     if not chosen:
@@ -155,9 +159,41 @@ def validate(
         )
     if device == "cpu" and not quick:
         matrix.claims = {problem.id: _claims(course, problem) for problem in chosen}
+    matrix.declined = {problem.id: problem.declined for problem in chosen}
+    checks: list[tuple[str, Callable[[], Iterator[str]]]] = []
+    if device == "cpu" and not quick:
+        checks.append(("public tests", lambda: whole.public_tests(course, chosen)))
+    if checks and not draft and problems == course.problems:
+        checks.append(("the zip for Gradescope", lambda: whole.gradescope(course)))
+    for name, check in checks:
+        if progress:
+            progress(name, 0, len(trials))
+        matrix.whole += check()
+        matrix.checked.append(name)
     jobs = 1 if device == "cuda" else min(jobs, len(trials))
-    matrix.rows = _rows(trials, course, gpu, jobs, progress)
+    rows = _rows(trials, course, gpu, jobs, progress)
+    matrix.rows = [_unless_declined(row, matrix.declined[row.problem]) for row in rows]
+    if device == "cpu" and not quick and not draft:
+        matrix.whole += _needlessly_declined(rows, matrix.declined)
     return matrix
+
+
+def _unless_declined(row: Row, declined: dict[str, str]) -> Row:
+    """The row, without its complaint if the problem declines the requirement with a reason."""
+    reason = declined.get(f"{row.kind} {row.name}") or declined.get(row.kind)
+    if not reason or not row.complaint or row.kind not in whole.DECLINABLE:
+        return row
+    return replace(row, complaint="", reason=reason)
+
+
+def _needlessly_declined(rows: list[Row], declined: dict[str, dict[str, str]]) -> Iterator[str]:
+    """The requirements that a problem declines although every trial meets them."""
+    for problem, reasons in declined.items():
+        failed = [row for row in rows if row.problem == problem and row.complaint]
+        used = {key for row in failed for key in (row.kind, f"{row.kind} {row.name}")}
+        for key in reasons:
+            if key.split(" ", 1)[0] in KINDS and key not in used:
+                yield f"{problem}: declined: {key!r} is met, so remove it"
 
 
 def _rows(

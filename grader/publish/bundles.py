@@ -21,12 +21,13 @@ from kit import handing_in
 ON_THE_GRADERS_SIDE = {"tests/probes/benchmark.py"}
 
 
-def student(course: Course, built: Path) -> dict[str, bytes]:
+def student(course: Course, built: Path | None) -> dict[str, bytes]:
     """The files of the student bundle, by their path in it.
 
     Args:
         course: The course to release.
-        built: The folder with the built handout: site/, handout.pdf and made_from.
+        built: The folder with the built handout: site/, handout.pdf and made_from. None leaves
+            the built handout out.
 
     Raises:
         ReleaseRefused: A stub has drifted from its reference, a secret line or a file of the staff
@@ -37,13 +38,13 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
             f"{drifted[0].relative_to(course.root)} differs from its reference: "
             "run `grader stubs` first"
         )
-    # A handout without conf.py is only Markdown and is not built.
-    is_built = (course.handout / "conf.py").is_file()
     files = {path: _given(course.root / path) for path in _of_students(course)}
     files |= kit_files()
     files |= _settings(course) | _below(course.bundle / "student")
     _check_packages(course, files["pyproject.toml"])
-    files |= _handout(built) if is_built else {}
+    # A handout without conf.py is only Markdown and is not built.
+    site = built if (course.handout / "conf.py").is_file() else None
+    files |= _handout(site) if site else {}
     if found := leaks(files, secrets(course)):
         raise ReleaseRefused(
             f"{len(found)} secret line{'s' if len(found) > 1 else ''} would be published:\n"
@@ -52,9 +53,9 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
         )
     if ours := list(of_the_staff(files)):
         raise ReleaseRefused("these would be published:\n" + "\n".join(f"  {one}" for one in ours))
-    if is_built and (built / "made_from").read_text(encoding="utf-8") != course.handout_sha256():
+    if site and (site / "made_from").read_text(encoding="utf-8") != course.handout_sha256():
         raise ReleaseRefused(
-            f"{built} was built from another version of the handout: run `make handout` again"
+            f"{site} was built from another version of the handout: run `make handout` again"
         )
     return dict(sorted(files.items()))
 

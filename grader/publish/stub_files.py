@@ -6,10 +6,11 @@ left margin contains helpers of the solution: it is removed, and the TODOs of it
 its number of lines.
 """
 
+import difflib
 import re
 from pathlib import Path
 
-from grader.base.errors import GraderFault
+from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.course.courses import Course
 from grader.solutions.regions import BEGIN, END, MARK
@@ -19,7 +20,7 @@ def write(course: Course) -> list[Path]:
     """Generate every stub that is missing or out of date; return the paths of the new stubs."""
     changed = drifted(course)
     for path in changed:
-        path.write_text(stub(_reference(course, path), course), encoding="utf-8")
+        path.write_text(_stub_of(course, path), encoding="utf-8")
     return changed
 
 
@@ -27,39 +28,64 @@ def drifted(course: Course) -> list[Path]:
     """The stubs that are missing, or that differ from the stub generated from their reference."""
     paths = [course.assignment / f"{module}.py" for module in course.modules]
     return [
-        p
-        for p in paths
-        if not p.exists() or p.read_text(encoding="utf-8") != stub(_reference(course, p), course)
+        p for p in paths if not p.exists() or p.read_text(encoding="utf-8") != _stub_of(course, p)
     ]
+
+
+def _stub_of(course: Course, path: Path) -> str:
+    """The text of the stub at this path."""
+    reference = _reference(course, path)
+    try:
+        return stub(reference, course)
+    except CourseFault as e:
+        raise CourseFault(f"{course.reference / path.name}, {e}") from None
 
 
 def stub(reference: str, course: Course) -> str:
     """The stub for a reference module.
 
     Raises:
-        GraderFault: A region is not closed or names an unknown problem, or a mark is malformed.
+        CourseFault: A region is not closed or names an unknown problem, or a mark is malformed;
+            the text begins with the line.
     """
     lines: list[str] = []
     region: list[str] | None = None
     helper_lines = _lines_of_helpers(reference)
-    for line in reference.splitlines():
+    for number, line in enumerate(reference.splitlines(), 1):
         if region is None and (begin := BEGIN.fullmatch(line)):
-            indent, problem_id, region = begin[1], begin[2], []
+            indent, problem_id, region, first = begin[1], begin[2], [], number
+            _check_problem(problem_id, number, course)
         elif region is not None and END.fullmatch(line):
             lines += _replacement(
                 indent, problem_id, region, course, helper_lines.get(problem_id, 0)
             )
             region = None
+        elif region is not None and BEGIN.fullmatch(line):
+            raise CourseFault(
+                f"line {number}: a region begins before the region of {problem_id}, which begins "
+                f"in line {first}, has its END SOLUTION"
+            )
         # A malformed mark would leave a solution in the stub, or remove later lines from it.
         elif MARK.search(line):
-            raise GraderFault(f"a misplaced or malformed mark: {line.strip()}")
+            raise CourseFault(f"line {number}: a misplaced or malformed mark: {line.strip()}")
         elif region is not None:
             region.append(line)
         else:
             lines.append(line)
     if region is not None:
-        raise GraderFault(f"the region of {problem_id} has no END SOLUTION")
+        raise CourseFault(f"line {first}: the region of {problem_id} has no END SOLUTION")
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+def _check_problem(problem_id: str, number: int, course: Course) -> None:
+    """Refuse a mark that names no problem."""
+    ids = [problem.id for problem in course.problems]
+    if problem_id not in ids:
+        close = difflib.get_close_matches(problem_id, ids, 1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        raise CourseFault(
+            f"line {number}: a solution is marked as {problem_id}, which is not a problem{meant}"
+        )
 
 
 def _lines_of_helpers(reference: str) -> dict[str, int]:
@@ -82,10 +108,7 @@ def _replacement(
 ) -> list[str]:
     if not indent:
         return []
-    try:
-        section = course.problem(problem_id).section
-    except KeyError:
-        raise GraderFault(f"a solution is marked as {problem_id}, which is not a problem") from None
+    section = course.problem(problem_id).section
     count = _count(region)
     helpers = f", plus about {helper_lines} for the problem's helpers" if helper_lines >= 10 else ""
     return [

@@ -89,14 +89,17 @@ def test_a_stub_of_a_stub_is_the_stub():
         ),
         (
             "def f():\n    # BEGIN SOLUTION(liner)\n    return 1\n    # END SOLUTION\n",
-            "a solution is marked as liner, which is not a problem",
+            "a solution is marked as liner, which is not a problem; did you mean linear?",
         ),
         (
             (
                 "def f():\n    # BEGIN SOLUTION(linear)\n    return 1\n"
                 "    # BEGIN SOLUTION(linear)\n    # END SOLUTION\n"
             ),
-            "a misplaced or malformed mark: # BEGIN SOLUTION(linear)",
+            (
+                "a region begins before the region of linear, which begins in line 2, "
+                "has its END SOLUTION"
+            ),
         ),
         (
             "def f():\n    return 1\n    # END SOLUTION\n",
@@ -134,7 +137,7 @@ def test_a_mark_that_is_wrong_is_our_fault(source, message):
     """A wrong mark would publish a solution or remove the code after it."""
     with pytest.raises(GraderFault) as caught:
         stub_files.stub(source, COURSE)
-    assert message == str(caught.value)
+    assert re.fullmatch(rf"line \d+: {re.escape(message)}", str(caught.value))
 
 
 def test_the_committed_stubs_are_those_of_the_reference():

@@ -1,0 +1,183 @@
+"""What `grader validate` says of a course whose author has made a mistake."""
+
+import re
+import shutil
+
+import pytest
+
+from grader.course import courses
+from grader.proof import whole
+
+
+@pytest.fixture
+def tiny(root, tmp_path):
+    """A copy of the example course."""
+    return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "tiny")
+
+
+def changed(path, old, new):
+    """Replace a text in a file, once."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+LISTED = "assignment/problems.toml"
+SOLVED = "solutions/reference/activations.py"
+# What the author does, and the sentence about it.
+NAMES = {
+    "a function of another name": (
+        lambda tiny: changed(tiny / LISTED, '["softmax"]', '["softmx"]'),
+        r"problems.toml:\d+: problem softmax: functions: expected names that .*activations.py "
+        r"defines \(relu, softmax\); got 'softmx'; did you mean softmax\?",
+    ),
+    "a module of another name": (
+        lambda tiny: changed(tiny / LISTED, 'module = "activations"', 'module = "activation"'),
+        r"problems.toml:\d+: problem relu: expected its reference solution: "
+        r".*reference/activation.py cannot be read: No such file or directory",
+    ),
+    "a problem without hidden tests": (
+        lambda tiny: (tiny / "tests/hidden/test_relu.py").unlink(),
+        r"problems.toml:\d+: problem relu: expected its hidden tests in .*test_relu.py; there is",
+    ),
+    "a problem without public tests": (
+        lambda tiny: (tiny / "tests/public/test_relu.py").unlink(),
+        r"problems.toml:\d+: problem relu: expected its public tests in .*test_relu.py; there is",
+    ),
+    "a forbidden name that does not exist": (
+        lambda tiny: changed(tiny / LISTED, '"torch.relu"', '"torch.rellu"'),
+        r"problem relu: forbidden: expected the name of a .* or operator; there is no torch.rellu",
+    ),
+    "no solutions": (
+        lambda tiny: shutil.rmtree(tiny / "solutions"),
+        r"problem relu: expected its reference solution: .*activations.py cannot be read",
+    ),
+    "a reference that is not Python": (
+        lambda tiny: changed(tiny / SOLVED, "def relu(", "def relu(("),
+        r"activations.py is not Python: ",
+    ),
+    "a mark of no problem": (
+        lambda tiny: changed(tiny / SOLVED, "SOLUTION(relu)", "SOLUTION(rellu)"),
+        r"activations.py, line \d+: a solution is marked as rellu, which is not a problem; did you "
+        r"mean relu\?",
+    ),
+    "a misspelt mark": (
+        lambda tiny: changed(tiny / SOLVED, "# END SOLUTION", "# END OF SOLUTION"),
+        r"activations.py, line \d+: a region begins before the region of relu, which begins in "
+        r"line \d+, has its END SOLUTION",
+    ),
+    "a region without an end": (
+        lambda tiny: (tiny / SOLVED).write_text(
+            "END".join((tiny / SOLVED).read_text().split("END")[:-1]).rstrip("# ")
+        ),
+        r"activations.py, line \d+: the region of softmax has no END SOLUTION",
+    ),
+    "stubs of an earlier reference": (
+        lambda tiny: changed(tiny / SOLVED, '"""', '"""New. '),
+        r"assignment/activations.py differs from its reference: run `grader stubs`",
+    ),
+    "mistakes of no problem": (
+        lambda tiny: (tiny / "solutions/mistakes/softmx.toml").write_text(""),
+        r"mistakes/softmx.toml: problems.toml lists no problem 'softmx'; did you mean softmax\?",
+    ),
+    "tests of no problem": (
+        lambda tiny: (tiny / "tests/hidden/test_gelu.py").write_text(""),
+        r"hidden/test_gelu.py: problems.toml lists no problem 'gelu'",
+    ),
+    "variants of no problem": (
+        lambda tiny: (tiny / "solutions/variants/Softmax").mkdir(),
+        r"variants/Softmax: problems.toml lists no problem 'Softmax'; did you mean softmax\?",
+    ),
+    "a requirement that cannot be declined": (
+        lambda tiny: changed(
+            tiny / LISTED, "points = 1", 'points = 1\ndeclined = {"wrong absolute" = "so"}'
+        ),
+        r"problem relu: declined: expected one of junk, .*, and the name of a trial; got 'wrong",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", NAMES)
+def test_a_name_that_fits_nothing_is_one_sentence(tiny, mistake):
+    """The sentence names the file and, if the name is in problems.toml, the line."""
+    make, said = NAMES[mistake]
+    make(tiny)
+    found = list(whole.wrong_names(courses.load(tiny)))
+    assert [sentence for sentence in found if re.search(said, sentence)], found
+
+
+def test_the_example_has_no_such_mistake(tiny):
+    """Neither has the grader's own course."""
+    assert list(whole.wrong_names(courses.load(tiny))) == []
+    assert list(whole.wrong_names(courses.load())) == []
+
+
+def test_a_name_of_a_package_that_is_not_there_is_forbidden_at_any_rate(tiny):
+    """A submission cannot import it either."""
+    changed(tiny / LISTED, '"torch.relu"', '"no_such_package", "no_such_package.encode", "torch"')
+    assert list(whole.wrong_names(courses.load(tiny))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "def test_",
+            "def test_nothing():\n    pass\n\n\ndef test_",
+            r"test_nothing passes with stubs",
+        ),
+        (
+            "student.activations.relu(",
+            "student.activations.rellu(",
+            r"test_relu_of_the_worked_example with the reference: ",
+        ),
+        (
+            "from kit",
+            "from nowhere",
+            r"public tests with stubs: they do not run: ModuleNotFoundError: .*nowhere",
+        ),
+        ("def test_", "def test_(", r"public tests with stubs: they do not run: SyntaxError: "),
+    ],
+)
+def test_public_tests_are_tried_on_the_reference_and_on_stubs(tiny, old, new, said):
+    """A public test that fails on the reference, passes on a stub or does not run is named."""
+    changed(tiny / "tests/public/test_relu.py", old, new)
+    course = courses.load(tiny)
+    found = list(whole.public_tests(course, course.problems[:1]))
+    assert [sentence for sentence in found if re.search(said, sentence)], found
+
+
+@pytest.mark.slow
+def test_both_bundles_are_built_and_grade_the_reference(tiny):
+    """A file that the tests need and the zip lacks is noticed, and so is a secret line."""
+    course = courses.load(tiny)
+    assert [*whole.public_tests(course, course.problems), *whole.gradescope(course)] == []
+    secret = next(line for line in (tiny / SOLVED).read_text().splitlines() if "amax" in line)
+    (tiny / "handout" / "leak.md").write_text(secret)
+    (found,) = whole.public_tests(course, course.problems)
+    assert found.startswith("release student: 1 secret line would be published:")
+    changed(
+        tiny / "tests/hidden/test_relu.py",
+        "import torch\n",
+        "import pathlib\n\nimport torch\n\nassert pathlib.Path('handout/leak.txt').is_file()\n",
+    )
+    (found,) = whole.gradescope(course)
+    assert found.startswith("release gradescope: its autograder gives the reference None of 3")
+
+
+@pytest.mark.slow
+def test_a_requirement_can_be_declined_with_a_reason(grader, tiny):
+    """Without the reason it is a complaint, and a reason without need is one, too."""
+    hidden = tiny / "tests/hidden/test_relu.py"
+    text = hidden.read_text()
+    hidden.write_text(text.replace("expect.tensor(", "expect.that(True, '', of='relu')\n    len("))
+    changed(tiny / LISTED, "points = 1", 'points = 1\ndeclined = {"unwritten" = "no such memory"}')
+    done = grader("validate", "--course", tiny, "--only", "softmax", "--jobs", 1)
+    assert (done.returncode, done.stderr) == (0, "")
+    hidden.write_text(text)
+    done = grader("validate", "--course", tiny, "--jobs", 1)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "relu: declined: 'unwritten' is met, so remove it\n",
+    )
