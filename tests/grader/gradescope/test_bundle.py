@@ -11,6 +11,7 @@ import shutil
 import stat
 import subprocess
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import jsonschema
@@ -107,6 +108,35 @@ def test_the_suite_in_the_zip_is_the_suite_here(unpacked, root):
     assert "course/solutions/reference/linear.py" in ours
     assert "grader/solutions/mistakes.py" in ours
     assert not [name for name in ours if "__pycache__" in name or "/variants/" in name]
+
+
+def without_bubblewrap(folder):
+    """A PATH with every program of this machine but bubblewrap."""
+    folder.mkdir()
+    for program in (p for f in os.get_exec_path() for p in Path(f).glob("*") if p.name != "bwrap"):
+        with suppress(FileExistsError):
+            (folder / program.name).symlink_to(program)
+    return str(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a container grades as root")
+@pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
+def test_what_set_up_closes_to_other_users_is_graded(home, tmp_path, level):
+    """The submission's user may not read the grader and the course, and the worker needs neither.
+
+    The container that grades may have bubblewrap or only landlock.
+    """
+    source = home / "source"
+    lines = (source / "setup.sh").read_text().splitlines()
+    closed = [line for line in lines if line.startswith("chmod ")]
+    assert any("go-rwx" in line for line in closed)
+    command = ["bash", "-euc", "\n".join([f"source={source}", *closed])]
+    subprocess.run(command, check=True)
+    assert not (source / "grader" / "worker").stat().st_mode & 0o077
+    path = os.environ["PATH"] if level == "bubblewrap" else without_bubblewrap(tmp_path / "bin")
+    done, tree = run(home, PATH=path)
+    assert (0, 3.0) == (done.returncode, valid(tree)["score"]), done.stderr
+    assert f"isolation {level}" in done.stdout
 
 
 def test_a_right_submission_earns_everything_and_a_second_run_starts_anew(home):
