@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
-from grader.worker import kernel, procfs, scratch
+from grader.worker import kernel, procfs, scratch, shared_memory
 
 CLONE_NEWUSER = 0x10000000
 # The files of /proc that a process may read about itself. Its list of mounts is not among them,
@@ -174,6 +174,7 @@ class OwnUser(NoWall):
         with open(self._setup["filter"], "rb") as f:
             kernel.filter_calls(f.read())
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        shared_memory.install()
 
     def confine(self) -> None:
         """Become the student's user, without capabilities, with access to the listed paths only."""

@@ -38,23 +38,7 @@ FLOORS = [
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 WORKER = {
     "grader.worker",
-    *(
-        f"grader.worker.{name}"
-        for name in (
-            "boot",
-            "zygote",
-            "walls",
-            "kernel",
-            "procfs",
-            "scratch",
-            "heap",
-            "child",
-            "device",
-            "leftovers",
-            "sources",
-            "tripwire",
-        )
-    ),
+    *(f"grader.worker.{p.stem}" for p in (GRADER / "worker").glob("[!_]*.py")),
 }
 
 

@@ -425,18 +425,30 @@ def _worker(folder: Path, tests: Path) -> list[str]:
 
 
 def _kernel_files(gpu: Gpu | None) -> list[str]:
-    # Shared pages of /dev/zero would be memory that is in no resident set. /dev/full reads the
-    # same, and has no pages. Nobody has checked whether CUDA needs the pages.
-    zero = [] if gpu else ["--dev-bind", "/dev/full", "/dev/zero"]
     return [
         "--proc",
         "/proc",
-        "--dev",
-        "/dev",
-        # A submission needs no terminals, and the machine has a limited number of them.
-        *_nothing_at("/dev/pts"),
-        *zero,
+        *_devices(gpu),
         *(word for file in shown.HUGE_PAGES for word in ("--ro-bind-try", file, file)),
+    ]
+
+
+def _devices(gpu: Gpu | None) -> list[str]:
+    """Create /dev; a submission needs no terminals, of which the machine has a limited number.
+
+    /dev/shm is the scratch folder, because semaphores and shared memory are files there. So they
+    count as files of the test, and are removed with them.
+    """
+    devices = {name: name for name in ("null", "full", "random", "urandom")}
+    # Shared pages of /dev/zero would be memory that is in no resident set. /dev/full reads the
+    # same, and has no pages. Nobody has checked whether CUDA needs the pages.
+    devices["zero"] = "zero" if gpu else "full"
+    links = {"fd": "/proc/self/fd", "shm": SCRATCH}
+    links |= {name: f"/proc/self/fd/{n}" for n, name in enumerate(("stdin", "stdout", "stderr"))}
+    return [
+        *("--dir", "/dev"),
+        *(w for name, it in devices.items() for w in ("--dev-bind", f"/dev/{it}", f"/dev/{name}")),
+        *(word for name, target in links.items() for word in ("--symlink", target, f"/dev/{name}")),
     ]
 
 
@@ -446,8 +458,7 @@ def _gpu(gpu: Gpu | None, user: int) -> list[str]:
     The libraries appear under the names by which CUDA loads them.
 
     /proc/driver/nvidia needs no argument, because every /proc contains it. /dev stays read-only,
-    because devices in a read-only folder can still be written to. /dev/shm does too, because CUDA
-    creates files there only to share memory with other processes.
+    because devices in a read-only folder can still be written to.
     """
     if gpu is None:
         return []
@@ -481,15 +492,13 @@ def _scratch(size: int, found: Bubblewrap) -> list[str]:
 
 
 def _seal(gpu: Gpu | None) -> list[str]:
-    """Make everything except the scratch folder read-only, including /dev/shm and /proc/sys.
+    """Make everything except the scratch folder read-only, including /proc/sys.
 
     With a GPU, /proc is not made read-only: CUDA names its threads by writing to files in
     /proc/self/task, and fails with error 304 if it cannot. Everything else that is writable in
     /proc belongs to root, and bubblewrap always makes the kernel's settings read-only.
     """
     return [
-        "--remount-ro",
-        "/dev",
         *([] if gpu else ["--remount-ro", "/proc"]),
         "--remount-ro",
         "/",

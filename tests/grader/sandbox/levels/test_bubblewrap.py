@@ -135,7 +135,6 @@ WRITE = """
     [
         "/x",
         "/dev/x",
-        "/dev/shm/x",
         "/etc/x",
         "/site/x",
         "/site/torch/x",
