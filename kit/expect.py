@@ -149,6 +149,38 @@ def value(
     )
 
 
+def lines(
+    got: object,
+    expected: Sequence[str],
+    *,
+    of: str,
+    name: str = "its output",
+    inputs: str = "",
+    hint: str | None = None,
+) -> None:
+    """Check that a text, such as a program's output, has these lines.
+
+    Blanks at the end of a line, and empty lines at the end, are never wrong.
+
+    Args:
+        name: Which text this is.
+
+    Raises:
+        Mismatch: `got` is not a string, or a line differs.
+    """
+    kind(got, str, of=of, name=name, hint=hint)
+    theirs = [line.rstrip() for line in str(got).rstrip().split("\n")] if str(got).strip() else []
+    for number, (line, right) in enumerate(zip(theirs, expected, strict=False), 1):
+        if line != right.rstrip():
+            where = f" {number} of {name}"
+            shown, got = _short(right), _short(line)
+            _fail(of, f"wrong line{where}", expected=shown, got=got, inputs=inputs, hint=hint)
+    if len(theirs) != len(expected):
+        which = f"{name} has {len(theirs)} lines"
+        more = [("the next line", _short(theirs[len(expected)]))] if theirs[len(expected) :] else []
+        that(False, f"{which}, not {len(expected)}", of=of, values=more, hint=hint)
+
+
 def number(
     got: object,
     expected: float,

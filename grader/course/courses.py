@@ -55,6 +55,7 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     forbidden: list[str] = []
     forbidden_in: dict[str, list[str]] = {}
     limits: dict[str, int | float] = {}
+    program: bool = False
     declined: dict[str, str] = {}
 
     @property

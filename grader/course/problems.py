@@ -262,6 +262,7 @@ KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "forbidden": ('a list of names, like "torch.optim"', _list_of(DOTTED, 0)),
     "forbidden_in": ("a table of lists of names, one for each definition", _is_table),
     "limits": ("a table", _is_table),
+    "program": ("true or false", lambda value: isinstance(value, bool)),
     "declined": ('a table of reasons, like {"unwritten rope" = "…"}', _are_reasons),
 }
 REQUIRED = ("id", "module", "functions", "points", "section")

@@ -187,6 +187,11 @@ def of(tests: Path, hidden_test: Path) -> Iterator[tuple[str, Keys]]:
         for alias in node.names
     }
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    runs_programs = any(
+        isinstance(node, ast.ImportFrom) and node.module == "kit.programs"
+        for node in ast.walk(tree)
+    )
+    yield from (("run_program", (key,)) for key in ("exit", "stdout") if runs_programs)
     passed = set()  # the modules and the names of the probes
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and id(node) not in called and node.id in imported:

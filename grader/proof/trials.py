@@ -18,6 +18,20 @@ from grader.proof import disguise, inputs
 from grader.proof.promised import InputClass
 
 DISGUISE, INPUTS = "assignment/disguise.py", "assignment/inputs.py"
+# Programs that no hidden test may accept.
+JUNK_PROGRAMS = {
+    "prints nothing": "",
+    "prints an empty line": "print()\n",
+    "prints 0": "print(0)\n",
+    "prints its arguments": "import sys\nprint(*sys.argv[1:])\n",
+    "prints its input": "import sys\nprint(sys.stdin.read(), end='')\n",
+    "prints the number of lines": "import sys\nprint(len(sys.stdin.readlines()))\n",
+    "copies its input to stderr": "import sys\nprint(sys.stdin.read(), file=sys.stderr)\n",
+    "prints bytes that are no text": "import sys\nsys.stdout.buffer.write(bytes(range(256)))\n",
+    **{f"exits with {code}": f"raise SystemExit({code})\n" for code in (1, 2, 255)},
+    "exits with a message": "raise SystemExit('usage: it takes no such argument')\n",
+    "closes its output": "import sys\nsys.stdout.close()\n",
+}
 # Exceptions that argument checks raise.
 REFUSALS = ("ValueError", "IndexError", "TypeError", "KeyError")
 # A function with an argument of one of these types is not a formula for numbers.
@@ -31,6 +45,11 @@ def derived(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[s
         problem: The problem.
         reference: The source of the reference module.
     """
+    if problem.program:
+        for name, source in JUNK_PROGRAMS.items():
+            yield "junk", name, {problem.path: source.encode()}
+        yield "words", "other words", {problem.path: _rewritten(reference, _OtherWords())}
+        return
     names = problem.functions
     classes = {
         node.name for node in ast.parse(reference).body if isinstance(node, ast.ClassDef)

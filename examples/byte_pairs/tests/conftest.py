@@ -1,0 +1,3 @@
+"""The fixtures of every test: `student`, `rng`, `device`."""
+
+pytest_plugins = ["kit.fixtures"]

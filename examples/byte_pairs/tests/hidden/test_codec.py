@@ -1,0 +1,44 @@
+"""codec: encoded words by the definition, and decoded again."""
+
+import pytest
+
+from kit import expect
+
+MERGES = [(b"a", b"b"), (b"l", b"o"), (b"lo", b"w"), (b"ab", b"ab"), (b"\xc3", b"\xa9")]
+
+
+# Stays: this test checks the ids; the next one checks the order of merges.
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("word", "ids"),
+    [("aab", [97, 256]), ("low", [258]), ("lol", [257, 108]), ("é", [260]), ("", []), ("z", [122])],
+)
+def test_words(student, word, ids):
+    """The merges are applied in their order; the i-th one makes the id 256 + i."""
+    got = student.codec.encode(word, MERGES)
+    expect.value(got, ids, of="encode", inputs=repr(word), hint="256 bytes come first")
+
+
+@pytest.mark.core
+def test_a_pair_that_occurs_several_times(student):
+    """A merge is applied wherever its pair occurs, from left to right."""
+    got = student.codec.encode("ababab", MERGES)
+    expect.value(got, [259, 256], of="encode", hint="from left to right")
+    got = student.codec.encode("aaa", [(b"a", b"a")])
+    expect.value(got, [256, 97], of="encode", hint="from left to right")
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("word", ["abab low é", "", "日本語"])
+def test_there_and_back(student, word):
+    """Decoding gives the text again."""
+    ids = [*word.encode()]
+    expect.value(student.codec.decode(ids, MERGES), word, of="decode", inputs=repr(word))
+    got = student.codec.decode([256, 258, 259], MERGES)
+    expect.value(got, "ablowabab", of="decode", hint="256 + i is the i-th merge")
+
+
+def test_bytes_that_are_no_text(student):
+    """They become U+FFFD."""
+    got = student.codec.decode([0xC3, 97], MERGES)
+    expect.value(got, "\ufffda", of="decode", hint='errors="replace"')
