@@ -10,7 +10,17 @@ HERE = Path(__file__).parent
 # The packages that a submission may import if problems.toml names none.
 USUAL_PACKAGES = ("torch", "numpy", "einops", "jaxtyping")
 # The modules that the process of a student's code may read.
-IN_THE_BOX = ("__init__", "student", "programs", "forbidden_calls", "stand_in", "watch_copies")
+IN_THE_BOX = (
+    "__init__",
+    "student",
+    "loaded",
+    "programs",
+    "forbidden_calls",
+    "stand_in",
+    "watch_copies",
+)
+# Those of them that cannot be imported without torch.
+NEED_TORCH = ("kit.stand_in", "kit.watch_copies")
 
 
 def files_in_the_box() -> list[Path]:

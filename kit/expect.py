@@ -11,15 +11,17 @@ and leaves out the private values.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-import torch
-from torch import Tensor
-
+from kit.loaded import is_array, is_scalar, is_tensor
 from kit.text import labelled
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from torch import Tensor
 
 sandboxed = False  # whether `student` runs in another process; set by whoever runs the tests
 
@@ -110,7 +112,7 @@ def kind(
         return
     which = f" of {name}" if name else ""
     _not_nothing(got, kinds[0], of, hint, which)
-    names = " or ".join("a tensor" if one is Tensor else one.__name__ for one in kinds)
+    names = " or ".join("a tensor" if _is_tensor_type(one) else one.__name__ for one in kinds)
     raise Mismatch(of, f"wrong type{which}: expected {names}, got {type_name(got)}", hint=hint)
 
 
@@ -228,7 +230,7 @@ def number(
 
 def tensor(
     got: object,
-    expected: Tensor,
+    expected: "Tensor",
     *,
     of: str,
     atol: float = 0.0,
@@ -250,14 +252,9 @@ def tensor(
     """
     which = f" of {name}" if name else ""
     _not_nothing(got, expected, of, hint, which)
-    if not isinstance(got, Tensor):
+    if not is_tensor(got):
         _fail(of, f"wrong type{which}: expected a tensor, got {type_name(got)}", hint=hint)
-    if got.shape != expected.shape:
-        shapes = f"expected {tuple(expected.shape)}, got {tuple(got.shape)}"
-        _fail(of, f"wrong shape{which}: {shapes}", inputs=inputs, hint=hint)
-    if got.dtype != expected.dtype:
-        dtypes = f"expected {dtype_name(expected.dtype)}, got {dtype_name(got.dtype)}"
-        _fail(of, f"wrong dtype{which}: {dtypes}", inputs=inputs, hint=hint)
+    _same_shape_and_dtype(got, expected, of, which, inputs, hint)
     if got.device.type != expected.device.type:
         _fail(
             of,
@@ -265,9 +262,79 @@ def tensor(
             hint=hint,
         )
     if got.device.type != "meta":
+        import torch
+
+        wide = torch.complex128 if expected.dtype.is_complex else torch.float64
         _same_values(
-            got, expected, of=of, atol=atol, rtol=rtol, inputs=inputs, hint=hint, which=which
+            got.detach(),
+            expected.detach(),
+            lambda x: x.to(wide),
+            exact=not expected.dtype.is_floating_point and not expected.dtype.is_complex,
+            of=of,
+            atol=atol,
+            rtol=rtol,
+            inputs=inputs,
+            hint=hint,
+            which=which,
         )
+
+
+def array(
+    got: object,
+    expected: "np.ndarray[Any, Any]",
+    *,
+    of: str,
+    atol: float = 0.0,
+    rtol: float = 0.0,
+    inputs: str = "",
+    hint: str | None = None,
+    name: str = "",
+) -> None:
+    """Check that `got` is a NumPy array with the shape, dtype and values of `expected`.
+
+    The values agree as those of `tensor` do. A NumPy number is accepted for an array without
+    dimensions.
+
+    Args:
+        name: Which of several arrays this is.
+
+    Raises:
+        Mismatch: `got` is not such an array.
+    """
+    import numpy as np
+
+    which = f" of {name}" if name else ""
+    _not_nothing(got, expected, of, hint, which)
+    if is_scalar(got):
+        got = np.asarray(got)
+    if not is_array(got):
+        _fail(of, f"wrong type{which}: expected an array, got {type_name(got)}", hint=hint)
+    _same_shape_and_dtype(got, expected, of, which, inputs, hint)
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        _same_values(
+            got,
+            expected,
+            lambda x: x.astype(wide),
+            exact=expected.dtype.kind not in "fc",
+            of=of,
+            atol=atol,
+            rtol=rtol,
+            inputs=inputs,
+            hint=hint,
+            which=which,
+        )
+
+
+def _same_shape_and_dtype(
+    got: Any, expected: Any, of: str, which: str, inputs: str, hint: str | None
+) -> None:
+    if got.shape != expected.shape:
+        shapes = f"expected {tuple(expected.shape)}, got {tuple(got.shape)}"
+        _fail(of, f"wrong shape{which}: {shapes}", inputs=inputs, hint=hint)
+    if got.dtype != expected.dtype:
+        dtypes = f"expected {dtype_name(expected.dtype)}, got {dtype_name(got.dtype)}"
+        _fail(of, f"wrong dtype{which}: {dtypes}", inputs=inputs, hint=hint)
 
 
 def that(
@@ -372,15 +439,15 @@ def is_students(error: BaseException) -> bool:
 
 def describe(x: object) -> str:
     """Describe an input in a few characters, such as `float32[2, 3]` or `int 5`."""
-    if isinstance(x, Tensor):
+    if is_tensor(x):
         return f"{dtype_name(x.dtype)}{list(x.shape)}"
-    if isinstance(x, np.ndarray):
+    if is_array(x):
         return f"{x.dtype}{list(x.shape)}"
     return f"{type(x).__name__} {_short(x)}"
 
 
-def dtype_name(dtype: torch.dtype) -> str:
-    """`float32` for torch.float32."""
+def dtype_name(dtype: "torch.dtype | np.dtype[Any]") -> str:
+    """`float32` for torch.float32, and for NumPy's."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -391,12 +458,12 @@ def type_name(x: object) -> str:
 
 def _is_a(value: object, wanted: type) -> bool:
     """Whether a value is accepted as one of this type."""
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, bool):
         return wanted in (bool, object)
     if wanted is dict:
         return isinstance(value, Mapping)
-    if wanted in (int, float) and isinstance(value, np.generic):
-        return isinstance(value, np.integer if wanted is int else np.floating)
+    if wanted in (bool, int, float, object) and is_scalar(value):
+        return wanted is object or value.dtype.kind in {bool: "b", int: "iu", float: "f"}[wanted]
     return isinstance(value, wanted)
 
 
@@ -445,9 +512,11 @@ def _first_difference(got: object, expected: object) -> tuple[str, str] | None:
 
 
 def _same_values(
-    got: Tensor,
-    expected: Tensor,
+    got: Any,
+    expected: Any,
+    widened: Callable[[Any], Any],
     *,
+    exact: bool,
     of: str,
     atol: float,
     rtol: float,
@@ -455,32 +524,31 @@ def _same_values(
     hint: str | None,
     which: str,
 ) -> None:
-    exact = not expected.dtype.is_floating_point and not expected.dtype.is_complex
-    wide = torch.complex128 if expected.dtype.is_complex else torch.float64
-    g, e = got.detach(), expected.detach()
-    if not exact:
-        g, e = g.to(wide), e.to(wide)
+    """Compare the values of two tensors or of two arrays.
+
+    Args:
+        widened: Converts either of them to float64 or complex128.
+        exact: Whether they are whole numbers or bools.
+    """
+    g, e = (got, expected) if exact else (widened(got), widened(expected))
     agrees = g == e
     if not exact and not bool(agrees.all()):
-        distance = (g - e).abs()
+        distance = abs(g - e)
         # An infinite distance is too far, even from infinity, whose share is infinite as well.
-        agrees |= (distance <= atol + rtol * e.abs()) & (distance < torch.inf)
+        agrees |= (distance <= atol + rtol * abs(e)) & (distance < math.inf)
     if bool(agrees.all()):
         return
+    entries = math.prod(g.shape)
     if not exact:
-        bad = ~torch.isfinite(g)
-        if bool((bad & torch.isfinite(e) | g.isnan()).any()):
-            facts = UNWRITTEN if bool(g.isnan().any()) else ()
-            _fail(
-                of,
-                f"{int(bad.sum())} of {g.numel()} entries{which} are NaN or infinite",
-                facts=facts,
-                inputs=inputs,
-                hint=hint,
-            )
+        is_nan, bad = g != g, ~(abs(g) < math.inf)
+        if bool((bad & (abs(e) < math.inf) | is_nan).any()):
+            facts = UNWRITTEN if bool(is_nan.any()) and not is_array(g) else ()
+            reason = f"{int(bad.sum())} of {entries} entries{which} are NaN or infinite"
+            _fail(of, reason, facts=facts, inputs=inputs, hint=hint)
     wrong = ~agrees
-    first = tuple(int(i) for i in wrong.nonzero()[0])
-    difference = float((g.to(wide) - e.to(wide)).abs().nan_to_num(torch.inf).max())
+    first = _place_of(int((1 * wrong.reshape(-1)).argmax()), g.shape)
+    difference = float(abs(widened(got) - widened(expected)).max())
+    difference = math.inf if math.isnan(difference) else difference
     terms = [f"{atol:.3g}"] * bool(atol) + [f"{rtol:.3g}·|expected|"] * bool(rtol)
     tolerance = "tolerance " + (" + ".join(terms) if terms and not exact else "0")
     expected_text, got_text = _apart(e[first].item(), g[first].item())
@@ -492,13 +560,25 @@ def _same_values(
         facts=[
             (
                 "differ",
-                f"{int(wrong.sum())} of {wrong.numel()} entries, "
-                f"by up to {difference:.3g}; {tolerance}",
+                f"{int(wrong.sum())} of {entries} entries, by up to {difference:.3g}; {tolerance}",
             )
         ],
         inputs=inputs,
         hint=hint,
     )
+
+
+def _place_of(number: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The indices of the entry with this number, counted row by row."""
+    place: list[int] = []
+    for size in reversed(shape):
+        number, index = divmod(number, size)
+        place.insert(0, index)
+    return tuple(place)
+
+
+def _is_tensor_type(one: type) -> bool:
+    return one.__module__ == "torch" and one.__name__ == "Tensor"
 
 
 def _apart(expected: complex, got: complex) -> tuple[str, str]:

@@ -6,6 +6,7 @@ tests other inputs.
 
 import gc
 import hashlib
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -13,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from kit import expect
+from kit import USUAL_PACKAGES, expect, generators
 from kit.student import StudentPackage
 
 
@@ -80,11 +80,16 @@ def student(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 @pytest.fixture
-def rng(request: pytest.FixtureRequest) -> torch.Generator:
-    """A generator for this test alone: its inputs depend only on the test's name and the seed."""
+def rng(request: pytest.FixtureRequest) -> Any:
+    """A generator for this test alone: its inputs depend only on the test's name and the seed.
+
+    `kit/generators.py` says of which kind it is.
+    """
     seed = request.config.getoption("--seed")
     digest = hashlib.sha256(f"{seed}:{request.node.name}".encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+    listed = listed_in(request.config.rootpath).get("packages", USUAL_PACKAGES)
+    names = [re.split(r"[^\w.-]", package)[0] for package in listed]
+    return generators.made(int.from_bytes(digest[:7], "big"), names)
 
 
 @pytest.fixture
@@ -118,16 +123,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 @cache
-def problems(root: Path) -> list[dict[str, Any]]:
-    """The entries of the problems.toml of the course in `root`; none if there is no such file."""
+def listed_in(root: Path) -> dict[str, Any]:
+    """What the problems.toml of the course in `root` contains; empty if there is no such file."""
     path = root / "assignment" / "problems.toml"
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    listed: list[dict[str, Any]] = tomllib.loads(text).get("problem", [])
-    return listed
+    return tomllib.loads(path.read_text(encoding="utf-8") if path.is_file() else "")
 
 
 def problem_of(item: pytest.Item) -> dict[str, Any] | None:
     """The problem of a test, found by its file name test_<id>.py, or None for a grader test."""
     problem_id = item.path.stem.removeprefix("test_")
-    known = problems(item.config.rootpath)
+    known: list[dict[str, Any]] = listed_in(item.config.rootpath).get("problem", [])
     return next((problem for problem in known if problem["id"] == problem_id), None)

@@ -10,6 +10,7 @@ import platform
 from pathlib import Path
 
 import msgspec
+from packaging.requirements import Requirement
 
 import kit
 from grader import __version__
@@ -43,7 +44,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         suite_sha256: The hash of the tests and of problems.toml, limits included.
         program_sha256: The hash of the part of the grader that decides a score.
         version: The grader's version.
-        torch: The version of torch.
+        torch: The version of torch; empty if the course does not use it.
+        packages: The other packages of the course, each with its version.
         python: The version of Python.
         isolation: What isolates a submission.
         seed: The seed of the tests' inputs.
@@ -61,6 +63,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     problems: list[str]
     with_cuda: str = ""
+    packages: str = ""
 
     @property
     def sha256(self) -> str:
@@ -72,12 +75,15 @@ def of_today(
     course: Course, problems: list[Problem], *, device: str, isolation: Isolation, seed: int
 ) -> Setup:
     """The setup of a run that starts now."""
+    names = [Requirement(package).name for package in course.packages]
+    versions = {name: importlib.metadata.version(name) for name in names}
     return Setup(
         device=device,
         suite_sha256=course.suite_sha256(),
         program_sha256=program_sha256(),
         version=__version__,
-        torch=importlib.metadata.version("torch"),
+        torch=versions.pop("torch", ""),
+        packages=" ".join(f"{name} {version}" for name, version in versions.items()),
         python=platform.python_version(),
         isolation=isolation,
         seed=seed,
@@ -103,6 +109,7 @@ def differences(old: Setup, new: Setup, *, then: str = "now") -> list[str]:
         "program_sha256": "the grader's program",
         "version": "the grader's version",
         "torch": "torch",
+        "packages": "the packages",
         "python": "Python",
         "isolation": "the isolation",
         "seed": "the seed",
@@ -118,7 +125,10 @@ def differences(old: Setup, new: Setup, *, then: str = "now") -> list[str]:
 
 
 def _short(value: object) -> str:
-    return f"{len(value)} problems" if isinstance(value, list) else f"{value!s:.12}"
+    if isinstance(value, list):
+        return f"{len(value)} problems"
+    text = str(value)
+    return text[:12] if len(text) == 64 else text[:60]  # a hash is long and says nothing
 
 
 def program_sha256() -> str:

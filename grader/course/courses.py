@@ -86,7 +86,7 @@ class Course(msgspec.Struct, frozen=True):
         problems: The problems in the order of the handout.
         packages: The packages that a submission may import, as pip names them, such as
             "numpy>=1.26". It may also import the packages that these require.
-        preload: The modules that the grader imports before the first test, besides torch.
+        preload: The modules to import before the first test, besides torch.
     """
 
     root: Path
@@ -105,6 +105,11 @@ class Course(msgspec.Struct, frozen=True):
     def uses_torch(self) -> bool:
         """Whether a submission may import torch, which is then imported before the first test."""
         return "torch" in [Requirement(package).name for package in self.packages]
+
+    @property
+    def imported_first(self) -> list[str]:
+        """The modules that both sides of the sandbox import before the first test."""
+        return [*(["torch"] if self.uses_torch else []), *self.preload]
 
     @property
     def assignment(self) -> Path:

@@ -9,15 +9,12 @@ as failed. Otherwise the test itself is wrong, which is a fault of the grader.
 
 import math
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from grader.base.errors import GraderFault, StudentFault
 from grader.course.courses import Problem, sources_in
@@ -30,6 +27,10 @@ from grader.grading.sessions import Opens
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from kit import expect
+from kit.loaded import is_array, is_tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # The CPU time that one test may take in this process, at first and at least. The slowest hidden
 # test takes less than half of the least.
@@ -105,7 +106,8 @@ def difference(got: Any, expected: Any) -> tuple[str, str] | None:
     A difference in type, shape, dtype or size comes before a difference in value, because it is
     more likely to be what broke the test.
     """
-    with np.errstate(all="ignore"):
+    numpy = sys.modules.get("numpy")
+    with numpy.errstate(all="ignore") if numpy else nullcontext():
         return _in_kind(got, expected, "") or (
             None if same(got, expected) else ("another value", _kind(got))
         )
@@ -132,10 +134,10 @@ def _inside(value: Any) -> Iterable[tuple[Any, Any]]:
 def _kind(value: Any) -> str:
     """A value's type and size, with everything else that could break a test but its value."""
 
-    if isinstance(value, Tensor):
+    if is_tensor(value):
         place = "" if value.device.type == "cpu" else f" on {value.device.type}"
         return expect.describe(value) + place + ("" if _is_finite(value) else " with NaN or inf")
-    if isinstance(value, np.ndarray):
+    if is_array(value):
         return expect.describe(value)
     if isinstance(value, dict):
         return f"dict with the keys {', '.join(sorted(map(repr, value)))}"[:200]
@@ -148,9 +150,11 @@ def _kind(value: Any) -> str:
     return expect.type_name(value)
 
 
-def _is_finite(value: Tensor) -> bool:
+def _is_finite(value: "Tensor") -> bool:
     if value.device.type == "meta" or not (value.is_floating_point() or value.is_complex()):
         return True
+    import torch
+
     return bool(torch.isfinite(value.detach().to(torch.complex128)).all())
 
 

@@ -18,8 +18,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from types import ModuleType
 
-import torch
-
 from grader import __version__
 from grader.base.errors import CourseFault, GraderFault
 from grader.course.courses import Course, Problem
@@ -82,8 +80,6 @@ def grade(
     import_preloaded(course)
     garbage.collect()
     started = time.monotonic()
-    # The tests' own tensors are small, and a second thread would compete with the student's code.
-    torch.set_num_threads(1)
     chosen = list(course.problems if problems is None else problems)
     job = Job(
         sources=dict(submission.sources),
@@ -116,17 +112,20 @@ def grade(
 
 
 def import_preloaded(course: Course) -> None:
-    """Import the modules that the course preloads; the sandbox does the same at its start.
+    """Import torch if the course uses it, and what it preloads, as the sandbox does at its start.
 
     Raises:
         CourseFault: A module cannot be imported.
     """
-    for name in course.preload:
+    for name in course.imported_first:
         try:
             importlib.import_module(name)
         except ImportError as e:
             raise CourseFault(f"problems.toml: preload: {name} cannot be imported: {e}") from None
-    torch_compiler.postpone_import()
+    if course.uses_torch:
+        torch_compiler.postpone_import()
+        # The tests' own tensors are small, and a second thread would compete with the student's.
+        sys.modules["torch"].set_num_threads(1)
 
 
 def _tested(job: Job, suite_sha256: str) -> tuple[Outcomes, dict[str, str]]:
@@ -156,7 +155,7 @@ def _environment(sandbox: Host, device: str) -> dict[str, str]:
         facts = sandbox.facts
     except GraderFault:
         return {}
-    versions = {name: facts[name] for name in ("python", "torch")}
+    versions = {name: facts[name] for name in ("python", "torch") if name in facts}
     of_device = facts.get("environment", {}) if device == "cuda" else {}
     return {name: printable(str(value), 200) for name, value in {**versions, **of_device}.items()}
 

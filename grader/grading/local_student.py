@@ -17,9 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from grader.base.errors import NotAttempted, StudentFault, raised
 from grader.grading.restored import restored
 from grader.sandbox import replies
@@ -46,7 +43,9 @@ class LocalBox:
     @property
     def facts(self) -> dict[str, Any]:
         """The facts that a sandbox would report about itself."""
-        return {"python": sys.version.split()[0], "torch": torch.__version__}
+        torch = sys.modules.get("torch")
+        version = {"torch": torch.__version__} if torch else {}
+        return {"python": sys.version.split()[0], **version}
 
     def renew(self) -> None:
         """Nothing: there is no process."""
@@ -186,8 +185,10 @@ def _line_of(error: BaseException) -> str:
 def seed_everything(seed: int) -> None:
     """Seed the global generators, as a test's process does before each call."""
     random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.default_generator.manual_seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed % 2**32)
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.manual_seed(seed)
 
 
 def as_data(value: Any, *, views: bool = False) -> Any:

@@ -21,9 +21,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from grader.base.errors import CourseFault, Raised, StudentFault
 from grader.course.courses import Course, Problem
 from grader.grading import garbage, local_student
@@ -305,7 +302,7 @@ def _undisturbed() -> Iterator[None]:
     def no_process(*arguments: Any) -> Any:
         raise _NeedsAProcess
 
-    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    states = _states_of_generators()
     folder = os.getcwd()
     of_processes = {name: getattr(os, name) for name in ("fork", "kill", "_exit")}
     for name in of_processes:
@@ -324,6 +321,15 @@ def _undisturbed() -> Iterator[None]:
     finally:
         for name, function in of_processes.items():
             setattr(os, name, function)
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        torch.set_rng_state(states[2])
+        for put, state in states:
+            put(state)
+
+
+def _states_of_generators() -> list[tuple[Callable[[Any], object], Any]]:
+    """The states of the global generators, each with the function that sets it again."""
+    found: list[tuple[Callable[[Any], object], Any]] = [(random.setstate, random.getstate())]
+    if numpy := sys.modules.get("numpy"):
+        found.append((numpy.random.set_state, numpy.random.get_state()))
+    if torch := sys.modules.get("torch"):
+        found.append((torch.set_rng_state, torch.get_rng_state()))
+    return found

@@ -2,10 +2,9 @@
 
 import traceback
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
-import torch
 
 from grader.base.errors import GraderFault, NotAttempted, Status, TimedOut
 from grader.course.courses import problem_of_file
@@ -19,6 +18,7 @@ from grader.grading.recorded_cases import Cases, arguments_of, repetition
 from grader.grading.sandboxed_student import SandboxedStudent, Students
 from grader.grading.static_checks import Checked
 from grader.grading.verdict import Verdict, our_fault, verdict_on
+from kit import generators
 
 # The message of a deferred test.
 NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}
@@ -114,7 +114,7 @@ class Plugin:
         self._may_share = False  # whether the next test may use the process of this one
         self._alone: set[str] = set()  # the problems whose tests no longer share a process
         self._student: SandboxedStudent | None = None  # of the test that is running
-        self._rng_state: torch.Tensor | None = None  # of the test's generator, before the test ran
+        self._rng: Any = None  # a copy of the test's generator, before the test ran
         self._cases, self._judging_time = Cases(job.course), JudgingTime()
         self._done, self._to_run = done, done + to_run
         self.is_enough = False
@@ -145,8 +145,8 @@ class Plugin:
                 raise
             self._student.begin_again()
             _empty_frames(e)
-            if self._rng_state is not None:
-                arguments["rng"].set_state(self._rng_state)
+            if "rng" in arguments:
+                arguments["rng"] = generators.copy_of(self._rng)
             with self._judging_time.limit():
                 pyfuncitem.obj(**arguments)
             problem = self._outcomes.problem_of(pyfuncitem)
@@ -156,9 +156,9 @@ class Plugin:
         return True
 
     def pytest_runtest_call(self, item: pytest.Item) -> None:
-        """Save the state of the test's generator, so that a repetition gets the same inputs."""
+        """Copy the test's generator, so that a repetition gets the same inputs."""
         rng = item.funcargs.get("rng") if isinstance(item, pytest.Function) else None
-        self._rng_state = rng.get_state() if isinstance(rng, torch.Generator) else None
+        self._rng = None if rng is None else generators.copy_of(rng)
 
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
@@ -175,7 +175,7 @@ class Plugin:
             entry.add(verdict)
             self._may_share = verdict.status is Status.PASSED or self._called_a_stub(error)
             if self._job.explain and self._student and isinstance(item, pytest.Function):
-                self._cases.keep(item, entry, self._student, self._rng_state, verdict, error)
+                self._cases.keep(item, entry, self._student, self._rng, verdict, error)
         if error is not None:
             _empty_frames(error)
         assert call.when != "collect"
@@ -189,7 +189,7 @@ class Plugin:
         # The exception may have interrupted a call, and the reference must not share the process.
         self._students.end()
         assert isinstance(item, pytest.Function)
-        repeat = repetition(item, self._rng_state)
+        repeat = repetition(item, self._rng)
         problem = self._outcomes.problem_of(item)
         found = repeat and answer_at_fault(self._job, problem, self._student, repeat)
         return found or error

@@ -10,7 +10,6 @@ from types import CodeType
 from typing import Any
 
 import pytest
-import torch
 
 from grader.course.courses import Course, Problem
 from grader.grading.mistake_matching import Case, explained
@@ -18,6 +17,7 @@ from grader.grading.outcomes import Entry
 from grader.grading.sandboxed_student import RemoteStudent, SandboxedStudent
 from grader.grading.verdict import Verdict
 from grader.solutions.mistakes import Mistake
+from kit import generators
 from kit.text import one_line
 
 # Bytes of answers that are kept until the problem's end. Tests with more cannot be rehearsed.
@@ -35,16 +35,14 @@ def _names(item: pytest.Function) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def repetition(
-    item: pytest.Function, rng_state: torch.Tensor | None
-) -> Callable[[RemoteStudent], None] | None:
+def repetition(item: pytest.Function, rng: Any) -> Callable[[RemoteStudent], None] | None:
     """A function that runs a test again with another student and the same inputs.
 
     None if a fixture failed, so that the test has no arguments.
 
     Args:
         item: The test.
-        rng_state: The state of the test's generator before the test ran; None without a generator.
+        rng: A copy of the test's generator before the test ran; None without a generator.
     """
     arguments = arguments_of(item)
     if len(arguments) < len(_names(item)):
@@ -52,8 +50,8 @@ def repetition(
 
     def repeat(student: RemoteStudent) -> None:
         again: dict[str, Any] = {"student": student}
-        if rng_state is not None:
-            again["rng"] = torch.Generator().set_state(rng_state)
+        if rng is not None:
+            again["rng"] = generators.copy_of(rng)
         item.function(**arguments | {name: again[name] for name in again if name in arguments})
 
     return repeat
@@ -72,7 +70,7 @@ class Cases:
         item: pytest.Function,
         entry: Entry,
         student: SandboxedStudent,
-        rng_state: torch.Tensor | None,
+        rng: Any,
         verdict: Verdict,
         error: BaseException | None,
     ) -> None:
@@ -82,12 +80,11 @@ class Cases:
             item: The test.
             entry: What is known about the test so far.
             student: The student that the test called.
-            rng_state: The state of the test's generator before the test ran; None without a
-                generator.
+            rng: A copy of the test's generator before the test ran; None without a generator.
             verdict: How the test ended.
             error: The exception that it raised.
         """
-        repeat = repetition(item, rng_state)
+        repeat = repetition(item, rng)
         if entry.device == "cuda" or repeat is None:
             return
         if self._bytes + student.answered_bytes > MOST_BYTES:

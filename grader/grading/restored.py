@@ -4,31 +4,51 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
-
-import numpy as np
-import torch
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode
-
-
-def _autocast_nesting() -> int:
-    """How many autocast blocks this thread is in; torch keeps its cache until it is in none."""
-    torch.autocast_increment_nesting()
-    return torch.autocast_decrement_nesting()
-
-
-def _set_autocast_nesting(depth: int) -> None:
-    while torch.autocast_increment_nesting() <= depth:
-        pass
-    while torch.autocast_decrement_nesting() > depth:
-        pass
-    torch.clear_autocast_cache()
-
 
 Setting = tuple[Callable[[], Any], Callable[[Any], object]]  # reads it, and sets it
 
 
+def _settings() -> list[Setting]:
+    """The settings of Python and of the libraries that this process has imported."""
+    return [
+        (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
+        (sys.getrecursionlimit, sys.setrecursionlimit),
+        *(_of_numpy() if "numpy" in sys.modules else ()),
+        *(_of_torch() if "torch" in sys.modules else ()),
+    ]
+
+
+@cache
+def _of_numpy() -> tuple[Setting, ...]:
+    import numpy as np
+
+    return ((np.geterr, lambda how: np.seterr(**how)),)
+
+
+@cache
+def _of_torch() -> tuple[Setting, ...]:
+    import torch
+
+    return (
+        (torch.get_default_dtype, torch.set_default_dtype),
+        (torch.is_grad_enabled, torch.set_grad_enabled),
+        (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
+        (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+        (torch.get_num_threads, torch.set_num_threads),
+        (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+        (_autocast_nesting, _set_autocast_nesting),
+        (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
+        *_autocast_on("cpu"),
+        *_autocast_on("cuda"),
+        (_dispatch_modes, _exit_modes),
+    )
+
+
 def _autocast_on(device: str) -> list[Setting]:
+    import torch
+
     return [
         (
             lambda: torch.is_autocast_enabled(device),
@@ -41,21 +61,40 @@ def _autocast_on(device: str) -> list[Setting]:
     ]
 
 
-SETTINGS: list[Setting] = [
-    (torch.get_default_dtype, torch.set_default_dtype),
-    (torch.is_grad_enabled, torch.set_grad_enabled),
-    (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
-    (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
-    (torch.get_num_threads, torch.set_num_threads),
-    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
-    (_autocast_nesting, _set_autocast_nesting),
-    (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
-    *_autocast_on("cpu"),
-    *_autocast_on("cuda"),
-    (np.geterr, lambda how: np.seterr(**how)),
-    (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
-    (sys.getrecursionlimit, sys.setrecursionlimit),
-]
+def _autocast_nesting() -> int:
+    """How many autocast blocks this thread is in; torch keeps its cache until it is in none."""
+    import torch
+
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+def _set_autocast_nesting(depth: int) -> None:
+    import torch
+
+    while torch.autocast_increment_nesting() <= depth:
+        pass
+    while torch.autocast_decrement_nesting() > depth:
+        pass
+    torch.clear_autocast_cache()
+
+
+def _dispatch_modes() -> int:
+    """How many of torch's dispatch modes are active."""
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+    return len(_get_current_dispatch_mode_stack())
+
+
+def _exit_modes(depth: int) -> None:
+    """Exit dispatch modes until only `depth` of them are active."""
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode
+
+    # If nothing but the stack refers to a mode, torch 2.6 frees it while popping it, and then
+    # returns it. This list refers to all of them.
+    modes = _get_current_dispatch_mode_stack()
+    for _ in modes[depth:]:
+        _pop_mode()
 
 
 @contextmanager
@@ -66,21 +105,11 @@ def restored() -> Iterator[None]:
     one that never exits its dispatch mode would see every later tensor operation.
     """
     with ExitStack() as stack:  # which restores the others even if one cannot be restored
-        for get, put in SETTINGS:
+        for get, put in _settings():
             stack.callback(_restore, get, put, get())
-        stack.callback(_exit_modes, len(_get_current_dispatch_mode_stack()))
         yield
 
 
 def _restore(get: Callable[[], Any], put: Callable[[Any], object], value: object) -> None:
     if get() != value:
         put(value)
-
-
-def _exit_modes(depth: int) -> None:
-    """Exit dispatch modes until only `depth` of them are active."""
-    # If nothing but the stack refers to a mode, torch 2.6 frees it while popping it, and then
-    # returns it. This list refers to all of them.
-    modes = _get_current_dispatch_mode_stack()
-    for _ in modes[depth:]:
-        _pop_mode()

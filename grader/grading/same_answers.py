@@ -1,44 +1,49 @@
 """Whether two answers of student code are equal, up to the order of floating-point operations."""
 
-from typing import Any
-
-import numpy as np
-import torch
-from torch import Tensor
+import math
+from typing import TYPE_CHECKING, Any
 
 from grader.sandbox.replies import parts
+from kit.loaded import is_array, is_tensor
 
-# The same formula computed in another order differs by less than this; two different mistakes
-# differ by more.
-RTOL = {torch.float64: 1e-8}
-RTOL_NARROW, ATOL = 1e-5, 1e-12
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# The same formula computed in another order differs by less than this, as a share of the largest
+# value; two different mistakes differ by more. The first is for float64.
+RTOL, RTOL_NARROW, ATOL = 1e-8, 1e-5, 1e-12
 
 
 def same(a: Any, b: Any) -> bool:
     """Whether two values of plain data agree, up to the order of floating-point operations."""
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
+    if is_tensor(a) and is_tensor(b):
         return a.shape == b.shape and a.dtype == b.dtype and a.device == b.device and _close(a, b)
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return (
-            a.shape == b.shape
-            and a.dtype == b.dtype
-            and bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
-        )
+    if is_array(a) and is_array(b):
+        return a.shape == b.shape and a.dtype == b.dtype and _equal(a, b)
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
     if type(a) is float and type(b) is float:
-        return _close(torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64))
+        near = math.isfinite(b) and abs(a - b) <= (ATOL + RTOL) * abs(b)
+        return near or a == b or (math.isnan(a) and math.isnan(b))
     return type(a) is type(b) and bool(a == b)
 
 
-def _close(a: Tensor, b: Tensor) -> bool:
+def _equal(a: Any, b: Any) -> bool:
+    import numpy as np
+
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
+
+
+def _close(a: "Tensor", b: "Tensor") -> bool:
+    import torch
+
     if a.device.type == "meta":
         return True
     if not (a.is_floating_point() or a.is_complex()):
         return torch.equal(a, b)
-    rtol = RTOL.get(a.dtype, RTOL_NARROW)
+    rtol = RTOL if a.dtype is torch.float64 else RTOL_NARROW
     wide = torch.complex128 if a.is_complex() else torch.float64
     a, b = a.detach().to(wide), b.detach().to(wide)
     largest = float(b[b.isfinite()].abs().max()) if bool(b.isfinite().any()) else 0.0
@@ -46,12 +51,13 @@ def _close(a: Tensor, b: Tensor) -> bool:
 
 
 def has_numbers(value: Any) -> bool:
-    return type(value) in (int, float, Tensor, np.ndarray) or any(map(has_numbers, parts(value)))
+    is_number = type(value) in (int, float) or is_tensor(value) or is_array(value)
+    return is_number or any(map(has_numbers, parts(value)))
 
 
 def elements(value: Any) -> int:
-    if isinstance(value, Tensor):
+    if is_tensor(value):
         return value.numel()
-    if isinstance(value, np.ndarray):
+    if is_array(value):
         return value.size
     return sum(map(elements, parts(value)))

@@ -5,6 +5,7 @@ it imports only what a submission may import, and nothing from the grader. Each 
 definitions in the module that calls it:
 
     from assignment import disguise
+
     disguise.junk(globals(), ["split_heads"], "nan")
 """
 
@@ -19,11 +20,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-
 Values = dict[str, Any]
 
 
@@ -32,28 +28,6 @@ Values = dict[str, Any]
 
 def _first(args: tuple[Any, ...], kwargs: Values) -> Any:
     return next(iter([*args, *kwargs.values()]), None)
-
-
-def _tensors(args: tuple[Any, ...], kwargs: Values) -> list[Tensor]:
-    """The tensors among the arguments, also those inside lists and tuples."""
-    parts = [
-        part
-        for value in [*args, *kwargs.values()]
-        for part in (value if isinstance(value, (list, tuple)) else [value])
-    ]
-    return [part for part in parts if isinstance(part, Tensor)]
-
-
-def _of_tensor(change: Callable[[Tensor], Tensor]) -> Callable[[tuple[Any, ...], Values], Any]:
-    """A function of the first tensor, or of a tensor of zeros if there is none."""
-    return lambda args, kwargs: change(next(iter(_tensors(args, kwargs)), torch.zeros(2, 3)))
-
-
-def _together(
-    args: tuple[Any, ...], kwargs: Values, join: Callable[[Tensor, Tensor], Tensor]
-) -> Any:
-    found = _tensors(args, kwargs)
-    return functools.reduce(join, found) if found else None
 
 
 def _numbers(args: tuple[Any, ...], kwargs: Values) -> list[Any]:
@@ -93,59 +67,61 @@ CONSTANTS: dict[str, Callable[[], object]] = {
     "a set": lambda: {1, "a"},
     "a generator": lambda: (n for n in range(3)),
     "a function": lambda: len,
-    "a dtype": lambda: torch.float32,
     "an object": object,
     "a class": lambda: dict,
     "a module": lambda: math,
-    "a layer": lambda: nn.Flatten(),
-    "an array": lambda: np.zeros(3, dtype=np.float32),
-    "an array of int64": lambda: np.arange(6).reshape(2, 3),
-    "an array of objects": lambda: np.array([None, 1], dtype=object),
-    "a tensor of one number": lambda: torch.tensor(1.0),
-    "a tensor of zeros": lambda: torch.zeros(2, 3),
-    "an empty tensor": lambda: torch.zeros(0),
-    "a tensor of NaN": lambda: torch.full((2, 3), math.nan),
-    "a tensor of int64": lambda: torch.arange(4),
-    "a tensor of bool": lambda: torch.tensor([True, False]),
-    "a tensor of float64": lambda: torch.ones(3, dtype=torch.float64),
-    "a tensor that needs a gradient": lambda: torch.ones(2, 3, requires_grad=True),
-    "a tensor on meta": lambda: torch.ones(2, 3, device="meta"),
-    "a sparse tensor": lambda: torch.eye(3).to_sparse(),
-    "two tensors": lambda: (torch.zeros(2), torch.ones(3)),
-    "memory that nobody wrote": lambda: torch.empty(2, 3),
 }
 ECHOES: dict[str, Callable[[tuple[Any, ...], Values], object]] = {
     "the first argument": _first,
     "the last argument": lambda args, kwargs: next(iter([*kwargs.values(), *args][::-1]), None),
     "all arguments": lambda args, kwargs: (*args, *kwargs.values()),
-    "the first tensor as zeros": _of_tensor(lambda x: x * 0),
-    "the first tensor as ones": _of_tensor(lambda x: x * 0 + 1),
-    "the first tensor negated": _of_tensor(lambda x: -x),
-    "the first tensor copied": _of_tensor(lambda x: x.clone()),
-    "the first tensor flat": _of_tensor(lambda x: x.reshape(-1)),
-    "the first tensor summed": _of_tensor(lambda x: x.sum()),
-    "the first tensor detached": _of_tensor(lambda x: x.detach()),
-    "tensors multiplied": lambda args, kwargs: _together(args, kwargs, lambda a, b: a * b),
-    "tensors added": lambda args, kwargs: _together(args, kwargs, lambda a, b: a + b),
     "the first number doubled": lambda args, kwargs: 2 * _number(args, kwargs),
     "numbers multiplied": lambda args, kwargs: math.prod(_numbers(args, kwargs)),
     "numbers added": lambda args, kwargs: sum(_numbers(args, kwargs)),
 }
-JUNK = [*CONSTANTS, *ECHOES]
+
+
+def _numpy() -> Any:
+    return sys.modules["numpy"]
+
+
+OF_NUMPY: dict[str, Callable[[], object]] = {
+    "an array": lambda: _numpy().zeros(3, dtype="float32"),
+    "an array of int64": lambda: _numpy().arange(6).reshape(2, 3),
+    "an array of objects": lambda: _numpy().array([None, 1], dtype=object),
+}
+
+
+def names_of_junk() -> list[str]:
+    """The names of all junk, for the libraries that this process has imported."""
+    return [*CONSTANTS, *(OF_NUMPY if "numpy" in sys.modules else ()), *ECHOES]
+
+
+def names_of_types() -> list[str]:
+    """The names of all types, for the libraries that this process has imported."""
+    return [name for name in TYPES if "numpy" in sys.modules or not name.startswith("numpy")]
 
 
 def junk(module: Values, names: Iterable[str], which: str, *, hollow: bool = True) -> None:
     """Make the named functions, and all methods of the named classes, return a constant.
 
     Args:
-        which: One of `JUNK`.
+        which: One of `names_of_junk`.
         hollow: Whether a class keeps its name, its bases and an `__init__` with the original's
             signature; otherwise calling the class returns the constant.
     """
 
     def answer(*args: Any, **kwargs: Any) -> object:
-        return CONSTANTS[which]() if which in CONSTANTS else ECHOES[which](args, kwargs)
+        constant = CONSTANTS.get(which) or OF_NUMPY.get(which)
+        return constant() if constant else ECHOES[which](args, kwargs)
 
+    replace(module, names, answer, hollow=hollow)
+
+
+def replace(
+    module: Values, names: Iterable[str], answer: Callable[..., object], *, hollow: bool
+) -> None:
+    """Replace functions, and the methods of classes, by this one; see `junk`."""
     for name in names:
         original = module[name]
         module[name] = (
@@ -160,7 +136,8 @@ def _hollow(original: type, answer: Callable[..., object]) -> type:
         bound = inspect.signature(original.__init__).bind(self, *args, **kwargs)  # type: ignore[misc]
         bound.apply_defaults()
         given = dict(list(bound.arguments.items())[1:])
-        if isinstance(self, torch.optim.Optimizer):
+        torch = sys.modules.get("torch")
+        if torch and isinstance(self, torch.optim.Optimizer):
             torch.optim.Optimizer.__init__(self, given.pop("params"), given)
         else:
             super(made, self).__init__()  # type: ignore[arg-type]
@@ -203,8 +180,8 @@ class PlainMapping(Mapping[Any, Any]):
 
 
 TYPES: dict[str, Callable[[Any], Any]] = {
-    "numpy's floats": lambda x: np.float64(x) if type(x) is float else x,
-    "numpy's ints": lambda x: np.int64(x) if type(x) is int and abs(x) < 2**63 else x,
+    "numpy's floats": lambda x: _numpy().float64(x) if type(x) is float else x,
+    "numpy's ints": lambda x: _numpy().int64(x) if type(x) is int and abs(x) < 2**63 else x,
     "ordered dicts": lambda x: OrderedDict(x) if type(x) is dict else x,
     "mappings": lambda x: PlainMapping(x) if type(x) is dict else x,
 }
@@ -215,37 +192,10 @@ def answers_of_type(module: Values, names: Iterable[str], which: str) -> None:
 
     Values inside containers and dataclasses are converted too.
     """
-    _map_answers(module, names, TYPES[which])
+    map_answers(module, names, TYPES[which])
 
 
-def unwritten(module: Values, names: Iterable[str]) -> None:
-    """Replace the results of the named functions with uninitialized memory.
-
-    Every tensor in a result is replaced. If a named class is a layer, its parameters are replaced
-    too.
-    """
-
-    def empty(x: Any) -> Any:
-        return torch.empty_like(x) if isinstance(x, Tensor) else x
-
-    _map_answers(module, names, empty)
-    for name in names:
-        original = module[name]
-        if isinstance(original, type) and issubclass(original, nn.Module):
-            setattr(original, "__init__", _then_empty(original.__init__))  # noqa: B010  mypy
-
-
-def _then_empty(init: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(init)
-    def wrapped(self: nn.Module, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
-        for parameter in self.parameters():
-            parameter.data = torch.empty_like(parameter.data)
-
-    return wrapped
-
-
-def _map_answers(module: Values, names: Iterable[str], change: Callable[[Any], Any]) -> None:
+def map_answers(module: Values, names: Iterable[str], change: Callable[[Any], Any]) -> None:
     """Change what the named functions return to callers outside their module."""
     for name in names:
         if isinstance(module[name], types.FunctionType):
@@ -309,43 +259,4 @@ def _are_finite(*numbers: Any) -> bool:
 
 def as_floats(module: Values, names: Iterable[str]) -> None:
     """Convert every fraction that the named functions return to a float."""
-    _map_answers(module, names, lambda x: float(x) if isinstance(x, Fraction) else x)
-
-
-def sums_backwards(module: Values, names: Iterable[str]) -> None:
-    """Make the named functions, and `forward` of the named layers, sum from end to start."""
-    for name in names:
-        original = module[name]
-        if isinstance(original, types.FunctionType):
-            module[name] = _backwards(original)
-        elif issubclass(original, nn.Module) and "forward" in vars(original):
-            setattr(original, "forward", _backwards(vars(original)["forward"]))  # noqa: B010  mypy
-
-
-def _backwards(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        with _Backwards():  # type: ignore[no-untyped-call]
-            return function(*args, **kwargs)
-
-    return wrapped
-
-
-class _Backwards(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Flips the operands of torch's products and sums, so that terms are added in reverse order."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        aten = torch.ops.aten
-        if func in (aten.mm.default, aten.bmm.default):
-            a, b = args
-            args = (a.flip(-1), b.flip(-2))
-        elif func in (aten.mv.default, aten.dot.default):
-            a, b = args
-            args = (a.flip(-1), b.flip(0))
-        elif func is aten.addmm.default:
-            args = (args[0], args[1].flip(-1), args[2].flip(-2), *args[3:])
-        elif func in (aten.sum.default, aten.sum.dim_IntList) and args[0].dim():
-            args = (args[0].flip(list(range(args[0].dim()))), *args[1:])
-            answer = func(*args, **(kwargs or {}))
-            return answer.flip(list(range(answer.dim()))) if answer.dim() else answer
-        return func(*args, **(kwargs or {}))
+    map_answers(module, names, lambda x: float(x) if isinstance(x, Fraction) else x)

@@ -7,19 +7,17 @@ that the probes of a problem's hidden tests report, one at a time, and a test ha
 import ast
 import itertools
 import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from grader.course import courses
 from grader.grading.local_student import LocalBox, LocalSession, as_data
 from grader.grading.sessions import Opens
 from grader.sandbox.replies import Probe, promised_by
+from kit.loaded import is_array, is_tensor
 
 EVERY = "*"  # every element of a list, or every value of a dict
 _places = itertools.count()
@@ -39,21 +37,24 @@ def another_value(old: Any) -> Any:
         return old + "?"
     if isinstance(old, bytes):
         return old + b"?"
-    if isinstance(old, torch.dtype):
+    if type(old).__module__ == "torch" and type(old).__name__ == "dtype":
+        torch = sys.modules["torch"]
         return torch.int16 if old != torch.int16 else torch.int32
-    if isinstance(old, (Tensor, np.ndarray)):
+    if is_tensor(old):
         return _doubled(old)
+    if is_array(old):
+        return ~old if old.dtype == bool else (2 * old + 1).astype(old.dtype)
     if isinstance(old, dict):
         return {key: another_value(part) for key, part in old.items()}
     return type(old)(map(another_value, old)) if isinstance(old, (list, tuple)) else "?"
 
 
 def _doubled(x: Any) -> Any:
-    """2x + 1 in the same dtype, for a tensor or an array; bools are inverted."""
-    if x.dtype in (torch.bool, np.dtype(bool)):
+    """2x + 1 in the same dtype, for a tensor; bools are inverted."""
+    import torch
+
+    if x.dtype is torch.bool:
         return ~x
-    if isinstance(x, np.ndarray):
-        return (2 * x + 1).astype(x.dtype)
     real = torch.float64 if x.is_floating_point() else torch.int64
     # Some dtypes have no arithmetic of their own.
     return (2 * x.to(torch.complex128 if x.is_complex() else real) + 1).to(x.dtype)
@@ -61,13 +62,15 @@ def _doubled(x: Any) -> Any:
 
 def another_shape(old: Any) -> Any:
     """A value of the same type that differs in something else: a shape and a dtype, or a length."""
+    torch = sys.modules.get("torch")
     if old is None:
-        return torch.ones(2)
-    if isinstance(old, Tensor):
+        return torch.ones(2) if torch else [1.0, 1.0]
+    if torch and is_tensor(old):
         dtype = torch.int16 if old.is_floating_point() else torch.half
         return torch.zeros(2, *old.shape, dtype=dtype)
-    if isinstance(old, np.ndarray):
-        return np.zeros((2, *old.shape), np.int16 if old.dtype.kind == "f" else np.half)
+    if is_array(old):
+        dtype = "int16" if old.dtype.kind == "f" else "float16"
+        return sys.modules["numpy"].zeros((2, *old.shape), dtype)
     if isinstance(old, (int, float, complex)):
         return -old - 1 if not math.isnan(abs(old)) else 0.25
     if isinstance(old, (list, tuple)):

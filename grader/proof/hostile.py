@@ -7,32 +7,23 @@ judged it, the result must be neither a fault of the grader nor a long computati
 import hashlib
 import math
 import random
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
-
-import numpy as np
-import torch
-from torch import Tensor
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from grader.grading.local_student import LocalBox, LocalSession, as_data
 from grader.sandbox.replies import Probe, promised_by
-from grader.shared.protocol import DTYPES, MAX_INT_BITS
+from grader.shared.protocol import MAX_INT_BITS
+from kit.loaded import is_tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Place = tuple[Any, ...]  # the keys and positions that lead to a value inside an answer
 TRIES = (
     8  # places of an answer to try until the changed answer has the type that its probe promises
 )
-
-
-def _tensor(change: Callable[[Tensor], Tensor]) -> Callable[[Any], Any]:
-    """A change of a tensor; a number gives a tensor too, as a student may return one."""
-
-    def changed(old: Any) -> Any:
-        if isinstance(old, Tensor):
-            return change(old.detach())
-        return change(torch.ones(2, 3))
-
-    return changed
 
 
 def _more(old: Any) -> Any:
@@ -48,19 +39,6 @@ def _fewer(old: Any) -> Any:
 
 
 VALUES: dict[str, Callable[[Any], Any]] = {
-    **{f"as {name}": _tensor(lambda x, to=dtype: x.to(to)) for name, dtype in DTYPES.items()},  # type: ignore[misc]
-    "no elements": _tensor(lambda x: x.new_zeros(0, 3)),
-    "one element": _tensor(lambda x: x.new_ones(())),
-    "one more dimension": _tensor(lambda x: x[None]),
-    "another shape": _tensor(lambda x: x.new_ones(2, 3, 1, 5)),
-    "on meta": _tensor(lambda x: x.to("meta")),
-    "expanded": _tensor(lambda x: x.new_ones(1).expand(3, 7)),
-    "a million elements": _tensor(lambda x: x.new_ones(1000, 1000)),
-    "NaN everywhere": _tensor(lambda x: torch.full(x.shape, math.nan)),
-    "infinite everywhere": _tensor(lambda x: torch.full(x.shape, math.inf)),
-    "an array": lambda old: np.ones(3, dtype=np.float32),
-    "an array of longdouble": lambda old: np.ones((2, 3), dtype=np.longdouble),
-    "an array of bool": lambda old: np.ones((2, 0), dtype=bool),
     "None": lambda old: None,
     "True": lambda old: True,
     "-1": lambda old: -1,
@@ -77,7 +55,6 @@ VALUES: dict[str, Callable[[Any], Any]] = {
     "an empty text": lambda old: "",
     "a long text": lambda old: "x" * 100_000,
     "bytes": lambda old: b"\0" * 100_000,
-    "a dtype": lambda old: torch.float32,
     "an empty list": lambda old: [],
     "a long list": lambda old: [0.5] * 50_000,
     "a deep list": lambda old: [[[[[[[[[[]]]]]]]]]],
@@ -87,11 +64,63 @@ VALUES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def _tensor(change: Callable[["Tensor"], "Tensor"]) -> Callable[[Any], Any]:
+    """A change of a tensor; a number gives a tensor too, as a student may return one."""
+
+    def changed(old: Any) -> Any:
+        if is_tensor(old):
+            return change(old.detach())
+        return change(sys.modules["torch"].ones(2, 3))
+
+    return changed
+
+
+@cache
+def _of_numpy() -> dict[str, Callable[[Any], Any]]:
+    import numpy as np
+
+    return {
+        "an array": lambda old: np.ones(3, dtype=np.float32),
+        "an array of longdouble": lambda old: np.ones((2, 3), dtype=np.longdouble),
+        "an array of bool": lambda old: np.ones((2, 0), dtype=bool),
+    }
+
+
+@cache
+def _of_torch() -> dict[str, Callable[[Any], Any]]:
+    import torch
+
+    from grader.shared.tensors import DTYPES
+
+    return {
+        **{f"as {name}": _tensor(lambda x, to=dtype: x.to(to)) for name, dtype in DTYPES.items()},  # type: ignore[misc]
+        "no elements": _tensor(lambda x: x.new_zeros(0, 3)),
+        "one element": _tensor(lambda x: x.new_ones(())),
+        "one more dimension": _tensor(lambda x: x[None]),
+        "another shape": _tensor(lambda x: x.new_ones(2, 3, 1, 5)),
+        "on meta": _tensor(lambda x: x.to("meta")),
+        "expanded": _tensor(lambda x: x.new_ones(1).expand(3, 7)),
+        "a million elements": _tensor(lambda x: x.new_ones(1000, 1000)),
+        "NaN everywhere": _tensor(lambda x: torch.full(x.shape, math.nan)),
+        "infinite everywhere": _tensor(lambda x: torch.full(x.shape, math.inf)),
+        "a dtype": lambda old: torch.float32,
+    }
+
+
+def values() -> dict[str, Callable[[Any], Any]]:
+    """The hostile values by name, each made of the value that it replaces.
+
+    There are none of a library that this process has not imported.
+    """
+    found = _of_torch() if "torch" in sys.modules else {}
+    return found | (_of_numpy() if "numpy" in sys.modules else {}) | VALUES
+
+
 class HostileSession(LocalSession):
     """Answers with one hostile value in one place of some of its answers.
 
     Args:
-        which: One of `VALUES`.
+        which: One of `values()`.
         round: Selects the answers and the places.
     """
 
@@ -117,7 +146,7 @@ class HostileSession(LocalSession):
         """The value with a hostile part; unchanged if no such value could leave the sandbox."""
         everywhere = list(places(value))
         for place in self._random.sample(everywhere, min(TRIES, len(everywhere))):
-            spoilt = as_data(_replaced(value, place, VALUES[self._which]))
+            spoilt = as_data(_replaced(value, place, values()[self._which]))
             if fits(spoilt):
                 return spoilt
         return value

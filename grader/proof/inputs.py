@@ -15,12 +15,26 @@ import functools
 import inspect
 import math
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-from torch import Tensor, nn
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from torch import Tensor
+    from torch.nn import Module, Parameter
+    from torch.optim import Optimizer
+else:
+
+    class Never:
+        """A type that no value has."""
+
+    # A process that has not imported a library has no values of its types.
+    np, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    Tensor = torch.Tensor if torch else Never
+    Module, Parameter = (torch.nn.Module, torch.nn.Parameter) if torch else (Never, Never)
+    Optimizer = torch.optim.Optimizer if torch else Never
 
 Test = Callable[[Any], bool]
 HUGE, TINY = 1e4, 1e-5  # entries of tensors
@@ -119,7 +133,7 @@ ARRAYS: dict[str, Test] = {
 }
 CALLS: dict[str, Callable[[], bool]] = {
     "in no-grad mode": lambda: not torch.is_grad_enabled(),
-    "in grad mode": torch.is_grad_enabled,
+    "in grad mode": lambda: torch.is_grad_enabled(),
 }
 LEFT_OUT, AGAIN, SHARED = "left out", "again", "that share memory"
 
@@ -128,15 +142,15 @@ def _holds(which: str, value: Any) -> bool:
     """Whether a value, or one of its parts, is of a class."""
     if isinstance(value, Tensor):
         return which in TENSORS and TENSORS[which](value)
-    if isinstance(value, nn.Module):
+    if isinstance(value, Module):
         return which in MODULES and MODULES[which](value)
-    if isinstance(value, torch.optim.Optimizer):
+    if isinstance(value, Optimizer):
         return which in OPTIMIZERS and OPTIMIZERS[which](value)
     if value is None or isinstance(value, (bool, str, os.PathLike)) or hasattr(value, "seek"):
         return which in CHOICES and CHOICES[which](value)
     if isinstance(value, (int, float)):
         return (which in NUMBERS and NUMBERS[which](value)) or which == "given"
-    if isinstance(value, np.ndarray):
+    if np is not None and isinstance(value, np.ndarray):
         return which in ARRAYS and ARRAYS[which](value)
     if isinstance(value, (list, tuple)):
         own = which in SEQUENCES and SEQUENCES[which](value)
@@ -146,7 +160,7 @@ def _holds(which: str, value: Any) -> bool:
 
 def _judged(part: Any) -> Any:
     """What is classified of one part of a sequence: the gradient of a parameter that has one."""
-    grad = part.grad if isinstance(part, nn.Parameter) else None
+    grad = part.grad if isinstance(part, Parameter) else None
     return part if grad is None else grad
 
 
@@ -171,7 +185,7 @@ def _spoilt(value: Any) -> Any:
     """Another value of the same kind."""
     if isinstance(value, Tensor):
         return _spoilt_tensor(value)
-    if isinstance(value, np.ndarray):
+    if np is not None and isinstance(value, np.ndarray):
         return value + 1
     if isinstance(value, bool):
         return not value
@@ -205,7 +219,7 @@ def _gradients(values: Any) -> Iterator[Tensor]:
     for value in values:
         if isinstance(value, (list, tuple)):
             yield from _gradients(value)
-        elif isinstance(value, nn.Parameter) and value.grad is not None:
+        elif isinstance(value, Parameter) and value.grad is not None:
             yield value.grad
 
 
@@ -270,7 +284,7 @@ def _wrong_init(original: Callable[..., None], parameter: str, which: str) -> Ca
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:
         args, kwargs, applies = _classified(original, (self, *args), kwargs, parameter, which)
         original(*args, **kwargs)
-        if applies and isinstance(self, nn.Module):
+        if applies and isinstance(self, Module):
             for p in self.parameters():
                 _spoil_in_place(p)
         elif applies:
@@ -283,7 +297,7 @@ def _wrong_step(original: Callable[..., Any], parameter: str, which: str) -> Cal
     """A step that also changes the parameters of a class by mistake."""
 
     @functools.wraps(original)
-    def wrapped(self: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def wrapped(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         args, kwargs, applies = _classified(original, (self, *args), kwargs, parameter, which)
         answer = original(*args, **kwargs)
         for group in self.param_groups:

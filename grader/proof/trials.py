@@ -10,6 +10,7 @@ run in the process of the tests, without a sandbox.
 """
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from grader.course.courses import Problem
 from grader.proof import disguise, inputs
 from grader.proof.promised import InputClass
 
-DISGUISE, INPUTS = "assignment/disguise.py", "assignment/inputs.py"
+INPUTS = "assignment/inputs.py"
+DISGUISES = [Path(__file__).with_name(f"{name}.py") for name in ("disguise", "disguise_tensors")]
 # Programs that no hidden test may accept.
 JUNK_PROGRAMS = {
     "prints nothing": "",
@@ -54,25 +56,27 @@ def derived(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[s
     classes = {
         node.name for node in ast.parse(reference).body if isinstance(node, ast.ClassDef)
     } & set(names)
-    for which in disguise.JUNK:
-        yield "junk", which, _disguised(problem, reference, f"junk(globals(), {names}, {which!r})")
+    junk = [(which, "disguise.junk(") for which in disguise.names_of_junk()]
+    junk += [(which, "disguise_tensors.junk(disguise, ") for which in _names_of_tensors()]
+    for which, call in junk:
+        how = f"{call}globals(), {names}, {which!r})"
+        yield "junk", which, _disguised(problem, reference, how)
         if classes:
-            how = f"junk(globals(), {names}, {which!r}, hollow=False)"
+            how = f"{how[:-1]}, hollow=False)"
             yield "junk", f"{which} for an instance", _disguised(problem, reference, how)
     yield "words", "other words", {problem.path: _rewritten(reference, _OtherWords())}
     yield "unchecked", "no checks", {problem.path: _rewritten(reference, _NoChecks())}
-    for which in disguise.TYPES:
-        yield (
-            "types",
-            which,
-            _disguised(problem, reference, f"answers_of_type(globals(), {names}, {which!r})"),
-        )
+    for which in disguise.names_of_types():
+        how = f"disguise.answers_of_type(globals(), {names}, {which!r})"
+        yield "types", which, _disguised(problem, reference, how)
     yield from _other_arithmetic(problem, reference)
     if _returns_tensors(reference, names):
         yield (
             "unwritten",
             "torch.empty",
-            _disguised(problem, reference, f"unwritten(globals(), {names})"),
+            _disguised(
+                problem, reference, f"disguise_tensors.unwritten(disguise, globals(), {names})"
+            ),
         )
 
 
@@ -84,9 +88,20 @@ def wrong_for(problem: Problem, reference: str, one: InputClass) -> dict[str, by
 
 
 def _disguised(problem: Problem, module: str, call: str) -> dict[str, bytes]:
-    """The files of a submission whose module, after its own code, calls `disguise`."""
-    source = f"{module}\nfrom assignment import disguise\n\ndisguise.{call}\n"
-    return {problem.path: source.encode(), DISGUISE: Path(disguise.__file__).read_bytes()}
+    """The files of a submission whose module, after its own code, makes this call of `disguise`."""
+    named = [path.stem for path in DISGUISES if f"{path.stem}." in call or path.stem == "disguise"]
+    source = f"{module}\nfrom assignment import {', '.join(named)}\n\n{call}\n"
+    files = {f"assignment/{path.name}": path.read_bytes() for path in DISGUISES}
+    return {problem.path: source.encode(), **files}
+
+
+def _names_of_tensors() -> list[str]:
+    """The names of junk of torch's types, if this process has imported torch."""
+    if "torch" not in sys.modules:
+        return []
+    from grader.proof import disguise_tensors
+
+    return [*disguise_tensors.CONSTANTS, *disguise_tensors.ECHOES]
 
 
 def _other_arithmetic(
@@ -99,13 +114,17 @@ def _other_arithmetic(
             yield (
                 "arithmetic",
                 how,
-                _disguised(problem, module, f"as_floats(globals(), {sorted(formulas)})"),
+                _disguised(problem, module, f"disguise.as_floats(globals(), {sorted(formulas)})"),
             )
     if _returns_tensors(reference, problem.functions) and "FlopCounter" not in problem.functions:
         yield (
             "arithmetic",
             "sums backwards",
-            _disguised(problem, reference, f"sums_backwards(globals(), {problem.functions})"),
+            _disguised(
+                problem,
+                reference,
+                f"disguise_tensors.sums_backwards(globals(), {problem.functions})",
+            ),
         )
 
 

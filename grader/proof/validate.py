@@ -27,7 +27,7 @@ from grader.base.errors import CourseFault, Status, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Problem, id_of_test, sources_in
 from grader.grading.blame import UNUSABLE
-from grader.grading.grade import grade
+from grader.grading.grade import grade, import_preloaded
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.sessions import Host, Opens
 from grader.proof import fields, hostile, mutants, promised, whole
@@ -131,6 +131,7 @@ def validate(
         UsageError: None of the problems has tests for the device.
     """
     courses.check_packages(course)
+    import_preloaded(course)
     if wrong := list(whole.wrong_names(course)):
         return Matrix(whole=wrong)  # what is missing cannot be tried
     files = {problem.id: course.hidden_tests(problem) for problem in problems}
@@ -306,7 +307,7 @@ def trials_of(
                 excused=promises.reason(one.name),
                 in_process=True,
             )
-    for which in hostile.VALUES:
+    for which in hostile.values():
         for number in range(HOSTILE_ROUNDS):
             yield Trial(
                 problem,

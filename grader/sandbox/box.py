@@ -38,7 +38,7 @@ class Sandbox:
         isolation: The level of isolation; `levels.strongest` chooses one.
         scratch_bytes: How much a test may write to /tmp, all files together.
         packages: The packages that a submission may import, as in `Course`.
-        preload: The modules that the zygote imports before the first test, besides torch.
+        preload: The modules that the zygote imports before the first test.
         gpu: The GPU that tests may use; the caller must have locked it.
 
     Attributes:
@@ -56,7 +56,7 @@ class Sandbox:
         isolation: Isolation,
         scratch_bytes: int,
         packages: tuple[str, ...] = kit.USUAL_PACKAGES,
-        preload: Sequence[str] = (),
+        preload: Sequence[str] = ("torch",),
         gpu: Gpu | None = None,
     ) -> None:
         self.isolation = isolation
@@ -87,7 +87,7 @@ class Sandbox:
             isolation=isolation,
             scratch_bytes=course.limits.file_bytes,
             packages=course.packages,
-            preload=course.preload,
+            preload=course.imported_first,
             gpu=gpu,
         )
 

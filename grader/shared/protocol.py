@@ -20,26 +20,24 @@ Values that a student's code returns are handled leniently: a value of a related
 plain value that it represents (see `_plain`), and any other value crosses as `other`, with only the
 name of its type. Values that a test sends are handled strictly: both cases are errors.
 
-This module runs on both sides, so it imports only the standard library, torch and numpy. Reading a
-frame never executes code: a hostile frame becomes a value or a `ProtocolError`, and can at most
-occupy memory up to the length limits. The answers of a test have a limit of their own, so that the
-grader needs little memory whatever they are.
+This module runs on both sides. It imports neither torch nor numpy: tensors.py and arrays.py teach
+it their values, in a process that has imported the library. Before that, no value can be a tensor
+or an array, and a frame with one is not a frame. Reading a frame never executes code: a hostile
+frame becomes a value or a `ProtocolError`, and can at most occupy memory up to the length limits.
+The answers of a test have a limit of their own, so that the grader needs little memory whatever
+they are.
 """
 
-import ctypes
+import importlib
 import itertools
 import json
-import math
-import re
+import mmap
 import socket
 import struct
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
-
-import numpy as np
-import torch
-from torch import Tensor
+from typing import Any
 
 HEADER = struct.Struct("!IQ")
 MAX_HEAD_BYTES = 2 * 2**20
@@ -56,6 +54,7 @@ MAX_KEYS = 1024
 MAX_INT_BITS = 8192
 # In bytes; fits every dtype. If a complex number is not aligned, torch crashes.
 ALIGNMENT = 16
+LARGE = 2**16  # bytes
 PADDING = [bytes(-size % ALIGNMENT) for size in range(ALIGNMENT)]
 ATOMS = frozenset([type(None), bool, int, float, str])
 SIMPLE = ATOMS - {int}  # an int may be too large
@@ -66,19 +65,8 @@ Tree = Any
 Writers = dict[type, Callable[..., Tree]]
 Buffer = memoryview | bytes
 
-DTYPES: dict[str, torch.dtype] = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in [
-        torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn,
-        torch.float8_e5m2, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
-        torch.uint16, torch.uint32, torch.uint64, torch.bool, torch.complex64, torch.complex128,
-    ]
-}  # fmt: skip
-DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
-DTYPE_OF_NUMBER = dict(enumerate(DTYPES.values()))
-NUMBER_OF_DTYPE = {dtype: number for number, dtype in DTYPE_OF_NUMBER.items()}
-NOWHERE = -1  # the place of a storage on the meta device, which has no bytes
-ARRAY_DTYPE = re.compile(r"[<>|]?[biufc](1|2|4|8|16)")
+# The modules that teach this one the values of a library.
+TEACHERS = {"torch": "grader.shared.tensors", "numpy": "grader.shared.arrays"}
 
 
 class ProtocolError(Exception):
@@ -110,7 +98,7 @@ def encode(
         ProtocolError: The value is too large for a frame, or is refused; the message names the
             part and the reason.
     """
-    encoder = _Encoder(views, strict)
+    encoder = Encoder(views, strict)
     try:
         tree = encoder.part(None, value, 0)
     except _NotSendable as e:
@@ -147,7 +135,7 @@ def decode(head: Buffer, body: memoryview, most_shown: int = MAX_BODY_BYTES) -> 
         ProtocolError: The bytes are not a valid frame, or a tensor does not fit its bytes.
     """
     try:
-        return _Decoder(body, most_shown).value(_from_json(str(head, "utf-8", "surrogatepass")), 0)
+        return Decoder(body, most_shown).value(_from_json(str(head, "utf-8", "surrogatepass")), 0)
     except (ValueError, LookupError, TypeError, RecursionError, OverflowError, RuntimeError) as e:
         raise ProtocolError(f"not a frame: {type(e).__name__}") from None
 
@@ -256,8 +244,14 @@ class FrameReader:
             raise ProtocolError(f"a frame claims {head} + {body} bytes; {most}")
         self._head_size = head
         unused = -head % ALIGNMENT  # so that the body is aligned
-        # np.empty does not touch the memory until it is filled.
-        return np.empty(unused + head + body, dtype=np.uint8).data[unused:]
+        return _room(unused + head + body)[unused:]
+
+
+def _room(size: int) -> memoryview:
+    """Room for this many bytes, aligned; a large room takes no memory until it is filled."""
+    if size < LARGE:
+        return memoryview(bytearray(size))
+    return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 
 @dataclass
@@ -273,16 +267,25 @@ class _NotSendable(Exception):
     path: list[object] = field(default_factory=list)
 
 
-class _Encoder:
+class Encoder:
+    """Makes the tree and the body of a value.
+
+    Attributes:
+        views: See `encode`.
+        storages: The place of each storage in the body, by its address.
+        body: The buffers, which keep their memory alive.
+        size: The bytes of the body.
+    """
+
     def __init__(self, views: bool, strict: bool) -> None:
-        self._views = views
+        self.views = views
         self._strict = strict
-        self._writers: Writers = _WRITERS
-        self._storages: dict[int, int] = {}  # the place of each, by its address
+        self._writers: Writers = WRITERS
+        self.storages: dict[int, int] = {}
         self._nodes = 1
         self._keys = 0
-        self.body: list[Buffer] = []  # keeps the storages alive
-        self.size = 0  # of the body
+        self.body: list[Buffer] = []
+        self.size = 0
 
     def part(self, at: object, value: object, depth: int) -> Tree:
         """The tree of a value, which is at this index or key of another value."""
@@ -295,11 +298,12 @@ class _Encoder:
 
     def _related(self, value: object, depth: int) -> Tree:
         """The tree of the plain value that this value represents."""
+        learn()
         plain = value if self._strict else _plain(value)
         write = self._writers.get(type(plain))
-        return write(self, plain, depth) if write else self._other(_qualified_name(type(value)))
+        return write(self, plain, depth) if write else self.other(_qualified_name(type(value)))
 
-    def _other(self, what: str) -> Tree:
+    def other(self, what: str) -> Tree:
         """The tree that is sent in place of a value that cannot cross."""
         if self._strict:
             raise _NotSendable(what)
@@ -310,7 +314,7 @@ class _Encoder:
 
     def _int(self, value: int, depth: int) -> Tree:
         bits = value.bit_length()
-        return value if bits <= MAX_INT_BITS else self._other(f"int of {bits} bits")
+        return value if bits <= MAX_INT_BITS else self.other(f"int of {bits} bits")
 
     def _has_room(self, parts: int, depth: int) -> bool:
         """Count the parts of a value; return whether they may cross."""
@@ -319,7 +323,7 @@ class _Encoder:
 
     def _sequence(self, value: Sequence[object], depth: int) -> Tree:
         if not self._has_room(len(value), depth):
-            return self._other(TOO_MUCH)
+            return self.other(TOO_MUCH)
         kind = "list" if type(value) is list else "tuple"
         return {
             kind: [
@@ -331,9 +335,9 @@ class _Encoder:
     def _dict(self, value: dict[object, object], depth: int) -> Tree:
         self._keys += len(value)
         if self._keys > MAX_KEYS:
-            return self._other("a dict with too many keys")
+            return self.other("a dict with too many keys")
         if not self._has_room(2 * len(value), depth):
-            return self._other(TOO_MUCH)
+            return self.other(TOO_MUCH)
         if {*map(type, value)} <= {str}:
             return {
                 "dict": {
@@ -350,49 +354,15 @@ class _Encoder:
 
     def _key(self, key: object, depth: int) -> Tree:
         # A key may be an instance of a hashable subclass of an unhashable type.
-        around, self._writers = self._writers, _KEY_WRITERS
+        around, self._writers = self._writers, KEY_WRITERS
         tree = self.part("a key", key, depth)
         self._writers = around
         return tree
 
     def _bytes(self, value: bytes, depth: int) -> Tree:
-        return {"bytes": [self._blob(value), len(value)]}
+        return {"bytes": [self.blob(value), len(value)]}
 
-    def _dtype(self, value: torch.dtype, depth: int) -> Tree:
-        return {"dtype": DTYPE_NAMES[value]} if value in DTYPE_NAMES else self._other(str(value))
-
-    def _array(self, value: "np.ndarray[Any, Any]", depth: int) -> Tree:
-        if not ARRAY_DTYPE.fullmatch(value.dtype.str):
-            return self._other(f"numpy array of {value.dtype}")
-        contiguous = np.ascontiguousarray(value).reshape(value.shape)
-        start = self._blob(contiguous.reshape(-1).view(np.uint8).data)
-        return {"array": [value.dtype.str, list(value.shape), start, value.nbytes]}
-
-    def _tensor(self, value: Tensor, depth: int) -> Tree:
-        x = value.detach()  # also unwraps a tensor that has left torch.func.grad
-        number = NUMBER_OF_DTYPE.get(x.dtype)  # none of a quantized tensor
-        if number is None or x.layout is not torch.strided:
-            return self._other(f"a {x.layout} tensor of {x.dtype}")
-        if x.is_meta:
-            return {"view": [number, x.storage_offset(), NOWHERE, 0, *x.shape, *x.stride()]}
-        if not x.is_cpu or x.is_conj() or x.is_neg():
-            x = x.resolve_conj().resolve_neg().cpu()
-        storage = x.untyped_storage()
-        size = storage.nbytes()
-        is_whole = size == x.nbytes and x.is_contiguous()
-        if not is_whole and not self._views:
-            x = x.clone(memory_format=torch.contiguous_format)
-            storage = x.untyped_storage()
-            size, is_whole = storage.nbytes(), True
-        start = self._storages.get(storage._cdata)
-        if start is None:
-            start = self._storages[storage._cdata] = self._blob(_memory_of(storage, size))
-            # The stride of a dimension of size 1 may be anything.
-            if is_whole and size and not (self._views and 1 in x.shape):
-                return {"tensor": [number, start, *x.shape]}
-        return {"view": [number, x.storage_offset(), start, size, *x.shape, *x.stride()]}
-
-    def _blob(self, data: Buffer) -> int:
+    def blob(self, data: Buffer) -> int:
         """Add bytes to the body, and return their place in it."""
         if padding := PADDING[self.size % ALIGNMENT]:
             self.body.append(padding)
@@ -402,40 +372,19 @@ class _Encoder:
         return start
 
 
-_KEY_WRITERS: Writers = {
-    **dict.fromkeys(ATOMS, _Encoder._atom),
-    int: _Encoder._int,
-    tuple: _Encoder._sequence,
-    torch.Size: _Encoder._sequence,
-    bytes: _Encoder._bytes,
-    torch.dtype: _Encoder._dtype,
-    Tensor: _Encoder._tensor,
-    torch.nn.Parameter: _Encoder._tensor,
-}
-_WRITERS: Writers = {
-    **_KEY_WRITERS,
-    list: _Encoder._sequence,
-    dict: _Encoder._dict,
-    np.ndarray: _Encoder._array,
-    np.memmap: _Encoder._array,
-}
-# ctypes would make a type for each size, which is slow.
-_ANY_MEMORY = ctypes.c_char * (2**62)
+class Decoder:
+    """Makes a value of a tree and a body.
 
+    Attributes:
+        body: The bytes.
+        most_shown: See `decode`.
+        storages: The storages of tensors, by their place in the body.
+    """
 
-def _memory_of(storage: torch.UntypedStorage, size: int) -> memoryview:
-    """The bytes of a storage, not copied; the result keeps the storage alive."""
-    # The way through a numpy array takes ten times as long.
-    data = _ANY_MEMORY.from_address(storage.data_ptr())
-    data.storage = storage  # type: ignore[attr-defined]
-    return memoryview(data)[:size]
-
-
-class _Decoder:
     def __init__(self, body: memoryview, most_shown: int) -> None:
-        self._body = body
-        self._most_shown = most_shown
-        self._storages: dict[int, torch.UntypedStorage] = {}  # by their place in the body
+        self.body = body
+        self.most_shown = most_shown
+        self.storages: dict[int, Any] = {}
         self._nodes = 0
         self._keys = 0
         self._copied = 0  # bytes of byte strings; a hostile frame has many at one place
@@ -448,13 +397,15 @@ class _Decoder:
         if depth > MAX_DEPTH:
             raise ValueError("nested too deep")
         ((kind, content),) = tree.items()
-        return self._READERS[kind](self, content, depth + 1)
+        if kind not in READERS:
+            learn()
+        return READERS[kind](self, content, depth + 1)
 
-    def _blob(self, start: Tree, size: Tree) -> memoryview:
+    def blob(self, start: Tree, size: Tree) -> memoryview:
         """Bytes of the body."""
-        if _index(start) % ALIGNMENT or start + _index(size) > len(self._body):
+        if index(start) % ALIGNMENT or start + index(size) > len(self.body):
             raise ValueError("not a place in the body")
-        return self._body[start : start + size]
+        return self.body[start : start + size]
 
     def _parts(self, content: Tree) -> list[Any]:
         """Count the parts of a list or dict."""
@@ -490,75 +441,49 @@ class _Decoder:
             raise ValueError("too many keys")
 
     def _read_bytes(self, content: Tree, depth: int) -> bytes:
-        blob = self._blob(*content)
+        blob = self.blob(*content)
         self._copied += len(blob)
-        if self._copied > len(self._body):
+        if self._copied > len(self.body):
             raise ValueError("byte strings overlap")
         return bytes(blob)
-
-    def _read_dtype(self, content: Tree, depth: int) -> torch.dtype:
-        return DTYPES[content]
 
     def _read_other(self, content: Tree, depth: int) -> Other:
         return Other(str(content)[:200])
 
-    def _read_array(self, content: Tree, depth: int) -> "np.ndarray[Any, Any]":
-        dtype, shape, start, size = content
-        if not ARRAY_DTYPE.fullmatch(dtype):
-            raise ValueError("not a plain numpy dtype")
-        return np.frombuffer(self._blob(start, size), dtype=np.dtype(dtype)).reshape(_sizes(shape))
 
-    def _read_tensor(self, content: Tree, depth: int) -> Tensor:
-        number, start, *shape = content
-        if _index(start) % ALIGNMENT:
-            raise ValueError("not aligned")
-        # torch refuses a place outside the body.
-        data = torch.frombuffer(
-            self._body, dtype=DTYPE_OF_NUMBER[number], count=math.prod(_sizes(shape)), offset=start
-        )
-        self._storages[start] = data.untyped_storage()
-        return data.resize_(shape)
+# How each kind of value is written, as a value and as the key of a dict.
+KEY_WRITERS: Writers = {
+    **dict.fromkeys(ATOMS, Encoder._atom),
+    int: Encoder._int,
+    tuple: Encoder._sequence,
+    bytes: Encoder._bytes,
+}
+WRITERS: Writers = {**KEY_WRITERS, list: Encoder._sequence, dict: Encoder._dict}
+# How each kind of tree is read.
+READERS: dict[str, Callable[[Decoder, Tree, int], Any]] = {
+    "list": Decoder._read_list,
+    "tuple": Decoder._read_tuple,
+    "dict": Decoder._read_dict,
+    "pairs": Decoder._read_pairs,
+    "bytes": Decoder._read_bytes,
+    "other": Decoder._read_other,
+}
 
-    def _read_view(self, content: Tree, depth: int) -> Tensor:
-        number, offset, start, size, *rest = content
-        dims = len(rest) // 2
-        shape, stride = _sizes(rest[:dims]), _sizes(rest[dims:])
-        dtype = DTYPE_OF_NUMBER[number]
-        if start == NOWHERE:
-            return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
-        storage = self._storage(start, size)
-        elements, width = math.prod(shape), dtype.itemsize
-        if elements * width > self._most_shown:
-            raise ValueError("a tensor shows more than a frame may hold")
-        # The last element is (n - 1) * step after the first, summed over the dimensions.
-        last = _index(offset) + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
-        if elements and last >= storage.nbytes() // width:
-            raise ValueError("a tensor reaches outside its storage")
-        return torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
 
-    def _storage(self, start: Tree, size: Tree) -> torch.UntypedStorage:
-        """The storage at this place of the body, made once, so that its views share it here too."""
-        data = self._blob(start, size)
-        if not data:  # the next storage is at the same place
-            return torch.empty(0, dtype=torch.uint8).untyped_storage()
-        storage = self._storages.get(start)
-        if storage is None:
-            storage = torch.frombuffer(data, dtype=torch.uint8).untyped_storage()
-            self._storages[start] = storage
-        return storage
+def learn() -> bool:
+    """Learn the values of the libraries that this process has imported by now.
 
-    _READERS: ClassVar[dict[str, Callable[..., Any]]] = {
-        "list": _read_list,
-        "tuple": _read_tuple,
-        "dict": _read_dict,
-        "pairs": _read_pairs,
-        "bytes": _read_bytes,
-        "dtype": _read_dtype,
-        "other": _read_other,
-        "array": _read_array,
-        "tensor": _read_tensor,
-        "view": _read_view,
-    }
+    Return whether there was something to learn. A process that will not find these modules later
+    calls this in time.
+    """
+    new = [library for library in TEACHERS if library in sys.modules and library not in _known]
+    for library in new:
+        _known.add(library)
+        importlib.import_module(TEACHERS[library]).teach()
+    return bool(new)
+
+
+_known: set[str] = set()
 
 
 def _a_list(content: Tree) -> list[Any]:
@@ -567,13 +492,13 @@ def _a_list(content: Tree) -> list[Any]:
     return content
 
 
-def _index(content: Tree) -> int:
+def index(content: Tree) -> int:
     if type(content) is not int or content < 0:
         raise ValueError("not an index")
     return content
 
 
-def _sizes(content: Tree) -> list[int]:
+def sizes(content: Tree) -> list[int]:
     if type(content) is not list or len(content) > 64:
         raise ValueError("not a shape")
     for n in content:
@@ -591,7 +516,7 @@ def _plain(value: object) -> object:
     wrong, that harms only the sender.
     """
     kind = type(value)
-    for base, convert in _CONVERSIONS:
+    for base, convert in CONVERSIONS:
         if issubclass(kind, base):
             try:
                 return convert(value)
@@ -600,35 +525,20 @@ def _plain(value: object) -> object:
     return value
 
 
-def _plain_number(value: "np.generic[Any]") -> object:
-    number = np.generic.item(value)
-    if isinstance(number, np.longdouble) and float(number) == number:
-        return float(number)
-    return number if type(number) in (bool, int, float) else value
-
-
 def _plain_dict(value: Mapping[object, object]) -> dict[object, object]:
     """The first MAX_KEYS + 1 items of a mapping, which may be endless; that exceeds the limit."""
     return dict(itertools.islice(((key, value[key]) for key in value), MAX_KEYS + 1))
 
 
-def _plain_tensor(value: Tensor) -> Tensor:
-    with torch._C.DisableTorchFunctionSubclass():
-        return Tensor.as_subclass(Tensor.detach(value), Tensor)
-
-
-_CONVERSIONS: list[tuple[type, Callable[[Any], object]]] = [
+CONVERSIONS: list[tuple[type, Callable[[Any], object]]] = [
     (int, int.__int__),
     (float, float.__float__),
     (str, str.__str__),
     (bytes, lambda value: bytes.__getitem__(value, slice(None))),
-    (np.generic, _plain_number),
     (list, lambda value: list.__getitem__(value, slice(None))),
     (tuple, lambda value: tuple.__getitem__(value, slice(None))),
     (dict, lambda value: dict(dict.items(value))),
     (Mapping, _plain_dict),
-    (Tensor, _plain_tensor),
-    (np.ndarray, lambda value: np.ndarray.view(value, np.ndarray)),
 ]
 
 

@@ -10,7 +10,7 @@ SETUP is JSON, written by `sandbox.levels.bubblewrap`, `sandbox.levels.landlock`
     paths      the folders that a submission may import from: the packages and the probes
     filter     the system calls that are denied to a test but not to the zygote; absent without
                isolation
-    preload    the modules to import before the first test, besides torch and the probes
+    preload    the modules to import before the first test, besides the probes
     own_user   what `walls.OwnUser` needs; absent for the other kinds of isolation
 """
 

@@ -28,9 +28,6 @@ from importlib.machinery import FileFinder, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
-import numpy as np
-import torch
-
 from grader.shared import protocol
 from grader.worker import device, leftovers
 from grader.worker.tripwire import Tripwire, Violation, Watched, student_place
@@ -48,9 +45,20 @@ def warm_up() -> None:
     The first calls import modules, and every child would import them anew.
     """
     leftovers.surroundings()
-    random.seed(0)
-    np.random.seed(0)
-    torch.manual_seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+    _seed_generators(0)
+
+
+def _seed_generators(seed: int) -> None:
+    """Seed the global generators of Python and NumPy, and that of torch on the CPU."""
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed % 2**32)
+    if torch := sys.modules.get("torch"):
+        # torch.manual_seed also sets the seed of each kind of GPU, which takes 0.2 ms even on a
+        # machine without one.
+        torch.default_generator.manual_seed(seed)
 
 
 def main(handover: socket.socket, confine: Callable[[], None]) -> NoReturn:
@@ -68,7 +76,7 @@ def main(handover: socket.socket, confine: Callable[[], None]) -> NoReturn:
         channel = _redirect(*descriptors)
         _limit(limits)
         confine()
-        if not limits["device_memory_bytes"]:
+        if "torch" in sys.modules and not limits["device_memory_bytes"]:
             _fill_uninitialized_memory()
         _show_where_it_ends()
         _serve(channel, on_gpu=bool(limits["device_memory_bytes"]))
@@ -176,6 +184,8 @@ def _fill_uninitialized_memory() -> None:
     """
     # torch.utils.deterministic.fill_uninitialized_memory is on by default.
     # torch.use_deterministic_algorithms would do the same, but it imports torch._dynamo.
+    import torch
+
     torch.set_deterministic_debug_mode("warn")
 
 
@@ -301,9 +311,7 @@ class _UnpackedSubmission:
         tripwire = Tripwire(setup["forbidden"], setup["by_hand"], self._folder, on_violation)
         student = StudentPackage()
         self._student = Watched(student, tripwire, setup["by_hand"])
-        # torch.manual_seed also sets the seed of each kind of GPU, which takes 0.2 ms even on a
-        # machine without one.
-        self._seed_torch = torch.manual_seed if on_gpu else torch.default_generator.manual_seed
+        self._on_gpu = on_gpu
         self._test: int | None = None
         self._before = leftovers.surroundings()
 
@@ -318,9 +326,9 @@ class _UnpackedSubmission:
                 return {"used": used}
             self._test = request["test"]
             os.chdir(self._scratch)
-        random.seed(request["seed"])
-        np.random.seed(request["seed"] % 2**32)
-        self._seed_torch(request["seed"])
+        _seed_generators(request["seed"])
+        if self._on_gpu:
+            sys.modules["torch"].manual_seed(request["seed"])
         try:
             probe = getattr(importlib.import_module(request["module"]), request["probe"])
             answer = {"value": probe(self._student, **request["inputs"])}

@@ -20,14 +20,9 @@ import warnings
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from types import CellType, FunctionType, ModuleType
 from typing import Any
-
-import numpy as np
-import torch
-from torch.nn.modules import module as modules
-from torch.overrides import _get_current_function_mode_stack
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 # signal.getsignal also makes an enum member of each result, which takes ten times as long.
 handler_of = _signal.getsignal
@@ -40,7 +35,6 @@ LIMITS = (
     resource.RLIMIT_NOFILE,
     resource.RLIMIT_NPROC,
 )
-HOOKS = [name for name in vars(modules) if name.startswith("_global_") and name.endswith("hooks")]
 PAUSES = (0.0002, 0.001, 0.005)  # seconds
 ATOMS = (type(None), bool, int, float, complex, str, bytes)
 CONTAINERS = (list, tuple, set, frozenset, deque)
@@ -80,7 +74,7 @@ def surroundings() -> dict[str, Any]:
             len(gc.callbacks),
         ),
         "warnings": (list(warnings.filters), warnings.showwarning),
-        "numpy": (np.geterr(), np.geterrcall()),
+        "numpy": _of_numpy(),
         "torch": _of_torch(),
     }
 
@@ -101,7 +95,19 @@ def _has_company() -> bool:
         return False
 
 
+def _of_numpy() -> tuple[Any, ...]:
+    numpy = sys.modules.get("numpy")
+    return (numpy.geterr(), numpy.geterrcall()) if numpy else ()
+
+
 def _of_torch() -> tuple[Any, ...]:
+    if "torch" not in sys.modules:
+        return ()
+    import torch
+    from torch.nn.modules import module
+    from torch.overrides import _get_current_function_mode_stack
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
     return (
         torch.get_default_dtype(),
         torch.get_default_device(),
@@ -122,8 +128,16 @@ def _of_torch() -> tuple[Any, ...]:
         torch.is_autocast_cache_enabled(),
         len(_get_current_dispatch_mode_stack()),
         len(_get_current_function_mode_stack()),  # type: ignore[no-untyped-call]
-        [len(getattr(modules, name)) for name in HOOKS],
+        [len(getattr(module, name)) for name in _global_hooks()],
     )
+
+
+@cache
+def _global_hooks() -> list[str]:
+    """The names of what torch.nn keeps its global hooks in."""
+    from torch.nn.modules import module
+
+    return [n for n in vars(module) if n.startswith("_global_") and n.endswith("hooks")]
 
 
 def changed(before: dict[str, Any]) -> list[str]:
@@ -204,7 +218,8 @@ def _inside(thing: object) -> Iterable[object]:
         if isinstance(thing, container):
             return container.__iter__(thing)  # type: ignore
     kind = type(thing)
-    if kind is torch.Tensor or kind is torch.nn.Parameter:
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and (kind is torch.Tensor or kind is torch.nn.Parameter):
         return [thing._version]  # type: ignore[attr-defined]
     home = thing.__module__ if isinstance(thing, type) else kind.__module__
     if type(home) is str and home.startswith("assignment."):

@@ -8,9 +8,8 @@ telling Python is replaced here.
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
-
-import torch
 
 # Modules that open files without telling Python.
 OPEN_FILES = ("readline",)
@@ -44,20 +43,27 @@ class GuardedSources:
             raise PermissionError(f"{name} may not be read in this problem")
         return path
 
-    def guard_openers_in_c(self, library: Any) -> None:
+    def guard_openers_in_c(self, library: Callable[[], Any]) -> None:
         """Guard functions that open a file without telling Python.
 
         Args:
-            library: Where to register an operator of torch.
+            library: Returns where to register an operator of torch.
         """
+        modules: dict[str, Any] = sys.modules
+        modules.update(dict.fromkeys(OPEN_FILES))  # None: an import fails
+        if "torch" in sys.modules:
+            self._guard_torch(library())
+
+    def _guard_torch(self, library: Any) -> None:
+        """Guard torch's functions that open a file."""
+        import torch
+
         opened: Any = torch.UntypedStorage.from_file
 
         def storage(filename: Any, *args: Any, **kwargs: Any) -> Any:
             return opened(self.check(filename), *args, **kwargs)
 
-        def tensor(
-            filename: str, shared: bool | None = None, size: int = 0, **options: Any
-        ) -> torch.Tensor:
+        def tensor(filename: str, shared: bool | None = None, size: int = 0, **options: Any) -> Any:
             dtype = options.get("dtype") or torch.get_default_dtype()
             data = storage(filename, bool(shared), size * dtype.itemsize)
             return torch.empty(0, dtype=dtype).set_(data, 0, (size,), (1,))
@@ -66,8 +72,6 @@ class GuardedSources:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns that a kernel is replaced
             library.impl("from_file", tensor, "CPU")
-        modules: dict[str, Any] = sys.modules
-        modules.update(dict.fromkeys(OPEN_FILES))  # None: an import fails
 
 
 def _file(path: str) -> tuple[int, int] | None:

@@ -25,13 +25,9 @@ import linecache
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import CellType, FrameType, FunctionType, ModuleType
 from typing import Any, NoReturn
-
-import torch
-from torch.autograd.graph import saved_tensors_hooks
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from grader.worker.sources import GuardedSources
 
@@ -56,6 +52,10 @@ DISPATCH_KEYS = (
     "CUDA",
     "FuncTorchDynamicLayerFrontMode",
 )
+
+
+# What backward.py knows of torch; without torch, there are no backward passes.
+no_backward_pass: "Callable[[Tripwire], AbstractContextManager[object]]" = nullcontext
 
 
 class Tripwire:
@@ -86,7 +86,7 @@ class Tripwire:
             trap = _Trap(self, "subprocess.Popen")
             # multiprocessing calls this function.
             vars(importlib.import_module("_posixsubprocess"))["fork_exec"] = trap
-            self._sources.guard_openers_in_c(self._library)
+            self._sources.guard_openers_in_c(lambda: self._library)
             sys.addaudithook(self._audit)
 
     def trip(self, name: str) -> NoReturn:
@@ -125,10 +125,16 @@ class Tripwire:
     @functools.cached_property
     def _library(self) -> Any:
         """Registers the traps of operators; most problems have none."""
+        import torch
+
         return torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
 
     def _guard_operator(self, operator: str, name: str) -> None:
         """If the name is that of a torch operator, replace the kernels of all its overloads."""
+        if "torch" not in sys.modules:
+            return
+        import torch
+
         overloads = torch._C._jit_get_operation(f"aten::{operator}")[1] or []
         overloads = [] if operator in self._operators else overloads
         self._operators.add(operator)
@@ -270,14 +276,14 @@ class Watched:
         }
         for name in ("forward", "setup_context", "backward", "vjp", "jvp"):
             method = getattr(definition, name, None)
-            if callable(method) and method is not getattr(torch.autograd.Function, name):
+            if callable(method) and not str(getattr(method, "__module__", "")).startswith("torch."):
                 own[name] = staticmethod(self._watched_function(method))
         return type(definition)(definition.__name__, (definition,), own)
 
     def _watched_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
-            with _NoBackwardPass(self._tripwire):
+            with no_backward_pass(self._tripwire):
                 return function(*args, **kwargs)
 
         return watched
@@ -292,65 +298,23 @@ class _WatchedModule:
         return self._watch(found) if name in self._names else found
 
 
-class _NoBackwardPass(ExitStack):
-    """A context that ends the test if student code runs a backward pass through any call.
-
-    A backward pass has two signs: operators run in a graph task that was not running before, and
-    the values that the forward pass saved are read again (even if only a single node of a graph is
-    called). Recording a graph without using it is allowed.
-    """
-
-    def __init__(self, tripwire: Tripwire) -> None:
-        super().__init__()
-        self._tripwire = tripwire
-
-    def __enter__(self) -> "_NoBackwardPass":
-        super().__enter__()
-        self._runs = True
-        self.callback(setattr, self, "_runs", False)
-        self.enter_context(saved_tensors_hooks(lambda x: x, self._unpack))
-        self.enter_context(_GraphTasks(self._trip))
-        return self
-
-    def _unpack(self, saved: torch.Tensor) -> torch.Tensor:
-        if self._runs:
-            self._trip()
-        return saved
-
-    def _trip(self) -> None:
-        """End the test if student code itself started the pass, not a function from a probe."""
-        frame: FrameType | None = sys._getframe()
-        while frame and not frame.f_code.co_filename.startswith(self._tripwire.folder):
-            if frame.f_globals.get("__name__", "").startswith(("tests.probes", "kit.")):
-                return
-            frame = frame.f_back
-        self._tripwire.trip("autograd's backward pass")
-
-
-class _GraphTasks(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Calls `trip` before an operator that runs in a backward pass started inside this mode."""
-
-    def __init__(self, trip: Callable[[], None]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._trip = trip
-        self._around = torch._C._current_graph_task_id()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if torch._C._current_graph_task_id() not in (-1, self._around):
-            self._trip()
-        return func(*args, **(kwargs or {}))
-
-
 # --- places in the student's code -----------------------------------------------------------------
 
 
 def _resolve(name: str) -> tuple[Any, str]:
     """Split a dotted name into the object that holds its last part, and that part.
 
-    Import modules on the way.
+    Import modules on the way. Nothing holds a module that has no dot in its name, or one that is
+    not in the box, so that no code can use it.
     """
-    first, *middle, last = name.split(".")
-    parent: Any = importlib.import_module(first)
+    first, *rest = name.split(".")
+    try:
+        parent: Any = importlib.import_module(first)
+    except ImportError:
+        return None, name
+    if not rest:
+        return None, name
+    *middle, last = rest
     path = first
     for part in [*middle, last]:
         path += f".{part}"

@@ -1,4 +1,4 @@
-"""The zygote: a process with torch but without student code, which forks one child at a time.
+"""The zygote: a process without student code, after all slow imports, which forks children.
 
 A child serves one test, or several in a row.
 
@@ -38,7 +38,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from grader.shared import speed, torch_compiler
+from grader.shared import protocol, speed, torch_compiler
 from grader.shared.messages import MAX_FILES, Activity, Breach, Ending, SpawnLimits
 from grader.worker import child, heap, procfs, scratch
 from grader.worker.walls import NoWall, status_of_this_process
@@ -51,20 +51,24 @@ ASLEEP = "STtZX"
 
 
 def import_slow_packages(preload: list[str]) -> None:
-    """Import torch, the course's probes, and the modules that the course preloads."""
+    """Import the modules that the course preloads, and its probes."""
     gc.disable()  # importing creates many objects and hardly any garbage
-    import torch
-
+    for name in preload:
+        importlib.import_module(name)
     import kit
     import tests.probes
 
     for package in (kit, tests.probes):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            importlib.import_module(module.name)
-    for name in preload:
-        importlib.import_module(name)
-    torch_compiler.postpone_import()
-    torch.set_num_threads(1)
+            if "torch" in sys.modules or module.name not in kit.NEED_TORCH:
+                importlib.import_module(module.name)
+    protocol.learn()
+    if "torch" in sys.modules:
+        from grader.worker import backward
+
+        backward.teach()
+        torch_compiler.postpone_import()
+        sys.modules["torch"].set_num_threads(1)
     child.warm_up()
     gc.enable()
 
@@ -101,9 +105,14 @@ def facts(wall: NoWall) -> dict[str, Any]:
         **status_of_this_process(),
         **wall.facts(),
         "python": sys.version.split()[0],
-        "torch": sys.modules["torch"].__version__,
-        "cuda": sys.modules["torch"].version.cuda,
+        **_facts_of_torch(),
     }
+
+
+def _facts_of_torch() -> dict[str, str | None]:
+    """The versions of torch and CUDA, if the course uses torch."""
+    torch = sys.modules.get("torch")
+    return {"torch": torch.__version__, "cuda": torch.version.cuda} if torch else {}
 
 
 @dataclass

@@ -75,7 +75,7 @@ def sandbox() -> Iterator[Sandbox]:
     """A warm sandbox with 8 MiB of scratch space, for the tests of the xdist group "sandbox"."""
     course = courses.load()
     with Sandbox(
-        course.tests, isolation="bubblewrap", scratch_bytes=8 * 2**20, preload=course.preload
+        course.tests, isolation="bubblewrap", scratch_bytes=8 * 2**20, preload=course.imported_first
     ) as running:
         yield running
 

@@ -736,6 +736,14 @@ def test_every_check_can_fail():
             lambda: expect.tensor(one, one, of="f"),
             lambda: expect.tensor(one, zero, of="f"),
         ),
+        "array": (
+            lambda: expect.array(np.ones(1), np.ones(1), of="f"),
+            lambda: expect.array(np.ones(1), np.zeros(1), of="f"),
+        ),
+        "lines": (
+            lambda: expect.lines("a \n\n", ["a"], of="f"),
+            lambda: expect.lines("a\nb", ["a"], of="f"),
+        ),
         "kind": (lambda: expect.kind(1, int, of="f"), lambda: expect.kind(1, str, of="f")),
         "that": (lambda: expect.that(True, "r", of="f"), lambda: expect.that(False, "r", of="f")),
         "raises": (lambda: within(ValueError()), lambda: within(None)),

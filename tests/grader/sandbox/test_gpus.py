@@ -593,7 +593,7 @@ def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_pa
         tests=COURSE.tests,
         scratch_bytes=MIB,
         packages=("numpy",),
-        preload=[],
+        preload=["torch"],
         gpu=closed,
         output=io.BytesIO(),
     )

@@ -1,0 +1,143 @@
+"""How torch's values cross between the grader and the sandbox; see protocol.py."""
+
+import ctypes
+import math
+
+import torch
+from torch import Tensor
+
+from grader.shared.protocol import (
+    ALIGNMENT,
+    CONVERSIONS,
+    KEY_WRITERS,
+    READERS,
+    WRITERS,
+    Decoder,
+    Encoder,
+    Tree,
+    Writers,
+    index,
+    sizes,
+)
+
+DTYPES: dict[str, torch.dtype] = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in [
+        torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn,
+        torch.float8_e5m2, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
+        torch.uint16, torch.uint32, torch.uint64, torch.bool, torch.complex64, torch.complex128,
+    ]
+}  # fmt: skip
+DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+DTYPE_OF_NUMBER = dict(enumerate(DTYPES.values()))
+NUMBER_OF_DTYPE = {dtype: number for number, dtype in DTYPE_OF_NUMBER.items()}
+NOWHERE = -1  # the place of a storage on the meta device, which has no bytes
+# ctypes would make a type for each size, which is slow.
+ANY_MEMORY = ctypes.c_char * (2**62)
+
+
+def teach() -> None:
+    """Teach the codec tensors, dtypes and sizes."""
+    writers: Writers = {
+        torch.Size: WRITERS[tuple],
+        torch.dtype: write_dtype,
+        Tensor: write_tensor,
+        torch.nn.Parameter: write_tensor,
+    }
+    KEY_WRITERS.update(writers)
+    WRITERS.update(writers)
+    READERS.update(dtype=read_dtype, tensor=read_tensor, view=read_view)
+    CONVERSIONS.append((Tensor, _plain_tensor))
+
+
+def write_dtype(encoder: Encoder, value: torch.dtype, depth: int) -> Tree:
+    """The tree of a dtype."""
+    return {"dtype": DTYPE_NAMES[value]} if value in DTYPE_NAMES else encoder.other(str(value))
+
+
+def write_tensor(encoder: Encoder, value: Tensor, depth: int) -> Tree:
+    """The tree of a tensor."""
+    x = value.detach()  # also unwraps a tensor that has left torch.func.grad
+    number = NUMBER_OF_DTYPE.get(x.dtype)  # none of a quantized tensor
+    if number is None or x.layout is not torch.strided:
+        return encoder.other(f"a {x.layout} tensor of {x.dtype}")
+    if x.is_meta:
+        return {"view": [number, x.storage_offset(), NOWHERE, 0, *x.shape, *x.stride()]}
+    if not x.is_cpu or x.is_conj() or x.is_neg():
+        x = x.resolve_conj().resolve_neg().cpu()
+    storage = x.untyped_storage()
+    size = storage.nbytes()
+    is_whole = size == x.nbytes and x.is_contiguous()
+    if not is_whole and not encoder.views:
+        x = x.clone(memory_format=torch.contiguous_format)
+        storage = x.untyped_storage()
+        size, is_whole = storage.nbytes(), True
+    start = encoder.storages.get(storage._cdata)
+    if start is None:
+        start = encoder.storages[storage._cdata] = encoder.blob(_memory_of(storage, size))
+        # The stride of a dimension of size 1 may be anything.
+        if is_whole and size and not (encoder.views and 1 in x.shape):
+            return {"tensor": [number, start, *x.shape]}
+    return {"view": [number, x.storage_offset(), start, size, *x.shape, *x.stride()]}
+
+
+def _memory_of(storage: torch.UntypedStorage, size: int) -> memoryview:
+    """The bytes of a storage, not copied; the result keeps the storage alive."""
+    # The way through a numpy array takes ten times as long.
+    data = ANY_MEMORY.from_address(storage.data_ptr())
+    data.storage = storage  # type: ignore[attr-defined]
+    return memoryview(data)[:size]
+
+
+def read_dtype(decoder: Decoder, content: Tree, depth: int) -> torch.dtype:
+    """The dtype of a tree."""
+    return DTYPES[content]
+
+
+def read_tensor(decoder: Decoder, content: Tree, depth: int) -> Tensor:
+    """The tensor of a tree, which shows all of its storage in order."""
+    number, start, *shape = content
+    if index(start) % ALIGNMENT:
+        raise ValueError("not aligned")
+    # torch refuses a place outside the body.
+    data = torch.frombuffer(
+        decoder.body, dtype=DTYPE_OF_NUMBER[number], count=math.prod(sizes(shape)), offset=start
+    )
+    decoder.storages[start] = data.untyped_storage()
+    return data.resize_(shape)
+
+
+def read_view(decoder: Decoder, content: Tree, depth: int) -> Tensor:
+    """The tensor of a tree with an offset and strides."""
+    number, offset, start, size, *rest = content
+    dims = len(rest) // 2
+    shape, stride = sizes(rest[:dims]), sizes(rest[dims:])
+    dtype = DTYPE_OF_NUMBER[number]
+    if start == NOWHERE:
+        return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+    storage = _storage(decoder, start, size)
+    elements, width = math.prod(shape), dtype.itemsize
+    if elements * width > decoder.most_shown:
+        raise ValueError("a tensor shows more than a frame may hold")
+    # The last element is (n - 1) * step after the first, summed over the dimensions.
+    last = index(offset) + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
+    if elements and last >= storage.nbytes() // width:
+        raise ValueError("a tensor reaches outside its storage")
+    return torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
+
+
+def _storage(decoder: Decoder, start: Tree, size: Tree) -> torch.UntypedStorage:
+    """The storage at this place of the body, made once, so that its views share it here too."""
+    data = decoder.blob(start, size)
+    if not data:  # the next storage is at the same place
+        return torch.empty(0, dtype=torch.uint8).untyped_storage()
+    storage: torch.UntypedStorage | None = decoder.storages.get(start)
+    if storage is None:
+        storage = torch.frombuffer(data, dtype=torch.uint8).untyped_storage()
+        decoder.storages[start] = storage
+    return storage
+
+
+def _plain_tensor(value: Tensor) -> Tensor:
+    with torch._C.DisableTorchFunctionSubclass():
+        return Tensor.as_subclass(Tensor.detach(value), Tensor)
