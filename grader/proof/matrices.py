@@ -124,10 +124,9 @@ class Matrix:
 
     def complaints(self) -> list[str]:
         """Everything that differs from what is required."""
-        found = [row.complaint for row in self.rows if row.complaint]
         return [
             *self.whole,
-            *found,
+            *_once_each([row for row in self.rows if row.complaint]),
             *(complaint for claims in self.claims.values() for complaint in claims.complaints),
             *self._idle_tests(),
             *self._small_cores(),
@@ -210,6 +209,17 @@ class Matrix:
                         f"say why it stays ({STAYS} …)"
                     )
         return found
+
+
+def _once_each(rows: list[Row]) -> list[str]:
+    """The complaints of these rows; one that several trials of a problem have is told once."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        alike.setdefault((row.problem, row.complaint.partition(": ")[2]), []).append(row.complaint)
+    return [
+        first + (f" (and {len(others)} more trials end so)" if others else "")
+        for first, *others in alike.values()
+    ]
 
 
 def tests_in(path: Path) -> dict[str, HiddenTest]:

@@ -39,13 +39,12 @@ def student(course: Course, built: Path | None) -> dict[str, bytes]:
             "run `grader stubs` first"
         )
     files = {path: _given(course.root / path) for path in _of_students(course)}
-    files |= kit_files()
     files |= _settings(course) | _below(course.bundle / "student")
     _check_packages(course, files["pyproject.toml"])
     # A handout without conf.py is only Markdown and is not built.
     site = built if (course.handout / "conf.py").is_file() else None
     files |= _handout(site) if site else {}
-    if found := leaks(files, secrets(course)):
+    if found := leaks(files, secrets(course)):  # the kit has nothing of a course
         raise ReleaseRefused(
             f"{len(found)} secret line{'s' if len(found) > 1 else ''} would be published:\n"
             + "\n".join(f"  {leak}" for leak in found[:20])
@@ -57,7 +56,7 @@ def student(course: Course, built: Path | None) -> dict[str, bytes]:
         raise ReleaseRefused(
             f"{site} was built from another version of the handout: run `make handout` again"
         )
-    return dict(sorted(files.items()))
+    return dict(sorted((files | kit_files()).items()))
 
 
 def _settings(course: Course) -> dict[str, bytes]:

@@ -40,7 +40,7 @@ class SemLock:
                 "here, only processes that are forked can share a lock or a queue: "
                 'use multiprocessing.get_context("fork")'
             )
-        self.kind, self.maxvalue, self.name = kind, maxvalue, name
+        self.kind, self.maxvalue, self.name = kind, maxvalue, None  # so nothing tracks the name
         self.handle = _shared_page()
         self._semaphore = ctypes.c_void_p(self.handle)
         self._owned, self._owner = 0, 0

@@ -94,11 +94,14 @@ def test_each_way_to_start_a_process_works_by_bubblewrap(sandbox, method):
 
 
 @warm
-def test_forked_processes_work_by_landlock(by_landlock):
+def test_forked_processes_work_by_landlock(sandbox, by_landlock):
     """All but a manager, which needs a socket; processes started otherwise are refused."""
     for what in ("executor", "pool", "queue", "shared"):
         assert RIGHT[what] == answer(by_landlock, SOURCE, "fork", what), what
     assert (TAKEN, True) == answer(by_landlock, SOURCE, "fork", "locks")[:2]
+    # Where something is forbidden, no program may be started, and a pool of processes starts none.
+    for box in (sandbox, by_landlock):
+        assert RIGHT["pool"] == answer(box, SOURCE, "fork", "pool", forbidden=["torch.optim"])
     for method in ("spawn", "forkserver"):
         with (
             session(by_landlock, SOURCE) as made,

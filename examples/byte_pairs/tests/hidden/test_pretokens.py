@@ -16,6 +16,7 @@ def counts(*parts):
     return dict(Counter(piece for part in parts for piece in regex.findall(GPT2, part)))
 
 
+# Stays: the whole pattern on a text in several scripts.
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_a_corpus_in_several_scripts(student):

@@ -42,6 +42,7 @@ def check(student, counts, number):
     expect.that(len(got) <= number, "there are too many merges", of="learn_merges")
 
 
+# Stays: this one compares with other people's result, the next one with the definition.
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_the_published_example(student):
@@ -51,6 +52,7 @@ def test_the_published_example(student):
     expect.value(got, right, of="learn_merges", hint="which of several pairs is merged?")
 
 
+# Stays: the definition, step by step.
 @pytest.mark.core
 def test_counts_decide(student, rng):
     """A pretoken that occurs ten times counts ten times, whatever the other pretokens are."""
