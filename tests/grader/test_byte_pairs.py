@@ -32,13 +32,13 @@ def test_a_package_that_the_course_does_not_name_is_not_there(grader, root, solv
     done = grader("grade", "--course", root / COURSE, solved, "--only", "codec")
     assert 0 == done.returncode, done.stderr
     assert "raised ModuleNotFoundError: No module named 'numpy'" in done.stdout
-    assert "may import  the standard library, regex" in " ".join(done.stdout.split("\n"))
+    assert "may import the standard library, regex" in done.stdout
 
 
 def test_it_is_proved(grader, root):
     """Junk programs, wrong programs and both bundles are tried."""
     done = grader("validate", "--course", root / COURSE)
-    assert (0, "") == (done.returncode, done.stderr)
+    assert 0 == done.returncode, done.stdout + done.stderr
     assert "public tests: as required" in done.stdout
     assert "the zip for Gradescope: as required" in done.stdout
 
