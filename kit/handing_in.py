@@ -27,6 +27,11 @@ MAX_FOLDERS = 10  # below each other
 TIME = (2020, 1, 1, 0, 0, 0)  # fixed: the same files give the same zip
 
 
+def path_of(module: str) -> str:
+    """The path of a module of the assignment, such as "assignment/model/layers.py"."""
+    return f"assignment/{module.replace('.', '/')}.py"
+
+
 def reason_to_leave_out(path: str) -> str:
     """Why the file of this path below assignment/ is not graded, or "" if it is."""
     if path in THE_COURSES:

@@ -1,11 +1,11 @@
 """The student's package as tests see it, and functions that call it."""
 
+import functools
 import importlib
 import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any, TypedDict
 
 Probe = Callable[..., Any]
@@ -25,11 +25,15 @@ class StudentPackage:
     def __init__(self, package: str = "assignment") -> None:
         self._package = package
 
-    def __getattr__(self, module: str) -> ModuleType:
+    def __getattr__(self, module: str) -> Any:
         if module.startswith("_"):
             raise AttributeError(module)
         name = f"{self._package}.{module}"
-        return sys.modules.get(name) or importlib.import_module(name)
+        package = sys.modules.get(self._package)
+        if "." in self._package and hasattr(package, module) and name not in sys.modules:
+            return getattr(package, module)  # what a package inside defines itself
+        found = sys.modules.get(name) or importlib.import_module(name)
+        return StudentPackage(name) if hasattr(found, "__path__") else found
 
     def run(self, probe: Probe, **inputs: Any) -> Any:
         """Return what `probe` returns for these inputs."""
@@ -40,14 +44,19 @@ def call(
     student: Any, *, module: str, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Call one function of one module and return what it returns."""
-    return getattr(getattr(student, module), function)(*args, **kwargs)
+    return _function(student, module, function)(*args, **kwargs)
+
+
+def _function(student: Any, module: str, function: str) -> Any:
+    """A function of a module, which may be in a package inside, as in "model.layers"."""
+    return functools.reduce(getattr, [*module.split("."), function], student)
 
 
 def call_each(
     student: Any, *, module: str, function: str, calls: list[tuple[Any, ...]]
 ) -> list[Any]:
     """Call one function with each of these arguments, one after the other."""
-    called = getattr(getattr(student, module), function)
+    called = _function(student, module, function)
     return [called(*args) for args in calls]
 
 
@@ -63,7 +72,7 @@ def call_and_keep_inputs(
     student: Any, *, module: str, function: str, args: tuple[Any, ...]
 ) -> ResultAndInputs:
     """Call one function; return its result, and the inputs and generators as the call left them."""
-    called = getattr(getattr(student, module), function)
+    called = _function(student, module, function)
     with watching_generators() as changed:
         result = called(*args)
     return {"result": result, "inputs": list(args), "generators_changed": changed}

@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 import kit
 from grader.base.errors import CourseFault, UsageError
 from grader.course import problems
+from kit import handing_in
 
 CODE_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PACKAGE = Path(__file__).parent.parent
@@ -61,7 +62,7 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def path(self) -> str:
         """The file of a submission that contains this problem, relative to the submission."""
-        return f"assignment/{self.module}.py"
+        return handing_in.path_of(self.module)
 
     @property
     def by_hand(self) -> list[str]:
@@ -167,7 +168,7 @@ class Course(msgspec.Struct, frozen=True):
 
     def reference_of(self, problem: Problem) -> str:
         """The source of the reference module that contains a problem."""
-        return text_of(self.reference / f"{problem.module}.py")
+        return text_of(self.reference / problem.path.removeprefix("assignment/"))
 
     @property
     def modules(self) -> list[str]:
@@ -231,14 +232,21 @@ class Course(msgspec.Struct, frozen=True):
 
     def given_sources(self) -> list[str]:
         """All code that every student gets: stubs, public tests, and examples of the handout."""
-        given = [*self.assignment.glob("*.py"), *(self.tests / "public").rglob("*.py")]
+        given = [*self.assignment.rglob("*.py"), *(self.tests / "public").rglob("*.py")]
         pages = [text_of(page) for page in sorted(self.handout.glob("*.md"))]
         examples = [text for page in pages for text in CODE_BLOCK.findall(page)]
         return [text_of(path) for path in sorted(given)] + examples
 
+    def given_modules(self) -> dict[str, bytes]:
+        """The modules that students get complete, because they belong to no problem, by path."""
+        of_problems = {problem.path for problem in self.problems}
+        found = sources_in(self.assignment)
+        return {path: source for path, source in found.items() if path not in of_problems}
+
     def suite_sha256(self) -> str:
         """A hash of the files that affect a score: problems.toml, tests, probes and their data."""
         files = [self.list_of_problems, *sorted(self.tests.glob("*.py"))]
+        files += [self.root / path for path in self.given_modules()]
         files += files_below(self.tests / "probes") + files_below(self.tests / "hidden")
         return _sha256({path.relative_to(self.root).as_posix(): path for path in files})
 
@@ -284,9 +292,14 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def sources_in(folder: Path) -> dict[str, bytes]:
-    """The modules in a folder, as a submission would contain them."""
+    """The modules in a folder and below, as a submission would contain them."""
+    found = {
+        f"assignment/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*.py")
+    }
     return {
-        f"assignment/{path.name}": path.read_bytes() for path in sorted(folder.glob("[!_]*.py"))
+        name: path.read_bytes()
+        for name, path in sorted(found.items())
+        if name not in handing_in.THE_COURSES
     }
 
 

@@ -254,7 +254,7 @@ OF_THE_FILE: dict[str, tuple[str, Callable[[Any], bool]]] = {
 # The keys of a problem: the expected value in words, and a function that checks a value.
 KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "id": ('lower-case letters, digits and underscores, like "lr_schedule"', _matches(ID)),
-    "module": ('the name of a module, like "optimizers"', _matches(NAME)),
+    "module": ('the name of a module, like "optimizers" or "model.layers"', _matches(DOTTED)),
     "functions": ("a list of names of definitions, one or more", _list_of(NAME, 1)),
     "points": ("a whole number, 1 or more", lambda value: type(value) is int and value >= 1),
     "section": ('chapter and section in quotes, like "8.2"', _matches(SECTION)),

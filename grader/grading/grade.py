@@ -82,7 +82,8 @@ def grade(
     started = time.monotonic()
     chosen = list(course.problems if problems is None else problems)
     job = Job(
-        sources=dict(submission.sources),
+        # A given module that the submission lacks is the course's.
+        sources=course.given_modules() | dict(submission.sources),
         course=course,
         sandbox=sandbox,
         problems=chosen,

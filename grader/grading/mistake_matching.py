@@ -285,10 +285,20 @@ def _loaded(
             continue
         loaded = types.ModuleType(f"grader_wrong_{problem_id}_{mistake.name}")
         sys.modules[loaded.__name__] = loaded  # dataclasses look up their module there
+        loaded.__package__ = ".".join(["assignment", *module.split(".")[:-1]])
         exec(code, loaded.__dict__)
-        found.append((mistake, Package(**{module: loaded})))
+        found.append((mistake, _package(module, loaded)))
     garbage.freeze()  # some probes collect garbage, which then takes 1 ms instead of 70 ms
     return found
+
+
+def _package(module: str, loaded: types.ModuleType) -> Package:
+    """A package for probes in which this is a module, perhaps of a package inside."""
+    inner: Any = loaded
+    for name in reversed(module.split(".")):
+        inner = Package(**{name: inner})
+    package: Package = inner
+    return package
 
 
 @contextmanager

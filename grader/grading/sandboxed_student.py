@@ -12,7 +12,7 @@ rules. Another module may not: its tests would also meet what the import of this
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,21 +92,24 @@ class SandboxedStudent(RemoteStudent):
 
 @dataclass(frozen=True)
 class RemoteModule:
-    """A module of the student; its attributes are functions that take and return plain data."""
+    """A module of the student, a package inside, or a function in one.
+
+    A function takes and returns plain data.
+    """
 
     _student: RemoteStudent
-    _module: str
+    _name: str
 
-    def __getattr__(self, function: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> "RemoteModule":
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return RemoteModule(self._student, f"{self._name}.{name}")
 
-        if function.startswith("_"):
-            raise AttributeError(function)
-
-        def remote(*args: Any, **kwargs: Any) -> Any:
-            inputs = {"module": self._module, "function": function, "args": args, "kwargs": kwargs}
-            return self._student.ask(function, call, inputs)
-
-        return remote
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it as a function."""
+        module, _, function = self._name.rpartition(".")
+        inputs = {"module": module, "function": function, "args": args, "kwargs": kwargs}
+        return self._student.ask(function, call, inputs)
 
 
 class Students:

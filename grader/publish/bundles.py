@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 import kit
 from grader.base.errors import ReleaseRefused
 from grader.base.markdown_figures import without_marks
-from grader.course.courses import Course, files_below
+from grader.course.courses import Course, files_below, sources_in
 from grader.publish import stub_files
 from grader.publish.leaks import leaks, of_the_staff, secrets
 from kit import handing_in
@@ -130,7 +130,7 @@ def _handout(built: Path) -> dict[str, bytes]:
 def _of_students(course: Course) -> list[str]:
     """The files of the course that students get, as paths relative to its root."""
     given = [name for name in handing_in.THE_COURSES if (course.root / name).is_file()]
-    given += [f"assignment/{module}.py" for module in course.modules]
+    given += sources_in(course.assignment)
     given += ["tests/__init__.py", "tests/conftest.py"]
     files = [*files_below(course.tests / "public"), *files_below(course.tests / "probes")]
     files += course.handout.glob("*.md")

@@ -36,7 +36,7 @@ OF_THE_COURSE = (
     "tests/probes/**/*",
     "tests/public/**/*",
 )
-OF_THE_SOLUTIONS = ("reference/*", "mistakes/*")
+OF_THE_SOLUTIONS = ("reference/**/*", "mistakes/*")
 
 
 def bundle(course: Course, *, wheels: Path | None = None, index_url: str = "") -> dict[str, bytes]:

@@ -56,7 +56,7 @@ def squeezed(code: str) -> str:
 def secrets(course: Course) -> dict[str, str]:
     """Every revealing statement that students must not see, squeezed, and where it comes from."""
     found: dict[str, str] = {}
-    for path in sorted(course.reference.glob("*.py")):
+    for path in sorted(course.reference.rglob("*.py")):
         source = courses.text_of(path)
         inside = lines_of(source)
         told = (code for number, code in _numbered(source) if number in inside)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from grader.base.errors import CourseFault
 from grader.course import courses
-from grader.course.courses import Course
+from grader.course.courses import Course, sources_in
 from grader.solutions.regions import BEGIN, END, MARK
 
 
@@ -20,13 +20,18 @@ def write(course: Course) -> list[Path]:
     """Generate every stub that is missing or out of date; return the paths of the new stubs."""
     changed = drifted(course)
     for path in changed:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_stub_of(course, path), encoding="utf-8")
     return changed
 
 
 def drifted(course: Course) -> list[Path]:
-    """The stubs that are missing, or that differ from the stub generated from their reference."""
-    paths = [course.assignment / f"{module}.py" for module in course.modules]
+    """The stubs that are missing, or that differ from the stub generated from their reference.
+
+    A module of the reference that belongs to no problem is given to students as it is.
+    """
+    modules = dict.fromkeys([p.path for p in course.problems] + [*sources_in(course.reference)])
+    paths = [course.root / path for path in modules]
     return [
         p for p in paths if not p.exists() or p.read_text(encoding="utf-8") != _stub_of(course, p)
     ]
@@ -38,7 +43,8 @@ def _stub_of(course: Course, path: Path) -> str:
     try:
         return stub(reference, course)
     except CourseFault as e:
-        raise CourseFault(f"{course.reference / path.name}, {e}") from None
+        where = course.reference / path.relative_to(course.assignment)
+        raise CourseFault(f"{where}, {e}") from None
 
 
 def stub(reference: str, course: Course) -> str:
@@ -118,4 +124,4 @@ def _replacement(
 
 
 def _reference(course: Course, stub_path: Path) -> str:
-    return courses.text_of(course.reference / stub_path.name)
+    return courses.text_of(course.reference / stub_path.relative_to(course.assignment))

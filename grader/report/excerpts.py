@@ -14,6 +14,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from grader.report.reasons import Reason
+from kit import handing_in
 from kit.text import one_line
 
 MAX_LINES = 60  # of a definition
@@ -71,7 +72,7 @@ def excerpt(reason: Reason, sources: Mapping[str, bytes]) -> Excerpt | None:
         lines = _lines(sources.get(path, b""))
         near = range(max(1, number - AROUND), min(len(lines), number + AROUND) + 1)
         return _shown(path, lines, list(near), number) if number in near else None
-    path = f"assignment/{reason.problem.module}.py"
+    path = handing_in.path_of(reason.problem.module)
     lines = _lines(sources.get(path, b""))
     numbers = _definition(lines, first.about.split("."))
     return _shown(path, lines, numbers, None) if numbers else None

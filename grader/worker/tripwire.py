@@ -259,10 +259,14 @@ class Watched:
 
     def __init__(self, student: Any, tripwire: Tripwire, by_hand: list[str]) -> None:
         self._student, self._tripwire = student, tripwire
-        self._by_hand = {tuple(name.split(".")) for name in by_hand}
+        self._by_hand = {(name.rpartition(".")[0], name.rpartition(".")[2]) for name in by_hand}
 
     def __getattr__(self, module: str) -> Any:
         found = getattr(self._student, module)
+        inside = [f"{home}.{name}" for home, name in self._by_hand if home.startswith(f"{module}.")]
+        if inside:  # a package
+            below = [name.removeprefix(f"{module}.") for name in inside]
+            return Watched(found, self._tripwire, below)
         names = {name for home, name in self._by_hand if home == module}
         return _WatchedModule(found, names, self._watched) if names else found
 

@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from kit import handing_in
 from kit.progress import last_time, markdown, submit
 from kit.progress.last_time import Files
 from kit.progress.outcomes import Failure, ProblemProgress, RunOutcome, address_of, problem_of, told
@@ -164,7 +165,7 @@ class _Run:
     def _find_what_is_not_python(self) -> None:
         """Report missing files and syntax errors at once; their problems are not tested."""
         for module in dict.fromkeys(p["module"] for p in self._problems):
-            path = f"assignment/{module}.py"
+            path = handing_in.path_of(module)
             text, place = _not_python(self._root / path, path)
             for problem in self._problems:
                 if text and problem["module"] == module:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kit import handing_in
+
 NAME = ".progress.json"
 
 
@@ -26,7 +28,7 @@ class Files:
     @classmethod
     def now(cls, root: Path, modules: Iterable[str]) -> "Files":
         """The files as they are now."""
-        return cls(_hashes(root), frozenset(f"{module}.py" for module in modules))
+        return cls(_hashes(root), frozenset(map(_path_of, modules)))
 
     def same(self, root: Path) -> bool:
         """Whether the files are still the same."""
@@ -34,9 +36,13 @@ class Files:
 
     def of(self, problem: dict[str, Any]) -> str:
         """A hash of the files behind a problem: its module, and the student's own helpers."""
-        others = self.modules - {f"{problem['module']}.py"}
+        others = self.modules - {_path_of(problem["module"])}
         mine = {name: value for name, value in self.hashes.items() if name not in others}
         return hashlib.sha256(json.dumps(mine, sort_keys=True).encode()).hexdigest()
+
+
+def _path_of(module: str) -> str:
+    return handing_in.path_of(module).removeprefix("assignment/")
 
 
 def _hashes(root: Path) -> dict[str, str]:

@@ -247,7 +247,7 @@ class Runner:
 
     def _definition(self, module: str, name: str) -> str:
         """Where the function or class that answered is defined, or "" if it cannot be found."""
-        file = Path(self._package, f"{module}.py")
+        file = Path(self._package, *module.split(".")).with_suffix(".py")
         if not file.is_file():
             return ""
         source = file.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -104,7 +104,7 @@ def collect(root: Path, modules: list[str]) -> tuple[dict[str, bytes], dict[str,
         else:
             _refuse_if_too_long(path)
             sources[path] = _readable(file, path)
-    missing = [f"assignment/{m}.py" for m in modules if f"assignment/{m}.py" not in sources]
+    missing = [path for path in map(handing_in.path_of, modules) if path not in sources]
     if missing:
         raise Refused(
             f"{missing[0]} is missing; put it back, "

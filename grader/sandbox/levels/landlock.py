@@ -197,6 +197,7 @@ class _ShownFolder:
 
     def packages(self, packages: tuple[str, ...]) -> None:
         """Show each file or folder of an allowed package."""
+        shown.make_folder(self._folder / "site")  # which Landlock needs even if it stays empty
         for path in shown.package_paths(packages):
             self._show(path, "site")
 
