@@ -8,6 +8,8 @@ import io
 import re
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from kit.text import printable
 
@@ -32,14 +34,44 @@ def path_of(module: str) -> str:
     return f"assignment/{module.replace('.', '/')}.py"
 
 
-def reason_to_leave_out(path: str) -> str:
+@dataclass(frozen=True)
+class Accepted:
+    """What of a submission a course grades.
+
+    Attributes:
+        modules: The paths of the modules that have problems.
+        files: Patterns of files beside the modules, below assignment/, such as "vocab/*.json".
+    """
+
+    modules: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def has(self, path: str) -> bool:
+        """Whether a file beside the modules is accepted."""
+        parts = path.split("/")[1:]
+        patterns = [pattern.split("/") for pattern in self.files]
+        return not any(part.startswith(".") for part in parts) and any(
+            len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern))
+            for pattern in patterns
+        )
+
+
+EVERY_COURSE = Accepted()
+
+
+def reason_to_leave_out(path: str, accepted: Accepted = EVERY_COURSE) -> str:
     """Why the file of this path below assignment/ is not graded, or "" if it is."""
     if path in THE_COURSES:
         return "the course's own copy is used"
     if path.rsplit("/", 1)[-1] == "conftest.py":
         return "tests and their settings are the course's"
     if not SOURCE.fullmatch(path):
-        return "its name cannot be imported" if path.endswith(".py") else "not a Python module"
+        if path.endswith(".py"):
+            return "its name cannot be imported"
+        if accepted.has(path):
+            return ""
+        others = "".join(f" or {pattern}" for pattern in accepted.files)
+        return f"not a Python module{others}"
     return ""
 
 

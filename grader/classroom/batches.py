@@ -24,6 +24,7 @@ from grader.results.records import SubmissionResult
 from grader.submission import submissions
 from grader.submission.archives import MAX_ARCHIVE_BYTES
 from grader.submission.submissions import Submission
+from kit.handing_in import Accepted
 from kit.text import one_line
 
 # How often a submission is tried if the grader fails on it.
@@ -83,7 +84,10 @@ Show = Callable[[BatchProgress], None]
 
 
 def add(
-    book: Gradebook, attempts: Iterable[tuple[Student, HandedIn]], show: Callable[[str], None]
+    book: Gradebook,
+    attempts: Iterable[tuple[Student, HandedIn]],
+    show: Callable[[str], None],
+    accepted: Accepted,
 ) -> int:
     """Read attempts into the gradebook; return how many are new.
 
@@ -98,7 +102,7 @@ def add(
         try:
             if handed_in.doubt:
                 raise SubmissionRefused(handed_in.doubt)
-            what = submissions.read(handed_in.path)
+            what = submissions.read(handed_in.path, accepted)
         except SubmissionRefused as e:
             what = one_line(str(e).removeprefix(f"{handed_in.path.parent}/"), 500)
             identity = _hash_of(handed_in.path)

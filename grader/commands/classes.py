@@ -165,7 +165,7 @@ def batch(
             roster=students is not None,
         )
         with display.reading() as show:
-            new = batches.add(opened, assigned.attempts, show)
+            new = batches.add(opened, assigned.attempts, show, course.accepted)
         for note in found.notes:
             print(f"grader: {note}", file=sys.stderr)
         print(

@@ -53,7 +53,10 @@ from kit import handing_in
 @app.command()
 def grade(
     submission: Annotated[
-        Path, typer.Argument(help="A folder, .zip or .tar.gz that holds assignment/.")
+        Path,
+        typer.Argument(
+            help="A folder, .zip or .tar.gz that holds assignment/; or one module or notebook."
+        ),
     ],
     only: Only = None,
     device: DeviceOption = "cpu",
@@ -92,7 +95,7 @@ def grade(
     rules = policies.load(course.policy)
     one_of("--device", device, "cpu", "cuda")
     level = level_named(isolation)
-    read = submissions.read(submission)
+    read = submissions.read(submission, course.accepted)
     with device_named(device) as gpu, Sandbox.of(course, isolation=level, gpu=gpu) as sandbox:
         # This imports torch and pytest while the sandbox does the same.
         from grader.grading.grade import grade as run

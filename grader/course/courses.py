@@ -87,6 +87,7 @@ class Course(msgspec.Struct, frozen=True):
         problems: The problems in the order of the handout.
         packages: The packages that a submission may import, as pip names them, such as
             "numpy>=1.26". It may also import the packages that these require.
+        files: Patterns of files that a submission may have beside its modules.
         preload: The modules to import before the first test, besides torch.
     """
 
@@ -95,7 +96,14 @@ class Course(msgspec.Struct, frozen=True):
     limits: Limits
     problems: list[Problem]
     packages: tuple[str, ...] = kit.USUAL_PACKAGES
+    files: tuple[str, ...] = ()
     preload: list[str] = []
+
+    @property
+    def accepted(self) -> handing_in.Accepted:
+        """What of a submission is graded."""
+        paths = dict.fromkeys(problem.path for problem in self.problems)
+        return handing_in.Accepted(tuple(paths), self.files)
 
     @property
     def list_of_problems(self) -> Path:
@@ -396,6 +404,7 @@ def load(root: Path | None = None) -> Course:
             limits=msgspec.convert(listed["limits"], Limits),
             problems=msgspec.convert(listed["problem"], list[Problem]),
             packages=tuple(listed.get("packages", kit.USUAL_PACKAGES)),
+            files=tuple(listed.get("files", ())),
             preload=listed.get("preload", []),
         )
     except msgspec.ValidationError as e:

@@ -17,6 +17,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+PATTERN = re.compile(r"(?!.*\.(?:py|toml)$)(?:[\w*?-][\w*?.-]*/)*[\w*?-][\w*?.-]*", re.ASCII)
 ID = re.compile(r"[a-z][a-z0-9_]*")
 SECTION = re.compile(r"[1-9]\d*\.[1-9]\d*")
 ENTRY = re.compile(r"\s*\[(\[problem\]|limits)\]")
@@ -249,6 +250,7 @@ def _are_packages(value: Any) -> bool:
 # The keys above [limits], which need not be there.
 OF_THE_FILE: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "packages": ('a list of packages as pip names them, like "numpy>=1.26"', _are_packages),
+    "files": ('a list of patterns of files in assignment/, like "*.json"', _list_of(PATTERN, 0)),
     "preload": ('a list of names of modules, like "einops.layers.torch"', _list_of(DOTTED, 0)),
 }
 # The keys of a problem: the expected value in words, and a function that checks a value.

@@ -62,7 +62,7 @@ def run(home: Path, course: Course, rules: Policy) -> dict[str, Any]:
     container = containers.of_this_process()
     print(f"grader: this container has {container}", file=sys.stderr)
     try:
-        submissions.read(home / "submission")
+        submissions.read(home / "submission", course.accepted)
     except SubmissionRefused as e:
         content = gradescope_report.nothing_earned(f"This submission cannot be graded: {e}.")
     else:

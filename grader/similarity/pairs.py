@@ -70,6 +70,9 @@ def works_of(
         progress: Called with the number of files read so far and the number of all files.
     """
     listed = list(submissions)
+    listed = [
+        {path: text for path, text in sources.items() if path.endswith(".py")} for sources in listed
+    ]
     texts = list({text for sources in listed for text in sources.values()})
     read = dict(zip(texts, _read(texts, jobs, progress), strict=True))
     return [Work({path: read[text] for path, text in sources.items()}) for sources in listed]

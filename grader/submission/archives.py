@@ -41,6 +41,7 @@ MAX_HEADERS_BYTES = 8 * 2**20  # for all of them together: 800 bytes per entry
 RECORD_BYTES = 32
 # CPU time for unpacking. Unpacking 256 MiB from an ordinary program takes half of this.
 UNPACK_SECONDS = 1.5
+SINGLE_FILES = (".py", ".ipynb")  # that are read without an archive around them
 PIECE = 64 * 2**10
 BLOCK = 512  # the block size of a tar
 
@@ -68,6 +69,8 @@ class SubmittedItem:
 def entries(path: Path, stack: ExitStack) -> list[SubmittedItem]:
     """List everything in the folder or archive at `path`, which stays open as long as `stack`.
 
+    A module or a notebook is listed as the only file of a folder.
+
     Raises:
         SubmissionRefused: `path` has none of the three formats, or exceeds a limit.
         Damaged: The archive is broken; any other exception in DAMAGED means the same.
@@ -84,6 +87,8 @@ def entries(path: Path, stack: ExitStack) -> list[SubmittedItem]:
         return _at_most(in_zip(stack.enter_context(path.open("rb"))), path)
     with path.open("rb") as file:
         if file.read(2) != b"\x1f\x8b":
+            if path.suffix in SINGLE_FILES:
+                return [_on_disk(path, path.parent)]
             raise SubmissionRefused(_not_an_archive(path))
         file.seek(0)
         return _at_most(in_tar(_UnpackedStream(_gunzipped(file))), path)
@@ -117,7 +122,10 @@ class _TooMany(Exception):
 
 
 def in_folder(root: Path) -> Iterator[SubmittedItem]:
-    """Yield everything inside assignment/, but only the top-level names next to it."""
+    """Yield everything inside assignment/, but only the top-level names next to it.
+
+    If there is no such folder, yield everything.
+    """
     inside: list[Path] = []
     # Unlike Path.is_dir, os.path.isdir is False for a folder that may not be looked into.
     if not os.path.isdir(root / "assignment"):
@@ -130,9 +138,10 @@ def in_folder(root: Path) -> Iterator[SubmittedItem]:
     if len(inside) > 1:
         # Yield all of them, so that the caller sees several.
         yield from (_on_disk(top / "assignment", root) for top in inside)
+    has_one = inside or os.path.lexists(root / "assignment")
     for top in sorted(base.iterdir()):
         yield _on_disk(top, base)
-        if top.name == "assignment" and not top.is_symlink() and top.is_dir():
+        if (top.name == "assignment" or not has_one) and not top.is_symlink() and top.is_dir():
             for folder, folders, files in os.walk(top, onerror=_raise):
                 folders[:] = sorted(f for f in folders if f != "__pycache__")
                 for name in sorted([*folders, *files]):

@@ -3,24 +3,31 @@
 The sources are filtered by an allow-list, read once, limited in size, and hashed.
 
 A submission is a folder, a .zip or a .tar.gz that contains `assignment/*.py`, possibly inside one
-more folder, as GitHub creates them. The graded files are read into memory exactly once and never
-looked up by name again, so nothing can change after it was checked. All other files are ignored and
-listed. Anything that cannot be an honest mistake (a path that leaves the archive, a link in place
-of a source, a decompression bomb) makes the grader refuse the whole submission, with one sentence.
+more folder, as GitHub creates them. Modules of the course without that folder are accepted if it is
+clear which they are, and so is a notebook whose cells write them (notebooks.py). The graded files
+are read into memory exactly once and never looked up by name again, so nothing can change after it
+was checked. All other files are ignored and listed. Anything that cannot be an honest mistake (a
+path that leaves the archive, a link in place of a source, a decompression bomb) makes the grader
+refuse the whole submission, with one sentence.
 """
 
 import re
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.base.errors import SubmissionRefused
 from grader.results.records import Ignored, SubmissionInfo
+from grader.submission import notebooks
 from grader.submission.archives import DAMAGED, SubmittedItem, entries
 from kit import handing_in
+from kit.handing_in import Accepted
 from kit.text import one_line, printable
 
 MAX_LISTED = 50
+HOW_TO_HAND_IN = (
+    "hand in the zip that `python -m assignment submit` writes, or zip the folder assignment/"
+)
 
 
 @dataclass(frozen=True)
@@ -44,15 +51,19 @@ class Submission:
         )
 
 
-def read(path: Path) -> Submission:
+def read(path: Path, accepted: Accepted = handing_in.EVERY_COURSE) -> Submission:
     """Read the submission at `path`.
+
+    Args:
+        path: A folder, an archive, or a single module or notebook.
+        accepted: What the course grades.
 
     Raises:
         SubmissionRefused: It cannot be graded; the text says why.
     """
     try:
         with ExitStack() as stack:
-            sources, ignored = _select(entries(path, stack))
+            sources, ignored = _select(entries(path, stack), accepted)
     except OSError as e:
         which = e.filename if isinstance(e.filename, str) else path
         raise SubmissionRefused(
@@ -77,7 +88,9 @@ def _name(path: Path) -> str:
 # --- which files are graded -----------------------------------------------------------------------
 
 
-def _select(found: list[SubmittedItem]) -> tuple[dict[str, bytes], list[Ignored]]:
+def _select(
+    found: list[SubmittedItem], accepted: Accepted
+) -> tuple[dict[str, bytes], list[Ignored]]:
     for entry in found:
         if (
             entry.path.startswith("/")
@@ -87,13 +100,20 @@ def _select(found: list[SubmittedItem]) -> tuple[dict[str, bytes], list[Ignored]
             raise SubmissionRefused(
                 f"the path {printable(entry.path, 100)!r} leads out of the submission"
             )
-    prefix = _prefix([entry.path for entry in found])
-    sources: dict[str, bytes] = {}
     ignored: dict[str, str] = {}
+    prefix = _prefix([entry.path for entry in found])
+    if prefix is None:
+        if (place := _loose(found, accepted)) is None:
+            return _of_notebook(found, accepted)
+        found = _as_in_assignment(found, place, accepted)
+        prefix = ""
+        where = place.rstrip("/") if place else "the top"
+        ignored[f"(modules at {where})"] = "taken as if they were in assignment/"
+    sources: dict[str, bytes] = {}
     budget = handing_in.MAX_BYTES
     for entry in found:
         path = entry.path.removeprefix(prefix).removeprefix("./")
-        if (reason := _reason_to_ignore(entry, path, prefix)) is not None:
+        if (reason := _reason_to_ignore(entry, path, prefix, accepted)) is not None:
             if reason:
                 _note(ignored, path if entry.path.startswith(prefix) else entry.path, reason)
             continue
@@ -121,8 +141,11 @@ def _select(found: list[SubmittedItem]) -> tuple[dict[str, bytes], list[Ignored]
     return sources, listed
 
 
-def _prefix(paths: list[str]) -> str:
-    """The prefix before `assignment/`: empty, or the folder that GitHub or a zip program adds."""
+def _prefix(paths: list[str]) -> str | None:
+    """The prefix before `assignment/`: empty, or the folder that GitHub or a zip program adds.
+
+    None if there is no such folder.
+    """
     pattern = re.compile(r"(\./)?((?!__MACOSX/)[^/]+/)?assignment(/|$)")
     found = {(m[1] or "") + (m[2] or "") for path in paths if (m := pattern.match(path))}
     if "" in found or "./" in found:
@@ -134,12 +157,78 @@ def _prefix(paths: list[str]) -> str:
         return found.pop()
     if found:
         raise SubmissionRefused(f"there are {len(found)} assignment/ folders; hand in one")
-    raise SubmissionRefused(
-        "the submission has no assignment/ folder; zip the folder itself, not the files inside it"
-    )
+    return None
 
 
-def _reason_to_ignore(entry: SubmittedItem, path: str, prefix: str) -> str | None:
+def _loose(found: list[SubmittedItem], accepted: Accepted) -> str | None:
+    """The one folder that holds modules of the course as assignment/ would; None if there is none.
+
+    Raises:
+        SubmissionRefused: There are several.
+    """
+    wanted = [path.removeprefix("assignment/") for path in accepted.modules]
+    files = [entry.path for entry in found if entry.kind == "file"]
+    files = [path for path in files if not path.startswith("__MACOSX/")]
+    if len(wanted) == len(files) == 1 and files[0].endswith(".py"):
+        return files[0]  # whatever the only file is called, it must be the only module
+    places = {
+        path[: -len(name)]
+        for path in files
+        for name in wanted
+        if path == name or path.endswith(f"/{name}")
+    }
+    if len(places) > 1:
+        raise SubmissionRefused(
+            f"the submission has no assignment/ folder, and modules in {len(places)} places; "
+            f"{HOW_TO_HAND_IN}"
+        )
+    return next(iter(places), None)
+
+
+def _as_in_assignment(
+    found: list[SubmittedItem], place: str, accepted: Accepted
+) -> list[SubmittedItem]:
+    """The items of a place as if they were in assignment/; a file is the course's only module."""
+    if place.endswith(".py"):
+        return [replace(entry, path=accepted.modules[0]) for entry in found if entry.path == place]
+    return [
+        replace(entry, path=f"assignment/{entry.path.removeprefix(place)}")
+        if entry.path.startswith(place)
+        else entry
+        for entry in found
+    ]
+
+
+def _of_notebook(
+    found: list[SubmittedItem], accepted: Accepted
+) -> tuple[dict[str, bytes], list[Ignored]]:
+    """The modules in the only notebook of a submission without an assignment/ folder."""
+    files = [entry for entry in found if entry.kind == "file" and "__MACOSX" not in entry.path]
+    notebooks_ = [entry for entry in files if entry.path.endswith(".ipynb")]
+    if len(notebooks_) != 1:
+        names = ", ".join(printable(entry.path, 60) for entry in files[:3]) or "nothing"
+        more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+        raise SubmissionRefused(
+            f"the submission has no assignment/ folder; got {names}{more}; {HOW_TO_HAND_IN}"
+        )
+    (one,) = notebooks_
+    content = _content(one, one.path, notebooks.MAX_NOTEBOOK_BYTES)
+    sources = {
+        path: source
+        for path, source in notebooks.modules_in(content, printable(one.path, 100)).items()
+        if not handing_in.reason_to_leave_out(path, accepted)
+    }
+    if sum(map(len, sources.values())) > handing_in.MAX_BYTES:
+        raise SubmissionRefused(
+            f"the modules in {printable(one.path, 100)} together are more than "
+            f"{handing_in.MAX_BYTES >> 20} MiB"
+        )
+    return sources, [Ignored(one_line(one.path, 200), "its cells were taken as modules")]
+
+
+def _reason_to_ignore(
+    entry: SubmittedItem, path: str, prefix: str, accepted: Accepted
+) -> str | None:
     """Why an entry is not graded; "" if that need not be mentioned, None for a source."""
     name = path.rsplit("/", 1)[-1]
     if (
@@ -160,7 +249,7 @@ def _reason_to_ignore(entry: SubmittedItem, path: str, prefix: str) -> str | Non
         return "outside assignment/"
     if entry.kind == "link":
         return None
-    return handing_in.reason_to_leave_out(path) or None
+    return handing_in.reason_to_leave_out(path, accepted) or None
 
 
 def _check_length(path: str) -> None:

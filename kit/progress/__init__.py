@@ -40,7 +40,7 @@ def main(root: Path, arguments: list[str]) -> int:
     if parsed.command == "submit":
         from kit.progress import submit
 
-        return submit.main(root, problems, parsed.out, anyway=parsed.anyway)
+        return submit.main(root, course, parsed.out, anyway=parsed.anyway)
     for name in parsed.problem:
         if name not in ids:
             near = difflib.get_close_matches(name, ids, n=1)

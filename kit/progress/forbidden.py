@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kit import forbidden_calls
+from kit import forbidden_calls, handing_in
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def uses_in(sources: Mapping[str, bytes], problems: list[dict[str, Any]]) -> lis
     """
     found = []
     for problem in problems:
-        path = f"assignment/{problem['module']}.py"
+        path = handing_in.path_of(problem["module"])
         uses = forbidden_calls.read(sources[path], [problem])["uses"] if path in sources else []
         certain = [use for use in uses if use["certain"]]
         for use in certain[:1] or uses:
@@ -66,7 +66,7 @@ def uses_in(sources: Mapping[str, bytes], problems: list[dict[str, Any]]) -> lis
 
 def uses_under(root: Path, problems: list[dict[str, Any]]) -> list[ForbiddenUse]:
     """Like `uses_in`, for the files in a folder. A missing file counts as empty."""
-    files = {f"assignment/{problem['module']}.py" for problem in problems}
+    files = {handing_in.path_of(problem["module"]) for problem in problems}
     return uses_in(
         {path: (root / path).read_bytes() for path in files if (root / path).is_file()}, problems
     )

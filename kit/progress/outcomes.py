@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kit import handing_in
 from kit.text import labelled
 
 
@@ -123,7 +124,7 @@ class RunOutcome:
             )
         problem = to_do.problem
         verb = "fix" if to_do.attempted else "write"
-        place = to_do.place or f"assignment/{problem['module']}.py"
+        place = to_do.place or handing_in.path_of(problem["module"])
         return (
             f"{verb} {place}\nread handout §{problem['section']}, "
             f"then run `pytest -k {problem['id']}` (all of its failures)"

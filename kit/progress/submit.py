@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from kit import handing_in
+from kit.handing_in import Accepted
 from kit.progress import forbidden
 from kit.progress.forbidden import ForbiddenUse
 from kit.text import printable
@@ -22,23 +23,23 @@ class Refused(Exception):
     """The modules cannot be handed in as they are. The message explains why and what to do."""
 
 
-def main(root: Path, problems: list[dict[str, Any]], out: Path, *, anyway: bool = False) -> int:
+def main(root: Path, course: dict[str, Any], out: Path, *, anyway: bool = False) -> int:
     """Write the zip and list its contents.
 
     Args:
         root: The folder that contains assignment/.
-        problems: The entries of problems.toml.
+        course: What problems.toml contains.
         out: The path of the zip.
         anyway: Write the zip even if a problem uses a forbidden function.
 
     Returns:
         0, or 2 if the zip would not be accepted.
     """
+    problems: list[dict[str, Any]] = course["problem"]
+    needed = [p["module"] for p in problems if p.get("device", "cpu") == "cpu"]
+    accepted = handing_in.Accepted(files=tuple(course.get("files", ())))
     try:
-        sources, left_out = collect(
-            root,
-            list(dict.fromkeys(p["module"] for p in problems if p.get("device", "cpu") == "cpu")),
-        )
+        sources, left_out = collect(root, list(dict.fromkeys(needed)), accepted)
         uses = forbidden.uses_in(sources, problems)
         if not anyway:
             _refuse_what_earns_nothing(uses)
@@ -78,12 +79,15 @@ def _refuse_what_earns_nothing(uses: list[ForbiddenUse]) -> None:
         )
 
 
-def collect(root: Path, modules: list[str]) -> tuple[dict[str, bytes], dict[str, str]]:
+def collect(
+    root: Path, modules: list[str], accepted: Accepted = handing_in.EVERY_COURSE
+) -> tuple[dict[str, bytes], dict[str, str]]:
     """Collect the sources to hand in, and the reasons to leave out other files in assignment/.
 
     Args:
         root: The folder that contains assignment/.
         modules: The course's modules, all of which must exist.
+        accepted: What the course accepts beside them.
 
     Raises:
         Refused: The grader would not accept the sources, or could not run them.
@@ -99,7 +103,7 @@ def collect(root: Path, modules: list[str]) -> tuple[dict[str, bytes], dict[str,
             or file.name == ".DS_Store"
         ):
             continue
-        if reason := handing_in.reason_to_leave_out(path):
+        if reason := handing_in.reason_to_leave_out(path, accepted):
             left_out[path] = reason
         else:
             _refuse_if_too_long(path)
@@ -167,7 +171,7 @@ def _readable(file: Path, path: str) -> bytes:
         source = file.read_bytes()
     except OSError as e:
         raise Refused(f"{path} cannot be read: {e.strerror}") from None
-    if error := parse_error(source):
+    if path.endswith(".py") and (error := parse_error(source)):
         raise Refused(
             f"{error.at(path)} is not Python: {error.message}; all of its problems would earn 0"
         )

@@ -112,6 +112,11 @@ WRONG = [
      'forbidden_in: expected one of its functions; got "linear_backward"'),
     ("[limits]  # of a test", 'preload = "torch"\n[limits]', 1,
      'preload: expected a list of names of modules, like "einops.layers.torch"; got "torch"'),
+    ("[limits]  # of a test", 'files = ["*.json", "../a.json"]\n[limits]', 1,
+     'files: expected a list of patterns of files in assignment/, like "*.json"; got '),
+    ("[limits]  # of a test", 'files = ["*.py"]\n[limits]', 1, "files: expected a list of "),
+    ("[limits]  # of a test", 'files = ["problems.toml"]\n[limits]', 1, "files: expected a list"),
+    ("[limits]  # of a test", 'files = ["/etc/passwd"]\n[limits]', 1, "files: expected a list of"),
     ("[limits]  # of a test", 'packages = ["numpy >"]\n[limits]', 1,
      'packages: expected a list of packages as pip names them, like "numpy>=1.26"; got '
      "['numpy >']"),

@@ -313,10 +313,8 @@ def test_a_gzip_file_that_is_nothing_for_60_mb(tmp_path):
     """The file has as many empty blocks as fit, followed by a correct end."""
     nothing = EMPTY_BLOCK * (12 * 2**20) + zlib.compressobj(wbits=-15).flush()
     (tmp_path / "a.tar.gz").write_bytes(GZIP + nothing + bytes(8))
-    expected = (
-        "the submission has no assignment/ folder; zip the folder itself, not the files inside it"
-    )
-    assert expected == read(tmp_path / "a.tar.gz")
+    expected = "the submission has no assignment/ folder; got nothing; "
+    assert read(tmp_path / "a.tar.gz").startswith(expected)
 
 
 def code_tables():

@@ -281,11 +281,11 @@ def test_a_fifo_is_refused(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"x = 1\n", b"Rar!\x1a\x07", b"PK"])
 def test_a_file_that_is_no_archive_is_refused(content, tmp_path):
     """A file with the name of an archive may be a download that was cut off."""
-    for name in ("a.zip", "a.py"):
+    for name in ("a.zip", "a.txt"):
         (tmp_path / name).write_bytes(content)
     said = "PATH is damaged or incomplete: its content is neither a zip nor a tar.gz"
     assert said == refusal(tmp_path / "a.zip")
-    assert "PATH is not a folder, a .zip or a .tar.gz" == refusal(tmp_path / "a.py")
+    assert "PATH is not a folder, a .zip or a .tar.gz" == refusal(tmp_path / "a.txt")
 
 
 def test_an_archive_that_is_too_large_is_refused(tmp_path):
@@ -311,9 +311,11 @@ def test_a_submission_without_an_assignment_folder_is_refused(kind, files, tmp_p
     """The sentence explains what to do instead."""
     path = make(kind, tmp_path, files)
     path.mkdir(exist_ok=True) if kind == "folder" else None
-    assert (
-        "the submission has no assignment/ folder; zip the folder itself, not the files inside it"
-        == refusal(path)
+    said = refusal(path)
+    assert said.startswith("the submission has no assignment/ folder; got ")
+    assert next(iter(files), "nothing") in said
+    assert said.endswith(
+        "; hand in the zip that `python -m assignment submit` writes, or zip the folder assignment/"
     )
 
 

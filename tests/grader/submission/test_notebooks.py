@@ -1,0 +1,106 @@
+"""A notebook whose cells write modules; everything else that it may hold is ignored or refused."""
+
+import json
+import zipfile
+
+import pytest
+
+from grader.base.errors import SubmissionRefused
+from grader.submission import submissions
+from grader.submission.notebooks import modules_in
+
+
+def notebook(*cells, **changed):
+    """A notebook with these code cells."""
+    made = {
+        "cells": [
+            {
+                "cell_type": "code",
+                "execution_count": None,
+                "metadata": {},
+                "outputs": [],
+                "source": cell,
+            }
+            for cell in cells
+        ],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 4,
+    }
+    return json.dumps(made | changed).encode()
+
+
+LINEAR = "%%writefile assignment/linear.py\nx = 1\n"
+
+
+def test_cells_that_write_modules_are_taken_in_their_order():
+    """A later cell replaces an earlier one, or adds to it with -a, as in a run of the notebook."""
+    content = notebook(
+        "import torch\n!pip install torch",
+        "%%writefile assignment/linear.py\nold = 1",
+        "%%writefile notes.txt\nnothing",
+        ["%%writefile ./assignment/linear.py\n", "x = 1\n", "y = 2"],
+        "%%writefile -a assignment/linear.py\nz = 3",
+        "%%file 'assignment/model/layers.py'\n\npass",
+        "x = '%%writefile assignment/other.py'",
+        "%%writefile ../assignment/linear.py\nbad = 1",
+        "%%writefile assignment/../linear.py\nbad = 1",
+        "%%writefile /assignment/linear.py\nbad = 1",
+    )
+    assert modules_in(content, "a.ipynb") == {
+        "assignment/linear.py": b"x = 1\ny = 2\nz = 3\n",
+        "assignment/model/layers.py": b"\npass\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is no valid notebook: "),
+        (b"\xff\xfe", "is no valid notebook: 'utf-8' codec can't decode"),
+        (b"[]", "is no valid notebook: "),
+        (b"[" * 100_000, "is no valid notebook: "),
+        (b'{"cells": NaN}', "is no valid notebook: "),
+        (notebook(LINEAR, nbformat=99), "is no valid notebook: "),
+        (notebook(LINEAR, nbformat="4"), "is no valid notebook: "),
+        (notebook(LINEAR, cells={"a": 1}), "is no valid notebook: "),
+        (notebook(LINEAR, cells=[[]]), "is no valid notebook: "),
+        (notebook(7), "is no valid notebook: "),
+        (notebook("x = 1"), "none of its cells is a module: begin the cell with each module's"),
+        (notebook(), "none of its cells is a module"),
+    ],
+    ids=range(12),
+)
+def test_what_is_no_notebook_is_one_sentence(content, said):
+    """Whatever the file holds, it is refused and nothing else happens."""
+    with pytest.raises(SubmissionRefused) as refused:
+        modules_in(content, "a.ipynb")
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("wrap", ["alone", "in a zip", "in a folder"])
+def test_a_notebook_is_a_submission(tmp_path, wrap):
+    """It may be alone or inside an archive; the report says what it was taken for."""
+    path = tmp_path / "hw.ipynb"
+    path.write_bytes(notebook(LINEAR))
+    if wrap == "in a zip":
+        with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+            archive.write(path, "hw/hw.ipynb")
+            archive.writestr("hw/notes.txt", "x")
+        path = tmp_path / "a.zip"
+    read = submissions.read(tmp_path if wrap == "in a folder" else path)
+    assert read.sources == {"assignment/linear.py": b"x = 1\n"}
+    (note,) = read.ignored
+    assert note.path.endswith("hw.ipynb")
+    assert note.reason == "its cells were taken as modules"
+
+
+def test_modules_count_more_than_a_notebook_beside_them(tmp_path):
+    """The notebook is listed as ignored."""
+    (tmp_path / "assignment").mkdir()
+    (tmp_path / "assignment" / "linear.py").write_text("y = 1\n")
+    (tmp_path / "assignment" / "hw.ipynb").write_bytes(notebook(LINEAR))
+    read = submissions.read(tmp_path)
+    assert read.sources == {"assignment/linear.py": b"y = 1\n"}
+    assert [note.reason for note in read.ignored] == ["not a Python module"]
