@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from grader.base.errors import UsageError
+from grader.course import courses
+from grader.sandbox.box import Sandbox
 from tests.grader import small_courses
 
 pytestmark = pytest.mark.slow
@@ -185,6 +188,14 @@ def test_a_submission_that_imports_what_the_course_does_not_list(isolation, tmp_
     assert done.returncode == 0
     assert "No module named 'numpy'" in done.stdout
     assert "score 0.00 of 4" in done.stdout
+
+
+def test_a_course_without_torch_uses_no_gpu(tmp_path):
+    """One sentence names the file that lists the packages."""
+    course = courses.load(small_courses.plain_python(tmp_path))
+    said = "--device cuda: tests use a GPU through torch, which is not among the packages of "
+    with pytest.raises(UsageError, match=f"^{re.escape(said)}{re.escape(str(tmp_path))}"):
+        Sandbox.of(course, isolation="none", gpu=object())
 
 
 PLAIN_CODEC = """
