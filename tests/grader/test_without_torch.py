@@ -237,3 +237,13 @@ def test_a_frame_imports_nothing():
         for library in ("torch", "torch", "torch", "numpy")
     ]
     assert (done.stderr, done.stdout.splitlines()) == ("", said)
+
+
+def test_an_import_of_numpy_changes_no_generator():
+    """A library that the code imports while its generators are watched was not watched before."""
+    code = "from kit.student import watching_generators\n"
+    code += "with watching_generators() as changed:\n    import numpy\nprint(changed)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
