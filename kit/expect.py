@@ -292,8 +292,8 @@ def array(
 ) -> None:
     """Check that `got` is a NumPy array with the shape, dtype and values of `expected`.
 
-    The values agree as those of `tensor` do. A NumPy number is accepted for an array without
-    dimensions.
+    The values agree as those of `tensor` do. A number is not an array, not even NumPy's, which
+    leaves a sandbox as a Python number: compare it with `number`.
 
     Args:
         name: Which of several arrays this is.
@@ -305,8 +305,6 @@ def array(
 
     which = f" of {name}" if name else ""
     _not_nothing(got, expected, of, hint, which)
-    if is_scalar(got):
-        got = np.asarray(got)
     if not is_array(got):
         _fail(of, f"wrong type{which}: expected an array, got {type_name(got)}", hint=hint)
     _same_shape_and_dtype(got, expected, of, which, inputs, hint)

@@ -79,17 +79,23 @@ def call_and_keep_inputs(
 
 
 def seed_generators(seed: int) -> None:
-    """Seed the global generators of Python, and of numpy and torch where they are imported.
+    """Seed the global generators of Python, and of numpy and torch where they are imported."""
+    seed_generators_of_the_cpu(seed)
+    if (torch := sys.modules.get("torch")) and torch.cuda.is_available():
+        torch.manual_seed(seed)
 
-    Without a GPU, torch.manual_seed would also note down, with a traceback, a seed for each kind of
+
+def seed_generators_of_the_cpu(seed: int) -> None:
+    """Do the same, but leave the generators of GPUs alone.
+
+    Even without a GPU, torch.manual_seed would note down, with a traceback, a seed for each kind of
     GPU that may appear later; that takes longer than the rest.
     """
     random.seed(seed)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(seed % 2**32)
     if torch := sys.modules.get("torch"):
-        generator = torch if torch.cuda.is_available() else torch.default_generator
-        generator.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
 
 
 @contextmanager
@@ -105,7 +111,7 @@ def watching_generators() -> Iterator[list[str]]:
     changed: list[str] = []
     yield changed
     after = states_of_generators()
-    changed += [name for name, state in after.items() if state != before[name]]
+    changed += [name for name, state in before.items() if state != after[name]]
 
 
 def states_of_generators() -> dict[str, Any]:

@@ -118,7 +118,8 @@ class Course(msgspec.Struct, frozen=True):
     @property
     def imported_first(self) -> list[str]:
         """The modules that both sides of the sandbox import before the first test."""
-        return [*(["torch"] if self.uses_torch else []), *self.preload]
+        names = [Requirement(package).name for package in self.packages]
+        return [*(name for name in ("torch", "numpy") if name in names), *self.preload]
 
     @property
     def assignment(self) -> Path:

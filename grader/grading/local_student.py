@@ -8,7 +8,6 @@ is encoded and decoded as if it came out of a sandbox, so that a test sees no di
 import importlib
 import linecache
 import os
-import random
 import shutil
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from grader.sandbox.levels import Isolation
 from grader.sandbox.replies import Probe
 from grader.shared import protocol
 from kit import forbidden_calls
-from kit.student import StudentPackage
+from kit.student import StudentPackage, seed_generators_of_the_cpu
 
 
 class LocalBox:
@@ -155,7 +154,7 @@ def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any
     Raises:
         StudentFault: The probe raised an exception; a sandbox would report it in the same way.
     """
-    seed_everything(seed)
+    seed_generators_of_the_cpu(seed)
     try:
         with restored():
             value = probe(student, **as_data(inputs, views=True))
@@ -180,15 +179,6 @@ def _line_of(error: BaseException) -> str:
     if traceback is None:
         return ""
     return linecache.getline(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
-
-
-def seed_everything(seed: int) -> None:
-    """Seed the global generators, as a test's process does before each call."""
-    random.seed(seed)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(seed % 2**32)
-    if torch := sys.modules.get("torch"):
-        torch.default_generator.manual_seed(seed)
 
 
 def as_data(value: Any, *, views: bool = False) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import kit
-from grader.base.errors import GraderFault
+from grader.base.errors import GraderFault, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Limits
 from grader.sandbox import inherited
@@ -79,8 +79,14 @@ class Sandbox:
         """Create a sandbox for a course's submissions.
 
         Raises:
+            UsageError: There is a GPU, but the course does not use torch.
             CourseFault: A package of the course is not installed.
         """
+        if gpu and not course.uses_torch:
+            raise UsageError(
+                "--device cuda: tests use a GPU through torch, which is not among the packages of "
+                f"{course.list_of_problems}: use --device cpu"
+            )
         courses.check_packages(course)
         return cls(
             course.tests,

@@ -36,6 +36,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +68,7 @@ Buffer = memoryview | bytes
 
 # The modules that teach this one the values of a library.
 TEACHERS = {"torch": "grader.shared.tensors", "numpy": "grader.shared.arrays"}
+LIBRARY_OF = {"dtype": "torch", "tensor": "torch", "view": "torch", "array": "numpy"}
 
 
 class ProtocolError(Exception):
@@ -399,6 +401,9 @@ class Decoder:
         ((kind, content),) = tree.items()
         if kind not in READERS:
             learn()
+        if kind in LIBRARY_OF and kind not in READERS:
+            library = LIBRARY_OF[kind]
+            raise ProtocolError(f"a value of {library} arrived where {library} is not imported")
         return READERS[kind](self, content, depth + 1)
 
     def blob(self, start: Tree, size: Tree) -> memoryview:
@@ -473,13 +478,14 @@ READERS: dict[str, Callable[[Decoder, Tree, int], Any]] = {
 def learn() -> bool:
     """Learn the values of the libraries that this process has imported by now.
 
-    Return whether there was something to learn. A process that will not find these modules later
-    calls this in time.
+    Return whether there was something to learn. A process that will not find the grader's modules
+    later calls this in time; the values of a library that it imports after that stay unknown.
     """
     new = [library for library in TEACHERS if library in sys.modules and library not in _known]
     for library in new:
         _known.add(library)
-        importlib.import_module(TEACHERS[library]).teach()
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(TEACHERS[library]).teach()
     return bool(new)
 
 

@@ -17,7 +17,6 @@ import importlib
 import json
 import marshal
 import os
-import random
 import resource
 import signal
 import socket
@@ -32,7 +31,7 @@ from grader.shared import protocol
 from grader.worker import device, leftovers
 from grader.worker.tripwire import Tripwire, Violation, Watched, student_place
 from kit import forbidden_calls
-from kit.student import StudentPackage
+from kit.student import StudentPackage, seed_generators_of_the_cpu
 
 MAX_TEXT = 2000
 # File descriptors. Tracebacks have a pipe of their own, so that long output cannot displace them.
@@ -47,18 +46,7 @@ def warm_up() -> None:
     leftovers.surroundings()
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
-    _seed_generators(0)
-
-
-def _seed_generators(seed: int) -> None:
-    """Seed the global generators of Python and NumPy, and that of torch on the CPU."""
-    random.seed(seed)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(seed % 2**32)
-    if torch := sys.modules.get("torch"):
-        # torch.manual_seed also sets the seed of each kind of GPU, which takes 0.2 ms even on a
-        # machine without one.
-        torch.default_generator.manual_seed(seed)
+    seed_generators_of_the_cpu(0)
 
 
 def main(handover: socket.socket, confine: Callable[[], None]) -> NoReturn:
@@ -326,7 +314,7 @@ class _UnpackedSubmission:
                 return {"used": used}
             self._test = request["test"]
             os.chdir(self._scratch)
-        _seed_generators(request["seed"])
+        seed_generators_of_the_cpu(request["seed"])
         if self._on_gpu:
             sys.modules["torch"].manual_seed(request["seed"])
         try:

@@ -280,7 +280,7 @@ class Watched:
         }
         for name in ("forward", "setup_context", "backward", "vjp", "jvp"):
             method = getattr(definition, name, None)
-            if callable(method) and not str(getattr(method, "__module__", "")).startswith("torch."):
+            if callable(method) and method is not getattr(_function_of_torch(), name, None):
                 own[name] = staticmethod(self._watched_function(method))
         return type(definition)(definition.__name__, (definition,), own)
 
@@ -291,6 +291,12 @@ class Watched:
                 return function(*args, **kwargs)
 
         return watched
+
+
+def _function_of_torch() -> Any:
+    """The class torch.autograd.Function, if torch is imported."""
+    torch = sys.modules.get("torch")
+    return torch and torch.autograd.Function
 
 
 class _WatchedModule:

@@ -224,8 +224,8 @@ class _ShownFolder:
         target = self._folder / place / path.name
         shown.make_folder(target.parent)
         if not (closed := _closed_above(path)):
-            target.symlink_to(path)
-            self.readable.append(path)
+            target.symlink_to(path.resolve())  # other users may not reach links on the way to it
+            self.readable.append(path.resolve())
             return
         self._copied_bytes += sum(f.stat().st_size for f in [path, *path.rglob("*")])
         if self._copied_bytes > MOST_COPIED_BYTES:

@@ -1,0 +1,256 @@
+"""Two small courses without torch: one in plain Python, one with NumPy.
+
+Their tests and solutions are complete, so that `grader validate` accepts them.
+"""
+
+from pathlib import Path
+
+LIMITS = """
+[limits]
+wall_seconds = 40.0
+cpu_seconds = 10
+memory_bytes = 536_870_912
+device_memory_bytes = 1
+processes = 32
+file_bytes = 67_108_864
+output_bytes = 1_048_576
+submission_seconds = 60.0
+"""
+CONFTEST = '"""The fixtures of every test."""\n\npytest_plugins = ["kit.fixtures"]\n'
+WORDS = '''"""Chapter 1: words and numbers."""
+
+
+def count_words(text: str) -> dict[str, int]:
+    """How often each word occurs; words are separated by blanks, and case does not matter.
+
+    Example:
+        "A b a" has "a" twice and "b" once.
+
+    Handout §1.1 · count_words · `pytest -k count_words`
+    """
+    # BEGIN SOLUTION(count_words)
+    counts: dict[str, int] = {}
+    for word in text.lower().split():
+        counts[word] = counts.get(word, 0) + 1
+    return counts
+    # END SOLUTION
+
+
+def shifted(text: str, by: int) -> str:
+    """The text with each letter from a to z moved in the alphabet, from z back to a.
+
+    Example:
+        "az" moved by 1 is "ba".
+
+    Handout §1.2 · shifted · `pytest -k shifted`
+    """
+    # BEGIN SOLUTION(shifted)
+    first = ord("a")
+    return "".join(
+        chr((ord(c) - first + by) % 26 + first) if "a" <= c <= "z" else c for c in text
+    )
+    # END SOLUTION
+
+
+def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same numbers in as few spans (start, end) as possible, in order; the end is excluded.
+
+    Example:
+        (3, 5), (0, 2) and (1, 3) are (0, 5) together.
+
+    Handout §1.3 · merged · `pytest -k merged`
+    """
+    # BEGIN SOLUTION(merged)
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+    # END SOLUTION
+
+
+def mean_length(words: list[str]) -> float:
+    """The mean number of letters of the words.
+
+    Example:
+        "a" and "bcd" have a mean of 2.
+
+    Handout §1.4 · mean_length · `pytest -k mean_length`
+    """
+    # BEGIN SOLUTION(mean_length)
+    return sum(map(len, words)) / len(words)
+    # END SOLUTION
+'''
+FUNCTIONS = ("count_words", "shifted", "merged", "mean_length")
+
+HIDDEN_WORDS = {
+    "count_words": '''
+@pytest.mark.core
+def test_words_in_any_case(student, rng):
+    """The counts do not depend on the case of a word."""
+    words = [rng.choice(["a", "B", "b", "cc"]) for _ in range(20)]
+    got = student.words.count_words("  ".join(words))
+    expect.value(got, dict(Counter(map(str.lower, words))), of="count_words", hint="lower()")
+
+''',
+    "shifted": '''
+@pytest.mark.core
+def test_letters_only(student, rng):
+    """Signs and blanks stay where they are."""
+    by = rng.randrange(1, 25)
+    alphabet = string.ascii_lowercase
+    moved = alphabet[by:] + alphabet[:by]
+    got = student.words.shifted(f"{alphabet}, {alphabet}!", by)
+    expect.value(got, f"{moved}, {moved}!", of="shifted", hint="which characters move?")
+''',
+    "merged": '''
+@pytest.mark.core
+def test_spans_that_touch_or_overlap(student, rng):
+    """Spans in any order are joined where no number lies between them."""
+    starts = [rng.randrange(60) for _ in range(8)]
+    spans = [(start, start + 1 + rng.randrange(5)) for start in starts] + [(70, 90), (72, 75)]
+    rng.shuffle(spans)
+    numbers = sorted({n for start, end in spans for n in range(start, end)})
+    first = [n for n in numbers if n - 1 not in numbers]
+    last = [n for n in numbers if n + 1 not in numbers]
+    expected = [(start, end + 1) for start, end in zip(first, last, strict=True)]
+    expect.value(student.words.merged(spans), expected, of="merged", hint="is one inside another?")
+''',
+    "mean_length": '''
+@pytest.mark.core
+def test_the_mean(student, rng):
+    """The mean of words of different lengths."""
+    words = ["x" * rng.randrange(1, 9) for _ in range(7)]
+    expected = statistics.mean(map(len, words))
+    got = student.words.mean_length(words)
+    expect.number(got, expected, of="mean_length", tolerance=1e-9, hint="a sum over a number")
+''',
+}
+PUBLIC_WORDS = {
+    "count_words": ('count_words("A b a")', '{"a": 2, "b": 1}'),
+    "shifted": ('shifted("az", 1)', '"ba"'),
+    "merged": ("merged([(3, 5), (0, 2), (1, 3)])", "[(0, 5)]"),
+    "mean_length": ('mean_length(["a", "bcd"])', "2.0"),
+}
+MISTAKES_OF_WORDS = {
+    "count_words": ("text.lower().split()", "text.split()"),
+    "shifted": ("% 26 + first", "+ first"),
+    "merged": ("max(end, found[-1][1])", "end"),
+    "mean_length": ("/ len(words)", "/ (len(words) + 1)"),
+}
+
+ROWS = '''"""Chapter 1: rows of numbers."""
+
+import numpy as np
+
+
+def centred(x: np.ndarray) -> np.ndarray:
+    """The rows, each without its mean.
+
+    Example:
+        The row (1, 3) becomes (-1, 1).
+
+    Handout §1.1 · centred · `pytest -k centred`
+    """
+    # BEGIN SOLUTION(centred)
+    return x - x.mean(axis=-1, keepdims=True)
+    # END SOLUTION
+'''
+HIDDEN_ROWS = '''
+@pytest.mark.core
+def test_each_row_has_the_mean_zero(student, rng):
+    """Each row is centred on its own."""
+    x = rng.normal(size=(3, 5))
+    expected = np.stack([row - row.sum() / 5 for row in x])
+    got = student.rows.centred(x)
+    expect.array(got, expected, of="centred", atol=1e-12, hint="which axis?")
+'''
+PUBLIC_ROWS = '''"""centred: the handout's example."""
+
+import numpy as np
+
+from kit import expect
+
+
+def test_the_worked_example(student):
+    """The row (1, 3)."""
+    got = student.rows.centred(np.array([[1.0, 3.0]]))
+    expect.array(got, np.array([[-1.0, 1.0]]), of="centred", inputs="1, 3")
+'''
+
+
+def plain_python(folder: Path) -> Path:
+    """Write a course in plain Python with four problems; return its folder."""
+    files = {"solutions/reference/words.py": WORDS}
+    imports = "import statistics\nimport string\nfrom collections import Counter\n\nimport pytest\n"
+    kit = "\nfrom kit import expect\n\n"
+    for name, hidden in HIDDEN_WORDS.items():
+        call, expected = PUBLIC_WORDS[name]
+        files[f"tests/hidden/test_{name}.py"] = f'"""{name}."""\n\n{imports}{kit}{hidden}'
+        files[f"tests/public/test_{name}.py"] = (
+            f'"""{name}: the handout\'s example."""\n\nfrom kit import expect\n\n\n'
+            f'def test_the_worked_example(student):\n    """The worked example."""\n'
+            f'    expect.value(student.words.{call}, {expected}, of="{name}")\n'
+        )
+        files[f"solutions/mistakes/{name}.toml"] = _mistake(*MISTAKES_OF_WORDS[name])
+    return _written(folder, [], "words", FUNCTIONS, files)
+
+
+def with_numpy(folder: Path) -> Path:
+    """Write a course with one problem for NumPy; return its folder."""
+    imports = "import numpy as np\nimport pytest\n\nfrom kit import expect\n\n"
+    files = {
+        "solutions/reference/rows.py": ROWS,
+        "solutions/mistakes/centred.toml": _mistake("axis=-1", "axis=0"),
+        "tests/hidden/test_centred.py": f'"""centred."""\n\n{imports}{HIDDEN_ROWS}',
+        "tests/public/test_centred.py": PUBLIC_ROWS,
+    }
+    return _written(folder, ["numpy"], "rows", ("centred",), files)
+
+
+def _mistake(old: str, new: str) -> str:
+    words = ("wrong", "It is wrong.", "read the text again", "this is the whole problem", old, new)
+    keys = ("name", "says", "hint", "price", "old", "new")
+    lines = "".join(f"{key} = '{word}'\n" for key, word in zip(keys, words, strict=True))
+    return f"[[mistake]]\n{lines}"
+
+
+def _written(
+    folder: Path,
+    packages: list[str],
+    module: str,
+    functions: tuple[str, ...],
+    files: dict[str, str],
+) -> Path:
+    """Write a course's files, and those that both courses have alike."""
+    listed = f"packages = {packages!r}\n{LIMITS}".replace("'", '"')
+    for number, function in enumerate(functions, 1):
+        listed += f'\n[[problem]]\nid = "{function}"\nmodule = "{module}"\n'
+        listed += f'functions = ["{function}"]\npoints = 1\nsection = "1.{number}"\n'
+    alike = {
+        "assignment/problems.toml": listed,
+        "assignment/__init__.py": '"""A small course."""\n',
+        "assignment/__main__.py": MAIN,
+        "tests/__init__.py": '"""Tests."""\n',
+        "tests/probes/__init__.py": '"""No probes."""\n',
+        "tests/conftest.py": CONFTEST,
+        "handout/index.md": "# A small course\n",
+    }
+    for path, text in {**alike, **files}.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return folder
+
+
+MAIN = '''"""`python -m assignment` shows your progress."""
+
+import sys
+from pathlib import Path
+
+from kit import progress
+
+if __name__ == "__main__":
+    sys.exit(progress.main(Path(__file__).absolute().parents[1], sys.argv[1:]))
+'''

@@ -1,0 +1,249 @@
+"""Courses without torch, in an environment in which torch is not installed at all."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from grader.base.errors import UsageError
+from grader.course import courses
+from grader.sandbox.box import Sandbox
+from tests.grader import small_courses
+
+pytestmark = pytest.mark.slow
+
+# What the environment lacks: torch, and whatever else needs NumPy when it is imported.
+TORCH = ("torch", "torchgen", "functorch", "einops", "jaxtyping")
+LEVELS = ["bubblewrap", "landlock"]
+IMPORTED = re.compile(r"^import time:.*\| +(torch|numpy)$", re.MULTILINE)
+
+
+def environment_without(folder, *packages):
+    """The Python of a new environment with everything that ours has installed but these."""
+    venv.create(folder, symlinks=True)
+    (theirs,) = folder.glob("lib/python*/site-packages")
+    (ours,) = {Path(path) for path in sys.path if path.endswith("/site-packages")}
+    for path in ours.iterdir():
+        name = path.name.split("-")[0]
+        # The zip for Gradescope names the versions of what the grader's statistics need, too.
+        is_left_out = name in packages and not (name == "numpy" and path.suffix == ".dist-info")
+        if not is_left_out and path.suffix != ".pth":
+            (theirs / path.name).symlink_to(path)
+    folder.chmod(0o755)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """A Python without torch and NumPy, and the course in plain Python."""
+    python = environment_without(tmp_path_factory.mktemp("plain") / "venv", *TORCH, "numpy")
+    return python, with_stubs(python, small_courses.plain_python(tmp_path_factory.mktemp("words")))
+
+
+@pytest.fixture(scope="module")
+def with_numpy(tmp_path_factory):
+    """A Python without torch, and the course with NumPy."""
+    python = environment_without(tmp_path_factory.mktemp("numpy") / "venv", *TORCH)
+    return python, with_stubs(python, small_courses.with_numpy(tmp_path_factory.mktemp("rows")))
+
+
+@pytest.fixture
+def course(request):
+    """The Python and the folder of one of the two courses."""
+    return request.getfixturevalue(request.param)
+
+
+def with_stubs(python, course):
+    """The course, with the stubs of its reference."""
+    done = grader(python, "stubs", "--course", course)
+    assert (done.returncode, done.stderr) == (0, "")
+    return course
+
+
+def grader(python, *arguments, options=()):
+    """Run `grader` with this Python; return the completed process."""
+    command = [python, *options, "-m", "grader", *arguments]
+    return subprocess.run(
+        [*map(str, command)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def handed_in(course, folder, old="", new=""):
+    """The reference as a submission, changed in one place."""
+    given = shutil.copytree(course / "solutions" / "reference", folder / "assignment").parent
+    for path in (given / "assignment").iterdir():
+        path.write_text(path.read_text().replace(old, new) if old else path.read_text())
+    return given
+
+
+def test_torch_is_really_absent(plain, with_numpy):
+    """The environments have what their names say."""
+    code = "from importlib.util import find_spec\n"
+    code += "print([name for name in ('torch', 'numpy') if not find_spec(name)])"
+    for python, missing in ((plain[0], ["torch", "numpy"]), (with_numpy[0], ["torch"])):
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True)
+        assert (done.stdout, done.stderr) == (f"{missing}\n", "")
+
+
+@pytest.mark.parametrize("isolation", LEVELS)
+@pytest.mark.parametrize(
+    ("course", "points"), [("plain", 4), ("with_numpy", 1)], indirect=["course"]
+)
+def test_such_a_course_is_graded(course, points, isolation, tmp_path):
+    """The reference gets all points, and the report names no torch."""
+    python, folder = course
+    given = handed_in(folder, tmp_path / "given")
+    options = ("--isolation", isolation, "--json", tmp_path / "r.json")
+    done = grader(python, "grade", "--course", folder, given, *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert points == sum(problem["score"] for problem in result["problems"])
+    assert ["python"] == list(result["grader"]["environment"])
+
+
+@pytest.mark.parametrize("isolation", LEVELS)
+@pytest.mark.parametrize(
+    ("course", "old", "new"),
+    [
+        ("plain", "max(end, found[-1][1])", "end"),
+        ("with_numpy", "axis=-1", "axis=0"),
+    ],
+    indirect=["course"],
+)
+def test_a_known_mistake_is_named(course, old, new, isolation, tmp_path):
+    """The tests run again in the grader's own process, with the same inputs."""
+    python, folder = course
+    given = handed_in(folder, tmp_path / "given", old, new)
+    done = grader(python, "grade", "--course", folder, given, "--isolation", isolation)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "looks like It is wrong." in done.stdout
+
+
+@pytest.mark.parametrize("course", ["plain", "with_numpy"], indirect=True)
+def test_such_a_course_is_proved(course):
+    """Junk, hostile values, other types and other arithmetic are tried, as far as they exist."""
+    python, folder = course
+    done = grader(python, "validate", "--course", folder, "--jobs", 1)
+    assert (done.returncode, done.stderr) == (0, "")
+    kinds = ("constant answers", "hostile value in an answer", "with other types")
+    assert all(kind in done.stdout for kind in kinds)
+    assert "public tests: as required" in done.stdout
+
+
+@pytest.mark.parametrize("course", ["plain", "with_numpy"], indirect=True)
+def test_students_check_their_work(course, tmp_path):
+    """The bundle requires no torch, and its command says which problems are done."""
+    python, folder = course
+    done = grader(python, "release", "student", "--course", folder, tmp_path / "student.zip")
+    assert (done.returncode, done.stderr) == (0, "")
+    with zipfile.ZipFile(tmp_path / "student.zip") as archive:
+        archive.extractall(tmp_path / "student")
+    assert "torch" not in (tmp_path / "student" / "pyproject.toml").read_text()
+    for path in (folder / "solutions" / "reference").iterdir():
+        shutil.copy(path, tmp_path / "student" / "assignment")
+    command = [python, "-m", "assignment"]
+    done = subprocess.run(command, cwd=tmp_path / "student", capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_neither_side_imports_what_the_course_does_not_list(tmp_path):
+    """Where torch is installed, a course without it still costs no import of it."""
+    course = with_stubs(sys.executable, small_courses.plain_python(tmp_path / "course"))
+    (course / "tests" / "probes" / "__init__.py").write_text(
+        '"""Probes."""\n\nimport sys\n\n\ndef libraries(student):\n    """What is imported."""\n'
+        "    student.words.mean_length(['a'])\n"
+        "    return [name for name in ('torch', 'numpy') if name in sys.modules]\n"
+    )
+    hidden = course / "tests" / "hidden" / "test_mean_length.py"
+    hidden.write_text(
+        f"{hidden.read_text()}\n\ndef test_the_box(student):\n"
+        "    from tests import probes\n\n"
+        '    expect.value(student.run(probes.libraries), [], of="mean_length")\n'
+    )
+    given = handed_in(course, tmp_path / "given")
+    done = grader(sys.executable, "grade", "--course", course, given, options=("-X", "importtime"))
+    assert done.returncode == 0
+    assert "mean_length  1.00 / 1  ████████████████    2/2  passed" in done.stdout
+    assert "| grader.grading.grade" in done.stderr
+    assert [] == IMPORTED.findall(done.stderr)
+
+
+@pytest.mark.parametrize("isolation", LEVELS)
+def test_a_submission_that_imports_what_the_course_does_not_list(isolation, tmp_path):
+    """It is told the name of the module, also where the grader has it."""
+    course = with_stubs(sys.executable, small_courses.plain_python(tmp_path / "course"))
+    given = handed_in(course, tmp_path / "given", '"""Chapter', 'import numpy\n"""Chapter')
+    done = grader(sys.executable, "grade", "--course", course, given, "--isolation", isolation)
+    assert done.returncode == 0
+    assert "No module named 'numpy'" in done.stdout
+    assert "score 0.00 of 4" in done.stdout
+
+
+def test_a_course_without_torch_uses_no_gpu(tmp_path):
+    """One sentence names the file that lists the packages."""
+    course = courses.load(small_courses.plain_python(tmp_path))
+    said = "--device cuda: tests use a GPU through torch, which is not among the packages of "
+    with pytest.raises(UsageError, match=f"^{re.escape(said)}{re.escape(str(tmp_path))}"):
+        Sandbox.of(course, isolation="none", gpu=object())
+
+
+PLAIN_CODEC = """
+import sys
+from grader.grading.local_student import as_data
+from grader.shared import protocol
+
+value = {"a": [1, 2.5, None, b"x", "text", (True, 10**40)]}
+assert as_data(value) == value
+large = b"x" * 2**20
+assert as_data([large, b""]) == [large, b""]
+for tree in TREES:
+    head = ('{"%s": %s}' % tree).encode()
+    try:
+        protocol.decode(head, memoryview(bytearray(64)))
+    except protocol.ProtocolError as e:
+        print(e)
+assert not {"torch", "numpy"} & set(sys.modules)
+"""
+TREES = [
+    ("tensor", "[1, 0, 2]"),
+    ("view", "[1, 0, 0, 16, 2, 1]"),
+    ("dtype", '"float32"'),
+    ("array", '["<f4", [2], 0, 8]'),
+]
+
+
+def test_a_frame_imports_nothing():
+    """A tensor or an array that arrives where its library is not imported is refused."""
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN_CODEC.replace("TREES", repr(TREES))],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    said = [
+        f"a value of {library} arrived where {library} is not imported"
+        for library in ("torch", "torch", "torch", "numpy")
+    ]
+    assert (done.stderr, done.stdout.splitlines()) == ("", said)
+
+
+def test_an_import_of_numpy_changes_no_generator():
+    """A library that the code imports while its generators are watched was not watched before."""
+    code = "from kit.student import watching_generators\n"
+    code += "with watching_generators() as changed:\n    import numpy\nprint(changed)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
