@@ -71,7 +71,7 @@ def _exit_code(name: str, args: list[str]) -> int:
         runpy.run_module(name, run_name="__main__", alter_sys=True)
     except SystemExit as e:
         if e.code is None or isinstance(e.code, int):
-            return e.code or 0
+            return int(e.code or 0) & 0xFF  # the system keeps no more
         print(e.code, file=sys.stderr)
         return 1
     finally:
