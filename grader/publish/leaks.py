@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.course.courses import Course, Problem
 from grader.solutions import mistakes
@@ -81,7 +82,10 @@ def _of_mistakes(course: Course, problem: Problem) -> Iterator[tuple[str, str]]:
     reference = course.reference_of(problem)
     given = _of(reference)
     for mistake in mistakes.load(course.mistakes, problem.id):
-        wrong = _of(mistake.applied_to(reference)) - given
+        try:
+            wrong = _of(mistake.applied_to(reference)) - given
+        except (CourseFault, SyntaxError):
+            continue  # `grader validate` names a mistake that does not fit or is not Python
         described = map(squeezed, [mistake.says, mistake.hint or ""])
         yield from ((code, mistake.name) for code in [*wrong, *filter(_tells, described)])
 
@@ -129,9 +133,13 @@ def _of(source: str) -> set[str]:
 
 def _numbered(source: str) -> Iterator[tuple[int, str]]:
     """The revealing statements of a Python source, each with the number of its first line."""
-    first = 1
-    for block in source.split("\n\n\n"):
-        yield from ((first + n, code) for n, code in _statements(block))
+    first, blocks = 1, source.split("\n\n\n")
+    try:
+        listed = [_statements(block) for block in blocks]
+    except SyntaxError:  # a text has two empty lines in it
+        listed, blocks = [_statements(source)], [source]
+    for statements, block in zip(listed, blocks, strict=True):
+        yield from ((first + n, code) for n, code in statements)
         first += block.count("\n") + 3
 
 

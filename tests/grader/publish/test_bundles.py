@@ -462,3 +462,13 @@ def test_the_workflow_of_the_bundle_runs_in_the_bundle(unpacked, root, tmp_path,
         f"# Public tests: {len(solved)} of {len(COURSE.problems)} problems done\n\n**Advisory:**"
     )
     assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith(headline)
+
+
+def test_a_mistake_that_is_not_python_stops_no_search(copy_of_the_course):
+    """`grader validate` names it; two empty lines in a text are no end of a statement."""
+    folder = copy_of_the_course / "grader/solutions/mistakes"
+    with (folder / "linear.toml").open("a") as file:
+        file.write('\n[[mistake]]\nname = "broken"\nsays = "-"\nhint = "-"\nsource = "def f(:"\n')
+    assert leaks.secrets(courses.load(copy_of_the_course)) == leaks.secrets(COURSE)
+    source = 'x = """\n\n\n"""\n\n\nvalue = compute_the_answer(x)\n'
+    assert (7, "value=compute_the_answer(x)") in list(leaks._numbered(source))
