@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from grader.course import courses
-from grader.proof import disguise, trials
+from grader.proof import disguise, disguise_tensors, trials
 
 COURSE = courses.load()
 REFERENCES = courses.load().reference
@@ -66,12 +66,20 @@ def rewritten(transformer):
     return module(trials._rewritten(SOURCE, transformer).decode())
 
 
-@pytest.mark.parametrize("which", disguise.JUNK)
+def junk(namespace, names, which, **options):
+    """Make the named definitions return this junk, whichever module has it."""
+    if which in disguise.names_of_junk():
+        disguise.junk(namespace, names, which, **options)
+    else:
+        disguise_tensors.junk(disguise, namespace, names, which, **options)
+
+
+@pytest.mark.parametrize("which", [*disguise.names_of_junk(), *trials._names_of_tensors()])
 def test_junk_answers_with_one_thing(which):
     """Functions, methods and classes all return the same constant, whatever their arguments."""
     namespace = module()
     names = ["area", "Gain", "Descent"]
-    disguise.junk(namespace, names, which)
+    junk(namespace, names, which)
     argument = torch.ones(2)
     answers = [namespace["area"](argument), namespace["Gain"](3).forward(argument)]
     assert type(answers[0]) is type(answers[1])
@@ -81,13 +89,14 @@ def test_junk_answers_with_one_thing(which):
     optimizer.step()
     assert [2.0] == [group["lr"] for group in optimizer.param_groups]
     assert torch.equal(torch.ones(2), optimizer.param_groups[0]["params"][0])
-    disguise.junk(namespace, ["Gain"], which, hollow=False)
+    junk(namespace, ["Gain"], which, hollow=False)
     assert not isinstance(namespace["Gain"](3), torch.nn.Module) or which == "a layer"
 
 
 def test_junk_is_of_every_kind():
     """The constants include every kind of value that students return by mistake."""
-    made = {name: make() for name, make in disguise.CONSTANTS.items()}
+    constants = {**disguise.CONSTANTS, **disguise.OF_NUMPY, **disguise_tensors.CONSTANTS}
+    made = {name: make() for name, make in constants.items()}
     kinds = (
         type(None),
         int,
@@ -164,12 +173,12 @@ def test_other_arithmetic_gives_the_same_number(how):
 def test_sums_backwards_are_the_same_sums():
     """The rewritten sums agree, in functions and in layers."""
     namespace = module()
-    disguise.sums_backwards(namespace, ["halves", "Gain"])
+    disguise_tensors.sums_backwards(namespace, ["halves", "Gain"])
     x = torch.rand(3, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     layer = namespace["Gain"](5).double()
     assert torch.allclose(x.sum(-1), layer.forward(x), rtol=1e-14)
     a, b = x, x.T.contiguous()
-    with disguise._Backwards():
+    with disguise_tensors._Backwards():
         got = [
             a @ b,
             torch.bmm(a[None], b[None])[0],
@@ -185,7 +194,7 @@ def test_unwritten_memory_is_in_answers_and_parameters(monkeypatch):
     """Every tensor that is returned or kept as a parameter gets uninitialized memory."""
     monkeypatch.setattr(torch, "empty_like", lambda x: torch.full_like(x, 7))
     namespace = module()
-    disguise.unwritten(namespace, ["halves", "Gain"])
+    disguise_tensors.unwritten(disguise, namespace, ["halves", "Gain"])
     assert [7, 7] == namespace["halves"](torch.arange(4))["first"].tolist()
     assert [7, 7, 7] == namespace["Gain"](3).gain.tolist()
 
