@@ -13,7 +13,6 @@ USUAL_PACKAGES = ("torch", "numpy", "einops", "jaxtyping")
 IN_THE_BOX = (
     "__init__",
     "student",
-    "loaded",
     "programs",
     "forbidden_calls",
     "stand_in",
