@@ -42,18 +42,25 @@ def main() -> None:
     _leave(code)
 
 
-def command_line() -> "App":
-    """All commands, in the order in which `grader --help` lists them."""
-    from grader.commands import grading, classes, analysis  # noqa: F401, I001  adds their commands
+def command_line(first: str = "") -> "App":
+    """All commands, in the order in which `grader --help` lists them.
+
+    Args:
+        first: The first word of the command line. If it is a command for one submission, those for
+            a class are left out, because importing them takes longer than that command's own code.
+    """
+    from grader.commands import grading  # noqa: F401  adds its commands
     from grader.commands.options import app
 
+    if first not in {one.callback.__name__ for one in app.registered_commands if one.callback}:
+        from grader.commands import classes, analysis  # noqa: F401, I001
     return app
 
 
 def _run() -> tuple[int, str]:
     """Run the command; return its exit code and the message to print on stderr."""
     try:
-        command_line()()
+        command_line(next(iter(sys.argv[1:]), ""))()
     except SystemExit as e:  # typer exits this way
         return (e.code if isinstance(e.code, int) else 0 if e.code is None else 1), ""
     except EndsCommand as e:
