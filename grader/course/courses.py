@@ -1,5 +1,6 @@
 """The course that is graded: its paths, its problems, its limits, and the hash of its suite."""
 
+import ast
 import hashlib
 import importlib.metadata
 import re
@@ -357,6 +358,20 @@ def text_of(path: Path) -> str:
         raise CourseFault(f"{path} cannot be read: {e.strerror}") from None
     except UnicodeDecodeError as e:
         raise CourseFault(f"{path} is not UTF-8 text: {e}") from None
+
+
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of one of a course's files.
+
+    Raises:
+        CourseFault: The file is missing, or is not Python.
+    """
+    try:
+        return ast.parse(text_of(path))
+    except (SyntaxError, ValueError) as e:
+        line = f":{e.lineno}" if isinstance(e, SyntaxError) and e.lineno else ""
+        said = e.msg if isinstance(e, SyntaxError) else str(e)
+        raise CourseFault(f"{path}{line}: this is not Python: {said}") from None
 
 
 def own_files(root: Path | None = None) -> list[Path]:

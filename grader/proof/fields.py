@@ -182,7 +182,7 @@ def of(tests: Path, hidden_test: Path) -> Iterator[tuple[str, Keys]]:
         tests: The course's folder of tests.
         hidden_test: The file of the hidden tests.
     """
-    tree = ast.parse(courses.text_of(hidden_test))
+    tree = courses.tree_of(hidden_test)
     imported = {
         alias.asname or alias.name: alias.name
         for node in ast.walk(tree)
@@ -212,7 +212,7 @@ def of(tests: Path, hidden_test: Path) -> Iterator[tuple[str, Keys]]:
 def _defined_in(module: Path) -> dict[str, ast.stmt]:
     """The functions and classes of a module of probes, and those that it imports from another."""
     found: dict[str, ast.stmt] = {}
-    for node in ast.parse(courses.text_of(module)).body:
+    for node in courses.tree_of(module).body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests.probes."):
             theirs = _defined_in(module.with_name(f"{str(node.module).split('.')[-1]}.py"))
             found |= {

@@ -227,10 +227,10 @@ def tests_in(path: Path) -> dict[str, HiddenTest]:
 
     They include tests imported from another file of hidden tests, as that file describes them.
     """
-    source = courses.text_of(path)
-    lines = source.splitlines()
+    tree = courses.tree_of(path)
+    lines = courses.text_of(path).splitlines()
     found: dict[str, HiddenTest] = {}
-    for node in ast.parse(source).body:
+    for node in tree.body:
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tests.hidden."):
             hidden = path.parent if path.parent.name == "hidden" else path.parent.parent
             theirs = tests_in(hidden.joinpath(*str(node.module).split(".")[2:]).with_suffix(".py"))

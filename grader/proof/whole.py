@@ -50,6 +50,7 @@ def wrong_names(course: Course) -> Iterator[str]:
                     f"and the name of a trial; got {key!r}"
                 )
     yield from _of_no_problem(course)
+    yield from _not_python(course)
     try:
         for path in stub_files.drifted(course):
             yield f"{path} differs from its reference: run `grader stubs`"
@@ -119,12 +120,9 @@ def _wrong_functions(course: Course, problem: Problem) -> Iterator[str]:
     """Functions of a problem that its reference does not define."""
     path = course.reference / problem.path.removeprefix("assignment/")
     try:
-        tree = ast.parse(courses.text_of(path))
+        tree = courses.tree_of(path)
     except CourseFault as e:
         yield f"{_at(course, problem)}: expected its reference solution: {e}"
-        return
-    except (SyntaxError, ValueError) as e:
-        yield f"{path} is not Python: {e}"
         return
     defined = [name for node in tree.body for name in _defined(node)]
     for name in problem.functions:
@@ -143,6 +141,16 @@ def _defined(node: ast.stmt) -> list[str]:
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _not_python(course: Course) -> Iterator[str]:
+    """Tests and probes that cannot be parsed."""
+    for folder in ("hidden", "probes"):
+        for path in sorted((course.tests / folder).rglob("*.py")):
+            try:
+                courses.tree_of(path)
+            except CourseFault as e:
+                yield str(e)
 
 
 def _missing_tests(course: Course, problem: Problem) -> Iterator[str]:

@@ -54,7 +54,19 @@ NAMES = {
     ),
     "a reference that is not Python": (
         lambda tiny: changed(tiny / SOLVED, "def relu(", "def relu(("),
-        r"activations.py is not Python: ",
+        r"problem relu: expected its reference solution: .*.py:\d+: this is not Python: ",
+    ),
+    "a hidden test that is not Python": (
+        lambda tiny: changed(tiny / "tests/hidden/test_relu.py", "def test_", "def (test_"),
+        r"hidden/test_relu.py:\d+: this is not Python: ",
+    ),
+    "a probe that is not Python": (
+        lambda tiny: (tiny / "tests/probes/one.py").write_bytes(b"x = 1\n\0"),
+        r"probes/one.py.*: this is not Python: ",
+    ),
+    "a test that is not text": (
+        lambda tiny: (tiny / "tests/hidden/test_relu.py").write_bytes(b"\xff\xfe"),
+        r"hidden/test_relu.py is not UTF-8 text",
     ),
     "a mark of no problem": (
         lambda tiny: changed(tiny / SOLVED, "SOLUTION(relu)", "SOLUTION(rellu)"),
