@@ -132,12 +132,12 @@ def validate(
     """
     courses.check_packages(course)
     import_preloaded(course)
-    if wrong := list(whole.wrong_names(course)):
-        return Matrix(whole=wrong)  # what is missing cannot be tried
     files = {problem.id: course.hidden_tests(problem) for problem in problems}
     chosen = [problem for problem in problems if device in files[problem.id]]
     if not chosen:
         raise UsageError(f"--device {device}: none of these problems has tests for it")
+    if wrong := list(whole.wrong_names(course)):
+        return Matrix(whole=wrong)  # what is missing cannot be tried
     trials = [
         trial
         for problem in chosen
