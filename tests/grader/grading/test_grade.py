@@ -582,6 +582,7 @@ def make_course(root: Path) -> None:
     )
     (root / "assignment").mkdir()
     (root / "assignment/problems.toml").write_text(listed)
+    (root / "solutions").symlink_to(ROOT / "grader" / "solutions")
 
 
 @pytest.fixture(scope="module")

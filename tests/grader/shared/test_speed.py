@@ -66,7 +66,8 @@ def graded(submission, out, switched, problems):
     done = subprocess.run(
         [*map(str, command)], env=environment, capture_output=True, text=True, timeout=300
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    said = [line for line in done.stderr.splitlines() if not line.startswith("grading:")]
+    assert (done.returncode, said) == (0, [])  # a slow machine shows its progress
     return without_seconds(out.read_text())
 
 
