@@ -190,9 +190,9 @@ def test_a_requirement_can_be_declined_with_a_reason(grader, tiny):
     text = hidden.read_text()
     before, _, _ = text.partition("    expect.tensor(")
     hidden.write_text(
-        f"{before}    got = student.activations.relu(x)\n"
-        "    expect.kind(got, torch.Tensor, of='relu')\n"
-        "    right = got.device.type == 'cpu' and torch.equal(got, torch.relu(x))\n"
+        f"{before}    answer = student.activations.relu(x)\n"
+        "    expect.kind(answer, torch.Tensor, of='relu')\n"
+        "    right = answer.device.type == 'cpu' and torch.equal(answer, torch.relu(x))\n"
         "    expect.that(right, 'wrong', of='relu', hint='max(0, x)')\n"
     )
     missing, how = complaints("relu")
