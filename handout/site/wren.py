@@ -11,6 +11,7 @@ import torch
 
 from grader.solutions.reference import flop_counting as flops
 from grader.solutions.reference import resource_accounting as accounting
+from handout.site import micro_batch
 
 WREN = flops.TransformerConfig(
     vocab_size=32_000,
@@ -46,17 +47,5 @@ CHECKPOINT_BYTES = STATE_BYTES - 4 * PARAMETERS  # the same without gradients
 # AdamW reads weights, gradients and both moments, and writes all but the gradients.
 OPTIMIZER_STEP_BYTES = 28 * PARAMETERS
 CHECKPOINT_EVERY = 2000  # steps
-
-
-def activation_bytes(sequences: int) -> int:
-    """Bytes that the layers keep for a backward pass, at two bytes per number.
-
-    Attention is fused and there is no dropout: 32·s·b·h bytes per layer (Korthikanti et al. 2022,
-    without its masks and scores).
-    """
-    return WREN.num_layers * 32 * WREN.context_length * sequences * WREN.d_model
-
-
-def logit_bytes(sequences: int) -> int:
-    """Bytes of the float32 logits of this many sequences."""
-    return sequences * WREN.context_length * WREN.vocab_size * 4
+# With fused attention and one matrix for q, k and v.
+PEAK = micro_batch.peak(WREN, MICRO_BATCH, RECIPE)

@@ -84,7 +84,10 @@ BY_ORDER = re.compile(r"^(#+ \d+(\.\d+)?|\d+\.)(?= )", re.MULTILINE)
 PROBLEM = re.compile(
     r"^:::\{admonition\} Problem .*?^:::$", re.MULTILINE | re.DOTALL
 )  # checked by handout.site.agreement
-CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A block may be indented, as in the answer to an exercise.
+CODE = re.compile(
+    r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+)
 
 
 def n(value: object, spec: str = "") -> str:
@@ -394,7 +397,7 @@ def run_code(page: str, markdown: str) -> list[str]:
         torch.manual_seed(0)
         for block in CODE.finditer(markdown):
             line = markdown.count("\n", 0, block.start()) + 1
-            test = doctest.DocTestParser().get_doctest(block[1], names, page, page, line)
+            test = doctest.DocTestParser().get_doctest(block["code"], names, page, page, line)
             if not any(example.want for example in test.examples):
                 said.append(
                     f"{page}:{line}: a block of code prints nothing: end it with an expression"

@@ -5,17 +5,14 @@ import math
 
 import pytest
 import torch
-from torch import nn
-from torch.nn import functional as F
 
 from grader.solutions.reference import (
-    activation_checkpointing,
     flop_counting,
     precision,
     tensor_memory,
 )
 from grader.solutions.reference import resource_accounting as accounting
-from handout.site import calculators, formulas, numbers, wren
+from handout.site import calculators, formulas, micro_batch, numbers, wren
 
 FORMS = formulas.load()
 DEVICES = {hw.name: hw for hw in (accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM)}
@@ -51,15 +48,14 @@ def test_the_defaults_are_the_numbers_of_the_text():
     """The defaults give the numbers of the text's examples, and those of Wren.
 
     These are 143.93 days, 5.0 and 6.7 billion on one device, 295.4 FLOP per byte, 12.6 and 253
-    billion. Wren has 1,273,495,552 parameters, and takes 35.4 GB with a micro-batch.
+    billion. Wren has 1,273,495,552 parameters, and takes 40.7 GB with a micro-batch.
     """
     assert shown("training-time", "days") == "143.93 days"
     assert line("training-memory", "float32")["fits"] == "5.0 billion"
     assert line("training-memory", "bfloat16 with a float32 master")["fits"] == "5.0 billion"
     assert line("training-memory", "bfloat16 without a master")["fits"] == "6.7 billion"
-    most = wren.STATE_BYTES + wren.activation_bytes(8) + 2 * wren.logit_bytes(8)
-    assert results("training-memory")["total"] == most
-    assert shown("training-memory", "total") == "35.358 GB"
+    assert results("training-memory")["total"] == wren.PEAK.total
+    assert shown("training-memory", "total") == "40.665 GB"
     assert line("matmul", "H100 SXM", "bfloat16") == {
         "bytes": "6.291 MB",
         "intensity": "341.3",
@@ -268,62 +264,28 @@ def test_a_number_that_is_too_large_becomes_what_torch_makes_of_it(name, number,
     )
 
 
-class Block(nn.Module):
-    """A transformer layer as the calculator models it: without biases and dropout."""
-
-    def __init__(self, d, heads, d_ff, gated):
-        super().__init__()
-        self.heads, self.gated = heads, gated
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
-        self.gate = nn.Linear(d, d_ff, bias=False)
-        self.norms = nn.ModuleList([nn.LayerNorm(d, bias=False), nn.LayerNorm(d, bias=False)])
-
-    def attention(self, x, fused):
-        """Attention by torch's fused operator, or with explicit scores."""
-        b, t, d = x.shape
-        q, k, v = (
-            part.view(b, t, self.heads, -1).transpose(1, 2) for part in self.qkv(x).split(d, dim=-1)
+@pytest.mark.parametrize("recipe", formulas.RECIPES)
+@pytest.mark.parametrize("gated", [0, 1])
+@pytest.mark.parametrize("tied", [0, 1])
+def test_training_memory_is_that_of_a_micro_batch(recipe, gated, tied):
+    """Every part agrees, and tests/handout/test_micro_batch.py compares it with a real step."""
+    sizes = {"d": 96, "heads": 4, "d_ff": 320, "vocabulary": 1000, "gated": gated, "tied": tied}
+    config = flop_counting.TransformerConfig(1000, 256, 6, 96, 4, 320, bool(gated), bool(tied))
+    for projections, fused, segments in itertools.product((1, 3), (0, 1), (0, 4)):
+        of_layer = {"projections": projections, "fused_attention": bool(fused)}
+        parts = micro_batch.peak(
+            config, 3, formulas._RECIPES[recipe], segments=segments, **of_layer
         )
-        if fused:
-            y = F.scaled_dot_product_attention(q, k, v)
-        else:
-            y = torch.softmax(q @ k.transpose(-1, -2) * (d // self.heads) ** -0.5, dim=-1) @ v
-        return self.out(y.transpose(1, 2).reshape(b, t, d))
-
-    def forward(self, x, fused):
-        """Attention and the feed-forward network, each with a residual connection."""
-        x = x + self.attention(self.norms[0](x), fused)
-        y = self.norms[1](x)
-        return x + self.down(
-            F.silu(self.gate(y)) * self.up(y) if self.gated else F.gelu(self.up(y))
-        )
-
-
-@pytest.mark.parametrize(("gated", "fused"), list(itertools.product((0, 1), repeat=2)))
-def test_activations_are_what_autograd_keeps(gated, fused):
-    """The calculator agrees within 3 % with the bytes counted on a real layer.
-
-    The calculator leaves out the norms' means and variances, and the one number per row that fused
-    attention keeps.
-    """
-    d, heads, d_ff, batch, sequence = 128, 4, 320, 2, 256
-    block = Block(d, heads, d_ff, gated)
-    x = torch.randn(batch, sequence, d, requires_grad=True)
-    kept = activation_checkpointing.saved_activation_bytes(
-        lambda: block(x, fused), block.parameters()
-    )
-    given = {
-        "d": d,
-        "heads": heads,
-        "d_ff": d_ff,
-        "batch": batch,
-        "sequence": sequence,
-        "gated": gated,
-        "fused": fused,
-        "layers": 1,
-    }
-    assert kept / 4 == pytest.approx(results("training-memory", **given)["a_layer"] / 2, rel=0.03)
+        given = {"batch": 3, "sequence": 256, "layers": 6, "projections": projections}
+        given |= {"fused": fused, "segments": segments, "recipe": recipe}
+        got = results("training-memory", **sizes, **given)
+        assert got["activations"] == parts.layers
+        assert [got["copies"], got["head"], got["logits"]] == [
+            parts.copies,
+            parts.head,
+            parts.logits,
+        ]
+        assert got["total"] == parts.total
 
 
 # --- formulas translated to JavaScript ------------------------------------------------------------

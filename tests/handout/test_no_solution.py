@@ -62,10 +62,9 @@ def test_no_code_on_a_page_defines_what_a_problem_asks_for():
     asked = {name for problem in COURSE.problems for name in problem.functions}
     defined = set()
     for text in agreement.pages().values():
-        for block in CODE.findall(text):
-            source = "\n".join(
-                line[4:] for line in block.splitlines() if line.startswith((">>> ", "... "))
-            )
+        for block in CODE.finditer(text):
+            lines = [line.strip() for line in block["code"].splitlines()]
+            source = "\n".join(line[4:] for line in lines if line.startswith((">>> ", "... ")))
             for node in ast.walk(ast.parse(source)):
                 if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                     defined.add(node.name)

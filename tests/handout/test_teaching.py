@@ -15,7 +15,9 @@ SECTIONS = {
 }
 BET = re.compile(r"\A::::\{admonition\} Place your bet\n:class: bet\n\n(.+?)^::::$", re.M | re.S)
 TAKE_AWAY = re.compile(r":::\{admonition\} Take away\n:class: takeaway\n\n([^:]+?)\n:::\Z")
-STORY = re.compile(r"^:::\{admonition\} A true story[^\n]*\n:class: story\n\n(.+?)^:::$", re.M | re.S)
+STORY = re.compile(
+    r"^:::\{admonition\} A true story[^\n]*\n:class: story\n\n(.+?)^:::$", re.M | re.S
+)
 RUNGS = ["Check", "Think", "Think", "Measure", "Open"]
 
 

@@ -155,10 +155,8 @@ def training_memory() -> Drawing:
 
 def one_step() -> Drawing:
     """One training step of Wren, with the chapter that explains each stage."""
-    forward = wren.SEQUENCES * sum(
-        flops.transformer_forward_flops(wren.WREN, 1, wren.WREN.context_length).values()
-    )
-    kept = wren.activation_bytes(wren.MICRO_BATCH)
+    forward = wren.STEP_FLOPS / 3  # 2 of the 6 FLOPs per parameter and token
+    kept = wren.PEAK.layers
     stages = [
         ("read a batch", "9", f"{2 * wren.STEP_TOKENS / 1e6:.2f} MB of tokens", "s6"),
         ("forward pass", "3, 4, 7", f"{forward:.2e} FLOPs", "s1"),

@@ -254,40 +254,84 @@ def rename() -> Drawing:
     return picture
 
 
-def step_memory() -> Drawing:
-    """Memory over one micro-batch of Wren, with AdamW in float32 under autocast."""
-    layers, weights = wren.WREN.num_layers, 4 * wren.PARAMETERS / 1e9
-    kept = wren.activation_bytes(wren.MICRO_BATCH) / layers / 1e9
-    forward = [(0.0, kept * (layer + 1)) for layer in range(layers)]
-    backward = [
-        (weights * (layer + 1) / layers, kept * (layers - layer - 1)) for layer in range(layers)
+def _micro_batch(gradients: float) -> list[dict[str, float]]:
+    """Bytes of each part over a micro-batch that starts with this share of the gradients.
+
+    The moments are the layers of the forward pass, the loss, the layers of the backward pass, and
+    six for the optimizer.
+    """
+    peak, layers = wren.PEAK, wren.WREN.num_layers
+    steps: list[dict[str, float]] = []
+    for layer in range(1, layers + 1):
+        share = layer / layers
+        steps.append({"gradients": gradients, "layers": share, "copies": share, "logits": 0})
+    steps += [{"gradients": gradients, "layers": 1, "copies": 1, "logits": 1}] * 2
+    for layer in range(1, layers + 1):
+        left = 1 - layer / layers
+        steps.append(
+            {"gradients": max(gradients, 1 - left), "layers": left, "copies": left, "logits": 0}
+        )
+    steps += [{"gradients": 1, "layers": 0, "copies": 0, "logits": 0}] * 6
+    return [
+        {
+            "weights": peak.weights,
+            "moments": peak.moments,
+            "gradients": step["gradients"] * peak.gradients,
+            "copies": step["copies"] * peak.copies,
+            "layers": step["layers"] * (peak.layers + peak.head),
+            "logits": step["logits"] * peak.logits,
+        }
+        for step in steps
     ]
-    moments = [*forward, *backward, *[(weights, 0.0)] * 6]
-    peak = max(3 * weights + gradient + activations for gradient, activations in moments)
+
+
+def step_memory() -> Drawing:
+    """Memory over the first and a later micro-batch of Wren, with AdamW under autocast."""
+    peak, layers = wren.PEAK, wren.WREN.num_layers
+    first, later = _micro_batch(0), _micro_batch(1)
+    highest = [max(sum(parts.values()) for parts in steps) for steps in (first, later)]
+    assert highest[1] == peak.total
     picture = Drawing(
         WIDTH,
-        372,
-        "Memory over a training step of Wren with one micro-batch of 8 sequences",
-        f"Weights take {weights:.1f} GB and AdamW's moments {2 * weights:.1f} GB throughout. "
-        f"Activations grow to {kept * layers:.1f} GB in the forward pass and are freed in the "
-        f"backward pass, while gradients grow to {weights:.1f} GB. The peak is {peak:.1f} GB.",
+        398,
+        "Memory over a micro-batch of 8 sequences of Wren",
+        f"Weights take {peak.weights / 1e9:.1f} GB and AdamW's moments {peak.moments / 1e9:.1f} GB "
+        f"throughout. Activations grow to {(peak.layers + peak.head) / 1e9:.1f} GB and autocast's "
+        f"copies of the weights to {peak.copies / 1e9:.1f} GB in the forward pass, and both are "
+        f"freed in the backward pass. The loss takes {peak.logits / 1e9:.1f} GB for a moment. In "
+        f"the first micro-batch gradients grow to {peak.gradients / 1e9:.1f} GB in the backward "
+        f"pass, and the peak is {highest[0] / 1e9:.1f} GB. In later ones they are there from the "
+        f"start, and the peak is {highest[1] / 1e9:.1f} GB.",
     )
-    x, y = linear(0, len(moments), 52, WIDTH - 10), linear(0, 32, 280, 40)
-    left_axis(picture, y, 52, [(v, str(v)) for v in range(0, 33, 8)], "GB", WIDTH - 10)
-    for i, (gradient, activations) in enumerate(moments):
+    x, y = linear(0, len(first), 52, WIDTH - 10), linear(0, 44, 280, 30)
+    left_axis(picture, y, 52, [(v, str(v)) for v in range(0, 41, 8)], "GB", WIDTH - 10)
+    styles = {"weights": "s1", "moments": "s3", "gradients": "s2", "copies": "s6", "layers": "s4"}
+    styles["logits"] = "s5"
+    for i, parts in enumerate(first):
         start = 0.0
-        parts = ((weights, "s1"), (2 * weights, "s3"), (gradient, "s2"), (activations, "s4"))
-        for part, style in parts:
-            picture.rect(x(i), y(start + part), x(1) - x(0), y(start) - y(start + part), style)
-            start += part
-    for start, stop, name in ((0, 24, "forward"), (24, 48, "backward"), (48, 54, "step")):
+        for part, size in parts.items():
+            top = start + size / 1e9
+            if size:
+                picture.rect(x(i), y(top), x(1) - x(0), y(start) - y(top), styles[part])
+            start = top
+    outline = [
+        (x(i + right), y(sum(parts.values()) / 1e9))
+        for i, parts in enumerate(later)
+        for right in (0, 1)
+    ]
+    picture.path(outline, "limit")
+    ends = [0, layers, layers + 2, 2 * layers + 2, len(first)]
+    names = ["forward", "loss", "backward", "step"]
+    for start, stop, name in zip(ends, ends[1:], names, strict=False):
         picture.line(x(start), 280, x(start), 292)
         picture.text((x(start) + x(stop)) / 2, 298, name, anchor="middle", style="tick")
     for left, top, name, style in (
         (52, 316, "weights", "s1"),
         (250, 316, "AdamW's moments", "s3"),
         (52, 342, "gradients", "s2"),
-        (250, 342, "activations", "s4"),
+        (250, 342, "bfloat16 copies of the weights", "s6"),
+        (52, 368, "activations", "s4"),
+        (250, 368, "loss", "s5"),
     ):
         picture.key(left, top, name, style)
     return picture

@@ -391,7 +391,7 @@
     matmul: roofline,
     "compute-budget": budget,
     "model-size": (v) => stacked([["Embedding", v.embedding], ["Attention", v.attention], ["Feed-forward", v.ffn], ["LM head", v.lm_head]], (size) => (size >= 1e9 ? `${fixed(size / 1e9, 2)} billion` : `${fixed(size / 1e6, 2)} million`)),
-    "training-memory": (v) => stacked([["Weights", v.weights], ["Gradients", v.gradients], ["Optimizer states", v.states], ["Master copy", v.master], ["Activations", v.activations], ["Logits", v.logits]], gigabytes, ["memory of the devices", v.memory]),
+    "training-memory": (v) => stacked([["Weights", v.weights], ["Gradients", v.gradients], ["Optimizer states", v.states], ["Master copy", v.master], ["Autocast's copies", v.copies], ["Activations", v.activations + v.head], ["Logits", v.logits]], gigabytes, ["memory of the devices", v.memory]),
   };
 
   // --- one calculator -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from torch import nn
 from grader.solutions.reference import activation_checkpointing as ac
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import wren
+from handout.site import micro_batch, wren
 from tests.handout.page_figures import Figures, n, plain
 
 FP32, BF16 = torch.float32, torch.bfloat16
@@ -132,6 +132,7 @@ class Chapter(Figures):
         self.segments()
         self.cost()
         self.transformer()
+        self.autocast()
         self.seen_elsewhere()
         self.model()
         self.exercises()
@@ -155,7 +156,7 @@ class Chapter(Figures):
         self.each = f"{n(gelu)} → {n(self.kept[LAYERS])}"
         self.each_relu = f"{n(relu)} → {n(units(nn.ReLU, LAYERS))}"
         assert gelu == 2 * self.kept[LAYERS]
-        self.gives(gelu_halves=self.each, relu_stays=self.each_relu)
+        self.gives(gelu_halves=self.each, relu_stays=self.each_relu, bet_relu=relu)
 
     def segments(self) -> None:
         """The number of activations in memory at once."""
@@ -230,6 +231,9 @@ class Chapter(Figures):
             short_segment=short,
             long_segment=long,
         )
+
+        # Reported in the paper's abstract.
+        self.gives(story_layers=n(1000, ","), story_before=48, story_after=7, story_time=30)
 
     def cost(self) -> None:
         """FLOPs, MFU and days."""
@@ -362,6 +366,54 @@ class Chapter(Figures):
             [f"{100 * reported:.1f}" == "2.7", abs(reported / cost - 3) < 1e-12],
         )
 
+    def autocast(self) -> None:
+        """A layer of Wren under autocast, by the function that a real step is compared with."""
+        unit = wren.WREN.context_length * wren.WREN.d_model
+        pure = ra.TrainingRecipe(BF16, BF16, (FP32, FP32))
+
+        def per_unit(recipe, projections=1):
+            tokens = wren.WREN.context_length
+            kept = micro_batch.layer_bytes(wren.WREN, tokens, recipe, projections=projections)
+            assert kept % unit == 0
+            return kept // unit
+
+        assert wren.WREN.d_ff == 4 * wren.WREN.d_model, "a layer of the usual shape"
+        rows = [
+            ((2, 2), (4, 4)),  # the norms' inputs
+            ((6, 2), (6, 2)),  # q, k and v; attention's result
+            ((2, 8, 8), (2, 8, 8)),  # the feed-forward network
+        ]
+        shared = [sum(sum(row[column]) for row in rows) for column in (0, 1)]
+        casts = [(2, 2), (2, 6)]  # of the input of q, k and v, with one matrix and with three
+        for recipe, kept, cast in zip((pure, wren.RECIPE), shared, casts, strict=True):
+            assert [kept + size for size in cast] == [per_unit(recipe, 1), per_unit(recipe, 3)]
+        texts = [" | ".join(" + ".join(map(n, parts)) for parts in row) for row in rows]
+        cells = [f"{n(one)} ({n(three)})" for one, three in casts]
+        for text in (texts[0], " | ".join(cells), *texts[1:]):
+            self.gives(part_row=text)
+        sums = [
+            f"{n(per_unit(recipe))} ({n(per_unit(recipe, 3))})" for recipe in (pure, wren.RECIPE)
+        ]
+        checkpoints = [
+            n(micro_batch.checkpoint_bytes(wren.WREN, wren.WREN.context_length, recipe) // unit)
+            for recipe in recipes
+        ]
+        assert 3 * FP32.itemsize == micro_batch.LOGIT
+        fp32 = n(FP32.itemsize)
+        self.gives(
+            stream_bytes=micro_batch.stream_bytes(wren.RECIPE),
+            part_sum=" | ".join(sums),
+            part_checkpoint=" | ".join(checkpoints),
+            copy_bytes=plain(wren.PEAK.copies / wren.PARAMETERS),
+            head_parts=f"{fp32} + {n(BF16.itemsize)}",
+            logit_parts=f"{fp32} + {fp32} + {fp32} = {n(micro_batch.LOGIT)}",
+            held_logits=BF16.itemsize,
+            wren_units=per_unit(wren.RECIPE),
+            float32_units=2 * per_unit(pure),
+            seen_activations=f"{n(2)}BTdL",
+            seen_too_small=per_unit(pure) // 2,
+        )
+
     def seen_elsewhere(self) -> None:
         """The factor in other notes, and what it depends on."""
         root = round(LAYERS**0.5)
@@ -374,26 +426,29 @@ class Chapter(Figures):
 
     def model(self) -> None:
         """The sequences of Wren that fit on a device."""
-        device, state = ra.H100_SXM.memory_bytes, wren.STATE_BYTES
-        logits = 2 * wren.logit_bytes(1)
-        layers, sequence = wren.WREN.num_layers, wren.activation_bytes(1)
-        inputs = 2 * wren.WREN.context_length * wren.WREN.d_model * layers
-        one_layer = sequence // layers
-        copies = BF16.itemsize * wren.PARAMETERS  # of the weights, which autocast keeps
-        free = device - state - copies
+        layers = wren.WREN.num_layers
+        sequence = micro_batch.peak(wren.WREN, 1, wren.RECIPE)
+        again = micro_batch.peak(wren.WREN, 1, wren.RECIPE, segments=layers)
+        inputs = again.layers - sequence.layers // layers
+        free = ra.H100_SXM.memory_bytes - sequence.states - sequence.copies
         hours = (
             wren.HOURS * fc.training_flops(1, 1, recompute_forward=True) / fc.training_flops(1, 1)
         )
+
+        def fits(parts):
+            return free // (parts.layers + parts.head + parts.logits)
+
         self.gives(
-            wren_sequence_gb=n(sequence / 1e9, ".2f"),
-            wren_logits_gb=n(logits / 1e9, ".2f"),
-            wren_state_gb=n(state / 1e9, ".1f"),
-            wren_device_gb=device // 10**9,
-            wren_copies_gb=n(copies / 1e9, ".1f"),
-            wren_fits=free // (sequence + logits),
+            wren_sequence_gb=n(sequence.layers / 1e9, ".2f"),
+            wren_logits_gb=n((sequence.head + sequence.logits) / 1e9, ".2f"),
+            wren_state_gb=n(sequence.states / 1e9, ".1f"),
+            wren_device_gb=ra.H100_SXM.memory_bytes // 10**9,
+            wren_copies_gb=n(sequence.copies / 1e9, ".1f"),
+            wren_fits=fits(sequence),
+            wren_peak_gb=n(wren.PEAK.total / 1e9, ".1f"),
             wren_inputs_gb=n(inputs / 1e9, ".2f"),
-            wren_one_layer_gb=n(one_layer / 1e9, ".2f"),
-            wren_fits_checkpointed=free // (inputs + one_layer + logits),
+            wren_one_layer_gb=n(sequence.layers // layers / 1e9, ".2f"),
+            wren_fits_checkpointed=fits(again),
             wren_recomputed_hours=n(hours, ".1f"),
         )
 
@@ -421,7 +476,19 @@ class Chapter(Figures):
             ex_segments=segments,
             ex_plain=f"{n(2)} · {n(layers)} = {n(2 * layers)}",
             ex_alive=f"{n(segments)} + {n(each)} = {n(segments + each)}",
+            ex_best=f"√{n(2 * layers)} = {n((2 * layers) ** 0.5, '.1f')}",
+            ex_nine=9,
+            ex_alive_nine=f"{n(9)} + {n(2 * layers // 9)} = {n(9 + 2 * layers // 9)}",
         )
+        # Per token and feature of width h, with d_ff = 4h: the q, k and v products take 3 · 2h².
+        self.gives(
+            ex_ratio=4,
+            ex_gelu_bytes=4 * BF16.itemsize,
+            ex_qkv_flops=n(f"{3 * fc.linear_flops(1, 1, 1)}h²"),
+            ex_qkv_bytes=3 * BF16.itemsize,
+        )
+        assert 4 * (1 + 4 + 4) == 36  # float32
+        self.gives(ex_ffn_numbers=f"{n(1)} + {n(4)} + {n(4)}")
         second = 5 * GPT3["a"] * GPT3["s"] / GPT3["h"]
         assert second > 34
         self.gives(ex_growth=n((2 * 34 + 4 * second) / (34 + second), ".2f"))

@@ -1,0 +1,131 @@
+"""Bytes on a device at the peak of one micro-batch: the one source for every page and calculator.
+
+The model is a decoder-only transformer with pre-norms, no biases and no dropout, trained with
+AdamW. Its matrix products run in bfloat16. The residual stream has the dtype of the weights: under
+autocast the weights are float32, so the stream and the inputs of the norms are float32 too, and
+autocast keeps a bfloat16 copy of the weights until the backward pass. With bfloat16 weights there
+are no copies. The loss is computed in float32.
+
+tests/handout/test_micro_batch.py runs a real step of a small model, and compares what it keeps, and
+its peak, with these functions to the byte.
+"""
+
+from typing import Any, NamedTuple, cast
+
+import torch
+
+from grader.solutions.reference import resource_accounting as accounting
+from grader.solutions.reference.flop_counting import TransformerConfig
+
+BF16, FP32 = 2, 4  # bytes
+LOGIT = 3 * FP32  # the log-softmax, its gradient and the gradient of the logits, alive at once
+
+
+class Peak(NamedTuple):
+    """Bytes of each part at the peak, which comes when the backward pass of the loss begins."""
+
+    weights: int
+    gradients: int
+    moments: int
+    master: int
+    copies: int  # autocast's bfloat16 copies of float32 weights
+    layers: int  # activations that the layers keep
+    head: int  # inputs of the last norm and of the LM head
+    logits: int  # what computing the loss keeps and makes
+
+    @property
+    def states(self) -> int:
+        """Weights, gradients, moments and master: they do not depend on the micro-batch."""
+        return self.weights + self.gradients + self.moments + self.master
+
+    @property
+    def total(self) -> int:
+        """All parts together."""
+        return sum(self)
+
+
+def stream_bytes(recipe: accounting.TrainingRecipe) -> int:
+    """Bytes per number of the residual stream."""
+    return recipe.parameter.itemsize
+
+
+def layer_bytes(
+    config: TransformerConfig,
+    tokens: int,
+    recipe: accounting.TrainingRecipe,
+    *,
+    fused_attention: bool = True,
+    projections: int = 1,
+) -> int:
+    """Bytes that one layer keeps for its backward pass.
+
+    The statistics of norms (16 bytes per token for two layer norms in float32) and the
+    log-sum-exp of fused attention (4 bytes per token and head) are left out.
+
+    Args:
+        config: The model.
+        tokens: Tokens of the micro-batch.
+        recipe: Its first dtype is that of the weights.
+        fused_attention: Whether attention keeps no scores. Otherwise each score takes 2 bytes, and
+            under autocast on a GPU 6, because softmax runs in float32.
+        projections: Matrices for q, k and v, 1 or 3. Autocast casts the input of each matrix
+            separately.
+    """
+    d, d_ff = config.d_model, config.d_ff
+    autocast = recipe.parameter == torch.float32
+    norms = 2 * stream_bytes(recipe) * d
+    # The casts of the norms' results. A gated layer has two first products.
+    inputs = BF16 * d * (projections + 1 + config.gated_ffn if autocast else 2)
+    attention = BF16 * (3 * d + d)  # q, k and v, and the input of the output projection
+    # The first product's result and the activation function's; with a gate also the other
+    # product's result and the product of the two.
+    ffn = BF16 * (4 if config.gated_ffn else 2) * d_ff
+    scores = 0 if fused_attention else config.num_heads * config.context_length
+    kept_scores = scores * (BF16 + FP32 * autocast)
+    return tokens * (norms + inputs + attention + ffn + kept_scores)
+
+
+def checkpoint_bytes(
+    config: TransformerConfig, tokens: int, recipe: accounting.TrainingRecipe
+) -> int:
+    """Bytes that a checkpointed segment keeps: its input, a piece of the residual stream."""
+    return stream_bytes(recipe) * tokens * config.d_model
+
+
+def peak(
+    config: TransformerConfig,
+    sequences: int,
+    recipe: accounting.TrainingRecipe,
+    *,
+    segments: int = 0,
+    **layer: Any,
+) -> Peak:
+    """Bytes at the peak of every micro-batch of a step but the first.
+
+    In the first one there are no gradients yet. With checkpoints this is an upper bound: it counts
+    one segment's activations and all copies of the weights, and both are not alive together.
+
+    Args:
+        config: The model.
+        sequences: Sequences of the micro-batch on this device.
+        recipe: The dtypes of weights, gradients and states.
+        segments: Checkpointed segments; 0 for no activation checkpointing.
+        layer: Options of `layer_bytes`.
+    """
+    parameters = accounting.transformer_parameters(cast(Any, config))
+    tokens = sequences * config.context_length
+    each = layer_bytes(config, tokens, recipe, **layer)
+    kept = segments * checkpoint_bytes(config, tokens, recipe)
+    alive = -(-config.num_layers // max(1, segments))
+    autocast = recipe.parameter == torch.float32
+    looked_up = 0 if config.tied_embeddings else config.vocab_size * config.d_model  # never cast
+    return Peak(
+        weights=recipe.parameter.itemsize * parameters,
+        gradients=recipe.gradient.itemsize * parameters,
+        moments=sum(dtype.itemsize for dtype in recipe.optimizer_state) * parameters,
+        master=(recipe.master.itemsize if recipe.master else 0) * parameters,
+        copies=BF16 * (parameters - looked_up) * autocast,
+        layers=kept + alive * each,
+        head=tokens * config.d_model * (stream_bytes(recipe) + BF16),
+        logits=LOGIT * tokens * config.vocab_size,
+    )
