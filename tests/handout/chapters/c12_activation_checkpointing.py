@@ -391,9 +391,8 @@ class Chapter(Figures):
         cells = [f"{n(one)} ({n(three)})" for one, three in casts]
         for text in (texts[0], " | ".join(cells), *texts[1:]):
             self.gives(part_row=text)
-        sums = [
-            f"{n(per_unit(recipe))} ({n(per_unit(recipe, 3))})" for recipe in (pure, wren.RECIPE)
-        ]
+        recipes = (pure, wren.RECIPE)
+        sums = [f"{n(per_unit(recipe))} ({n(per_unit(recipe, 3))})" for recipe in recipes]
         checkpoints = [
             n(micro_batch.checkpoint_bytes(wren.WREN, wren.WREN.context_length, recipe) // unit)
             for recipe in recipes
