@@ -16,8 +16,8 @@ from grader.solutions.reference import autograd as ag
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
 from grader.solutions.reference import training as tr
-from handout.site import wren
-from tests.handout.page_figures import Figures, n, plain, short, stage_points
+from handout.site import micro_batch, wren
+from tests.handout.page_figures import Figures, n, plain, scientific, short, stage_points
 from tests.public.test_training_loop import Table
 
 FP32, BF16 = torch.float32, torch.bfloat16
@@ -56,6 +56,8 @@ class Chapter(Figures):
         self.learning_rate()
         self.autocast()
         self.killed()
+        # Their blog post of October 2024 names the report of 2021.
+        self.gives(bet_done=500, bet_steps=n(1000, ","), story_year=2024, story_before=2021)
         self.model()
         self.exercises()
         for stage, points in stage_points("training_loop").items():
@@ -228,23 +230,27 @@ class Chapter(Figures):
     def model(self) -> None:
         """The whole run of Wren."""
         each = wren.SEQUENCES // wren.DEVICES
-        many = wren.activation_bytes(each), wren.logit_bytes(each)
-        assert wren.STATE_BYTES + sum(many) > ra.H100_SXM.memory_bytes
-        few = wren.activation_bytes(wren.MICRO_BATCH), wren.logit_bytes(wren.MICRO_BATCH)
-        assert wren.STATE_BYTES + sum(few) < ra.H100_SXM.memory_bytes
+        many, few = micro_batch.peak(wren.WREN, each, wren.RECIPE), wren.PEAK
+        memory = ra.H100_SXM.memory_bytes
+        assert few.total < memory
+        assert many.total > memory
         self.gives(
             wren_guess=n(math.log(wren.WREN.vocab_size), ".2f"),
-            wren_state=n(wren.STATE_BYTES / 1e9, ".1f"),
-            wren_activations=n(few[0] / 1e9, ".1f"),
-            wren_logits=n(few[1] / 1e9, ".2f"),
+            wren_state=n(few.states / 1e9, ".1f"),
+            wren_copies=n(few.copies / 1e9, ".1f"),
+            wren_activations=n((few.layers + few.head) / 1e9, ".1f"),
+            wren_logits=n(few.logits / 1e9, ".1f"),
+            wren_peak=n(few.total / 1e9, ".1f"),
+            # Table 2.1 of Brown et al. (2020).
+            wren_lr=scientific(2e-4, 0),
             wren_step_flops=short(wren.STEP_FLOPS, 2, 15),
             wren_step_seconds=n(wren.STEP_SECONDS, ".2f"),
             wren_checkpoint=n(wren.CHECKPOINT_BYTES / 1e9, ".1f"),
             wren_checkpoint_minutes=n(wren.CHECKPOINT_EVERY * wren.STEP_SECONDS / 60, ".0f"),
             ex_each=each,
-            ex_activations=n(many[0] / 1e9, ".0f"),
-            ex_logits=n(many[1] / 1e9, ".1f"),
-            ex_device=ra.H100_SXM.memory_bytes // 10**9,
+            ex_activations=n((many.layers + many.head) / 1e9, ".0f"),
+            ex_logits=n(many.logits / 1e9, ".0f"),
+            ex_device=memory // 10**9,
         )
 
     def exercises(self) -> None:
@@ -258,5 +264,7 @@ class Chapter(Figures):
             ex_steps=steps,
             ex_warmup=warmup,
             ex_resumed=at,
+            ex_jump=n(20_000, ","),
+            ex_recovery=300,
             ex_rate=n(op.lr_cosine_schedule(at, 1.0, 0.0, warmup, steps), ".2f"),
         )

@@ -554,15 +554,12 @@ class Chapter(Figures):
         """One micro-batch of Wren on one device."""
         tokens = wren.MICRO_BATCH * wren.WREN.context_length
         flops = fc.training_flops(wren.PARAMETERS, tokens)
-        most = (
-            wren.STATE_BYTES
-            + wren.activation_bytes(wren.MICRO_BATCH)
-            + 2 * wren.logit_bytes(wren.MICRO_BATCH)
-        )
         self.gives(
             wren_micro_flops=short(flops, 2, 13),
             wren_micro_ms=n(1e3 * flops / (MFU * PEAK), ".0f"),
-            wren_peak_gb=n(most / 1e9, ".0f"),
+            wren_peak_gb=n(wren.PEAK.total / 1e9, ".1f"),
+            held_bytes=BF16.itemsize,
+            held_gb=n(BF16.itemsize * tokens * wren.WREN.vocab_size / 1e9, ".1f"),
         )
 
     def exercises(self) -> None:
