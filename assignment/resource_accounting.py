@@ -11,7 +11,7 @@ Bytes are plain bytes (1 GB = 10⁹), times are in seconds, and a multiply and a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -253,6 +253,34 @@ def attainable_mfu(intensity: float, hw: Hardware, dtype: torch.dtype) -> float:
     raise NotImplementedError("roofline: see handout §5.1")
 
 
+def min_rows(k: int, n: int, hw: Hardware, dtype: torch.dtype) -> int | None:
+    """The fewest rows m for which a product of m × k and k × n is compute-bound on a device.
+
+    In a model the k × n matrix is a layer's weights, and the rows are the tokens of a batch. More
+    rows use each weight more often, so the intensity rises with m. But it does not rise without
+    limit, and for a small matrix no number of rows is enough.
+
+    Where a rounding error decides between two neighbours, either of them is right.
+
+    Args:
+        k: Rows of the weights, at least 1.
+        n: Columns of the weights, at least 1.
+        hw: The device.
+        dtype: The dtype of all three matrices and of the computation.
+
+    Returns:
+        The fewest rows, at least 1; None if the product is memory-bound for any number of rows.
+
+    Example:
+        A 2,048 × 8,192 matrix in bfloat16 on an H100: 361 rows. A 512 × 512 matrix: None, because
+        its product with any matrix has fewer than 256 FLOPs per byte, and an H100 computes 295.4.
+
+    Handout §5.1 · roofline · `pytest -k roofline`
+    """
+    # TODO(roofline): about 5 lines.
+    raise NotImplementedError("roofline: see handout §5.1")
+
+
 @dataclass(frozen=True)
 class TrainingRecipe:
     """The dtypes of the numbers that training keeps for each parameter.
@@ -380,6 +408,66 @@ def training_days(
     Handout §5.2 · napkin_math · `pytest -k napkin_math`
     """
     # TODO(napkin_math): about 3 lines.
+    raise NotImplementedError("napkin_math: see handout §5.2")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Devices that can be rented.
+
+    Args:
+        hw: The kind of each device.
+        dollars: The price of one device for one hour.
+        devices_per_node: Devices are rented in whole nodes of this many.
+        nodes: Number of nodes that can be rented.
+    """
+
+    hw: Hardware
+    dollars: float
+    devices_per_node: int
+    nodes: int
+
+
+def cheapest_cluster(
+    num_parameters: int,
+    num_tokens: int,
+    recipe: TrainingRecipe,
+    dtype: torch.dtype,
+    mfu: float,
+    max_days: float,
+    offers: Sequence[Offer],
+) -> tuple[Offer, int] | None:
+    """The offer that trains a model for the least money within a number of days.
+
+    Of each offer, rent the fewest whole nodes whose memory together holds the training state and
+    that finish in time. An offer cannot be used if it has too few nodes for that, or if its device
+    has no peak for `dtype`. The bill is devices · hours · dollars, where the hours are those of the
+    run on these devices.
+
+    If two offers cost the same, either is right. So is either number of nodes where a rounding
+    error decides between two neighbours.
+
+    Args:
+        num_parameters: Number of parameters of the model.
+        num_tokens: Number of tokens that the model is trained on.
+        recipe: The dtypes that training keeps for each parameter, split among all devices.
+        dtype: The dtype of the computation.
+        mfu: The share of the peak that is reached on each device.
+        max_days: The longest time that the run may take, in days.
+        offers: The offers to choose from.
+
+    Returns:
+        The best offer and the number of its devices; None if no offer can be used.
+
+    Example:
+        1e9 parameters, 20e9 tokens, AdamW in float32, computing in bfloat16 at an MFU of 0.4 within
+        half a day. With nodes of 8 H100 at 3 dollars, one node finishes in 0.439 days for 252.65
+        dollars. With nodes of 8 A100 80GB at 1 dollar, three nodes finish in 0.464 days for 267.09
+        dollars. So the result is the offer of H100, and 8.
+
+    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    """
+    # TODO(napkin_math): about 14 lines.
     raise NotImplementedError("napkin_math: see handout §5.2")
 
 

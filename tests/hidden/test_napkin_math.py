@@ -11,6 +11,7 @@ student's own bytes_per_parameter, and the parts of a transformer as differences
 student's own counts, so that a mistake fails only its own test.
 """
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -489,6 +490,111 @@ def test_compute_optimal_has_so_many_tokens_per_parameter(student, rng):
             of="compute_optimal",
             hint="return (N, D), in this order",
         )
+
+
+# Parameters, tokens and MFU.
+EXTREMES = [(1, 10**12, 0.5), (10**12, 1, 0.5), (BIG, 10**9, 1), (10**9, BIG, 1.0)]
+EXTREMES += [(10**10, 10**9, 1e-9)]
+
+
+class TooClose(Exception):
+    """A rounding error could decide between two answers."""
+
+
+def offer_of(rng):
+    """The fields of an offer of made-up devices."""
+    nodes, per_node = integer(rng, 1, 30), integer(rng, 1, 9)
+    offer = {"hw": device(rng), "dollars": uniform(rng, 0.5, 9)}
+    return {**offer, "devices_per_node": per_node, "nodes": nodes}
+
+
+def usable(offer, size, flops, dtype, share, max_days):
+    """The exact bill and devices of an offer, or None; raises TooClose near a rounding."""
+    hw = offer["hw"]
+    if dtype not in hw["peak_flops"]:
+        return None
+    days_on_one = flops / (Fraction(hw["peak_flops"][dtype]) * Fraction(share) * 86400)
+    held, fast = Fraction(size, hw["memory_bytes"]), days_on_one / Fraction(max_days)
+    if min(abs(fast - round(fast)), abs(held - round(held))) < 1e-6:
+        raise TooClose
+    nodes = math.ceil(Fraction(math.ceil(max(held, fast)), offer["devices_per_node"]))
+    bill = 24 * days_on_one * Fraction(offer["dollars"])
+    return None if nodes > offer["nodes"] else (bill, nodes * offer["devices_per_node"])
+
+
+def best_of(offers, *asked):
+    """The number and devices of the cheapest offer, or None; raises if two are nearly alike."""
+    bills = [(found, number) for number, o in enumerate(offers) if (found := usable(o, *asked))]
+    ordered = sorted(bills)
+    if len(ordered) > 1 and ordered[1][0][0] - ordered[0][0][0] < ordered[0][0][0] / 10**6:
+        raise TooClose
+    return {"offer": ordered[0][1], "devices": ordered[0][0][1]} if ordered else None
+
+
+def clusters(rng, size_of, *, count):
+    """Cases of a model, a recipe, a share, a number of days and offers, with the answer."""
+    cases = []
+    while len(cases) < count:
+        recipe, dtype = recipe_of(rng), DTYPES[integer(rng, 0, len(DTYPES))]
+        n, d, share = integer(rng, 10**9, 10**11), 10 ** integer(rng, 9, 13), uniform(rng, 0.1, 0.9)
+        if len(cases) < len(EXTREMES):
+            n, d, share = EXTREMES[len(cases)]
+        offers = [offer_of(rng) for _ in range(integer(rng, 1, 6))]
+        one = 6 * n * d / (offers[0]["hw"]["peak_flops"][dtype] * share * 86400)
+        max_days = one / uniform(rng, 0.5, 60)
+        if max_days > 1:
+            max_days = int(max_days)
+        if len(cases) % 3 == 1:  # a device that does not compute in the dtype
+            peaks = offers[0]["hw"]["peak_flops"]
+            offers[0]["hw"]["peak_flops"] = {t: peak for t, peak in peaks.items() if t != dtype}
+        size = n * size_of(recipe)
+        try:
+            answer = best_of(offers, size, 6 * n * d, dtype, share, max_days)
+        except TooClose:
+            continue
+        wanted = (answer is None) == (len(cases) % 5 == 4)
+        if wanted:
+            cases.append(((n, d), recipe, (dtype, share, max_days), offers, answer))
+    return cases
+
+
+@pytest.mark.core
+@pytest.mark.points(5)
+def test_cheapest_cluster(student, rng):
+    """The cheapest offer that holds the model and finishes in time, with its fewest whole nodes.
+
+    None if no offer does both.
+    """
+    of, sizes = "cheapest_cluster", {}
+
+    def size_of(recipe):
+        key = str(recipe)
+        if key not in sizes:
+            sizes[key] = bytes_of(student, recipe)
+        return sizes[key]
+
+    for before, recipe, after, offers, answer in clusters(rng, size_of, count=30):
+        inputs = {"before": before, "recipe": recipe, "after": after, "offers": offers}
+        got = student.run(probes.cheapest_cluster, **inputs)
+        if answer is None:
+            hint = "too few nodes, or no peak for the dtype: such an offer cannot be used"
+            expect.value(got, None, of=of, hint=hint)
+            continue
+        expect.kind(got, dict, of=of, hint="a pair: the offer and the number of its devices")
+        expect.value(
+            got["offer"],
+            answer["offer"],
+            of=of,
+            hint="compare the bills of the whole run, of those offers that can be used",
+        )
+        expect.value(
+            got["devices"],
+            answer["devices"],
+            of=of,
+            hint="whole nodes, enough of them for the memory and for the time",
+        )
+    got = student.run(probes.cheapest_cluster, **{**inputs, "offers": []})
+    expect.value(got, None, of=of, hint="no offer can be used")
 
 
 def test_counts_are_integers(student, rng):

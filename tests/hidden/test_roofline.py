@@ -11,6 +11,7 @@ with one peak for all dtypes, so a solution that takes the wrong dtype's peak fa
 """
 
 import itertools
+import math
 from fractions import Fraction
 
 import pytest
@@ -321,6 +322,51 @@ def test_attainable_mfu_rises_to_one(student, rng):
         )
 
 
+def fewest_rows(k, n, hw, dtype):
+    """The exact number of rows, not rounded; None if no number is enough."""
+    weight = ridge(hw, dtype) * dtype.itemsize
+    per_row = 2 * k * n - weight * (k + n)
+    return weight * k * n / per_row if per_row > 0 else None
+
+
+@pytest.mark.core
+@pytest.mark.points(4)
+def test_min_rows(student, rng):
+    """A product is compute-bound from min_rows rows on: fewer rows are memory-bound.
+
+    For a matrix so small that no number of rows is enough, min_rows is None.
+    """
+    cases = []
+    while len(cases) < 40:
+        # Up to 30 times the smallest square matrix for which there is a number.
+        dtype, hw = DTYPES[len(cases) % len(DTYPES)], device(rng, one_peak=False)
+        least = float(ridge(hw, dtype)) * dtype.itemsize
+        k, n = (1 + int(least * uniform(rng, 0.3, 30)) for _ in range(2))
+        rows = fewest_rows(k, n, hw, dtype)
+        # Keep away from numbers that rounding decides.
+        margin = abs(2 * k * n - least * (k + n)) / (2 * k * n)
+        if margin > 0.01 and (rows is None or 0.05 < rows % 1 < 0.95):
+            cases.append((k, n, hw, dtype, rows))
+    for bandwidth in (1e-6, 1, integer(rng, 10**5, 10**6)):
+        slow = {**device(rng), "memory_bandwidth": bandwidth}
+        cases += [(k, n, slow, torch.float32, None) for k, n, *_ in cases[:2]]
+    fast = {**device(rng), "memory_bandwidth": 10**15}  # compute-bound from the first row on
+    cases += [(1, 1, device(rng), torch.float32, None), (9000, 7000, fast, torch.float32, 1)]
+    k, n, hw, dtype, _ = next(case for case in cases if case[-1])
+    for sizes in [(BIG, n), (k, BIG), (BIG, BIG), (1, BIG), (BIG, 1)]:
+        cases += [(*sizes, hw, dtype, fewest_rows(*sizes, hw, dtype))]
+    asked = [((k, n), hw, (dtype,)) for k, n, hw, dtype, _ in cases]
+    answers = ask_each(student, "min_rows", asked)
+    for got, (*_, rows) in zip(answers, cases, strict=True):
+        if rows is None:
+            hint = "with many rows the intensity comes close to a limit: is it high enough?"
+            expect.value(got, None, of="min_rows", hint=hint)
+        else:
+            expect.kind(got, int, of="min_rows", hint="None only if no number of rows is enough")
+            hint = "solve 2mkn / peak = bytes / bandwidth for m, with all three matrices"
+            expect.value(got, math.ceil(rows), of="min_rows", hint=hint)
+
+
 @pytest.mark.points(2)
 def test_the_peak_is_that_of_the_dtype(student, rng):
     """Each dtype has its own peak, and every function uses the peak of the given dtype."""
@@ -413,12 +459,14 @@ def test_a_dtype_without_a_peak_is_refused(student, rng):
         ("attainable_mfu", (3.0,)),
         ("attainable_mfu", (0.0,)),
         ("attainable_mfu", (1e30,)),
+        ("min_rows", (10**5, 10**5)),
+        ("min_rows", (1, 1)),
     ]:
         with expect.right_call("a dtype that the device has a peak for"):
             got = ask(student, function, before, hw, torch.float32)
-            expect.kind(got, (float, int, bool), of=function)
+            expect.kind(got, (float, int, bool, type(None)), of=function)
         # Once for each function, and then only two where an amount of 0 or a huge one is given.
-        usual = before in [(), (1e12, 1e9), (1e12, 1.0), (3.0,)]
+        usual = before in [(), (1e12, 1e9), (1e12, 1.0), (3.0,), (1, 1)]
         for dtype in missing if usual else missing[:2]:
             with expect.raises(
                 (ValueError, KeyError), of=function, when="hw has no peak for the dtype"

@@ -7,7 +7,7 @@ from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType, SimpleNamespace
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
@@ -116,3 +116,33 @@ def transformer_parameters(student: Any, *, config: dict[str, Any], kind: str = 
         "slots": _Slots,
     }
     return student.resource_accounting.transformer_parameters(make[kind](**config))
+
+
+class Chosen(TypedDict):
+    """What cheapest_cluster returned: the number of the offer, and of its devices."""
+
+    offer: Any
+    devices: Any
+
+
+def cheapest_cluster(
+    student: Any,
+    *,
+    before: Sequence[Any],
+    recipe: dict[str, Any],
+    after: Sequence[Any],
+    offers: Sequence[dict[str, Any]],
+) -> Chosen | Any:
+    """cheapest_cluster of offers with these fields; an offer is returned as its number.
+
+    Whatever is not a pair is returned unchanged.
+    """
+    module = student.resource_accounting
+    made = [
+        module.Offer(**{**fields, "hw": module.Hardware(**fields["hw"])}) for fields in offers
+    ]
+    got = module.cheapest_cluster(*before, module.TrainingRecipe(**recipe), *after, made)
+    if not isinstance(got, (tuple, list)) or len(got) != 2:
+        return got
+    numbers = [number for number, offer in enumerate(made) if offer == got[0]]
+    return {"offer": numbers[0] if numbers else "not one of the offers", "devices": got[1]}

@@ -91,6 +91,42 @@ def test_transformer_parameters_of_the_example(student):
         expect.value(got, expected, of="transformer_parameters", inputs=str({**sizes, **options}))
 
 
+def test_cheapest_cluster_of_the_example(student):
+    """For 1e9 parameters in half a day, one node of H100 is cheaper than three nodes of A100.
+
+    An A100 costs a third as much per hour. With a second node missing, or within a tenth of a day
+    on one node, an offer cannot be used.
+    """
+    ra = student.resource_accounting
+    recipe = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))
+    h100 = ra.Offer(ra.H100_SXM, dollars=3.0, devices_per_node=8, nodes=4)
+    a100 = ra.Offer(ra.A100_80GB, dollars=1.0, devices_per_node=8, nodes=4)
+    few = ra.Offer(ra.A100_80GB, dollars=0.1, devices_per_node=8, nodes=2)
+    for offers, max_days, expected in [
+        ([h100, a100], 0.5, (h100, 8)),
+        ([a100, h100], 0.5, (h100, 8)),
+        ([a100], 0.5, (a100, 24)),
+        ([a100, few], 0.5, (a100, 24)),
+        ([h100], 0.15, (h100, 24)),
+        ([h100, a100], 0.1, None),
+    ]:
+        model = (1_000_000_000, 20_000_000_000, recipe, BF16, 0.4)
+        got = ra.cheapest_cluster(*model, max_days, offers)
+        names = ", ".join(f"{offer.nodes} nodes of {offer.hw.name}" for offer in offers)
+        inputs = f"1e9 parameters, 20e9 tokens, MFU 0.4, {max_days} days; {names}"
+        if expected is None:
+            expect.value(got, None, of="cheapest_cluster", inputs=inputs)
+        else:
+            expect.kind(got, (tuple, list), of="cheapest_cluster")
+            right = len(got) == 2 and got[0] is expected[0] and got[1] == expected[1]
+            expect.that(
+                right,
+                f"expected {expected[1]} devices of {expected[0].hw.name}, got {got}",
+                of="cheapest_cluster",
+                inputs=inputs,
+            )
+
+
 def test_compute_optimal_of_the_examples(student):
     """12,000 FLOPs should train 10 parameters on 200 tokens.
 

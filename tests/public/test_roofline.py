@@ -83,6 +83,33 @@ def test_attainable_mfu_of_the_example(student):
         expect.number(got, expected, of="attainable_mfu", tolerance=1e-6, inputs=inputs)
 
 
+def test_min_rows_of_the_examples(student):
+    """A 2,048 × 8,192 matrix becomes compute-bound on an H100 in bfloat16 at 361 rows.
+
+    A 512 × 512 matrix never does, and in float32 the first one needs fewer rows.
+    """
+    ra, bf16 = student.resource_accounting, torch.bfloat16
+    for k, n, dtype, expected in [
+        (2048, 8192, bf16, 361),
+        (512, 512, bf16, None),
+        (2048, 8192, torch.float32, 42),
+    ]:
+        got = ra.min_rows(k, n, ra.H100_SXM, dtype)
+        expect.value(got, expected, of="min_rows", inputs=f"{k}, {n}, H100_SXM, {dtype}")
+
+
+def test_min_rows_is_where_is_compute_bound_turns(student):
+    """One row fewer is memory-bound."""
+    ra, bf16 = student.resource_accounting, torch.bfloat16
+    for k, n, hw in [(4096, 4096, ra.H100_SXM), (1000, 30_000, ra.A100_80GB)]:
+        rows = ra.min_rows(k, n, hw, bf16)
+        expect.kind(rows, int, of="min_rows")
+        for m, expected in [(rows, True), (rows - 1, False)]:
+            got = ra.is_compute_bound(2 * m * k * n, 2 * (m * k + k * n + m * n), hw, bf16)
+            inputs = f"min_rows({k}, {n}, {hw.name}, bfloat16) is {rows}; at {m} rows"
+            expect.value(got, expected, of="min_rows", inputs=inputs)
+
+
 def test_a_dtype_without_a_peak_is_refused(student):
     """An A100 has no peak for float8: asking for it is an error (KeyError or ValueError)."""
     ra = student.resource_accounting

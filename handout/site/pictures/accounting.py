@@ -43,6 +43,10 @@ def roofline() -> Drawing:
         [(x(i), y(peak * accounting.attainable_mfu(i, hw, dtype))) for i in (0.1, ridge, 1e4)],
         "curve s1",
     )
+    # Without tensor cores, by NVIDIA's H100 white paper.
+    lower, turn = 133.8e12, 133.8e12 / hw.memory_bandwidth
+    picture.path([(x(turn), y(lower)), (x(1e4), y(lower))], "curve s3 dashed")
+    picture.text(x(1e4), y(lower) + 20, "without matrix products", anchor="end", style="tick")
     for name, intensity, dx, dy, anchor in works:
         at = x(intensity), y(peak * reached[name])
         picture.dot(*at, "s2")

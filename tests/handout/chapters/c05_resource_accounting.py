@@ -95,7 +95,47 @@ class Chapter(Figures):
         )
         two = BF16.itemsize
         relu = ra.elementwise_intensity(1, 1, 1, BF16)
-        self.gives(bf16_bytes=two, relu_intensity=n(relu, ".2f"))
+        # NVIDIA's H100 white paper: bfloat16 without tensor cores, on the SXM5 model.
+        vector_peak, gelu = 133.8e12, 20
+        vector_ridge = vector_peak / H100.memory_bandwidth
+        assert gelu / (2 * two) < vector_ridge
+        self.gives(
+            bf16_bytes=two,
+            relu_intensity=n(relu, ".2f"),
+            vector_peak=short(vector_peak, unit=12),
+            vector_ridge=n(vector_ridge, ".0f"),
+            flops_to_turn=n(2 * two * round(vector_ridge), ".0f"),
+            bet_relu=1,
+            bet_gelu=gelu,
+            relu_bytes=2 * two,
+            gelu_intensity=plain(ra.elementwise_intensity(gelu, 1, 1, BF16)),
+        )
+        # Dao et al. (2022), figure 2: GPT-2 medium on an A100, forward and backward.
+        self.gives(
+            flash_flops=n("75.2e9"),
+            plain_flops=n("66.6e9"),
+            flash_gb=4.4,
+            plain_gb=40.3,
+            flash_ms=7.3,
+            plain_ms=41.7,
+            flash_faster=n(41.7 / 7.3, ".1f"),
+        )
+        self.formula(
+            "flip_formula",
+            r"\frac{2mkn}{\text{peak FLOP/s}} \ge "
+            r"\frac{(mk + kn + mn) \cdot \text{bytes per number}}{\text{bandwidth}}",
+            [
+                ra.is_compute_bound(
+                    2 * m * k * columns,
+                    two * (m * k + k * columns + m * columns),
+                    H100,
+                    BF16,
+                )
+                == (m >= ra.min_rows(k, columns, H100, BF16))
+                for k, columns in [(2048, 8192), (1000, 30_000)]
+                for m in (100, 300, 360, 361, 500, 5000)
+            ],
+        )
         ridge = n(ra.accelerator_intensity(H100, BF16), ".1f")
         self.gives(ridge=ridge)
         self.formula(
@@ -178,6 +218,23 @@ class Chapter(Figures):
             device_gb=device // 10**9,
             reserved_devices=n(state / (device * (1 - reserve)), ".1f"),
             rounded_devices=ra.min_devices(PARAMETERS, full, device, reserve),
+        )
+        # As nvidia-smi reports it for an H100 80GB HBM3.
+        real = 81_559 * 2**20
+        self.gives(
+            real_mib=n(81_559, ","),
+            real_bytes=short(real, 1),
+            counted_bytes=short(device),
+            real_reserve=n(100 * (1 - device / real), ".1f"),
+        )
+        # The offers of the code: the answer is asserted there.
+        prices = 1.2 / 3.0, ra.A100_80GB.peak_flops[BF16] / H100.peak_flops[BF16]
+        assert prices[0] > prices[1]
+        self.gives(
+            price_share=n(100 * prices[0], ".0f"),
+            speed_share=n(100 * prices[1], ".0f"),
+            bet_hours=20,
+            bet_devices=32,
         )
         alone = ra.max_parameters(H100.memory_bytes, full)
         self.gives(alone=short(alone, 1))
@@ -303,6 +360,15 @@ class Chapter(Figures):
         )
         ridge = n(ra.accelerator_intensity(H100, BF16), ".1f")
         self.gives(seen_intensity=300, intensity_divisor=3, ridge=ridge)
+        lowest = ra.TrainingRecipe(BF16, BF16, (BF16, BF16))
+        small, given = 1_280_000_000, 300 * 10**9
+        self.gives(
+            seen_bytes=ra.bytes_per_parameter(lowest),
+            seen_small=short(small),
+            gpt3_run_tokens=short(given),
+            seen_small_days=6.5,
+            small_days=n(ra.training_days(small, given, H100, BF16, 8, 0.5), ".1f"),
+        )
         size, tokens = ra.transformer_parameters(GPT3), 300 * 10**9
         flops = f"{n(fc.training_flops(1, 1))} · {short(size, 1)} · {short(tokens)}"
         with_scores = 3 * sum(
@@ -326,17 +392,18 @@ class Chapter(Figures):
             wren_run_flops=short(flops, 2, 20),
             wren_speed=short(speed, 2, 15),
         )
+        whole = 3 * wren.SEQUENCES * sum(
+            fc.transformer_forward_flops(wren.WREN, 1, wren.WREN.context_length).values()
+        )
         # An all-reduce around a ring: each device sends all parts but one, twice. NVLink's
         # 900e9 bytes per second are both directions together, by NVIDIA's data sheet.
         devices, nvlink = wren.DEVICES, 900e9
         sent = 2 * (devices - 1) * FP32.itemsize * wren.PARAMETERS // devices
         seconds = sent / (nvlink / 2)
         self.gives(
-            wren_sent=(
-                f"{n(2)} · {n(devices - 1)}/{n(devices)} · {n(FP32.itemsize)} · "
-                f"{short(wren.PARAMETERS, 4)} = {short(sent, 2)}"
-            ),
-            nvlink=short(nvlink),
+            wren_full_step=short(whole, 2, 15),
+            wren_full_hours=n(wren.HOURS * whole / wren.STEP_FLOPS, ".1f"),
+            section_devices=n("13.5"),
             wren_network_ms=n(1e3 * seconds, ".1f"),
             wren_network_share=n(100 * seconds / wren.STEP_SECONDS, ".1f"),
             wren_step_s=n(wren.STEP_SECONDS, ".2f"),
@@ -345,8 +412,15 @@ class Chapter(Figures):
     def exercises(self) -> None:
         """The answers."""
         intensity = ra.elementwise_intensity(1, 2, 1, BF16)
-        assert 0.999 < 1 - ra.attainable_mfu(intensity, H100, BF16) < 0.9995
-        self.gives(ex_moved=3 * BF16.itemsize, ex_intensity=n(intensity, ".2f"), ex_idle=n("99.9"))
+        busy = intensity / (133.8e12 / H100.memory_bandwidth)  # without tensor cores, see above
+        self.gives(
+            ex_moved=3 * BF16.itemsize,
+            ex_intensity=n(intensity, ".2f"),
+            ex_idle=n(100 * (1 - busy), ".1f"),
+        )
+        ridge = ra.accelerator_intensity(H100, BF16)
+        # 2mkn FLOPs for kn bytes of int8.
+        self.gives(ex_half_rows=n(math.ceil(ridge * torch.int8.itemsize / 2), "d"))
 
         weights = wren.PARAMETERS * BF16.itemsize
         self.gives(
@@ -361,17 +435,6 @@ class Chapter(Figures):
             ex_cache=f"{' · '.join(n(size, ',') for size in sizes)} = {short(cache, 3)}",
             ex_cache_share=n(100 * cache / weights, ".1f"),
         )
-        k, columns = wren.WREN.d_model, wren.WREN.d_ff
-        rows = next(
-            m
-            for m in count(1)
-            if ra.matmul_intensity(m, k, columns, BF16) >= ra.accelerator_intensity(H100, BF16)
-        )
-        self.gives(ex_ffn=f"{n(k, ',')} × {n(columns, ',')}", ex_rows=rows)
-        micro_rows = wren.MICRO_BATCH * wren.WREN.context_length
-        assert micro_rows > rows
-        self.gives(ex_micro_rows=n(micro_rows, ","))
-
         size, full = 405 * 10**9, RECIPES["all in float32"]
         each, device = ra.bytes_per_parameter(full), H100.memory_bytes
         devices = ra.min_devices(size, full, device)

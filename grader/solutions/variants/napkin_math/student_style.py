@@ -42,3 +42,27 @@ def compute_optimal(flops, tokens_per_parameter=20.0):
     n = (flops / 6 / tokens_per_parameter) ** 0.5
     d = flops / 6 / n if flops else 0.0
     return n, d
+
+
+def cheapest_cluster(num_parameters, num_tokens, recipe, dtype, mfu, max_days, offers):
+    results = []
+    for i, offer in enumerate(offers):
+        try:
+            offer.hw.peak_flops[dtype]
+        except KeyError:
+            continue
+        for num_nodes in range(1, offer.nodes + 1):
+            num_devices = num_nodes * offer.devices_per_node
+            memory = num_devices * offer.hw.memory_bytes
+            if num_parameters * bytes_per_parameter(recipe) > memory:
+                continue
+            days = training_days(num_parameters, num_tokens, offer.hw, dtype, num_devices, mfu)
+            if days > max_days:
+                continue
+            hours = days * 24
+            results.append((hours * num_devices * offer.dollars, i, num_devices))
+            break
+    if len(results) == 0:
+        return None
+    _, i, num_devices = sorted(results)[0]
+    return offers[i], num_devices

@@ -15,3 +15,16 @@ def roofline_seconds(flops, bytes_moved, hw, dtype):
 
 def matmul_intensity(m, k, n, dtype):
     return 2 * n / ((1 + n / m + n / k) * dtype.itemsize) if m * k else 0
+
+
+def min_rows(k, n, hw, dtype):
+    def enough(m):
+        return is_compute_bound(2 * m * k * n, dtype.itemsize * (m * (k + n) + k * n), hw, dtype)
+
+    if not enough(2**60):
+        return None
+    low, high = 0, 2**60
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

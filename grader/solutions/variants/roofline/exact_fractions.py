@@ -33,3 +33,11 @@ def mfu(flops, seconds, hw, dtype, num_devices=1):
 def attainable_mfu(intensity, hw, dtype):
     peak, bandwidth = exactly(hw, dtype)
     return float(min(Fraction(1), Fraction(intensity) * bandwidth / peak))
+
+
+def min_rows(k, n, hw, dtype):
+    peak, bandwidth = exactly(hw, dtype)
+    # m · (2 / peak − size (1 / n + 1 / k) / bandwidth) = size / bandwidth
+    traffic = Fraction(dtype.itemsize) / bandwidth
+    left = 2 / peak - traffic * (Fraction(1, n) + Fraction(1, k))
+    return max(1, math.ceil(traffic / left)) if left > 0 else None

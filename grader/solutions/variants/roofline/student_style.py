@@ -48,3 +48,16 @@ def mfu(flops, seconds, hw, dtype, num_devices=1):
 
 def attainable_mfu(intensity, hw, dtype):
     return min(1, intensity / accelerator_intensity(hw, dtype))
+
+
+def min_rows(k, n, hw, dtype):
+    limit = 2 * k * n / (dtype.itemsize * (k + n))  # the intensity of infinitely many rows
+    ridge = accelerator_intensity(hw, dtype)
+    if limit <= ridge:
+        return None
+    m = max(1, int(ridge * dtype.itemsize / 2) - 2)
+    if ridge / limit > 0.999:
+        m = max(1, int(ridge * dtype.itemsize * k * n / (2 * k * n - ridge * dtype.itemsize * (k + n))) - 2)
+    while 2 * m * k * n < ridge * dtype.itemsize * (m * k + k * n + m * n):
+        m += 1
+    return m
