@@ -128,7 +128,7 @@ class Chapter(Figures):
         self.gives(
             many_keys=n(len(k), ","),
             sharp_weight=n(round(100 * sharp, -1), ".0f"),
-            soft_weight=n(100 * soft, ".1f"),
+            soft_weight=math.ceil(100 * soft),
         )
         batch, tokens, heads = 8, 1024, 12
         q = torch.empty(batch, heads, tokens, 64, dtype=torch.bfloat16, device="meta")
