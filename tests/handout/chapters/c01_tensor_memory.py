@@ -122,7 +122,6 @@ class Chapter(Figures):
         self.gives(
             report_year=n("2017"),
             report_size=n("100 million"),
-            report_slice="ten",
             report_last_year=n("2023"),
         )
 

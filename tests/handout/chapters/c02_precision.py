@@ -355,6 +355,7 @@ class Chapter(Figures):
         for name, element, bits, block, scale in rows:
             cost = f"{n(bits)} + {n(8)} / {n(block)} = {plain(bits + 8 / block)}"
             self.gives(block_format=f"{n(name)} | {n(element)} | {n(block)} | {n(scale)} | {cost}")
+        self.gives(fp_eight=n("FP8"), fp_four=n("FP4"))
         self.gives(mxfp_eight=n("MXFP8"), mx_block=32, nvfp_block=16)
         # Abecassis et al. (2025), abstract; Chandiramani et al. (2026), abstract.
         self.gives(nvfp_model=short(12e9), nvfp_tokens=short(10e12, unit=12))
