@@ -170,6 +170,12 @@ class Chapter(Figures):
             seen_ffn_gb=n("2.3"),
             ffn_bytes_spelled=f"{elements} · {n(FP32.itemsize)} = {n(size, ',')}",
         )
+        half = taken(*matrix, dtype=BF16)
+        self.gives(
+            seen_ffn_bf16_gb=n("1.15"),
+            ffn_bf16_gb=n(half / 1e9, ".3f"),
+            ffn_bf16_gib=n(half / 2**30, ".3f"),
+        )
         vocabulary, width = 50257, 1024  # of the model with 204M parameters in those notes
         self.gives(
             seen_model=n("204"),
