@@ -1,5 +1,6 @@
 """Chapter 1: bytes of tensors and storages, strides and views."""
 
+import io
 import math
 
 import torch
@@ -31,6 +32,13 @@ def numbers(tensor, between=" "):
 def brackets(tensor):
     """A vector as a figure, such as [0, 1, 2]."""
     return n(str(tensor.tolist()))
+
+
+def saved(tensor):
+    """The size of the file that torch.save writes."""
+    file = io.BytesIO()
+    torch.save(tensor, file)
+    return file.tell()
 
 
 def address_holds():
@@ -88,20 +96,34 @@ class Chapter(Figures):
 
     def bytes(self) -> None:
         """Section 1.1."""
+        every_float8 = ", ".join(name for name in dir(torch) if name.startswith("float8_"))
         rows = [
             "float64, int64, complex64",
             "float16, bfloat16, int16",
             "float32, int32",
-            "float8_e4m3fn, float8_e5m2, int8, uint8, bool",
+            f"{every_float8}, int8, uint8, bool",
         ]
         for names in rows:
             (size,) = {getattr(torch, name).itemsize for name in names.split(", ")}
-            self.gives(
-                itemsize_row=(
-                    f"{names.replace('float8_e4m3fn, float8_e5m2', 'float8 (both kinds)')} | "
-                    f"{n(size)}"
-                )
-            )
+            self.gives(itemsize_row=f"{names.replace(every_float8, 'every float8')} | {n(size)}")
+        packed = "float4_e2m1fn_x2"  # older versions of torch do not have it
+        if hasattr(torch, packed):
+            assert getattr(torch, packed).itemsize == 1
+        self.gives(packed_dtype=f"`{n(packed)}`")
+
+        x = torch.zeros(1000, 1000)
+        self.gives(
+            bet_shape=f"{n(x.shape[0], ',')} × {n(x.shape[1], ',')}",
+            bet_row_kb=n(tm.tensor_bytes(x[0]) / 1e3, ".0f"),
+            bet_file_mb=n(saved(x[0]) / 1e6, ".0f"),
+        )
+        # Lample (2017), PyTorch's issue 1995; the others are 8109, 33101, 40157, 53419 and 104523.
+        assert saved(torch.zeros(10**6)[:10]) > 10**6 * FP32.itemsize
+        self.gives(
+            report_year=n("2017"),
+            report_size=n("100 million"),
+            report_last_year=n("2023"),
+        )
 
         embedding = torch.empty(50257, 768, device="meta")
         both = [embedding, embedding.detach()]
@@ -148,6 +170,21 @@ class Chapter(Figures):
             seen_ffn_gb=n("2.3"),
             ffn_bytes_spelled=f"{elements} · {n(FP32.itemsize)} = {n(size, ',')}",
         )
+        half = taken(*matrix, dtype=BF16)
+        self.gives(
+            seen_ffn_bf16_gb=n("1.15"),
+            ffn_bf16_gb=n(half / 1e9, ".3f"),
+            ffn_bf16_gib=n(half / 2**30, ".3f"),
+        )
+        vocabulary, width = 50257, 1024  # of the model with 204M parameters in those notes
+        self.gives(
+            seen_model=n("204"),
+            seen_tied_mb=n("207"),
+            tied_spelled=f"{n(vocabulary, ',')} · {n(width, ',')} · {n(FP32.itemsize)}",
+            other_tied_mb=n(taken(vocabulary, width) / 1e6, ".1f"),
+            over_fp32=torch.float64.itemsize // FP32.itemsize,
+            over_bf16=torch.float64.itemsize // BF16.itemsize,
+        )
 
     def views(self) -> None:
         """Section 1.2: windows."""
@@ -160,7 +197,16 @@ class Chapter(Figures):
             strides=sizes(strides),
             row_step=strides[1],
             rows_passed=strides[0] // strides[1],
-            x_code=n("x = torch.arange(12).view(3, 4)"),
+        )
+        assert X[1:].is_contiguous()
+        side = 4096
+        x = torch.empty(side, side)
+        once = tm.unique_bytes([x, x.T])
+        self.gives(
+            bet_square=f"{n(side, ',')} × {n(side, ',')}",
+            bet_once_mb=n(once / 1e6, ".0f"),
+            bet_twice_mb=n(tm.unique_bytes([x, x.T, x.T.reshape(-1)]) / 1e6, ".0f"),
+            bet_thrice_mb=n(3 * once / 1e6, ".0f"),  # an option of the bet, and wrong
         )
         for code in ("x", "x.T", "x[:, 1:3]", "x[1:, ::2]", "x[:1].expand(3, 4)"):
             view = eval(code, {"x": X})
@@ -287,12 +333,6 @@ class Chapter(Figures):
             bf16_bytes=BF16.itemsize,
             wren_bf16_gb=n(taken(wren.PARAMETERS, dtype=BF16) / 1e9, ".2f"),
         )
-        column = torch.empty(1000, 1000)[:, 0]
-        self.gives(
-            kept_shape=sizes((1000, 1000)),
-            kept_bytes=n(tm.storage_bytes(column), ","),
-            column_bytes=n(tm.tensor_bytes(column), ","),
-        )
         x, index = torch.empty(6, 7, 8), (1, 2, 3)
         terms = " + ".join(f"{n(i)} · {n(step)}" for i, step in zip(index, x.stride(), strict=True))
         self.gives(
@@ -313,6 +353,16 @@ class Chapter(Figures):
             second_dimension=2,
             other_need=f"{n(stride[1])} = {n(shape[2])} · {n(stride[2])}",
         )
+        asked = ["x[1:]", "x[:, 1:]", "x[:1].T", "x[:1].expand(3, 4)"]
+        contiguous = [code for code in asked if eval(code, {"x": X}).is_contiguous()]
+        quoted = [f"`{n(code)}`" for code in asked]
+        self.gives(
+            asked_shape=sizes(X.shape),
+            asked_views=f"{', '.join(quoted[:-1])} and {quoted[-1]}",
+            contiguous_views=" and ".join(f"`{n(code)}`" for code in contiguous),
+            with_gaps=n(asked[1]),
+        )
+        assert X[:1].expand(3, 4).stride()[0] == 0
         text, window = 10**9, wren.WREN.context_length
         self.gives(
             window_count=(

@@ -49,9 +49,25 @@ def formula_holds():
         yield (decoded(dtype, patterns)[finite] == got[finite]).all().item()
 
 
-def vector(values):
+def vector(values, spec="g"):
     """Numbers as a figure, such as (1, −4, 0.5)."""
-    return n(f"({', '.join(f'{value:g}' for value in values)})".replace("-", "−"))
+    shown = ", ".join(format(value + 0.0, spec) for value in values)  # -0.0 + 0.0 is 0.0
+    return n(f"({shown})".replace("-", "−"))
+
+
+def e2m1():
+    """The numbers of E2M1 without the sign, by the page's formula; no pattern is reserved."""
+    e, m, bias = 2, 1, 1
+    return [
+        2.0 ** (field - bias) * (1 + mantissa / 2**m)
+        if field
+        else 2.0 ** (1 - bias) * mantissa / 2**m
+        for field in range(2**e)
+        for mantissa in range(2**m)
+    ]
+
+
+E2M1 = torch.tensor([sign * level for sign in (-1, 1) for level in e2m1()])
 
 
 class Chapter(Figures):
@@ -65,8 +81,11 @@ class Chapter(Figures):
         self.bits()
         self.table()
         self.how_close()
+        self.noise()
         self.underflow()
+        self.story()
         self.blocks()
+        self.block_formats()
         self.seen_elsewhere()
         self.model()
         self.exercises()
@@ -163,7 +182,45 @@ class Chapter(Figures):
             updates=n(steps, ","),
             stuck_weight=plain(weight.item()),
             true_weight=plain(round(1 + steps * update, 9)),
+            tempting_weight=n("3.9"),  # an option of the bet, and wrong
         )
+
+    def noise(self) -> None:
+        """The error of a mini-batch's gradient beside the error of rounding.
+
+        The same computation as in the page's block of code, with the same seed.
+        """
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            x = torch.randn(4096, 64)
+            y = x @ torch.randn(64) + torch.randn(4096)
+        full, batch = self.gradient(x, y), 512
+
+        def percent(gradient):
+            return 100 * ((gradient - full).norm() / full.norm()).item()
+
+        rounded = {
+            dtype: percent(
+                self.gradient(x.to(dtype).float(), y.to(dtype).float()).to(dtype).float()
+            )
+            for dtype in (BF16, E4M3)
+        }
+        self.gives(
+            noise_weights=x.shape[1],
+            noise_examples=n(len(x), ","),
+            noise_batch=batch,
+            noise_error=n(percent(self.gradient(x[:batch], y[:batch])), ".0f"),
+            noise_bf16=n(rounded[BF16], ".2f"),
+            noise_e4m3=n(rounded[E4M3], ".1f"),
+        )
+
+    @staticmethod
+    def gradient(x, y):
+        """The gradient of mean((x w - y)²) / 2 at w = 0."""
+        w = torch.zeros(x.shape[1], requires_grad=True)
+        (gradient,) = torch.autograd.grad(((x @ w - y) ** 2).mean() / 2, w)
+        assert torch.allclose(gradient, -(x.T @ y) / len(x), atol=1e-5)
+        return -(x.T @ y) / len(x)
 
     def underflow(self) -> None:
         """The point where small numbers become 0."""
@@ -191,6 +248,10 @@ class Chapter(Figures):
         )
         first = next(i for i in range(65504, 65600) if torch.tensor(float(i)).to(F16).isinf())
         self.gives(overflow=n(first, ","))
+        beyond = torch.tensor([500.0, math.inf]).to(E4M3).float()
+        if torch.__version__ >= "2.13":  # older versions gave NaN
+            assert (beyond == p.float_spec(E4M3).max).all()
+        self.gives(saturating_torch=n("2.13"), saturated=plain(p.float_spec(E4M3).max))
         twice = 2**-25 * (1 + 2**-26)
         assert torch.tensor(twice, dtype=F64).float().item() == 2**-25
         assert torch.tensor(twice, dtype=F64).float().half().item() == 0
@@ -200,6 +261,10 @@ class Chapter(Figures):
             rounded_twice=f"{power(2, -25)} · ({n(1)} + {power(2, -26)})",
             rounded_once=power(2, -25),
         )
+
+    def story(self) -> None:
+        """Parameters as Bekman (2022), The Technology Behind BLOOM Training, gives them."""
+        self.gives(failed_model=short(104e9), larger_model=short(530e9), bloom_model=short(176e9))
 
     def blocks(self) -> None:
         """Quantizing in blocks."""
@@ -277,6 +342,29 @@ class Chapter(Figures):
         assert scalar.dtype == F32
         self.gives(scalar_dimensions=scalar.dim(), zero_block=f"{n(0)} / {n(0)}")
 
+    def block_formats(self) -> None:
+        """MX (Rouhani et al. 2023) and NVFP4 (Transformer Engine's documentation)."""
+        positive = e2m1()
+        assert len(positive) == 2**3  # four bits without the sign
+        self.gives(e2m1_levels=n(f"±{{{', '.join(f'{level:g}' for level in positive)}}}"))
+        rows = [
+            ("MXFP8", "E4M3 or E5M2", 8, 32, "E8M0"),
+            ("MXFP4", "E2M1", 4, 32, "E8M0"),
+            ("NVFP4", "E2M1", 4, 16, "E4M3"),
+        ]
+        for name, element, bits, block, scale in rows:
+            cost = f"{n(bits)} + {n(8)} / {n(block)} = {plain(bits + 8 / block)}"
+            self.gives(block_format=f"{n(name)} | {n(element)} | {n(block)} | {n(scale)} | {cost}")
+        self.gives(fp_eight=n("FP8"), fp_four=n("FP4"))
+        self.gives(mxfp_eight=n("MXFP8"), mx_block=32, nvfp_block=16)
+        # Abecassis et al. (2025), abstract; Chandiramani et al. (2026), abstract.
+        self.gives(nvfp_model=short(12e9), nvfp_tokens=short(10e12, unit=12))
+        self.gives(
+            nemotron_version=n("3"),
+            nemotron_model=short(120e9),
+            nemotron_tokens=short(25e12, unit=12),
+        )
+
     def seen_elsewhere(self) -> None:
         """Claims of other notes are quoted; the correct values are computed."""
         half = p.float_spec(F16)
@@ -306,6 +394,13 @@ class Chapter(Figures):
             speedup=n(self.ratio, ".1f"),
             fp32_tflops=plain(ra.H100_SXM.peak_flops[F32] / 1e12),
         )
+        fp8, fp32 = (ra.H100_SXM.peak_flops[dtype] for dtype in (E4M3, F32))
+        self.gives(
+            seen_fp8_speedup=n("8"),
+            fp8_speedup=(
+                f"{n(fp8 / 1e12, ',.0f')} / {plain(fp32 / 1e12)} = {n(fp8 / fp32, '.1f')}"
+            ),
+        )
 
     def model(self) -> None:
         """The weights of Wren."""
@@ -334,15 +429,16 @@ class Chapter(Figures):
         )
         assert torch.tensor(257.0).to(BF16).item() != 257
 
-        gradient, scale, limit = 2e-8, 1024, p.float_spec(F16).smallest_subnormal / 2
-        assert p.underflows_to_zero(gradient, F16)
-        scaled = torch.tensor(gradient * scale, dtype=F16).item()
-        assert abs(scaled / scale / gradient - 1) < 0.01
+        fits, claimed = 250, 255  # Bekman (2022) says that 255 · 255 overflows
+        stored = torch.tensor(claimed, dtype=F16) * claimed
+        over = next(i for i in range(1000) if torch.tensor(float(i)).square().half().isinf())
+        assert (torch.tensor(fits, dtype=F16) * fits).isfinite()
         self.gives(
-            ex_gradient=scientific(gradient, 0),
-            ex_scale=n(scale, ","),
-            ex_limit=f"{two_to(limit)} ≈ {scientific(limit, 2)}",
-            ex_scaled=scientific(scaled, 2),
+            ex_fits=f"{n(fits)} · {n(fits)}",
+            ex_claimed=f"{n(claimed)} · {n(claimed)}",
+            ex_product=f"{n(claimed)} · {n(claimed)} = {n(claimed**2, ',')}",
+            ex_product_stored=n(stored.item(), ",.0f"),
+            ex_overflow=f"{n(over)} · {n(over)} = {n(over**2, ',')}",
         )
 
         weight, step = 0.5, after[0.5] - 0.5
@@ -355,12 +451,6 @@ class Chapter(Figures):
             ex_step=f"{plain(weight)} · {eps} = {n(step, '.4f')}",
             ex_half_step=n(half, ".5f"),
         )
-        self.gives(
-            ex_bits=4,
-            ex_block=32,
-            ex_cost=f"{n(4)} + {n(16)} / {n(32)} = {plain(4 + 8 * F16.itemsize / 32)}",
-        )
-
         far, tenth = torch.tensor(70_000.0), torch.tensor(0.1, dtype=torch.float64)
         assert far.to(F16).isinf()
         off = [abs(tenth.to(dtype).double() - tenth).item() for dtype in (F16, BF16)]
@@ -370,4 +460,38 @@ class Chapter(Figures):
             ex_tenth=plain(0.1),
             ex_tenth_half=scientific(off[0]),
             ex_tenth_bf16=scientific(off[1]),
+        )
+
+        x = torch.tensor([12, -6.4, 2.6, 0.4])
+        integers = torch.arange(-7.0, 8)
+        codes, (scale,) = p.quantize_blocks(x, len(x), E2M1)
+        back = p.dequantize_blocks(codes, scale[None], len(x), E2M1)
+        self.gives(
+            ex_block_x=vector(x),
+            ex_float_scale=f"{plain(x[0].item())} / {plain(6)} = {plain(scale.item())}",
+            ex_float_units=vector(x / scale),
+            ex_float_levels=vector(back / scale),
+            ex_float_back=vector(back),
+        )
+        assert E2M1.max() == 6
+        codes, (scale,) = p.quantize_blocks(x, len(x), integers)
+        equal = p.dequantize_blocks(codes, scale[None], len(x), integers)
+        shown = ", ".join(f"{value:.2f}".rstrip("0").rstrip(".") for value in equal.tolist())
+        self.gives(
+            ex_int_scale=f"{plain(x[0].item())} / {plain(7)} = {n(scale.item(), '.2f')}",
+            ex_int_back=n(f"({shown})".replace("-", "−")),
+        )
+
+        x = torch.randn(4095, generator=torch.Generator().manual_seed(0))
+        x = torch.cat([x, torch.tensor([20])])
+        off = {}
+        for size in (32, 16):
+            codes, scales = p.quantize_blocks(x, size, E2M1)
+            off[size] = (p.dequantize_blocks(codes, scales, size, E2M1) - x).abs().mean().item()
+        self.gives(last_gain=n(100 * (1 - off[16] / off[32]), ".0f"))
+
+        self.gives(
+            ex_state_bytes=ra.bytes_per_parameter(wren.RECIPE),
+            ex_copy_bytes=BF16.itemsize,
+            ex_nvfp_bytes=n((4 + 8 / 16) / 8, ".2f"),
         )

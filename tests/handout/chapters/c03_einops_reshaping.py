@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from einops import EinopsError, rearrange
+from jaxtyping import Float
 
 from grader.solutions.reference import einops_reshaping as er
 from grader.solutions.reference import tensor_memory as tm
@@ -36,7 +37,9 @@ class Chapter(Figures):
             rearrange(torch.ones(features), "(heads d) -> heads d", heads=heads)
         self.gives(features=features, heads=heads)
         self.order()
+        self.story()
         self.scores()
+        self.annotations()
         self.masks()
         self.examples()
         self.model()
@@ -55,12 +58,59 @@ class Chapter(Figures):
         other = rearrange(numbers, "(d heads) -> heads d", heads=heads)
         assert other.tolist() == [[i * heads + h for i in range(d)] for h in range(heads)]
 
+        x = torch.arange(128 * 512).view(128, 512)
+        wanted = er.split_heads(x, 8)
+        reshaped = x.reshape(wanted.shape)
+        assert not torch.equal(reshaped, wanted)
+        per_head = wanted[0].numel() // x.shape[1]
+        assert torch.equal(reshaped[0].reshape(-1), x[:per_head].reshape(-1))
+        self.gives(
+            bet_input=n(str(tuple(x.shape))),
+            bet_output=n(str(tuple(wanted.shape))),
+            bet_code=n(f"x.reshape{tuple(wanted.shape)}"),
+            bet_positions=per_head,
+        )
+
         x = torch.arange(8).view(2, 4)
         assert not torch.equal(er.split_heads(x, 2), x.reshape(2, 2, 2))
         self.gives(positions=x.shape[0], position_features=x.shape[1], position_heads=2)
         by_head = torch.zeros(2, 5, 3)
         assert tm.shares_storage(x, er.split_heads(x, 2))
         assert not tm.shares_storage(by_head, er.merge_heads(by_head))
+
+    def story(self) -> None:
+        """Zhang (2023), llama.cpp's pull request 3364; head counts from the models' configurations.
+
+        Each key head has an even number of rows: first all first halves of pairs, then the others.
+        """
+
+        def reordered(rows, heads):
+            return rearrange(rows, "(h half pair) d -> (h pair half) d", h=heads, half=2)
+
+        large, small = (64, 8), (32, 4)
+        assert large[0] // large[1] == large[1]
+        assert small[0] // small[1] != small[1]
+        rows = torch.arange(256 * 2).view(256, 2)  # TinyLlama's key matrix has 256 rows
+        wrong, right = (reordered(rows, heads) for heads in (small[0] // small[1], small[1]))
+        assert wrong.shape == right.shape
+        assert not torch.equal(wrong, right)
+        self.gives(
+            story_large=n("Llama 2 70B"),
+            story_large_heads=large[0],
+            story_large_keys=large[1],
+            story_agree=f"{n(large[0])} / {n(large[1])} = {n(large[0] // large[1])}",
+            story_small_heads=small[0],
+            story_small_keys=small[1],
+            story_differ=f"{n(small[0])} / {n(small[1])} = {n(small[0] // small[1])}",
+            story_year=n("2023"),
+        )
+
+    def annotations(self) -> None:
+        """The function of the page's block of code, which breaks its own annotation."""
+        x = torch.ones(2, 3)
+        self.gives(promised_size=x.shape[1], returned_size=len(x.sum(1)))
+        with pytest.raises(SyntaxError):
+            isinstance(x, Float[torch.Tensor, "... (heads d)"])
 
     def scores(self) -> None:
         """Variance, memory, and dimensions that einsum broadcasts."""
@@ -72,6 +122,14 @@ class Chapter(Figures):
             assert abs(scores.var().item() - 1) < 0.1
             assert abs((q @ k.mT).var().item() / d - 1) < 0.1
         self.gives(large_d=large, typical_score=n(math.sqrt(large), ".1f"), small_d=small)
+        q, k = torch.randn(2, 1024, large, generator=generator)
+        sharp = (q @ k.mT).softmax(-1).amax(-1).mean().item()
+        soft = er.attention_scores(q, k).softmax(-1).amax(-1).mean().item()
+        self.gives(
+            many_keys=n(len(k), ","),
+            sharp_weight=n(round(100 * sharp, -1), ".0f"),
+            soft_weight=math.ceil(100 * soft),
+        )
         batch, tokens, heads = 8, 1024, 12
         q = torch.empty(batch, heads, tokens, 64, dtype=torch.bfloat16, device="meta")
         scores = er.attention_scores(q, q)
@@ -230,3 +288,10 @@ class Chapter(Figures):
             ex_wrong_mean=plain((a + b) / 2),
             ex_right_mean=f"{terms} / {n(kept_a + kept_b)} = {plain(x[mask].mean().item())}",
         )
+        target = torch.randn(1000, generator=torch.Generator().manual_seed(0))
+        pairs = target[:, None] - target
+        self.gives(
+            ex_pairs=n(pairs.numel() // len(target), ","),
+            ex_variances=n((pairs**2).mean().item(), ".0f"),
+        )
+        assert math.isclose((pairs**2).mean(), 2 * target.var(correction=0), rel_tol=1e-4)
