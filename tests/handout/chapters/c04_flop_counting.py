@@ -28,6 +28,7 @@ H100 = ra.H100_SXM.peak_flops[torch.bfloat16]
 
 # The MFU of GPT-3, Gopher, Megatron-Turing NLG and PaLM, by Chowdhery et al. (2022), table 3.
 REPORTED_MFU = (0.213, 0.325, 0.302, 0.462)
+GPT3_FLOPS = 3.14e23  # Brown et al. (2020), table D.1
 KAPLAN_EXPONENT, CHINCHILLA_EXPONENT = 0.73, 0.50  # as Pearce and Song (2024) quote them
 GPT4_FLOPS = 2.1e25  # Epoch AI's estimate, in its database of AI models
 LLAMA_FLOPS = 3.8e25  # for 405e9 parameters and 15.6e12 tokens, by the Llama 3 paper, section 1
@@ -310,10 +311,10 @@ class Chapter(Figures):
         with_scores = 3 * forward_flops(GPT3, GPT3.context_length) * tokens / GPT3.context_length
         by_rule = fc.training_flops(LLAMA_SIZE, LLAMA_TOKENS)
         assert abs(by_rule / LLAMA_FLOPS - 1) < 0.01
+        gpt3_by_rule = fc.training_flops(ra.transformer_parameters(GPT3), tokens)
+        assert short(gpt3_by_rule, 2, 23) == short(GPT3_FLOPS, 2, 23)
         self.gives(
-            gpt_three_budget=short(
-                fc.training_flops(ra.transformer_parameters(GPT3), tokens), 2, 23
-            ),
+            gpt_three_budget=short(GPT3_FLOPS, 2, 23),
             gpt_three_with_scores=short(with_scores, 2, 23),
             gpt_four=n("GPT-4"),
             gpt_four_budget=short(GPT4_FLOPS, 0, 25),
@@ -395,7 +396,7 @@ class Chapter(Figures):
             run_recomputed=short(fc.training_flops(size, tokens, recompute_forward=True), 1, 24),
         )
         assert float(2**53 + 1) == 2**53
-        self.gives(exact_floats=f"{power(2, 53)} = {short(2**53, 1, 15)}")
+        self.gives(exact_floats=f"{power(2, 53)} ≈ {short(2**53, 1, 15)}")
 
     def seen_elsewhere(self) -> None:
         """The backward pass of the first layer."""
