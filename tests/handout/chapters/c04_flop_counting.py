@@ -301,8 +301,8 @@ class Chapter(Figures):
             wren_shorthand_share=n(100 * shorthand(wren.WREN) / wren.PARAMETERS, ".0f"),
             gpt2_shorthand=short(shorthand(GPT2), 1, 6),
             gpt2_shorthand_share=n(100 * shorthand(GPT2) / ra.transformer_parameters(GPT2), ".0f"),
-            kaplan_exponent=f"C^{n(KAPLAN_EXPONENT)}",
-            chinchilla_exponent=f"C^{n(CHINCHILLA_EXPONENT, '.2f')}",
+            kaplan_exponent="C^{" + n(KAPLAN_EXPONENT) + "}",
+            chinchilla_exponent="C^{" + n(CHINCHILLA_EXPONENT, ".2f") + "}",
         )
 
     def budgets(self) -> None:
