@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import count
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +21,20 @@ GPT2 = fc.TransformerConfig(
     d_ff=4 * 768,
     tied_embeddings=True,
 )
+GPT3 = replace(  # Brown et al. (2020), table 2.1
+    GPT2, context_length=2048, num_layers=96, d_model=12288, num_heads=96, d_ff=4 * 12288
+)
 H100 = ra.H100_SXM.peak_flops[torch.bfloat16]
+
+# The MFU of GPT-3, Gopher, Megatron-Turing NLG and PaLM, by Chowdhery et al. (2022), table 3.
+REPORTED_MFU = (0.213, 0.325, 0.302, 0.462)
+GPT3_FLOPS = 3.14e23  # Brown et al. (2020), table D.1
+KAPLAN_EXPONENT, CHINCHILLA_EXPONENT = 0.73, 0.50  # as Pearce and Song (2024) quote them
+GPT4_FLOPS = 2.1e25  # Epoch AI's estimate, in its database of AI models
+LLAMA_FLOPS = 3.8e25  # for 405e9 parameters and 15.6e12 tokens, by the Llama 3 paper, section 1
+LLAMA_SIZE, LLAMA_TOKENS = 405 * 10**9, 156 * 10**11
+EU_LIMIT = 1e25  # Regulation (EU) 2024/1689, article 51 (2)
+US_LIMIT = 1e26  # Executive Order 14110, section 4.2 (b); revoked by order 14148, 20 January 2025
 
 
 def ran(call):
@@ -55,20 +69,46 @@ def scores_over_matrices(config, tokens):
     )
 
 
+def forward_flops(config, tokens):
+    """FLOPs of the forward pass of one sequence of this length."""
+    longest = max(tokens, config.context_length)
+    parts = fc.transformer_forward_flops(replace(config, context_length=longest), 1, tokens)
+    return sum(parts.values())
+
+
+def shorthand(config):
+    """The parameters of a transformer by 12d²L."""
+    return 12 * config.d_model**2 * config.num_layers
+
+
 class Chapter(Figures):
     """Every figure of the page."""
 
     def __init__(self) -> None:
         super().__init__("04_flop_counting.md")
+        self.before()
         self.layers()
         self.two_layers()
         self.transformer()
+        self.rule_and_shorthand()
+        self.budgets()
         self.training()
         self.seen_elsewhere()
         self.as_they_run()
         self.attention()
         self.model()
         self.exercises()
+
+    def before(self) -> None:
+        """What the FLOPs do not tell, and the first bet."""
+        low, high = min(REPORTED_MFU), max(REPORTED_MFU)
+        middle = (low * high) ** 0.5
+        assert abs(high / middle - middle / low) < 1e-9, "as far from either end"
+        self.gives(mfu_low=n(low, ".2f"), mfu_high=n(high, ".2f"))
+        self.gives(mfu_factor=n(high / middle, ".1f"))
+        tokens = wren.WREN.context_length
+        now, then = forward_flops(wren.WREN, tokens), forward_flops(wren.WREN, 2 * tokens)
+        self.gives(bet_tokens=n(2 * tokens, ","), bet_growth=n(100 * (then / (2 * now) - 1), ".0f"))
 
     def layers(self) -> None:
         """A matrix product, and a linear layer."""
@@ -241,6 +281,65 @@ class Chapter(Figures):
         assert by_rule == 2 * size * tokens
         assert total - by_rule == parts["attention_scores"] + parts["attention_values"]
 
+    def rule_and_shorthand(self) -> None:
+        """12d²L, and two scaling laws."""
+        usual = replace(wren.WREN, d_ff=4 * wren.WREN.d_model)
+        layers = [
+            ra.transformer_parameters(replace(usual, num_layers=depth))
+            - ra.transformer_parameters(replace(usual, num_layers=depth - 1))
+            for depth in (2, 9)
+        ]
+        self.formula("layer_size", "12d²", [size == 12 * usual.d_model**2 for size in layers])
+        embeddings = {c: c.vocab_size * c.d_model for c in (wren.WREN, GPT2, GPT3)}
+        self.formula(
+            "shorthand",
+            "12d²L",
+            [shorthand(c) + size == ra.transformer_parameters(c) for c, size in embeddings.items()],
+        )
+        self.gives(
+            wren_shorthand=short(shorthand(wren.WREN), 2),
+            wren_shorthand_share=n(100 * shorthand(wren.WREN) / wren.PARAMETERS, ".0f"),
+            gpt2_shorthand=short(shorthand(GPT2), 1, 6),
+            gpt2_shorthand_share=n(100 * shorthand(GPT2) / ra.transformer_parameters(GPT2), ".0f"),
+            kaplan_exponent="C^{" + n(KAPLAN_EXPONENT) + "}",
+            chinchilla_exponent="C^{" + n(CHINCHILLA_EXPONENT, ".2f") + "}",
+        )
+
+    def budgets(self) -> None:
+        """Training runs and limits that were published."""
+        tokens = 300 * 10**9  # of GPT-3
+        with_scores = 3 * forward_flops(GPT3, GPT3.context_length) * tokens / GPT3.context_length
+        by_rule = fc.training_flops(LLAMA_SIZE, LLAMA_TOKENS)
+        assert abs(by_rule / LLAMA_FLOPS - 1) < 0.01
+        gpt3_by_rule = fc.training_flops(ra.transformer_parameters(GPT3), tokens)
+        assert short(gpt3_by_rule, 2, 23) == short(GPT3_FLOPS, 2, 23)
+        self.gives(
+            gpt_three_budget=short(GPT3_FLOPS, 2, 23),
+            gpt_three_with_scores=short(with_scores, 2, 23),
+            gpt_four=n("GPT-4"),
+            gpt_four_budget=short(GPT4_FLOPS, 0, 25),
+            llama_model=n("Llama 3 405B"),
+            llama_budget=short(LLAMA_FLOPS, 1, 25),
+            llama_by_rule=(
+                f"{n(fc.training_flops(1, 1))} · {short(LLAMA_SIZE)} · "
+                f"{short(LLAMA_TOKENS, unit=12)} = {short(by_rule, 2, 25)}"
+            ),
+            eu_limit=short(EU_LIMIT, unit=25),
+            eu_article=n(51),
+            us_limit=short(US_LIMIT, unit=26),
+            us_revoked=n("January 2025"),
+        )
+        size, other = ra.transformer_parameters(GPT3), fc.training_flops(wren.PARAMETERS, tokens)
+        llama = fc.training_flops(70 * 10**9, 15 * 10**12)  # its model card says 15T tokens
+        self.gives(
+            seen_tokens=short(tokens),
+            seen_gpt_three=n(100),
+            seen_llama=n("3 70B"),
+            seen_llama_times=n(55),
+            right_gpt_three=n(fc.training_flops(size, tokens) / other, ".0f"),
+            right_llama=n(llama / other, ",.0f"),
+        )
+
     def long_sequences(self, configs) -> None:
         """Scores and values of a layer against its matrices, with a feed-forward width of 4d."""
         scores, matrices = [], []
@@ -297,7 +396,7 @@ class Chapter(Figures):
             run_recomputed=short(fc.training_flops(size, tokens, recompute_forward=True), 1, 24),
         )
         assert float(2**53 + 1) == 2**53
-        self.gives(exact_floats=f"{power(2, 53)} = {short(2**53, 1, 15)}")
+        self.gives(exact_floats=f"{power(2, 53)} ≈ {short(2**53, 1, 15)}")
 
     def seen_elsewhere(self) -> None:
         """The backward pass of the first layer."""
@@ -396,6 +495,7 @@ class Chapter(Figures):
             wren_rule_low=n(100 * (1 - by_rule / total), ".1f"),
             wren_step_flops=f"{step} = {short(wren.STEP_FLOPS, 2, 15)}",
             wren_run_flops=short(fc.training_flops(wren.PARAMETERS, wren.TOKENS), 2, 20),
+            wren_step_with_scores=short(3 * wren.SEQUENCES * total, 2, 15),
         )
         ratio = scores_over_matrices(wren.WREN, tokens)
         self.gives(
@@ -425,8 +525,13 @@ class Chapter(Figures):
             ex_left=short(fc.matmul_flops(square, square) + times_vector, 3),
             ex_right=short(2 * times_vector, unit=6),
         )
-        one_token = fc.linear_flops(1, wren.PARAMETERS, 1)
-        self.gives(
-            ex_generate=f"{n(2)} · {short(wren.PARAMETERS, 4)} = {short(one_token, 2)}",
-            ex_frozen=fc.linear_flops(1, 1, 1),
-        )
+        self.gives(ex_frozen=fc.linear_flops(1, 1, 1))
+
+        def share_of_rule(depth, width=8, rows=2):
+            flops = fc.mlp_flops(rows, [width] * (depth + 1), backward=True)
+            return Fraction(flops, fc.training_flops(depth * width**2, rows))
+
+        holds = [share_of_rule(depth) == 1 - Fraction(1, 3 * depth) for depth in (1, 4, 34)]
+        self.formula("ex_depth_share", "1 − 1/(3L)", holds)
+        enough = next(depth for depth in count(1) if share_of_rule(depth) >= Fraction(99, 100))
+        self.gives(ex_depth=enough)

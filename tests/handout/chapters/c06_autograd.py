@@ -1,5 +1,6 @@
 """Chapter 6: backward passes by hand, central differences, accumulation."""
 
+import inspect
 import math
 
 import torch
@@ -11,6 +12,8 @@ from handout.site import wren
 from tests.handout.page_figures import Figures, n, plain, power, scientific, short
 
 F64, F32 = torch.float64, torch.float32
+TORCH_VERSION = "2.0"  # "zero_grad's default is set_to_none=True", release notes of PyTorch 2.0
+LINNAINMAA, RUMELHART = 1970, 1986  # the years of the thesis and of the paper in Nature
 STEPS = [1e-1, 1e-3, 1e-6, 1e-10]
 
 
@@ -34,12 +37,51 @@ class Chapter(Figures):
 
     def __init__(self) -> None:
         super().__init__("06_autograd.md")
+        self.graph()
         self.linear()
         self.by_hand()
         self.checking()
         self.accumulation()
         self.model()
         self.exercises()
+
+    def graph(self) -> None:
+        """The graph of a scalar loss, by autograd."""
+        x, w = torch.tensor(2.0), torch.tensor(4.0, requires_grad=True)
+        target = 5
+        p = x * w
+        e = p - target
+        loss = e**2 / 2
+        for node in (p, e, loss):
+            node.retain_grad()
+        loss.backward()
+        assert loss.grad == 1
+        for upstream, own, node in ((loss.grad, e, e), (e.grad, 1, p), (p.grad, x, w)):
+            assert node.grad == upstream * own
+        shown = {name: plain(node.grad.item()) for name, node in (("e", e), ("p", p), ("w", w))}
+        self.gives(
+            graph_x=plain(x.item()),
+            graph_w=plain(w.item()),
+            graph_target=target,
+            graph_p=plain(p.item()),
+            graph_e=plain(e.item()),
+            graph_value=plain(loss.item()),
+            graph_e_grad=f"{plain(loss.grad.item())} · {plain(e.item())} = {shown['e']}",
+            graph_p_grad=f"{shown['e']} · {n(1)} = {shown['p']}",
+            graph_w_grad=f"{shown['p']} · {plain(x.item())} = {shown['w']}",
+        )
+        self.formula("graph_loss", "½ (x · w − 5)²", loss == 0.5 * (x * w - target) ** 2)
+        self.formula("graph_square", "e² / 2", loss == e * e / 2)
+        before = w.grad.item()
+        (torch.ones(3) * w).backward(torch.ones(3))
+        added = w.grad.item() - before
+        self.gives(
+            graph_accumulated=f"{plain(before)} + {plain(added)} = {plain(w.grad.item())}",
+            torch_version=n(TORCH_VERSION),
+        )
+        default = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"]
+        assert default.default is True
+        self.gives(story_years=RUMELHART - LINNAINMAA)
 
     def linear(self) -> None:
         """Costs and conventions of single operations."""
@@ -151,6 +193,16 @@ class Chapter(Figures):
             self.gives(error_row=f"{scientific(eps, 0)} | {' | '.join(map(scientific, errors))}")
         assert measured(cube, at, STEPS[-1], F32) == 0
         assert torch.tensor(at + STEPS[-1], dtype=F32) == at
+        large, _, middle, small = STEPS
+        central = {eps: abs(measured(cube, at, eps) - first) for eps in STEPS}
+        assert central[middle] == min(central.values())
+        self.gives(
+            bet_large=scientific(large, 0),
+            bet_middle=scientific(middle, 0),
+            bet_small=scientific(small, 0),
+            bet_middle_error=scientific(central[middle]),
+            bet_small_error=scientific(central[small]),
+        )
         best = [scientific(torch.finfo(dtype).eps ** (1 / 3), 0) for dtype in (F64, F32)]
         self.gives(best_fp64=best[0], best_fp32=best[1])
 
@@ -192,8 +244,10 @@ class Chapter(Figures):
             wren_ffn=f"{n(config.d_model, ',')} × {n(config.d_ff, ',')}",
             wren_input_mb=n(batch * tokens * config.d_model * torch.bfloat16.itemsize / 1e6, ".1f"),
             wren_gradients_gb=n(wren.PARAMETERS * F32.itemsize / 1e9, ".2f"),
-            wren_micro_batches=wren.SEQUENCES // batch,
+            wren_micro_batches=wren.SEQUENCES // wren.DEVICES // batch,
+            wren_differences=short(2 * wren.PARAMETERS, 2),
         )
+        assert wren.SEQUENCES % (wren.DEVICES * batch) == 0
 
     def exercises(self) -> None:
         """The answers."""
@@ -206,9 +260,10 @@ class Chapter(Figures):
             ex_g=n(str(tuple(g.shape))),
             ex_gt=n(str(tuple(g.T.shape))),
         )
-        a = torch.tensor(7.0, requires_grad=True)
-        (a * a).backward()
-        self.gives(ex_uses=plain((a.grad / a).item()), ex_a_square=f"a{n('²')}")
+        sizes = (4, 8), (8, 6)
+        numbers = [math.prod(size) for size in sizes]
+        total = n(sum(numbers))
+        self.gives(ex_numbers=f"{' + '.join(map(n, numbers))} = {total}")
 
         at, eps = 3.0, 0.1
         above, below = at + eps, at - eps

@@ -16,6 +16,11 @@ from tests.handout.page_figures import Figures, n, plain, scientific, short
 
 BOUND = 3  # in standard deviations
 BEYOND = math.erfc(BOUND / math.sqrt(2))  # the share of a normal distribution beyond the bound
+# Simonyan and Zisserman (2015): networks A to E have 11 to 19 layers. The convolutions of network
+# B, from the second to the tenth, have these numbers of filters of 3 × 3.
+VGG_LAYERS = 11, 19
+VGG_FILTERS = 64, 128, 128, 256, 256, 512, 512, 512, 512
+VGG_SHRUNK = 1.7e4  # for a standard deviation of 0.01, by He et al. (2015), section 2.2
 FFN = GPT3.d_model, GPT3.d_ff, GPT3.d_model
 
 
@@ -39,6 +44,7 @@ class Chapter(Figures):
         self.costs()
         self.first_values()
         self.truncation()
+        self.story()
         self.worked()
         self.model()
         self.exercises()
@@ -107,6 +113,20 @@ class Chapter(Figures):
         self.gives(std=plain(std), cut=n(bound))
         self.gives(cuts_nothing=plain(BOUND / std))
 
+    def story(self) -> None:
+        """What a fixed standard deviation does to the gradients of a VGG network."""
+        sigma = 0.01
+        kept = [math.sqrt(2 / (9 * filters)) for filters in VGG_FILTERS]
+        shrunk = math.prod(each / sigma for each in kept)
+        assert abs(shrunk / VGG_SHRUNK - 1) < 0.02
+        assert len(kept) == 9, "nine layers"
+        self.gives(
+            vgg_shallow=VGG_LAYERS[0],
+            vgg_deep=VGG_LAYERS[1],
+            vgg_sigma=plain(sigma),
+            vgg_shrunk=scientific(shrunk),
+        )
+
     def worked(self) -> None:
         """A weight of two numbers, and an MLP of 18."""
         layer = li.Linear(2, 1)
@@ -152,6 +172,18 @@ class Chapter(Figures):
         )
         for name, part in (("attention", attention), ("ffn", ffn), ("embedding", embedding)):
             self.gives(**{f"wren_{name}_share": n(100 * part / wren.PARAMETERS, ".1f")})
+        vocabulary, medium = GPT3.vocab_size, 1024
+        tied = torch.nn.Embedding(vocabulary, medium, device="meta").weight
+        product = f"{n(vocabulary, ',')} · {n(medium, ',')}"
+        self.gives(
+            tied_vocabulary=n(vocabulary, ","),
+            tied_width=n(medium, ","),
+            tied_parameters=f"{product} = {short(tied.numel(), 2, 6)}",
+            tied_mb=n(tied.numel() * tied.element_size() / 1e6, ".1f"),
+            seen_tied=n(53.6),
+            seen_tied_other=n(51.9),
+            seen_tied_mb=n(207),
+        )
         self.gives(
             wren_sigma=n(1 / math.sqrt(d), ".4f"),
             wren_sigma_down=n(1 / math.sqrt(ff), ".4f"),
@@ -175,6 +207,15 @@ class Chapter(Figures):
             ex_bytes=each,
             ex_untied_gb=n(each * head / 1e9, ".2f"),
             ex_gated=n(round(wren.WREN.d_ff * 2 / 3), ","),
+        )
+        default = seeded(lambda: torch.nn.Linear(1024, 1024, bias=False)).weight
+        variance = round(1 / (1024 * default.var().item()), 1)
+        sublayers = 2 * wren.WREN.num_layers
+        self.gives(
+            default_variance=plain(variance),
+            default_shrunk=scientific(variance ** (-20 / 2)),
+            ex_sublayers=sublayers,
+            ex_stream=plain(math.sqrt(1 + sublayers)),
         )
 
 
