@@ -82,7 +82,8 @@ class Chapter(Figures):
             run_days=n(days, ".2f"),
             run_stops=n(days * 86400 / self.between, ".0f"),
         )
-        self.gives(llama=3, opt=n("OPT-175B"), opt_restarts=OPT_RESTARTS, opt_tb=OPT_TB)
+        self.gives(llama=3, llama_effective=90)  # The Llama 3 Herd of Models, section 3.3.4
+        self.gives(opt=n("OPT-175B"), opt_restarts=OPT_RESTARTS, opt_tb=OPT_TB)
 
     def interval(self) -> None:
         """The rule for the interval between checkpoints."""
