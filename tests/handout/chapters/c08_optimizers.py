@@ -682,7 +682,9 @@ class Chapter(Figures):
                 self.gives(peak_row=f"{short(parameters, unit=unit)} | {n(f'{rate * 1e4:.1f}e-4')}")
         (small, high), *_, (large, low) = gpt3.items()
         assert 0.95 < (large / small) ** (1 / 3) / (high / low) < 1.2, "about the cube root"
-        assert 2.5 < llama[8e9] / (1.0e-4 * (13 / 8) ** (1 / 3)) < 3, "differ by about three"
+        for size, rate in llama.items():
+            at_this_size = low * (large / size) ** (1 / 3)
+            assert 1.5 < rate / at_this_size < 2.5, "roughly twice as high"
         self.gives(
             more_parameters=n(large / small, ",.0f"),
             lower_rate=n(high / low, ".0f"),

@@ -1,8 +1,11 @@
 """Chapter 10: the contents of a checkpoint, how often to write one, and the cost of a stop."""
 
+import contextlib
 import io
 import math
 import random
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -42,6 +45,23 @@ def saved(layer, optimizer, iteration):
     return torch.load(file, weights_only=True)
 
 
+def interrupted_in_place(path):
+    """Whether a file can still be loaded after a second torch.save to it was interrupted."""
+
+    class Crash:
+        def __reduce__(self):
+            raise KeyboardInterrupt
+
+    torch.save({"weight": torch.zeros(1000)}, path)
+    with contextlib.suppress(KeyboardInterrupt):
+        torch.save({"weight": torch.ones(1000), "last": Crash()}, path)
+    try:
+        torch.load(path, weights_only=True)
+    except Exception:
+        return False
+    return True
+
+
 def cost(write, every, between):
     """The share of time lost to checkpoints and stops."""
     return write / every + every / (2 * between)
@@ -60,6 +80,7 @@ class Chapter(Figures):
         self.between = (
             LLAMA_DAYS * 86400 / LLAMA_STOPS * LLAMA_GPUS / DEVICES
         )  # seconds between stops
+        self.in_place()
         self.stops()
         self.interval()
         self.contents()
@@ -68,6 +89,11 @@ class Chapter(Figures):
         self.exercises()
         for stage, points in stage_points("checkpoint").items():
             self.gives(stage=stage, stage_points=n(points, ".2f"), stage_test=stage)
+
+    def in_place(self) -> None:
+        """The bet: neither checkpoint is left."""
+        with tempfile.TemporaryDirectory() as folder:
+            assert not interrupted_in_place(Path(folder, "checkpoint"))
 
     def stops(self) -> None:
         """How often a run stops."""
