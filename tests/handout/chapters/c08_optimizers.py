@@ -771,11 +771,8 @@ class Chapter(Figures):
         )
         self.longest_step()
         self.gives(
-            sweep_exercise=5,
             ex_narrow=16,
             ex_wide=128,
-            ex_best_narrow=1e-2,
-            ex_best_wide=1e-3,
             ex_jump=n(30_000, ","),
         )
 
