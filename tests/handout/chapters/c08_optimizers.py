@@ -7,12 +7,13 @@ from itertools import pairwise
 import torch
 
 from grader.solutions.reference import optimizers as op
+from grader.solutions.reference import precision
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from handout.site.pictures import training
 from tests.handout.page_figures import Figures, n, plain, power, scientific, short
 
-F64, F32 = torch.float64, torch.float32
+F64, F32, BF16 = torch.float64, torch.float32, torch.bfloat16
 ADAMW_FP32 = ra.TrainingRecipe(F32, F32, (F32, F32))
 GRADIENTS = [0.3, -0.02, 0.0, 1.5, -0.7, 0.01]  # gradients for checking formulas
 BETA1, BETA2 = 0.9, 0.999  # torch's defaults
@@ -121,6 +122,7 @@ class Chapter(Figures):
         self.elsewhere()
         self.clipping()
         self.schedule()
+        self.peaks()
         self.model()
         self.exercises()
 
@@ -266,16 +268,52 @@ class Chapter(Figures):
                 op.RMSProp,
             ],
             "Adam, AdamW": [torch.optim.Adam, op.AdamW],
+            "Muon": [torch.optim.Muon],
         }
         self.gives(parameters=short(parameters))
         for makes in kinds.values():
             (kept,) = {kept_bytes(make) for make in makes}
-            numbers = kept // (elements * F32.itemsize)
-            self.gives(state_row=f"{n(numbers)} | {n(parameters * kept // elements // 10**9)}")
+            self.gives(
+                state_row=f"{n(kept // elements)} | {n(parameters * kept // elements // 10**9)}"
+            )
+        # Dettmers et al. (2022), section 2: blocks of 2,048 numbers, each with a float32 scale.
+        block = 2048
+        codes, scales = precision.quantize_blocks(
+            torch.ones(4 * block), block, torch.linspace(-1, 1, 2**8)
+        )
+        per_number = 2 * sum(x.numel() * x.element_size() for x in (codes, scales)) / (4 * block)
+        self.gives(
+            state_row=f"{n(per_number, '.3f')} | {n(parameters * per_number / 1e9, '.0f')}",
+            code_bits=8 * codes.element_size(),
+            code_block=n(block, ","),
+        )
+        self.factored(parameters)
         shown = [
             kept_bytes(kind) for kind in (torch.optim.SGD, torch.optim.RMSprop, torch.optim.AdamW)
         ]
         self.gives(sgd_bytes=shown[0], rmsprop_bytes=shown[1], adamw_kept=shown[2])
+
+    def factored(self, parameters: int) -> None:
+        """What Adafactor and AdamW keep for a matrix of Wren's FFN."""
+        rows, columns = wren.WREN.d_model, wren.WREN.d_ff
+        kept = []
+        for make in (torch.optim.Adafactor, op.AdamW):
+            weight = torch.zeros(rows, columns, requires_grad=True)
+            weight.grad = torch.ones_like(weight)
+            optimizer = make([weight])
+            optimizer.step()
+            kept.append(op.optimizer_state_bytes(optimizer))
+        factored, both = kept
+        assert factored == (rows + columns) * F32.itemsize
+        share = factored / (rows * columns)
+        self.gives(
+            state_row=f"{n(share, '.4f')} | {n(parameters * share / 1e9, '.3f')}",
+            factored_shape=f"{n(rows, ',')} × {n(columns, ',')}",
+            factored_bytes=(
+                f"({n(rows, ',')} + {n(columns, ',')}) · {n(F32.itemsize)} = {n(factored, ',')}"
+            ),
+            unfactored_mb=n(both / 1e6, ".0f"),
+        )
 
     def worked_three(self) -> None:
         """One or two steps of each optimizer."""
@@ -364,6 +402,12 @@ class Chapter(Figures):
             v_factor=two,
             uncorrected=f"{one} / √{two} = {n(uncorrected, '.2f')}",
         )
+        silence = n(self.after_silence(), ".2f")
+        self.gives(
+            silence=silence,
+            silence_step=f"({n(1)} − β₁) / √({n(1)} − β₂) = {silence}",
+            bound_section=2.1,
+        )
         p, g, lr, decay = 1.0, 10.0, 0.1, 0.5
         with_l2, without = (
             steps(lambda x, d=d: torch.optim.Adam(x, lr, weight_decay=d), [g], p)[0]
@@ -398,6 +442,17 @@ class Chapter(Figures):
                 f"{decimal(second)}"
             ),
         )
+
+    def after_silence(self) -> float:
+        """The step of a gradient that comes after many gradients of 0, in units of lr."""
+        after = steps(self.whole_steps, [0.0] * 10_000 + [1e-3])
+        assert math.isclose(after[-2] - after[-1], (1 - BETA1) / math.sqrt(1 - BETA2), rel_tol=1e-4)
+        return after[-2] - after[-1]
+
+    @staticmethod
+    def whole_steps(parameters: list[torch.Tensor]) -> torch.optim.Optimizer:
+        """AdamW whose steps are measured in units of lr."""
+        return op.AdamW(parameters, 1.0, eps=1e-30, weight_decay=0.0)
 
     def eps(self) -> None:
         """Where ε may be placed, and the first step that each place gives."""
@@ -436,6 +491,7 @@ class Chapter(Figures):
             norm=norm,
             norm_parameters=short(parameters),
             entry=scientific(entry),
+            entry_square=scientific(entry**2, 0),
             usual_eps=scientific(eps, 0),
             inside_moves=n(inside, ".2f"),
             here_moves=n(1 - after, ".2f"),
@@ -460,6 +516,12 @@ class Chapter(Figures):
         )
         milliseconds = 1000 * ra.roofline_seconds(flops * most, moved * most, ra.H100_SXM, F32)
         self.gives(adamw_moved=moved, adamw_ms=n(milliseconds, ".0f"))
+        for name, gradient in (("mixed_parts", BF16), ("summed_parts", F32)):
+            recipe = ra.TrainingRecipe(BF16, gradient, (F32, F32), master=F32)
+            sizes = [BF16.itemsize, gradient.itemsize, 2 * F32.itemsize, F32.itemsize]
+            assert sum(sizes) == ra.bytes_per_parameter(recipe)
+            self.gives(**{name: f"{' + '.join(map(n, sizes))} = {n(sum(sizes))}"})
+        self.gives(both_bytes=ra.bytes_per_parameter(recipe) + BF16.itemsize)
 
     def elsewhere(self) -> None:
         """The other form of the step, and what ε does in it."""
@@ -524,10 +586,8 @@ class Chapter(Figures):
             clipped_norm=decimal(length, 6),
         )
         _, joint = clipped(1.0)
-        for name, largest, words in (
-            ("torch_factor", 2.0, "max / (‖g‖ + 1e-6)"),
-            ("torch_at_max", joint, "max / (max + 1e-6)"),
-        ):
+        holds: list[bool] = []
+        for largest in (2.0, joint):
             parameters = [torch.zeros_like(g, requires_grad=True) for g in whole]
             for parameter, g in zip(parameters, whole, strict=True):
                 parameter.grad = g.clone()
@@ -536,10 +596,31 @@ class Chapter(Figures):
                 (p.grad / g).nanmean().item() for p, g in zip(parameters, whole, strict=True)
             ]
             assert max(factors) < 1
-            self.formula(name, words, same(factors, [largest / (joint + 1e-6)] * 2))
+            holds += same(factors, [largest / (joint + 1e-6)] * 2)
+        self.formula("torch_factor", "max / (‖g‖ + 1e-6)", holds)
+        self.outlier()
         gradients, norm = clipped(5.0)
         assert all(torch.equal(a, b) for a, b in zip(gradients, whole, strict=True))
         self.gives(whole_norm=plain(norm))
+
+    def outlier(self) -> None:
+        """One gradient that is far too long, and AdamW's steps after it."""
+        size, later, before = 100.0, 1000, 10_000
+        after = steps(self.whole_steps, [1.0] * before + [size] + [1.0] * later)[before - 1 :]
+        moved = [a - b for a, b in pairwise(after)]
+        constant = steps(self.whole_steps, [1.0] * 50)
+        assert math.isclose(constant[-2] - constant[-1], 1.0)
+        halved = steps(self.whole_steps, [g / 2 for g in GRADIENTS])
+        assert all(same(halved, steps(self.whole_steps, GRADIENTS)))
+        self.gives(
+            outlier=plain(size),
+            outlier_step=n(moved[0], ".1f"),
+            later_step=n(moved[100], ".2f"),
+            later_count=n(later, ","),
+            later_sum=n(sum(moved[1:]), ".0f"),
+        )
+        # Chowdhery et al. (2022), section 5.1.
+        self.gives(palm_spikes=20, palm_back=100, palm_least=200, palm_most=500)
 
     def schedule(self) -> None:
         """Section 8.4."""
@@ -590,6 +671,45 @@ class Chapter(Figures):
             ),
         )
 
+    def peaks(self) -> None:
+        """The highest learning rates of other models, and that of Wren."""
+        # Brown et al. (2020), table 2.1; Llama 3: The Llama 3 Herd of Models, table 3.
+        gpt3 = {125e6: 6.0e-4, 1.3e9: 2.0e-4, 13e9: 1.0e-4, 175e9: 0.6e-4}
+        llama = {8e9: 3.0e-4, 405e9: 0.8e-4}
+        for rates in (gpt3, llama):
+            for parameters, rate in rates.items():
+                unit = 6 if parameters < 1e9 else 9
+                self.gives(peak_row=f"{short(parameters, unit=unit)} | {n(f'{rate * 1e4:.1f}e-4')}")
+        (small, high), *_, (large, low) = gpt3.items()
+        assert 0.95 < (large / small) ** (1 / 3) / (high / low) < 1.2, "about the cube root"
+        for size, rate in llama.items():
+            at_this_size = low * (large / size) ** (1 / 3)
+            assert 1.5 < rate / at_this_size < 2.5, "roughly twice as high"
+        self.gives(
+            more_parameters=n(large / small, ",.0f"),
+            lower_rate=n(high / low, ".0f"),
+            name_thirteen=13,
+            name_largest=175,
+            name_eight=8,
+            name_llama=405,
+            llama=3,
+        )
+        # OPT's notes: "56% through", section "Training Stability".
+        self.gives(opt=175, opt_lower=n("2/3"))
+        peak, batch, warmup, floor = gpt3[1.3e9], 1e6, 375e6, 0.1
+        iterations = round(warmup / wren.STEP_TOKENS)
+        lowest = op.lr_cosine_schedule(wren.STEPS, peak, floor * peak, iterations, wren.STEPS)
+        assert round(batch / wren.STEP_TOKENS, 1) == 1.9, "twice as many tokens"
+        self.gives(
+            wren_peak=scientific(peak, 0),
+            xl_batch=scientific(batch, 0),
+            wren_lowest=scientific(lowest, 0),
+            wren_warmup_tokens=short(warmup, unit=6),
+            wren_floor=n(100 * floor, ".0f"),
+            wren_warmup=(f"{short(warmup, unit=6)} / {n(wren.STEP_TOKENS, ',')} = {n(iterations)}"),
+            wren_warmup_share=n(100 * iterations / wren.STEPS, ".1f"),
+        )
+
     def model(self) -> None:
         """AdamW for Wren."""
         state, moved = 2 * F32.itemsize * wren.PARAMETERS, wren.OPTIMIZER_STEP_BYTES
@@ -602,8 +722,7 @@ class Chapter(Figures):
             wren_step_s=n(wren.STEP_SECONDS, ".2f"),
         )
         # GPT-3's options: Brown et al. 2020, appendix B.
-        beta1, beta2, eps, decay, clip, warmup = 0.9, 0.95, 1e-8, 0.1, 1.0, 375e6
-        iterations = round(warmup / wren.STEP_TOKENS)
+        beta1, beta2, eps, decay, clip = 0.9, 0.95, 1e-8, 0.1, 1.0
         sums = [sum(beta**k for k in range(50_000)) for beta in (beta2, BETA2)]
         self.formula("v_remembers", "1 / (1 − β₂)", same(sums, [1 / (1 - beta2), 1 / (1 - BETA2)]))
         self.gives(
@@ -611,10 +730,6 @@ class Chapter(Figures):
                 f"β₁ = {n(beta1)}, β₂ = {n(beta2)}, ε = {scientific(eps, 0)}, λ = {n(decay)}"
             ),
             wren_clip=clip,
-            wren_warmup_tokens=short(warmup, unit=6),
-            wren_floor=10,
-            wren_warmup=(f"{short(warmup, unit=6)} / {n(wren.STEP_TOKENS, ',')} = {n(iterations)}"),
-            wren_warmup_share=n(100 * iterations / wren.STEPS, ".1f"),
             wren_beta=f"β₂ = {n(beta2)}",
             wren_remembers=n(sums[0], ".0f"),
             usual_remembers=n(sums[1], ",.0f"),
@@ -630,22 +745,11 @@ class Chapter(Figures):
             ex_mu=plain(mu),
             ex_momentum=f"{n(1)} / ({n(1)} − {plain(mu)}) = {n(1 / (1 - mu), '.0f')}",
             ex_steps=n(many, ","),
-            ex_adagrad=f"{n(1)} / √{n(many, ',')} = {plain(1 / math.sqrt(many))}",
         )
-        shrunk = steps(lambda p: op.AdaGrad(p, lr=0.1, eps=0.0), [2.0] * 100)
-        assert abs((shrunk[-2] - shrunk[-1]) * 10 * math.sqrt(100) - 1) < 1e-9
-        scale = 1000
-        for make, grows in (
-            (lambda p: op.SGD(p, lr=0.1), scale),
-            (lambda p: op.AdamW(p, lr=0.1, eps=0.0, weight_decay=0.0), 1),
-        ):
-            (small,), (large,) = (steps(make, [g]) for g in (0.01, 0.01 * scale))
-            assert abs((1 - large) / (1 - small) - grows) < 1e-9
         lr, decay = 3e-4, 0.1
         left = steps(lambda p: op.AdamW(p, lr=lr, weight_decay=decay), [0.0] * many)[-1]
         assert abs(left - (1 - lr * decay) ** many) < 1e-9
         self.gives(
-            ex_scale=n(scale, ","),
             ex_lr=scientific(lr, 0),
             ex_decay=plain(decay),
             ex_factor=f"({n(1)} − {scientific(lr, 0)} · {plain(decay)})",
@@ -664,4 +768,29 @@ class Chapter(Figures):
             ex_joint=decimal(float(joint)),
             ex_clipped_a=a,
             ex_clipped_b=b,
+        )
+        self.longest_step()
+        self.gives(
+            ex_narrow=16,
+            ex_wide=128,
+            ex_jump=n(30_000, ","),
+        )
+
+    def longest_step(self) -> None:
+        """The gradients that make AdamW's longest step, by the Cauchy-Schwarz inequality."""
+        growth = BETA2 / BETA1
+        gradients = [1e-20 * growth**k for k in range(400)]
+        after = steps(self.whole_steps, [0.0] * 10_000 + gradients)
+        longest = after[-2] - after[-1]
+        mean = (1 - BETA1) / (1 - BETA1**2 / BETA2)
+        square = (1 - BETA2) / (1 - BETA1**2 / BETA2)
+        assert math.isclose(longest, mean / math.sqrt(square), rel_tol=1e-4)
+        weights = [((1 - BETA1) * BETA1**k, (1 - BETA2) * BETA2**k) for k in range(5000)]
+        bound = math.sqrt(sum(m**2 / v for m, v in weights))
+        assert math.isclose(bound, mean / math.sqrt(square))
+        self.gives(
+            ex_growth=f"β₂ / β₁ = {n(growth, '.2f')}",
+            ex_m=n(mean, ".2f"),
+            ex_root=n(math.sqrt(square), ".3f"),
+            ex_longest=n(longest, ".1f"),
         )

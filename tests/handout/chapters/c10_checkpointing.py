@@ -1,8 +1,11 @@
 """Chapter 10: the contents of a checkpoint, how often to write one, and the cost of a stop."""
 
+import contextlib
 import io
 import math
 import random
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,12 +15,14 @@ from grader.solutions.reference import checkpointing as ck
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
-from tests.handout.page_figures import Figures, n, plain, short, stage_points
+from tests.handout.page_figures import Figures, n, plain, power, short, stage_points
 
 BF16, FP32 = torch.bfloat16, torch.float32
 LLAMA_GPUS, LLAMA_STOPS, LLAMA_DAYS = 16_384, 419, 54  # The Llama 3 Herd of Models, section 3.3.4
 DEVICES, A_NODE = 1024, 8
 SPEED = 2e9  # bytes per second that one machine writes
+# The OPT team's notes on the run: "Training completed" and "27% through".
+OPT_RESTARTS, OPT_TB, OPT_FILES, OPT_FILE_GB = 90, 1.6, 992, 1.7  # GB are GiB here
 
 
 def stepped(inputs, outputs):
@@ -40,6 +45,23 @@ def saved(layer, optimizer, iteration):
     return torch.load(file, weights_only=True)
 
 
+def interrupted_in_place(path):
+    """Whether a file can still be loaded after a second torch.save to it was interrupted."""
+
+    class Crash:
+        def __reduce__(self):
+            raise KeyboardInterrupt
+
+    torch.save({"weight": torch.zeros(1000)}, path)
+    with contextlib.suppress(KeyboardInterrupt):
+        torch.save({"weight": torch.ones(1000), "last": Crash()}, path)
+    try:
+        torch.load(path, weights_only=True)
+    except Exception:
+        return False
+    return True
+
+
 def cost(write, every, between):
     """The share of time lost to checkpoints and stops."""
     return write / every + every / (2 * between)
@@ -58,6 +80,7 @@ class Chapter(Figures):
         self.between = (
             LLAMA_DAYS * 86400 / LLAMA_STOPS * LLAMA_GPUS / DEVICES
         )  # seconds between stops
+        self.in_place()
         self.stops()
         self.interval()
         self.contents()
@@ -66,6 +89,11 @@ class Chapter(Figures):
         self.exercises()
         for stage, points in stage_points("checkpoint").items():
             self.gives(stage=stage, stage_points=n(points, ".2f"), stage_test=stage)
+
+    def in_place(self) -> None:
+        """The bet: neither checkpoint is left."""
+        with tempfile.TemporaryDirectory() as folder:
+            assert not interrupted_in_place(Path(folder, "checkpoint"))
 
     def stops(self) -> None:
         """How often a run stops."""
@@ -80,7 +108,8 @@ class Chapter(Figures):
             run_days=n(days, ".2f"),
             run_stops=n(days * 86400 / self.between, ".0f"),
         )
-        self.gives(llama=3)
+        self.gives(llama=3, llama_effective=90)  # The Llama 3 Herd of Models, section 3.3.4
+        self.gives(opt=n("OPT-175B"), opt_restarts=OPT_RESTARTS, opt_tb=OPT_TB)
 
     def interval(self) -> None:
         """The rule for the interval between checkpoints."""
@@ -180,9 +209,7 @@ class Chapter(Figures):
         weights = sum(p.numel() for p in layer.parameters())
         momentum = op.optimizer_state_bytes(sgd) // weights
         weight = FP32.itemsize
-        self.gives(
-            ex_sgd=f"{n(weight)} + {n(momentum)} = {n(weight + momentum)}", ex_step=n(1000, ",")
-        )
+        self.gives(ex_sgd=f"{n(weight)} + {n(momentum)} = {n(weight + momentum)}")
         assert op.optimizer_state_bytes(optimizer) == 2 * momentum * weights
         write, day = 60, 86400
         interval = best(write, day)
@@ -195,4 +222,23 @@ class Chapter(Figures):
             ex_interval=n(interval, ",.0f"),
             ex_minutes=n(interval / 60, ".0f"),
             ex_share=n(100 * write / interval, ".1f"),
+        )
+        self.opt()
+        alone = 70e9 * self.weight / SPEED
+        self.gives(ex_writing=n(alone / 60, ".0f"))
+
+    def opt(self) -> None:
+        """The bytes per parameter of a checkpoint of OPT-175B."""
+        parameters = 175 * 10**9
+        weight, moments = torch.float16.itemsize, 2 * FP32.itemsize
+        size = parameters * (weight + moments)
+        assert round(size / 2**40, 1) == OPT_TB
+        assert abs(size / OPT_FILES / 2**30 - OPT_FILE_GB) < 0.1
+        self.gives(
+            opt_parameters=short(parameters),
+            opt_decimal=power(10, 12),
+            opt_binary=power(2, 40),
+            opt_bytes=n(OPT_TB * 10**12 / parameters, ".1f"),
+            opt_binary_bytes=n(OPT_TB * 2**40 / parameters, ".1f"),
+            opt_parts=f"{n(weight)} + {n(moments)} = {n(weight + moments)}",
         )
