@@ -759,6 +759,7 @@ class Chapter(Figures):
             backward_ms=n(backward * 1e3, ".0f"),
             backward_flops=f"{n(2 * fc.training_flops(1, 1) // 3)}NT",
             gradient_bytes=f"{n(size)}N",
+            micro_tokens=n(tokens, ","),
             tokens_nvlink=n(needed[NVLINK], ",.0f"),
             tokens_card=n(needed[CARD], ",.0f"),
         )
