@@ -75,6 +75,7 @@ NAMES = [
     "uint8",
     "complex64",
     "TF32",
+    "set_float32_matmul_precision",
     "A100",
     "H100",
     "UTF-8",

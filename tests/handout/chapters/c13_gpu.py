@@ -12,6 +12,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
+from torch.optim.optimizer import _foreach_doc
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import gpu
@@ -20,7 +22,16 @@ from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from handout.site.pictures import prefetching
 from kit import stand_in
-from tests.handout.page_figures import COURSE, Figures, n, plain, power, scientific, short
+from tests.handout.page_figures import (
+    COURSE,
+    HANDOUT,
+    Figures,
+    n,
+    plain,
+    power,
+    scientific,
+    short,
+)
 
 BF16, FP16, FP32, UINT8 = torch.bfloat16, torch.float16, torch.float32, torch.uint8
 H100 = ra.H100_SXM
@@ -33,6 +44,62 @@ PCIE_5 = 32e9 * 16 / 8 * 128 / 130
 # H100s, e.g. with NVIDIA's nvbandwidth.
 PCIE = 55e9
 MFU = wren.MFU
+# NVIDIA's H100 data sheet: 900 GB/s over NVLink, half of them in each direction.
+NVLINK = 450e9
+# A network card such as NVIDIA's ConnectX-7, of which a DGX H100 has one per GPU for computing.
+CARD_GBIT = 400
+CARD = CARD_GBIT * 1e9 / 8
+
+
+class Moved(TorchDispatchMode):
+    """Counts the operators that run, and the bytes that each of them reads and writes."""
+
+    kernels = moved = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        """Run the operator."""
+        result = func(*args, **(kwargs or {}))
+        self.kernels += 1
+        self.moved += sum(t.nbytes for t in (*args, result) if isinstance(t, torch.Tensor))
+        return result
+
+
+class Temporaries(TorchDispatchMode):
+    """Counts the bytes of the tensors that operators on lists of tensors create."""
+
+    created = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        """Run the operator."""
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, (list, tuple)):
+            self.created += sum(t.nbytes for t in result)
+        return result
+
+
+def gelu(x):
+    """GELU as the page writes it by hand."""
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def moved(function):
+    """The kernels of a function of one tensor, and how often they read or write a tensor."""
+    x = torch.rand(64)
+    with Moved() as seen:
+        function(x)
+    return seen.kernels, Fraction(seen.moved, x.nbytes)
+
+
+def step_temporaries(**kinds):
+    """Bytes per parameter that a step of torch's AdamW creates."""
+    weights = [nn.Parameter(torch.ones(10, 10)) for _ in range(3)]
+    optimizer = torch.optim.AdamW(weights, **kinds)
+    for weight in weights:
+        weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    with Temporaries() as seen:
+        optimizer.step()
+    return Fraction(seen.created, sum(weight.numel() for weight in weights))
 
 
 def constant(name):
@@ -153,6 +220,14 @@ def model_bytes(convert):
     return weight.element_size(), weight.grad.element_size(), moments
 
 
+def ring(devices):
+    """Numbers that each device sends per gradient in an all-reduce, step by step around a ring."""
+    chunk = Fraction(1, devices)
+    reduce_scatter = sum(chunk for _ in range(devices - 1))
+    all_gather = sum(chunk for _ in range(devices - 1))
+    return reduce_scatter + all_gather
+
+
 class Chapter(Figures):
     """Every figure of the page."""
 
@@ -161,9 +236,13 @@ class Chapter(Figures):
         self.beginning()
         self.memory()
         self.worst_moment()
+        self.left_out()
         self.clocks()
         self.calls()
         self.mfu()
+        self.fusion()
+        self.decoding()
+        self.diagnosis()
         self.bottleneck()
         self.copies()
         self.races()
@@ -171,6 +250,8 @@ class Chapter(Figures):
         self.autocast()
         self.steps()
         self.kept()
+        self.all_reduce()
+        self.sharding()
         self.seen_elsewhere()
         self.model()
         self.exercises()
@@ -254,6 +335,20 @@ class Chapter(Figures):
             x = torch.sin(x)
         return x
 
+    def left_out(self) -> None:
+        """Memory of Wren that no formula counts."""
+        assert "~ sizeof(params) more peak memory" in _foreach_doc
+        roots = step_temporaries(foreach=True)
+        assert step_temporaries(fused=True) == 0
+        buckets = " ".join(nn.parallel.DistributedDataParallel.__doc__.split())
+        assert "saved memory size will be equal to the total gradients size" in buckets
+        self.bucket_mib = int(re.search(r"a default size of (\d+) MiB", buckets)[1])
+        self.gives(
+            buckets_gb=n(FP32.itemsize * wren.PARAMETERS / 1e9, ".1f"),
+            roots_gb=n(roots * wren.PARAMETERS / 1e9, ".1f"),
+            workspace_gb=n(8 * 4096 * 1024 / 1e9, ".2f"),  # an H100's, see worst_moment
+        )
+
     def clocks(self) -> None:
         """Four methods of measuring ten calls."""
         kernel, calls = 50e-6, 10
@@ -295,7 +390,17 @@ class Chapter(Figures):
             late_ms=late,
             mean_ms=n(statistics.mean(times) * 1000, ".0f"),
             median_ms=n(median * 1000, ".0f"),
-            l2_mb=50,
+            l2_mb=50,  # NVIDIA H100 Tensor Core GPU Architecture (2022), H100 SXM
+        )
+        # He (2024), quoting his own output of 2022: mm_bench.py, cutlass_profiler,
+        # cutlass_mm_bench.py and benchmark(zero_inputs).
+        self.gives(
+            story_year=2022,
+            story_size=n(8192, ","),
+            story_cublas=258,
+            story_profiler=288,
+            story_cutlass=257,
+            story_zeros=295,
         )
 
     def mfu(self) -> None:
@@ -344,8 +449,80 @@ class Chapter(Figures):
             ms_mfu=n(ra.mfu(flops, seconds * 1000, H100, BF16), ".5f"),
         )
         # TF32: 494.7e12 dense on an H100, by NVIDIA's data sheet, which is half of bfloat16's.
-        assert torch.get_float32_matmul_precision() == "highest"  # "By default it is off."
-        self.gives(tf32_mfu=n(PEAK / 2 / H100.peak_flops[FP32], ".1f"))
+        assert torch.get_float32_matmul_precision() == "highest"  # "By default TF32 is off …"
+        assert not torch.backends.cuda.matmul.allow_tf32
+        assert torch.backends.cudnn.allow_tf32  # "… but on for convolutions"
+        # TF32 has 8 bits of exponent and 10 of mantissa, by NVIDIA's A100 whitepaper.
+        self.gives(tf32_mfu=n(PEAK / 2 / H100.peak_flops[FP32], ".1f"), tf32_bits=10)
+
+    def fusion(self) -> None:
+        """GELU by hand and in one kernel, on the numbers of Wren's micro-batch."""
+        kernels, passes = moved(gelu)
+        one, fused = moved(lambda x: nn.functional.gelu(x, approximate="tanh"))
+        assert (one, fused) == (1, 2)  # reads once, writes once
+        rows, width = wren.MICRO_BATCH * wren.WREN.context_length, wren.WREN.d_ff
+        each = BF16.itemsize * rows * width
+        product = fc.matmul_flops((rows, wren.WREN.d_model), (wren.WREN.d_model, width)) / PEAK
+        by_hand, in_one = (count * each / H100.memory_bandwidth for count in (passes, fused))
+        assert in_one < product < by_hand
+        self.gives(
+            gelu_kernels=kernels,
+            gelu_passes=int(passes),
+            fused_passes=int(fused),
+            fused_kernels=one,
+            gelu_tensor=f"{n(rows, ',')} × {n(width, ',')}",
+            gelu_gb=n(passes * each / 1e9, ".2f"),
+            gelu_ms=n(by_hand * 1000, ".2f"),
+            gelu_product_ms=n(product * 1000, ".2f"),
+            gelu_fused_ms=n(in_one * 1000, ".2f"),
+        )
+
+    def decoding(self) -> None:
+        """Wren makes one token for each of several sequences with full contexts."""
+        model, size = wren.WREN, BF16.itemsize
+        weights = size * wren.PARAMETERS
+        token = 2 * model.num_layers * model.d_model * size
+        cache = model.context_length * token
+        flops = fc.transformer_forward_flops(model, 1, model.context_length)
+        # The last token's scores and values are those of a full sequence divided by its length.
+        attention = (flops["attention_scores"] + flops["attention_values"]) // model.context_length
+        assert attention == cache  # one FLOP per byte of cache
+        per_token = fc.training_flops(wren.PARAMETERS, 1) // 3 + attention
+        most = (H100.memory_bytes - weights) // cache
+        for sequences in (1, 8, 64, most):
+            read = weights + sequences * cache
+            self.gives(
+                decode_row=f"{n(sequences)}{', as many as fit' if sequences == most else ''} | "
+                f"{n(read / 1e9, '.1f')} | {n(sequences * per_token / read, '.1f')} | "
+                f"{n(sequences * H100.memory_bandwidth / read, ',.0f')}"
+            )
+        ridge = ra.accelerator_intensity(H100, BF16)
+        assert per_token / cache < ridge
+        self.gives(
+            decode_weights=short(weights, 2),
+            cache_token=f"{n(2)} · {n(model.num_layers)} · {n(model.d_model, ',')} · {n(size)} = "
+            f"{n(token, ',')}",
+            cache_gb=n(cache / 1e9, ".2f"),
+            cache_flops=size * attention // cache,
+            cache_intensity=attention // cache,
+            decode_limit=n(per_token / cache, ".1f"),
+            device_intensity=n(ridge, ".0f"),
+        )
+
+    def diagnosis(self) -> None:
+        """The causes of a low MFU."""
+        # NVIDIA, Matrix Multiplication Background User's Guide: on an A100, multiples of 128 bytes.
+        multiple, odd = 128 // BF16.itemsize, 50_257
+        text = (HANDOUT / "13_gpu.md").read_text(encoding="utf-8")
+        self.gives(
+            multiple=multiple,
+            odd_size=n(odd, ","),
+            padded_size=n(math.ceil(odd / multiple) * multiple, ","),
+            section_devices=n(re.search(r"^## (\S+) Several devices$", text, re.MULTILINE)[1]),
+        )
+        assert all(
+            map(callable, (torch.cuda.set_sync_debug_mode, torch.cuda.memory._dump_snapshot))
+        )
 
     def bottleneck(self) -> None:
         """Text and images as data."""
@@ -542,6 +719,74 @@ class Chapter(Figures):
         )
         self.total = plainly
 
+    def all_reduce(self) -> None:
+        """The gradients' way around a ring, and how much of it is hidden."""
+        devices, size = wren.DEVICES, FP32.itemsize
+        gradients = size * wren.PARAMETERS
+        sent = ring(devices) * size
+        self.formula(
+            "ring_formula",
+            r"2 \cdot \frac{n - 1}{n} \cdot \text{bytes of the gradients}",
+            [sent == 2 * Fraction(devices - 1, devices) * size],
+        )
+        tokens = wren.MICRO_BATCH * wren.WREN.context_length
+        speed = MFU * PEAK
+        backward = 2 * fc.training_flops(wren.PARAMETERS, tokens) / 3 / speed
+        for link in (NVLINK, CARD):
+            seconds = float(sent) * wren.PARAMETERS / link
+            rest = max(0.0, seconds - backward)
+            longer = rest / wren.STEP_SECONDS
+            self.gives(
+                link_row=f"{short(link)} | {n(seconds * 1e3, '.0f')} | {n(rest * 1e3, '.0f')} | "
+                f"{n(longer * 100, '.1f') if rest else n(0)} %"
+            )
+        needed = {link: float(sent) / 4 * speed / link for link in (NVLINK, CARD)}
+        left, right = (
+            float(sent) * wren.PARAMETERS / CARD,
+            2 * fc.training_flops(wren.PARAMETERS, 1) / 3 * needed[CARD] / speed,
+        )
+        self.formula(
+            "hidden_formula",
+            r"2 \cdot \frac{n - 1}{n} \cdot \frac{4N}{\text{bandwidth}} \le "
+            r"\frac{4NT}{\text{MFU} \cdot \text{peak FLOP/s}} \quad \Leftrightarrow \quad "
+            r"T \ge 2 \cdot \frac{n - 1}{n} \cdot "
+            r"\frac{\text{MFU} \cdot \text{peak FLOP/s}}{\text{bandwidth}}",
+            [math.isclose(left, right), size == 4, gradients == 4 * wren.PARAMETERS],
+        )
+        self.gives(
+            card_gbit=CARD_GBIT,
+            bucket_mib=self.bucket_mib,
+            backward_ms=n(backward * 1e3, ".0f"),
+            backward_flops=f"{n(2 * fc.training_flops(1, 1) // 3)}NT",
+            gradient_bytes=f"{n(size)}N",
+            micro_tokens=n(tokens, ","),
+            tokens_nvlink=n(needed[NVLINK], ",.0f"),
+            tokens_card=n(needed[CARD], ",.0f"),
+        )
+
+    def sharding(self) -> None:
+        """ZeRO's stages, in bytes per parameter and device, and what each device sends."""
+        weight, gradient, states = BF16.itemsize, BF16.itemsize, 3 * FP32.itemsize
+        assert weight + gradient + states == self.total
+        devices = wren.DEVICES
+        halves = 2  # a reduce-scatter of the gradients and an all-gather of the weights
+        stages = [
+            (weight + gradient + states, 0, halves),
+            (weight + gradient, states, halves),
+            (weight, gradient + states, halves),
+            (0, weight + gradient + states, halves + 1),  # weights again for the backward pass
+        ]
+        self.held = []
+        for kept, split, numbers in stages:
+            parts = [n(kept)] * bool(kept) + [f"{n(split)} / n"] * bool(split)
+            self.held.append(kept + Fraction(split, devices))
+            self.gives(
+                zero_row=f"{' + '.join(parts)} | {plain(float(self.held[-1]))} | {n(numbers)}"
+            )
+        self.gives(zero_weight=weight, zero_gradient=gradient, zero_states=states)
+        for stage in (2, 3, 2, 3, 3):  # as the page names them
+            self.gives(zero_stage=stage)
+
     def seen_elsewhere(self) -> None:
         """Claims of other notes are quoted; the correct values are computed."""
         self.gives(
@@ -593,8 +838,33 @@ class Chapter(Figures):
         )
         rate, below = 1e-3, 2.0**-8
         assert torch.tensor(1 - rate).bfloat16() == 1 != torch.tensor(1 - below).bfloat16()
+        silence = 5000
+        weight = nn.Parameter(torch.ones(1, dtype=BF16))
+        optimizer = torch.optim.AdamW([weight], lr=rate)
+        beta, beta_squares = optimizer.defaults["betas"]
+        bound = (1 - beta) / math.sqrt(1 - beta_squares)  # Kingma & Ba (2015), section 2.1
+        for step in range(silence + 1):
+            weight.grad = torch.full_like(weight, float(step == silence))
+            assert weight == 1
+            optimizer.step()
+        assert weight.item() == 1 - below
         self.gives(
             ex_rate=scientific(rate, 0),
             ex_below=f"{power(2, -8)} = {n(below, '.4f')}",
             ex_half=n(below / 2, ".5f"),
+            ex_bound=f"({n(1)} − β₁) / √({n(1)} − β₂) = {n(bound, '.2f')}",
+            ex_adam_section=2.1,
+            ex_silence=n(silence, ","),
+            ex_moved=n(weight.item(), ".3f"),
+        )
+        memory = H100.memory_bytes
+        for held in map(float, self.held):
+            self.gives(ex_stage=f"{short(memory)} / {plain(held)} = {short(memory / held, 1)}")
+        assert memory / self.held[0] > wren.PARAMETERS
+        (_, by_hand), (_, fused) = moved(gelu), moved(nn.functional.gelu)
+        self.gives(
+            ex_device_gb=plain(memory / 1e9),
+            ex_numbers=n(1000, ","),
+            ex_times=plain(float(by_hand / fused)),
+            ex_low_mfu=0.12,
         )
