@@ -138,9 +138,7 @@ def cheapest_cluster(
     Whatever is not a pair is returned unchanged.
     """
     module = student.resource_accounting
-    made = [
-        module.Offer(**{**fields, "hw": module.Hardware(**fields["hw"])}) for fields in offers
-    ]
+    made = [module.Offer(**{**fields, "hw": module.Hardware(**fields["hw"])}) for fields in offers]
     got = module.cheapest_cluster(*before, module.TrainingRecipe(**recipe), *after, made)
     if not isinstance(got, (tuple, list)) or len(got) != 2:
         return got

@@ -120,6 +120,7 @@ class Chapter(Figures):
             plain_ms=41.7,
             flash_faster=n(41.7 / 7.3, ".1f"),
         )
+        self.gives(flops_per_row=n("2kn"))
         self.formula(
             "flip_formula",
             r"\frac{2mkn}{\text{peak FLOP/s}} \ge "
@@ -392,8 +393,10 @@ class Chapter(Figures):
             wren_run_flops=short(flops, 2, 20),
             wren_speed=short(speed, 2, 15),
         )
-        whole = 3 * wren.SEQUENCES * sum(
-            fc.transformer_forward_flops(wren.WREN, 1, wren.WREN.context_length).values()
+        whole = (
+            3
+            * wren.SEQUENCES
+            * sum(fc.transformer_forward_flops(wren.WREN, 1, wren.WREN.context_length).values())
         )
         # An all-reduce around a ring: each device sends all parts but one, twice. NVLink's
         # 900e9 bytes per second are both directions together, by NVIDIA's data sheet.

@@ -6,6 +6,9 @@ from grader.solutions.reference import flop_counting
 from handout.site import wren
 from tests.handout.page_figures import COURSE, HANDOUT, Figures, n, power, short
 
+# For the problems of each chapter, as one reader who solved all of them judged.
+HOURS = [3.5, 2.5, 2, 5, 4, 6, 1, 4, 1.5, 5, 9, 6, 8]
+
 
 class Chapter(Figures):
     """Every figure of the page."""
@@ -19,12 +22,17 @@ class Chapter(Figures):
         assert listed == [
             *(f"{number:02}_{module}" for number, module in enumerate(COURSE.modules, 1)),
             "grading",
+            "formula_sheet",
             "calculators",
             "bibliography",
         ]
         self.questions()
         self.gives(head_width=wren.HEAD_WIDTH)
         self.conventions()
+        for hours in HOURS:
+            self.gives(hours=f"{n(hours)}")
+        self.gives(all_hours=sum(HOURS))
+        assert len(HOURS) == len(COURSE.modules)
         # "The problems of chapter 13". handout.site.agreement checks the list of problems.
         assert all((p.device == "cuda") == (p.module == "gpu") for p in COURSE.problems)
 

@@ -56,8 +56,12 @@ def min_rows(k, n, hw, dtype):
     if limit <= ridge:
         return None
     m = max(1, int(ridge * dtype.itemsize / 2) - 2)
-    if ridge / limit > 0.999:
-        m = max(1, int(ridge * dtype.itemsize * k * n / (2 * k * n - ridge * dtype.itemsize * (k + n))) - 2)
+    if ridge > 0.999 * limit:
+        m = max(
+            1,
+            int(ridge * dtype.itemsize * k * n / (2 * k * n - ridge * dtype.itemsize * (k + n)))
+            - 2,
+        )
     while 2 * m * k * n < ridge * dtype.itemsize * (m * k + k * n + m * n):
         m += 1
     return m

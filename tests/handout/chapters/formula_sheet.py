@@ -1,0 +1,173 @@
+"""The formula sheet: each formula with digits, compared with the functions of the reference."""
+
+import math
+
+import torch
+
+from grader.solutions.reference import flop_counting as fc
+from grader.solutions.reference import linear, precision
+from grader.solutions.reference import optimizers as op
+from grader.solutions.reference import resource_accounting as ra
+from handout.site import micro_batch, wren
+from tests.handout.chapters import c12_activation_checkpointing as c12
+from tests.handout.page_figures import Figures, n
+
+BF16, FP32 = torch.bfloat16, torch.float32
+H100 = ra.H100_SXM
+
+
+class Chapter(Figures):
+    """Every figure of the page."""
+
+    def __init__(self) -> None:
+        super().__init__("formula_sheet.md")
+        self.gives(section_devices=n("13.5"))
+        self.numbers()
+        self.flops()
+        self.memory()
+        self.learning()
+
+    def numbers(self) -> None:
+        """Floating-point formats."""
+        fp16 = precision.float_spec(torch.float16)
+        e, m = fp16.exponent_bits, fp16.mantissa_bits
+        bias = 2 ** (e - 1) - 1
+
+        def value(exponent, mantissa):
+            return 2.0 ** (exponent - bias) * (1 + mantissa / 2**m)
+
+        info = torch.finfo(torch.float16)
+        self.formula(
+            "decoding",
+            "2^(E − bias) · (1 + M / 2^m), bias = 2^(e − 1) − 1",
+            [
+                value(2**e - 2, 2**m - 1) == info.max,
+                value(1, 0) == info.smallest_normal,
+                value(bias, 1) - 1 == info.eps,
+            ],
+        )
+        x = 1 + torch.rand(1000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        error = (x.half().double() - x).abs() / x
+        self.formula("rounding", "2^−(m + 1)", [bool((error <= 2.0 ** -(m + 1)).all())])
+
+    def flops(self) -> None:
+        """Counts, times and models."""
+        forward, train = fc.linear_flops(1, 1, 1), fc.training_flops(1, 1)
+        again = fc.training_flops(1, 1, recompute_forward=True)
+        self.gives(rules=", ".join(n(f"{rule}N") for rule in (forward, train, again)))
+        self.formula("product", "2mkn", [fc.matmul_flops((3, 5), (5, 7)) == 2 * 3 * 5 * 7])
+        config, batch = wren.WREN, 3
+        layers, d, tokens = config.num_layers, config.d_model, config.context_length
+        parts = fc.transformer_forward_flops(config, batch, tokens)
+        scores = parts["attention_scores"] + parts["attention_values"]
+        self.formula("scores", "4BT²d", [scores == layers * 4 * batch * tokens**2 * d])
+        inside = layers * (4 * d**2 + 2 * d * config.d_ff)
+        self.formula(
+            "parameters",
+            "L · (4d² + 2d · d_ff) + Vd ≈ 12d²L",
+            [
+                inside + config.vocab_size * d == wren.PARAMETERS,
+                inside == 12 * d**2 * layers,
+            ],
+        )
+        self.formula("square", "n / 3", [ra.matmul_intensity(600, 600, 600, BF16) == 600 / 3])
+        run = 70e9, 15e12, H100, BF16, 1024, 0.5
+        seconds = 6 * run[0] * run[1] / (H100.peak_flops[BF16] * 0.5 * 1024)
+        self.formula(
+            "days",
+            "6ND / (peak · MFU · devices · 86,400)",
+            [math.isclose(seconds / 86_400, ra.training_days(*run), rel_tol=1e-12)],
+        )
+        best, trained = ra.compute_optimal(1e22)
+        self.formula(
+            "best",
+            "N = √(C / 120), D = 20N",
+            [
+                math.isclose(best, math.sqrt(1e22 / 120), rel_tol=1e-12),
+                math.isclose(trained, 20 * best, rel_tol=1e-12),
+            ],
+        )
+        # Each device sends all parts but its own, once to add them up and once to spread them.
+        devices = 8
+        sent = (devices - 1) / devices + (devices - 1) / devices
+        self.formula("ring", "2(n − 1)/n", [sent == 2 * (devices - 1) / devices])
+
+    def memory(self) -> None:
+        """Bytes per parameter and of activations."""
+        master = ra.TrainingRecipe(BF16, BF16, (FP32, FP32), FP32)
+        for name, recipe, text in [
+            ("adamw_bytes", wren.RECIPE, [4, 4, 8]),
+            ("master_bytes", master, [2, 2, 8, 4]),
+        ]:
+            assert sum(text) == ra.bytes_per_parameter(recipe)
+            self.gives(**{name: f"{' + '.join(map(n, text))} = {n(sum(text))}"})
+        unit = wren.WREN.context_length * wren.WREN.d_model
+        pure, autocast = (
+            micro_batch.layer_bytes(wren.WREN, wren.WREN.context_length, recipe) // unit
+            for recipe in (master, wren.RECIPE)
+        )
+        self.gives(
+            copy_bytes=wren.PEAK.copies // wren.PARAMETERS,
+            layer_pure=pure,
+            layer_autocast=autocast,
+            logit_bytes=micro_batch.LOGIT,
+        )
+        sizes = {"s": 64, "b": 2, "h": 128, "a": 4}
+        s, b, h, a = sizes.values()
+        self.formula(
+            "layer_scores",
+            "sbh · (34 + 5as / h)",
+            [c12.measured(**sizes) == s * b * h * (34 + 5 * a * s / h)],
+        )
+        self.formula(
+            "segments",
+            "k + 2L / k",
+            [
+                c12.units(torch.nn.GELU, k) + c12.units(torch.nn.GELU, layers=c12.LAYERS // k)
+                == k + 2 * c12.LAYERS / k
+                for k in (2, 4, 8)
+            ],
+        )
+        at_least = min(range(1, 100), key=lambda k: k + 2 * 128 / k)
+        self.formula("best_segments", "k = √(2L)", [at_least == math.sqrt(2 * 128)])
+
+    def learning(self) -> None:
+        """Gradients, initial weights, optimizers, and checkpoints."""
+        epsilon, at = 1e-4, torch.tensor(0.7, dtype=torch.float64)
+        slope = ((at + epsilon).sin() - (at - epsilon).sin()) / (2 * epsilon)
+        self.formula("difference", "2ε", [abs(slope - at.cos()) < 1e-8])
+        largest = linear.Linear(10_000, 100).weight.detach().abs().max()
+        self.formula("truncated", "3σ", [2.9 < largest * math.sqrt(10_000) <= 3])
+        self.adamw()
+        rates = [op.lr_cosine_schedule(it, 1.0, 0.0, 0, 8) for it in range(9)]
+        self.formula(
+            "cosine",
+            "(1 + cos πx) / 2",
+            [
+                abs(rate - (1 + math.cos(math.pi * it / 8)) / 2) < 1e-12
+                for it, rate in enumerate(rates)
+            ],
+        )
+        write, fail = 2.0, 900.0
+        lost = min(range(1, 1000), key=lambda t: write / t + t / (2 * fail))
+        self.formula("young", "√(2wM)", [lost == math.sqrt(2 * write * fail)])
+
+    def adamw(self) -> None:
+        """Three steps by hand."""
+        lr, decay, first, second, eps = 0.1, 0.5, 0.9, 0.75, 0.01
+        weight = torch.nn.Parameter(torch.ones(1, dtype=torch.float64))
+        options = {"lr": lr, "betas": (first, second), "eps": eps, "weight_decay": decay}
+        adamw = op.AdamW([weight], **options)
+        p, m, v, same = 1.0, 0.0, 0.0, []
+        for t, g in enumerate([2.0, -0.5, 3.0], 1):
+            weight.grad = torch.tensor([g], dtype=torch.float64)
+            adamw.step()
+            p -= lr * decay * p
+            m, v = first * m + (1 - first) * g, second * v + (1 - second) * g**2
+            p -= lr * m / (1 - first**t) / (math.sqrt(v / (1 - second**t)) + eps)
+            same.append(math.isclose(weight.item(), p, rel_tol=1e-12))
+        self.formula("betas", "β₁, β₂", same)
+        moments = "p ← p − lr · λ · p; m ← β₁m + (1 − β₁)g; v ← β₂v + (1 − β₂)g²"
+        self.formula("adamw_moments", moments, same)
+        step = "p ← p − lr · m̂ / (√v̂ + ε), m̂ = m / (1 − β₁ᵗ), v̂ = v / (1 − β₂ᵗ)"
+        self.formula("adamw_step", step, same)
