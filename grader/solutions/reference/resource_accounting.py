@@ -40,9 +40,10 @@ class Hardware:
     memory_bytes: int
 
 
-# Dense peaks of the SXM models from NVIDIA's data sheets, with gigabytes of 10⁹ bytes. float32 is
-# without TF32, the default of torch.matmul. float64 is with tensor cores, which torch.matmul uses
-# (without them: 9.7e12 and 34e12).
+# Dense peaks of the SXM models from NVIDIA's data sheets. Memory counts 10⁹ bytes to the gigabyte;
+# the devices have about 7 % more, some of which CUDA and the driver take. float32 is without TF32,
+# the default of torch.matmul. float64 is with tensor cores, which torch.matmul uses (without them:
+# 9.7e12 and 34e12).
 A100_80GB = Hardware(
     name="A100 80GB SXM",
     peak_flops={
