@@ -51,7 +51,18 @@ def test_the_first_page_shows_the_course(pages):
     """The picture of a training step is not moved to the next page, and the contents follow."""
     assert "about $410" in pages[0]
     assert "What happens when it stops?" in pages[0]
-    assert "11.1 A loop that can be stopped" in " ".join(pages[1:3])
+    assert "11.1 A loop that can be stopped" in " ".join(pages[1:4])
+
+
+def test_the_formula_sheet_is_one_page(pages, browser, site, tmp_path):
+    """In the PDF, and if its page of the site is printed."""
+    first = next(i for i, text in enumerate(pages) if "Printed, the sheet takes one page" in text)
+    assert "weight of a micro-batch" in pages[first]
+    page = browser.new_page()
+    page.goto((site / "formula_sheet.html").as_uri())
+    page.pdf(path=tmp_path / "sheet.pdf", format="A4")
+    page.close()
+    assert len(PdfReader(tmp_path / "sheet.pdf").pages) == 1
 
 
 def test_the_text_is_the_sites(pages):
@@ -63,7 +74,7 @@ def test_the_text_is_the_sites(pages):
         "53.3 billion",
         "295.4",
         "12,632,757,419 (12.63 billion)",
-        "Problem training_loop · 9 points",
+        "Problem training_loop · 12 points",
     ):
         assert piece in text, piece
 

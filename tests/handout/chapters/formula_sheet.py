@@ -39,16 +39,17 @@ class Chapter(Figures):
         info = torch.finfo(torch.float16)
         self.formula(
             "decoding",
-            "2^(E − bias) · (1 + M / 2^m), bias = 2^(e − 1) − 1",
+            r"2^{E - \text{bias}} \cdot (1 + M / 2^m)",
             [
                 value(2**e - 2, 2**m - 1) == info.max,
                 value(1, 0) == info.smallest_normal,
                 value(bias, 1) - 1 == info.eps,
             ],
         )
+        self.formula("bias", "2^{e - 1} - 1", [bias == -math.log2(info.smallest_normal) + 1])
         x = 1 + torch.rand(1000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
         error = (x.half().double() - x).abs() / x
-        self.formula("rounding", "2^−(m + 1)", [bool((error <= 2.0 ** -(m + 1)).all())])
+        self.formula("rounding", "2^{-(m + 1)}", [bool((error <= 2.0 ** -(m + 1)).all())])
 
     def flops(self) -> None:
         """Counts, times and models."""
