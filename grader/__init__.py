@@ -11,4 +11,4 @@ os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
 # create hardly any garbage.
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
-__version__ = "0.8.0"
+__version__ = "0.9.0.dev0"
