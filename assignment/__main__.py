@@ -1,6 +1,7 @@
 """`python -m assignment` shows your progress; `python -m assignment submit` makes your zip.
 
-Progress is measured by the public tests. The zip is ready to hand in.
+Progress is measured by the public tests. The zip is ready to hand in. `python -m assignment fly`
+trains a small language model that is made of your modules.
 """
 
 import sys
@@ -9,4 +10,9 @@ from pathlib import Path
 from kit import progress
 
 if __name__ == "__main__":
-    sys.exit(progress.main(Path(__file__).absolute().parents[1], sys.argv[1:]))
+    root, arguments = Path(__file__).absolute().parents[1], sys.argv[1:]
+    if arguments[:1] == ["fly"]:
+        from flight import command
+
+        sys.exit(command.main(root, arguments[1:]))
+    sys.exit(progress.main(root, arguments))

@@ -89,6 +89,8 @@ class Course(msgspec.Struct, frozen=True):
         packages: The packages that a submission may import, as pip names them, such as
             "numpy>=1.26". It may also import the packages that these require.
         files: Patterns of files that a submission may have beside its modules.
+        folders: Folders beside assignment/ that students get, such as a program that uses their
+            modules. No grade depends on them.
         preload: The modules to import before the first test, besides torch.
     """
 
@@ -98,6 +100,7 @@ class Course(msgspec.Struct, frozen=True):
     problems: list[Problem]
     packages: tuple[str, ...] = kit.USUAL_PACKAGES
     files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     preload: list[str] = []
 
     @property
@@ -421,6 +424,7 @@ def load(root: Path | None = None) -> Course:
             problems=msgspec.convert(listed["problem"], list[Problem]),
             packages=tuple(listed.get("packages", kit.USUAL_PACKAGES)),
             files=tuple(listed.get("files", ())),
+            folders=tuple(listed.get("folders", ())),
             preload=listed.get("preload", []),
         )
     except msgspec.ValidationError as e:

@@ -251,6 +251,7 @@ def _are_packages(value: Any) -> bool:
 OF_THE_FILE: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "packages": ('a list of packages as pip names them, like "numpy>=1.26"', _are_packages),
     "files": ('a list of patterns of files in assignment/, like "*.json"', _list_of(PATTERN, 0)),
+    "folders": ('a list of names of folders, like "flight"', _list_of(NAME, 0)),
     "preload": ('a list of names of modules, like "einops.layers.torch"', _list_of(DOTTED, 0)),
 }
 # The keys of a problem: the expected value in words, and a function that checks a value.

@@ -134,5 +134,12 @@ def _of_students(course: Course) -> list[str]:
     given += ["tests/__init__.py", "tests/conftest.py"]
     files = [*files_below(course.tests / "public"), *files_below(course.tests / "probes")]
     files += course.handout.glob("*.md")
+    for name in course.folders:
+        if not (below := files_below(course.root / name)):
+            raise ReleaseRefused(
+                f"{course.list_of_problems}: folders names {name}, but {course.root / name} has "
+                "no files"
+            )
+        files += below
     given += [path.relative_to(course.root).as_posix() for path in files]
     return sorted(set(given) - ON_THE_GRADERS_SIDE)

@@ -515,7 +515,8 @@ def usable(offer, size, flops, dtype, share, max_days):
         return None
     days_on_one = flops / (Fraction(hw["peak_flops"][dtype]) * Fraction(share) * 86400)
     held, fast = Fraction(size, hw["memory_bytes"]), days_on_one / Fraction(max_days)
-    if min(abs(fast - round(fast)), abs(held - round(held))) < 1e-6:
+    # The smallest share of a device still takes a whole one.
+    if any(number > 0.5 and abs(number - round(number)) < 1e-6 for number in (fast, held)):
         raise TooClose
     nodes = math.ceil(Fraction(math.ceil(max(held, fast)), offer["devices_per_node"]))
     bill = 24 * days_on_one * Fraction(offer["dollars"])
@@ -540,6 +541,8 @@ def clusters(rng, size_of, *, count):
         if len(cases) < len(EXTREMES):
             n, d, share = EXTREMES[len(cases)]
         offers = [offer_of(rng) for _ in range(integer(rng, 1, 6))]
+        for offer in offers:  # up to 60 devices hold the model
+            offer["hw"]["memory_bytes"] = 100 + int(12 * n / uniform(rng, 0.5, 60))
         one = 6 * n * d / (offers[0]["hw"]["peak_flops"][dtype] * share * 86400)
         max_days = one / uniform(rng, 0.5, 60)
         if max_days > 1:

@@ -1,0 +1,208 @@
+"""`python -m assignment fly`: the command line, and everything that it prints."""
+
+import argparse
+import json
+import sys
+import textwrap
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from flight import flying, page, parts, text
+from flight.model import SIZES
+from flight.prediction import Machine
+from kit.progress import check, last_time, read_course
+
+FOLDER = "flights"
+
+
+def main(root: Path, arguments: list[str]) -> int:
+    """Predict, fly, compare; return the exit code: 0, 1 if a part broke, 130 after Ctrl-C."""
+    chosen = _parser().parse_args(arguments)
+    settings = _settings(chosen)
+    if isinstance(settings, str):
+        print(f"fly: {settings}", file=sys.stderr)
+        return 2
+    own = _own(root, chosen.mine)
+    if missing := _missing(settings, own):
+        print(f"fly: {missing}", file=sys.stderr)
+        return 2
+    used = parts.load(own)
+    tokens = used.open_tokens(_text(root / FOLDER), dtype=np.uint8)
+    _say_parts(own)
+    print("measuring this machine …", flush=True)
+    machine = Machine.measured(settings.device)
+    fp32, bf16 = (machine.peak_flops[dtype] / 1e9 for dtype in (torch.float32, torch.bfloat16))
+    print(
+        f"  {fp32:,.0f} GFLOP/s in float32, {bf16:,.0f} in bfloat16, "
+        f"{machine.memory_bandwidth / 1e9:.1f} GB/s"
+    )
+    folder = root / FOLDER / settings.name.replace(", ", "-").replace(" ", "_")
+    if chosen.again and folder.is_dir():
+        for old in folder.iterdir():
+            old.unlink()
+    folder.mkdir(parents=True, exist_ok=True)
+    return _fly(root, used, settings, tokens, machine, folder)
+
+
+def _fly(
+    root: Path,
+    used: parts.Parts,
+    settings: flying.Settings,
+    tokens: np.ndarray,
+    machine: Machine,
+    folder: Path,
+) -> int:
+    print(f"flying {settings.name}: Ctrl-C stops, and the same command goes on", flush=True)
+    try:
+        record = flying.fly(used, settings, tokens, machine, folder, sys.stdout)
+    except KeyboardInterrupt:
+        kept = "the checkpoint is kept" if used.has("training_loop") else "nothing is kept"
+        print(f"\nstopped; {kept}: `python -m assignment fly` with the same options goes on")
+        return 130
+    except Exception as error:
+        place = flying.where_it_broke(error, root)
+        if not place:
+            raise
+        module = Path(place.split(":")[0]).stem
+        names = [name for name, (of, _) in parts.OF_PROBLEM.items() if of == module]
+        print(f"\n{place} raised {type(error).__name__}: {str(error)[:400]}", file=sys.stderr)
+        print(f"look with `python -m assignment check {' '.join(names)}`", file=sys.stderr)
+        return 1
+    (folder / "record.json").write_text(json.dumps(asdict(record)), encoding="utf-8")
+    _say_record(record)
+    records = [
+        flying.Record(**json.loads(path.read_text(encoding="utf-8")))
+        for path in sorted(folder.parent.glob("*/record.json"))
+    ]
+    shown = folder.parent / "index.html"
+    shown.write_text(page.render(records), encoding="utf-8")
+    print(f"all flights in one picture: {shown.relative_to(root)}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m assignment fly",
+        description="Train a small language model made of your own modules on the source of "
+        "Python's standard library: first a prediction, then the flight, then a comparison.",
+    )
+    parser.add_argument(
+        "--size",
+        choices=list(SIZES),
+        default="chick",
+        help="chick: 10 million parameters (the default); egg: 1 million, for slow laptops",
+    )
+    parser.add_argument("--steps", type=int, help="default: 300 for chick, 600 for egg")
+    parser.add_argument("--batch", type=int, help="sequences of a step")
+    parser.add_argument("--micro-batch", type=int, help="sequences at a time; default: the batch")
+    parser.add_argument(
+        "--checkpointing",
+        type=int,
+        metavar="SEGMENTS",
+        default=0,
+        help="checkpoint the layers in so many segments",
+    )
+    parser.add_argument("--autocast", action="store_true", help="compute products in bfloat16")
+    parser.add_argument("--no-momentum", action="store_true", help="AdamW with a β₁ of 0")
+    parser.add_argument("--no-warmup", action="store_true", help="start at the highest rate")
+    parser.add_argument("--seed", type=int, default=0, help="of the weights and the batches")
+    parser.add_argument(
+        "--mine",
+        action="append",
+        default=[],
+        metavar="PROBLEM",
+        choices=list(parts.OF_PROBLEM),
+        help="use your part of this problem even if its public tests fail; may be repeated",
+    )
+    parser.add_argument("--again", action="store_true", help="start over instead of going on")
+    return parser
+
+
+def _settings(chosen: argparse.Namespace) -> flying.Settings | str:
+    """The settings, or what is wrong with them."""
+    usual = SIZES[chosen.size]
+    batch = chosen.batch or usual.batch
+    settings = flying.Settings(
+        size=chosen.size,
+        steps=chosen.steps or usual.steps,
+        batch=batch,
+        micro_batch=chosen.micro_batch or batch,
+        segments=chosen.checkpointing,
+        autocast=chosen.autocast,
+        momentum=not chosen.no_momentum,
+        warmup=not chosen.no_warmup,
+        device="cuda" if torch.cuda.is_available() else "cpu",
+        seed=chosen.seed,
+    )
+    if min(settings.steps, settings.batch, settings.micro_batch) < 1:
+        return "--steps, --batch and --micro-batch are at least 1"
+    if not 0 <= settings.segments <= usual.num_layers:
+        return f"--checkpointing is between 0 and {usual.num_layers}, the number of layers"
+    if settings.micro_batch > settings.batch:
+        return f"--micro-batch {settings.micro_batch} is more than the batch of {settings.batch}"
+    return settings
+
+
+def _own(root: Path, mine: list[str]) -> list[str]:
+    """The problems whose parts are the student's: those whose public tests pass, and `mine`."""
+    course: dict[str, Any] = read_course(root)
+    problems = [p for p in course["problem"] if p["id"] in parts.OF_PROBLEM]
+    files = last_time.Files.now(root, {p["module"] for p in course["problem"]})
+    known = last_time.read(root)
+    unknown = [p for p in problems if known.status(p, files) != "done"]
+    if unknown:
+        print("your parts are used where the public tests pass; running those tests first\n")
+        if check.main(root, unknown, course) == 2:
+            raise SystemExit(2)
+        print()
+        known = last_time.read(root)
+    done = {p["id"] for p in problems if known.status(p, files) == "done"}
+    return [name for name in parts.OF_PROBLEM if name in done or name in mine]
+
+
+def _missing(settings: flying.Settings, own: list[str]) -> str:
+    """Which problem a switch needs that is not done, or ""."""
+    if settings.segments and "activation_checkpointing" not in own:
+        return "--checkpointing needs your activation_checkpointing"
+    of_loop = settings.autocast or settings.micro_batch < settings.batch
+    if of_loop and "training_loop" not in own:
+        return "--autocast and --micro-batch need your training_loop"
+    return ""
+
+
+def _text(folder: Path) -> Path:
+    """The file of tokens, one byte each, which is made on the spot."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "text.bin"
+    if not path.exists():
+        made = text.make()
+        unfinished = path.with_suffix(".part")
+        unfinished.write_bytes(made)
+        unfinished.replace(path)
+    return path
+
+
+def _say_parts(own: list[str]) -> None:
+    others = [name for name in parts.OF_PROBLEM if name not in own]
+    given = [name for name in others if name not in parts.LEFT_OUT]
+    missing = [name for name in others if name in parts.LEFT_OUT]
+    for title, names in (("yours", own), ("given", given), ("left out", missing)):
+        if names:
+            print(textwrap.fill(f"{title}: {', '.join(names)}", 78, subsequent_indent="  "))
+
+
+def _say_record(record: flying.Record) -> None:
+    print(f"\n{'':40}{'predicted':>14}{'measured':>14}{'ratio':>8}")
+    for row in record.rows:
+        predicted, measured = (
+            page.number(row[key], row["unit"]) for key in ("predicted", "measured")
+        )
+        print(f"{row['what']:40}{predicted:>14}{measured:>14}{page.ratio(row):>8}")
+        same = row["predicted"] == row["measured"]
+        if row["reason"] and not same:
+            print(textwrap.fill(row["reason"], 76, initial_indent="  ", subsequent_indent="  "))
+    print(f"\nwhat it writes:\n{textwrap.indent(record.sample, '  ')}\n")

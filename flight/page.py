@@ -1,0 +1,138 @@
+"""The page of all flights: curves in one picture, tables of predictions, and written samples.
+
+The page is one file that needs nothing else.
+"""
+
+import math
+from html import escape
+from typing import Any
+
+from flight.flying import Record
+
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 720, 380, 52, 20, 44
+COLOURS = ["#2a6fdb", "#b5500f", "#237a35", "#8b45c9", "#b02a5b", "#117a8b", "#6b727c"]
+STYLE = """
+body { font: 16px/1.55 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+       color: #1b1d20; background: #fff; }
+h1, h2 { line-height: 1.2; } svg { width: 100%; height: auto; }
+svg text { fill: currentColor; font-size: 13px; }
+table { border-collapse: collapse; font-size: .9em; font-variant-numeric: tabular-nums; }
+td, th { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid #d9dce1; }
+td:first-child, th:first-child, td:last-child { text-align: left; }
+.wide { overflow-x: auto; } pre { background: #f2f4f7; padding: .75rem; overflow-x: auto; }
+.grid { stroke: #d9dce1; } .limit { stroke: currentColor; stroke-dasharray: 5 4; }
+@media (prefers-color-scheme: dark) {
+  body { color: #e6e8eb; background: #14171a; } pre { background: #20252a; }
+  td, th { border-color: #3a3f47; } .grid { stroke: #3a3f47; } polyline { filter: brightness(1.6); }
+}
+"""
+
+
+def number(value: float | None, unit: str) -> str:
+    """A number of the table with its unit."""
+    if value is None:
+        return "–"
+    if unit == "bytes":
+        return f"{value / 1e6:,.2f} MB"
+    if unit == "s":
+        return f"{value:.3f} s"
+    if unit == "nats":
+        return f"{value:.3f}"
+    return f"{value:,.0f}" if value < 1e9 else f"{value:.4e}"
+
+
+def ratio(row: dict[str, Any]) -> str:
+    """Measured over predicted."""
+    if not row["predicted"] or row["measured"] is None:
+        return "–"
+    return f"{row['measured'] / row['predicted']:.4g}"
+
+
+def render(records: list[Record]) -> str:
+    """The whole page."""
+    parts = [
+        "<!doctype html><html lang='en'><meta charset='utf-8'>",
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
+        f"<title>Flights</title><style>{STYLE}</style><h1>Flights</h1>",
+        _curves(records),
+        *map(_flight, records),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _level(y: float, style: str) -> str:
+    """A horizontal line."""
+    return f"<line class='{style}' x1='{LEFT}' x2='{WIDTH - 12}' y1='{y:.1f}' y2='{y:.1f}'/>"
+
+
+def _smooth(losses: list[float], width: int) -> list[float]:
+    """Means of the last `width` losses."""
+    return [
+        sum(losses[max(0, i - width + 1) : i + 1]) / min(width, i + 1) for i in range(len(losses))
+    ]
+
+
+def _curves(records: list[Record]) -> str:
+    longest = max(len(record.losses) for record in records)
+    high = max(6.0, *(min(8.0, max(record.losses)) for record in records))
+
+    def x(step: float) -> float:
+        return LEFT + step / max(1, longest - 1) * (WIDTH - LEFT - 12)
+
+    def y(loss: float) -> float:
+        return TOP + (1 - min(loss, high) / high) * (HEIGHT - TOP - BOTTOM)
+
+    drawn = []
+    for loss in range(int(high) + 1):
+        drawn.append(_level(y(loss), "grid"))
+        drawn.append(f"<text x='{LEFT - 8}' y='{y(loss) + 4:.1f}' text-anchor='end'>{loss}</text>")
+    for step in range(0, longest, _step_of(longest)):
+        drawn.append(
+            f"<text x='{x(step):.1f}' y='{HEIGHT - 24}' text-anchor='middle'>{step}</text>"
+        )
+    drawn.append(f"<text x='{WIDTH / 2}' y='{HEIGHT - 6}' text-anchor='middle'>step</text>")
+    limits = [("log 256: a guess", math.log(256)), ("single bytes", records[-1].entropy)]
+    for name, loss in limits:
+        drawn.append(_level(y(loss), "limit"))
+        drawn.append(
+            f"<text x='{WIDTH - 14}' y='{y(loss) - 5:.1f}' text-anchor='end'>{name}</text>"
+        )
+    keys = []
+    for i, record in enumerate(records):
+        colour = COLOURS[i % len(COLOURS)]
+        smooth = _smooth(record.losses, max(1, longest // 60))
+        points = " ".join(f"{x(step):.1f},{y(loss):.1f}" for step, loss in enumerate(smooth))
+        drawn.append(
+            f"<polyline points='{points}' fill='none' stroke='{colour}' stroke-width='2'/>"
+        )
+        keys.append(f"<span style='color:{colour}'>■</span> {escape(record.name)}")
+    said = "; ".join(f"{r.name}: from {r.losses[0]:.2f} to {r.losses[-1]:.2f}" for r in records)
+    return (
+        f"<p>Loss in nats per byte, smoothed. {' &nbsp; '.join(keys)}</p>"
+        f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img' aria-label='Loss by step. {escape(said)}'>"
+        + "".join(drawn)
+        + "</svg>"
+    )
+
+
+def _step_of(longest: int) -> int:
+    """The distance between labels of steps: 1, 2 or 5 times a power of ten."""
+    rough = max(1, longest / 8)
+    power = 10 ** math.floor(math.log10(rough))
+    return int(next(power * k for k in (1, 2, 5, 10) if power * k >= rough))
+
+
+def _flight(record: Record) -> str:
+    lines = [
+        f"<tr><td>{escape(row['what'])}</td><td>{number(row['predicted'], row['unit'])}</td>"
+        f"<td>{number(row['measured'], row['unit'])}</td><td>{ratio(row)}</td>"
+        f"<td>{escape(row['reason'])}</td></tr>"
+        for row in record.rows
+    ]
+    return (
+        f"<h2>{escape(record.name)}</h2>"
+        f"<p>Your parts: {escape(', '.join(record.own) or 'none')}.</p>"
+        "<div class='wide'><table><tr><th>what</th><th>predicted</th><th>measured</th>"
+        f"<th>ratio</th><th>why they differ</th></tr>{''.join(lines)}</table></div>"
+        f"<p>What it writes after “def ”:</p><pre>{escape(record.sample)}</pre>"
+    )

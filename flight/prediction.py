@@ -1,0 +1,223 @@
+"""What the flight should take, by the student's formulas, and what it takes, measured."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flight.model import Chick, Size
+from flight.parts import Parts
+
+FP32, BF16 = torch.float32, torch.bfloat16
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: what was predicted, what was measured, and why they differ.
+
+    Args:
+        what: What the numbers are.
+        predicted: The prediction; None without the problem that predicts it.
+        measured: The measurement; None if it is not known (yet).
+        unit: The unit of both.
+        reason: Why they differ, or what is missing.
+    """
+
+    what: str
+    predicted: float | None
+    measured: float | None
+    unit: str
+    reason: str = ""
+
+
+def seconds_of(work: Callable[[], Any], device: str, budget: float = 0.7) -> float:
+    """The shortest time that some work takes, tried for so many seconds."""
+    best, end = float("inf"), time.perf_counter() + budget
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        work()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+@dataclass(frozen=True)
+class Machine:
+    """This machine as a roofline has it, measured in two seconds.
+
+    It has the fields of resource_accounting.Hardware.
+    """
+
+    peak_flops: dict[torch.dtype, float]
+    memory_bandwidth: float
+    name: str = "this machine"
+    memory_bytes: int = 0
+
+    @classmethod
+    def measured(cls, device: str) -> "Machine":
+        """Time products of two matrices, and a copy that fits in no cache."""
+        peaks = {}
+        for dtype in (FP32, BF16):
+            a = torch.randn(1024, 1024, device=device, dtype=dtype)
+            out = torch.empty_like(a)
+            peaks[dtype] = (
+                2 * 1024**3 / seconds_of(lambda a=a, out=out: torch.mm(a, a, out=out), device)
+            )
+        source = torch.ones(2**24, device=device)
+        target = torch.empty_like(source)
+        moved = 2 * source.numel() * source.element_size()
+        return cls(peaks, moved / seconds_of(lambda: target.copy_(source), device))
+
+
+def activation_bytes(size: Size, rows: int, *, autocast: bool, fused: bool, segments: int) -> int:
+    """Bytes that a forward pass of `rows` sequences keeps for the backward pass, with its loss.
+
+    They follow from handout §12.1: the residual stream and the norms are float32, the inputs and
+    results of products have the products' dtype, and autocast casts the input of each product
+    separately and keeps a copy of each matrix.
+    """
+    d, context, tokens = size.d_model, size.context_length, rows * size.context_length
+    product = 2 if autocast else 4  # bytes of a number in a product
+    norm = 4 * d + 8  # its input, and a mean and a deviation for each token
+    scores, masks = 4 * size.num_heads, 0  # a fused kernel keeps one number per head and token
+    if not fused:
+        scores, masks = product * size.num_heads * context, context**2
+    attention = product * ((3 if autocast else 1) * d + 3 * d + d) + scores
+    layer = tokens * (2 * norm + attention + product * (d + 2 * size.d_ff)) + masks
+    matrices = 2 * (4 * d * d + 2 * d * size.d_ff) if autocast else 0
+    kept = segments * tokens * 4 * d if segments else size.num_layers * (layer + matrices)
+    # Token ids, the last norm, the LM head's input, the log-softmax, and the targets; then the
+    # positions, the LM head's copy, and the number of targets.
+    ends = tokens * (8 + norm + product * d + 4 * size.vocab_size + 8) + 8 * context
+    return kept + ends + (2 * size.vocab_size * d if autocast else 0) + 4
+
+
+def loss_of(model: Chick, x: Tensor, y: Tensor, *, autocast: bool) -> Tensor:
+    """The loss of a batch."""
+    with torch.autocast(x.device.type, BF16, enabled=autocast):
+        return torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+
+
+def rows(
+    parts: Parts, model: Chick, optimizer: Any, batch: tuple[Tensor, Tensor], settings: Any
+) -> list[Row]:
+    """Everything but time: predicted, and measured in one real step, which changes the model.
+
+    Args:
+        parts: The parts of the flight.
+        model: A new model.
+        optimizer: Its optimizer, before its first step.
+        batch: Inputs and targets of one step, on the model's device.
+        settings: A `flying.Settings`.
+    """
+    x, y = batch
+    size = model.size
+    # Copies, because a view would keep the whole batch.
+    some_x, some_y = (part[: settings.micro_batch].clone() for part in (x, y))
+    found = [_parameters(parts, model)]
+    kept = None
+    if parts.has("activation_checkpointing"):
+        kept = parts.saved_activation_bytes(
+            lambda: loss_of(model, some_x, some_y, autocast=settings.autocast),
+            exclude=model.parameters(),
+        )
+    first, flops = _one_step(parts, model, optimizer, x, y, settings)
+    found.append(_flops(parts, size, settings, flops))
+    found.append(_states(parts, model, optimizer))
+    predicted = activation_bytes(
+        size,
+        len(some_x),
+        autocast=settings.autocast,
+        fused=not parts.has("einops"),
+        segments=settings.segments,
+    )
+    reason = "" if kept is not None else "your activation_checkpointing would measure it"
+    found.append(Row("bytes kept for a backward pass", predicted, kept, "bytes", reason))
+    reason = "the initial logits are small, but not 0"
+    found.append(Row("first loss, log 256", log(size.vocab_size), first, "nats", reason))
+    return found
+
+
+def _parameters(parts: Parts, model: Chick) -> Row:
+    """The count by formula and by the model."""
+    counted = sum(p.numel() for p in model.parameters())
+    if not parts.has("napkin_math"):
+        return Row("parameters", None, counted, "", "your napkin_math would predict it")
+    predicted = parts.transformer_parameters(model.size)
+    return Row("parameters", predicted, counted, "", "positions and norms are not in the formula")
+
+
+def _one_step(
+    parts: Parts, model: Chick, optimizer: Any, x: Tensor, y: Tensor, settings: Any
+) -> tuple[float, int | None]:
+    """The first loss, and the FLOPs of a step as counted; None without a counter."""
+    counter = parts.FlopCounter() if parts.has("flop_counter") else None
+    if counter:
+        with counter:
+            loss = loss_of(model, x, y, autocast=settings.autocast)
+            loss.backward()
+    else:
+        loss = loss_of(model, x, y, autocast=settings.autocast)
+        loss.backward()
+    parts.clip_gradient_norm(list(model.parameters()), 1.0)
+    optimizer.step()
+    return loss.item(), counter.total if counter else None
+
+
+def step_flops(parts: Parts, size: Size, segments: int) -> float:
+    """FLOPs of a step by the student's formulas; a checkpointed layer runs forward twice."""
+    forward = parts.transformer_forward_flops(size, size.batch, size.context_length)
+    layers = sum(forward.values()) - forward["lm_head"]
+    return float(3 * sum(forward.values()) + layers * bool(segments))
+
+
+def _flops(parts: Parts, size: Size, settings: Any, counted: int | None) -> Row:
+    """FLOPs of a step."""
+    if not parts.has("flop_formulas"):
+        return Row("FLOPs of a step", None, counted, "FLOPs", "your flop_formulas would predict it")
+    predicted, reason = step_flops(parts, size, settings.segments), ""
+    if counted is None:
+        reason = "your flop_counter would measure it"
+    elif not parts.has("einops"):
+        reason = "the given attention is fused: its backward pass computes the scores again"
+    return Row("FLOPs of a step", predicted, counted, "FLOPs", reason)
+
+
+def _states(parts: Parts, model: Chick, optimizer: Any) -> Row:
+    """Weights, gradients and optimizer states."""
+    what = "bytes of weights, gradients and moments"
+    measured = None
+    if parts.has("optimizers"):
+        weights = sum(p.numel() * p.element_size() for p in model.parameters())
+        measured = 2 * weights + parts.optimizer_state_bytes(optimizer)
+    if not parts.has("napkin_math"):
+        return Row(what, None, measured, "bytes", "your napkin_math would predict it")
+    from assignment.resource_accounting import TrainingRecipe
+
+    each = parts.bytes_per_parameter(TrainingRecipe(FP32, FP32, (FP32, FP32)))
+    reason = "as for the parameters" if measured else "your optimizers would measure it"
+    return Row(what, each * parts.transformer_parameters(model.size), measured, "bytes", reason)
+
+
+def seconds(parts: Parts, size: Size, settings: Any, machine: Machine) -> float | None:
+    """The shortest time of a step by the roofline of this machine; None without the formulas."""
+    if not (parts.has("roofline") and parts.has("flop_formulas")):
+        return None
+    dtype = BF16 if settings.autocast else FP32
+    parameters = 12 * size.num_layers * size.d_model**2
+    # What the layers keep is written and read once; AdamW reads and writes 28 bytes per parameter.
+    kept = activation_bytes(
+        size,
+        size.batch,
+        autocast=settings.autocast,
+        fused=not parts.has("einops"),
+        segments=settings.segments,
+    )
+    moved = 2 * kept + 28 * parameters
+    flops = step_flops(parts, size, settings.segments)
+    return float(parts.roofline_seconds(flops, moved, machine, dtype))

@@ -1,0 +1,168 @@
+"""The flight: what is predicted is measured, it learns, it resumes, and a wrong part shows."""
+
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from flight import flying, model, page, parts, prediction, text
+from tests.handout.page_figures import reference_as_assignment
+
+pytestmark = pytest.mark.slow
+
+TINY = model.Size(num_layers=2, d_model=64, num_heads=4, context_length=64, batch=16, steps=200)
+MACHINE = prediction.Machine({torch.float32: 1e11, torch.bfloat16: 1e11}, 1e10)
+ALL = list(parts.OF_PROBLEM)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def solved():
+    """Every problem is solved, by the reference."""
+    with reference_as_assignment():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    """A model that trains in seconds."""
+    monkeypatch.setitem(model.SIZES, "egg", TINY)
+
+
+@pytest.fixture(scope="module")
+def tokens():
+    """A tenth of the text."""
+    return np.frombuffer(text.make(0.4), dtype=np.uint8)
+
+
+def settings(**changed):
+    """The settings of a flight of the tiny model."""
+    usual = {"size": "egg", "steps": 200, "batch": 16, "micro_batch": 16}
+    return flying.Settings(**{**usual, **changed})
+
+
+def fly(used, tokens, folder, **changed):
+    """The record of one flight."""
+    folder.mkdir(exist_ok=True)
+    return flying.fly(used, settings(**changed), tokens, MACHINE, folder, io.StringIO())
+
+
+def row(record_or_rows, what):
+    """A line of the table."""
+    return next(r for r in record_or_rows if r.what.startswith(what))
+
+
+@pytest.mark.parametrize("einops", [True, False])
+@pytest.mark.parametrize("autocast", [True, False])
+@pytest.mark.parametrize("segments", [0, 2])
+def test_bytes_and_flops_are_predicted_exactly(tokens, segments, autocast, einops):
+    """With and without checkpoints, autocast and a fused attention, for a part of the batch."""
+    used = parts.load([name for name in ALL if einops or name != "einops"])
+    chosen = settings(segments=segments, autocast=autocast, micro_batch=4)
+    rows = flying.first_rows(used, chosen, tokens)
+    kept, flops = row(rows, "bytes kept"), row(rows, "FLOPs")
+    assert kept.predicted == kept.measured
+    if einops:
+        assert flops.predicted == flops.measured
+    else:
+        assert 1 < flops.measured / flops.predicted < 1.1
+    parameters, states = row(rows, "parameters"), row(rows, "bytes of weights")
+    extra = parameters.measured - parameters.predicted
+    positions, norms = 64 * 64, (2 * 2 + 1) * 64
+    assert extra == positions + norms
+    assert states.measured - states.predicted == 16 * extra
+    assert abs(row(rows, "first loss").measured - np.log(256)) < 0.2
+
+
+def test_the_reference_learns(tokens, tmp_path):
+    """In 200 steps the loss falls well below that of a model that knows only single bytes."""
+    record = fly(parts.load(ALL), tokens, tmp_path / "run")
+    assert len(record.losses) == 200
+    last = row([prediction.Row(**r) for r in record.rows], "last loss").measured
+    assert last < record.entropy - 0.3
+    assert record.own == ALL
+    assert record.sample.startswith("def ")
+
+
+def test_nothing_solved_flies_too(tokens, tmp_path):
+    """Given parts stand in for all problems, and the table says which ones would predict."""
+    record = fly(parts.load([]), tokens, tmp_path / "run", steps=30)
+    assert len(record.losses) == 30
+    assert record.losses[-1] < record.losses[0] - 1
+    said = {r["what"]: r["reason"] for r in record.rows}
+    assert said["parameters"] == "your napkin_math would predict it"
+    assert [r["predicted"] for r in record.rows][:3] == [None] * 3
+
+
+def test_a_stopped_flight_goes_on(tokens, tmp_path, monkeypatch):
+    """It ends with the losses of a flight that was never stopped."""
+    used = parts.load(ALL)
+    whole = fly(used, tokens, tmp_path / "whole", steps=60)
+    forward, calls = model.Chick.forward, []
+
+    def stopping(self, x):
+        calls.append(1)
+        if len(calls) == 50:
+            raise KeyboardInterrupt
+        return forward(self, x)
+
+    monkeypatch.setattr(model.Chick, "forward", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        fly(used, tokens, tmp_path / "run", steps=60)
+    monkeypatch.setattr(model.Chick, "forward", forward)
+    again = fly(used, tokens, tmp_path / "run", steps=60)
+    assert again.losses == whole.losses
+
+
+class DecaysThroughTheGradient(torch.optim.Adam):
+    """A known mistake: Adam with L2, called AdamW, and with an ε that swallows the root."""
+
+    def __init__(self, params, lr, betas, weight_decay):
+        super().__init__(params, lr=lr, betas=betas, weight_decay=weight_decay, eps=1.0)
+
+
+def not_shifted(get):
+    """A known mistake: the targets are the inputs."""
+
+    def batch(*given):
+        x, _ = get(*given)
+        return x, x
+
+    return batch
+
+
+def test_a_wrong_part_flies_visibly_worse(tokens, tmp_path):
+    """A wrong optimizer learns less; targets that are not shifted teach the model to copy."""
+    own = [name for name in ALL if name != "training_loop"]
+    used = parts.load(own)
+    right = fly(used, tokens, tmp_path / "right", steps=80)
+    used._found["AdamW"] = DecaysThroughTheGradient
+    wrong = fly(used, tokens, tmp_path / "adamw", steps=80)
+    assert wrong.losses[-1] > right.losses[-1] + 0.3
+    used = parts.load(own)
+    used._found["get_batch"] = not_shifted(used.get_batch)
+    copying = fly(used, tokens, tmp_path / "batch", steps=80)
+    assert copying.losses[-1] < right.losses[-1] / 2
+
+
+def test_the_page_shows_every_flight(tokens, tmp_path):
+    """Hostile names and samples are escaped, and a record survives JSON."""
+    record = fly(parts.load(ALL), tokens, tmp_path / "run", steps=12)
+    other = replace(record, name="<b>autocast", sample="def <script>")
+    again = flying.Record(**json.loads(json.dumps(vars(other))))
+    shown = page.render([record, again])
+    assert "<script>" not in shown
+    assert "&lt;b&gt;autocast" in shown
+    assert shown.count("<polyline") == 2
+    assert "http" not in shown.replace("http://www.w3.org", "")
+
+
+def test_the_text_is_the_same_each_time():
+    """It is Python source, and its entropy lies between 0 and log 256."""
+    made = text.make(0.2)
+    assert made == text.make(0.2)
+    assert len(made) == 200_000
+    assert b"def " in made
+    assert 2 < text.entropy(np.frombuffer(made, dtype=np.uint8)) < 4
