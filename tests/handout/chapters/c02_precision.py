@@ -237,7 +237,6 @@ class Chapter(Figures):
             small_bits=units.bit_length(),
             normal_bits=half.mantissa_bits + 1,
             underflow_limit=f"{two_to(step / 2)} ≈ {scientific(step / 2, 2)}",
-            often_named_limit=scientific(half.smallest_normal, 1),
         )
         assert stored < half.smallest_normal
         scale = inspect.signature(torch.amp.GradScaler).parameters["init_scale"].default
