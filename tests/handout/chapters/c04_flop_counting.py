@@ -205,7 +205,7 @@ class Chapter(Figures):
             summed_products=a[-1],
             batched_flops=f"{n(2)} · {n(a[-1])} · {n(results.numel(), ',')} = {n(flops, ',')}",
             seen_batched_flops=n("131,072"),
-            batched_flops_spelled=f"{n(2)} · {n(a[-1])} · ({sizes}) = {n(flops, ',')}",
+            batched_total=n(flops, ","),
         )
 
     def transformer(self) -> None:
@@ -251,7 +251,7 @@ class Chapter(Figures):
             self.gives(part=f"{n(formula)}{each} | {short(parts[key], 1)}{each}, {share} %{each}")
         gated = fc.transformer_forward_flops(replace(GPT2, gated_ffn=True), 1, tokens)
         assert gated["ffn"] * 2 == parts["ffn"] * 3
-        self.gives(gated_matrices=f"{n(3)} for {n(2)}", gpt2_tokens=n(tokens, ","))
+        self.gives(gated_matrices=3, plain_matrices=2, gpt2_tokens=n(tokens, ","))
         long = 16384
         longer = fc.transformer_forward_flops(replace(GPT2, context_length=long), 1, long)
         share = (longer["attention_scores"] + longer["attention_values"]) / sum(longer.values())
@@ -405,8 +405,8 @@ class Chapter(Figures):
         second = fc.linear_flops(b, d, k, backward=True) - fc.linear_flops(b, d, k)
         usual = second // (b * d * k)
         first = (both - forward - second) // (b * d * d)
-        less = (usual * (d * d + d * k) * b - (both - forward)) // (b * d**2)
-        self.gives(usual_backward=usual, first_backward=first, first_saves=f"{n(less)}BD{n('²')}")
+        assert first * b * d**2 + usual * b * d * k == both - forward
+        self.gives(usual_backward=usual, first_backward=first)
 
     def as_they_run(self) -> None:
         """The table of operators that a call runs."""
@@ -485,6 +485,7 @@ class Chapter(Figures):
             return n(100 * sum(parts[name] for name in names) / total, ".1f")
 
         by_rule = fc.training_flops(wren.PARAMETERS, tokens) // 3
+        assert total - by_rule == parts["attention_scores"] + parts["attention_values"]
         step = f"{n(6)} · {short(wren.PARAMETERS, 4)} · {n(wren.STEP_TOKENS, ',')}"
         self.gives(
             wren_forward=short(total, 2, 12),
@@ -492,14 +493,12 @@ class Chapter(Figures):
             wren_matrices_share=share("qkv", "attention_output"),
             wren_scores_share=share("attention_scores", "attention_values"),
             wren_head_share=share("lm_head"),
-            wren_rule_low=n(100 * (1 - by_rule / total), ".1f"),
             wren_step_flops=f"{step} = {short(wren.STEP_FLOPS, 2, 15)}",
             wren_run_flops=short(fc.training_flops(wren.PARAMETERS, wren.TOKENS), 2, 20),
             wren_step_with_scores=short(3 * wren.SEQUENCES * total, 2, 15),
         )
         ratio = scores_over_matrices(wren.WREN, tokens)
         self.gives(
-            wren_scores_ratio=f"{n(ratio.numerator)}/{n(ratio.denominator)}",
             wren_equal=n(int(tokens / ratio), ","),
         )
         longer = 8 * tokens
