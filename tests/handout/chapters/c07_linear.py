@@ -179,10 +179,8 @@ class Chapter(Figures):
             tied_vocabulary=n(vocabulary, ","),
             tied_width=n(medium, ","),
             tied_parameters=f"{product} = {short(tied.numel(), 2, 6)}",
-            tied_mb=n(tied.numel() * tied.element_size() / 1e6, ".1f"),
             seen_tied=n(53.6),
             seen_tied_other=n(51.9),
-            seen_tied_mb=n(207),
         )
         self.gives(
             wren_sigma=n(1 / math.sqrt(d), ".4f"),
