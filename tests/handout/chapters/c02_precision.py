@@ -177,10 +177,10 @@ class Chapter(Figures):
         for _ in range(steps):
             weight = weight + update
         assert update < spec.eps / 2
+        assert weight == 1
         self.gives(
             update=update,
             updates=n(steps, ","),
-            stuck_weight=plain(weight.item()),
             true_weight=plain(round(1 + steps * update, 9)),
             tempting_weight=n("3.9"),  # an option of the bet, and wrong
         )
