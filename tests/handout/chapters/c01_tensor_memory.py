@@ -129,13 +129,6 @@ class Chapter(Figures):
         both = [embedding, embedding.detach()]
         tied = sum(map(tm.tensor_bytes, both)) - tm.unique_bytes(both)
         self.gives(tied_matrix=f"{n(50257, ',')} × {n(768)}", tied_mb=n(tied / 1e6, ".1f"))
-        a, b = 4, 8
-        self.gives(
-            small_shape=f"{n(a)} × {n(b)}",
-            small_bytes=f"{n(a)} · {n(b)} · {n(FP32.itemsize)} = {n(taken(a, b))}",
-            small_bytes_bf16=taken(a, b, dtype=BF16),
-        )
-        assert a * b * FP32.itemsize == taken(a, b)
         matrix = GPT3.d_model, GPT3.d_ff
         size = taken(*matrix)
         elements = f"{n(matrix[0], ',')} · {n(matrix[1], ',')}"

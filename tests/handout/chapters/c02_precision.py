@@ -414,20 +414,6 @@ class Chapter(Figures):
 
     def exercises(self) -> None:
         """The answers."""
-        after = {
-            x: torch.nextafter(torch.tensor(x, dtype=BF16), torch.tensor(1e9, dtype=BF16)).item()
-            for x in (0.5, 2.0, 256.0)
-        }
-        eps = power(2, round(math.log2(p.float_spec(BF16).eps)))
-        self.gives(
-            ex_two=2,
-            ex_large=256,
-            ex_after_two=f"{n(2)} + {n(2)} · {eps} = {plain(after[2.0])}",
-            ex_after_large=f"{n(256)} + {n(256)} · {eps} = {plain(after[256.0])}",
-            ex_missing=257,
-        )
-        assert torch.tensor(257.0).to(BF16).item() != 257
-
         fits, claimed = 250, 255  # Bekman (2022) says that 255 · 255 overflows
         stored = torch.tensor(claimed, dtype=F16) * claimed
         over = next(i for i in range(1000) if torch.tensor(float(i)).square().half().isinf())
@@ -440,7 +426,10 @@ class Chapter(Figures):
             ex_overflow=f"{n(over)} · {n(over)} = {n(over**2, ',')}",
         )
 
-        weight, step = 0.5, after[0.5] - 0.5
+        weight = 0.5
+        eps = power(2, round(math.log2(p.float_spec(BF16).eps)))
+        above = torch.nextafter(*torch.tensor([weight, 1], dtype=BF16)).item()
+        step = above - weight
         half = step / 2
         for update, moves in ((half * 1.01, True), (half, False), (-half / 2 * 1.01, True)):
             moved = torch.tensor(weight, dtype=BF16) + torch.tensor(update, dtype=BF16)

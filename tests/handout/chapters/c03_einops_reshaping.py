@@ -270,8 +270,6 @@ class Chapter(Figures):
             ex_second=f"{n(feature)} = {n(feature // heads)} · {n(heads)} + {n(feature % heads)}",
             ex_second_head=head_of["(d heads)"],
         )
-        wide = 256
-        self.gives(ex_wide_head=wide, ex_score=plain(math.sqrt(wide)))
         longer = 4 * wren.WREN.context_length
         growth = (longer // wren.WREN.context_length) ** 2
         self.gives(ex_context=n(longer, ","), ex_growth=growth, ex_factor=growth // 4)

@@ -93,7 +93,6 @@ class Chapter(Figures):
         self.rule_and_shorthand()
         self.budgets()
         self.training()
-        self.seen_elsewhere()
         self.as_they_run()
         self.attention()
         self.model()
@@ -330,8 +329,10 @@ class Chapter(Figures):
             us_revoked=n("January 2025"),
         )
         size, other = ra.transformer_parameters(GPT3), fc.training_flops(wren.PARAMETERS, tokens)
-        llama = fc.training_flops(70 * 10**9, 15 * 10**12)  # its model card says 15T tokens
+        llama_tokens = 15 * 10**12  # by its model card
+        llama = fc.training_flops(70 * 10**9, llama_tokens)
         self.gives(
+            run_tokens=short(llama_tokens, unit=12),
             seen_tokens=short(tokens),
             seen_gpt_three=n(100),
             seen_llama=n("3 70B"),
@@ -384,29 +385,8 @@ class Chapter(Figures):
             h100_peak=short(H100, unit=12),
             step_seconds=n(seconds, ".2f"),
         )
-        size, tokens = 70 * 10**9, 15 * 10**12
-        run = fc.training_flops(size, tokens)
-        self.gives(
-            run_parameters=short(size),
-            run_tokens=short(tokens, unit=12),
-            run_flops=(
-                f"{n(fc.training_flops(1, 1))} · {short(size)} · {short(tokens, unit=12)} = "
-                f"{short(run, 1, 24)}"
-            ),
-            run_recomputed=short(fc.training_flops(size, tokens, recompute_forward=True), 1, 24),
-        )
         assert float(2**53 + 1) == 2**53
         self.gives(exact_floats=f"{power(2, 53)} ≈ {short(2**53, 1, 15)}")
-
-    def seen_elsewhere(self) -> None:
-        """The backward pass of the first layer."""
-        b, d, k = 64, 32, 16
-        forward, both = fc.mlp_flops(b, (d, d, k)), fc.mlp_flops(b, (d, d, k), backward=True)
-        second = fc.linear_flops(b, d, k, backward=True) - fc.linear_flops(b, d, k)
-        usual = second // (b * d * k)
-        first = (both - forward - second) // (b * d * d)
-        assert first * b * d**2 + usual * b * d * k == both - forward
-        self.gives(usual_backward=usual, first_backward=first)
 
     def as_they_run(self) -> None:
         """The table of operators that a call runs."""
@@ -510,13 +490,6 @@ class Chapter(Figures):
 
     def exercises(self) -> None:
         """The answers."""
-        size = 4096
-        flops = fc.matmul_flops((size,), (size, size))
-        self.gives(
-            ex_vector=n(size, ","),
-            ex_matrix=f"{n(size)} × {n(size)}",
-            ex_vector_flops=f"{n(2)} · {n(size)} · {n(size)} = {n(flops, ',')}",
-        )
         square, vector = (1000, 1000), (1000,)
         times_vector = fc.matmul_flops(square, vector)
         self.gives(

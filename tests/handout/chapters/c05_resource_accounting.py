@@ -387,13 +387,6 @@ class Chapter(Figures):
 
     def exercises(self) -> None:
         """The answers."""
-        intensity = ra.elementwise_intensity(1, 2, 1, BF16)
-        busy = intensity / (133.8e12 / H100.memory_bandwidth)  # without tensor cores, see above
-        self.gives(
-            ex_moved=3 * BF16.itemsize,
-            ex_intensity=n(intensity, ".2f"),
-            ex_idle=n(100 * (1 - busy), ".1f"),
-        )
         ridge = ra.accelerator_intensity(H100, BF16)
         # 2mkn FLOPs for kn bytes of int8.
         self.gives(ex_half_rows=n(math.ceil(ridge * torch.int8.itemsize / 2), "d"))
@@ -419,15 +412,4 @@ class Chapter(Figures):
             ex_parameters=short(size),
             ex_devices=f"{short(size)} · {n(each)} / {short(device)} = {n(devices)}",
             ex_reserved=ra.min_devices(size, full, device, 0.25),
-        )
-        money = 1000
-        hours = money / wren.DOLLARS_PER_HOUR
-        budget = hours * 3600 * wren.MFU * H100.peak_flops[BF16]
-        best, tokens = ra.compute_optimal(budget)
-        self.gives(
-            ex_money=n(money, ","),
-            ex_hours=n(hours, ".0f"),
-            ex_budget=short(budget, 2, 20),
-            ex_size=short(best, 2),
-            ex_tokens=short(tokens, 1),
         )

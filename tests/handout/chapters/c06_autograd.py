@@ -266,9 +266,3 @@ class Chapter(Figures):
             ),
             ex_one_sided=plain((above**2 - at**2) / eps),
         )
-        passes = fc.linear_flops(5, 3, 7, backward=True) // fc.linear_flops(5, 3, 7)
-        chunks = 4
-        self.gives(
-            ex_chunks=chunks,
-            ex_units=f"{n(chunks)} · {n(passes)} = {n(chunks * passes)}",
-        )
