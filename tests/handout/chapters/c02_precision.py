@@ -177,10 +177,10 @@ class Chapter(Figures):
         for _ in range(steps):
             weight = weight + update
         assert update < spec.eps / 2
+        assert weight == 1
         self.gives(
             update=update,
             updates=n(steps, ","),
-            stuck_weight=plain(weight.item()),
             true_weight=plain(round(1 + steps * update, 9)),
             tempting_weight=n("3.9"),  # an option of the bet, and wrong
         )
@@ -237,7 +237,6 @@ class Chapter(Figures):
             small_bits=units.bit_length(),
             normal_bits=half.mantissa_bits + 1,
             underflow_limit=f"{two_to(step / 2)} ≈ {scientific(step / 2, 2)}",
-            often_named_limit=scientific(half.smallest_normal, 1),
         )
         assert stored < half.smallest_normal
         scale = inspect.signature(torch.amp.GradScaler).parameters["init_scale"].default
@@ -415,20 +414,6 @@ class Chapter(Figures):
 
     def exercises(self) -> None:
         """The answers."""
-        after = {
-            x: torch.nextafter(torch.tensor(x, dtype=BF16), torch.tensor(1e9, dtype=BF16)).item()
-            for x in (0.5, 2.0, 256.0)
-        }
-        eps = power(2, round(math.log2(p.float_spec(BF16).eps)))
-        self.gives(
-            ex_two=2,
-            ex_large=256,
-            ex_after_two=f"{n(2)} + {n(2)} · {eps} = {plain(after[2.0])}",
-            ex_after_large=f"{n(256)} + {n(256)} · {eps} = {plain(after[256.0])}",
-            ex_missing=257,
-        )
-        assert torch.tensor(257.0).to(BF16).item() != 257
-
         fits, claimed = 250, 255  # Bekman (2022) says that 255 · 255 overflows
         stored = torch.tensor(claimed, dtype=F16) * claimed
         over = next(i for i in range(1000) if torch.tensor(float(i)).square().half().isinf())
@@ -441,7 +426,10 @@ class Chapter(Figures):
             ex_overflow=f"{n(over)} · {n(over)} = {n(over**2, ',')}",
         )
 
-        weight, step = 0.5, after[0.5] - 0.5
+        weight = 0.5
+        eps = power(2, round(math.log2(p.float_spec(BF16).eps)))
+        above = torch.nextafter(*torch.tensor([weight, 1], dtype=BF16)).item()
+        step = above - weight
         half = step / 2
         for update, moves in ((half * 1.01, True), (half, False), (-half / 2 * 1.01, True)):
             moved = torch.tensor(weight, dtype=BF16) + torch.tensor(update, dtype=BF16)

@@ -28,7 +28,7 @@ class Chapter(Figures):
 
     def __init__(self) -> None:
         super().__init__("03_einops_reshaping.md")
-        self.gives(transpose_code=n("x.transpose(-2, -1)"), axis_number=-2)
+        self.gives(transpose_code=n("x.transpose(-2, -1)"))
         block = 2
         assert er.downsample(torch.ones(block, 2 * block), block).shape == (1, 2)
         self.gives(pixel_block=f"{n(block)} × {n(block)}")
@@ -121,7 +121,7 @@ class Chapter(Figures):
             scores = er.attention_scores(q, k)
             assert abs(scores.var().item() - 1) < 0.1
             assert abs((q @ k.mT).var().item() / d - 1) < 0.1
-        self.gives(large_d=large, typical_score=n(math.sqrt(large), ".1f"), small_d=small)
+        self.gives(large_d=large, typical_score=n(math.sqrt(large), ".1f"))
         q, k = torch.randn(2, 1024, large, generator=generator)
         sharp = (q @ k.mT).softmax(-1).amax(-1).mean().item()
         soft = er.attention_scores(q, k).softmax(-1).amax(-1).mean().item()
@@ -242,7 +242,6 @@ class Chapter(Figures):
             wren_scores_mb=n(tm.tensor_bytes(scores) / 1e6, ".0f"),
             wren_scores_gb=n(together / 1e9, ".2f"),
         )
-        self.gives(ex_score=n(math.sqrt(width), ".1f"))
 
     def exercises(self) -> None:
         """The answers."""

@@ -93,7 +93,6 @@ class Chapter(Figures):
         self.rule_and_shorthand()
         self.budgets()
         self.training()
-        self.seen_elsewhere()
         self.as_they_run()
         self.attention()
         self.model()
@@ -205,7 +204,7 @@ class Chapter(Figures):
             summed_products=a[-1],
             batched_flops=f"{n(2)} · {n(a[-1])} · {n(results.numel(), ',')} = {n(flops, ',')}",
             seen_batched_flops=n("131,072"),
-            batched_flops_spelled=f"{n(2)} · {n(a[-1])} · ({sizes}) = {n(flops, ',')}",
+            batched_total=n(flops, ","),
         )
 
     def transformer(self) -> None:
@@ -251,7 +250,7 @@ class Chapter(Figures):
             self.gives(part=f"{n(formula)}{each} | {short(parts[key], 1)}{each}, {share} %{each}")
         gated = fc.transformer_forward_flops(replace(GPT2, gated_ffn=True), 1, tokens)
         assert gated["ffn"] * 2 == parts["ffn"] * 3
-        self.gives(gated_matrices=f"{n(3)} for {n(2)}", gpt2_tokens=n(tokens, ","))
+        self.gives(gated_matrices=3, plain_matrices=2, gpt2_tokens=n(tokens, ","))
         long = 16384
         longer = fc.transformer_forward_flops(replace(GPT2, context_length=long), 1, long)
         share = (longer["attention_scores"] + longer["attention_values"]) / sum(longer.values())
@@ -330,8 +329,10 @@ class Chapter(Figures):
             us_revoked=n("January 2025"),
         )
         size, other = ra.transformer_parameters(GPT3), fc.training_flops(wren.PARAMETERS, tokens)
-        llama = fc.training_flops(70 * 10**9, 15 * 10**12)  # its model card says 15T tokens
+        llama_tokens = 15 * 10**12  # by its model card
+        llama = fc.training_flops(70 * 10**9, llama_tokens)
         self.gives(
+            run_tokens=short(llama_tokens, unit=12),
             seen_tokens=short(tokens),
             seen_gpt_three=n(100),
             seen_llama=n("3 70B"),
@@ -384,29 +385,8 @@ class Chapter(Figures):
             h100_peak=short(H100, unit=12),
             step_seconds=n(seconds, ".2f"),
         )
-        size, tokens = 70 * 10**9, 15 * 10**12
-        run = fc.training_flops(size, tokens)
-        self.gives(
-            run_parameters=short(size),
-            run_tokens=short(tokens, unit=12),
-            run_flops=(
-                f"{n(fc.training_flops(1, 1))} · {short(size)} · {short(tokens, unit=12)} = "
-                f"{short(run, 1, 24)}"
-            ),
-            run_recomputed=short(fc.training_flops(size, tokens, recompute_forward=True), 1, 24),
-        )
         assert float(2**53 + 1) == 2**53
         self.gives(exact_floats=f"{power(2, 53)} ≈ {short(2**53, 1, 15)}")
-
-    def seen_elsewhere(self) -> None:
-        """The backward pass of the first layer."""
-        b, d, k = 64, 32, 16
-        forward, both = fc.mlp_flops(b, (d, d, k)), fc.mlp_flops(b, (d, d, k), backward=True)
-        second = fc.linear_flops(b, d, k, backward=True) - fc.linear_flops(b, d, k)
-        usual = second // (b * d * k)
-        first = (both - forward - second) // (b * d * d)
-        less = (usual * (d * d + d * k) * b - (both - forward)) // (b * d**2)
-        self.gives(usual_backward=usual, first_backward=first, first_saves=f"{n(less)}BD{n('²')}")
 
     def as_they_run(self) -> None:
         """The table of operators that a call runs."""
@@ -485,6 +465,7 @@ class Chapter(Figures):
             return n(100 * sum(parts[name] for name in names) / total, ".1f")
 
         by_rule = fc.training_flops(wren.PARAMETERS, tokens) // 3
+        assert total - by_rule == parts["attention_scores"] + parts["attention_values"]
         step = f"{n(6)} · {short(wren.PARAMETERS, 4)} · {n(wren.STEP_TOKENS, ',')}"
         self.gives(
             wren_forward=short(total, 2, 12),
@@ -492,14 +473,12 @@ class Chapter(Figures):
             wren_matrices_share=share("qkv", "attention_output"),
             wren_scores_share=share("attention_scores", "attention_values"),
             wren_head_share=share("lm_head"),
-            wren_rule_low=n(100 * (1 - by_rule / total), ".1f"),
             wren_step_flops=f"{step} = {short(wren.STEP_FLOPS, 2, 15)}",
             wren_run_flops=short(fc.training_flops(wren.PARAMETERS, wren.TOKENS), 2, 20),
             wren_step_with_scores=short(3 * wren.SEQUENCES * total, 2, 15),
         )
         ratio = scores_over_matrices(wren.WREN, tokens)
         self.gives(
-            wren_scores_ratio=f"{n(ratio.numerator)}/{n(ratio.denominator)}",
             wren_equal=n(int(tokens / ratio), ","),
         )
         longer = 8 * tokens
@@ -511,13 +490,6 @@ class Chapter(Figures):
 
     def exercises(self) -> None:
         """The answers."""
-        size = 4096
-        flops = fc.matmul_flops((size,), (size, size))
-        self.gives(
-            ex_vector=n(size, ","),
-            ex_matrix=f"{n(size)} × {n(size)}",
-            ex_vector_flops=f"{n(2)} · {n(size)} · {n(size)} = {n(flops, ',')}",
-        )
         square, vector = (1000, 1000), (1000,)
         times_vector = fc.matmul_flops(square, vector)
         self.gives(

@@ -339,26 +339,9 @@ class Chapter(Figures):
             seen_shortest=88,
             needed_mfu=n(0.5 * days / 88, ".2f"),
         )
-        recipes, seen = (
-            [RECIPES["all in float32"], RECIPES["the same without a master"]],
-            ["40e9", "53e9"],
-        )
-        assert [
-            f"{ra.max_parameters(8 * H100.memory_bytes, recipe) / 1e9:.0f}e9" for recipe in recipes
-        ] == seen
+        recipes = RECIPES["all in float32"], RECIPES["the same without a master"]
         large, slim = (n(ra.bytes_per_parameter(recipe)) for recipe in recipes)
-        self.gives(
-            node_devices=8,
-            seen_large=n(seen[0]),
-            seen_slim=n(seen[1]),
-            recipe_bytes=large,
-            slim_bytes=slim,
-        )
-        self.gives(
-            a100_tflops=plain(ra.A100_80GB.peak_flops[BF16] / 1e12),
-            h100_tflops=plain(H100.peak_flops[BF16] / 1e12),
-            sparse_tflops=n(2 * H100.peak_flops[BF16] / 1e12, ",.0f"),
-        )
+        self.gives(node_devices=8, recipe_bytes=large, slim_bytes=slim)
         ridge = n(ra.accelerator_intensity(H100, BF16), ".1f")
         self.gives(seen_intensity=300, intensity_divisor=3, ridge=ridge)
         lowest = ra.TrainingRecipe(BF16, BF16, (BF16, BF16))
@@ -369,16 +352,6 @@ class Chapter(Figures):
             gpt3_run_tokens=short(given),
             seen_small_days=6.5,
             small_days=n(ra.training_days(small, given, H100, BF16, 8, 0.5), ".1f"),
-        )
-        size, tokens = ra.transformer_parameters(GPT3), 300 * 10**9
-        flops = f"{n(fc.training_flops(1, 1))} · {short(size, 1)} · {short(tokens)}"
-        with_scores = 3 * sum(
-            fc.transformer_forward_flops(GPT3, 1, GPT3.context_length).values()
-        )  # forward and backward, of one sequence
-        self.gives(
-            seen_gpt3_flops=n("3.23e23"),
-            gpt3_with_scores=short(with_scores * tokens / GPT3.context_length, 2, 23),
-            gpt3_flops_spelled=f"{flops} = {short(fc.training_flops(size, tokens), 2, 23)}",
         )
 
     def model(self) -> None:
@@ -414,13 +387,6 @@ class Chapter(Figures):
 
     def exercises(self) -> None:
         """The answers."""
-        intensity = ra.elementwise_intensity(1, 2, 1, BF16)
-        busy = intensity / (133.8e12 / H100.memory_bandwidth)  # without tensor cores, see above
-        self.gives(
-            ex_moved=3 * BF16.itemsize,
-            ex_intensity=n(intensity, ".2f"),
-            ex_idle=n(100 * (1 - busy), ".1f"),
-        )
         ridge = ra.accelerator_intensity(H100, BF16)
         # 2mkn FLOPs for kn bytes of int8.
         self.gives(ex_half_rows=n(math.ceil(ridge * torch.int8.itemsize / 2), "d"))
@@ -446,15 +412,4 @@ class Chapter(Figures):
             ex_parameters=short(size),
             ex_devices=f"{short(size)} · {n(each)} / {short(device)} = {n(devices)}",
             ex_reserved=ra.min_devices(size, full, device, 0.25),
-        )
-        money = 1000
-        hours = money / wren.DOLLARS_PER_HOUR
-        budget = hours * 3600 * wren.MFU * H100.peak_flops[BF16]
-        best, tokens = ra.compute_optimal(budget)
-        self.gives(
-            ex_money=n(money, ","),
-            ex_hours=n(hours, ".0f"),
-            ex_budget=short(budget, 2, 20),
-            ex_size=short(best, 2),
-            ex_tokens=short(tokens, 1),
         )

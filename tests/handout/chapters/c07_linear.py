@@ -179,10 +179,8 @@ class Chapter(Figures):
             tied_vocabulary=n(vocabulary, ","),
             tied_width=n(medium, ","),
             tied_parameters=f"{product} = {short(tied.numel(), 2, 6)}",
-            tied_mb=n(tied.numel() * tied.element_size() / 1e6, ".1f"),
             seen_tied=n(53.6),
             seen_tied_other=n(51.9),
-            seen_tied_mb=n(207),
         )
         self.gives(
             wren_sigma=n(1 / math.sqrt(d), ".4f"),
@@ -195,9 +193,6 @@ class Chapter(Figures):
         products = " + ".join(f"{n(i)} · {n(o)}" for i, o in pairwise(sizes))
         total = li.count_parameters(li.MLP(sizes))
         self.gives(ex_sizes=", ".join(map(n, sizes)), ex_parameters=f"{products} = {n(total)}")
-        inputs = 256
-        sigma = 1 / math.sqrt(inputs)
-        self.gives(ex_inputs=inputs, ex_sigma=plain(sigma), ex_largest=plain(BOUND * sigma))
         self.gives(ex_factor=n((growth(2048, 0.02) / growth(1024, 0.02)) ** 10, ".0f"))
         head = wren.WREN.vocab_size * wren.WREN.d_model
         each = sum(4 for _ in ("parameter", "gradient", "first moment", "second moment"))
