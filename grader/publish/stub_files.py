@@ -6,6 +6,7 @@ left margin contains helpers of the solution: it is removed, and the TODOs of it
 its number of lines.
 """
 
+import ast
 import difflib
 import re
 from pathlib import Path
@@ -57,14 +58,16 @@ def stub(reference: str, course: Course) -> str:
     lines: list[str] = []
     region: list[str] | None = None
     helper_lines = _lines_of_helpers(reference)
+    of_classes = _lines_of_class_bodies(reference)
     for number, line in enumerate(reference.splitlines(), 1):
         if region is None and (begin := BEGIN.fullmatch(line)):
             indent, problem_id, region, first = begin[1], begin[2], [], number
             _check_problem(problem_id, number, course)
         elif region is not None and END.fullmatch(line):
-            lines += _replacement(
-                indent, problem_id, region, course, helper_lines.get(problem_id, 0)
-            )
+            if indent and first not in of_classes:
+                lines += _replacement(
+                    indent, problem_id, region, course, helper_lines.get(problem_id, 0)
+                )
             region = None
         elif region is not None and BEGIN.fullmatch(line):
             raise CourseFault(
@@ -94,6 +97,25 @@ def _check_problem(problem_id: str, number: int, course: Course) -> None:
         )
 
 
+def _lines_of_class_bodies(reference: str) -> set[int]:
+    """The lines of classes outside their functions.
+
+    A region there holds whole methods. Like a region at the left margin it is left out: a raise in
+    its place would end the import of the stub.
+    """
+    try:
+        tree = ast.parse(reference)
+    except SyntaxError:
+        return set()  # whoever reads the reference as Python says so
+    of_classes: set[int] = set()
+    of_functions: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            into = of_classes if isinstance(node, ast.ClassDef) else of_functions
+            into |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return of_classes - of_functions
+
+
 def _lines_of_helpers(reference: str) -> dict[str, int]:
     """The number of lines of each problem's solution outside its functions."""
     found: dict[str, int] = {}
@@ -112,8 +134,6 @@ def _count(region: list[str]) -> int:
 def _replacement(
     indent: str, problem_id: str, region: list[str], course: Course, helper_lines: int
 ) -> list[str]:
-    if not indent:
-        return []
     section = course.problem(problem_id).section
     count = _count(region)
     helpers = f", plus about {helper_lines} for the problem's helpers" if helper_lines >= 10 else ""

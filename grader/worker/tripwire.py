@@ -83,8 +83,7 @@ class Tripwire:
         for name in [*forbidden, *(STARTS_A_THREAD if by_hand else ())]:
             self._guard(name)
         if forbidden or by_hand:
-            trap = _Trap(self, "subprocess.Popen")
-            # multiprocessing calls this function.
+            trap = _StartOfAProgram(self, "subprocess.Popen")
             vars(importlib.import_module("_posixsubprocess"))["fork_exec"] = trap
             self._sources.guard_openers_in_c(lambda: self._library)
             sys.addaudithook(self._audit)
@@ -184,6 +183,23 @@ class _Trap:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
         self._tripwire.trip(self._name)
+
+
+class _StartOfAProgram(_Trap):
+    """Replaces the C function that `subprocess` and `multiprocessing` start a program with.
+
+    A process that multiprocessing starts anew is refused, and the test goes on: its author has
+    called nothing that is forbidden.
+    """
+
+    def __call__(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        caller = sys._getframe(1).f_code
+        if caller.co_filename.endswith("multiprocessing/util.py"):
+            raise PermissionError(
+                "here, processes have to be forked: use "
+                'multiprocessing.get_context("fork") instead of "spawn" or "forkserver"'
+            )
+        super().__call__()
 
 
 def _trap_function(trap: Callable[[], NoReturn]) -> Callable[..., NoReturn]:

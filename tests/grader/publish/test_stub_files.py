@@ -75,6 +75,18 @@ def test_regions_become_a_todo_and_a_raise():
     assert STUB == stub_files.stub(SOLUTION, COURSE)
 
 
+def test_a_private_method_is_left_out():
+    """A region in the body of a class disappears, because a raise there would end the import."""
+    source = (
+        "class C:\n    x = 1\n\n    # BEGIN SOLUTION(linear)\n    def _helper(self):\n        return 1\n"
+        "    # END SOLUTION\n\n    def f(self):\n        return 2\n"
+    )
+    stub = stub_files.stub(source, COURSE)
+    assert "raise" not in stub
+    assert "_helper" not in stub
+    exec(compile(stub, "stub", "exec"), {})
+
+
 def test_a_stub_of_a_stub_is_the_stub():
     """A source without regions stays the same, except for its end."""
     assert STUB == stub_files.stub(STUB, COURSE) == stub_files.stub(STUB + "\n\n", COURSE)
