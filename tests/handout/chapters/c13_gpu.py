@@ -452,8 +452,7 @@ class Chapter(Figures):
         assert torch.get_float32_matmul_precision() == "highest"  # "By default TF32 is off …"
         assert not torch.backends.cuda.matmul.allow_tf32
         assert torch.backends.cudnn.allow_tf32  # "… but on for convolutions"
-        # TF32 has 8 bits of exponent and 10 of mantissa, by NVIDIA's A100 whitepaper.
-        self.gives(tf32_mfu=n(PEAK / 2 / H100.peak_flops[FP32], ".1f"), tf32_bits=10)
+        self.gives(tf32_mfu=n(PEAK / 2 / H100.peak_flops[FP32], ".1f"))
 
     def fusion(self) -> None:
         """GELU by hand and in one kernel, on the numbers of Wren's micro-batch."""
@@ -531,7 +530,6 @@ class Chapter(Figures):
             pcie_lanes=16,
             pcie_gbs=n(PCIE_5 / 1e9, ".0f"),
             pcie_real_gbs=n(PCIE / 1e9, ".0f"),
-            memory_tbs=n(H100.memory_bandwidth / 1e12, ".2f"),
             memory_faster=n(H100.memory_bandwidth / PCIE, ".0f"),
             step_rule=fc.training_flops(1, 1),
             mfu=MFU,
@@ -817,7 +815,6 @@ class Chapter(Figures):
         blocks = -(-size // 512)
         assert allocated == 512 * blocks
         self.gives(
-            ex_shown_gb=20,
             ex_elements=n(1000, ","),
             ex_blocks=f"⌈{n(size, ',')} / {n(512)}⌉ = {n(blocks)}",
             ex_allocated=n(allocated, ","),
@@ -842,7 +839,7 @@ class Chapter(Figures):
         weight = nn.Parameter(torch.ones(1, dtype=BF16))
         optimizer = torch.optim.AdamW([weight], lr=rate)
         beta, beta_squares = optimizer.defaults["betas"]
-        bound = (1 - beta) / math.sqrt(1 - beta_squares)  # Kingma & Ba (2015), section 2.1
+        bound = (1 - beta) / math.sqrt(1 - beta_squares)
         for step in range(silence + 1):
             weight.grad = torch.full_like(weight, float(step == silence))
             assert weight == 1
@@ -853,7 +850,6 @@ class Chapter(Figures):
             ex_below=f"{power(2, -8)} = {n(below, '.4f')}",
             ex_half=n(below / 2, ".5f"),
             ex_bound=f"({n(1)} − β₁) / √({n(1)} − β₂) = {n(bound, '.2f')}",
-            ex_adam_section=2.1,
             ex_silence=n(silence, ","),
             ex_moved=n(weight.item(), ".3f"),
         )
