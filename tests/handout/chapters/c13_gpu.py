@@ -449,9 +449,8 @@ class Chapter(Figures):
             ms_mfu=n(ra.mfu(flops, seconds * 1000, H100, BF16), ".5f"),
         )
         # TF32: 494.7e12 dense on an H100, by NVIDIA's data sheet, which is half of bfloat16's.
-        assert torch.get_float32_matmul_precision() == "highest"  # "By default TF32 is off …"
+        assert torch.get_float32_matmul_precision() == "highest"
         assert not torch.backends.cuda.matmul.allow_tf32
-        assert torch.backends.cudnn.allow_tf32  # "… but on for convolutions"
         self.gives(tf32_mfu=n(PEAK / 2 / H100.peak_flops[FP32], ".1f"))
 
     def fusion(self) -> None:
@@ -530,7 +529,6 @@ class Chapter(Figures):
             pcie_lanes=16,
             pcie_gbs=n(PCIE_5 / 1e9, ".0f"),
             pcie_real_gbs=n(PCIE / 1e9, ".0f"),
-            memory_faster=n(H100.memory_bandwidth / PCIE, ".0f"),
             step_rule=fc.training_flops(1, 1),
             mfu=MFU,
         )
@@ -679,7 +677,6 @@ class Chapter(Figures):
         assert scaler.get_backoff_factor() == 0.5  # "and halves"
         self.gives(
             fp16_limit=f"{power(2, tiny)} = {scientific(2.0**tiny, 2)}",
-            first_scale=n(scaler.get_scale(), ",.0f"),
             bf16_limit=power(2, low),
         )
         self.example()
