@@ -281,7 +281,8 @@ class Chapter(Figures):
             allocated = torch.cuda.memory_allocated()
             del x
             after, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-            assert (allocated, after) == (block, 0) and reserved > 0
+            assert (allocated, after) == (block, 0)
+            assert reserved > 0
             y = torch.zeros(1, device="cuda")
             assert torch.cuda.memory_reserved() == reserved, "the block is used again"
             del y
