@@ -252,7 +252,6 @@ class Chapter(Figures):
         self.kept()
         self.all_reduce()
         self.sharding()
-        self.seen_elsewhere()
         self.model()
         self.exercises()
 
@@ -777,17 +776,14 @@ class Chapter(Figures):
             self.gives(
                 zero_row=f"{' + '.join(parts)} | {plain(float(self.held[-1]))} | {n(numbers)}"
             )
-        self.gives(zero_weight=weight, zero_gradient=gradient, zero_states=states)
+        self.gives(
+            adamw_bytes=self.total,
+            zero_weight=weight,
+            zero_gradient=gradient,
+            zero_states=states,
+        )
         for stage in (2, 3, 2, 3, 3):  # as the page names them
             self.gives(zero_stage=stage)
-
-    def seen_elsewhere(self) -> None:
-        """Claims of other notes are quoted; the correct values are computed."""
-        self.gives(
-            sparse_tflops=n(2 * PEAK / 1e12, ",.0f"),
-            dense_tflops=plain(PEAK / 1e12),
-            adamw_bytes=self.total,
-        )
 
     def model(self) -> None:
         """One micro-batch of Wren on one device."""
