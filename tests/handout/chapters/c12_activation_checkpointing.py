@@ -203,13 +203,6 @@ class Chapter(Figures):
             more_memory=plain((2 * deeper * LAYERS) ** 0.5 / best[LAYERS]),
         )
         assert alive_at_once(1) == self.plain[nn.GELU], "one segment: as much as a plain run"
-        # To reach the input of each layer again from the data, run all layers before it, and it.
-        again = {layers: sum(range(1, layers + 1)) for layers in (LAYERS, 100 * LAYERS)}
-        assert 9_000 < again[100 * LAYERS] / again[LAYERS] < 10_000
-        self.gives(
-            from_the_data=f"{n(1)} + {n(2)} + … + {n(LAYERS)} = {n(again[LAYERS])}",
-            data_growth=f"L{n('²')}",
-        )
         root = round(LAYERS**0.5)
         self.gives(
             root_alive=f"{n(self.kept[root])} + {n(self.own[root])} = {n(alive[root])}",
