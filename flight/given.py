@@ -23,7 +23,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, heads: int) -> Tensor:
 
 def open_tokens(path: Path, dtype: Any) -> np.ndarray:
     """The whole text, read into memory."""
-    return np.fromfile(path, dtype=dtype)
+    read: np.ndarray = np.frombuffer(path.read_bytes(), dtype=dtype)
+    return read
 
 
 def get_batch(

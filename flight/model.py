@@ -90,10 +90,10 @@ class Chick(nn.Module):
 def write(model: Chick, prompt: str, length: int, seed: int = 0, temperature: float = 0.7) -> str:
     """So many bytes that the model writes after a prompt."""
     device: Any = next(model.parameters()).device
-    generator = torch.Generator().manual_seed(seed)
+    drawn_by = torch.Generator().manual_seed(seed)
     tokens = list(prompt.encode())
     for _ in range(length):
         seen = torch.tensor([tokens[-model.size.context_length :]], device=device)
         shares = (model(seen)[0, -1].float() / temperature).softmax(-1).cpu()
-        tokens.append(int(torch.multinomial(shares, 1, generator=generator)))
+        tokens.append(int(torch.multinomial(shares, 1, generator=drawn_by)))
     return bytes(tokens).decode("utf-8", errors="replace")

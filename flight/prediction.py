@@ -12,7 +12,7 @@ from torch import Tensor
 from flight.model import Chick, Size
 from flight.parts import Parts
 
-FP32, BF16 = torch.float32, torch.bfloat16
+BF16, FP32 = torch.bfloat16, torch.float32
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ def seconds_of(work: Callable[[], Any], device: str, budget: float = 0.7) -> flo
     """The shortest time that some work takes, tried for so many seconds."""
     best, end = float("inf"), time.perf_counter() + budget
     while time.perf_counter() < end:
-        start = time.perf_counter()
+        began = time.perf_counter()
         work()
         if device == "cuda":
             torch.cuda.synchronize()
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.perf_counter() - began)
     return best
 
 

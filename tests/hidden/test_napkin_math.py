@@ -504,7 +504,11 @@ class TooClose(Exception):
 def offer_of(rng):
     """The fields of an offer of made-up devices."""
     nodes, per_node = integer(rng, 1, 30), integer(rng, 1, 9)
-    offer = {"hw": device(rng), "dollars": uniform(rng, 0.5, 9)}
+    if integer(rng, 0, 2):
+        nodes, per_node = 60, 1
+    hw = device(rng)
+    hw["peak_flops"] = {dtype: uniform(rng, 1e13, 9e14) for dtype in hw["peak_flops"]}
+    offer = {"hw": hw, "dollars": uniform(rng, 0.5, 9)}
     return {**offer, "devices_per_node": per_node, "nodes": nodes}
 
 
@@ -545,9 +549,13 @@ def clusters(rng, size_of, *, count):
             offer["hw"]["memory_bytes"] = 100 + int(12 * n / uniform(rng, 0.5, 60))
         one = 6 * n * d / (offers[0]["hw"]["peak_flops"][dtype] * share * 86400)
         max_days = one / uniform(rng, 0.5, 60)
-        if max_days > 1:
+        if max_days > 1 and len(cases) % 2:
             max_days = int(max_days)
-        if len(cases) % 3 == 1:  # a device that does not compute in the dtype
+        if len(cases) == 6:  # the tokens of up to 60 devices in a day
+            max_days, d = 1, 1 + int(d / max_days)
+        if len(cases) == 7:
+            max_days = BIG
+        if len(cases) > 8 and len(cases) % 3 == 1:  # a device that does not compute in the dtype
             peaks = offers[0]["hw"]["peak_flops"]
             offers[0]["hw"]["peak_flops"] = {t: peak for t, peak in peaks.items() if t != dtype}
         size = n * size_of(recipe)
@@ -555,7 +563,7 @@ def clusters(rng, size_of, *, count):
             answer = best_of(offers, size, 6 * n * d, dtype, share, max_days)
         except TooClose:
             continue
-        wanted = (answer is None) == (len(cases) % 5 == 4)
+        wanted = (answer is None) == (len(cases) % 5 == 4 and len(cases) > 8)
         if wanted:
             cases.append(((n, d), recipe, (dtype, share, max_days), offers, answer))
     return cases
@@ -577,7 +585,8 @@ def test_cheapest_cluster(student, rng):
         return sizes[key]
 
     for before, recipe, after, offers, answer in clusters(rng, size_of, count=30):
-        inputs = {"before": before, "recipe": recipe, "after": after, "offers": offers}
+        several = tuple(offers) if len(offers) % 2 else offers
+        inputs = {"before": before, "recipe": recipe, "after": after, "offers": several}
         got = student.run(probes.cheapest_cluster, **inputs)
         if answer is None:
             hint = "too few nodes, or no peak for the dtype: such an offer cannot be used"

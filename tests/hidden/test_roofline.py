@@ -350,7 +350,7 @@ def test_min_rows(student, rng):
     for bandwidth in (1e-6, 1, integer(rng, 10**5, 10**6)):
         slow = {**device(rng), "memory_bandwidth": bandwidth}
         cases += [(k, n, slow, torch.float32, None) for k, n, *_ in cases[:2]]
-    fast = {**device(rng), "memory_bandwidth": 10**15}  # compute-bound from the first row on
+    fast = {**device(rng), "memory_bandwidth": BIG}  # compute-bound from the first row on
     cases += [(1, 1, device(rng), torch.float32, None), (9000, 7000, fast, torch.float32, 1)]
     k, n, hw, dtype, _ = next(case for case in cases if case[-1])
     for sizes in [(BIG, n), (k, BIG), (BIG, BIG), (1, BIG), (BIG, 1)]:

@@ -131,14 +131,16 @@ def cheapest_cluster(
     before: Sequence[Any],
     recipe: dict[str, Any],
     after: Sequence[Any],
-    offers: Sequence[dict[str, Any]],
+    offers: list[dict[str, Any]] | tuple[dict[str, Any], ...],
 ) -> Chosen | Any:
     """cheapest_cluster of offers with these fields; an offer is returned as its number.
 
     Whatever is not a pair is returned unchanged.
     """
     module = student.resource_accounting
-    made = [module.Offer(**{**fields, "hw": module.Hardware(**fields["hw"])}) for fields in offers]
+    made = type(offers)(
+        module.Offer(**{**fields, "hw": module.Hardware(**fields["hw"])}) for fields in offers
+    )
     got = module.cheapest_cluster(*before, module.TrainingRecipe(**recipe), *after, made)
     if not isinstance(got, (tuple, list)) or len(got) != 2:
         return got

@@ -78,7 +78,8 @@ def test_regions_become_a_todo_and_a_raise():
 def test_a_private_method_is_left_out():
     """A region in the body of a class disappears, because a raise there would end the import."""
     source = (
-        "class C:\n    x = 1\n\n    # BEGIN SOLUTION(linear)\n    def _helper(self):\n        return 1\n"
+        "class C:\n    x = 1\n\n    # BEGIN SOLUTION(linear)\n    def _helper(self):\n"
+        "        return 1\n"
         "    # END SOLUTION\n\n    def f(self):\n        return 2\n"
     )
     stub = stub_files.stub(source, COURSE)
