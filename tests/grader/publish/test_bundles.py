@@ -81,7 +81,9 @@ def test_the_bundle_holds_what_a_student_needs(bundle):
     }
     assert modules | public | tools | base <= set(bundle)
     rest = set(bundle) - modules - public - tools - base
-    assert all(re.match(r"(tests/probes/\w+\.py|handout/.+)$", path) for path in rest), rest
+    others = r"(tests/probes/\w+\.py|handout/.+|flight/\w+\.py)$"
+    assert all(re.match(others, path) for path in rest), rest
+    assert "flight/command.py" in rest
 
 
 def test_nothing_of_the_graders_is_in_the_bundle(bundle):

@@ -108,6 +108,12 @@ def test_forked_processes_work_by_landlock(sandbox, by_landlock):
             pytest.raises(Raised, match=r"context\(.fork.\)"),
         ):
             ask(made, method, "pool")
+        # The same words where bubblewrap forbids to start a program, which no student's code did.
+        with (
+            session(sandbox, SOURCE, forbidden=["torch.optim"]) as made,
+            pytest.raises(Raised, match=r"context\(.fork.\)"),
+        ):
+            ask(made, method, "pool")
 
 
 KEPT = """

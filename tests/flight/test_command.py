@@ -1,0 +1,84 @@
+"""`python -m assignment fly`, as a student runs it in the unpacked bundle."""
+
+import subprocess
+import sys
+
+import pytest
+
+from grader.course import courses
+from grader.publish import bundles
+
+pytestmark = pytest.mark.slow
+
+COURSE = courses.load()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The bundle, with half of the problems solved and one of them wrongly."""
+    root = tmp_path_factory.mktemp("bundle")
+    for path, content in bundles.student(COURSE, None).items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(content)
+    for name in ("linear", "optimizers", "einops_reshaping", "data", "training"):
+        source = (COURSE.reference / f"{name}.py").read_text(encoding="utf-8")
+        if name == "optimizers":
+            assert "weight_decay * p" in source or "weight_decay" in source
+            source += (
+                "\n\ndef clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):\n    return 0.0\n"
+            )
+        (root / "assignment" / f"{name}.py").write_text(source, encoding="utf-8")
+    return root
+
+
+def fly(folder, *options):
+    """Run the command."""
+    command = [sys.executable, "-m", "assignment", "fly", *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=550)
+
+
+def test_half_of_the_parts_fly(folder):
+    """Solved parts are used, a failing one is told as in the public tests, and given ones help."""
+    done = fly(folder, "--size", "egg", "--steps", "4", "--batch", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "yours: linear, einops, adamw, get_batch, training_loop" in done.stdout
+    assert "given: gradient_clipping, checkpoint" in done.stdout
+    assert "gradient_clipping · clip_gradient_norm: wrong" in done.stdout
+    assert "your flop_formulas would predict it" in done.stdout
+    assert "what it writes:" in done.stdout
+    page = (folder / "flights" / "index.html").read_text(encoding="utf-8")
+    assert "egg, 4 steps, batch 2" in page
+    again = fly(folder, "--size", "egg", "--steps", "4", "--batch", "2", "--checkpointing", "5")
+    assert again.returncode == 2
+    assert "--checkpointing needs your activation_checkpointing" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--micro-batch", "99"], "--micro-batch 99 is more than the batch of 8"),
+        (["--steps", "-1"], "--steps, --batch and --micro-batch are at least 1"),
+        (["--checkpointing", "9"], "--checkpointing is between 0 and 8"),
+    ],
+)
+def test_settings_that_cannot_fly_are_refused_at_once(folder, options, said):
+    """The message says what is possible."""
+    done = fly(folder, *options)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_part_that_breaks_is_named(folder):
+    """A part that is used although its tests fail is told with its line, without a traceback."""
+    path = folder / "assignment" / "checkpointing.py"
+    stub = path.read_text(encoding="utf-8")
+    path.write_text(stub.replace("raise NotImplementedError", "raise OSError"), encoding="utf-8")
+    options = ["--size", "egg", "--steps", "2", "--batch", "2", "--mine", "gradient_clipping"]
+    source = (folder / "assignment" / "optimizers.py").read_text(encoding="utf-8")
+    broken = source.replace("    return 0.0\n", "    return 1 / 0\n")
+    (folder / "assignment" / "optimizers.py").write_text(broken, encoding="utf-8")
+    done = fly(folder, *options)
+    assert done.returncode == 1
+    assert "raised ZeroDivisionError" in done.stderr
+    assert "python -m assignment check" in done.stderr
+    assert "Traceback" not in done.stderr
