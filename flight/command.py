@@ -94,9 +94,12 @@ def _parser() -> argparse.ArgumentParser:
         "--size",
         choices=list(SIZES),
         default="chick",
-        help="chick: 10 million parameters (the default); egg: 1 million, for slow laptops",
+        help="chick: 10 million parameters (the default); egg: 1 million, for slow laptops; "
+        "wren: the handout's model, for a GPU of 80 GB",
     )
-    parser.add_argument("--steps", type=int, help="default: 300 for chick, 600 for egg")
+    parser.add_argument(
+        "--steps", type=int, help="default: 300, and 10 for wren"
+    )
     parser.add_argument("--batch", type=int, help="sequences of a step")
     parser.add_argument("--micro-batch", type=int, help="sequences at a time; default: the batch")
     parser.add_argument(
@@ -138,6 +141,8 @@ def _settings(chosen: argparse.Namespace) -> flying.Settings | str:
         device="cuda" if torch.cuda.is_available() else "cpu",
         seed=chosen.seed,
     )
+    if settings.size == "wren" and settings.device != "cuda":
+        return "--size wren needs a GPU of 80 GB"
     if min(settings.steps, settings.batch, settings.micro_batch) < 1:
         return "--steps, --batch and --micro-batch are at least 1"
     if not 0 <= settings.segments <= usual.num_layers:

@@ -1,7 +1,6 @@
 """One flight: settings, a live line while the loop runs, and the record that it leaves."""
 
 import json
-import statistics
 import threading
 import time
 from contextlib import suppress
@@ -17,9 +16,10 @@ from flight import given, prediction, text
 from flight.model import SIZES, Chick, Size, write
 from flight.parts import Parts
 
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.1
+WARM_UP = 3  # steps that the time of a step leaves out
 PROMPT = "def "
-RATES = {"chick": 1e-3, "egg": 2e-3}
+RATES = {"chick": 1e-3, "egg": 2e-3, "wren": 2e-4}
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,12 @@ class Live:
 
     @property
     def seconds(self) -> float | None:
-        """The median time of a step; None if too few have been seen."""
-        pairs = zip(self.times, self.times[1:], strict=False)
-        each = [(t - s) / (n - m) for (m, s), (n, t) in pairs if n > m]
-        return statistics.median(each) if each else None
+        """The mean time of a step, without the first ones; None if too few have been seen."""
+        later = [seen for seen in self.times if seen[0] >= self.times[0][0] + WARM_UP]
+        if len(later) < 2:
+            return None
+        (first, begin), (last, end) = later[0], later[-1]
+        return (end - begin) / (last - first)
 
     def _follow(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
@@ -222,7 +224,7 @@ def _train(
 ) -> None:
     """Run the student's loop, or a given one."""
     warmup = settings.steps // 10 if settings.warmup else 0
-    config = {
+    config: dict[str, Any] = {
         "steps": settings.steps,
         "batch_size": settings.batch,
         "context_length": settings.shape.context_length,

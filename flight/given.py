@@ -17,7 +17,7 @@ def linear(in_features: int, out_features: int) -> nn.Module:
 
 def attention(q: Tensor, k: Tensor, v: Tensor, heads: int) -> Tensor:
     """Causal attention by torch's fused operator."""
-    q, k, v = (part.unflatten(-1, (heads, -1)).movedim(-2, 1) for part in (q, k, v))
+    q, k, v = (part.view(*part.shape[:2], heads, -1).movedim(2, 1) for part in (q, k, v))
     return F.scaled_dot_product_attention(q, k, v, is_causal=True).movedim(1, -2).flatten(-2)
 
 
@@ -49,7 +49,7 @@ def train(model: nn.Module, optimizer: Any, tokens: np.ndarray, config: Any, par
             )
             loss = F.cross_entropy(model(x).transpose(1, 2), y)
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             norm = parts.clip_gradient_norm(list(model.parameters()), config.max_grad_norm or 1e9)
             for group in optimizer.param_groups:
                 group["lr"] = config.max_learning_rate

@@ -43,7 +43,16 @@ class Size:
 
 SIZES = {
     "chick": Size(num_layers=8, d_model=320, num_heads=5, context_length=256, batch=8, steps=300),
-    "egg": Size(num_layers=5, d_model=128, num_heads=4, context_length=128, batch=16, steps=600),
+    "wren": Size(
+        num_layers=24,
+        d_model=2048,
+        num_heads=16,
+        context_length=1024,
+        batch=8,
+        steps=10,
+        vocab_size=32_000,
+    ),
+    "egg": Size(num_layers=5, d_model=128, num_heads=4, context_length=128, batch=16, steps=300),
 }
 
 
@@ -63,7 +72,9 @@ class Block(nn.Module):
         normed = self.norms[0](x)
         q, k, v = self.q(normed), self.k(normed), self.v(normed)
         x = x + self.out(self.parts.attention(q, k, v, self.heads))
-        return x + self.down(F.gelu(self.up(self.norms[1](x))))
+        wide: Tensor = F.gelu(self.up(self.norms[1](x)))
+        after: Tensor = x + self.down(wide)
+        return after
 
 
 class Chick(nn.Module):

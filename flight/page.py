@@ -92,10 +92,10 @@ def _curves(records: list[Record]) -> str:
         )
     drawn.append(f"<text x='{WIDTH / 2}' y='{HEIGHT - 6}' text-anchor='middle'>step</text>")
     limits = [("log 256: a guess", math.log(256)), ("single bytes", records[-1].entropy)]
-    for name, loss in limits:
-        drawn.append(_level(y(loss), "limit"))
+    for name, level in limits:
+        drawn.append(_level(y(level), "limit"))
         drawn.append(
-            f"<text x='{WIDTH - 14}' y='{y(loss) - 5:.1f}' text-anchor='end'>{name}</text>"
+            f"<text x='{WIDTH - 14}' y='{y(level) - 5:.1f}' text-anchor='end'>{name}</text>"
         )
     keys = []
     for i, record in enumerate(records):

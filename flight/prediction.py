@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import log
 from typing import Any
 
@@ -64,10 +65,8 @@ class Machine:
         peaks = {}
         for dtype in (FP32, BF16):
             a = torch.randn(1024, 1024, device=device, dtype=dtype)
-            out = torch.empty_like(a)
-            peaks[dtype] = (
-                2 * 1024**3 / seconds_of(lambda a=a, out=out: torch.mm(a, a, out=out), device)
-            )
+            multiply = partial(torch.mm, a, a, out=torch.empty_like(a))
+            peaks[dtype] = 2 * 1024**3 / seconds_of(multiply, device)
         source = torch.ones(2**24, device=device)
         target = torch.empty_like(source)
         moved = 2 * source.numel() * source.element_size()
@@ -160,10 +159,10 @@ def _one_step(
     if counter:
         with counter:
             loss = loss_of(model, x, y, autocast=settings.autocast)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
     else:
         loss = loss_of(model, x, y, autocast=settings.autocast)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
     parts.clip_gradient_norm(list(model.parameters()), 1.0)
     optimizer.step()
     return loss.item(), counter.total if counter else None

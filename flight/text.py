@@ -40,4 +40,5 @@ def make(megabytes: float = MEGABYTES) -> bytes:
 def entropy(tokens: np.ndarray) -> float:
     """The loss in nats of a model that knows only how often each byte occurs."""
     share = np.bincount(tokens, minlength=VOCABULARY) / len(tokens)
-    return -sum(p * math.log(p) for p in share.tolist() if p)
+    shares: list[float] = share.tolist()
+    return -sum(p * math.log(p) for p in shares if p)

@@ -199,7 +199,7 @@ class _StartOfAProgram(_Trap):
                 "here, processes have to be forked: use "
                 'multiprocessing.get_context("fork") instead of "spawn" or "forkserver"'
             )
-        super().__call__()
+        self._tripwire.trip(self._name)
 
 
 def _trap_function(trap: Callable[[], NoReturn]) -> Callable[..., NoReturn]:
