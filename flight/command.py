@@ -97,9 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         help="chick: 10 million parameters (the default); egg: 1 million, for slow laptops; "
         "wren: the handout's model, for a GPU of 80 GB",
     )
-    parser.add_argument(
-        "--steps", type=int, help="default: 300, and 10 for wren"
-    )
+    parser.add_argument("--steps", type=int, help="default: 300, and 10 for wren")
     parser.add_argument("--batch", type=int, help="sequences of a step")
     parser.add_argument("--micro-batch", type=int, help="sequences at a time; default: the batch")
     parser.add_argument(

@@ -19,7 +19,7 @@ NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 PATTERN = re.compile(r"(?!.*\.(?:py|toml)$)(?:[\w*?-][\w*?.-]*/)*[\w*?-][\w*?.-]*", re.ASCII)
 ID = re.compile(r"[a-z][a-z0-9_]*")
-SECTION = re.compile(r"[1-9]\d*\.[1-9]\d*")
+SECTION = re.compile(r"[1-9]\d*(\.[1-9]\d*){1,2}")
 ENTRY = re.compile(r"\s*\[(\[problem\]|limits)\]")
 
 
@@ -260,7 +260,7 @@ KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "module": ('the name of a module, like "optimizers" or "model.layers"', _matches(DOTTED)),
     "functions": ("a list of names of definitions, one or more", _list_of(NAME, 1)),
     "points": ("a whole number, 1 or more", lambda value: type(value) is int and value >= 1),
-    "section": ('chapter and section in quotes, like "8.2"', _matches(SECTION)),
+    "section": ('chapter and section in quotes, like "8.2" or "8.2.1"', _matches(SECTION)),
     "device": ('"cpu" or "cuda"', lambda value: value in ("cpu", "cuda")),
     "forbidden": ('a list of names, like "torch.optim"', _list_of(DOTTED, 0)),
     "forbidden_in": ("a table of lists of names, one for each definition", _is_table),

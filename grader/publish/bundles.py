@@ -48,7 +48,8 @@ def student(course: Course, built: Path | None) -> dict[str, bytes]:
         raise ReleaseRefused(
             f"{len(found)} secret line{'s' if len(found) > 1 else ''} would be published:\n"
             + "\n".join(f"  {leak}" for leak in found[:20])
-            + "\nchange each line, or add it to bundle/shared_lines.txt if it is a coincidence"
+            + f"\nchange each line, or add it to {course.bundle / 'shared_lines.txt'} if it is a "
+            "coincidence"
         )
     if ours := list(of_the_staff(files)):
         raise ReleaseRefused("these would be published:\n" + "\n".join(f"  {one}" for one in ours))

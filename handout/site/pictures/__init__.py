@@ -1,6 +1,6 @@
 """The handout's pictures, drawn with the reference's functions, so they follow its formulas."""
 
-from handout.site.pictures import accounting, prefetching, tensors, training
+from handout.site.pictures import accounting, flights, prefetching, tensors, training
 
 PICTURES = {
     "one-step": accounting.one_step,
@@ -20,4 +20,5 @@ PICTURES = {
     "segments": training.segments,
     "checkpointing": training.checkpointing,
     "prefetching": prefetching.prefetching,
+    "flights": flights.flights,
 }

@@ -21,6 +21,7 @@ class Chapter(Figures):
         )[1].split()
         assert listed == [
             *(f"{number:02}_{module}" for number, module in enumerate(COURSE.modules, 1)),
+            "flight",
             "grading",
             "formula_sheet",
             "calculators",
