@@ -391,10 +391,11 @@ class Chapter(Figures):
             for recipe in recipes
         ]
         assert 3 * FP32.itemsize == micro_batch.LOGIT
+        for text in sums:
+            self.gives(part_sum=text)
         fp32 = n(FP32.itemsize)
         self.gives(
             stream_bytes=micro_batch.stream_bytes(wren.RECIPE),
-            part_sum=" | ".join(sums),
             part_checkpoint=" | ".join(checkpoints),
             copy_bytes=plain(wren.PEAK.copies / wren.PARAMETERS),
             head_parts=f"{fp32} + {n(BF16.itemsize)}",
