@@ -96,7 +96,7 @@ def copied_course(folder: Path) -> Path:
     """Copy the files that grading from a checkout needs to a folder, and return the copy."""
     target = folder / "copy"
     skipped = shutil.ignore_patterns("__pycache__", "attacks")
-    for folder in ("assignment", "grader", "kit", "tests"):
+    for folder in ("assignment", "flight", "grader", "kit", "tests"):
         shutil.copytree(ROOT / folder, target / folder, ignore=skipped)
     return target
 

@@ -257,7 +257,11 @@ def test_the_kit_imports_only_what_every_student_has(path):
 @pytest.mark.parametrize("path", sources("assignment"), ids=ids(sources("assignment")))
 def test_the_assignment_imports_what_the_sandbox_has(path):
     """The sandbox has no other packages; the assignment's commands run on a student's machine."""
-    allowed = {"kit"} if path.name == "__main__.py" else {"torch", "numpy", "einops", "jaxtyping"}
+    allowed = (
+        {"kit", "flight"}
+        if path.name == "__main__.py"
+        else {"torch", "numpy", "einops", "jaxtyping"}
+    )
     if path.name in ("resource_accounting.py", "gpu.py"):
         # An annotation names a type of another module; no problem needs another module to run.
         allowed |= {"assignment"}
@@ -345,14 +349,18 @@ HANDOUT_LAYERS = [
     ["handout", "handout.conf", "handout.site"],
     [
         f"handout.site.{name}"
-        for name in ("agreement", "formulas", "numbers", "svg", "mathml", "browser", "wren")
+        for name in ("agreement", "formulas", "numbers", "svg", "mathml", "browser", "micro_batch")
     ],
+    ["handout.site.wren"],
     [
         f"handout.site.{name}"
         for name in (
             "calculators",
             "pdf",
-            *(f"pictures.{part}" for part in ("tensors", "accounting", "training", "prefetching")),
+            *(
+                f"pictures.{part}"
+                for part in ("tensors", "accounting", "training", "prefetching", "flights")
+            ),
         )
     ],
     ["handout.site.pictures"],

@@ -538,7 +538,7 @@ def test_full_marks_are_all_the_points_of_the_course(tmp_path):
 
 @pytest.mark.parametrize(
     ("score", "row"),
-    [(4.5, "| linear | 4.5 of 5 | passed |"), (None, "| linear | None of 5 | None |")],
+    [(3.5, "| linear | 3.5 of 4 | passed |"), (None, "| linear | None of 4 | None |")],
 )
 def test_less_than_full_marks_is_told_with_the_problem(tmp_path, score, row):
     """Lost points and ungraded problems give exit code 1."""

@@ -436,7 +436,9 @@ def test_a_link_brings_the_values_back(shown, browser, page, address, name):
         elif field.kind in ("text", "view"):
             box.fill({"shape": "2, 3, 5", "view": "[1:].mT", "index": "0, 2, 1"}[field.id])
         else:
-            box.fill({"heads": "32", "d": "4096", "mfu": "0.25"}.get(field.id, "30"))
+            box.fill(
+                {"heads": "32", "d": "4096", "mfu": "0.25", "projections": "3"}.get(field.id, "30")
+            )
     if calculators.has_bytes(FORMS[name]):
         section.locator("[name=units]").select_option("GiB")
     results, link = printed(section), section.get_by_role("link").get_attribute("href")

@@ -6,6 +6,7 @@ import pytest
 
 from grader.classroom import gradebook
 from grader.commands import cli
+from grader.course import courses
 from tests.grader.analysis.samples import class_of, failed, passed
 
 WRONG = [failed("a", "The mistake."), passed("b")]
@@ -82,5 +83,12 @@ def test_mistakes_are_printed(book, grader):
     code, said, _ = grader("mistakes", book, "--top", "1")
     assert 0 == code
     lines = [line.split() for line in said.splitlines()]
-    assert ["4", "14", "adamw", "§8.2", "The", "mistake."] in lines
+    assert [
+        "4",
+        str(2 * courses.load().problem("adamw").points),
+        "adamw",
+        "§8.2",
+        "The",
+        "mistake.",
+    ] in lines
     assert "linear" not in said.split("most common mistakes")[1]

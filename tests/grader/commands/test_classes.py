@@ -120,7 +120,7 @@ def test_a_gradebook_charges_lateness_by_the_rules_that_it_remembers(path, today
     other = path.with_name("other.toml")
     other.write_text("[policy]\nper_cent_a_day = 50\n[policy.deadlines]\nA = 2026-10-02T12:00:00Z")
     assert "mean 3.50; 1 late" in grader("status", path, "--policy", other)[1]
-    assert "zoe: 6.30 of 7; 1 days late" in grader("show", "zoe", "--gradebook", path)[1]
+    assert "zoe: 6.30 of 5; 1 days late" in grader("show", "zoe", "--gradebook", path)[1]
 
 
 def test_sections_without_a_deadline_and_deadlines_without_a_section_are_said(path, grader):
@@ -201,9 +201,9 @@ def test_a_regrade_is_shown_before_it_counts_and_after(regraded, grader):
         assert code == 0
         assert all(line in said for line in changes), said
         assert said.endswith(last)
-    assert "zoe: 7.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
+    assert "zoe: 7.00 of 5" in grader("show", "zoe", "--gradebook", regraded)[1]
     assert grader("regrade", regraded, "--undo")[0] == 0
-    assert "zoe: 0.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
+    assert "zoe: 0.00 of 5" in grader("show", "zoe", "--gradebook", regraded)[1]
     assert grader("regrade", regraded, "--undo")[0] == 2
 
 
@@ -229,7 +229,7 @@ def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, grader, m
     code, _, text = grader("regrade", regraded, "--apply")
     assert code == 3
     assert "the grader failed on cyd; the old results still count" in text
-    assert "zoe: 0.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
+    assert "zoe: 0.00 of 5" in grader("show", "zoe", "--gradebook", regraded)[1]
     assert (
         grader(
             "override", "cyd", "--gradebook", regraded, "--points", 7, "--reason", "read by hand"
@@ -237,7 +237,7 @@ def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, grader, m
         == 0
     )
     assert grader("regrade", regraded, "--apply")[0] == 0
-    assert "zoe: 7.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
+    assert "zoe: 7.00 of 5" in grader("show", "zoe", "--gradebook", regraded)[1]
 
 
 # --- reports --------------------------------------------------------------------------------------

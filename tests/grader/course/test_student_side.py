@@ -95,7 +95,7 @@ def test_a_wrong_answer_is_shown_in_full(work, root):
         module.read_text().replace("return x @ self.weight.T", "return 2 * x @ self.weight.T")
     )
     done = assignment(work, "check", "storage_views", "linear")
-    assert re.search(r"^linear +5 points .* failing$", done.stdout, re.MULTILINE)
+    assert re.search(r"^linear +4 points .* failing$", done.stdout, re.MULTILINE)
     assert re.search(r"^first failure\nlinear · Linear\S*: wrong values", done.stdout, re.MULTILINE)
     assert re.search(r"^  expected  .*\n  got       ", done.stdout, re.MULTILINE)
     assert re.search(
@@ -134,7 +134,7 @@ def test_what_the_code_prints_is_shown_above_its_row(work, root):
     done = assignment(work, "check", "linear")
     assert done.returncode == 0
     assert "\n  | x is (2,) \\x1b[2J\n" in done.stdout
-    assert re.search(r"^linear +5 points .* done$", done.stdout, re.MULTILINE)
+    assert re.search(r"^linear +4 points .* done$", done.stdout, re.MULTILINE)
     assert "1 of 1 problems done" in done.stdout
     assert "`python -m assignment submit` makes the zip" in done.stdout
 
@@ -227,7 +227,7 @@ def test_a_test_that_crashes_ends_alone(work, root, crash):
     assert "linear: the test process ended unexpectedly (" in done.stdout
     if "abort" in crash:
         assert re.search(r"at        assignment/linear\.py:\d+ in forward\n", done.stdout)
-    assert re.search(r"^adamw +7 points .* done$", done.stdout, re.MULTILINE)
+    assert re.search(r"^adamw +5 points .* done$", done.stdout, re.MULTILINE)
 
 
 def test_what_is_not_python_is_told_before_anything_runs(work, root):
@@ -343,7 +343,7 @@ def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
         page,
         re.MULTILINE,
     )
-    assert re.search(r"^\| linear \| 5 \| 0 of \d+ \| not run \|$", page, re.MULTILINE)
+    assert re.search(r"^\| linear \| 4 \| 0 of \d+ \| not run \|$", page, re.MULTILINE)
     assert "## Next" not in page
 
 
@@ -388,7 +388,7 @@ class AdamW(torch.optim.AdamW):
 SENTENCE = (
     r"adamw: (assignment/optimizers\.py:\d+) uses torch\.optim\.AdamW, which you are asked to "
     r"write yourself; "
-    r"the problem would earn 0 of 7 points"
+    r"the problem would earn 0 of 5 points"
 )
 
 
@@ -406,7 +406,7 @@ def test_a_problem_that_is_left_to_the_library_is_not_done(work, root):
     delegate(work, root)
     done = assignment(work, "check", "lr_schedule", "adamw", "--markdown", "page.md")
     assert done.returncode == 1
-    assert re.search(r"^adamw +7 points .* (\d+)/\1 +forbidden use$", done.stdout, re.MULTILINE), (
+    assert re.search(r"^adamw +5 points .* (\d+)/\1 +forbidden use$", done.stdout, re.MULTILINE), (
         done.stdout
     )
     assert re.search(r"^lr_schedule .* done$", done.stdout, re.MULTILINE)
@@ -510,7 +510,7 @@ def test_the_page_says_what_the_terminal_says(work, root):
     rows = re.findall(r"^\| (\S+) \| (\d) \| \d+ of \d+ \| ([\w ]+) \|$", page, re.MULTILINE)
     assert rows == [
         ("napkin\\_math", "5", "done"),
-        ("linear", "5", "failing"),
+        ("linear", "4", "failing"),
         ("adamw", "7", "not attempted"),
     ]
     total, failure, todo = re.search(

@@ -112,7 +112,7 @@ def test_the_markdown_leaves_without_the_marks_of_its_figures(bundle):
         for path, content in bundle.items()
         if path.endswith(".md") and path.startswith("handout/")
     }
-    assert b"With AdamW in float32 that is 8 of 16 bytes" in pages["handout/08_optimizers.md"]
+    assert b"float32 the state takes 8 of 16 bytes" in pages["handout/08_optimizers.md"]
     assert [path for path, content in pages.items() if b"]{#" in content] == []
 
 
