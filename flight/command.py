@@ -15,6 +15,7 @@ from flight import flying, page, parts, text
 from flight.model import SIZES
 from flight.prediction import Machine
 from kit.progress import check, last_time, read_course
+from kit.text import printable
 
 FOLDER = "flights"
 
@@ -205,7 +206,7 @@ def _say_record(record: flying.Record) -> None:
             page.number(row[key], row["unit"]) for key in ("predicted", "measured")
         )
         print(f"{row['what']:40}{predicted:>14}{measured:>14}{page.ratio(row):>8}")
-        same = row["predicted"] == row["measured"]
-        if row["reason"] and not same:
+        exact = row["predicted"] is not None and row["predicted"] == row["measured"]
+        if row["reason"] and not exact:
             print(textwrap.fill(row["reason"], 76, initial_indent="  ", subsequent_indent="  "))
-    print(f"\nwhat it writes:\n{textwrap.indent(record.sample, '  ')}\n")
+    print(f"\nwhat it writes:\n{textwrap.indent(printable(record.sample, 600), '  ')}\n")
