@@ -14,7 +14,7 @@ import torch
 from flight import flying, page, parts, text
 from flight.model import SIZES
 from flight.prediction import Machine
-from kit.progress import check, last_time, read_course
+from kit.progress import check, last_time, read_course, submit
 from kit.text import printable
 
 FOLDER = "flights"
@@ -23,6 +23,14 @@ FOLDER = "flights"
 def main(root: Path, arguments: list[str]) -> int:
     """Predict, fly, compare; return the exit code: 0, 1 if a part broke, 130 after Ctrl-C."""
     chosen = _parser().parse_args(arguments)
+    try:
+        return _main(root, chosen)
+    except submit.Refused as error:
+        print(f"fly: {error}", file=sys.stderr)
+        return 2
+
+
+def _main(root: Path, chosen: argparse.Namespace) -> int:
     settings = _settings(chosen)
     if isinstance(settings, str):
         print(f"fly: {settings}", file=sys.stderr)
@@ -73,14 +81,14 @@ def _fly(
         print(f"\n{place} raised {type(error).__name__}: {str(error)[:400]}", file=sys.stderr)
         print(f"look with `python -m assignment check {' '.join(names)}`", file=sys.stderr)
         return 1
-    (folder / "record.json").write_text(json.dumps(asdict(record)), encoding="utf-8")
+    submit.write(folder / "record.json", json.dumps(asdict(record)).encode())
     _say_record(record)
     records = [
         flying.Record(**json.loads(path.read_text(encoding="utf-8")))
         for path in sorted(folder.parent.glob("*/record.json"))
     ]
     shown = folder.parent / "index.html"
-    shown.write_text(page.render(records), encoding="utf-8")
+    submit.write(shown, page.render(records).encode())
     print(f"all flights in one picture: {shown.relative_to(root)}")
     return 0
 
@@ -183,10 +191,7 @@ def _text(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / "text.bin"
     if not path.exists():
-        made = text.make()
-        unfinished = path.with_suffix(".part")
-        unfinished.write_bytes(made)
-        unfinished.replace(path)
+        submit.write(path, text.make())
     return path
 
 

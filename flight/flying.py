@@ -78,7 +78,6 @@ class Record:
     name: str
     own: list[str]
     losses: list[float]
-    seconds: float
     entropy: float
     rows: list[dict[str, Any]]
     sample: str
@@ -212,7 +211,6 @@ def fly(
         settings.name,
         parts.own,
         losses,
-        live.seconds or 0.0,
         entropy,
         [asdict(row) for row in rows],
         sample,

@@ -65,7 +65,7 @@ def _level(y: float, style: str) -> str:
     return f"<line class='{style}' x1='{LEFT}' x2='{WIDTH - 12}' y1='{y:.1f}' y2='{y:.1f}'/>"
 
 
-def _smooth(losses: list[float], width: int) -> list[float]:
+def smooth(losses: list[float], width: int) -> list[float]:
     """Means of the last `width` losses."""
     return [
         sum(losses[max(0, i - width + 1) : i + 1]) / min(width, i + 1) for i in range(len(losses))
@@ -100,8 +100,8 @@ def _curves(records: list[Record]) -> str:
     keys = []
     for i, record in enumerate(records):
         colour = COLOURS[i % len(COLOURS)]
-        smooth = _smooth(record.losses, max(1, longest // 60))
-        points = " ".join(f"{x(step):.1f},{y(loss):.1f}" for step, loss in enumerate(smooth))
+        smoothed = smooth(record.losses, max(1, longest // 60))
+        points = " ".join(f"{x(step):.1f},{y(loss):.1f}" for step, loss in enumerate(smoothed))
         drawn.append(
             f"<polyline points='{points}' fill='none' stroke='{colour}' stroke-width='2'/>"
         )

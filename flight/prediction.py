@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from math import log
@@ -156,11 +157,7 @@ def _one_step(
 ) -> tuple[float, int | None]:
     """The first loss, and the FLOPs of a step as counted; None without a counter."""
     counter = parts.FlopCounter() if parts.has("flop_counter") else None
-    if counter:
-        with counter:
-            loss = loss_of(model, x, y, autocast=settings.autocast)
-            loss.backward()  # type: ignore[no-untyped-call]
-    else:
+    with counter or nullcontext():
         loss = loss_of(model, x, y, autocast=settings.autocast)
         loss.backward()  # type: ignore[no-untyped-call]
     parts.clip_gradient_norm(list(model.parameters()), 1.0)

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from flight import flying, model, page, parts, prediction, text
+from grader.solutions.reference.resource_accounting import TrainingRecipe
+from handout.site import micro_batch
 from tests.handout.page_figures import reference_as_assignment
 
 pytestmark = pytest.mark.slow
@@ -166,3 +168,23 @@ def test_the_text_is_the_same_each_time():
     assert len(made) == 200_000
     assert b"def " in made
     assert 2 < text.entropy(np.frombuffer(made, dtype=np.uint8)) < 4
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_layer_keeps_what_the_handout_says(fused):
+    """The flight's formula and that of the handout agree for a layer under autocast.
+
+    The handout leaves out the norms' statistics, attention's numbers and mask, and the copies of
+    the weights. On a CPU, softmax stays in bfloat16.
+    """
+    given = {"autocast": True, "fused": fused, "segments": 0}
+    more = replace(TINY, num_layers=TINY.num_layers + 1)
+    layer = prediction.activation_bytes(more, 4, **given)
+    layer -= prediction.activation_bytes(TINY, 4, **given)
+    recipe = TrainingRecipe(torch.float32, torch.float32, (torch.float32, torch.float32))
+    tokens, heads, d = 4 * TINY.context_length, TINY.num_heads, TINY.d_model
+    expected = micro_batch.layer_bytes(TINY, tokens, recipe, fused_attention=fused, projections=3)
+    left_out = 16 * tokens + 2 * 12 * d * d
+    left_out += 4 * heads * tokens if fused else TINY.context_length**2
+    on_a_gpu = 0 if fused else 4 * heads * TINY.context_length * tokens
+    assert layer == expected + left_out - on_a_gpu

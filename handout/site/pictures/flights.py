@@ -5,23 +5,17 @@ import math
 from pathlib import Path
 from typing import Any
 
+from flight.page import smooth
 from handout.site.svg import WIDTH, Drawing, bottom_axis, left_axis, linear
 
 RECORDS = Path(__file__).parents[2] / "flights"
-SMOOTH = 10
+SMOOTH = 10  # losses that each point is the mean of
 
 
 def record(name: str) -> dict[str, Any]:
     """A flight's record, as `python -m assignment fly` wrote it."""
     found: dict[str, Any] = json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))
     return found
-
-
-def means(losses: list[float]) -> list[float]:
-    """The mean of each loss and the ones before it, ten together."""
-    return [
-        sum(losses[max(0, i - SMOOTH + 1) : i + 1]) / min(SMOOTH, i + 1) for i in range(len(losses))
-    ]
 
 
 def flights() -> Drawing:
@@ -31,7 +25,7 @@ def flights() -> Drawing:
         ("wrong_adamw", "a wrong AdamW", "curve s2", "s2"),
         ("wrong_targets", "targets not shifted", "curve s4", "s4"),
     ]
-    curves = {name: means(record(name)["losses"]) for name, *_ in shown}
+    curves = {name: smooth(record(name)["losses"], SMOOTH) for name, *_ in shown}
     entropy = record("egg")["entropy"]
     picture = Drawing(
         WIDTH,

@@ -8,11 +8,12 @@ import torch
 from flight import parts, prediction
 from flight.flying import Settings
 from flight.model import SIZES
+from flight.page import smooth
 from flight.text import MEGABYTES
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
-from handout.site.pictures.flights import means, record
+from handout.site.pictures.flights import SMOOTH, record
 from tests.handout.page_figures import COURSE, Figures, n, reference_as_assignment
 
 EGGS = ["egg", "egg_autocast", "egg_segments", "egg_no_momentum", "egg_no_warmup", "egg_batch"]
@@ -116,7 +117,7 @@ class Chapter(Figures):
             switch_segments=f"`--checkpointing {n(segments)}`", switch_batch=f"`--batch {n(batch)}`"
         )
         for name in ("egg", "wrong_adamw", "wrong_targets"):
-            self.gives(**{f"{name}_loss": n(means(record(name)["losses"])[-1], ".2f")})
+            self.gives(**{f"{name}_loss": n(smooth(record(name)["losses"], SMOOTH)[-1], ".2f")})
         tokens = wren.MICRO_BATCH * wren.WREN.context_length
         seconds = fc.training_flops(wren.PARAMETERS, tokens) / (
             wren.MFU * ra.H100_SXM.peak_flops[torch.bfloat16]
