@@ -278,6 +278,8 @@ class Course(msgspec.Struct, frozen=True):
         files += [self.list_of_problems]
         # The stubs are checked against the handout's text, and the reference imports some of them.
         files += self.assignment.glob("*.py")
+        # Pages compute figures with the modules of further folders that students get.
+        files += [path for name in self.folders for path in files_below(self.root / name)]
         named = {path.relative_to(self.root).as_posix(): path for path in files}
         named |= {
             f"grader/solutions/reference/{path.name}": path for path in self.reference.glob("*.py")

@@ -232,8 +232,12 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _python(arguments: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Run Python in a folder, and import from there first; end it if it takes too long."""
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    """Run Python in a folder, and import from there first; end it if it takes too long.
+
+    It leaves no bytecode there: a stub and its reference of one size, written within one second,
+    would have the same.
+    """
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         return subprocess.run(
             [sys.executable, *arguments],

@@ -1,5 +1,6 @@
 """What `grader validate` says of a course whose author has made a mistake."""
 
+import os
 import re
 import shutil
 
@@ -7,6 +8,7 @@ import pytest
 
 from grader.course import courses
 from grader.proof import whole
+from grader.publish import stub_files
 
 
 @pytest.fixture
@@ -158,6 +160,30 @@ def test_public_tests_are_tried_on_the_reference_and_on_stubs(tiny, old, new, sa
     course = courses.load(tiny)
     found = list(whole.public_tests(course, course.problems[:1]))
     assert [sentence for sentence in found if re.search(said, sentence)], found
+
+
+@pytest.mark.slow
+def test_a_stub_of_the_same_size_and_second_is_not_taken_for_the_reference(tiny, monkeypatch):
+    """Python finds bytecode by the size and the time of a source."""
+    course = courses.load(tiny)
+    stub, solved = tiny / "assignment/activations.py", tiny / SOLVED
+    body, _, rest = solved.read_text().partition("    shifted =")
+    short = f"{body}    return x.softmax(-1)  #\n    # END{rest.partition('# END')[2]}"
+    solved.write_text(short)
+    stub_files.write(course)
+    missing = stub.stat().st_size - solved.stat().st_size
+    solved.write_text(short.replace("  #\n", "  #" + "x" * missing + "\n"))
+    assert stub.stat().st_size == solved.stat().st_size
+    write = whole._write
+
+    def at_one_time(folder, files):
+        write(folder, files)
+        for name in files:
+            os.utime(folder / name, (1_000_000_000, 1_000_000_000))
+
+    monkeypatch.setattr(whole, "_write", at_one_time)
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    assert list(whole.public_tests(course, course.problems)) == []
 
 
 @pytest.mark.slow
