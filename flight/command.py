@@ -214,4 +214,5 @@ def _say_record(record: flying.Record) -> None:
         exact = row["predicted"] is not None and row["predicted"] == row["measured"]
         if row["reason"] and not exact:
             print(textwrap.fill(row["reason"], 76, initial_indent="  ", subsequent_indent="  "))
+    print(f"\nloss\n{page.in_text(record.losses)}")
     print(f"\nwhat it writes:\n{textwrap.indent(printable(record.sample, 600), '  ')}\n")

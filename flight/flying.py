@@ -94,6 +94,7 @@ class Live:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._said = 0
+        self._read, self._steps = 0, 0  # bytes of the log, and whole lines in them
         self.times: list[tuple[int, float]] = []
 
     def __enter__(self) -> "Live":
@@ -123,12 +124,19 @@ class Live:
             self._look()
 
     def _look(self) -> None:
-        losses = read_losses(self._log)
-        if not losses or (self.times and self.times[-1][0] == len(losses)):
+        with self._log.open("rb") as log:
+            if log.seek(0, 2) < self._read:  # the loop has cut its log back to its checkpoint
+                self._read, self._steps, self.times = 0, 0, []
+            log.seek(self._read)
+            new, newline, _ = log.read().rpartition(b"\n")
+        if not newline:
             return
-        self.times.append((len(losses), time.monotonic()))
-        if self.seconds:
-            self._say(len(losses), losses[-1], self.seconds)
+        self._read += len(new) + 1
+        losses = losses_in(new.decode())
+        self._steps += len(losses)
+        self.times.append((self._steps, time.monotonic()))
+        if losses and self.seconds:
+            self._say(self._steps, losses[-1], self.seconds)
 
     def _say(self, steps: int, loss: float, seconds: float) -> None:
         left = (self._settings.steps - steps) * seconds
@@ -145,10 +153,10 @@ class Live:
         self._out.flush()
 
 
-def read_losses(log: Path) -> list[float]:
+def losses_in(log: str) -> list[float]:
     """The losses in a log of one JSON object per line; an unfinished line is left out."""
     losses = []
-    for line in log.read_text(encoding="utf-8").splitlines():
+    for line in log.splitlines():
         with suppress(json.JSONDecodeError):
             losses.append(float(json.loads(line)["loss"]))
     return losses
@@ -201,7 +209,8 @@ def fly(
     if predicted is None:
         reason = "your roofline and flop_formulas would predict it"
     rows.append(prediction.Row("seconds of a step", predicted, live.seconds, "s", reason))
-    losses, entropy = read_losses(log), text.entropy(tokens)
+    losses = losses_in(log.read_text(encoding="utf-8"))
+    entropy = text.entropy(tokens)
     last = sum(losses[-10:]) / len(losses[-10:])
     reason = "the prediction knows only how often each byte occurs"
     rows.append(prediction.Row("last loss, mean of ten", entropy, last, "nats", reason))

@@ -72,6 +72,24 @@ def smooth(losses: list[float], width: int) -> list[float]:
     ]
 
 
+def in_text(losses: list[float], width: int = 60, height: int = 8) -> str:
+    """The curve of losses for a terminal: a star for each column's mean."""
+    width = min(width, len(losses))
+    edges = [i * len(losses) // width for i in range(width + 1)]
+    means = [sum(losses[a:b]) / (b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    low, high = min(means), max(means)
+    if not math.isfinite(low + high):
+        return "(no curve: a loss is not finite)"
+    level = [round((m - low) / (high - low or 1) * (height - 1)) for m in means]
+    lines = []
+    for row in range(height - 1, -1, -1):
+        loss = f"{low + (high - low) * row / (height - 1):6.2f}" if row in (0, height - 1) else ""
+        stars = "".join("*" if at == row else " " for at in level)
+        lines.append(f"{loss:>6} |{stars}".rstrip())
+    last = f"{len(losses):>{max(width - 1, 5)}}"
+    return "\n".join([*lines, f"{'step':>6} 1{last}"])
+
+
 def _curves(records: list[Record]) -> str:
     longest = max(len(record.losses) for record in records)
     high = max(6.0, *(min(8.0, max(record.losses)) for record in records))

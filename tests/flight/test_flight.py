@@ -188,3 +188,34 @@ def test_a_layer_keeps_what_the_handout_says(fused):
     left_out += 4 * heads * tokens if fused else TINY.context_length**2
     on_a_gpu = 0 if fused else 4 * heads * TINY.context_length * tokens
     assert layer == expected + left_out - on_a_gpu
+
+
+def test_the_live_line_follows_a_log_that_grows_and_is_cut(tmp_path):
+    """A line that is half written counts later; a shorter log is read again."""
+    log, out = tmp_path / "log.jsonl", io.StringIO()
+    live = flying.Live(log, settings(), 1e6, 1e9, out)
+    line = '{"loss": 2.5}\n'
+    for text_of_log, steps in [
+        (line * 5 + '{"los', 5),
+        (line * 6, 6),
+        (line * 3, 3),
+        (line * 4, 4),
+        (line * 40, 40),
+        (line * 60, 60),
+    ]:
+        log.write_text(text_of_log)
+        live._look()
+        assert live.times[-1][0] == steps
+    assert out.getvalue().startswith("step 60/200  loss 2.500  ")
+
+
+def test_the_curve_fits_a_terminal():
+    """A star in each column, the highest loss at the top, and no error for odd losses."""
+    curve = page.in_text([5.0 - i / 100 for i in range(300)]).splitlines()
+    assert sum(line.count("*") for line in curve) == 60
+    assert (curve[0].split()[0], curve[-2].split()[0], curve[-1].split()) == (
+        "4.98",
+        "2.03",
+        ["step", "1", "300"],
+    )
+    assert all(page.in_text(losses) for losses in ([3.0], [float("nan")] * 4, [1.0, float("inf")]))
