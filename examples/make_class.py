@@ -7,8 +7,9 @@ OUT then contains
     policy.toml     the deadlines and late penalties
     expected.json   the expected points of each file, and the expected standing of each student
 
-The same seed gives the same bytes. Most submissions are correct or contain known mistakes of the
-course. Some are late, broken or hostile, and some students hand in nothing.
+The same seed gives the same bytes. Students differ in ability: the lower it is, the more modules of
+a submission contain a known mistake of the course or are not done. Some submissions are late,
+broken or hostile, and some students hand in nothing.
 
 This script grades no submission. A table gives the points of each known mistake, and each module
 gets at most one mistake. Modules do not use each other, so a submission's points are the sum of its
@@ -32,7 +33,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from grader.course import courses
 from grader.course.courses import Course, Problem
@@ -51,16 +52,20 @@ Table = dict[str, dict[str, dict[str, float]]]  # "mistakes" or "variants", name
 
 # --- the composition of the class -----------------------------------------------------------------
 
-# The share of students of each kind. The remainder from rounding becomes "average".
+# The share of students of each kind. The remainder from rounding becomes "in time".
 SHARES = {
-    "strong": 0.30,
-    "weak": 0.14,
     "late": 0.09,
     "absent": 0.05,
     "broken": 0.04,
     "hostile": 0.03,
-    "average": 0.35,
+    "in time": 0.79,
 }
+# The chance that a student has a module wrong is that of the Rasch model: logistic in the module's
+# difficulty minus the student's ability. Abilities are normal with this deviation; difficulties
+# rise evenly in the order of the course.
+DEVIATION = 1.3
+EASIEST, HARDEST = -3.2, -1.0
+NOT_DONE = 0.35  # the share of wrong modules that are not done at all, for a student of ability 0
 FEWEST = 20  # the smallest class in which every kind of student occurs
 UNKNOWN = 0.01  # extra submissions per student whose ids are not in the roster
 ONE_IN = 12  # one in this many honest students hands in more than once
@@ -304,6 +309,14 @@ class Attempt:
     expected: dict[str, Any]
 
 
+class Planned(NamedTuple):
+    """An attempt before it is made: when, its kind, and the ability of who does honest work."""
+
+    at: datetime
+    work: str
+    ability: float = 0.0
+
+
 @dataclass(frozen=True)
 class Student:
     """One student, with all attempts in the order of their times."""
@@ -334,12 +347,13 @@ class Maker:
     def student(self, id_: str, section: str, kind: str) -> Student:
         """A student of this kind. An empty section means that the roster does not list the id."""
         name = f"{self.rng.choice(FIRST)} {self.rng.choice(LAST)}"
-        planned = self._planned(section, kind)
-        attempts = [self._attempt(id_, n, at, work) for n, (at, work) in enumerate(planned, 1)]
+        ability = self.rng.gauss(0, DEVIATION)
+        planned = self._planned(section, kind, ability)
+        attempts = [self._attempt(id_, n, one) for n, one in enumerate(planned, 1)]
         return Student(id_, name, section, kind, attempts)
 
-    def _planned(self, section: str, kind: str) -> list[tuple[datetime, str]]:
-        """The time and the kind of each of a student's attempts."""
+    def _planned(self, section: str, kind: str, ability: float) -> list[Planned]:
+        """Each of a student's attempts."""
         deadline = deadline_of(section)
         if kind == "absent":
             return []
@@ -347,28 +361,38 @@ class Maker:
             # One in five uses the grace period. Others are up to six days late.
             in_grace = self.rng.randrange(5) == 0
             minutes = self.rng.randrange(*((1, 15) if in_grace else (20, 6 * DAY)))
-            return [(deadline + timedelta(minutes=minutes), "average")]
+            return [Planned(deadline + timedelta(minutes=minutes), "honest", ability)]
         at = deadline - timedelta(minutes=self.rng.randrange(1, 4 * DAY))
         if kind in self.turns:
-            return [(at, kind)]
+            return [Planned(at, kind)]
         self.honest += 1
         turn, rest = divmod(self.honest, ONE_IN)
-        return [(at, kind)] if rest else self._several(at, deadline, kind, turn)
+        return (
+            self._several(at, deadline, ability, turn)
+            if not rest
+            else [Planned(at, "honest", ability)]
+        )
 
     def _several(
-        self, at: datetime, deadline: datetime, kind: str, turn: int
-    ) -> list[tuple[datetime, str]]:
+        self, at: datetime, deadline: datetime, ability: float, turn: int
+    ) -> list[Planned]:
         """Two or three attempts of one student, of which the one at `at` counts."""
         hour = timedelta(hours=1)
+        counts, unfinished = Planned(at, "honest", ability), ability - 2
         return [
-            [(at - 30 * hour, "broken"), (at, kind)],
-            [(at - 20 * hour, "weak"), (at, kind)],
-            [(at - 40 * hour, "weak"), (at - 9 * hour, "broken"), (at, kind)],
-            [(at, kind), (deadline + 30 * hour, "strong")],
+            [Planned(at - 30 * hour, "broken"), counts],
+            [Planned(at - 20 * hour, "honest", unfinished), counts],
+            [
+                Planned(at - 40 * hour, "honest", unfinished),
+                Planned(at - 9 * hour, "broken"),
+                counts,
+            ],
+            [counts, Planned(deadline + 30 * hour, "honest", ability + 1)],
         ][turn % 4]
 
-    def _attempt(self, id_: str, number: int, at: datetime, work: str) -> Attempt:
+    def _attempt(self, id_: str, number: int, planned: Planned) -> Attempt:
         """One submission by the student of this id."""
+        at, work, ability = planned
         stem = f"{id_}@{self._written(at)}"
         if work == "broken":
             content = broken(next(self.turns["broken"]), self.pieces.files)
@@ -377,7 +401,7 @@ class Maker:
             piece = self.pieces.hostile[next(self.turns["hostile"])]
             files = self.pieces.files | {piece.path: piece.source}
             return Attempt(f"{stem}.zip", at, zipped(files), {"any": True})
-        changes = self._changes(work)
+        changes = self._changes(ability)
         files = self.pieces.files | {piece.path: piece.source for piece in changes}
         scores = dict(self.pieces.scores)
         for piece in changes:
@@ -387,24 +411,21 @@ class Maker:
         ending, content = self._packed(files)
         return Attempt(stem + ending, at, content, {"problems": scores})
 
-    def _changes(self, work: str) -> list[Piece]:
+    def _changes(self, ability: float) -> list[Piece]:
         """The differences from the reference, at most one piece per module."""
         rng, pieces = self.rng, self.pieces
-        if work == "weak":
-            several = sample(rng, list(pieces.stubs), rng.randrange(4, 9))
-            return [
-                rng.choice(pieces.mistakes[module])
-                if module in pieces.mistakes and rng.random() < 0.6
-                else pieces.stubs[module]
-                for module in several
-            ]
-        wrong = sample(rng, list(pieces.mistakes), 0 if work == "strong" else rng.randrange(4))
-        others = [module for module in pieces.variants if module not in wrong]
-        styled = sample(rng, others, rng.randrange(4))
-        return [
-            *(rng.choice(pieces.mistakes[module]) for module in wrong),
-            *(rng.choice(pieces.variants[module]) for module in styled),
-        ]
+        changes, right = [], []
+        for number, module in enumerate(pieces.stubs):
+            share = number / max(1, len(pieces.stubs) - 1)
+            difficulty = EASIEST + share * (HARDEST - EASIEST)
+            if rng.random() >= logistic(difficulty - ability):
+                right.append(module)
+            elif module in pieces.mistakes and rng.random() >= NOT_DONE * 2 * logistic(-ability):
+                changes.append(rng.choice(pieces.mistakes[module]))
+            else:
+                changes.append(pieces.stubs[module])
+        styled = sample(rng, [m for m in right if m in pieces.variants], rng.randrange(4))
+        return changes + [rng.choice(pieces.variants[module]) for module in styled]
 
     def _packed(self, files: dict[str, bytes]) -> tuple[str, bytes | dict[str, bytes]]:
         """A submission's file ending and content: usually a zip, sometimes a tar.gz or a folder."""
@@ -424,6 +445,11 @@ class Maker:
         return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def logistic(x: float) -> float:
+    """1 / (1 + exp(-x))."""
+    return 1 / (1 + math.exp(-x))
+
+
 def sample(rng: random.Random, names: list[str], count: int) -> list[str]:
     """`count` different names, or all names if there are fewer."""
     return rng.sample(names, min(count, len(names)))
@@ -433,19 +459,20 @@ def students_of(count: int, seed: int, pieces: Pieces) -> list[Student]:
     """All students of a class, then those who are not on the roster."""
     maker = Maker(pieces, random.Random(seed))
     kinds = [kind for kind, share in SHARES.items() for _ in range(max(1, round(share * count)))]
-    kinds = [*kinds[:count], *["average"] * (count - len(kinds))]
+    kinds = [*kinds[:count], *["in time"] * (count - len(kinds))]
     maker.rng.shuffle(kinds)
     listed = [
         maker.student(f"s{number:04}", maker.rng.choice(list(SECTIONS)), kind)
         for number, kind in enumerate(kinds, 1)
     ]
     return listed + [
-        maker.student(f"x{number:04}", "", "strong")
+        maker.student(f"x{number:04}", "", "in time")
         for number in range(1, max(1, round(UNKNOWN * count)) + 1)
     ]
 
 
 # --- archives -------------------------------------------------------------------------------------
+
 
 def tarred(files: dict[str, bytes]) -> bytes:
     """A .tar.gz of these files."""

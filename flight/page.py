@@ -5,6 +5,7 @@ The page is one file that needs nothing else.
 
 import math
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 from flight.flying import Record
@@ -76,7 +77,7 @@ def in_text(losses: list[float], width: int = 60, height: int = 8) -> str:
     """The curve of losses for a terminal: a star for each column's mean."""
     width = min(width, len(losses))
     edges = [i * len(losses) // width for i in range(width + 1)]
-    means = [sum(losses[a:b]) / (b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    means = [sum(losses[a:b]) / (b - a) for a, b in pairwise(edges)]
     low, high = min(means), max(means)
     if not math.isfinite(low + high):
         return "(no curve: a loss is not finite)"

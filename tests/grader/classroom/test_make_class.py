@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import statistics
 import sys
 from collections import Counter
 from pathlib import Path
@@ -88,6 +89,21 @@ def test_honest_work_is_read_and_broken_work_is_refused(made):
                 submissions.read(path)
         else:
             assert submissions.read(path).sources.keys() >= modules, path.name
+
+
+def test_points_spread_as_in_a_class(pieces):
+    """Ability shows in several problems of a student: halves of the modules agree in rank."""
+    students = make_class.students_of(400, 0, pieces)
+    honest = [one.attempts[-1].expected for one in students if one.attempts]
+    scores = [list(one["problems"].values()) for one in honest if "problems" in one]
+    totals = sorted(map(sum, scores))
+    best = totals[-1]
+    assert 0.80 * best < statistics.mean(totals) < 0.92 * best
+    assert statistics.stdev(totals) > 0.10 * best
+    assert totals[0] < best / 2
+    assert 0.1 < totals.count(best) / len(totals) < 0.4
+    halves = [[sum(one[start::2]) for one in scores] for start in (0, 1)]
+    assert statistics.correlation(*halves) > 0.5
 
 
 @pytest.mark.parametrize("sort", make_class.BROKEN)
