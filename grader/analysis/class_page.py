@@ -9,7 +9,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from grader.analysis.survey import Member, Survey
+from grader.analysis import attempts
+from grader.analysis.survey import Member, Spread, Survey
 from grader.classroom.records import State
 from grader.report import pages
 from grader.report.wording import clean, number
@@ -62,8 +63,9 @@ def render(
         made=(at or datetime.now(UTC)).strftime("%Y-%m-%d %H:%M UTC"),
         with_names=with_names,
         survey=survey,
-        mean=statistics.fmean(survey.points) if survey.points else None,
-        median=statistics.median(survey.points) if survey.points else None,
+        spread=Spread.of(survey.points),
+        by_time=_by_time(survey),
+        advances=[at for at, topic in enumerate(survey.problems) if topic.advance],
         states=_states(survey),
         late=sum(m.standing.days_late > 0 for m in survey.members),
         cases=_cases(survey, with_names),
@@ -79,7 +81,7 @@ def render(
         number=number,
         per_cent=_per_cent,
         decimals=_decimals,
-        data=_data(survey),
+        data=_data(survey, with_names),
     )
 
 
@@ -113,6 +115,26 @@ def _cases(survey: Survey, with_names: bool) -> list[Concern]:
     return found
 
 
+# Hours before the deadline at which students hand in: the least of each row, and its words.
+TIMES = [(72.0, "3 days before the deadline, or earlier"), (24.0, "1 to 3 days before"),
+         (6.0, "6 to 24 hours before"), (0.0, "in the last 6 hours")]  # fmt: skip
+
+
+def _by_time(survey: Survey) -> list[tuple[str, Spread]]:
+    """The grader's scores of those who handed in at about the same time; the late ones come last.
+
+    They are before the late penalty, so that the penalty is not taken for worse work.
+    """
+    found: dict[str, list[float]] = {
+        words: [] for words in (*(words for _, words in TIMES), "late")
+    }
+    for member in survey.members:
+        hours, score = member.hours_before, member.standing.score
+        if hours is not None and score is not None:
+            found[next((words for least, words in TIMES if hours >= least), "late")].append(score)
+    return [(words, spread) for words, scores in found.items() if (spread := Spread.of(scores))]
+
+
 def _usual(survey: Survey) -> float:
     """The median time that grading one submission takes."""
     return statistics.median([m.seconds for m in survey.members if m.seconds] or [0.0])
@@ -129,13 +151,13 @@ def _decimals(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}".replace("-", "−")
 
 
-def _data(survey: Survey) -> Markup:
+def _data(survey: Survey, with_names: bool) -> Markup:
     """The data for the plots and filters, as JSON that is safe inside a script element."""
     found = {
         "max": survey.max_score,
         "problems": [topic.id for topic in survey.problems],
         "sections": [group.name for group in survey.groups],
-        "members": [_member(survey, member) for member in survey.members],
+        "members": [_member(survey, member, with_names) for member in survey.members],
         "mistakes": [
             {"name": f"{survey.problems[one.problem].id}: {one.text}", "students": one.students}
             for one in survey.mistakes
@@ -150,8 +172,10 @@ def _data(survey: Survey) -> Markup:
     return Markup(text.replace("<", "\\u003c"))
 
 
-def _member(survey: Survey, member: Member) -> dict[str, object]:
-    standing = member.standing
+def _member(survey: Survey, member: Member, with_names: bool) -> dict[str, object]:
+    """A student's data; the exact time is left out where it would tell who somebody is."""
+    standing, hours = member.standing, member.hours_before
+    problems = [topic.id for topic in survey.problems]
     names = [group.name for group in survey.groups]
     return {
         "name": member.name,
@@ -161,4 +185,8 @@ def _member(survey: Survey, member: Member) -> dict[str, object]:
         "late": standing.days_late,
         "shares": [None if share is None else round(share, 3) for share in member.shares],
         "failed": member.failed,
+        "score": standing.score,
+        "hours": round(hours, 2) if hours is not None and with_names else None,
+        "tries": attempts.in_words(member.tries, problems),
+        "stalls": [at for at, one in enumerate(problems) if attempts.is_stalled(one, member.tries)],
     }

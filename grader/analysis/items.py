@@ -40,13 +40,21 @@ def discrimination(passed: Sequence[bool], rest: Sequence[float]) -> float | Non
         rest: The points of the same students on all other tests.
 
     Returns:
-        The correlation; None if it is not defined (everybody or nobody passes, or all have the same
-        points) or if fewer than five students pass or fail.
+        The correlation; None if it is unknown, for a reason that `why_unknown` gives.
     """
-    ones = sum(passed)
-    if min(ones, len(passed) - ones) < FEWEST_OF_EACH or np.ptp(rest) < 1e-9:
+    if why_unknown(passed, rest):
         return None
     return float(np.corrcoef(np.asarray(passed, dtype=float), np.asarray(rest))[0, 1])
+
+
+def why_unknown(passed: Sequence[bool], rest: Sequence[float]) -> str:
+    """Why a test's discrimination is not known; empty if it is."""
+    ones = sum(passed)
+    for count, does in ((ones, "passes"), (len(passed) - ones, "fails")):
+        if count < FEWEST_OF_EACH:
+            many = {"passes": "pass", "fails": "fail"}[does]
+            return f"only {count} {does if count == 1 else many}" if count else f"nobody {does}"
+    return "all have the same points on the other tests" if np.ptp(rest) < 1e-9 else ""
 
 
 def remark(passed: Sequence[bool], found: float | None) -> str:

@@ -3,15 +3,17 @@
 import random
 import statistics
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from grader.analysis import items
+from grader.analysis import attempts, items
+from grader.analysis.attempts import Advance, Try
 from grader.base.errors import Status
 from grader.classroom.records import Standing, State
 from grader.classroom.standings import Class
 from grader.classroom.texts import called
 from grader.course.courses import Problem
 from grader.report.wording import clean
-from grader.results.records import ProblemResult, SubmissionResult, TestResult
+from grader.results.records import ProblemResult, SubmissionResult
 
 # A test with one of these statuses was not attempted, or did not run.
 NOT_TRIED = (Status.NOT_ATTEMPTED, Status.DEFERRED, Status.GRADER_ERROR)
@@ -35,6 +37,7 @@ class Member:
         failed: The numbers of the tests that failed, in `Survey.tests`.
         ended: The problems whose tests crashed, exceeded a limit of time or memory, or broke a
             policy, each with the status.
+        tries: The graded attempts in the order of their times, if there are several.
     """
 
     standing: Standing
@@ -43,6 +46,15 @@ class Member:
     shares: list[float | None]
     failed: list[int]
     ended: dict[str, Status]
+    tries: list[Try]
+
+    @property
+    def hours_before(self) -> float | None:
+        """Hours from the attempt that counts to its deadline; negative if it is late."""
+        one = self.standing
+        if one.deadline is None or one.submitted_at is None:
+            return None
+        return (one.deadline - one.submitted_at).total_seconds() / 3600
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,7 @@ class Item:
         tried: How many students attempted it.
         difficulty: The share of these students who passed; None if nobody attempted it.
         discrimination: See `items.discrimination`.
+        unknown: Why the discrimination is not known; empty if it is.
         remark: See `items.remark`.
     """
 
@@ -63,6 +76,7 @@ class Item:
     tried: int
     difficulty: float | None
     discrimination: float | None
+    unknown: str
     remark: str
 
     @property
@@ -77,8 +91,10 @@ class CommonMistake:
 
     Attributes:
         problem: The number of the problem, in `Survey.problems`.
-        text: The known mistake, or a description of the failure.
+        text: The known mistake, or a description of the failures: students whose answers to all
+            failed tests of a problem are equal have the same one.
         is_known: Whether it is a known mistake of the course.
+        tests: How many tests fail, if it is not a known mistake.
         students: The numbers of the students, in `Survey.members`.
         points: The points that it cost all of them together.
     """
@@ -86,6 +102,7 @@ class CommonMistake:
     problem: int
     text: str
     is_known: bool
+    tests: int
     students: list[int]
     points: float
 
@@ -102,6 +119,7 @@ class Topic:
         begun: How many students began it.
         full: How many students have all its points.
         share: The mean share of its points, over the students who began it; None if nobody did.
+        advance: What several attempts at it show; None if no student has several.
     """
 
     id: str
@@ -111,6 +129,7 @@ class Topic:
     begun: int
     full: int
     share: float | None
+    advance: Advance | None
 
 
 @dataclass(frozen=True)
@@ -135,14 +154,42 @@ class Group:
     shares: list[float | None]
 
     @property
-    def mean(self) -> float | None:
-        """The mean of the points."""
-        return statistics.fmean(self.points) if self.points else None
+    def spread(self) -> "Spread | None":
+        """The statistics of its points."""
+        return Spread.of(self.points)
 
-    @property
-    def median(self) -> float | None:
-        """The median of the points."""
-        return statistics.median(self.points) if self.points else None
+
+@dataclass(frozen=True)
+class Spread:
+    """How points are distributed: their mean, quartiles and standard deviation.
+
+    The quartiles are those of a population, by linear interpolation: the median is the second one.
+
+    Attributes:
+        count: How many values there are.
+        mean: Their mean.
+        lower: The first quartile: a quarter of the values are at most this.
+        median: The second quartile.
+        upper: The third quartile.
+        deviation: The standard deviation.
+    """
+
+    count: int
+    mean: float
+    lower: float
+    median: float
+    upper: float
+    deviation: float
+
+    @classmethod
+    def of(cls, points: list[float]) -> "Spread | None":
+        """The statistics of some points; None if there are none."""
+        if not points:
+            return None
+        both = points if len(points) > 1 else points * 2  # quantiles need two values
+        lower, median, upper = statistics.quantiles(both, n=4, method="inclusive")
+        mean, deviation = statistics.fmean(points), statistics.pstdev(points)
+        return cls(len(points), mean, lower, median, upper, deviation)
 
 
 @dataclass(frozen=True)
@@ -210,6 +257,42 @@ def survey(whole: Class, *, names: bool = True) -> Survey:
     )
 
 
+class Answer(NamedTuple):
+    """How one test failed. The tests of a class have the same inputs, so facts can be compared."""
+
+    test: str
+    said: str
+    facts: tuple[tuple[str, str], ...]
+
+
+class Alike(NamedTuple):
+    """What failures of a problem have in common: a known mistake, or equal answers to its tests."""
+
+    problem: str
+    mistake: str
+    answers: tuple[Answer, ...]
+
+
+def costs(problem: ProblemResult) -> dict[Alike, float]:
+    """The points that each known mistake cost, and those that all unexplained failures cost."""
+    found: dict[Alike, float] = {}
+    failed = [t for t in problem.tests if t.status not in (*NOT_TRIED, Status.PASSED)]
+    answers = tuple(
+        Answer(
+            test.id,
+            test.said,
+            # Where in a student's code it failed says nothing about the answer.
+            tuple((fact.label, fact.text) for fact in test.facts if fact.label != "at"),
+        )
+        for test in failed
+        if not test.mistake
+    )
+    for test in failed:
+        alike = Alike(problem.id, test.mistake, () if test.mistake else answers)
+        found[alike] = found.get(alike, 0.0) + test.max_score
+    return found
+
+
 @dataclass
 class _TestData:
     """The data collected for one test while the results are read."""
@@ -229,7 +312,7 @@ class _Reading:
         self.problems = [p for p in whole.course.problems if p.id in graded]
         self._place = {problem.id: at for at, problem in enumerate(self.problems)}
         self._trials: dict[tuple[int, str], _TestData] = {}
-        self._mistakes: dict[tuple[int, str, bool], dict[int, float]] = {}
+        self._mistakes: dict[Alike, dict[int, float]] = {}
 
     def member(self, standing: Standing, number: int, names: bool) -> Member:
         """Read a student's result."""
@@ -244,7 +327,17 @@ class _Reading:
             shares=[_share(problem) for problem in mine],
             failed=failed,
             ended={p.id: p.status for p in mine if p and p.status in ENDED},
+            tries=self._tries(standing),
         )
+
+    def _tries(self, standing: Standing) -> list[Try]:
+        """A student's graded attempts; empty if the student has fewer than two attempts."""
+        if standing.attempts < 2:
+            return []
+        sources = [one.sources for one in self._whole.book.attempts(standing.student.id)]
+        counting = self._whole.book.counting()
+        found = [self._whole.book.first_result(one, counting) for one in sources]
+        return [_try(result) for result in found if result]
 
     def _read(self, result: SubmissionResult, number: int) -> list[int]:
         """Count the tests of one result; return the numbers of those that failed."""
@@ -261,14 +354,9 @@ class _Reading:
                 trial.rest.append(result.score - test.score)
                 if test.status is not Status.PASSED:
                     failed.append(trial.number)
-                    self._note(at, test, number)
+            for alike, cost in costs(problem).items():
+                self._mistakes.setdefault(alike, {})[number] = cost
         return failed
-
-    def _note(self, at: int, test: TestResult, number: int) -> None:
-        """Add a failed test to the known mistake that explains it, or else to its description."""
-        text = test.mistake or clean(test.said, MAX_TEXT)
-        cost = self._mistakes.setdefault((at, text, bool(test.mistake)), {})
-        cost[number] = cost.get(number, 0.0) + test.max_score
 
     def items(self) -> list[Item]:
         """The tests, in the order of their numbers."""
@@ -277,11 +365,34 @@ class _Reading:
     def mistakes(self, *, fewest: int) -> list[CommonMistake]:
         """The mistakes, the most common first; unknown ones only if `fewest` or more have them."""
         found = [
-            CommonMistake(at, clean(text, MAX_TEXT), known, list(costs), sum(costs.values()))
-            for (at, text, known), costs in self._mistakes.items()
-            if known or len(costs) >= fewest
+            CommonMistake(
+                problem=self._place[alike.problem],
+                text=clean(alike.mistake or alike.answers[0].said, MAX_TEXT),
+                is_known=bool(alike.mistake),
+                tests=len(alike.answers),
+                students=list(cost),
+                points=sum(cost.values()),
+            )
+            for alike, cost in self._mistakes.items()
+            if alike.mistake or len(cost) >= fewest
         ]
         return sorted(found, key=lambda one: (-len(one.students), -one.points, one.text))
+
+
+def _try(result: SubmissionResult) -> Try:
+    shares = {p.id: share for p in result.problems if (share := _share(p)) is not None}
+    return Try(
+        score=result.score,
+        shares=shares,
+        failed={
+            p.id: [
+                test.id
+                for test in p.tests
+                if test.status not in NOT_TRIED and test.status is not Status.PASSED
+            ]
+            for p in result.problems
+        },
+    )
 
 
 def _share(problem: ProblemResult | None) -> float | None:
@@ -300,6 +411,7 @@ def _item(at: int, name: str, trial: _TestData) -> Item:
         tried=len(trial.passed),
         difficulty=items.difficulty(trial.passed),
         discrimination=found,
+        unknown=items.why_unknown(trial.passed, trial.rest),
         remark=items.remark(trial.passed, found),
     )
 
@@ -314,6 +426,7 @@ def _topic(whole: Class, problem: Problem, at: int, members: list[Member]) -> To
         begun=len(shares),
         full=sum(share > 1 - 1e-9 for share in shares),
         share=statistics.fmean(shares) if shares else None,
+        advance=attempts.advance(problem.id, [m.tries for m in members]),
     )
 
 

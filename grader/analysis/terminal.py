@@ -1,41 +1,92 @@
 """A summary of a class's results, for a terminal."""
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from grader.analysis.survey import Survey
-from grader.report.wording import number
+from grader.analysis.drafts import Group
+from grader.analysis.survey import Spread, Survey
+from grader.report.wording import clean, number
 
 WIDE = 160  # the width in columns if stdout is not a terminal
 
 
 def mistakes(found: Survey, *, top: int) -> str:
     """The hardest problems, the most common mistakes, and the tests that may be wrong."""
+    graded = f"{len(found.points)} of {len(found.members)} students have a grade"
+    parts: list[RenderableType] = [Text(graded), Text(_spread(found)), "\n"]
+    for title, table in [
+        ("hardest problems, by the mean of the students who began them", _problems(found, top)),
+        ("most common mistakes", _mistakes(found, top)),
+        ("problems of students with several attempts", _attempts(found)),
+        ("suspicious tests", _tests(found, top)),
+    ]:
+        if table.row_count:
+            parts += [Text(title, style="bold"), table, "\n"]
+    if not found.suspicious:
+        parts.append(Text("no test is suspicious"))
+    return _printed(*parts)
+
+
+def groups(found: list[Group]) -> str:
+    """The groups of students with equal answers, and whether their programs can be drafts."""
+    if not found:
+        return "no two students have equal answers that no known mistake explains\n"
+    table = _table("students", "points lost", "problem", "tests", "first failed test", "draft")
+    for one in found:
+        first = one.alike.answers[0]
+        table.add_row(
+            str(one.students),
+            number(one.points * one.students, 1),
+            one.problem.id,
+            str(len(one.alike.answers)),
+            Text(clean(f"{first.test}: {first.said}", WIDE)),
+            "yes" if one.programs else "no: the code may do more than compute, or is not Python",
+        )
+    return _printed(Text("equal answers that no known mistake explains", style="bold"), table)
+
+
+def _printed(*parts: RenderableType) -> str:
+    """What a terminal would show, or a wide page."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDE
-    graded = len(found.points)
     with console.capture() as text:
-        console.print(Text(f"{graded} of {len(found.members)} students have a grade"), "\n")
-        for title, table in [
-            ("hardest problems, by the mean of the students who began them", _problems(found, top)),
-            ("most common mistakes", _mistakes(found, top)),
-            ("suspicious tests", _tests(found, top)),
-        ]:
-            if table.row_count:
-                console.print(Text(title, style="bold"))
-                console.print(table, "\n")
-        if not found.suspicious:
-            console.print(Text("no test is suspicious"))
+        for part in parts:
+            console.print(part)
     return "".join(line.rstrip() + "\n" for line in text.get().splitlines())
 
 
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in columns:
-        is_number = column in ("students", "mean", "began it", "points lost", "passes")
+        is_number = column in (
+            *("students", "mean", "began it", "points lost", "passes", "first", "best", "stall"),
+            "tests",
+        )
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    return table
+
+
+def _spread(found: Survey) -> str:
+    """Mean, quartiles and standard deviation of the points; empty if there are none."""
+    one = Spread.of(found.points)
+    if one is None:
+        return ""
+    return (
+        f"mean {number(one.mean)}, median {number(one.median)}, quartiles {number(one.lower)} and "
+        f"{number(one.upper)}, standard deviation {number(one.deviation)} "
+        f"of {number(found.max_score)} points"
+    )
+
+
+def _attempts(found: Survey) -> Table:
+    table = _table("students", "first", "best", "stall", "problem", "first test that most fail")
+    for topic in found.problems:
+        if one := topic.advance:
+            shares = (f"{100 * share:.0f} %" for share in (one.first, one.best))
+            last = f"{one.failing}: {one.last_failed}" if one.last_failed else ""
+            table.add_row(str(len(one.tried)), *shares, str(len(one.stalled)), topic.id, last)
     return table
 
 

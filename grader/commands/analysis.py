@@ -71,17 +71,39 @@ def mistakes(
     top: Annotated[
         int, typer.Option("--top", min=1, help="How many mistakes and tests to show.")
     ] = 15,
+    draft: Annotated[
+        Path | None,
+        typer.Option(
+            "--draft",
+            metavar="DIR",
+            help="Write drafts of known mistakes, from failures that no known mistake explains.",
+        ),
+        Writes("toml"),
+    ] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Show what to discuss in class: hardest problems, most common mistakes, suspicious tests."""
     course, rules = course_and_rules(course_folder, rules_file)
-    from grader.analysis import terminal
+    from grader.analysis import drafts, terminal
     from grader.analysis.survey import survey
 
     with gradebook.reading(book) as opened:
-        found = survey(Class(opened, course, rules))
-    files.say(terminal.mistakes(found, top=top))
+        whole = Class(opened, course, rules)
+        groups = drafts.groups(whole)[:top] if draft else []
+        found = None if draft else survey(whole)
+    if found:
+        files.say(terminal.mistakes(found, top=top))
+        return
+    files.say(terminal.groups(groups))
+    usable = [group for group in groups if group.programs]
+    for problem in course.problems:
+        if of_problem := [group for group in usable if group.problem == problem]:
+            assert draft
+            files.make_folder(draft)
+            path = draft / f"{problem.id}.toml"
+            files.write(path, drafts.written(problem, of_problem).encode())
+            files.say(f"wrote {path}\n", needed=False)
 
 
 @app.command()

@@ -15,7 +15,8 @@
 
   const numbers = (holds) => data.members.map((_, n) => n).filter((n) => holds(data.members[n], n));
   const kinds = {
-    student: (n) => [[n], data.members[n].name],
+    student: (n) => [[n], [data.members[n].name, data.members[n].tries].filter(Boolean).join(": ")],
+    stall: (n) => [numbers((m) => m.stalls.includes(n)), `stall at ${data.problems[n]}`],
     mistake: (n) => [data.mistakes[n].students, data.mistakes[n].name],
     test: (n) => [numbers((m) => m.failed.includes(n)), `failed ${data.tests[n].name}`],
     problem: (n) => [numbers((m) => m.shares[n] !== null), `began ${data.problems[n]}`],
@@ -193,6 +194,28 @@
     put("heatmap", lead(plot, "g[aria-label=bar] rect", (i) => `student-${cells[i].n}`));
   }
 
+  function arrivals() {
+    const timed = numbers((m) => m.hours !== null && m.score !== null);
+    if (!timed.length) return;
+    const dots = timed.map((n) => ({ n, days: -data.members[n].hours / 24, ...data.members[n] }));
+    const plot = Plot.plot({
+      width: wide("arrivals"),
+      height: 240,
+      ariaLabel: "Score and time of handing in of each student",
+      x: { label: "days after the deadline" },
+      y: { label: "score", grid: true, domain: [0, data.max] },
+      marks: [
+        Plot.ruleX([0], { stroke: colour("--warn") }),
+        Plot.dot(dots, {
+          x: "days", y: "score", r: 3, fill: colour("--link"), fillOpacity: 0.6,
+          title: (one) => `${one.name}: ${one.score} points, ${Math.abs(one.hours).toFixed(1)} hours ` +
+            (one.hours < 0 ? "late" : "before the deadline"),
+        }),
+      ],
+    });
+    put("arrivals", lead(plot, "g[aria-label=dot] circle", (i) => `student-${dots[i].n}`));
+  }
+
   function scatter() {
     const tests = data.tests.map((test, n) => ({ ...test, n })).filter((t) => t.r !== null);
     if (!tests.length) return;
@@ -230,7 +253,7 @@
     }));
   }
 
-  const draw = () => [histogram, heatmap, scatter, boxes].forEach((one) => one());
+  const draw = () => [histogram, arrivals, heatmap, scatter, boxes].forEach((one) => one());
   draw();
   dark.addEventListener("change", draw);
   let drawn = innerWidth;

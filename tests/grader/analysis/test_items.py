@@ -38,6 +38,26 @@ def test_a_correlation_that_means_nothing_is_none():
 
 
 @pytest.mark.parametrize(
+    ("passed", "failed", "points", "why"),
+    [
+        (40, 0, None, "nobody fails"),
+        (0, 40, None, "nobody passes"),
+        (39, 1, None, "only 1 fails"),
+        (4, 36, None, "only 4 pass"),
+        (35, 5, 7.0, "all have the same points on the other tests"),
+        (35, 5, None, ""),
+        (0, 0, None, "nobody passes"),
+    ],
+)
+def test_why_a_discrimination_is_unknown(passed, failed, points, why):
+    """An unknown discrimination has a reason, and a known one has none."""
+    rest = [float(n) if points is None else points for n in range(passed + failed)]
+    outcomes = [True] * passed + [False] * failed
+    assert why == items.why_unknown(outcomes, rest)
+    assert (items.discrimination(outcomes, rest) is None) == bool(why)
+
+
+@pytest.mark.parametrize(
     ("passed", "correlation", "expected"),
     [
         ([False] * 30, None, items.NOBODY_PASSES),

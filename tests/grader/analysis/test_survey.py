@@ -1,11 +1,13 @@
 """The counts of a class agree with counts that were worked out by hand."""
 
+import msgspec
 import pytest
 
-from grader.analysis.survey import survey
+from grader.analysis.survey import Spread, survey
 from grader.analysis.terminal import mistakes
 from grader.base.errors import Status
 from grader.course import courses
+from grader.results.records import Fact
 from tests.grader.analysis.samples import class_of, failed, passed, skipped
 
 LINEAR, ADAMW = (courses.load().problem(name).points for name in ("linear", "adamw"))
@@ -59,6 +61,33 @@ def test_mistakes_are_counted_by_students_not_by_tests(found):
     assert {("f: wrong values", (1,)), ("f: ended", (4,))} == others
 
 
+def test_failures_are_alike_if_all_answers_are_equal(tmp_path):
+    """The place in a student's code does not matter; one other value does."""
+
+    def wrong(value, line):
+        facts = [Fact("got", value), Fact("at", f"assignment/linear.py:{line}")]
+        return msgspec.structs.replace(failed("a"), facts=facts)
+
+    each = {"s1": wrong("1.0", 5), "s2": wrong("1.0", 77), "s3": wrong("2.0", 5)}
+    students = {
+        name: ({}, work([one, failed("b")], [passed("c"), passed("d")]))
+        for name, one in each.items()
+    }
+    with class_of(tmp_path / "class.sqlite", students) as whole:
+        found = survey(whole)
+    assert [(2, [0, 1]), (2, [2])] == [(one.tests, one.students) for one in found.mistakes]
+    assert found.mistakes[0].points == pytest.approx(2 * LINEAR)
+
+
+def test_points_have_quartiles():
+    """They are those of the values themselves, and one value has them too."""
+    one = Spread.of([1.0, 2.0, 3.0, 4.0, 10.0])
+    assert (one.count, one.mean, one.lower, one.median, one.upper) == (5, 4.0, 2.0, 3.0, 4.0)
+    assert one.deviation == pytest.approx(10**0.5)
+    assert Spread.of([7.0]) == Spread(1, 7.0, 7.0, 7.0, 7.0, 0.0)
+    assert Spread.of([]) is None
+
+
 def test_tests_are_counted_over_those_who_attempted_them(found):
     """A test has the same number in every list."""
     by_name = {item.id: item for item in found.tests}
@@ -72,7 +101,7 @@ def test_sections_stand_side_by_side(found):
     """A section's mean is taken over the students who have points."""
     a, b = found.groups
     assert ("A", 3, 1) == (a.name, a.members, a.missing)
-    assert a.mean == pytest.approx((LINEAR + ADAMW + LINEAR / 2) / 2)
+    assert a.spread.mean == pytest.approx((LINEAR + ADAMW + LINEAR / 2) / 2)
     assert ("B", 3, 0) == (b.name, b.members, b.missing)
     assert b.shares[0] == pytest.approx(0.75)
 
