@@ -35,7 +35,7 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True)
-class Group:
+class EqualAnswers:
     """Students with equal answers to a problem.
 
     Attributes:
@@ -53,9 +53,9 @@ class Group:
     programs: list[str] = field(default_factory=list)
 
 
-def groups(whole: Class) -> list[Group]:
+def groups(whole: Class) -> list[EqualAnswers]:
     """All groups of students whose failures are equal and unexplained, the largest first."""
-    found: dict[Alike, Group] = {}
+    found: dict[Alike, EqualAnswers] = {}
     sources: dict[Alike, set[str]] = {}
     for standing in whole.standings(problems=False):
         result = whole.result(standing) if standing.state is State.GRADED else None
@@ -64,8 +64,8 @@ def groups(whole: Class) -> list[Group]:
                 if alike.mistake:
                     continue
                 kind = whole.course.problem(problem.id)
-                one = found.get(alike) or Group(kind, alike, cost, 0)
-                found[alike] = Group(kind, alike, cost, one.students + 1)
+                one = found.get(alike) or EqualAnswers(kind, alike, cost, 0)
+                found[alike] = EqualAnswers(kind, alike, cost, one.students + 1)
                 text = whole.sources(standing).get(kind.path, b"").decode("utf-8", "replace")
                 sources.setdefault(alike, set()).add(text)
     for alike, group in found.items():
@@ -75,7 +75,7 @@ def groups(whole: Class) -> list[Group]:
     return sorted(large, key=lambda one: (-one.students, -one.points, one.problem.id))
 
 
-def written(problem: Problem, found: list[Group]) -> str:
+def written(problem: Problem, found: list[EqualAnswers]) -> str:
     """The drafts of one problem, as TOML."""
     head = (
         f"# Drafts of known mistakes of {problem.id}: students gave these equal wrong answers.\n"
@@ -86,7 +86,7 @@ def written(problem: Problem, found: list[Group]) -> str:
     return head + "".join(_entry(n, group) for n, group in enumerate(found, 1))
 
 
-def _entry(place: int, group: Group) -> str:
+def _entry(place: int, group: EqualAnswers) -> str:
     answers = [f"# {clean(f'{one.test}: {one.said}', 100)}\n" for one in group.alike.answers[:5]]
     price = (
         'price = "TODO: why it costs more than a third of the problem"\n'

@@ -4,7 +4,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from grader.analysis.drafts import Group
+from grader.analysis.drafts import EqualAnswers
 from grader.analysis.survey import Spread, Survey
 from grader.report.wording import clean, number
 
@@ -28,7 +28,7 @@ def mistakes(found: Survey, *, top: int) -> str:
     return _printed(*parts)
 
 
-def groups(found: list[Group]) -> str:
+def groups(found: list[EqualAnswers]) -> str:
     """The groups of students with equal answers, and whether their programs can be drafts."""
     if not found:
         return "no two students have equal answers that no known mistake explains\n"

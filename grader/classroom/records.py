@@ -114,6 +114,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         submitted_at: When the attempt that counts was handed in; None if unknown.
         deadline: When it was due, with the student's extension; None if there is no deadline.
         days_late: Days late that are charged, after grace and free late days.
+        free_days: Late days that cost nothing.
         penalty: The late penalty, in per cent of the score.
         overrides: The overrides by people, oldest first.
         why: Why there is no grade, or what else a person has to look at; empty if nothing.
@@ -132,6 +133,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     submitted_at: datetime | None = None
     deadline: datetime | None = None
     days_late: int = 0
+    free_days: int = 0
     penalty: float = 0.0
     overrides: list[Override] = []
     why: str = ""

@@ -166,7 +166,9 @@ def _of_attempt(
 ) -> Standing:
     """The student's standing if this attempt counted."""
     grade = grades.get(attempt.sources or "")
-    days = policy.days_late(attempt.submitted_at, deadline)
+    begun = policy.days_begun(attempt.submitted_at, deadline)
+    used = min(begun, policy.free_days(student.id))
+    days = begun - used
     state, why = State.GRADED, ""
     if attempt.sources is None:
         state, why = State.REFUSED, attempt.refused
@@ -174,7 +176,7 @@ def _of_attempt(
         state, why = State.NOT_GRADED, "it has not been graded yet, or not on each device"
     elif grade.fault:
         state, why = State.GRADER_ERROR, grade.fault
-    elif attempt.late and not days:
+    elif attempt.late and attempt.submitted_at is None:
         why = "Canvas marked it late, but its time is unknown, so there is no penalty"
     if not student.listed:
         why = "; ".join([*filter(None, [why]), "the roster does not have this student"])
@@ -187,6 +189,7 @@ def _of_attempt(
         submitted_at=attempt.submitted_at,
         deadline=deadline,
         days_late=days,
+        free_days=used,
         penalty=policy.penalty(days),
         why=why,
     )

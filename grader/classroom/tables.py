@@ -10,12 +10,13 @@ columns whose title ends with the assignment's id.
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from grader.base.errors import UsageError
 from grader.classroom.records import Override, Standing, State, Student
+from grader.course import late_days
 from grader.report.wording import number
 from kit.text import one_line, printable
 
@@ -50,6 +51,22 @@ def csv_table(standings: Sequence[Standing], problems: Sequence[str]) -> str:
     header = _unique([*BEFORE_PROBLEMS, *problems, *AFTER_PROBLEMS, *others])
     rows = [_row(one, problems, others) for one in standings]
     return _written([list(map(_text, header)), *rows])
+
+
+def late_days_table(
+    known: Mapping[tuple[str, str], int], title: str, standings: Sequence[Standing]
+) -> str:
+    """The late days of a whole course as CSV, with this assignment's rows replaced.
+
+    Args:
+        known: The days by student and assignment, as `course.late_days.read` returns them.
+        title: This assignment's title.
+        standings: Each student's standing; who used no late day gets no row.
+    """
+    kept = {key: days for key, days in known.items() if key[1] != title}
+    kept |= {(one.student.id, title): one.free_days for one in standings if one.free_days}
+    rows = [[_text(student), _text(of), str(days)] for (student, of), days in sorted(kept.items())]
+    return _written([late_days.COLUMNS, *rows])
 
 
 def _unique(names: Iterable[str]) -> list[str]:

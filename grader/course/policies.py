@@ -4,16 +4,19 @@ They are in a separate file, `policy.toml` in the course's folder, so that a new
 change the hash of the suite. Without the file nothing is late, and the latest attempt counts.
 """
 
+import difflib
 import math
 import re
 import tomllib
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 from grader.base.errors import UsageError
+from grader.course import late_days
 from kit.text import one_line
 
 DAY = 86_400
@@ -49,7 +52,15 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         per_cent_a_day: The penalty for each day that begins after the deadline, in per cent of the
             score.
         grace_minutes: Minutes after the deadline in which an attempt is not yet late.
-        late_days: The number of late days without a penalty.
+        late_days: The number of late days without a penalty: in this assignment or, with
+            late_days_file, in the whole course.
+        late_days_file: A CSV file of all assignments with the columns student, assignment and days,
+            which `grader export --late-days` writes. Days that a student used in other assignments
+            are no longer free. Its path is relative to the policy's.
+        late_days_used: What the file says of other assignments: days for each student.
+        time_zone: A name such as "America/Los_Angeles". Deadlines without an offset are in this
+            zone, and a late day ends at the deadline's clock time, so that it has 23 or 25 hours
+            when the clocks change. Without it, a late day has 24 hours.
         cap: The largest penalty for lateness, in per cent.
         title: The assignment's title in Canvas.
         canvas_id: The assignment's number in Canvas; 0 if unknown.
@@ -64,6 +75,9 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     per_cent_a_day: float = 0.0
     grace_minutes: float = 0.0
     late_days: int = 0
+    late_days_file: str = ""
+    late_days_used: dict[str, int] = {}
+    time_zone: str = ""
     cap: float = 100.0
     title: str = "Assignment"
     canvas_id: int = 0
@@ -79,14 +93,30 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return usual
         return max(usual, extension)
 
-    def days_late(self, submitted_at: datetime | None, deadline: datetime | None) -> int:
-        """The days that have begun since the deadline, minus the days without a penalty."""
+    def days_begun(self, submitted_at: datetime | None, deadline: datetime | None) -> int:
+        """The days that have begun since the deadline; 0 in the grace period."""
         if submitted_at is None or deadline is None:
             return 0
         late = submitted_at - deadline
         if late <= timedelta(minutes=self.grace_minutes):
             return 0
-        return max(0, math.ceil(late.total_seconds() / DAY) - self.late_days)
+        if self.time_zone:
+            zone = ZoneInfo(self.time_zone)
+            on_the_clock = [
+                t.astimezone(zone).replace(tzinfo=None) for t in (submitted_at, deadline)
+            ]
+            late = on_the_clock[0] - on_the_clock[1]
+        return max(1, math.ceil(late.total_seconds() / DAY))
+
+    def free_days(self, student: str) -> int:
+        """The late days without a penalty that a student still has for this assignment."""
+        return max(0, self.late_days - self.late_days_used.get(student, 0))
+
+    def days_late(
+        self, submitted_at: datetime | None, deadline: datetime | None, student: str = ""
+    ) -> int:
+        """The days that have begun since the deadline, minus the days without a penalty."""
+        return max(0, self.days_begun(submitted_at, deadline) - self.free_days(student))
 
     def penalty(self, days: int) -> float:
         """The penalty for this number of late days, in per cent of the score."""
@@ -118,17 +148,100 @@ def load(path: Path, *, needed: bool = False) -> Policy:
         raise UsageError(f"{path} is not TOML: {e}") from None
     if unknown := sorted(listed.keys() - {"policy"}):
         raise UsageError(f"{path}: expected only the table [policy], found {unknown[0]}")
+    rules = listed.get("policy", {})
+    if not isinstance(rules, dict):
+        raise UsageError(f"{path}: expected the table [policy], found policy = {rules!r}")
+    _check_keys(path, "policy", rules, Policy)
+    shown = rules.get("gradescope", {})
+    if isinstance(shown, dict):
+        _check_keys(path, "policy.gradescope", shown, Shows)
+    rules = {**rules, "deadlines": _deadlines(path, rules)}
     try:
-        policy = msgspec.convert(listed.get("policy", {}), Policy)
-    except msgspec.ValidationError as e:
+        policy = msgspec.convert(rules, Policy)
+    except msgspec.ValidationError as e:  # a type that no sentence of ours names
         raise UsageError(f"{path}: [policy]: {e}") from None
-    _check(path, policy, listed.get("policy", {}))
+    _check(path, policy, rules)
+    if policy.late_days_file:
+        used = late_days.used_elsewhere(path.parent / policy.late_days_file, policy.title)
+        return msgspec.structs.replace(policy, late_days_used=used)
     return policy
 
 
+# What each type of a key expects, in words.
+EXPECTED: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "text in quotes",
+    bool: "true or false",
+    Literal["latest", "best"]: '"latest" or "best"',
+    Visibility: '"visible", "hidden", "after_due_date" or "after_published"',
+    dict[str, datetime]: "a table with a time for each section",
+    Shows: "a table",
+}
+
+
+def _check_keys(path: Path, table: str, rules: dict[str, Any], kind: type[msgspec.Struct]) -> None:
+    """Check each key of a table, and the type of its value."""
+    kinds = {f.name: f.type for f in msgspec.structs.fields(kind) if f.name != "late_days_used"}
+    for key, value in rules.items():
+        if key not in kinds:
+            near = difflib.get_close_matches(key, kinds, 1)
+            meant = f"did you mean {near[0]}? It" if near else "it"
+            raise UsageError(
+                f"{path}: [{table}] has no key {one_line(key, 50)}; {meant} can have "
+                f"{', '.join(kinds)}"
+            )
+        try:
+            # The times and the keys of inner tables are checked separately.
+            msgspec.convert(value if not isinstance(value, dict) else {}, kinds[key])
+        except msgspec.ValidationError:
+            raise UsageError(
+                f"{path}: {key} in [{table}] is {one_line(repr(value), 100)}; "
+                f"expected {EXPECTED[kinds[key]]}"
+            ) from None
+
+
+def _deadlines(path: Path, rules: dict[str, Any]) -> dict[str, datetime]:
+    """The deadlines, each with an offset."""
+    name, found = rules.get("time_zone", ""), {}
+    try:
+        zone = ZoneInfo(name) if name else None
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UsageError(
+            f"{path}: time_zone is {one_line(name, 100)}; expected the name of a time zone, such "
+            "as America/Los_Angeles or Europe/Berlin"
+        ) from None
+    for section, when_due in rules.get("deadlines", {}).items():
+        what = f"{path}: the deadline of {one_line(section, 50)}"
+        if isinstance(when_due, date) and not isinstance(when_due, datetime):
+            raise UsageError(f"{what} is a day; expected a time too, such as {when_due}T23:59:00")
+        if not isinstance(when_due, datetime):
+            raise UsageError(
+                f"{what} is {one_line(repr(when_due), 100)}; expected a time without quotes, such "
+                "as 2026-10-02T23:59:00-07:00"
+            )
+        if when_due.tzinfo is None and zone:
+            when_due = _in_zone(when_due, zone, what)
+        _check_time(when_due, what)
+        found[section] = when_due
+    return found
+
+
+def _in_zone(naive: datetime, zone: ZoneInfo, what: str) -> datetime:
+    """A clock time in a zone, which must exist there once."""
+    found = naive.replace(tzinfo=zone)
+    changes = found.utcoffset() != found.replace(fold=1).utcoffset()
+    if changes:
+        exists = found.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == naive
+        how = "occurs twice" if exists else "does not exist"
+        raise UsageError(
+            f"{what} {how}, because the clocks of {zone.key} change then: choose another time, or "
+            "write its offset, as in 2026-10-02T23:59:00-07:00"
+        )
+    return found.astimezone(UTC)
+
+
 def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
-    for section, deadline in policy.deadlines.items():
-        _check_time(deadline, f"{path}: the deadline of {section}")
     numbers = ("per_cent_a_day", "grace_minutes", "late_days", "cap", "canvas_id")
     for name in numbers:
         if not 0 <= getattr(policy, name) < MOST:

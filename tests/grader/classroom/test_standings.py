@@ -4,11 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from grader.base.errors import Status, UsageError
+from grader.base.errors import Status
 from grader.classroom import gradebook
 from grader.classroom.records import State, Student
 from grader.classroom.standings import counts, standings
-from grader.course import policies
 from grader.course.policies import Policy
 from tests.grader.classroom.test_gradebook import SETUP, of, result_of
 
@@ -133,54 +132,3 @@ def test_a_student_whom_the_roster_lacks_is_graded_and_named(book):
     hand_in(book, "one", None)
     book.enrol([Student(id="ada", listed=False)])
     assert (ada(book).points, ada(book).why) == (6.0, "the roster does not have this student")
-
-
-# --- policy.toml ----------------------------------------------------------------------------------
-
-
-def test_a_policy_is_read(tmp_path):
-    path = tmp_path / "policy.toml"
-    assert policies.load(path) == Policy()
-    path.write_text(
-        "[policy]\ncounts = 'best'\nlate_days = 2\n"
-        "[policy.deadlines]\ndefault = 2026-10-02T05:00:00-07:00\n"
-    )
-    read = policies.load(path)
-    assert (read.counts, read.late_days, read.deadlines["default"]) == ("best", 2, DUE)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[policy]\nlate = 3", "unknown field `late`"),
-        ("[policy]\ncounts = 'first'", "counts"),
-        ("[policy]\nper_cent_a_day = -1", "per_cent_a_day is -1; expected 0 or more"),
-        ("[policy]\nper_cent_a_day = nan", "per_cent_a_day is nan; expected 0 or more"),
-        ("[policy]\ngrace_minutes = inf", "grace_minutes is inf; expected 0 or more"),
-        ("[policy]\nhandout_url = 'javascript:alert(1)'", "expected an address such as https://"),
-        ("[policy]\nhandout_url = 'https://a.b/ x'", "handout_url is https://a.b/ x; expected"),
-        ("[policy]\ncap = 101", "expected at most 100 per cent"),
-        ("[policy.deadlines]\nA = 2026-10-02T12:00:00", "the deadline of A has no time zone"),
-        ("[policy.deadlines]\nA = 'soon'", "deadlines"),
-        ("[rules]\n", "expected only the table [policy], found rules"),
-        ("[policy", "is not TOML"),
-    ],
-)
-def test_a_wrong_policy_is_named(tmp_path, text, said):
-    path = tmp_path / "policy.toml"
-    path.write_text(text)
-    with pytest.raises(UsageError) as told:
-        policies.load(path)
-    assert said in str(told.value)
-    assert str(path) in str(told.value)
-
-
-def test_a_time_without_a_zone_is_named():
-    assert policies.when("2026-10-02T05:00:00-07:00", what="--until") == DUE
-    for text, said in [
-        ("2026-10-02T12:00:00", "has no time zone"),
-        ("soon", "expected a time"),
-        ("9999-12-31T23:59:59-07:00", "expected a year"),
-    ]:
-        with pytest.raises(UsageError, match=said):
-            policies.when(text, what="--until")

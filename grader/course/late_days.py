@@ -1,0 +1,56 @@
+"""The late days of a whole course: a CSV file that counts them over all assignments.
+
+Each row has a student, an assignment's title and the late days that the student used there without
+a penalty. Every assignment writes its own rows and reads those of the others, so that the order in
+which assignments are graded again does not matter.
+"""
+
+import csv
+import io
+from pathlib import Path
+
+from grader.base.errors import UsageError
+from kit.text import one_line
+
+COLUMNS = ["student", "assignment", "days"]
+
+
+def read(path: Path) -> dict[tuple[str, str], int]:
+    """The days in a file, by student and assignment; empty without the file.
+
+    Raises:
+        UsageError: It cannot be read, or a row is wrong.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as e:
+        raise UsageError(f"{path} cannot be read: {e}") from None
+    rows = list(csv.reader(io.StringIO(text, newline="")))
+    if not rows or [cell.strip().lower() for cell in rows[0]] != COLUMNS:
+        raise UsageError(f"{path}: expected the columns {', '.join(COLUMNS)} in its first line")
+    found: dict[tuple[str, str], int] = {}
+    for line, row in enumerate(rows[1:], start=2):
+        if not any(cell.strip() for cell in row):
+            continue
+        if len(row) != len(COLUMNS) or not row[2].strip().isdecimal():
+            raise UsageError(
+                f"{path}:{line}: expected a student, an assignment and a whole number of days, "
+                f"found {one_line(', '.join(row), 100)}"
+            )
+        # An apostrophe keeps a spreadsheet from running a text as a formula.
+        key = row[0].strip().removeprefix("'"), row[1].strip().removeprefix("'")
+        if key in found:
+            raise UsageError(f"{path}:{line}: {' has a second row for '.join(key)}")
+        found[key] = int(row[2])
+    return found
+
+
+def used_elsewhere(path: Path, title: str) -> dict[str, int]:
+    """The late days that each student used in assignments of other titles."""
+    used: dict[str, int] = {}
+    for (student, assignment), days in read(path).items():
+        if assignment != title:
+            used[student] = used.get(student, 0) + days
+    return used
