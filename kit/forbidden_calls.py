@@ -17,6 +17,7 @@ grader detects those while the code runs.
 """
 
 import ast
+import codecs
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -79,6 +80,8 @@ def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
         source: The file's content.
         problems: The problems whose definitions are in the file, each with the keys of `Rules`.
     """
+    if source.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return {"syntax": (1, "the file is in UTF-16: save it in UTF-8"), "uses": [], "stubs": []}
     try:
         tree = ast.parse(source)
         module = _Module(tree)

@@ -283,8 +283,6 @@ def _too_long(path: bytes) -> SubmissionRefused:
 
 # --- a tar.gz -------------------------------------------------------------------------------------
 
-# Paths that may turn out to be sources.
-LIKELY = re.compile(r"(\./)?([^/]+/)?assignment/.*\.py", re.DOTALL)
 # Types of headers that describe later entries; only x, X and L matter here.
 EXTENDED = (b"x", b"X", b"g", b"L", b"K")
 FILES = (b"0", b"\0", b"7")
@@ -386,7 +384,7 @@ class _Header:
 def in_tar(stream: _UnpackedStream) -> Iterator[SubmittedItem]:
     """Yield the entries of a tar; keep the content of possible sources and skip the rest."""
     headers = _Headers(stream)
-    room = 2 * MAX_BYTES
+    room = {"likely": 2 * MAX_BYTES, "possible": MAX_BYTES, "": 0}
     while (header := headers.next()) is not None:
         if len(header.path) > MAX_PATH_BYTES:
             raise _too_long(header.path)
@@ -400,9 +398,10 @@ def in_tar(stream: _UnpackedStream) -> Iterator[SubmittedItem]:
         )
         size = 0 if header.type in WITHOUT_CONTENT else header.size
         content: bytes | None = None
-        if kind == "file" and size <= room and LIKELY.fullmatch(path):
+        use = _use_of(path)
+        if kind == "file" and use and size <= room[use]:
             content = stream.read(size)
-            room -= size
+            room[use] -= size
         else:
             stream.skip(size)
         stream.skip(-size % BLOCK)
@@ -410,6 +409,24 @@ def in_tar(stream: _UnpackedStream) -> Iterator[SubmittedItem]:
             kind, path = "folder", path.rstrip("/")
         yield SubmittedItem(path, kind, header.size, partial(_kept, content))
     stream.skip_all()
+
+
+def _use_of(path: str) -> str:
+    """Whether a file is "likely" to be graded, "possible", or "" if it is not.
+
+    A module in an assignment/ folder is likely. Whatever else a submission may consist of has room
+    of its own, so that it cannot displace them.
+    """
+    in_assignment = folder_named_assignment(path) is not None
+    if path.endswith(".py") and in_assignment:
+        return "likely"
+    return "possible" if in_assignment or path.endswith(SINGLE_FILES) else ""
+
+
+def folder_named_assignment(path: str) -> str | None:
+    """The first folder on a path that is named assignment in any case, such as `a/Assignment/`."""
+    at = f"/{path.lower()}".find("/assignment/")
+    return path[: at + len("assignment/")] if at >= 0 else None
 
 
 def _kept(content: bytes | None) -> IO[bytes]:

@@ -3,12 +3,13 @@
 The sources are filtered by an allow-list, read once, limited in size, and hashed.
 
 A submission is a folder, a .zip or a .tar.gz that contains `assignment/*.py`, possibly inside one
-more folder, as GitHub creates them. Modules of the course without that folder are accepted if it is
-clear which they are, and so is a notebook whose cells write them (notebooks.py). The graded files
-are read into memory exactly once and never looked up by name again, so nothing can change after it
-was checked. All other files are ignored and listed. Anything that cannot be an honest mistake (a
-path that leaves the archive, a link in place of a source, a decompression bomb) makes the grader
-refuse the whole submission, with one sentence.
+more folder, as GitHub creates them. A single folder of that name is found at any depth, whatever
+the case of its letters. Modules of the course without that folder are accepted if it is clear which
+they are, and so is a notebook whose cells write them (notebooks.py). The graded files are read into
+memory exactly once and never looked up by name again, so nothing can change after it was checked.
+All other files are ignored and listed. Anything that cannot be an honest mistake (a path that
+leaves the archive, a link in place of a source, a decompression bomb) makes the grader refuse the
+whole submission, with one sentence.
 """
 
 import re
@@ -19,12 +20,18 @@ from pathlib import Path
 from grader.base.errors import SubmissionRefused
 from grader.results.records import Ignored, SubmissionInfo
 from grader.submission import notebooks
-from grader.submission.archives import DAMAGED, SubmittedItem, entries
+from grader.submission.archives import (
+    DAMAGED,
+    SubmittedItem,
+    entries,
+    folder_named_assignment,
+)
 from kit import handing_in
 from kit.handing_in import Accepted
 from kit.text import one_line, printable
 
 MAX_LISTED = 50
+ARCHIVES = re.compile(r"\.(zip|tar|tar\.\w+|tgz|gz|rar|7z)$", re.IGNORECASE)
 HOW_TO_HAND_IN = (
     "hand in the zip that `python -m assignment submit` writes, or zip the folder assignment/"
 )
@@ -102,6 +109,10 @@ def _select(
             )
     ignored: dict[str, str] = {}
     prefix = _prefix([entry.path for entry in found])
+    if prefix is None and (deep := _deep(found)):
+        found, where = _as_in_assignment(found, deep, accepted), deep.rstrip("/")
+        ignored[f"(the folder {where})"] = "taken as assignment/"
+        prefix = ""
     if prefix is None:
         if (place := _loose(found, accepted)) is None:
             return _of_notebook(found, accepted)
@@ -160,6 +171,23 @@ def _prefix(paths: list[str]) -> str | None:
     return None
 
 
+def _deep(found: list[SubmittedItem]) -> str | None:
+    """The one folder, at any depth and in any case, that is named assignment; None without it.
+
+    Raises:
+        SubmissionRefused: There are several.
+    """
+    modules = [
+        entry.path
+        for entry in found
+        if entry.path.endswith(".py") and not entry.path.startswith("__MACOSX/")
+    ]
+    places = {place for path in modules if (place := folder_named_assignment(path))}
+    if len(places) > 1:
+        raise SubmissionRefused(f"there are {len(places)} assignment/ folders; hand in one")
+    return next(iter(places), None)
+
+
 def _loose(found: list[SubmittedItem], accepted: Accepted) -> str | None:
     """The one folder that holds modules of the course as assignment/ would; None if there is none.
 
@@ -206,11 +234,7 @@ def _of_notebook(
     files = [entry for entry in found if entry.kind == "file" and "__MACOSX" not in entry.path]
     notebooks_ = [entry for entry in files if entry.path.endswith(".ipynb")]
     if len(notebooks_) != 1:
-        names = ", ".join(printable(entry.path, 60) for entry in files[:3]) or "nothing"
-        more = f" and {len(files) - 3} more" if len(files) > 3 else ""
-        raise SubmissionRefused(
-            f"the submission has no assignment/ folder; got {names}{more}; {HOW_TO_HAND_IN}"
-        )
+        raise SubmissionRefused(f"{_without_modules(files)}; {HOW_TO_HAND_IN}")
     (one,) = notebooks_
     content = _content(one, one.path, notebooks.MAX_NOTEBOOK_BYTES)
     sources = {
@@ -224,6 +248,21 @@ def _of_notebook(
             f"{handing_in.MAX_BYTES >> 20} MiB"
         )
     return sources, [Ignored(one_line(one.path, 200), "its cells were taken as modules")]
+
+
+def _without_modules(files: list[SubmittedItem]) -> str:
+    """What a submission is in which nothing can be graded."""
+    if not files:
+        return "the submission is empty"
+    inner = [entry.path for entry in files if ARCHIVES.search(entry.path)]
+    if inner and not any(entry.path.endswith(".py") for entry in files):
+        return (
+            f"the submission contains another archive, {printable(inner[0], 100)}, which is not "
+            "unpacked"
+        )
+    names = ", ".join(printable(entry.path, 60) for entry in files[:3])
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    return f"the submission has no assignment/ folder; got {names}{more}"
 
 
 def _reason_to_ignore(

@@ -313,7 +313,7 @@ def test_a_gzip_file_that_is_nothing_for_60_mb(tmp_path):
     """The file has as many empty blocks as fit, followed by a correct end."""
     nothing = EMPTY_BLOCK * (12 * 2**20) + zlib.compressobj(wbits=-15).flush()
     (tmp_path / "a.tar.gz").write_bytes(GZIP + nothing + bytes(8))
-    expected = "the submission has no assignment/ folder; got nothing; "
+    expected = "the submission is empty; "
     assert read(tmp_path / "a.tar.gz").startswith(expected)
 
 
@@ -405,7 +405,7 @@ def test_every_form_of_a_tar_is_read_as_tarfile_reads_it(form, tmp_path):
         ]
         got = list(archives.in_tar(archives._UnpackedStream(archives._gunzipped(file))))
     assert [e[:2] for e in expected] == [(e.path, e.kind) for e in got]
-    kept = {e.path: e.open().read() for e in got if archives.LIKELY.fullmatch(e.path)}
+    kept = {e.path: e.open().read() for e in got if archives._use_of(e.path) == "likely"}
     assert kept == {path: content for path, _, content in expected if path in kept}
     assert len(kept) >= 3
 

@@ -1,6 +1,7 @@
 """Modules that are handed in without their folder, and files that a course accepts beside them."""
 
 import shutil
+import tarfile
 import zipfile
 
 import pytest
@@ -15,20 +16,25 @@ SUBMIT = "hand in the zip that `python -m assignment submit` writes, or zip the 
 
 
 def handed_in(tmp_path, kind, files):
-    """A zip or a folder with these files."""
+    """A zip, a .tar.gz or a folder with these files."""
     folder = tmp_path / "folder"
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     if kind == "folder":
         return folder
+    if kind == "tar.gz":
+        with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+            for name in files:
+                archive.add(folder / name, name)
+        return tmp_path / "a.tar.gz"
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         for name, text in files.items():
             archive.writestr(name, text)
     return tmp_path / "a.zip"
 
 
-@pytest.mark.parametrize("kind", ["zip", "folder"])
+@pytest.mark.parametrize("kind", ["zip", "tar.gz", "folder"])
 @pytest.mark.parametrize(
     ("place", "told"),
     [("", "(modules at the top)"), ("src/", "(modules at src)"), ("a/b/c/", "(modules at a/b/c)")],
@@ -47,7 +53,7 @@ def test_modules_without_their_folder_are_recognised(tmp_path, kind, place, told
     assert notes[told] == "taken as if they were in assignment/"
 
 
-@pytest.mark.parametrize("kind", ["zip", "folder"])
+@pytest.mark.parametrize("kind", ["zip", "tar.gz", "folder"])
 @pytest.mark.parametrize(
     ("files", "said"),
     [
@@ -90,7 +96,7 @@ def test_a_single_file_of_a_larger_course_needs_its_name(tmp_path):
         submissions.read(tmp_path / "mine.py", TWO)
 
 
-@pytest.mark.parametrize("kind", ["zip", "folder"])
+@pytest.mark.parametrize("kind", ["zip", "tar.gz", "folder"])
 def test_files_that_the_course_allows_are_handed_in(tmp_path, kind):
     """They count as sources; what no pattern names is listed with the patterns."""
     accepted = Accepted(modules=TWO.modules, files=("*.json", "vocab/*.txt"))

@@ -297,26 +297,50 @@ def test_an_archive_that_is_too_large_is_refused(tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(
-    "files",
+    ("files", "said"),
     [
-        {},
-        {"linear.py": b""},
-        {"a/b/assignment/linear.py": b""},
-        {"Assignment/linear.py": b""},
-        {"assignment.py": b""},
+        ({}, "the submission is empty"),
+        ({"linear.py": b""}, "the submission has no assignment/ folder; got linear.py"),
+        ({"assignment.py": b""}, "the submission has no assignment/ folder; got assignment.py"),
+        (
+            {"essay.pdf": b"", "hw.zip": b"PK"},
+            "the submission contains another archive, hw.zip, which is not unpacked",
+        ),
     ],
-    ids=["nothing", "files alone", "too deep", "another case", "a module of that name"],
+    ids=["nothing", "files alone", "a module of that name", "an archive"],
 )
-def test_a_submission_without_an_assignment_folder_is_refused(kind, files, tmp_path):
-    """The sentence explains what to do instead."""
+def test_a_submission_without_an_assignment_folder_is_refused(kind, files, said, tmp_path):
+    """Each shape has a sentence of its own, which explains what to do instead."""
     path = make(kind, tmp_path, files)
     path.mkdir(exist_ok=True) if kind == "folder" else None
-    said = refusal(path)
-    assert said.startswith("the submission has no assignment/ folder; got ")
-    assert next(iter(files), "nothing") in said
-    assert said.endswith(
-        "; hand in the zip that `python -m assignment submit` writes, or zip the folder assignment/"
+    assert refusal(path) == (
+        f"{said}; hand in the zip that `python -m assignment submit` writes, or zip the folder "
+        "assignment/"
     )
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_two_folders_deep_inside_are_refused(kind, tmp_path):
+    """Nothing says which one is meant."""
+    path = make(kind, tmp_path, {"a/b/Assignment/x.py": b"", "a/c/assignment/x.py": b""})
+    assert refusal(path) == "there are 2 assignment/ folders; hand in one"
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    "place", ["a/b/assignment/", "Assignment/", "x/ASSIGNMENT/", "a/b/c/d/Assignment/"]
+)
+def test_one_assignment_folder_is_found_at_any_depth_and_in_any_case(kind, place, tmp_path):
+    """The report says which folder was taken."""
+    files = {
+        f"{place}linear.py": b"x = 1",
+        f"{place}model/a.py": b"",
+        "__MACOSX/y/assignment/z.py": b"",
+    }
+    read = submissions.read(make(kind, tmp_path, files))
+    assert sorted(read.sources) == ["assignment/linear.py", "assignment/model/a.py"]
+    notes = {note.path: note.reason for note in read.ignored}
+    assert notes[f"(the folder {place.rstrip('/')})"] == "taken as assignment/"
 
 
 @pytest.mark.parametrize("kind", FORMATS)
