@@ -102,7 +102,7 @@ def add(
         try:
             if handed_in.doubt:
                 raise SubmissionRefused(handed_in.doubt)
-            what = submissions.read(handed_in.path, accepted)
+            what = submissions.read(handed_in.path, accepted, parts=dict(handed_in.parts))
         except SubmissionRefused as e:
             what = one_line(str(e).removeprefix(f"{handed_in.path.parent}/"), 500)
             identity = _hash_of(handed_in.path)

@@ -33,6 +33,8 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         path: The file or folder.
+        parts: The files of a submission that has several, by their names in it; empty for one file
+            or folder.
         key: The student's id, name or e-mail address, from the file's name or metadata.
         known_as: Other ids, names and addresses in its metadata.
         student_name: The name in its metadata; empty if there is none.
@@ -45,6 +47,7 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     path: Path
+    parts: tuple[tuple[str, Path], ...] = ()
     key: str
     known_as: tuple[str, ...] = ()
     student_name: str = ""

@@ -88,7 +88,7 @@ def entries(path: Path, stack: ExitStack) -> list[SubmittedItem]:
     with path.open("rb") as file:
         if file.read(2) != b"\x1f\x8b":
             if path.suffix in SINGLE_FILES:
-                return [_on_disk(path, path.parent)]
+                return [on_disk(path, path.parent)]
             raise SubmissionRefused(_not_an_archive(path))
         file.seek(0)
         return _at_most(in_tar(_UnpackedStream(_gunzipped(file))), path)
@@ -137,22 +137,23 @@ def in_folder(root: Path) -> Iterator[SubmittedItem]:
     base = inside[0] if len(inside) == 1 else root
     if len(inside) > 1:
         # Yield all of them, so that the caller sees several.
-        yield from (_on_disk(top / "assignment", root) for top in inside)
+        yield from (on_disk(top / "assignment", root) for top in inside)
     has_one = inside or os.path.lexists(root / "assignment")
     for top in sorted(base.iterdir()):
-        yield _on_disk(top, base)
+        yield on_disk(top, base)
         if (top.name == "assignment" or not has_one) and not top.is_symlink() and top.is_dir():
             for folder, folders, files in os.walk(top, onerror=_raise):
                 folders[:] = sorted(f for f in folders if f != "__pycache__")
                 for name in sorted([*folders, *files]):
-                    yield _on_disk(Path(folder, name), base)
+                    yield on_disk(Path(folder, name), base)
 
 
 def _raise(error: OSError) -> NoReturn:
     raise error
 
 
-def _on_disk(path: Path, base: Path) -> SubmittedItem:
+def on_disk(path: Path, base: Path) -> SubmittedItem:
+    """A file or folder on the disk, named relative to a folder; it follows no link."""
     mode = path.lstat().st_mode
 
     def opened() -> IO[bytes]:

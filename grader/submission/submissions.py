@@ -13,6 +13,7 @@ whole submission, with one sentence.
 """
 
 import re
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,12 +26,14 @@ from grader.submission.archives import (
     SubmittedItem,
     entries,
     folder_named_assignment,
+    on_disk,
 )
 from kit import handing_in
 from kit.handing_in import Accepted
 from kit.text import one_line, printable
 
 MAX_LISTED = 50
+AGAIN = re.compile(r"-\d+(?=\.py$)")
 ARCHIVES = re.compile(r"\.(zip|tar|tar\.\w+|tgz|gz|rar|7z)$", re.IGNORECASE)
 HOW_TO_HAND_IN = (
     "hand in the zip that `python -m assignment submit` writes, or zip the folder assignment/"
@@ -58,19 +61,27 @@ class Submission:
         )
 
 
-def read(path: Path, accepted: Accepted = handing_in.EVERY_COURSE) -> Submission:
+def read(
+    path: Path,
+    accepted: Accepted = handing_in.EVERY_COURSE,
+    *,
+    parts: Mapping[str, Path] | None = None,
+) -> Submission:
     """Read the submission at `path`.
 
     Args:
         path: A folder, an archive, or a single module or notebook.
         accepted: What the course grades.
+        parts: The files of a submission without a folder, by their names in it; then `path` only
+            names it. `linear-1.py` is the module `linear.py` handed in again.
 
     Raises:
         SubmissionRefused: It cannot be graded; the text says why.
     """
     try:
         with ExitStack() as stack:
-            sources, ignored = _select(entries(path, stack), accepted)
+            found = _of_parts(parts, accepted) if parts else entries(path, stack)
+            sources, ignored = _select(found, accepted)
     except OSError as e:
         which = e.filename if isinstance(e.filename, str) else path
         raise SubmissionRefused(
@@ -85,6 +96,16 @@ def read(path: Path, accepted: Accepted = handing_in.EVERY_COURSE) -> Submission
     if not sources:
         raise SubmissionRefused(f"{path} has an assignment/ folder, but no Python file in it")
     return Submission(_name(path), sources, ignored)
+
+
+def _of_parts(parts: Mapping[str, Path], accepted: Accepted) -> list[SubmittedItem]:
+    """The files of a submission under the names that the course gives them."""
+    wanted = {path.removeprefix("assignment/") for path in accepted.modules}
+    found = {}
+    for name, path in parts.items():
+        usual = AGAIN.sub("", name)
+        found[usual if name not in wanted and usual in wanted else name] = path
+    return [replace(on_disk(path, path.parent), path=name) for name, path in found.items()]
 
 
 def _name(path: Path) -> str:

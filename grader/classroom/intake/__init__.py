@@ -1,4 +1,4 @@
-"""List a class's submissions in one folder, which has one of four layouts.
+"""List a class's submissions in one folder, which has one of six layouts.
 
 Gradescope's export
     `submission_metadata.yml` next to one folder `submission_<number>/` per submission. The file
@@ -8,10 +8,16 @@ Gradescope's folders for an autograder
     layout only if every folder has such a file, and if there are several folders or the only one is
     named `submission_<number>`; otherwise the file may come from a student.
 Canvas' download
-    Archives named `<name>[_LATE]_<user id>_<attachment id>_<file>.zip`. Attachments are numbered in
-    the order in which they were handed in. The student chooses the rest of the name.
+    Files named `<name>[_LATE]_<user id>_<attachment id>_<file>`. Attachments are numbered in the
+    order in which they were handed in. The student chooses the rest of the name.
+Moodle's download
+    Folders named `<full name>_<number>_assignsubmission_file`, or files whose names begin so.
+Clones
+    Several folders that are git repositories, with a common beginning of their names, such as
+    `hw1-ada` and `hw1-bob`. Their times are those of the last commits, which students can choose.
 Plain
-    `<student>.zip`, `<student>.tar.gz`, `<student>.tgz` or a folder `<student>/`. A name may end
+    `<student>.zip`, `<student>.tar.gz`, `<student>.tgz`, a folder `<student>/`, or a single module
+    or notebook `<student>.py`. A name may end
     with the time, as in `ada@2026-10-01T22:10:00Z.zip` or `ada@2026-10-01T22-10-00+0200.zip`. A
     folder that has archives but no assignment/ gives one attempt per archive. They all get the
     folder's time, because the student chooses the names inside it.
@@ -26,6 +32,7 @@ from pathlib import Path
 
 from grader.base.errors import UsageError
 from grader.classroom.intake.canvas import CANVAS, canvas
+from grader.classroom.intake.clones import are_clones, clones
 from grader.classroom.intake.entries import (
     EXPORT,
     GRADESCOPE,
@@ -38,12 +45,13 @@ from grader.classroom.intake.entries import (
     shown,
 )
 from grader.classroom.intake.gradescope import autograder_folders, export
+from grader.classroom.intake.moodle import MOODLE, moodle
 from grader.classroom.intake.plain import plain
 from grader.classroom.records import HandedIn
 
 EXPECTED = (
-    "expected <student>.zip, <student>.tar.gz, folders <student>/, the files of a Canvas download "
-    "or an unpacked Gradescope export"
+    "expected <student>.zip, <student>.tar.gz, <student>.py, folders <student>/, the files of a "
+    "Canvas or Moodle download, or an unpacked Gradescope export"
 )
 
 
@@ -85,6 +93,13 @@ def _layout(
     named = len(folders) > 1 or all(GRADESCOPE.fullmatch(f.path.name) for f in folders)
     if folders and not archives and named and all(has_file(f.path, METADATA) for f in folders):
         return autograder_folders
-    if archives and all(CANVAS.fullmatch(item.stem) for item in archives):
+    readable = [item for item in items if item.kind in ("archive", "module")]
+    of_canvas = [item for item in items if CANVAS.fullmatch(item.stem) and item.kind != "folder"]
+    if of_canvas and (readable or not folders) and all(item in of_canvas for item in readable):
         return canvas
+    of_moodle = [item for item in items if MOODLE.fullmatch(item.stem)]
+    if of_moodle and all(item in of_moodle for item in (*readable, *folders)):
+        return moodle
+    if not readable and are_clones(folders):
+        return clones
     return plain

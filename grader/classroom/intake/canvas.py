@@ -1,41 +1,98 @@
-"""Read Canvas' download of an assignment: archives whose names say whose they are."""
+"""Read Canvas' download of an assignment: files whose names say whose they are."""
 
 import re
 from collections import defaultdict
+from pathlib import Path
 
 import msgspec
 
-from grader.classroom.intake.entries import FolderItem, Found, notes_of_skipped
+from grader.classroom.intake.entries import (
+    READABLE,
+    FolderItem,
+    Found,
+    first_notes,
+    notes_of_skipped,
+)
 from grader.classroom.records import HandedIn
 from kit.text import one_line
 
 # A name without "_" comes first, then the mark for lateness, the two ids and the student's own file
 # name. The attachment id has to fit into a column of the gradebook.
 CANVAS = re.compile(
-    r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<user>\d+)_(?P<attachment>\d{1,18})_.*",
+    r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<user>\d+)_(?P<attachment>\d{1,18})_(?P<file>.*)",
     re.ASCII | re.DOTALL,
 )
 
 
 def canvas(items: list[FolderItem]) -> Found:
-    """Read the archives of Canvas' download."""
+    """Read the files of Canvas' download.
+
+    Each archive is an attempt. A student's modules are one attempt, because Canvas downloads the
+    files of the latest one. A student who handed in nothing else than files that cannot be graded
+    is in doubt, so that a person sees why there is no grade.
+    """
     handed_in: dict[tuple[str, int], list[HandedIn]] = defaultdict(list)
-    for item in (item for item in items if item.kind == "archive"):
-        match = CANVAS.fullmatch(item.stem)
-        assert match is not None  # _layout has checked all of them
-        key, number = match["user"], int(match["attachment"])
-        handed_in[key, number].append(
-            HandedIn(
-                path=item.path,
-                key=key,
-                student_name=match["name"],
-                late=match["late"] is not None,
-                number=number,
-            )
-        )
-    others = [item for item in items if item.kind != "archive"]
-    found = [one for same in handed_in.values() for one in _in_doubt_if_several(same)]
-    return found, notes_of_skipped(others, folder="it is not part of a Canvas download")
+    by_student: dict[str, list[FolderItem]] = defaultdict(list)
+    for item in items:
+        if (match := CANVAS.fullmatch(item.stem)) and item.kind in ("archive", "module", "file"):
+            by_student[match["user"]].append(item)
+    found, notes = [], []
+    for theirs in by_student.values():
+        archives = [item for item in theirs if item.kind == "archive"]
+        modules = [item for item in theirs if item.kind == "module"]
+        for item in archives:
+            one = _record(item)
+            handed_in[one.key, one.number or 0].append(one)
+        if modules and not archives:
+            found.append(_of_modules(modules))
+        if not archives and not modules:
+            found.append(_unreadable(theirs[0]))
+        else:
+            left = [
+                item for item in theirs if item.kind == "file" or (archives and item in modules)
+            ]
+            notes += notes_of_skipped(left)
+    seen = {item.path for theirs in by_student.values() for item in theirs}
+    others = [item for item in items if item.path not in seen]
+    found += [one for same in handed_in.values() for one in _in_doubt_if_several(same)]
+    return found, [
+        *first_notes(notes),
+        *notes_of_skipped(others, folder="it is not part of a Canvas download"),
+    ]
+
+
+def _record(item: FolderItem) -> HandedIn:
+    match = CANVAS.fullmatch(item.stem)
+    assert match is not None  # the caller has checked it
+    return HandedIn(
+        path=item.path,
+        key=match["user"],
+        student_name=match["name"],
+        late=match["late"] is not None,
+        number=int(match["attachment"]),
+    )
+
+
+def _of_modules(modules: list[FolderItem]) -> HandedIn:
+    """One attempt of a student's modules; of two with the same name, the later one counts."""
+    modules = sorted(modules, key=lambda item: _record(item).number or 0)
+    parts: dict[str, Path] = {}
+    for item in modules:
+        match = CANVAS.fullmatch(item.path.name)
+        assert match is not None
+        parts[match["file"]] = item.path
+    records = [_record(item) for item in modules]
+    return msgspec.structs.replace(
+        records[-1],
+        late=any(one.late for one in records),
+        parts=tuple(parts.items()) if len(parts) > 1 else (),
+    )
+
+
+def _unreadable(item: FolderItem) -> HandedIn:
+    """A student's file that cannot be graded, which a person has to look at."""
+    doubt = f"{item.name} cannot be graded: expected {READABLE}"
+    return msgspec.structs.replace(_record(item), doubt=doubt)
 
 
 def _in_doubt_if_several(same: list[HandedIn]) -> list[HandedIn]:

@@ -24,6 +24,8 @@ MAX_NAME = 300
 MAX_NOTES = 10  # of one kind
 
 SUFFIX = re.compile(r"\.(zip|tar\.gz|tgz)$", re.IGNORECASE)
+MODULE = re.compile(r"\.(py|ipynb)$")
+READABLE = "a .zip, a .tar.gz, a folder, or modules (.py, .ipynb)"
 IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
 GRADESCOPE = re.compile(r"submission_\d+", re.ASCII)
 TIME = re.compile(
@@ -36,7 +38,8 @@ TIME = re.compile(
 REASONS = {
     "link": "it is a link, and links are not followed",
     "special": "it is neither a file nor a folder",
-    "file": "it is not a .zip, a .tar.gz or a folder",
+    "file": f"it is not {READABLE}",
+    "module": "it is a module beside other submissions of its student",
 }
 
 Found = tuple[list[HandedIn], list[str]]  # the submissions of a layout, and notes
@@ -44,7 +47,10 @@ Found = tuple[list[HandedIn], list[str]]  # the submissions of a layout, and not
 
 @dataclass(frozen=True)
 class FolderItem:
-    """One entry of the folder; `kind` is "archive", "folder", "file", "link" or "special"."""
+    """One entry of the folder.
+
+    Its kind is "archive", "folder", "module", "file", "link" or "special".
+    """
 
     path: Path
     kind: str
@@ -56,9 +62,10 @@ class FolderItem:
 
     @property
     def stem(self) -> str:
-        """The name without an archive's suffix, in Unicode normal form C."""
+        """The name without an archive's or a module's suffix, in Unicode normal form C."""
         name = unicodedata.normalize("NFC", self.path.name)
-        return one_line(SUFFIX.sub("", name) if self.kind == "archive" else name, MAX_NAME)
+        suffix = {"archive": SUFFIX, "module": MODULE}.get(self.kind)
+        return one_line(suffix.sub("", name) if suffix else name, MAX_NAME)
 
 
 def items_in(folder: Path) -> list[FolderItem]:
@@ -87,7 +94,9 @@ def _kind(entry: os.DirEntry[str]) -> str:
         return "folder"
     if not entry.is_file(follow_symlinks=False):
         return "special"
-    return "archive" if SUFFIX.search(entry.name) else "file"
+    if SUFFIX.search(entry.name):
+        return "archive"
+    return "module" if MODULE.search(entry.name) else "file"
 
 
 def has_file(folder: Path, name: str) -> bool:

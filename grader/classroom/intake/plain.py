@@ -17,6 +17,7 @@ from grader.classroom.intake.entries import (
     EXPORT,
     GRADESCOPE,
     METADATA,
+    READABLE,
     REASONS,
     FolderItem,
     Found,
@@ -31,6 +32,8 @@ from grader.classroom.intake.entries import (
 from grader.classroom.records import HandedIn
 from kit.text import one_line
 
+# What students hand in by mistake; other files are probably the teaching assistant's.
+UNREADABLE = re.compile(r"\.(rar|7z|tar|bz2|xz|pdf|docx?|odt|pages)$", re.IGNORECASE)
 TIMED = re.compile(r"(?P<student>.+)@(?P<time>\d{4}-\d\d-\d\d.*)", re.ASCII | re.DOTALL)
 
 
@@ -39,7 +42,7 @@ def plain(items: list[FolderItem]) -> Found:
     handed_in: list[HandedIn] = []
     notes: list[str] = []
     by_student: dict[str, list[HandedIn]] = defaultdict(list)
-    graded = [item for item in items if item.kind in ("archive", "folder")]
+    graded = [item for item in items if item.kind in ("archive", "folder", "module")]
     for item in graded:
         notes += _check_that_it_is_a_student(item, alone=len(items) == 1)
         whole = _one_of_a_student(item)
@@ -63,8 +66,21 @@ def plain(items: list[FolderItem]) -> Found:
             f"{graded[0].name} is the only folder, and its {len(handed_in)} archives are taken as "
             "attempts of one student; if it contains the whole class, pass that folder instead."
         )
-    others = [item for item in items if item.kind not in ("archive", "folder")]
+    others = [item for item in items if item not in graded]
+    for item in [item for item in others if item.kind == "file" and UNREADABLE.search(item.name)]:
+        others.remove(item)
+        handed_in.append(_unreadable(item))
     return handed_in, [*doubtful, *first_notes(notes), *notes_of_skipped(others)]
+
+
+def _unreadable(item: FolderItem) -> HandedIn:
+    """A file that a student may have handed in, which a person has to look at."""
+    named = FolderItem(item.path.with_name(UNREADABLE.sub("", item.path.name)), "folder")
+    return msgspec.structs.replace(
+        _one_of_a_student(named),
+        path=item.path,
+        doubt=f"{item.name} cannot be graded: expected {READABLE}",
+    )
 
 
 def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import unicodedata
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,11 @@ import pytest
 
 from grader.base.errors import UsageError
 from grader.classroom.intake import entries, recognise
+from grader.classroom.intake.entries import READABLE
+from grader.classroom.records import Student
+from grader.classroom.roster import assign
+from grader.submission import submissions
+from kit.handing_in import Accepted
 from kit.text import one_line
 
 CANVAS = "doejane_12345_67890_hw2.zip"
@@ -99,7 +105,7 @@ def test_an_export_notes_folders_and_metadata_without_each_other(tmp_path):
         "submission_9 has no student in submission_metadata.yml.",
         "submission_102 is in submission_metadata.yml, but its folder is missing.",
         "ada.zip is left out: it is not part of the Gradescope export.",
-        "readme.txt is left out: it is not a .zip, a .tar.gz or a folder.",
+        f"readme.txt is left out: it is not {READABLE}.",
     ] == found.notes
 
 
@@ -314,12 +320,120 @@ def test_one_name_unlike_canvas_makes_all_names_plain_and_is_noted(tmp_path):
 
 
 def test_a_folder_in_a_canvas_download_is_left_out_with_a_note(tmp_path):
-    found = recognise(put(tmp_path, CANVAS, "ada/", "doebob_9_9_a.txt"))
+    found = recognise(put(tmp_path, CANVAS, "ada/", "doejane_12345_9_a.txt"))
     assert ["12345"] == [item.key for item in found.handed_in]
     assert [
+        f"doejane_12345_9_a.txt is left out: it is not {READABLE}.",
         "ada is left out: it is not part of a Canvas download.",
-        "doebob_9_9_a.txt is left out: it is not a .zip, a .tar.gz or a folder.",
     ] == found.notes
+
+
+def test_what_canvas_has_and_nobody_can_grade_is_in_doubt(tmp_path):
+    """A student with a PDF alone is not missing; a person sees why there is no grade."""
+    put(tmp_path, CANVAS, "roebob_LATE_9_8_essay.pdf", "roebob_LATE_9_9_more.txt")
+    _, bob = recognise(tmp_path).handed_in
+    assert (bob.key, bob.student_name, bob.late) == ("9", "roebob", True)
+    assert bob.doubt == f"roebob_LATE_9_8_essay.pdf cannot be graded: expected {READABLE}"
+
+
+def test_the_modules_of_a_student_in_canvas_are_one_submission(tmp_path):
+    """Canvas adds -1 to the name of a module that is handed in again; the later one counts."""
+    names = ["ada_1_11_linear.py", "ada_1_13_linear-1.py", "ada_1_12_data.py", "bob_2_14_linear.py"]
+    ada, bob = recognise(put(tmp_path, *names)).handed_in
+    assert [name for name, _ in ada.parts] == ["linear.py", "data.py", "linear-1.py"]
+    assert (ada.number, bob.parts, bob.path.name) == (13, (), "bob_2_14_linear.py")
+    (tmp_path / "ada_1_13_linear-1.py").write_text("x = 2")
+    accepted = Accepted(modules=("assignment/linear.py", "assignment/data.py"))
+    read = submissions.read(ada.path, accepted, parts=dict(ada.parts))
+    assert read.sources == {"assignment/linear.py": b"x = 2", "assignment/data.py": b""}
+
+
+# --- Moodle ---------------------------------------------------------------------------------------
+
+
+def test_moodles_folders_and_files_give_names(tmp_path):
+    """A folder's only archive is the submission; text that was typed in is in doubt."""
+    of = "_assignsubmission_file"
+    put(
+        tmp_path,
+        f"Jane van Doe_12{of}/hw.zip",
+        f"Bob O'Neil_13{of}/linear.py",
+        f"Bob O'Neil_13{of}/data.py",
+        f"Cy Li_14{of}_linear.py",
+        f"Di_15{of}/a.zip",
+        f"Di_15{of}/b.zip",
+        "Ed_16_assignsubmission_onlinetext/onlinetext.html",
+        f"Flo_17{of}/essay.pdf",
+        "Jane van Doe_12_assignsubmission_onlinetext/onlinetext.html",
+    )
+    found = recognise(tmp_path)
+    assert found.notes == []
+    told = {one.key: (one.path.name, one.doubt) for one in found.handed_in}
+    assert told == {
+        "Jane van Doe": ("hw.zip", ""),
+        "Bob O'Neil": (f"Bob O'Neil_13{of}", ""),
+        "Cy Li": (f"Cy Li_14{of}_linear.py", ""),
+        "Di": (f"Di_15{of}", "a.zip and b.zip are both archives; remove one"),
+        "Ed": (
+            "Ed_16_assignsubmission_onlinetext",
+            "it is text that was typed into Moodle; ask for the file",
+        ),
+        "Flo": (f"Flo_17{of}", f"essay.pdf cannot be graded: expected {READABLE}"),
+    }
+    jane = next(one for one in found.handed_in if one.key == "Jane van Doe")
+    listed = assign([jane], [Student(id="77", name="Jane van Doe")])
+    assert [student.id for student, _ in listed.attempts] == ["77"]
+
+
+# --- clones ---------------------------------------------------------------------------------------
+
+
+def commit(folder, at):
+    """Make a repository with one commit at this time."""
+    folder.mkdir()
+    git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@x.edu", "-C", str(folder)]
+    times = {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run(
+        [*git, "commit", "-q", "--allow-empty", "-m", "committer x 1 +0000"],
+        check=True,
+        env={**os.environ, **times},
+    )
+
+
+def test_clones_have_the_time_of_their_last_commit(tmp_path):
+    """What the names share is left out; a repository that git cannot read has no time."""
+    commit(tmp_path / "hw1-ada", "2026-10-01T10:00:00+0200")
+    commit(tmp_path / "hw1-bob", "2026-10-02T10:00:00Z")
+    put(tmp_path, "hw1-c-y/.git/")
+    found = recognise(tmp_path)
+    assert [(one.key, one.submitted_at) for one in found.handed_in] == [
+        ("ada", datetime(2026, 10, 1, 8, tzinfo=UTC)),
+        ("bob", datetime(2026, 10, 2, 10, tzinfo=UTC)),
+        ("c-y", None),
+    ]
+    assert found.notes == [
+        "The times are those of the last commits, which students can choose.",
+        "The last commit of hw1-c-y cannot be read: it has no time.",
+    ]
+
+
+def test_a_repository_cannot_make_git_run_anything(tmp_path):
+    """Its settings name programs for whatever git might run."""
+    for name in ("hw1-ada", "hw1-bob"):
+        commit(tmp_path / name, "2026-10-01T10:00:00Z")
+        ran = tmp_path / f"{name}-ran"
+        with (tmp_path / name / ".git" / "config").open("a") as config:
+            config.write(
+                f"[core]\nfsmonitor = touch {ran}\npager = touch {ran}\nsshCommand = touch {ran}\n"
+                f"[log]\nshowSignature = true\n[gpg]\nprogram = touch {ran}\n"
+                f"[alias]\ncat-file = !touch {ran}\n[diff]\nexternal = touch {ran}\n"
+                f'[extensions]\npartialClone = x\n[remote "x"]\nurl = ext::touch {ran}\n'
+            )
+        (tmp_path / name / ".git" / "HEAD").write_text("f" * 40 + "\n" if name[-1] == "b" else "")
+    found = recognise(tmp_path)
+    assert len(found.handed_in) == 2
+    assert not list(tmp_path.glob("*-ran"))
 
 
 def test_a_canvas_id_cannot_be_forged_by_a_file_name(tmp_path):
@@ -490,7 +604,7 @@ def test_at_most_ten_other_files_are_named(tmp_path):
     put(tmp_path, "ada.zip", "roster.csv", *(f"{n:02}.sqlite" for n in range(20)))
     notes = recognise(tmp_path).notes
     assert 11 == len(notes)
-    assert "00.sqlite is left out: it is not a .zip, a .tar.gz or a folder." == notes[0]
+    assert f"00.sqlite is left out: it is not {READABLE}." == notes[0]
     assert "There are 11 more notes of this kind." == notes[-1]
 
 

@@ -1,0 +1,70 @@
+"""Read clones of students' repositories: folders such as `hw1-ada`, each with a `.git`."""
+
+import os
+import re
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+from grader.classroom.intake.entries import FolderItem, Found, notes_of_skipped
+from grader.classroom.records import HandedIn
+
+COMMITTER = re.compile(rb"^committer .* (\d{1,12}) [+-]\d{4}$", re.MULTILINE)
+SECONDS = 20
+# A repository's own settings may come from the student: git may read nothing else, and fetch
+# nothing.
+ALONE = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+
+
+def are_clones(folders: list[FolderItem]) -> bool:
+    """Whether there are several folders, and all are repositories."""
+    return len(folders) > 1 and all(_is_real_folder(item.path / ".git") for item in folders)
+
+
+def _is_real_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def clones(items: list[FolderItem]) -> Found:
+    """Read clones; the beginning that their names share up to a hyphen is not part of a key."""
+    folders = [item for item in items if item.kind == "folder"]
+    shared = os.path.commonprefix([item.stem for item in folders])  # noqa: RUF071, by characters
+    shared = shared[: shared.rfind("-") + 1]
+    times = [_time_of(item.path / ".git") for item in folders]
+    found = [
+        HandedIn(
+            path=item.path,
+            key=item.stem.removeprefix(shared),
+            known_as=(item.stem,) if shared else (),
+            submitted_at=at,
+        )
+        for item, at in zip(folders, times, strict=True)
+    ]
+    notes = ["The times are those of the last commits, which students can choose."]
+    if without := [item.name for item, at in zip(folders, times, strict=True) if at is None]:
+        notes.append(f"The last commit of {', '.join(without[:5])} cannot be read: it has no time.")
+    others = [item for item in items if item.kind != "folder"]
+    return found, notes + notes_of_skipped(others)
+
+
+def _time_of(repository: Path) -> datetime | None:
+    """When a repository's current commit was made; None if git cannot tell."""
+    try:
+        done = subprocess.run(
+            ["git", f"--git-dir={repository.absolute()}", "cat-file", "commit", "HEAD"],
+            env={"PATH": os.environ.get("PATH", os.defpath), **ALONE},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS,
+        )
+        match = COMMITTER.search(done.stdout.partition(b"\n\n")[0])
+        return datetime.fromtimestamp(int(match[1]), UTC) if match else None
+    except (OSError, subprocess.TimeoutExpired, ValueError, OverflowError):
+        return None
