@@ -14,7 +14,7 @@ WIDE = 160  # the width in columns if stdout is not a terminal
 def mistakes(found: Survey, *, top: int) -> str:
     """The hardest problems, the most common mistakes, and the tests that may be wrong."""
     graded = f"{len(found.points)} of {len(found.members)} students have a grade"
-    parts: list[RenderableType] = [Text(graded), Text(_spread(found)), "\n"]
+    parts: list[RenderableType] = [Text(graded), Text(_spread(found)), ""]
     for title, table in [
         ("hardest problems, by the mean of the students who began them", _problems(found, top)),
         ("most common mistakes", _mistakes(found, top)),
@@ -22,7 +22,7 @@ def mistakes(found: Survey, *, top: int) -> str:
         ("suspicious tests", _tests(found, top)),
     ]:
         if table.row_count:
-            parts += [Text(title, style="bold"), table, "\n"]
+            parts += [Text(title, style="bold"), table, ""]
     if not found.suspicious:
         parts.append(Text("no test is suspicious"))
     return _printed(*parts)

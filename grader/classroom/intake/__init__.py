@@ -46,8 +46,10 @@ from grader.classroom.intake.entries import (
 )
 from grader.classroom.intake.gradescope import autograder_folders, export
 from grader.classroom.intake.moodle import MOODLE, moodle
+from grader.classroom.intake.pattern import by_pattern
 from grader.classroom.intake.plain import plain
 from grader.classroom.records import HandedIn
+from kit.text import one_line
 
 EXPECTED = (
     "expected <student>.zip, <student>.tar.gz, <student>.py, folders <student>/, the files of a "
@@ -69,16 +71,21 @@ class Intake:
     notes: list[str]
 
 
-def recognise(folder: Path) -> Intake:
+def recognise(folder: Path, form: str = "") -> Intake:
     """List the submissions in a class's folder.
+
+    Args:
+        folder: The folder.
+        form: The form of the names, as in `hw1-{id}.zip`; empty to recognise the layout.
 
     Raises:
         UsageError: The folder or its metadata cannot be read, or it has nothing to grade.
     """
     items = items_in(folder)
-    handed_in, notes = _layout(items)(items)
+    handed_in, notes = (by_pattern(form) if form else _layout(items))(items)
     if not handed_in:
-        raise UsageError(f"{shown(folder)} has nothing to grade: {EXPECTED}")
+        expected = f"no name fits --layout {one_line(form, 100)}" if form else EXPECTED
+        raise UsageError(f"{shown(folder)} has nothing to grade: {expected}")
     return Intake(sorted(set(handed_in), key=order), notes)
 
 

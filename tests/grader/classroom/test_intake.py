@@ -385,6 +385,40 @@ def test_moodles_folders_and_files_give_names(tmp_path):
     assert [student.id for student, _ in listed.attempts] == ["77"]
 
 
+# --- names of a given form ------------------------------------------------------------------------
+
+
+def test_names_of_a_given_form(tmp_path):
+    """Whatever does not fit is left out with a note."""
+    put(tmp_path, "hw1-77_Ada Li_draft.zip", "hw1-78_Bob_.zip", "other.zip", "hw1-79_Cy_x.rar")
+    found = recognise(tmp_path, "hw1-{id}_{name}_{any}.zip")
+    assert [("77", "Ada Li"), ("78", "Bob")] == [(i.key, i.student_name) for i in found.handed_in]
+    assert [
+        "hw1-79_Cy_x.rar is left out: it does not fit hw1-{id}_{name}_{any}.zip.",
+        "other.zip is left out: it does not fit hw1-{id}_{name}_{any}.zip.",
+    ] == found.notes
+    put(tmp_path, "other/a@x.edu 2026-10-01T22-10-00Z/")
+    (one,) = recognise(tmp_path / "other", "{email} {time}").handed_in
+    assert (one.key, one.email) == ("a@x.edu", "a@x.edu")
+    assert one.submitted_at == datetime(2026, 10, 1, 22, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("{sid}.zip", "--layout {sid}.zip: {sid} is unknown; there are {id} (the student's id"),
+        ("{any}.zip", "expected one of {id}, {name} and {email}, each once"),
+        ("{id}{id}.zip", "expected one of {id}"),
+        ("{id}.tar", "has nothing to grade: no name fits --layout {id}.tar"),
+    ],
+)
+def test_a_form_that_fits_nothing_is_refused(tmp_path, form, said):
+    put(tmp_path, "ada.zip")
+    with pytest.raises(UsageError) as caught:
+        recognise(tmp_path, form)
+    assert said in str(caught.value)
+
+
 # --- clones ---------------------------------------------------------------------------------------
 
 
