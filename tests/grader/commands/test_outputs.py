@@ -49,6 +49,12 @@ CALLS = {
     "regrade": ["BOOK"],
     "diff": ["BOOK"],
     "export": ["BOOK", "--csv", "TABLE"],
+    "comment": ["ada", "--gradebook", "BOOK", "--text", "well done"],
+    "request": [
+        *("ada", "--gradebook", "BOOK", "--problem", "adamw", "--test", "test_steps"),
+        *("--text", "it works on my machine"),
+    ],
+    "answer": ["1", "--gradebook", "BOOK", "--accept", "--reason", "read"],
     "page": ["BOOK", "OUT"],
     "mistakes": ["BOOK"],
     "similar": ["BOOK"],
@@ -65,7 +71,7 @@ WRONG = {
     list[str]: ["no such value"],
 }
 # Parameters for which every text, or every number, is right.
-FREE = {"--by", "--reason", "--index-url"}
+FREE = {"--by", "--reason", "--index-url", "--text", "--name"}
 # Options without a limit: a seed may be any number, and 0 is a threshold.
 ZERO_IS_RIGHT = {"--seed", "--points", "--threshold"}
 
@@ -141,6 +147,8 @@ def _graded(path, course):
         setup = book.number_of(today)
         book.apply(setup, why="batch")
         book.keep(setup, result_of(of(SOURCE), Status.PASSED))
+        (attempt,) = book.attempts()
+        book.request(attempt, setup, problem="adamw", test="test_steps", evidence="x", text="y")
 
 
 def contents(folder):
