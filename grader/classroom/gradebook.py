@@ -24,7 +24,15 @@ from pathlib import Path
 import msgspec
 
 from grader.classroom import database, setups
-from grader.classroom.records import Answer, Comment, Override, RegradeRequest, Student
+from grader.classroom.records import (
+    Answer,
+    Comment,
+    Override,
+    Pushed,
+    PushEvent,
+    RegradeRequest,
+    Student,
+)
 from grader.classroom.setups import Setup
 from grader.course.policies import Policy
 from grader.report import json_report
@@ -690,6 +698,44 @@ class Gradebook:
             )
             for row in self._database.execute("SELECT * FROM request ORDER BY id")
         ]
+
+    def note_push(
+        self, place: str, sent: Iterable[tuple[str, float, str]], event: PushEvent
+    ) -> None:
+        """Record what was sent to another system, and what became of it.
+
+        Args:
+            place: The assignment's address there.
+            sent: For each student the id, the points, and the mark of the comment.
+            event: "sent" before a request, then "done" or "failed".
+        """
+        with self._database:
+            for student, points, comment in sent:
+                self._add(
+                    "push",
+                    place=place,
+                    student=student,
+                    points=points,
+                    comment=comment,
+                    event=event,
+                )
+
+    def pushed(self, place: str) -> dict[str, Pushed]:
+        """What was sent to another system, by student."""
+        found: dict[str, Pushed] = {}
+        for row in self._database.execute(
+            "SELECT * FROM push WHERE place = ? ORDER BY id", (place,)
+        ):
+            before = found.get(row["student"], Pushed())
+            comments = dict(before.comments)
+            if row["comment"]:
+                comments[row["comment"]] = (row["event"], datetime.fromisoformat(row["at"]))
+            found[row["student"]] = Pushed(
+                points=[*before.points, row["points"]],
+                has_arrived=before.has_arrived or row["event"] == "done",
+                comments=comments,
+            )
+        return found
 
     def _attempt_numbers(self) -> dict[int, int]:
         """For the id of each attempt, its place among its student's attempts, from 1."""

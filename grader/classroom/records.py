@@ -3,6 +3,7 @@
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -155,6 +156,24 @@ class RegradeRequest(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     at: str
     answer: Answer | None = None
+
+
+# What became of something that was sent to another system; "sent" if that is not known yet.
+PushEvent = Literal["sent", "done", "failed"]
+
+
+class Pushed(msgspec.Struct, frozen=True, kw_only=True):
+    """What was sent to another system about a student.
+
+    Attributes:
+        points: All points that were sent.
+        has_arrived: Whether the other system ever confirmed any.
+        comments: For the mark of each comment, what became of it, and when.
+    """
+
+    points: list[float] = []
+    has_arrived: bool = False
+    comments: dict[str, tuple[PushEvent, datetime]] = {}
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

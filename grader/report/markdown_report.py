@@ -9,7 +9,7 @@ import re
 from grader.report.reasons import Reason
 from grader.report.remarks import Note
 from grader.report.reported import RemainingStubs, Reported
-from grader.report.wording import MAX_TEXT, clean, in_points, number
+from grader.report.wording import MAX_TEXT, clean, in_points, number, unlinked
 from grader.results.records import ProblemResult, SubmissionResult
 
 LIMIT = 60_000  # characters; GitHub allows 65,536 in a comment
@@ -20,8 +20,6 @@ MAX_FACTS = 20
 MAX_RULES = 3
 MAX_NAMED = 10  # the most names in a sentence
 MAX_ID = 100
-# Where GitHub would make a link or a mention; a zero-width space is inserted after the match.
-LINKS = re.compile(r"@|#|:(?=//)|www(?=\.)|\bGH(?=-\d)", re.IGNORECASE)
 SPECIAL = "\\`*_{}[]<>()#|~&!@$^\u200b"
 REFERENCES = str.maketrans({character: f"&#{ord(character)};" for character in SPECIAL})
 
@@ -160,7 +158,7 @@ def block(lines: list[str]) -> str:
 
 def prose(text: str, limit: int = 300) -> str:
     """A text as plain words, for a paragraph, a list item or a table's cell."""
-    return LINKS.sub("\\g<0>\u200b", clean(text, limit)).translate(REFERENCES)
+    return unlinked(clean(text, limit)).translate(REFERENCES)
 
 
 def _longest_run(text: str) -> int:
