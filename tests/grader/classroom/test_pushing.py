@@ -274,6 +274,19 @@ def test_canvas_late_policy_takes_points_twice_only_if_a_person_says_so(
     assert "0 students differ" in push()[1]
 
 
+def test_the_policy_can_name_the_assignment(push, canvas, book, grader):  # noqa: F811
+    """Its number has to be that of the policy's canvas_id, if there is one."""
+    with gradebook.writing(book) as opened:
+        opened.remember(Policy(canvas_url=canvas.address, canvas_id=2))
+    assert "5 students differ" in grader("push", "canvas", book)[1]
+    with gradebook.writing(book) as opened:
+        opened.remember(Policy(canvas_id=3))
+    assert "is not the assignment 3 that the policy's canvas_id names" in push()[2]
+    assert grader("push", "canvas", book)[2] == (
+        "grader: push: give the assignment's address with --assignment"
+    )
+
+
 def test_a_comment_can_be_a_link_or_left_out(push, canvas, book):
     push("--apply", "--no-comments")
     assert all(not comments for comments in canvas.comments().values())
