@@ -95,6 +95,13 @@ class Difference:
     same: int = 0
     left: dict[str, list[str]] = field(default_factory=dict)
 
+    def add(self, change: PendingPush) -> None:
+        """Add what a push would send about a student, if anything."""
+        if change.sends or change.waits:
+            self.changes.append(change)
+        else:
+            self.same += 1
+
     def leave(self, student: Student, why: str) -> None:
         """Leave a student alone."""
         self.left.setdefault(why, []).append(called(student))
@@ -194,16 +201,10 @@ def difference(
     for standing, user in zip(standings, users, strict=True):
         theirs = by_user.get(user) if user is not None else None
         before = pushed.get(standing.student.id, Pushed())
-        why = _left_alone(standing, user, theirs, before, rules, deducts, users)
-        if why or user is None or theirs is None or standing.points is None:
-            if why:
-                found.leave(standing.student, why)
-            continue
-        change = _change(standing, user, theirs, before, rules, deducts, now)
-        if change.sends or change.waits:
-            found.changes.append(change)
-        else:
-            found.same += 1
+        if why := _left_alone(standing, user, theirs, before, rules, deducts, users):
+            found.leave(standing.student, why)
+        elif user is not None and theirs is not None and standing.points is not None:
+            found.add(_change(standing, user, theirs, before, rules, deducts, now))
     return found
 
 
