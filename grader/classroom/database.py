@@ -77,6 +77,30 @@ MIGRATIONS = [
         who TEXT NOT NULL, reason TEXT NOT NULL, at TEXT NOT NULL
     ) STRICT;
     """,
+    """
+    CREATE TABLE comment (
+        id INTEGER PRIMARY KEY, student TEXT NOT NULL REFERENCES student(id),
+        attempt INTEGER REFERENCES attempt(id), problem TEXT NOT NULL, name TEXT NOT NULL,
+        text TEXT NOT NULL, removes INTEGER REFERENCES comment(id), who TEXT NOT NULL,
+        at TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE request (
+        id INTEGER PRIMARY KEY, student TEXT NOT NULL REFERENCES student(id),
+        attempt INTEGER NOT NULL REFERENCES attempt(id),
+        setup INTEGER NOT NULL REFERENCES setup(id), problem TEXT NOT NULL, test TEXT NOT NULL,
+        evidence TEXT NOT NULL, text TEXT NOT NULL, who TEXT NOT NULL, at TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE answer (
+        id INTEGER PRIMARY KEY, request INTEGER NOT NULL REFERENCES request(id),
+        accepted INTEGER NOT NULL, points REAL, reason TEXT NOT NULL, who TEXT NOT NULL,
+        at TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE push (
+        id INTEGER PRIMARY KEY, place TEXT NOT NULL, student TEXT NOT NULL REFERENCES student(id),
+        points REAL NOT NULL, comment TEXT NOT NULL, event TEXT NOT NULL, who TEXT NOT NULL,
+        at TEXT NOT NULL
+    ) STRICT;
+    """,
 ]
 
 
@@ -84,21 +108,24 @@ MIGRATIONS = [
 def to_read(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a gradebook's file for reading, even while another process writes it.
 
+    The file stays as it is. If an older grader wrote it, a copy in memory has today's tables; the
+    next command that writes upgrades the file.
+
     Raises:
-        UsageError: It cannot be read, or is not a gradebook of this version.
+        UsageError: It cannot be read, or is not a gradebook.
     """
     if not os.path.isfile(path):
         raise UsageError(f"{path}: there is no such gradebook")
-    with _told(path):
-        database = _connected(path, "ro")
-        try:
-            if _version(path, database) < len(MIGRATIONS):
-                raise UsageError(
-                    f"{path} was written by an older grader: run `grader batch` to upgrade it"
-                )
+    with _told(path), closing(_connected(path, "ro")) as database:
+        version = _version(path, database)
+        if version == len(MIGRATIONS):
             yield database
-        finally:
-            database.close()
+            return
+        with closing(sqlite3.connect(":memory:")) as copy:
+            database.backup(copy)
+            copy.row_factory = sqlite3.Row
+            _migrate(copy, version)
+            yield copy
 
 
 @contextmanager
@@ -157,6 +184,11 @@ def _prepare(path: Path, database: sqlite3.Connection) -> None:
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
     database.execute("PRAGMA foreign_keys = ON")
+    _migrate(database, version)
+
+
+def _migrate(database: sqlite3.Connection, version: int) -> None:
+    """Bring a database of this version to today's version, one migration at a time."""
     for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
         database.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT")
 

@@ -15,15 +15,24 @@ import json
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
 
 from grader.classroom import database, setups
-from grader.classroom.records import Override, Student
+from grader.classroom.records import (
+    Answer,
+    Comment,
+    Override,
+    Pushed,
+    PushEvent,
+    RegradeRequest,
+    Student,
+)
 from grader.classroom.setups import Setup
 from grader.course.policies import Policy
 from grader.report import json_report
@@ -513,15 +522,32 @@ class Gradebook:
 
     # --- decisions of people ----------------------------------------------------------------------
 
+    def _add(self, table: str, **values: str | float | None) -> int:
+        """Add a row that says who decided something, and when; return its number.
+
+        Args:
+            table: The table.
+            values: Its columns; an empty `who` stands for the user of this program.
+        """
+        values |= {"who": values.get("who") or database.user(), "at": database.now()}
+        marks = ", ".join("?" * len(values))
+        row = self._database.execute(
+            f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
+        )
+        return int(row.lastrowid or 0)
+
     def override(
         self, student: str, points: float | None, *, reason: str, problem: str = "", who: str = ""
     ) -> None:
         """Give a student points by hand; None withdraws points given earlier."""
-        with self._database as db:
-            db.execute(
-                "INSERT INTO override (student, problem, points, who, reason, at)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                (student, problem, points, who or database.user(), reason, database.now()),
+        with self._database:
+            self._add(
+                "override",
+                student=student,
+                problem=problem,
+                points=points,
+                reason=reason,
+                who=who,
             )
 
     def overrides(self) -> dict[str, list[Override]]:
@@ -548,36 +574,224 @@ class Gradebook:
 
     def extend(self, student: str, until: datetime, *, reason: str, who: str = "") -> None:
         """Give a student a deadline of their own."""
-        with self._database as db:
-            db.execute(
-                "INSERT INTO extension (student, until, who, reason, at) VALUES (?, ?, ?, ?, ?)",
-                (student, _text_of(until), who or database.user(), reason, database.now()),
-            )
+        with self._database:
+            self._add("extension", student=student, until=_text_of(until), reason=reason, who=who)
 
     def extensions(self) -> dict[str, datetime]:
         """The last extension of each student who has one."""
         rows = self._database.execute("SELECT student, until FROM extension ORDER BY id")
         return {row["student"]: datetime.fromisoformat(row["until"]) for row in rows}
 
-    def history(self, student: str) -> list[str]:
-        """The overrides and extensions of a student, one line each, oldest first."""
-        lines = []
-        for row in self._database.execute(
-            "SELECT at, who, reason, points, problem, '' AS until FROM override WHERE student = ?"
-            " UNION ALL SELECT at, who, reason, NULL, '', until FROM extension WHERE student = ?"
-            " ORDER BY at",
-            (student, student),
-        ):
-            about = f" for {row['problem']}" if row["problem"] else ""
-            what = (
-                f"extended to {row['until']}"
-                if row["until"]
-                else f"override{about} withdrawn"
-                if row["points"] is None
-                else f"{row['points']:g} points{about}"
+    def comment(
+        self, student: str, text: str, *, problem: str = "", attempt: int | None = None, name: str
+    ) -> int:
+        """Add a comment; return its number.
+
+        Args:
+            student: The student's id.
+            text: What to say.
+            problem: The problem that it is about; empty for the whole submission.
+            attempt: The id of the attempt that it is about; None if there is none.
+            name: A name by which `named_comments` finds the text again; empty for none.
+        """
+        with self._database:
+            return self._add(
+                "comment", student=student, attempt=attempt, problem=problem, name=name, text=text
             )
-            lines.append(f"{row['at']} {row['who']}: {what} ({row['reason']})")
-        return lines
+
+    def remove_comment(self, student: str, number: int) -> bool:
+        """Withdraw a comment; return whether the student had this one."""
+        if number not in [one.id for one in self.comments().get(student, [])]:
+            return False
+        with self._database:
+            self._add("comment", student=student, problem="", name="", text="", removes=number)
+        return True
+
+    def comments(self) -> dict[str, list[Comment]]:
+        """The comments that count, by student, oldest first."""
+        found: dict[str, list[Comment]] = {}
+        numbers = self._attempt_numbers()
+        for row in self._database.execute(
+            "SELECT * FROM comment WHERE removes IS NULL AND id NOT IN"
+            " (SELECT removes FROM comment WHERE removes IS NOT NULL) ORDER BY id"
+        ):
+            one = Comment(
+                id=row["id"],
+                problem=row["problem"],
+                text=row["text"],
+                attempt=numbers.get(row["attempt"], 0),
+            )
+            found.setdefault(row["student"], []).append(one)
+        return found
+
+    def named_comments(self) -> dict[str, str]:
+        """The last text of each name, also if the comment that had it was withdrawn."""
+        rows = self._database.execute("SELECT name, text FROM comment WHERE name != '' ORDER BY id")
+        return {row["name"]: row["text"] for row in rows}
+
+    def request(
+        self, attempt: Attempt, setup: int, *, problem: str, test: str, evidence: str, text: str
+    ) -> int:
+        """Add a regrade request; return its number.
+
+        Args:
+            attempt: The attempt that it is about.
+            setup: The setup whose result has the test.
+            problem: The problem.
+            test: The test.
+            evidence: How the test ended.
+            text: What the student says.
+        """
+        with self._database:
+            return self._add(
+                "request",
+                student=attempt.student,
+                attempt=attempt.id,
+                setup=setup,
+                problem=problem,
+                test=test,
+                evidence=evidence,
+                text=text,
+            )
+
+    def answer(
+        self, request: RegradeRequest, *, accepted: bool, points: float | None, reason: str
+    ) -> None:
+        """Answer a regrade request, and give the points that come with the answer."""
+        with self._database:
+            self._add(
+                "answer",
+                request=request.id,
+                accepted=int(accepted),
+                points=points,
+                reason=reason,
+            )
+            if points is not None:
+                self._add(
+                    "override",
+                    student=request.student,
+                    problem=request.problem,
+                    points=points,
+                    reason=f"regrade request {request.id}: {reason}",
+                )
+
+    def requests(self) -> list[RegradeRequest]:
+        """All regrade requests with their last answers, oldest first."""
+        answers = {
+            row["request"]: Answer(
+                accepted=bool(row["accepted"]), points=row["points"], reason=row["reason"]
+            )
+            for row in self._database.execute("SELECT * FROM answer ORDER BY id")
+        }
+        numbers = self._attempt_numbers()
+        return [
+            RegradeRequest(
+                id=row["id"],
+                student=row["student"],
+                attempt=numbers[row["attempt"]],
+                problem=row["problem"],
+                test=row["test"],
+                evidence=row["evidence"],
+                text=row["text"],
+                at=row["at"],
+                answer=answers.get(row["id"]),
+            )
+            for row in self._database.execute("SELECT * FROM request ORDER BY id")
+        ]
+
+    def note_push(
+        self, place: str, sent: Iterable[tuple[str, float, str]], event: PushEvent
+    ) -> None:
+        """Record what was sent to another system, and what became of it.
+
+        Args:
+            place: The assignment's address there.
+            sent: For each student the id, the points, and the mark of the comment.
+            event: "sent" before a request, then "done" or "failed".
+        """
+        with self._database:
+            for student, points, comment in sent:
+                self._add(
+                    "push",
+                    place=place,
+                    student=student,
+                    points=points,
+                    comment=comment,
+                    event=event,
+                )
+
+    def pushed(self, place: str) -> dict[str, Pushed]:
+        """What was sent to another system, by student."""
+        found: dict[str, Pushed] = {}
+        for row in self._database.execute(
+            "SELECT * FROM push WHERE place = ? ORDER BY id", (place,)
+        ):
+            before = found.get(row["student"], Pushed())
+            comments = dict(before.comments)
+            if row["comment"]:
+                comments[row["comment"]] = (row["event"], datetime.fromisoformat(row["at"]))
+            found[row["student"]] = Pushed(
+                points=[*before.points, row["points"]],
+                has_arrived=before.has_arrived or row["event"] == "done",
+                comments=comments,
+            )
+        return found
+
+    def _attempt_numbers(self) -> dict[int, int]:
+        """For the id of each attempt, its place among its student's attempts, from 1."""
+        rows = self._database.execute(
+            "SELECT id, ROW_NUMBER() OVER (PARTITION BY student ORDER BY submitted_at, number, id)"
+            " AS place FROM attempt"
+        )
+        return {row["id"]: row["place"] for row in rows}
+
+    def history(self, student: str) -> list[str]:
+        """What people decided about a student, one line each, oldest first."""
+        found: list[tuple[str, str]] = []
+        for table, line in HISTORY.items():
+            source = "answer.*" if table == "answer" else "*"
+            joined = " JOIN request ON request.id = request" if table == "answer" else ""
+            rows = self._database.execute(
+                f"SELECT {source} FROM {table}{joined} WHERE student = ?", (student,)
+            )
+            found += [(row["at"], f"{row['at']} {row['who']}: {line(row)}") for row in rows]
+        return [line for _, line in sorted(found, key=itemgetter(0))]
+
+
+def _override_line(row: sqlite3.Row) -> str:
+    about = f" for {row['problem']}" if row["problem"] else ""
+    given = f"override{about} withdrawn"
+    if row["points"] is not None:
+        given = f"{row['points']:g} points{about}"
+    return f"{given} ({row['reason']})"
+
+
+def _comment_line(row: sqlite3.Row) -> str:
+    if row["removes"] is not None:
+        return f"comment {row['removes']} withdrawn"
+    about = f" on {row['problem']}" if row["problem"] else ""
+    return f"comment {row['id']}{about}: {row['text']}"
+
+
+def _request_line(row: sqlite3.Row) -> str:
+    about = f"{row['problem']}, {row['test']}"
+    return f"regrade request {row['id']} about {about} ({row['evidence']}): {row['text']}"
+
+
+def _answer_line(row: sqlite3.Row) -> str:
+    word = "accepted" if row["accepted"] else "refused"
+    points = "" if row["points"] is None else f" with {row['points']:g} points"
+    return f"regrade request {row['request']} {word}{points} ({row['reason']})"
+
+
+# For each table with decisions, what `history` says about a row of it.
+HISTORY: dict[str, Callable[[sqlite3.Row], str]] = {
+    "override": _override_line,
+    "extension": lambda row: f"extended to {row['until']} ({row['reason']})",
+    "comment": _comment_line,
+    "request": _request_line,
+    "answer": _answer_line,
+}
 
 
 # --- opening a gradebook --------------------------------------------------------------------------
@@ -588,7 +802,7 @@ def reading(path: Path) -> Iterator[Gradebook]:
     """Open a gradebook for reading, even while another process writes it.
 
     Raises:
-        UsageError: It cannot be read, or is not a gradebook of this version.
+        UsageError: It cannot be read, or is not a gradebook.
     """
     with database.to_read(path) as opened:
         yield Gradebook(path, opened)

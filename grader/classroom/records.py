@@ -3,6 +3,7 @@
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -99,6 +100,85 @@ class Override(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+class Comment(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person wrote about a student's work.
+
+    Attributes:
+        id: Its number in the gradebook.
+        problem: The problem that it is about; empty for the whole submission.
+        text: The comment.
+        attempt: The number of the attempt that it is about; 0 if the student had none.
+    """
+
+    id: int
+    problem: str
+    text: str
+    attempt: int
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a regrade request.
+
+    Attributes:
+        accepted: Whether it was accepted; otherwise it was refused.
+        points: The points for the problem that came with it; None if there were none.
+        reason: Why.
+    """
+
+    accepted: bool
+    points: float | None
+    reason: str
+
+    @property
+    def word(self) -> str:
+        """The answer in one word."""
+        return "accepted" if self.accepted else "refused"
+
+
+class RegradeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A student's wish that a person look at a test again.
+
+    Attributes:
+        id: Its number in the gradebook.
+        student: The student's id.
+        attempt: The number of the attempt.
+        problem: The problem.
+        test: The test.
+        evidence: How the test had ended when the request was stored.
+        text: What the student says.
+        at: When it was stored, in UTC.
+        answer: The last answer; None while it is open.
+    """
+
+    id: int
+    student: str
+    attempt: int
+    problem: str
+    test: str
+    evidence: str
+    text: str
+    at: str
+    answer: Answer | None = None
+
+
+# What became of something that was sent to another system; "sent" if that is not known yet.
+PushEvent = Literal["sent", "done", "failed"]
+
+
+class Pushed(msgspec.Struct, frozen=True, kw_only=True):
+    """What was sent to another system about a student.
+
+    Attributes:
+        points: All points that were sent.
+        has_arrived: Whether the other system ever confirmed any.
+        comments: For the mark of each comment, what became of it, and when.
+    """
+
+    points: list[float] = []
+    has_arrived: bool = False
+    comments: dict[str, tuple[PushEvent, datetime]] = {}
+
+
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """A student's grade, and how it was determined.
 
@@ -120,6 +200,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         free_days: Late days that cost nothing.
         penalty: The late penalty, in per cent of the score.
         overrides: The overrides by people, oldest first.
+        comments: The comments by people, oldest first.
+        requests: The student's regrade requests, oldest first.
         why: Why there is no grade, or what else a person has to look at; empty if nothing.
     """
 
@@ -139,4 +221,6 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     free_days: int = 0
     penalty: float = 0.0
     overrides: list[Override] = []
+    comments: list[Comment] = []
+    requests: list[RegradeRequest] = []
     why: str = ""

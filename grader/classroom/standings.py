@@ -7,7 +7,7 @@ import msgspec
 
 from grader.base.errors import UsageError
 from grader.classroom.gradebook import Attempt, Grade, Gradebook
-from grader.classroom.records import Override, Standing, State, Student
+from grader.classroom.records import Override, RegradeRequest, Standing, State, Student
 from grader.course import policies
 from grader.course.courses import Course
 from grader.course.policies import Policy, kept
@@ -99,21 +99,28 @@ def standings(
         setups: The setups whose results count, best first; those of the gradebook by default.
         problems: Whether to read each problem's score, which takes a second for a large class.
     """
-    overrides, extensions = book.overrides(), book.extensions()
+    overrides, extensions, comments = book.overrides(), book.extensions(), book.comments()
+    requests: dict[str, list[RegradeRequest]] = {}
+    for one in book.requests():
+        requests.setdefault(one.student, []).append(one)
     problems = problems or any(one.problem for given in overrides.values() for one in given)
     grades = _grades(book, book.counting() if setups is None else setups, problems)
     attempts: dict[str, list[Attempt]] = {}
     for attempt in book.attempts():
         attempts.setdefault(attempt.student, []).append(attempt)
     return [
-        _standing(
-            student,
-            attempts.get(student.id, []),
-            grades,
-            policy,
-            max_score,
-            overrides.get(student.id, []),
-            extensions.get(student.id),
+        msgspec.structs.replace(
+            _standing(
+                student,
+                attempts.get(student.id, []),
+                grades,
+                policy,
+                max_score,
+                overrides.get(student.id, []),
+                extensions.get(student.id),
+            ),
+            comments=comments.get(student.id, []),
+            requests=requests.get(student.id, []),
         )
         for student in book.students()
     ]

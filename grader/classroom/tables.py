@@ -186,7 +186,7 @@ def canvas(
     rows = [_canvas_row(one) for one in listed]
     points_possible = [POINTS_POSSIBLE, "", "", "", "", _number(most)]
     notes = [
-        f"{_called(one.student)} is not in the roster and was left out"
+        f"{called(one.student)} is not in the roster and was left out"
         for one in standings
         if not one.student.listed
     ]
@@ -206,6 +206,20 @@ def _canvas_row(one: Standing) -> list[str]:
     known.setdefault(LOGIN, student.email)
     identities = [known.get(name, "") for name in IDENTITIES]
     return [*map(_text, [student.name, *identities, student.section]), _score(one)]
+
+
+def canvas_user(student: Student) -> int | None:
+    """The student's number in Canvas; None if the roster does not say it.
+
+    It says it in a column such as canvas_id, or as the id of a roster that Canvas exported.
+    """
+    named = (value for name, value in student.columns.items() if _is_canvas_id(name))
+    found = next(named, student.id if _is_from_canvas(student) else "")
+    return int(found) if re.fullmatch(r"\d{1,18}", found, re.ASCII) else None
+
+
+def _is_canvas_id(name: str) -> bool:
+    return re.sub("[^a-z]", "", name.casefold()) in ("canvasid", "canvasuserid")
 
 
 def _is_from_canvas(student: Student) -> bool:
@@ -232,7 +246,7 @@ def _filled_in(
     for one in standings:
         place = found.get(one.student.id)
         if place is None:
-            notes.append(f"{_called(one.student)} is not in the file from Canvas")
+            notes.append(f"{called(one.student)} is not in the file from Canvas")
         else:
             notes += _fill(rows[place], column, one)
     line_end = "\r\n" if "\r\n" in text else "\n"
@@ -293,11 +307,11 @@ def _fill(row: list[str], column: int, one: Standing) -> list[str]:
     row += [""] * (column + 1 - len(row))
     before = row[column].strip()
     if before.upper() == "EX":
-        return [f"{_called(one.student)} is excused in Canvas and stays excused"]
+        return [f"{called(one.student)} is excused in Canvas and stays excused"]
     row[column] = _score(one)
     if before and not row[column]:
         had = f"had {one_line(before, 40)} points in Canvas and has no score now"
-        return [f"{_called(one.student)} {had} ({one.state.value})"]
+        return [f"{called(one.student)} {had} ({one.state.value})"]
     return []
 
 
@@ -363,7 +377,7 @@ def _key(value: str) -> str:
     return value.strip().casefold()
 
 
-def _called(student: Student) -> str:
+def called(student: Student) -> str:
     """A student's id and name, for a note."""
     name = f" ({one_line(student.name, 100)})" if student.name else ""
     return f"{one_line(student.id, 100)}{name}"

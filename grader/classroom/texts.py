@@ -8,7 +8,7 @@ from rich.text import Text
 
 from grader.classroom import setups
 from grader.classroom.comparisons import Comparison, GradeChange
-from grader.classroom.records import Standing, State, Student
+from grader.classroom.records import RegradeRequest, Standing, State, Student
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts
 from grader.course.policies import Policy
@@ -21,7 +21,7 @@ WIDE = 200  # the width if stdout is not a terminal, so that lines stay whole
 
 
 def status(whole: Class, *, verbose: bool) -> str:
-    """Counts of the class, and a table of the students who need attention, or of all."""
+    """Counts of the class, who needs attention or everyone, and the open regrade requests."""
     found = whole.standings(problems=False)
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -41,7 +41,26 @@ def status(whole: Class, *, verbose: bool) -> str:
             console.print(_table(listed if verbose else listed[:SHOWN]))
         if not verbose and len(listed) > SHOWN:
             console.print(f"and {len(listed) - SHOWN} more; --verbose lists all")
+        for line in _requests(whole.book.requests(), verbose=verbose):
+            console.print(Text(line))
     return text.get()
+
+
+def _requests(found: list[RegradeRequest], *, verbose: bool) -> list[str]:
+    """A line for each regrade request that is open or, if verbose, for each one."""
+    waiting = [one for one in found if one.answer is None]
+    if not found:
+        return []
+    listed = found if verbose else waiting[:SHOWN]
+    lines = [f"regrade requests: {len(waiting)} open, {len(found) - len(waiting)} answered"]
+    lines += [
+        f"  {one.id}  {one.student}, attempt {one.attempt}: {one.problem}, {one.test} "
+        f"({one.evidence}): {one.text}" + (f"  {one.answer.word}" if one.answer else "")
+        for one in listed
+    ]
+    if not verbose and len(waiting) > SHOWN:
+        lines.append(f"  and {len(waiting) - SHOWN} more open ones; --verbose lists all")
+    return [one_line(line, 400) for line in lines]
 
 
 def _counts(found: list[Standing]) -> str:

@@ -306,7 +306,7 @@ def show(
         files.say(texts.student(whole, standing))
         result = whole.result(standing)
         if result is not None:
-            files.say(RENDER["terminal"](reported(course, whole.rules, result)))
+            files.say(RENDER["terminal"](reported(course, whole.rules, result, standing)))
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -331,8 +331,7 @@ def override(
     course_folder: Folder = None,
 ) -> None:
     """Give a student points by hand; the grader's own result is kept."""
-    if points is not None and not points < policies.MOST:
-        raise UsageError(f"--points {points:g}: expected a number of points")
+    require_points(points)
     _require_reason(reason)
     if (points is None) != remove:
         raise UsageError("override: give either --points or --remove")
@@ -374,6 +373,12 @@ def extend(
 def _require_reason(reason: str) -> None:
     if not reason.strip():
         raise UsageError("--reason is empty: expected why, for the record")
+
+
+def require_points(points: float | None) -> None:
+    """Refuse an infinite number of points."""
+    if points is not None and not points < policies.MOST:
+        raise UsageError(f"--points {points:g}: expected a number of points")
 
 
 # --- grading again --------------------------------------------------------------------------------

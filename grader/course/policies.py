@@ -64,6 +64,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         cap: The largest penalty for lateness, in per cent.
         title: The assignment's title in Canvas.
         canvas_id: The assignment's number in Canvas; 0 if unknown.
+        canvas_url: The assignment's address in Canvas, as the browser shows it, for `grader push`.
         handout_url: Where students find the handout's pages, such as
             https://course.example/handout; reports link to its sections. Empty for none.
         deadlines: The deadline of each section; "default" is that of all others.
@@ -81,6 +82,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cap: float = 100.0
     title: str = "Assignment"
     canvas_id: int = 0
+    canvas_url: str = ""
     handout_url: str = ""
     deadlines: dict[str, datetime] = {}
     gradescope: Shows = Shows()

@@ -38,13 +38,19 @@ class Lateness(msgspec.Struct, frozen=True):
         points: The points that count; None if the grader failed.
         days_late: Days late that are charged.
         penalty: The late penalty, in per cent of the score.
-        overrides: Always empty: no person has changed anything yet.
+        overrides: Always empty: no person has decided anything yet.
+        comments: Always empty, too.
+        requests: Always empty, too.
+        attempt: Always 0: the number is unknown.
     """
 
     points: float | None
     days_late: int
     penalty: float
     overrides: tuple[()] = ()
+    comments: tuple[()] = ()
+    requests: tuple[()] = ()
+    attempt: int = 0
 
 
 def read(path: Path) -> Metadata:

@@ -64,7 +64,7 @@ def results(reported: Reported) -> dict[str, Any]:
     return {
         **score,
         "execution_time": round(result.seconds, 2),
-        "output": "\n".join(reported.remarks),
+        "output": "\n".join([*reported.remarks, *(note.text for note in reported.notes)]),
         "output_format": "text",
         "visibility": shows.results,
         "stdout_visibility": shows.printed,

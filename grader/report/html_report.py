@@ -26,6 +26,7 @@ MAX_RULES = 3
 MAX_TESTS = 12  # names of tests
 MAX_IGNORED = 20
 MAX_ROWS = 200
+MAX_NOTES = 30  # comments by people
 LONGEST = 300  # characters of a rule, a hint or a fact
 # The CSS class of a status; see look.css.
 LOOKS = {
@@ -84,7 +85,8 @@ class ReasonBlock:
 def render(reported: Reported) -> str:
     """The page, of at most 300 KB."""
     result, points, of = reported.result, reported.points, reported.out_of
-    blocks = _blocks(reported)
+    notes = [note.text for note in reported.notes[:MAX_NOTES]]
+    blocks = _blocks(reported, MAX_BYTES - sum(len(escape(text).encode()) for text in notes))
     left = reported.reasons[len(blocks) :]
     name = clean(result.submission.name, 100)
     return pages.render(
@@ -95,6 +97,8 @@ def render(reported: Reported) -> str:
         got=reported.headline,
         share=0.0 if points is None or not of else min(1.0, points / of),
         remarks=[clean(text) for text in reported.remarks[:50]],
+        notes=notes,
+        more_notes=max(0, len(reported.notes) - MAX_NOTES),
         next_steps=blocks[:MAX_NEXT],
         untouched=_untouched(reported.not_attempted),
         first_stub=_first_stub(reported),
@@ -112,10 +116,9 @@ def render(reported: Reported) -> str:
     )
 
 
-def _blocks(reported: Reported) -> list[ReasonBlock]:
-    """The reasons that fit into the page with all details."""
+def _blocks(reported: Reported, room: int) -> list[ReasonBlock]:
+    """The reasons that fit with all details into this number of bytes."""
     blocks: list[ReasonBlock] = []
-    room = MAX_BYTES
     for reason in reported.reasons[:MAX_BLOCKS]:
         block = _block(reason, reported)
         if (room := room - block.size) < 0:

@@ -20,11 +20,14 @@ SEVERAL_LINES = ("hint",)  # may contain line ends
 
 
 def render(reported: Reported) -> str:
-    """The result as JSON text.
+    """The result as JSON text, and `notes` if people wrote any; `parse` leaves these out.
 
     The same submission, suite and seed give the same text, except for `seconds`.
     """
-    return msgspec.json.format(msgspec.json.encode(reported.result), indent=2).decode() + "\n"
+    tree = msgspec.to_builtins(reported.result)
+    if reported.notes:
+        tree["notes"] = [{"problem": note.problem, "text": note.text} for note in reported.notes]
+    return msgspec.json.format(msgspec.json.encode(tree), indent=2).decode() + "\n"
 
 
 def parse(text: str | bytes) -> SubmissionResult:

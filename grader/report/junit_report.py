@@ -4,6 +4,7 @@ import re
 import xml.etree.ElementTree as ET
 
 from grader.base.errors import Status
+from grader.report.remarks import Note
 from grader.report.reported import Reported
 from grader.report.wording import clean, number
 from grader.results.records import ProblemResult, TestResult
@@ -26,6 +27,7 @@ def render(reported: Reported) -> str:
         {"name": _text(result.submission.name), **_counts(tests), "time": f"{result.seconds:.3f}"},
     )
     root.extend(_suite(problem) for problem in result.problems)
+    _add_notes(root, reported.notes)
     ET.indent(root)
     declaration = '<?xml version="1.0" encoding="UTF-8"?>\n'
     return declaration + ET.tostring(root, encoding="unicode") + "\n"
@@ -50,6 +52,18 @@ def _suite(problem: ProblemResult) -> ET.Element:
         ET.SubElement(properties, "property", {"name": name, "value": value})
     suite.extend(_case(problem, test) for test in problem.tests)
     return suite
+
+
+def _add_notes(root: ET.Element, notes: list[Note]) -> None:
+    """Add what people wrote as output: to the suite of its problem, or else to the first one."""
+    suites = {suite.get("name", ""): suite for suite in root}
+    texts: dict[str, list[str]] = {}
+    for note in notes:
+        name = _text(note.problem)
+        texts.setdefault(name if name in suites else next(iter(suites), ""), []).append(note.text)
+    for name, lines in texts.items():
+        if name in suites:
+            ET.SubElement(suites[name], "system-out").text = "\n".join(map(_text, lines))
 
 
 def _counts(tests: list[TestResult]) -> dict[str, str]:

@@ -7,19 +7,19 @@ GitHub interprets nothing. In prose, such as a rule, special characters are writ
 import re
 
 from grader.report.reasons import Reason
+from grader.report.remarks import Note
 from grader.report.reported import RemainingStubs, Reported
-from grader.report.wording import clean, in_points, number
+from grader.report.wording import MAX_TEXT, clean, in_points, number, unlinked
 from grader.results.records import ProblemResult, SubmissionResult
 
 LIMIT = 60_000  # characters; GitHub allows 65,536 in a comment
 FOR_THE_REST = 3_000  # reserved for the sentences about omitted parts
 FOR_THE_TABLE = 20_000
+FOR_NOTES = 15_000  # reserved for what people wrote
 MAX_FACTS = 20
 MAX_RULES = 3
 MAX_NAMED = 10  # the most names in a sentence
 MAX_ID = 100
-# Where GitHub would make a link or a mention; a zero-width space is inserted after the match.
-LINKS = re.compile(r"@|#|:(?=//)|www(?=\.)|\bGH(?=-\d)", re.IGNORECASE)
 SPECIAL = "\\`*_{}[]<>()#|~&!@$^\u200b"
 REFERENCES = str.maketrans({character: f"&#{ord(character)};" for character in SPECIAL})
 
@@ -30,6 +30,7 @@ def render(reported: Reported) -> str:
     around = [
         f"## {reported.headline}\n\nSubmission {code(result.submission.name)}",
         *(prose(remark) for remark in reported.remarks[:50]),
+        *_notes(reported.notes),
         _table(result.problems),
         *_not_attempted(reported.not_attempted),
     ]
@@ -38,6 +39,14 @@ def render(reported: Reported) -> str:
     blocks = _fitting([_reason(reason, reported) for reason in reasons], room)
     parts = [*around, *blocks, *_left_out(reasons[len(blocks) :]), foot]
     return "\n\n".join(parts) + "\n"
+
+
+def _notes(notes: list[Note]) -> list[str]:
+    """A list of what people wrote, and a sentence about what does not fit."""
+    items = _fitting([f"- {prose(note.text, MAX_TEXT)}" for note in notes], FOR_NOTES)
+    left = len(notes) - len(items)
+    more = [f"{left} more comments are left out to keep this report short."] if left else []
+    return [*(["\n".join(items)] if items else []), *more]
 
 
 def _fitting(parts: list[str], room: int) -> list[str]:
@@ -149,7 +158,7 @@ def block(lines: list[str]) -> str:
 
 def prose(text: str, limit: int = 300) -> str:
     """A text as plain words, for a paragraph, a list item or a table's cell."""
-    return LINKS.sub("\\g<0>\u200b", clean(text, limit)).translate(REFERENCES)
+    return unlinked(clean(text, limit)).translate(REFERENCES)
 
 
 def _longest_run(text: str) -> int:

@@ -1,10 +1,12 @@
-"""What a gradebook adds to a result: why the points that count differ from the score.
+"""What a gradebook adds to a result: why the points that count differ from the score, and what
+people wrote.
 
-Reports do not import `grader.classroom`. The two protocols list the attributes that reports read
-from its records.
+Reports do not import `grader.classroom`. The protocols list the attributes that reports read from
+its records.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from grader.report.wording import clean, in_points, number
@@ -27,6 +29,54 @@ class Given(Protocol):
         """Why the person gave them."""
 
 
+class Said(Protocol):
+    """A person's comment; a `grader.classroom.records.Comment` is one."""
+
+    @property
+    def problem(self) -> str:
+        """The problem; empty for the whole submission."""
+
+    @property
+    def text(self) -> str:
+        """The comment."""
+
+    @property
+    def attempt(self) -> int:
+        """The attempt that it is about; 0 if there was none."""
+
+
+class Decided(Protocol):
+    """The answer to a regrade request; a `grader.classroom.records.Answer` is one."""
+
+    @property
+    def word(self) -> str:
+        """Accepted or refused."""
+
+    @property
+    def reason(self) -> str:
+        """Why."""
+
+
+class Asked(Protocol):
+    """A regrade request; a `grader.classroom.records.RegradeRequest` is one."""
+
+    @property
+    def problem(self) -> str:
+        """The problem."""
+
+    @property
+    def test(self) -> str:
+        """The test."""
+
+    @property
+    def attempt(self) -> int:
+        """The attempt that it is about."""
+
+    @property
+    def answer(self) -> Decided | None:
+        """The last answer; None while it is open."""
+
+
 class FinalGrade(Protocol):
     """A student's grade; a `grader.classroom.records.Standing` is one."""
 
@@ -45,6 +95,18 @@ class FinalGrade(Protocol):
     @property
     def overrides(self) -> Sequence[Given]:
         """The overrides by people."""
+
+    @property
+    def comments(self) -> Sequence[Said]:
+        """The comments by people."""
+
+    @property
+    def requests(self) -> Sequence[Asked]:
+        """The student's regrade requests."""
+
+    @property
+    def attempt(self) -> int:
+        """The attempt that counts."""
 
 
 def remarks(result: SubmissionResult, points: float | None, grade: FinalGrade | None) -> list[str]:
@@ -84,3 +146,38 @@ def _given(given: Given) -> str:
     what = clean(given.problem) or "the total"
     reason = f": {clean(given.reason)}" if given.reason else ""
     return f"A person set {what} to {in_points(given.points)}{reason}"
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence from a person about one problem; about the whole submission if that is empty."""
+
+    problem: str
+    text: str
+
+
+def notes(grade: FinalGrade | None) -> list[Note]:
+    """The comments and the answers to regrade requests, one plain sentence each."""
+    if grade is None:
+        return []
+    return [
+        *(Note(clean(one.problem), _comment(one, grade.attempt)) for one in grade.comments),
+        *(Note(clean(one.problem), _request(one, grade.attempt)) for one in grade.requests),
+    ]
+
+
+def _comment(one: Said, counts: int) -> str:
+    about = f" on {clean(one.problem, 100)}" if one.problem else ""
+    return f"Comment{about}{_attempt(one.attempt, counts)}: {clean(one.text)}"
+
+
+def _request(one: Asked, counts: int) -> str:
+    about = f"{clean(one.problem, 100)}, {clean(one.test, 150)}{_attempt(one.attempt, counts)}"
+    if one.answer is None:
+        return f"Regrade request about {about}: not answered yet."
+    return f"Regrade request about {about}: {one.answer.word}. {clean(one.answer.reason)}"
+
+
+def _attempt(number: int, counts: int) -> str:
+    """The attempt, if it is not the one that counts."""
+    return "" if number in (0, counts) else f" (attempt {number})"

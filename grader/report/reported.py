@@ -9,7 +9,7 @@ from rich.console import Console
 from grader.base.errors import Status
 from grader.course.policies import Shows
 from grader.report.reasons import Reason, reasons_in
-from grader.report.remarks import FinalGrade, remarks
+from grader.report.remarks import FinalGrade, Note, notes, remarks
 from grader.report.wording import in_column, number
 from grader.results.records import SubmissionResult
 
@@ -88,6 +88,11 @@ class Reported:
     def remarks(self) -> list[str]:
         """What a student should know about the points, one plain sentence each."""
         return remarks(self.result, self.points, self.grade)
+
+    @cached_property
+    def notes(self) -> list[Note]:
+        """What people wrote: comments, and answers to regrade requests."""
+        return notes(self.grade)
 
     @cached_property
     def reasons(self) -> list[Reason]:

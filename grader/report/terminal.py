@@ -64,7 +64,7 @@ def render(reported: Reported) -> str:
 
 def _report(reported: Reported, console: Console) -> RenderableType:
     above = [_head(reported.result), _table(reported), Text()]
-    below = [*_not_attempted(reported.not_attempted), _foot(reported)]
+    below = [*_not_attempted(reported.not_attempted), *_notes(reported), _foot(reported)]
     blocks = [_reason(reason, reported) for reason in reported.reasons]
     left = MAX_LINES - sum(_lines(part, console) for part in [*above, *below]) - LINES_FOR_MORE
     shown = 0
@@ -130,6 +130,12 @@ def _add_row(table: Table, name: str, problems: list[ProblemResult]) -> None:
         tests,
         Text(status.value, style=STYLES[status]),
     )
+
+
+def _notes(reported: Reported) -> list[RenderableType]:
+    """What people wrote, one paragraph each."""
+    texts = [Text(note.text, style="bold") for note in reported.notes]
+    return [*texts, Text()] if texts else []
 
 
 def _not_attempted(missing: RemainingStubs) -> list[RenderableType]:

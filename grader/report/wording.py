@@ -1,14 +1,23 @@
 """The words that all reports share: untrusted text, numbers and points."""
 
+import re
+
 from kit.text import one_line
 
 MAX_TEXT = 1_000  # characters of a text, after its unsafe characters have become escapes
+# Where a web site would make a link or a mention.
+LINKS = re.compile(r"@|#|:(?=//)|www(?=\.)|\bGH(?=-\d)", re.IGNORECASE)
 
 
 def clean(text: str, limit: int = MAX_TEXT) -> str:
     """Untrusted text as one short line in which unsafe characters are shown as escapes."""
     line = one_line(text, limit)
     return line if len(line) <= limit + 1 else line[:limit] + "…"
+
+
+def unlinked(text: str) -> str:
+    """A text with zero-width spaces, so that no web site makes a link or a mention of a part."""
+    return LINKS.sub("\\g<0>\u200b", text)
 
 
 def number(value: float, decimals: int = 2) -> str:

@@ -49,6 +49,13 @@ CALLS = {
     "regrade": ["BOOK"],
     "diff": ["BOOK"],
     "export": ["BOOK", "--csv", "TABLE"],
+    "comment": ["ada", "--gradebook", "BOOK", "--text", "well done"],
+    "request": [
+        *("ada", "--gradebook", "BOOK", "--problem", "adamw", "--test", "test_steps"),
+        *("--text", "it works on my machine"),
+    ],
+    "push": ["canvas", "BOOK", "--assignment", "http://localhost:1/courses/1/assignments/2"],
+    "answer": ["1", "--gradebook", "BOOK", "--accept", "--reason", "read"],
     "page": ["BOOK", "OUT"],
     "mistakes": ["BOOK"],
     "similar": ["BOOK"],
@@ -65,7 +72,7 @@ WRONG = {
     list[str]: ["no such value"],
 }
 # Parameters for which every text, or every number, is right.
-FREE = {"--by", "--reason", "--index-url"}
+FREE = {"--by", "--reason", "--index-url", "--text", "--name"}
 # Options without a limit: a seed may be any number, and 0 is a threshold.
 ZERO_IS_RIGHT = {"--seed", "--points", "--threshold"}
 
@@ -141,6 +148,8 @@ def _graded(path, course):
         setup = book.number_of(today)
         book.apply(setup, why="batch")
         book.keep(setup, result_of(of(SOURCE), Status.PASSED))
+        (attempt,) = book.attempts()
+        book.request(attempt, setup, problem="adamw", test="test_steps", evidence="x", text="y")
 
 
 def contents(folder):
@@ -158,6 +167,7 @@ def contents(folder):
 @pytest.fixture
 def call(monkeypatch, places):
     """Run a command in this process; return its exit code and its last sentence."""
+    monkeypatch.delenv("CANVAS_TOKEN", raising=False)
 
     def run(name, *arguments):
         words = [str(places.get(word, word)) for word in (name, *arguments)]
@@ -201,8 +211,11 @@ def test_every_command_has_a_call_here():
     WRONG_VALUES,
     ids=[f"{name}-{parameter.name}-{value:.12}" for name, parameter, value in WRONG_VALUES],
 )
-def test_a_refused_value_changes_nothing(call, places, tmp_path, capsys, name, parameter, value):
+def test_a_refused_value_changes_nothing(
+    call, places, tmp_path, capsys, monkeypatch, name, parameter, value
+):
     """The command exits with 2 and one sentence; the gradebook and all files are as before."""
+    monkeypatch.setenv("CANVAS_TOKEN", "x")  # with a right value, `push` would ask Canvas
     before = contents(tmp_path), contents(places["COURSE"])
     code, said = call(name, *with_value(name, parameter, of_path(places, value)))
     printed = capsys.readouterr()

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from grader.base.errors import Status
-from grader.classroom.records import Override, Standing, State, Student
+from grader.classroom.records import Comment, Override, Standing, State, Student
 from grader.results.points import problem_result, submission_result
 from grader.results.records import Fact, GraderInfo, Outcome, SubmissionInfo
 
@@ -111,6 +111,11 @@ def standing(**given):
     return Standing(
         **{"student": STUDENT, "state": State.GRADED, "max_score": 19.0, "score": 3.0} | given
     )
+
+
+def hostile_comments():
+    """A comment with each hostile text, about a problem of that name."""
+    return [Comment(id=1, problem=text, text=text, attempt=1) for text in HOSTILE]
 
 
 def override(points, *, problem="", reason="regraded by hand"):

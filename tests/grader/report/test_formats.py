@@ -1,13 +1,44 @@
 """All formats render the same record by functions of one signature."""
 
+import html
 import inspect
+from xml.etree import ElementTree
 
 import pytest
 
+from grader.classroom.records import Answer, Comment, RegradeRequest
 from grader.commands.classes import SUFFIXES
+from grader.report import json_report
 from grader.report.formats import RENDER
 from grader.report.reported import Reported
-from tests.grader.report.samples import every_status
+from tests.grader.report.samples import every_status, hostile_comments, standing
+
+
+def asked(problem, test, answer=None):
+    """A regrade request about the second attempt."""
+    return RegradeRequest(
+        id=1,
+        student="ada",
+        attempt=2,
+        problem=problem,
+        test=test,
+        evidence="failed",
+        text="?",
+        at="2026-10-01T12:00:00+00:00",
+        answer=answer,
+    )
+
+
+NOTES = {
+    "comments": [
+        Comment(id=1, problem="", text="Well done.", attempt=2),
+        Comment(id=2, problem="linear", text="Mind the sign.", attempt=1),
+    ],
+    "requests": [
+        asked("linear", "test_b", Answer(accepted=False, points=None, reason="The rule is right.")),
+        asked("adamw", "test_g"),
+    ],
+}
 
 
 @pytest.mark.parametrize("name", RENDER)
@@ -16,6 +47,54 @@ def test_every_format_renders_a_record(name):
     assert 1 == len(inspect.signature(RENDER[name]).parameters)
     text = RENDER[name](Reported(every_status()))
     assert all(problem in text for problem in ("linear", "adamw", "gpu"))
+
+
+@pytest.mark.parametrize("name", RENDER)
+def test_every_format_prints_what_people_wrote(name):
+    """Comments, and answers to regrade requests; without any, nothing is added."""
+    text = RENDER[name](Reported(every_status(), standing(attempt=2, **NOTES)))
+    text = " ".join(html.unescape(text).replace("&#95;", "_").replace("\u200b", "").split())
+    for sentence in (
+        "Comment: Well done.",
+        "Comment on linear (attempt 1): Mind the sign.",
+        "Regrade request about linear, test_b: refused. The rule is right.",
+        "Regrade request about adamw, test_g: not answered yet.",
+    ):
+        assert sentence in text
+    nothing = RENDER[name](Reported(every_status(), standing(attempt=2)))
+    assert "Comment" not in nothing
+    assert "Regrade" not in nothing
+    if name == "json":
+        assert json_report.parse(RENDER[name](Reported(every_status(), standing(**NOTES))))
+
+
+@pytest.mark.parametrize("name", RENDER)
+def test_no_text_of_a_person_controls_a_reader(name):
+    """Every format escapes control characters and text directions; JSON has them as escapes."""
+    text = RENDER[name](Reported(every_status(), standing(comments=hostile_comments())))
+    allowed = {"\n", "\u200b", "\ufffe", "\uffff"}
+    assert {c for c in text if not c.isprintable() and c not in allowed} == set()
+    assert "<script>alert" not in text or name in ("terminal", "json", "gradescope")
+    assert "https://evil" not in text or name != "markdown"
+
+
+def test_the_suite_of_a_problem_has_its_comments():
+    """A comment on the whole submission is in the first suite."""
+    text = RENDER["junit"](Reported(every_status(), standing(attempt=2, **NOTES)))
+    first, second, third = ElementTree.fromstring(text)
+    assert "Well done." in first.findtext("system-out")
+    assert "adamw, test_g" in second.findtext("system-out")
+    assert third.find("system-out") is None
+
+
+def test_reports_stay_small_with_many_comments():
+    """What does not fit is counted."""
+    many = [Comment(id=1, problem="", text="<&@" * 300, attempt=1)] * 100
+    reported = Reported(every_status(), standing(comments=many))
+    assert len(RENDER["markdown"](reported)) < 60_000
+    assert "more comments are left out to keep this report short." in RENDER["markdown"](reported)
+    assert len(RENDER["html"](reported).encode()) < 300_000
+    assert "and 70 more" in RENDER["html"](reported)
 
 
 def test_every_report_of_a_class_has_a_format():

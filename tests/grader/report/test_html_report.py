@@ -20,6 +20,7 @@ from tests.grader.report.samples import (
     every_status,
     failed,
     hostile,
+    hostile_comments,
     override,
     result,
     standing,
@@ -291,7 +292,10 @@ class TestInABrowser:
         page = opened(
             render(
                 hostile(),
-                standing(overrides=[override(1, reason=text) for text in HOSTILE]),
+                standing(
+                    overrides=[override(1, reason=text) for text in HOSTILE],
+                    comments=hostile_comments(),
+                ),
                 sources={"assignment/m.py": source.encode("utf-8", "replace")},
             )
         )

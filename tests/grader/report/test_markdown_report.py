@@ -16,6 +16,7 @@ from tests.grader.report.samples import (
     every_status,
     failed,
     hostile,
+    hostile_comments,
     override,
     result,
     standing,
@@ -138,7 +139,8 @@ def test_each_failure_names_its_section_of_the_handout():
 
 def test_hostile_texts_become_no_markup():
     """Only the report's own elements appear: no link, no HTML, no image, no emphasis."""
-    text = render(hostile(), standing(overrides=[override(1, reason=t) for t in HOSTILE]))
+    overrides = [override(1, reason=text) for text in HOSTILE]
+    text = render(hostile(), standing(overrides=overrides, comments=hostile_comments()))
     assert kinds(text) <= EXPECTED
     assert [] == [part for part in prose(text) if LINKED.search(part)]
     assert all(len(row) == 4 for row in cells(text))

@@ -1,0 +1,444 @@
+"""Requests to Canvas' REST API, with a token that goes to one host and into no text.
+
+The facts are from the "Canvas LMS REST API Documentation": Submissions, Assignments, Courses, Late
+Policy, Progress, Pagination and Throttling. Canvas limits each token: a request costs about the
+seconds that it takes, and the quota refills by ten a second. Our requests run one at a time, wait
+while little of the quota is left, and are repeated after "403 Forbidden (Rate Limit Exceeded)".
+
+A redirect is never followed, and neither is a link to another host.
+"""
+
+import http.client
+import json
+import os
+import re
+import stat
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from email.message import Message
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.error import HTTPError
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from grader import __version__
+from grader.base import interrupts
+from grader.base.errors import MachineFault, UsageError
+from kit.text import one_line
+
+Decoded = TypeVar("Decoded")
+
+ADDRESS = re.compile(
+    r"(?P<base>(?P<scheme>https?)://(?P<host>[a-z0-9.-]+)(:\d{1,5})?)"
+    r"/courses/(?P<course>\d{1,18})/assignments/(?P<assignment>\d{1,18})/?([?#].*)?",
+    re.ASCII | re.IGNORECASE,
+)
+LOCAL = ("localhost", "127.0.0.1")  # for tests: a token may go there without TLS
+TOKEN = re.compile(r"[\x21-\x7e]{1,500}")
+NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next\b', re.IGNORECASE)
+SECONDS = 60.0  # for an answer
+TRIES = 7  # of one request, with waits of 1, 2, 4, … seconds between them
+LONGEST_WAIT = 60.0
+LOW = 100.0  # of the quota of 600; below this, wait until it has refilled
+REFILL = 10.0  # of the quota in a second
+PROGRESS_TRIES = 120  # looks at a job that has not ended, with up to ten seconds between them
+MOST_BYTES = 32 * 2**20
+MOST_PAGES = 1_000
+
+
+class CanvasUnclear(Exception):
+    """The outcome of a request is unknown: Canvas may or may not have carried it out."""
+
+
+class _Throttled(Exception):
+    """Canvas did not carry out a request, because there were too many.
+
+    Args:
+        seconds: How long to wait; 0 if Canvas did not say.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+
+# --- what Canvas answers --------------------------------------------------------------------------
+
+
+class CanvasCourse(msgspec.Struct, frozen=True):
+    """A course in Canvas."""
+
+    name: str = ""
+    workflow_state: str = ""
+    concluded: bool = False
+
+
+class CanvasAssignment(msgspec.Struct, frozen=True):
+    """An assignment in Canvas."""
+
+    name: str = ""
+    points_possible: float | None = None
+    grading_type: str = "points"
+    published: bool = True
+    in_closed_grading_period: bool = False
+    group_category_id: int | None = None
+    grade_group_students_individually: bool = False
+    moderated_grading: bool = False
+    grades_published: bool = False
+    post_manually: bool = False
+
+
+class CanvasComment(msgspec.Struct, frozen=True):
+    """A comment on a submission in Canvas."""
+
+    author_id: int | None = None
+    comment: str | None = None
+
+
+class CanvasSubmission(msgspec.Struct, frozen=True):
+    """A student's submission in Canvas, which also exists if nothing was handed in.
+
+    Attributes:
+        user_id: The student; None if the grading is anonymous.
+        score: The points that count, after Canvas' own late policy.
+        entered_score: The points before that; Canvas of before 2018 does not say them.
+        points_deducted: The points that Canvas' late policy took.
+        excused: Whether the student is excused.
+        late: Whether Canvas calls it late.
+        late_policy_status: What a person said about lateness: late, missing, extended, none.
+        submission_comments: The comments.
+    """
+
+    user_id: int | None = None
+    score: float | None = None
+    entered_score: float | None = None
+    points_deducted: float | None = None
+    excused: bool | None = None
+    late: bool | None = None
+    late_policy_status: str | None = None
+    submission_comments: list[CanvasComment] = []
+
+    @property
+    def entered(self) -> float | None:
+        """The points that were given, before Canvas' late policy."""
+        return self.score if self.entered_score is None else self.entered_score
+
+
+class CanvasProgress(msgspec.Struct, frozen=True):
+    """A job in Canvas: queued, running, completed or failed."""
+
+    id: int
+    workflow_state: str = ""
+    message: str | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the job has ended."""
+        return self.workflow_state in ("completed", "failed")
+
+
+# --- the address and the token --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CanvasPlace:
+    """An assignment's address in Canvas."""
+
+    base: str
+    course: int
+    assignment: int
+
+    def __str__(self) -> str:
+        return f"{self.base}/courses/{self.course}/assignments/{self.assignment}"
+
+
+def place_of(address: str) -> CanvasPlace:
+    """The assignment with this address, as the browser shows it.
+
+    Raises:
+        UsageError: It is not the address of an assignment, or the token would be sent in the clear.
+    """
+    match = ADDRESS.fullmatch(address)
+    if match is None:
+        raise UsageError(
+            "--assignment: expected the assignment's address, such as "
+            "https://canvas.example.edu/courses/12/assignments/345"
+        )
+    if match["scheme"].lower() != "https" and match["host"].lower() not in LOCAL:
+        raise UsageError("--assignment: the address must begin with https://")
+    return CanvasPlace(match["base"].lower(), int(match["course"]), int(match["assignment"]))
+
+
+def read_token(path: Path | None) -> str:
+    """The token: from a file that only its owner can read, or else from CANVAS_TOKEN.
+
+    Raises:
+        UsageError: There is no token, or others can read the file.
+    """
+    found = os.environ.get("CANVAS_TOKEN", "") if path is None else _token_in(path)
+    if not found:
+        raise UsageError(
+            "there is no token: set CANVAS_TOKEN, or name a file of mode 600 with --token-file; "
+            "Canvas makes one under Account, Settings, New Access Token"
+        )
+    if not TOKEN.fullmatch(found):
+        raise UsageError("the token has a character that no token of Canvas has")
+    return found
+
+
+def _token_in(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise UsageError(f"{path}: expected a file")
+            if about.st_mode & 0o077 or about.st_uid not in (os.geteuid(), 0):
+                raise UsageError(
+                    f"{path} has mode {stat.S_IMODE(about.st_mode):o}, so that others may read the "
+                    f"token: run `chmod 600 {path}`, and make a new token if others had access"
+                )
+            return file.read(1_000).decode("ascii", "replace").strip()
+    except OSError as e:
+        raise UsageError(f"{path} cannot be read: {e.strerror}") from None
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Treats a redirect as an error, so that the token stays with one host."""
+
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+class CanvasApi:
+    """One assignment in Canvas.
+
+    Args:
+        place: The assignment.
+        token: The access token of somebody who may grade it.
+        sleep: Waits for a number of seconds.
+    """
+
+    def __init__(
+        self, place: CanvasPlace, token: str, *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.place = place
+        self.sleep = sleep
+        self._headers = {
+            "Accept": "application/json+canvas-string-ids",
+            "User-Agent": f"resource-accounting-grader/{__version__}",
+        }
+        self._token = token
+        is_local = urlsplit(place.base).hostname in LOCAL
+        proxies = [urllib.request.ProxyHandler({})] if is_local else []
+        self._opener = urllib.request.build_opener(_NoRedirect(), *proxies)
+        self._left: float | None = None  # of the quota
+
+    @property
+    def _course(self) -> str:
+        return f"{self.place.base}/api/v1/courses/{self.place.course}"
+
+    @property
+    def _assignment(self) -> str:
+        return f"{self._course}/assignments/{self.place.assignment}"
+
+    def course(self) -> CanvasCourse:
+        """The course."""
+        return self._get(f"{self._course}?include[]=concluded", CanvasCourse)
+
+    def assignment(self) -> CanvasAssignment:
+        """The assignment."""
+        return self._get(self._assignment, CanvasAssignment)
+
+    def deducts_for_lateness(self) -> bool:
+        """Whether the course's late policy takes points; False if there is none to be seen."""
+        with suppress(UsageError):
+            found = self._get(f"{self._course}/late_policy", dict[str, dict[str, Any]])
+            return bool(found.get("late_policy", {}).get("late_submission_deduction_enabled"))
+        return False
+
+    def submissions(self) -> list[CanvasSubmission]:
+        """Every student's submission with its comments, page after page."""
+        url = f"{self._assignment}/submissions?include[]=submission_comments&per_page=100"
+        return list(self._pages(url, CanvasSubmission))
+
+    def update(self, grades: Mapping[int, Mapping[str, str]]) -> CanvasProgress:
+        """Start a job that grades and comments on many submissions.
+
+        Args:
+            grades: For each student, `posted_grade` and `text_comment`, or one of them.
+
+        Raises:
+            CanvasUnclear: The job may or may not have been started.
+        """
+        fields = [
+            (f"grade_data[{user}][{name}]", value)
+            for user, given in grades.items()
+            for name, value in given.items()
+        ]
+        url = f"{self._assignment}/submissions/update_grades"
+        body, _ = self._send("POST", url, fields, again=False)
+        try:
+            return _decoded(body, CanvasProgress)
+        except UsageError as e:
+            raise CanvasUnclear(str(e)) from None
+
+    def wait_for(self, progress: CanvasProgress) -> CanvasProgress:
+        """Wait until a job has ended.
+
+        Raises:
+            CanvasUnclear: It takes too long.
+        """
+        for number in range(PROGRESS_TRIES):
+            if progress.has_ended:
+                return progress
+            self.sleep(min(1.0 + number, 10.0))
+            url = f"{self.place.base}/api/v1/progress/{quote(str(progress.id), safe='')}"
+            progress = self._get(url, CanvasProgress)
+        raise CanvasUnclear("its job has not ended yet")
+
+    def call_in_time(self, user: int) -> None:
+        """Tell Canvas that a submission is not late, so that its late policy takes no points."""
+        url = f"{self._assignment}/submissions/{user}"
+        self._send("PUT", url, [("submission[late_policy_status]", "none")], again=True)
+
+    def _get(self, url: str, kind: type[Decoded]) -> Decoded:
+        return _decoded(self._send("GET", url, (), again=True)[0], kind)
+
+    def _pages(self, url: str, kind: type[Decoded]) -> Iterator[Decoded]:
+        """Every item of a list, whose pages are linked by the header Link."""
+        for _ in range(MOST_PAGES):
+            body, headers = self._send("GET", url, (), again=True)
+            yield from _decoded(body, list[kind])  # type: ignore[valid-type]
+            link = NEXT.search(", ".join(headers.get_all("Link", [])))
+            if link is None:
+                return
+            url = link[1]
+            if not url.lower().startswith(f"{self.place.base}/"):
+                other = one_line(urlsplit(url).netloc, 100)
+                raise UsageError(
+                    f"Canvas' next page is at {other}, where the token must not go: give the "
+                    "address with that host"
+                )
+        raise UsageError(f"Canvas' list has more than {MOST_PAGES} pages")
+
+    def _send(
+        self, method: str, url: str, fields: Iterable[tuple[str, str]], *, again: bool
+    ) -> tuple[bytes, Message]:
+        """Send a request until it is answered; return the answer's body and headers.
+
+        Args:
+            method: GET, PUT or POST.
+            url: An address of this Canvas.
+            fields: What to send.
+            again: Whether it may be repeated if its outcome is unknown.
+
+        Raises:
+            CanvasUnclear: The outcome is unknown, and the request may not be repeated.
+            UsageError: Canvas refuses the request.
+            MachineFault: Canvas did not answer in time.
+        """
+        why = ""
+        for number in range(TRIES):
+            interrupts.stop_if_seen()
+            if self._left is not None and self._left < LOW:
+                self.sleep((LOW - self._left) / REFILL)
+            try:
+                return self._once(method, url, fields)
+            except _Throttled as e:
+                why = "it limits the number of requests"
+                self.sleep(min(e.seconds or 2.0**number, LONGEST_WAIT))
+            except CanvasUnclear as e:
+                if not again:
+                    raise
+                why = str(e)
+                self.sleep(min(2.0**number, LONGEST_WAIT))
+        raise MachineFault(f"{self.place.base} did not answer {TRIES} times: {why}")
+
+    def _once(
+        self, method: str, url: str, fields: Iterable[tuple[str, str]]
+    ) -> tuple[bytes, Message]:
+        data = urlencode(list(fields)).encode() or None
+        request = urllib.request.Request(url, data, self._headers, method=method)
+        request.add_unredirected_header("Authorization", f"Bearer {self._token}")
+        echo = self._token.encode()  # what a server must not make us print
+        try:
+            with self._opener.open(request, timeout=SECONDS) as answer:
+                body = answer.read(MOST_BYTES + 1)
+                self._note_quota(answer.headers)
+                if len(body) > MOST_BYTES:
+                    raise UsageError(f"an answer of Canvas is larger than {MOST_BYTES >> 20} MiB")
+                if answer.length:  # the bytes that are missing
+                    raise CanvasUnclear("its answer was cut off")
+                return body.replace(echo, b""), answer.headers
+        except HTTPError as e:
+            self._note_quota(e.headers)
+            said = b""
+            with suppress(OSError, http.client.HTTPException), e:
+                said = e.read(10_000)
+            raise _refusal(e.code, e.headers, said.replace(echo, b"")) from None
+        except (OSError, http.client.HTTPException) as e:
+            reason = getattr(e, "reason", None) or e
+            raise CanvasUnclear(one_line(str(reason) or type(reason).__name__, 200)) from None
+
+    def _note_quota(self, headers: Message) -> None:
+        try:
+            self._left = max(0.0, float(headers["X-Rate-Limit-Remaining"]))
+        except (TypeError, ValueError):
+            self._left = None
+
+
+def _refusal(code: int, headers: Message, body: bytes) -> Exception:
+    """What an error of Canvas means."""
+    if code == 429 or (code == 403 and b"rate limit exceeded" in body.lower()):
+        after = headers.get("Retry-After", "")
+        return _Throttled(float(after) if re.fullmatch(r"\d{1,4}", after) else 0.0)
+    if code >= 500:
+        return CanvasUnclear(f"it answered {code}")
+    if 300 <= code < 400:
+        host = one_line(urlsplit(headers.get("Location", "")).netloc, 100) or "another page"
+        return UsageError(f"Canvas redirects to {host}: give the address that it redirects to")
+    said = _message(body)
+    if code == 401 and ("token" in said or "WWW-Authenticate" in headers):
+        return UsageError(f"Canvas does not accept the token: {said or 'it is wrong or expired'}")
+    if code in (401, 403):
+        return UsageError(
+            f"Canvas refuses this ({said or code}): the token's owner must be allowed to manage "
+            "the grades of this course, and the course must not be concluded"
+        )
+    if code == 404:
+        return UsageError(
+            "Canvas has no such course or assignment, or the token's owner cannot see it"
+        )
+    return UsageError(f"Canvas refuses the request ({code}): {said or 'it does not say why'}")
+
+
+def _message(body: bytes) -> str:
+    """The message in an error of Canvas, safe to print; empty if there is none."""
+    with suppress(ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        tree = json.loads(body)
+        errors = tree.get("errors") or tree.get("error") or tree.get("message")
+        return one_line(str(errors[0]["message"] if isinstance(errors, list) else errors), 200)
+    return ""
+
+
+def _decoded(body: bytes, kind: type[Decoded]) -> Decoded:
+    """An answer, whose ids may be numbers or texts.
+
+    Raises:
+        UsageError: It is not what the documentation says.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind, strict=False)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise UsageError(
+            f"Canvas' answer is not as documented: {one_line(str(e), 200)}; is this the address of "
+            "Canvas?"
+        ) from None

@@ -1,0 +1,370 @@
+"""Push a class's points and comments to Canvas, as often as one likes.
+
+What Canvas has is read back before and after each push, and only differences are sent. So a push
+that was cut off continues, and a second push changes nothing. The gradebook records each comment
+before it is sent and after Canvas has carried out its job. A comment also ends with a mark, by
+which it is recognised in Canvas. If an answer of Canvas was lost, a comment is sent again only
+after `SETTLES`, because the job that contains it may still be waiting there.
+
+Our points already include our late penalty, and Canvas may have a late policy of its own. It then
+would take points a second time from those whom it calls late, so a person has to choose.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from grader.base import interrupts
+from grader.base.errors import EndsCommand, UsageError
+from grader.classroom.canvas_api import (
+    CanvasApi,
+    CanvasAssignment,
+    CanvasCourse,
+    CanvasSubmission,
+    CanvasUnclear,
+)
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.records import Pushed, Standing, State, Student
+from grader.classroom.tables import called, canvas_user
+from grader.report.wording import number
+from kit.text import one_line
+
+CHUNK = 50  # students in one request
+SETTLES = timedelta(minutes=15)  # how long a job of Canvas may take to begin
+PAUSES = (2.0, 5.0, 10.0, 20.0, 30.0)  # seconds between looks at what became of a lost request
+EQUAL = 0.0051  # points; Canvas may round to two decimals
+SHOWN = 20  # students named in a note
+
+Late = Literal["ours", "both", ""]
+
+
+@dataclass(frozen=True)
+class PendingPush:
+    """What a push would send about a student.
+
+    Attributes:
+        student: The student.
+        user: The student's number in Canvas.
+        before: The points in Canvas; None if there are none.
+        points: Our points.
+        grade: Whether the points are sent.
+        comment: The comment that is sent, with its mark; empty for none.
+        waits: Whether a comment may be on its way already, so that it is not sent now.
+        exempt: Whether Canvas is told that the submission is not late.
+    """
+
+    student: Student
+    user: int
+    before: float | None
+    points: float
+    grade: bool
+    comment: str
+    waits: bool
+    exempt: bool
+
+    @property
+    def sends(self) -> bool:
+        """Whether anything is sent."""
+        return self.grade or bool(self.comment) or self.exempt
+
+    @property
+    def mark(self) -> str:
+        """The mark of its comment."""
+        return self.comment.rpartition("\n")[2]
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """What Canvas' job gets."""
+        grade = {"posted_grade": number(self.points, 4)} if self.grade else {}
+        return grade | ({"text_comment": self.comment} if self.comment else {})
+
+
+@dataclass
+class Difference:
+    """How a class differs from what Canvas has.
+
+    Attributes:
+        changes: What a push would send, and the comments that wait.
+        same: The number of students of whom Canvas has everything.
+        left: For each reason, the students who are left alone.
+    """
+
+    changes: list[PendingPush] = field(default_factory=list)
+    same: int = 0
+    left: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, change: PendingPush) -> None:
+        """Add what a push would send about a student, if anything."""
+        if change.sends or change.waits:
+            self.changes.append(change)
+        else:
+            self.same += 1
+
+    def leave(self, student: Student, why: str) -> None:
+        """Leave a student alone."""
+        self.left.setdefault(why, []).append(called(student))
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence for each reason."""
+        return [
+            f"{len(who)} {'student is' if len(who) == 1 else 'students are'} left alone, because "
+            f"{why}: {', '.join(who[:SHOWN])}{' and more' if len(who) > SHOWN else ''}"
+            for why, who in self.left.items()
+        ]
+
+
+@dataclass(frozen=True)
+class PushRules:
+    """What a push sends.
+
+    Attributes:
+        comments: For each student's id, the text of the comment; empty to send none.
+        penalises: Whether our points contain a late penalty.
+        late: "ours" if only our penalty counts, "both" if Canvas' counts as well, "" if a person
+            has to choose.
+        overwrite: Whether points that somebody changed in Canvas after our push are replaced.
+    """
+
+    comments: Mapping[str, str] = field(default_factory=dict)
+    penalises: bool = False
+    late: Late = ""
+    overwrite: bool = False
+
+
+def mark(text: str) -> str:
+    """A mark of a comment, with which the comment ends."""
+    return f"[grader {hashlib.sha256(text.encode()).hexdigest()[:10]}]"
+
+
+# --- the difference -------------------------------------------------------------------------------
+
+
+def require_gradable(course: CanvasCourse, assignment: CanvasAssignment) -> None:
+    """Refuse an assignment whose grades cannot be set, or mean something else than points.
+
+    Raises:
+        UsageError: It cannot be graded; the text says why.
+    """
+    for is_so, why in (
+        (course.concluded or course.workflow_state == "completed", "the course is concluded"),
+        (not assignment.published, "it is not published"),
+        (assignment.in_closed_grading_period, "its grading period is closed"),
+        (
+            assignment.grading_type not in ("points", "percent"),
+            f"it is graded by {one_line(assignment.grading_type, 40)}, not by points",
+        ),
+        (
+            assignment.group_category_id and not assignment.grade_group_students_individually,
+            "each grade would go to a whole group: let Canvas assign grades to each student",
+        ),
+        (
+            assignment.moderated_grading and not assignment.grades_published,
+            "its grading is moderated",
+        ),
+    ):
+        if is_so:
+            raise UsageError(f"Canvas' assignment cannot be graded: {why}")
+
+
+def difference(
+    standings: Sequence[Standing],
+    submissions: Iterable[CanvasSubmission],
+    pushed: Mapping[str, Pushed],
+    rules: PushRules,
+    *,
+    deducts: bool,
+    now: datetime,
+) -> Difference:
+    """Compare a class with what Canvas has.
+
+    Args:
+        standings: Where each student stands.
+        submissions: What Canvas has; a student may occur twice if pages moved while being read.
+        pushed: What was sent earlier, by student.
+        rules: What a push sends.
+        deducts: Whether Canvas' late policy takes points.
+        now: The time.
+
+    Raises:
+        UsageError: Canvas does not say whose submission is whose.
+    """
+    by_user: dict[int, CanvasSubmission] = {}
+    for one in submissions:
+        if one.user_id is None:
+            raise UsageError("Canvas hides the names: turn anonymous grading off for this push")
+        by_user[one.user_id] = one
+    users = [canvas_user(one.student) for one in standings]
+    found = Difference()
+    for standing, user in zip(standings, users, strict=True):
+        theirs = by_user.get(user) if user is not None else None
+        before = pushed.get(standing.student.id, Pushed())
+        if why := _left_alone(standing, user, theirs, before, rules, deducts, users):
+            found.leave(standing.student, why)
+        elif user is not None and theirs is not None and standing.points is not None:
+            found.add(_change(standing, user, theirs, before, rules, deducts, now))
+    return found
+
+
+def _left_alone(
+    standing: Standing,
+    user: int | None,
+    theirs: CanvasSubmission | None,
+    before: Pushed,
+    rules: PushRules,
+    deducts: bool,
+    users: list[int | None],
+) -> str:
+    """Why nothing is sent about a student; empty if something may be, or there is nothing."""
+    if standing.state is not State.GRADED or standing.points is None:
+        has = theirs is not None and theirs.entered is not None
+        return f"they have a grade in Canvas and none here ({standing.state.words})" if has else ""
+    if not standing.student.listed:
+        return "the roster does not have them"
+    if user is None:
+        return "the roster has no Canvas id of them (a column canvas_id, or Canvas' own export)"
+    if users.count(user) > 1:
+        return "the roster gives their Canvas id to several students"
+    if theirs is None:
+        return "Canvas has no such student in this assignment"
+    if theirs.excused:
+        return "Canvas excuses them"
+    ours = [*before.points, standing.points]
+    if (
+        before.has_arrived
+        and theirs.entered is not None
+        and not rules.overwrite
+        and not any(_equal(theirs.entered, points) for points in ours)
+    ):
+        return "their points were changed in Canvas after our push (--overwrite replaces them)"
+    if rules.penalises and not rules.late and _would_lose_twice(theirs, deducts):
+        return (
+            "they are late and Canvas' late policy takes points, too (--late ours: only our "
+            "penalty counts; --late both: both count)"
+        )
+    return ""
+
+
+def _would_lose_twice(theirs: CanvasSubmission, deducts: bool) -> bool:
+    return theirs.late_policy_status != "none" and bool(
+        theirs.points_deducted or (theirs.late and deducts)
+    )
+
+
+def _equal(one: float | None, other: float | None) -> bool:
+    return one is not None and other is not None and abs(one - other) <= EQUAL
+
+
+def _change(
+    standing: Standing,
+    user: int,
+    theirs: CanvasSubmission,
+    before: Pushed,
+    rules: PushRules,
+    deducts: bool,
+    now: datetime,
+) -> PendingPush:
+    assert standing.points is not None
+    text = rules.comments.get(standing.student.id, "")
+    comment = f"{text}\n{mark(text)}" if text else ""
+    event, at = before.comments.get(mark(text), ("failed", now))
+    is_there = event == "done" or _has_comment(theirs, mark(text))
+    waits = bool(comment) and not is_there and event == "sent" and now - at < SETTLES
+    ours_only = rules.penalises and rules.late == "ours"
+    return PendingPush(
+        student=standing.student,
+        user=user,
+        before=theirs.entered,
+        points=standing.points,
+        grade=not _equal(theirs.entered, standing.points),
+        comment="" if is_there or waits else comment,
+        waits=waits,
+        exempt=ours_only and _would_lose_twice(theirs, deducts),
+    )
+
+
+def _has_comment(theirs: CanvasSubmission, mark: str) -> bool:
+    """Whether Canvas has a comment with this mark that the student did not write."""
+    return any(
+        mark in (one.comment or "") and one.author_id != theirs.user_id
+        for one in theirs.submission_comments
+    )
+
+
+# --- the push -------------------------------------------------------------------------------------
+
+
+def push(
+    api: CanvasApi,
+    book: Gradebook,
+    found: Difference,
+    compare: Callable[[], Difference],
+    advance: Callable[[str, int, int], None],
+) -> tuple[Difference, str]:
+    """Send what differs; return what differs after that, and Canvas' last complaint.
+
+    A job of Canvas that fails may have done a part, so what is left is sent again: first together,
+    then the first students one by one, so that one of them cannot stop the others.
+
+    Args:
+        api: The assignment.
+        book: The gradebook, which records what is sent.
+        found: What differs.
+        compare: Reads what Canvas has, and compares it.
+        advance: Shows the progress.
+    """
+    complaint = ""
+    for size, most in ((CHUNK, len(found.changes)), (CHUNK, len(found.changes)), (1, CHUNK)):
+        todo = [one for one in found.changes if one.sends][:most]
+        if not todo:
+            break
+        for start in range(0, len(todo), size):
+            interrupts.stop_if_seen()
+            part = todo[start : start + size]
+            advance(part[0].student.id, start, len(todo))
+            try:
+                complaint = _send(api, book, part) or complaint
+            except CanvasUnclear as e:
+                complaint = str(e)
+                _settle(api, compare, part)
+        found = compare()
+    return found, one_line(complaint, 300)
+
+
+def _send(api: CanvasApi, book: Gradebook, part: list[PendingPush]) -> str:
+    """Send some changes and wait for Canvas' job; return its complaint.
+
+    Raises:
+        CanvasUnclear: The changes may have arrived or not.
+    """
+    place = str(api.place)
+    for one in part:
+        if one.exempt:
+            api.call_in_time(one.user)
+    part = [one for one in part if one.fields]
+    if not part:
+        return ""
+    sent = [(one.student.id, one.points, one.mark) for one in part]
+    book.note_push(place, sent, "sent")
+    try:
+        progress = api.update({one.user: one.fields for one in part})
+    except EndsCommand:
+        book.note_push(place, sent, "failed")  # Canvas refused the request as a whole
+        raise
+    progress = api.wait_for(progress)
+    if progress.workflow_state == "completed":
+        book.note_push(place, sent, "done")
+        return ""
+    book.note_push(place, sent, "failed")
+    return progress.message or "a job failed, and Canvas does not say why"
+
+
+def _settle(api: CanvasApi, compare: Callable[[], Difference], part: list[PendingPush]) -> None:
+    """Wait until Canvas shows the changes of a request whose outcome is unknown, or for a while."""
+    users = {one.user for one in part}
+    for pause in PAUSES:
+        api.sleep(pause)
+        if not users & {one.user for one in compare().changes}:
+            return

@@ -1,0 +1,189 @@
+"""The commands for comments on a student's work, and for regrade requests."""
+
+from typing import Annotated
+
+import typer
+
+from grader.base import files
+from grader.base.errors import UsageError
+from grader.classroom import gradebook, texts
+from grader.classroom.gradebook import Attempt, Gradebook
+from grader.classroom.standings import Class
+from grader.commands.classes import (
+    BookOption,
+    RulesOption,
+    StudentId,
+    course_and_rules,
+    require_points,
+)
+from grader.commands.options import Folder, app, chosen
+from grader.report.wording import MAX_TEXT
+from grader.results.records import TestResult
+from kit.text import one_line
+
+
+@app.command()
+def comment(
+    student: StudentId,
+    book: BookOption,
+    text: Annotated[str, typer.Option("--text", help="The comment.")] = "",
+    again: Annotated[
+        str, typer.Option("--again", metavar="NAME", help="Use the comment of this name again.")
+    ] = "",
+    name: Annotated[
+        str, typer.Option("--name", help="A name for the comment, for --again later.")
+    ] = "",
+    problem: Annotated[
+        str, typer.Option("--problem", help="The problem it is about (default: the submission).")
+    ] = "",
+    remove: Annotated[
+        int | None, typer.Option("--remove", min=1, help="Withdraw the comment of this number.")
+    ] = None,
+    rules_file: RulesOption = None,
+    course_folder: Folder = None,
+) -> None:
+    """Write a comment into a student's reports, or use one again that was written before."""
+    if sum([bool(text), bool(again), remove is not None]) != 1:
+        raise UsageError("comment: give either --text, --again or --remove")
+    if name and not text:
+        raise UsageError("comment: --name needs --text")
+    course, rules = course_and_rules(course_folder, rules_file)
+    if problem:
+        chosen(course, [problem], "--problem")
+    with gradebook.writing(book) as opened:
+        standing = Class(opened, course, rules).standing(student)
+        if remove is not None:
+            if not opened.remove_comment(student, remove):
+                raise UsageError(f"{book}: {student} has no comment {remove}")
+            files.say(f"comment {remove} is withdrawn\n", needed=False)
+            return
+        said = _named(opened, again) if again else _line(text, "--text")
+        attempts = opened.attempts(student)
+        counts = attempts[standing.attempt - 1].id if standing.attempt else None
+        number = opened.comment(student, said, problem=problem, attempt=counts, name=name)
+        files.say(f"comment {number} is in the reports of {student}\n", needed=False)
+
+
+def _named(book: Gradebook, name: str) -> str:
+    known = book.named_comments()
+    if name not in known:
+        there_are = ", ".join(one_line(one, 50) for one in known) or "none"
+        raise UsageError(f"--again {name}: no comment has this name; the names are: {there_are}")
+    return known[name]
+
+
+def _line(text: str, option: str) -> str:
+    """A text as one line, with single spaces.
+
+    Raises:
+        UsageError: It is empty, or too long for a report.
+    """
+    line = " ".join(text.split())
+    if not line:
+        raise UsageError(f"{option} is empty: expected a text")
+    if len(line) > MAX_TEXT:
+        raise UsageError(f"{option} has {len(line)} characters: expected at most {MAX_TEXT}")
+    return line
+
+
+@app.command()
+def request(
+    student: StudentId,
+    book: BookOption,
+    problem: Annotated[str, typer.Option("--problem", help="The problem of the test.")],
+    test: Annotated[str, typer.Option("--test", help="The test, as the report names it.")],
+    text: Annotated[str, typer.Option("--text", help="What the student says.")],
+    attempt: Annotated[
+        int | None,
+        typer.Option("--attempt", min=1, help="The attempt (default: the one that counts)."),
+    ] = None,
+    rules_file: RulesOption = None,
+    course_folder: Folder = None,
+) -> None:
+    """Store a student's regrade request, together with how the test ended.
+
+    `grader status` lists open requests, and `grader answer` answers them.
+    """
+    said = _line(text, "--text")
+    course, rules = course_and_rules(course_folder, rules_file)
+    with gradebook.writing(book) as opened:
+        standing = Class(opened, course, rules).standing(student)
+        attempts = opened.attempts(student)
+        place = attempt or standing.attempt
+        if not 1 <= place <= len(attempts):
+            raise UsageError(f"{student} has {len(attempts)} attempts; there is no attempt {place}")
+        setup, found = _evidence(opened, attempts[place - 1], problem, test)
+        ended = found.status.words + (f": {one_line(found.said, 200)}" if found.said else "")
+        number = opened.request(
+            attempts[place - 1], setup, problem=problem, test=test, evidence=ended, text=said
+        )
+        files.say(
+            f"regrade request {number}: {student}, attempt {place}: "
+            f"{one_line(f'{problem}, {test} ({ended})', 400)}\n",
+            needed=False,
+        )
+
+
+def _evidence(book: Gradebook, attempt: Attempt, problem: str, test: str) -> tuple[int, TestResult]:
+    """A test of an attempt's result, and the number of the setup that it is from.
+
+    Raises:
+        UsageError: The attempt has no result, or the result has no such test.
+    """
+    for setup in book.counting():
+        result = book.result(attempt.sources or "", setup)
+        if result is None:
+            continue
+        tests = {(p.id, t.id): t for p in result.problems for t in p.tests}
+        if (problem, test) in tests:
+            return setup, tests[problem, test]
+        known = [one for name, one in tests if name == problem] or [
+            one.id for one in result.problems
+        ]
+        raise UsageError(
+            f"--problem {problem} --test {test}: the result has no such test; there are "
+            f"{one_line(', '.join(known), 1_000)}"
+        )
+    raise UsageError(f"{attempt.student}: this attempt has no result yet")
+
+
+@app.command()
+def answer(
+    number: Annotated[
+        int, typer.Argument(metavar="REQUEST", min=1, help="The number of the regrade request.")
+    ],
+    book: BookOption,
+    reason: Annotated[
+        str, typer.Option("--reason", help="The reason, which the student's report contains.")
+    ],
+    accept: Annotated[bool, typer.Option("--accept", help="Accept the request.")] = False,
+    refuse: Annotated[bool, typer.Option("--refuse", help="Refuse the request.")] = False,
+    points: Annotated[
+        float | None,
+        typer.Option("--points", min=0, help="With --accept: the points for the problem."),
+    ] = None,
+    rules_file: RulesOption = None,
+    course_folder: Folder = None,
+) -> None:
+    """Answer a regrade request; the student's reports contain the answer and the reason.
+
+    Accept it with points, or correct the test and run `grader regrade`. The last answer counts.
+    """
+    if accept == refuse:
+        raise UsageError("answer: give either --accept or --refuse")
+    if refuse and points is not None:
+        raise UsageError("answer: --points needs --accept")
+    require_points(points)
+    why = _line(reason, "--reason")
+    course, rules = course_and_rules(course_folder, rules_file)
+    with gradebook.writing(book) as opened:
+        asked = next((one for one in opened.requests() if one.id == number), None)
+        if asked is None:
+            raise UsageError(f"{book} has no regrade request {number}")
+        opened.answer(asked, accepted=accept, points=points, reason=why)
+        text = texts.grade(Class(opened, course, rules).standing(asked.student))
+        if accept and points is None:
+            text += (
+                "\nno points changed: correct the test and run `grader regrade`, or give --points"
+            )
+        files.say(f"{text}\n", needed=False)

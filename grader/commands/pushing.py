@@ -1,0 +1,241 @@
+"""The command that pushes grades to Canvas."""
+
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from grader.base import files, interrupts
+from grader.base.errors import UsageError
+from grader.classroom import canvas_api, gradebook, pushing, texts
+from grader.classroom.canvas_api import CanvasApi, CanvasAssignment, CanvasPlace
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.pushing import Difference, Late, PushRules
+from grader.classroom.records import Standing
+from grader.classroom.standings import Class
+from grader.commands import progress
+from grader.commands.classes import Book, RulesOption, course_and_rules
+from grader.commands.options import Folder, app, one_of
+from grader.commands.reports import reported
+from grader.course import policies
+from grader.course.policies import Policy
+from grader.report import comment_report
+from grader.report.formats import RENDER
+from grader.report.wording import number
+from kit.text import one_line
+
+
+@app.command()
+def push(
+    where: Annotated[str, typer.Argument(metavar="canvas", help="The system to push to: canvas.")],
+    book: Book,
+    assignment: Annotated[
+        str,
+        typer.Option(
+            "--assignment",
+            metavar="URL",
+            help="The assignment's address, as the browser shows it (default: canvas_url of the "
+            "policy).",
+        ),
+    ] = "",
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Push; without it, only show the difference.")
+    ] = False,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="The access token, in a file of mode 600 (default: $CANVAS_TOKEN).",
+        ),
+    ] = None,
+    link: Annotated[
+        str,
+        typer.Option(
+            "--link",
+            metavar="URL",
+            help="Where the pages of `export --html` are published: a comment then has a link "
+            "instead of the report's text.",
+        ),
+    ] = "",
+    no_comments: Annotated[
+        bool, typer.Option("--no-comments", help="Push the points only.")
+    ] = False,
+    late: Annotated[
+        str,
+        typer.Option(
+            "--late",
+            help="If Canvas' late policy takes points, too: ours (Canvas is told that these "
+            "students are not late) or both (both penalties count).",
+        ),
+    ] = "",
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace points that were changed in Canvas since."),
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="List every change.")] = False,
+    rules_file: RulesOption = None,
+    course_folder: Folder = None,
+) -> None:
+    """Show how the grades in Canvas differ from ours; with --apply, push ours, with a comment.
+
+    Run it again after an interruption: what Canvas has already is not sent again.
+    """
+    one_of("push", where, "canvas")
+    penalty: Late = one_of("--late", late, "ours", "both") if late else ""
+    if link and (no_comments or not policies.WEB_ADDRESS.fullmatch(link)):
+        raise UsageError(f"--link {one_line(link, 200)}: expected an address, and comments")
+    course, rules = course_and_rules(course_folder, rules_file)
+    opening = gradebook.writing if apply else gradebook.reading
+    with ExitStack() as stack:
+        opened = stack.enter_context(opening(book))
+        whole = Class(opened, course, rules)
+        api = CanvasApi(_place(assignment, whole.rules), canvas_api.read_token(token_file))
+        standings = whole.standings()
+        push_rules = PushRules(
+            comments={} if no_comments else _comments(whole, standings, link),
+            penalises=whole.rules.per_cent_a_day > 0,
+            late=penalty,
+            overwrite=overwrite,
+        )
+        _push(api, opened, standings, push_rules, apply=apply, verbose=verbose)
+
+
+def _place(assignment: str, rules: Policy) -> CanvasPlace:
+    """The assignment that the option or the policy names."""
+    address = assignment or rules.canvas_url
+    if not address:
+        raise UsageError("push: give the assignment's address with --assignment")
+    place = canvas_api.place_of(address)
+    if rules.canvas_id not in (0, place.assignment):
+        raise UsageError(
+            f"push: {place} is not the assignment {rules.canvas_id} that the policy's canvas_id "
+            "names"
+        )
+    return place
+
+
+def _comments(whole: Class, standings: list[Standing], link: str) -> Mapping[str, str]:
+    """The comment on each graded student's submission."""
+    found = {}
+    for one in standings:
+        interrupts.stop_if_seen()
+        result = whole.result(one) if one.points is not None else None
+        if result is None:
+            continue
+        report = reported(whole.course, whole.rules, result, one)
+        if link:
+            page = f"{link.rstrip('/')}/{gradebook.file_name(one.student.id)}.html"
+            lines = comment_report.safe(comment_report.summary(report))
+            found[one.student.id] = f"{lines}\nReport: {page}"
+        else:
+            found[one.student.id] = RENDER["comment"](report)
+    return found
+
+
+def _push(
+    api: CanvasApi,
+    book: Gradebook,
+    standings: list[Standing],
+    rules: PushRules,
+    *,
+    apply: bool,
+    verbose: bool,
+) -> None:
+    """Show the difference, push it if asked to, and say what is left.
+
+    Raises:
+        typer.Exit: Something could not be pushed.
+    """
+    course, assignment = api.course(), api.assignment()
+    pushing.require_gradable(course, assignment)
+    deducts = api.deducts_for_lateness()
+
+    def compare() -> Difference:
+        pushed = book.pushed(str(api.place))
+        return pushing.difference(
+            standings, api.submissions(), pushed, rules, deducts=deducts, now=now()
+        )
+
+    found = compare()
+    most = max((one.max_score for one in standings), default=0.0)
+    files.say(_title(api, course.name, assignment, most), needed=False)
+    files.say(_table(found, verbose=verbose), needed=False)
+    for note in found.notes:
+        print(f"grader: {one_line(note, 2_000)}", file=sys.stderr)
+    if not apply:
+        files.say("nothing was pushed; --apply pushes this\n" * bool(found.changes), needed=False)
+        return
+    files.kept.append(book.path)
+    with progress.advancing("pushing") as advance:
+        left, complaint = pushing.push(api, book, found, compare, advance)
+    _say_outcome(found, left, complaint)
+
+
+def _say_outcome(found: Difference, left: Difference, complaint: str) -> None:
+    """Say what was pushed, and what Canvas did not take.
+
+    Raises:
+        typer.Exit: Something could not be pushed.
+    """
+    remaining = {one.user for one in left.changes}
+    done = [one for one in found.changes if one.user not in remaining]
+    grades, comments = sum(one.grade for one in done), sum(bool(one.comment) for one in done)
+    files.say(f"pushed {grades} grades and {comments} comments\n", needed=False)
+    if not left.changes:
+        return
+    who = ", ".join(texts.called(one.student) for one in left.changes[: texts.SHOWN])
+    if not any(one.sends for one in left.changes):
+        why = "Canvas may still be at work on them: run the same command again in 15 minutes"
+    else:
+        why = f"{complaint or 'Canvas did not take them'}; run the same command again"
+    print(f"grader: {len(left.changes)} students are not complete ({who}): {why}", file=sys.stderr)
+    raise typer.Exit(3)
+
+
+def now() -> datetime:
+    """The time, for waits for jobs of Canvas."""
+    return datetime.now(UTC)
+
+
+def _title(api: CanvasApi, course: str, assignment: CanvasAssignment, most: float) -> str:
+    """What is pushed to, and what a person should know about it."""
+    of = assignment.points_possible
+    lines = [f"{api.place}: {course}, {assignment.name}"]
+    if of is not None and abs(of - most) > 0.005:
+        lines.append(
+            f"Canvas' assignment is out of {number(of)} points, ours out of {number(most)}"
+        )
+    if assignment.post_manually:
+        lines.append("Canvas hides grades and comments of this assignment until you post them")
+    return "".join(f"{one_line(line, 300)}\n" for line in lines)
+
+
+def _table(found: Difference, *, verbose: bool) -> str:
+    """A row for each student about whom something is sent."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = texts.WIDE
+    table = Table(box=None, pad_edge=False)
+    for name in ("student", "Canvas", "ours", "comment"):
+        table.add_column(name, overflow="fold")
+    shown = found.changes if verbose else found.changes[: texts.SHOWN]
+    for one in shown:
+        comment = "yes" if one.comment else "on its way" if one.waits else "no"
+        before = "" if one.before is None else number(one.before)
+        ours = number(one.points) + (", not late" if one.exempt else "")
+        table.add_row(Text(texts.called(one.student)), before, ours, comment)
+    with console.capture() as text:
+        if shown:
+            console.print(table)
+        if len(found.changes) > len(shown):
+            console.print(f"and {len(found.changes) - len(shown)} more; --verbose lists all")
+        console.print(f"{len(found.changes)} students differ, {found.same} do not")
+    return text.get()

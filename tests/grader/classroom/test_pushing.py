@@ -1,0 +1,470 @@
+"""`grader push canvas` against a server that behaves like Canvas' documented API."""
+
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from grader.base.errors import Status, UsageError
+from grader.classroom import canvas_api, gradebook
+from grader.classroom.records import Student
+from grader.classroom.tables import canvas_user
+from grader.course.policies import Policy
+from tests.grader.classroom.fake_canvas import TEACHER, TOKEN, FakeCanvas, serving
+from tests.grader.commands.test_classes import (  # noqa: F401  fixtures
+    DUE,
+    course,
+    grader,
+    hand_in,
+    today,
+)
+
+# Students 11 to 15; the points of the even ones are 7, those of the odd ones 0.
+USERS = {f"s{number}": number for number in range(11, 16)}
+HOSTILE_NAME = "\x1b]0;x\x07 \u202eevil <img src=x> =1+1 ::error::"
+
+
+@pytest.fixture
+def canvas(monkeypatch):
+    """A server whose client never really waits."""
+    monkeypatch.setenv("CANVAS_TOKEN", TOKEN)
+    slept = []
+    defaults = canvas_api.CanvasApi.__init__.__kwdefaults__
+    monkeypatch.setitem(defaults, "sleep", slept.append)
+    with serving(FakeCanvas(USERS.values())) as running:
+        running.slept = slept
+        yield running
+
+
+@pytest.fixture(scope="module")
+def graded(today, tmp_path_factory):  # noqa: F811
+    """A gradebook with a grade of each student."""
+    path = tmp_path_factory.mktemp("graded") / "class.sqlite"
+    with gradebook.writing(path, create=True) as opened:
+        opened.apply(opened.number_of(today), why="batch")
+        for student, number in USERS.items():
+            status = Status.FAILED if number % 2 else Status.PASSED
+            hand_in(opened, student, f"x = {number}", setup_1=status)
+            enrolled = Student(id=student, name=HOSTILE_NAME, columns={"Canvas ID": str(number)})
+            opened.enrol([enrolled])
+    return path
+
+
+@pytest.fixture
+def book(graded, tmp_path):
+    """A copy of that gradebook, which a test may change."""
+    return shutil.copy(graded, tmp_path / "class.sqlite")
+
+
+@pytest.fixture
+def push(book, canvas, grader):  # noqa: F811
+    """Run `grader push canvas`; return the exit code, stdout and the last sentence."""
+    return lambda *options: grader("push", "canvas", book, "--assignment", canvas.address, *options)
+
+
+class Printed:
+    """Reads what was printed, and keeps what went to stderr."""
+
+    def __init__(self, capsys):
+        self.read, self.err = capsys.readouterr, ""
+
+    def __call__(self):
+        found = self.read()
+        self.err += found.err
+        return found
+
+
+@pytest.fixture
+def printed(capsys, monkeypatch):
+    """Everything that goes to stderr."""
+    both = Printed(capsys)
+    monkeypatch.setattr(capsys, "readouterr", both)
+    return both
+
+
+def test_a_push_is_shown_done_and_not_repeated(push, canvas):
+    """The dry run changes nothing, and the second push sends nothing, not even a comment."""
+    code, said, _ = push()
+    assert code == 0
+    assert "PyTorch" in said
+    rows = [line.split()[-3:] for line in said.splitlines() if "(s1" in line]
+    assert [row[-2:] for row in rows] == [["0", "yes"], ["7", "yes"]] * 2 + [["0", "yes"]]
+    assert "5 students differ, 0 do not\nnothing was pushed; --apply pushes this" in said
+    assert canvas.posts() == []
+    assert "pushed 5 grades and 5 comments" in push("--apply")[1]
+    assert canvas.scores() == {11: 0, 12: 7, 13: 0, 14: 7, 15: 0}
+    (comment,) = canvas.comments()[12]
+    assert comment.startswith("7 of 7 points\n")
+    first = list(canvas.log)
+    code, said, _ = push("--apply")
+    assert (code, "0 students differ, 5 do not\npushed 0 grades and 0 comments" in said) == (
+        0,
+        True,
+    )
+    assert {line.split()[0] for line in canvas.log[len(first) :]} == {"GET"}
+    assert [len(comments) for comments in canvas.comments().values()] == [1] * 5
+    assert len(canvas.posts()) == 1
+
+
+def test_only_what_changed_is_sent(push, canvas, book):
+    """New points come with a new comment; a student's own copy of a mark does not count as ours."""
+    push("--apply")
+    with gradebook.writing(book) as opened:
+        opened.override("s11", 3, reason="oral exam")
+        opened.comment("s12", "Well done.", name="")
+    rows = [line.split()[-3:] for line in push()[1].splitlines() if "(s1" in line]
+    assert rows == [["0", "3", "yes"], ["7", "7", "yes"]]
+    push("--apply")
+    assert canvas.scores()[11] == 3
+    assert "oral exam" in canvas.comments()[11][1]
+    assert "Comment: Well done." in canvas.comments()[12][1]
+    with gradebook.writing(book) as opened, opened._database as db:
+        db.execute("DELETE FROM push")
+    of_12 = canvas.submissions[12]["submission_comments"]
+    of_12[1]["author_id"] = 12
+    assert push("--apply")[1].endswith("pushed 0 grades and 1 comments\n")
+    assert [one["author_id"] for one in of_12] == [TEACHER, 12, TEACHER]
+
+
+@pytest.mark.parametrize("fault", ["lost", "cut", 500])
+@pytest.mark.parametrize("where", ["GET /api/v1/courses/1/assignments/2/submissions", "progress"])
+def test_a_read_that_fails_is_repeated(push, canvas, fault, where):
+    canvas.faults.extend([(where, fault), (where, fault)])
+    assert push("--apply")[0] == 0
+    assert not canvas.faults
+    assert canvas.scores()[12] == 7
+    assert len(canvas.posts()) == 1
+
+
+@pytest.mark.parametrize("fault", ["lost", "cut", 500])
+@pytest.mark.parametrize("runs", ["at once", "never", "later"])
+def test_a_push_that_was_cut_off_never_comments_twice(push, canvas, fault, runs, monkeypatch):
+    """Canvas has the job, or not, or runs it after the command has ended."""
+
+    def planned(handler):
+        if runs == "at once":
+            canvas.run_all()
+        if runs == "never":
+            canvas.jobs.clear()
+        return fault
+
+    canvas.faults.append(("update_grades", planned))
+    code = push("--apply")[0]
+    assert canvas.scores()[12] == 7  # points may be sent twice without harm
+    if runs == "at once":
+        assert (code, len(canvas.posts())) == (0, 1)
+    else:
+        assert code == 3
+        assert all(not comments for comments in canvas.comments().values())
+    canvas.run_all()
+    code = push("--apply")[0]
+    assert code == (3 if runs == "never" else 0)
+    after = datetime.now(UTC) + timedelta(minutes=16)
+    monkeypatch.setattr("grader.commands.pushing.now", lambda: after)
+    assert push("--apply")[0] == 0
+    assert [len(comments) for comments in canvas.comments().values()] == [1] * 5
+
+
+def test_a_command_that_was_interrupted_goes_on(push, canvas):
+    """The job was started, and the gradebook knows of it."""
+
+    class Interrupted(Exception):
+        """Stands for a signal."""
+
+    def stop(seconds):
+        raise Interrupted
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(canvas_api.CanvasApi.__init__.__kwdefaults__, "sleep", stop)
+        assert "Interrupted" in push("--apply")[2]
+    assert canvas.scores()[12] is None
+    canvas.run_all()
+    assert push("--apply")[1].endswith("pushed 0 grades and 0 comments\n")
+    assert [len(comments) for comments in canvas.comments().values()] == [1] * 5
+
+
+def test_one_student_at_whom_a_job_breaks_stops_no_other(push, canvas):
+    """The others are sent again one by one."""
+    canvas.poison = {12}
+    code, said, _ = push("--apply")
+    assert code == 3
+    assert "pushed 4 grades and 4 comments" in said
+    assert canvas.scores() == {11: 0, 12: None, 13: 0, 14: 7, 15: 0}
+    assert [len(comments) for comments in canvas.comments().values()] == [1, 0, 1, 1, 1]
+
+
+def test_requests_that_are_too_many_are_repeated_after_a_wait(push, canvas):
+    """Also those that would not be repeated otherwise: Canvas has not carried them out."""
+    canvas.faults.extend([("update_grades", "throttle"), ("update_grades", 429)])
+    assert push("--apply")[0] == 0
+    assert [line.split()[-1] for line in canvas.posts()] == ["throttle", "429", "200"]
+    assert [len(comments) for comments in canvas.comments().values()] == [1] * 5
+    assert 10.0 in canvas.slept  # the whole quota below 100 at 10 a second
+    canvas.slept.clear()
+    canvas.quota = 40.0
+    push()
+    assert set(canvas.slept) == {6.0}
+
+
+def test_canvas_that_never_answers_is_one_sentence(push, canvas):
+    canvas.faults.extend([("courses/1", 503)] * 50)
+    code, said, last = push()
+    assert (code, said) == (3, "")
+    assert last.endswith(f"{canvas.url} did not answer 7 times: it answered 503")
+
+
+def test_who_has_no_number_in_canvas_is_listed_and_not_guessed(push, canvas, book, printed):
+    """Neither are two students with one number, nor one whom Canvas does not have."""
+    with gradebook.writing(book) as opened:
+        opened.enrol(
+            [
+                Student(id="11", name="A number that is no Canvas id"),
+                Student(id="s12", columns={"canvas_id": "13"}),
+                Student(id="s15", columns={"canvas_id": "99"}),
+            ]
+        )
+        hand_in(opened, "11", "x = 1", setup_1=Status.PASSED)
+        opened.enrol([Student(id="s11", columns={"seat": "14"})])
+    assert "1 students differ, 0 do not" in push("--apply")[1]
+    assert canvas.scores() == {11: None, 12: None, 13: None, 14: 7, 15: None}
+    assert "2 students are left alone, because the roster has no Canvas id of them" in printed.err
+    assert "the roster gives their Canvas id to several students: s12, " in printed.err
+    assert "Canvas has no such student in this assignment: s15" in printed.err
+
+
+def test_grades_that_people_set_in_canvas_stay(push, canvas, book, printed):
+    """An excuse, a grade where we have none, and points changed after our push."""
+    canvas.submissions[11]["excused"] = True
+    canvas.submissions[13] |= {"score": 4.0, "entered_score": 4.0}
+    with gradebook.writing(book) as opened, opened._database as db:
+        db.execute("DELETE FROM attempt WHERE student = 's13'")
+    push("--apply")
+    assert "Canvas excuses them" in printed.err
+    assert "they have a grade in Canvas and none here (missing)" in printed.err
+    canvas.submissions[12] |= {"score": 6.5, "entered_score": 6.5}
+    assert "0 students differ" in push("--apply")[1]
+    assert "their points were changed in Canvas after our push" in printed.err
+    assert canvas.submissions[11]["excused"] is True
+    assert canvas.scores() == {11: None, 12: 6.5, 13: 4, 14: 7, 15: 0}
+    push("--apply", "--overwrite")
+    assert canvas.scores()[12] == 7
+
+
+def test_canvas_late_policy_takes_points_twice_only_if_a_person_says_so(
+    push, canvas, book, printed
+):
+    """Our points contain our own penalty already."""
+    with gradebook.writing(book) as opened:
+        opened.remember(Policy(per_cent_a_day=10, deadlines={"default": DUE - timedelta(hours=1)}))
+    canvas.deducts = True
+    canvas.submissions[12]["late"] = canvas.submissions[14]["late"] = True
+    assert "3 students differ" in push("--apply")[1]
+    assert "they are late and Canvas' late policy takes points, too" in printed.err
+    assert canvas.scores() == {11: 0, 12: None, 13: 0, 14: None, 15: 0}
+    assert "6.3, not late" in push("--late", "ours")[1]
+    canvas.submissions[14]["late"] = False
+    push("--apply", "--late", "ours")
+    assert canvas.scores()[12] == pytest.approx(6.3)
+    canvas.submissions[14]["late"] = True
+    assert "0 students differ" in push("--late", "both")[1]
+    with gradebook.writing(book) as opened:
+        opened.remember(Policy())  # Canvas' penalty is the only one
+    push("--apply")
+    assert canvas.submissions[14] | {"score": 5.0} == canvas.submissions[14]
+    assert "0 students differ" in push()[1]
+
+
+def test_the_policy_can_name_the_assignment(push, canvas, book, grader):  # noqa: F811
+    """Its number has to be that of the policy's canvas_id, if there is one."""
+    with gradebook.writing(book) as opened:
+        opened.remember(Policy(canvas_url=canvas.address, canvas_id=2))
+    assert "5 students differ" in grader("push", "canvas", book)[1]
+    with gradebook.writing(book) as opened:
+        opened.remember(Policy(canvas_id=3))
+    assert "is not the assignment 3 that the policy's canvas_id names" in push()[2]
+    assert grader("push", "canvas", book)[2] == (
+        "grader: push: give the assignment's address with --assignment"
+    )
+
+
+def test_a_comment_can_be_a_link_or_left_out(push, canvas, book):
+    push("--apply", "--no-comments")
+    assert all(not comments for comments in canvas.comments().values())
+    push("--apply", "--link", "https://course.example/reports/")
+    text, mark = canvas.comments()[12][0].rsplit("\n", 1)
+    assert text == "7 of 7 points\nReport: https://course.example/reports/s12.html"
+    assert mark.startswith("[grader ")
+    assert push("--link", "javascript:alert(1)")[0] == 2
+
+
+def test_a_job_that_does_not_end_is_left_to_canvas(push, canvas, monkeypatch):
+    """The comments wait, because the job may still run."""
+    monkeypatch.setattr(canvas_api, "PROGRESS_TRIES", 3)
+    canvas.looks = 10_000
+    code, said, _ = push("--apply")
+    assert (code, said.endswith("pushed 0 grades and 0 comments\n")) == (3, True)
+    canvas.looks = 1
+    canvas.run_all()
+    assert push("--apply")[0] == 0
+    assert [len(comments) for comments in canvas.comments().values()] == [1] * 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"published": False}, "it is not published"),
+        ({"in_closed_grading_period": True}, "its grading period is closed"),
+        ({"grading_type": "gpa_\x1bscale"}, "it is graded by gpa_\\x1bscale, not by points"),
+        ({"group_category_id": 4}, "each grade would go to a whole group"),
+        ({"moderated_grading": True}, "its grading is moderated"),
+    ],
+)
+def test_an_assignment_that_cannot_be_graded_is_one_sentence(push, canvas, changes, sentence):
+    canvas.assignment |= changes
+    code, said, last = push("--apply")
+    assert (code, said) == (2, "")
+    assert last.startswith("grader: Canvas' assignment cannot be graded: ")
+    assert sentence in last
+    assert canvas.posts() == []
+
+
+def test_a_concluded_course_and_another_total_are_said(push, canvas):
+    canvas.assignment |= {"points_possible": 50.0, "post_manually": True}
+    said = push()[1]
+    assert "Canvas' assignment is out of 50 points, ours out of 5" in said
+    assert "Canvas hides grades and comments of this assignment until you post them" in said
+    canvas.course["concluded"] = True
+    assert "the course is concluded" in push()[2]
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (401, "Canvas refuses this (user not authorized to perform that action): the token's own"),
+        (403, "Canvas refuses this (user not authorized to perform that action): the token's own"),
+        (404, "Canvas has no such course or assignment, or the token's owner cannot see it"),
+        (422, "Canvas refuses the request (422): user not authorized"),
+        (302, "Canvas redirects to 127.0.0.1:1: give the address that it redirects to"),
+    ],
+)
+def test_a_refusal_is_one_sentence(push, canvas, fault, sentence):
+    """A redirect is not followed, so the token goes nowhere else."""
+    canvas.faults.append(("GET /api/v1/courses/1", fault))
+    code, said, last = push("--apply")
+    assert (code, said) == (2, "")
+    assert sentence in last
+    assert len(canvas.log) == 1
+
+
+@pytest.mark.parametrize(
+    ("tree", "sentence"),
+    [
+        ("[" * 100_000, "Canvas' answer is not as documented"),
+        ([{"user_id": None}], "Canvas hides the names"),
+        ([{"user_id": "\x1b[2J"}], "Canvas' answer is not as documented"),
+        ({"a": 1}, "Canvas' answer is not as documented"),
+    ],
+)
+def test_an_answer_of_another_kind_is_one_sentence(push, canvas, monkeypatch, tree, sentence):
+    """Such as the page of a login, or of a server that lies."""
+    monkeypatch.setattr(
+        "tests.grader.classroom.fake_canvas.Handler.submissions",
+        lambda handler, query: handler.answer(200, tree),
+    )
+    code, _, last = push("--apply")
+    assert (code, sentence in last, "\x1b" in last) == (2, True, False)
+
+
+def test_a_page_of_another_host_is_not_asked_for(push, canvas, monkeypatch):
+    """The token would go there."""
+    link = f'<{canvas.url}.evil.example/x>; rel="next"'
+    monkeypatch.setattr(
+        "tests.grader.classroom.fake_canvas.Handler.submissions",
+        lambda handler, query: handler.answer(200, [], link=link),
+    )
+    assert ".evil.example, where the token must not go" in push()[2]
+
+
+# --- the address and the token --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("https://c.example/courses/1/assignments/2", "https://c.example/courses/1/assignments/2"),
+        ("https://C.example:8443/courses/1/assignments/2?x=1#y", "https://c.example:8443/courses/1/assignments/2"),
+        ("http://localhost:80/courses/1/assignments/2/", "http://localhost:80/courses/1/assignments/2"),
+        ("http://c.example/courses/1/assignments/2", None),
+        ("http://localhost.evil.example/courses/1/assignments/2", None),
+        ("https://user:word@c.example/courses/1/assignments/2", None),
+        ("https://c.example\\@evil.example/courses/1/assignments/2", None),
+        ("https://c.example/courses/1", None),
+        ("file:///courses/1/assignments/2", None),
+    ],
+)  # fmt: skip
+def test_the_address_is_that_of_an_assignment_with_tls(address, place):
+    if place is None:
+        with pytest.raises(UsageError, match=r"expected the assignment's|must begin with https"):
+            canvas_api.place_of(address)
+    else:
+        assert str(canvas_api.place_of(address)) == place
+
+
+def test_the_token_is_read_from_a_file_that_only_its_owner_can_read(tmp_path, monkeypatch):
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    for mode in (0o644, 0o640, 0o602):
+        file.chmod(mode)
+        with pytest.raises(UsageError, match=rf"has mode {mode:o}.*chmod 600") as caught:
+            canvas_api.read_token(file)
+        assert TOKEN not in str(caught.value)
+    file.chmod(0o600)
+    assert canvas_api.read_token(file) == TOKEN
+    monkeypatch.setenv("CANVAS_TOKEN", "a\nb")
+    with pytest.raises(UsageError, match="has a character that no token"):
+        canvas_api.read_token(None)
+    monkeypatch.delenv("CANVAS_TOKEN")
+    with pytest.raises(UsageError, match="there is no token"):
+        canvas_api.read_token(None)
+    with pytest.raises(UsageError, match=r"expected a file|cannot be read"):
+        canvas_api.read_token(tmp_path)
+
+
+def test_the_token_is_in_no_text(push, canvas, book, printed, monkeypatch):
+    """Not in what is printed, in a traceback with a fault of ours, or in the gradebook."""
+    said = "".join(map(str, [*push("--apply"), *push("--apply")]))
+    canvas.faults.extend([("courses/1", fault) for fault in (500, "cut", "lost", 401)])
+    said += "".join(map(str, push()))
+    api = canvas_api.CanvasApi(canvas_api.place_of(canvas.address), TOKEN)
+    said += repr(api)
+    canvas.course["name"] = TOKEN  # a server that sends it back
+    said += "".join(map(str, push()))
+    monkeypatch.setattr(canvas_api, "urlencode", lambda fields: 1 / 0)
+    said += "".join(map(str, push()))
+    assert "ZeroDivisionError" in said
+    assert TOKEN not in said + printed.err
+    assert TOKEN.encode() not in book.read_bytes()
+    assert all(TOKEN not in line for line in canvas.log)
+
+
+def test_hostile_texts_cannot_command_the_terminal(push, canvas, printed):
+    """Names of students, of the course, and complaints of Canvas."""
+    canvas.course["name"] = canvas.assignment["name"] = HOSTILE_NAME
+    canvas.poison = {12}
+    said = "".join(map(str, [*push(), *push("--apply")])) + printed.err
+    assert "\\u202eevil" in said
+    assert {c for c in said if not c.isprintable() and c != "\n"} == set()
+
+
+def test_a_student_number_of_canvas_comes_from_the_roster_alone():
+    """From a column for it, or as the id of a roster that Canvas exported."""
+    assert canvas_user(Student(id="a", columns={"Canvas user ID": "12"})) == 12
+    assert canvas_user(Student(id="12", columns={"SIS User ID": "x"})) == 12
+    for student in (
+        Student(id="12"),
+        Student(id="12", columns={"sid": "12"}),
+        Student(id="a", columns={"canvas_id": "-1"}),
+        Student(id="a", columns={"canvas_id": "\u0661"}),
+        Student(id="a", columns={"canvas_id": ""}),
+    ):
+        assert canvas_user(student) is None
