@@ -257,7 +257,7 @@ def survey(whole: Class, *, names: bool = True) -> Survey:
     )
 
 
-class Answer(NamedTuple):
+class FailedTest(NamedTuple):
     """How one test failed. The tests of a class have the same inputs, so facts can be compared."""
 
     test: str
@@ -270,7 +270,7 @@ class Alike(NamedTuple):
 
     problem: str
     mistake: str
-    answers: tuple[Answer, ...]
+    answers: tuple[FailedTest, ...]
 
 
 def costs(problem: ProblemResult) -> dict[Alike, float]:
@@ -278,7 +278,7 @@ def costs(problem: ProblemResult) -> dict[Alike, float]:
     found: dict[Alike, float] = {}
     failed = [t for t in problem.tests if t.status not in (*NOT_TRIED, Status.PASSED)]
     answers = tuple(
-        Answer(
+        FailedTest(
             test.id,
             test.said,
             # Where in a student's code it failed says nothing about the answer.

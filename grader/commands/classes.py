@@ -45,7 +45,7 @@ from grader.commands.options import (
     one_of,
 )
 from grader.commands.reports import reported
-from grader.course import courses, policies
+from grader.course import courses, late_days, policies
 from grader.course.courses import Course
 from grader.course.policies import Policy
 from grader.report import difference, json_report
@@ -123,6 +123,15 @@ def batch(
         Path | None,
         typer.Option("--roster", metavar="FILE.csv", help="Students: id, name, e-mail, section."),
     ] = None,
+    layout: Annotated[
+        str,
+        typer.Option(
+            "--layout",
+            metavar="FORM",
+            help="The form of the names, such as 'hw1-{id}_{any}.zip' ({id}, {name}, {email}, "
+            "{time}, {any}), if they have one that is not recognised.",
+        ),
+    ] = "",
     jobs: Jobs = None,
     only: Only = None,
     limit: Annotated[
@@ -140,14 +149,15 @@ def batch(
     """Grade a class: every submission in a folder that has no result in the gradebook yet.
 
     Run it again after an interruption, or when more submissions arrive: existing results are kept.
-    Gradescope's and Canvas' downloads are recognised. Exits 3 if the grader failed on a submission.
+    Downloads of Gradescope, Canvas and Moodle are recognised, and so are clones. Exits 3 if the
+    grader failed on a submission.
     """
     course, rules = course_and_rules(course_folder, rules_file)
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
     level = level_named(isolation)
     where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
-    found = intake.recognise(folder)
+    found = intake.recognise(folder, layout)
     students = roster.read(listed) if listed else None
     today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
     with _opened(book, today, where, course, course_folder) as (opened, grades):
@@ -601,6 +611,15 @@ def export(
         typer.Option("--html", metavar="DIR", help="A web page for each student."),
         Writes(SUFFIXES["html"]),
     ] = None,
+    late_days_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--late-days",
+            metavar="FILE.csv",
+            help="The late days of all assignments: replace the rows of this one.",
+        ),
+        Writes(),
+    ] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
@@ -611,9 +630,10 @@ def export(
         "markdown": markdown_folder,
         "html": html_folder,
     }
-    if not any([csv, canvas, *folders.values()]):
+    if not any([csv, canvas, late_days_file, *folders.values()]):
         raise UsageError(
-            "export: name at least one of --csv --canvas --gradescope --junit --markdown --html"
+            "export: name at least one of --csv --canvas --gradescope --junit --markdown --html "
+            "--late-days"
         )
     if canvas_export and not canvas:
         raise UsageError("export: --canvas-export needs --canvas, the file to write")
@@ -626,10 +646,14 @@ def export(
             files.write(csv, tables.csv_table(found, ids).encode())
         if canvas:
             _export_canvas(canvas, found, whole.rules, canvas_export)
+        if late_days_file:
+            known = late_days.read(late_days_file)
+            table = tables.late_days_table(known, whole.rules.title, found)
+            files.write(late_days_file, table.encode())
         for kind, folder in folders.items():
             if folder:
                 _export_reports(whole, found, folder, kind)
-    for written in [csv, canvas, *folders.values()]:
+    for written in [csv, canvas, late_days_file, *folders.values()]:
         if written:
             files.say(f"wrote {written}\n", needed=False)
 
