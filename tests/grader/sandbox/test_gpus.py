@@ -377,49 +377,6 @@ def test_a_driver_that_does_not_start_is_our_fault():
         gpus._start_driver("GPU-0a1b")
 
 
-# --- one grader at a time -------------------------------------------------------------------------
-
-HOLDER = """
-import sys
-from pathlib import Path
-from grader.sandbox.gpus import Gpu
-held = Gpu(3, "GPU-0a1b", "Stand-in 8000", "599.01", 1, "0000:01:00.0", (Path(sys.argv[1]),), ())
-with held.lock(lambda text: print(text, flush=True)):
-    print("has it", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_two_graders_never_have_one_gpu_at_once():
-    """The second grader reports that it waits, and continues once the first has ended."""
-    ours, theirs = os.openpty()  # a character device that only this test uses
-    command = [sys.executable, "-c", HOLDER, os.ttyname(theirs)]
-    holders = [
-        subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-    ]
-    try:
-        assert holders[0].stdout.readline() == "has it\n"
-        holders.append(
-            subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-        )
-        assert (
-            holders[1].stdout.readline()
-            == "waiting for GPU 3 (Stand-in 8000): another grader has it\n"
-        )
-        holders[0].kill()
-        assert holders[1].stdout.readline() == "has it\n"
-    finally:
-        for holder in holders:
-            holder.kill()
-            holder.communicate()
-        os.close(ours)
-        os.close(theirs)
-
-
 # --- the sandbox ----------------------------------------------------------------------------------
 
 
