@@ -111,7 +111,7 @@ class User:
 
 
 @dataclass
-class Queue:
+class QueueState:
     """A queue at one moment.
 
     Attributes:
@@ -265,7 +265,7 @@ class _Place:
                 say(seen.told(mine))
             time.sleep(LOOK_SECONDS)
 
-    def _join(self, seen: Queue) -> None:
+    def _join(self, seen: QueueState) -> None:
         """Go to the end of the queue, with a ticket that is locked before others can see it."""
         self._leave()
         token = secrets.token_hex(4)
@@ -398,7 +398,7 @@ def _unusable(why: str) -> MachineFault:
     )
 
 
-def queues() -> Iterator[Queue]:
+def queues() -> Iterator[QueueState]:
     """The queues of this machine's GPUs."""
     with suppress(OSError):  # there is none
         for name in sorted(os.listdir(root())):
@@ -410,9 +410,9 @@ def queues() -> Iterator[Queue]:
                     os.close(folder)
 
 
-def look_into(folder: int) -> Queue:
+def look_into(folder: int) -> QueueState:
     """Read the folder of a queue; remove the tickets of graders that died while they waited."""
-    seen = Queue()
+    seen = QueueState()
     for name in os.listdir(folder):
         if matched := TICKET.fullmatch(name) or USER.fullmatch(name):
             with suppress(OSError):  # it may have been renamed or removed
@@ -421,7 +421,7 @@ def look_into(folder: int) -> Queue:
     return seen
 
 
-def _add(seen: Queue, folder: int, matched: re.Match[str]) -> None:
+def _add(seen: QueueState, folder: int, matched: re.Match[str]) -> None:
     """Add what a file says to a queue.
 
     Raises:

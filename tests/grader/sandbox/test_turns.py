@@ -19,7 +19,7 @@ import pytest
 from grader.base.errors import MachineFault
 from grader.sandbox import turns
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.turns import Queue, Ticket, User
+from grader.sandbox.turns import QueueState, Ticket, User
 from tests.grader.ordinary_user import NEEDS_ROOT
 from tests.grader.processes import until
 
@@ -337,7 +337,7 @@ def test_a_link_in_place_of_the_folder_is_refused(gpu, folder):
 
 def test_the_expected_wait_is_that_of_measured_turns():
     """The average follows the last turns, and the time that the holder has had is subtracted."""
-    queue = Queue([Ticket("a", 1, 5, 50), Ticket("b", 1, 6, 60)], label="GPU 0")
+    queue = QueueState([Ticket("a", 1, 5, 50), Ticket("b", 1, 6, 60)], label="GPU 0")
     assert (None, "GPU 0: user 1 (process 50) is next; no turn was measured yet") == (
         queue.seconds_until(1),
         next(queue.lines()).replace("daemon", "user 1").replace("bin", "user 1"),
