@@ -22,6 +22,7 @@ The users of a machine trust each other here: whoever may open the GPU can also 
 asking. A submission sees neither the folder nor its locks.
 """
 
+import errno
 import fcntl
 import multiprocessing
 import os
@@ -46,6 +47,7 @@ FOLDER = "/tmp/grader-gpu-queues"  # unlike the folder that TMPDIR names, the sa
 LOOK_SECONDS = 0.2
 # How many looks in a row have to find the GPU free before a grader passes one that is ahead of it.
 PATIENT_LOOKS = 25
+MOST_LOOKS = 100  # at a folder that changes while it is read
 COUNTED = 20  # about how many of a user's last turns are averaged
 OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -106,7 +108,7 @@ class User:
     def after(self, seconds: float) -> "User":
         """The same after a turn that took this long. The average follows the last turns."""
         count = min(COUNTED, self.count + 1)
-        average = self.seconds + (seconds - self.seconds) / count
+        average = self.seconds + (max(0.0, seconds) - self.seconds) / count
         return replace(self, seconds=average, count=count)
 
 
@@ -155,29 +157,35 @@ class QueueState:
         return place * each + (max(0.0, each - self.seconds_held()) if self.holder else 0.0)
 
     def told(self, mine: Ticket) -> str:
-        """What a grader waits for, in one line."""
+        """What a grader waits for, in one short line."""
         place = self.waiting.index(mine)
         ahead = place + bool(self.holder)
-        wait = self.seconds_until(place)
-        about = "no turn was measured yet" if wait is None else f"about {duration(wait)}"
         turns = "1 turn" if ahead == 1 else f"{ahead} turns"
-        return f"waiting for {self.label}: {turns} before this one, {about}; {self.told_of_first()}"
-
-    def told_of_first(self) -> str:
-        """Who has the GPU, or is next."""
-        if self.holder:
-            return f"{self.holder.who} has had it for {duration(self.seconds_held())}"
-        return f"{self.waiting[0].who} is next" if self.waiting else "nobody has it"
+        short = self.label.partition(" (")[0]
+        return f"waiting for {short}: {turns} ahead, {self._about(place)}; {self._first()}"
 
     def lines(self) -> Iterator[str]:
         """Who has the GPU, and who waits for it, for people."""
         each = self.seconds()
         takes = "no turn was measured yet" if each is None else f"a turn takes {duration(each)}"
-        yield f"{self.label or 'a GPU'}: {self.told_of_first()}; {takes}"
+        yield f"{self.label or 'a GPU'}: {self._first()}; {takes}"
         for place, ticket in enumerate(self.waiting):
-            wait = self.seconds_until(place)
-            about = "" if wait is None else f", in about {duration(wait)}"
-            yield f"  {place + 1}. {ticket.who}{about}"
+            yield f"  {place + 1}. {ticket.who}: {self._about(place)}"
+
+    def _about(self, place: int) -> str:
+        """The expected wait, for people."""
+        wait, each = self.seconds_until(place), self.seconds()
+        if wait is None or each is None:
+            return "wait unknown"
+        if self.holder and not wait:
+            return f"more than the usual {duration(each)}"
+        return f"about {duration(wait)}"
+
+    def _first(self) -> str:
+        """Who has the GPU, or is next."""
+        if self.holder:
+            return f"{self.holder.who} has had it for {duration(self.seconds_held())}"
+        return f"{self.waiting[0].who} is next" if self.waiting else "nobody has it"
 
 
 # --- the order ------------------------------------------------------------------------------------
@@ -260,10 +268,16 @@ class _Place:
             free = 0 if seen.holder else free + 1
             place = seen.waiting.index(mine)
             if free > PATIENT_LOOKS * place and _locks(self._folder, fcntl.LOCK_EX):
-                return
+                if place or self._is_first():
+                    return
+                fcntl.flock(self._folder, fcntl.LOCK_UN)
             if place or seen.holder:
                 say(seen.told(mine))
             time.sleep(LOOK_SECONDS)
+
+    def _is_first(self) -> bool:
+        """Whether it is still this process's turn, now that nobody else can begin one."""
+        return self._name == next((t.name for t in look_into(self._folder).waiting), "")
 
     def _join(self, seen: QueueState) -> None:
         """Go to the end of the queue, with a ticket that is locked before others can see it."""
@@ -304,7 +318,7 @@ class _Place:
         self._user = seen.users.get(os.fstat(self._file).st_uid, User())
         self._remember(replace(self._user, turn=1 + seen.last_turn))
         waited = self._name.removeprefix("wait-")
-        started = round(self._started * 1000)
+        started = max(0, round(self._started * 1000))
         self._rename(f"turn-{waited}-{started}-{self._gpu.used_bytes()}")
 
     def end(self) -> None:
@@ -412,23 +426,32 @@ def queues() -> Iterator[QueueState]:
 
 def look_into(folder: int) -> QueueState:
     """Read the folder of a queue; remove the tickets of graders that died while they waited."""
-    seen = QueueState()
-    for name in os.listdir(folder):
-        if matched := TICKET.fullmatch(name) or USER.fullmatch(name):
-            with suppress(OSError):  # it may have been renamed or removed
-                _add(seen, folder, matched)
+    for _ in range(MOST_LOOKS):
+        seen = QueueState()
+        try:
+            for name in os.listdir(folder):
+                if matched := TICKET.fullmatch(name) or USER.fullmatch(name):
+                    _add(seen, folder, matched)
+            break
+        except FileNotFoundError:
+            pass  # renamed since the folder was listed: without it, the order would be a wrong one
     seen.waiting = in_order(seen.waiting, {uid: user.turn for uid, user in seen.users.items()})
     return seen
 
 
 def _add(seen: QueueState, folder: int, matched: re.Match[str]) -> None:
-    """Add what a file says to a queue.
+    """Add what a file says to a queue, unless it is none of ours.
 
     Raises:
-        OSError: The file cannot be opened, or has been removed.
+        FileNotFoundError: The file has been renamed or removed.
     """
     name, numbers = matched[0], [int(group) for group in matched.groups() if group]
-    file = os.open(name, OPEN, dir_fd=folder)
+    try:
+        file = os.open(name, OPEN, dir_fd=folder)
+    except OSError as e:
+        if e.errno == errno.ENOENT:
+            raise
+        return
     try:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode):
@@ -451,7 +474,8 @@ def _add(seen: QueueState, folder: int, matched: re.Match[str]) -> None:
         elif of_turn:
             seen.left.append(ticket)
         else:
-            os.unlink(name, dir_fd=folder)
+            with suppress(PermissionError):
+                os.unlink(name, dir_fd=folder)
     finally:
         os.close(file)
 

@@ -12,6 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,7 +39,7 @@ class Counted(gpus.Gpu):
         return int(self.nodes[0].with_name("used").read_text())
 
 folder, user, count, turns.PATIENT_LOOKS = sys.argv[1], *map(int, sys.argv[2:])
-turns.LOOK_SECONDS = 0.02
+turns.LOOK_SECONDS, turns.GIVE_BACK_SECONDS = 0.02, 600.0
 os.setuid(user)
 gpu = Counted(0, "GPU-0a1b", "Stand-in 8000", "599.01", 1, "", (Path(folder, "nvidia0"),), ())
 for _ in range(count):
@@ -159,8 +161,8 @@ def test_two_graders_never_have_one_gpu_at_once(gpu, grader):
     first.kill()
     said = re.sub(r"\d+ s", "7 s", has_a_turn(second))
     assert said in (
-        "waiting for GPU 0 (Stand-in 8000): 1 turn before this one, no turn was measured yet; "
-        f"{user} (process {first.pid}) has had it for 7 s",
+        f"waiting for GPU 0: 1 turn ahead, wait unknown; {user} (process {first.pid}) "
+        "has had it for 7 s",
         "",  # it was killed before the second one had looked
     )
     assert (look(gpu).holder.process, look(gpu).left) == (second.pid, [])
@@ -228,7 +230,7 @@ def test_a_grader_that_is_stopped_while_it_waits_is_passed_and_keeps_its_place(g
 
 
 def test_the_memory_of_a_killed_grader_is_waited_for(gpu, grader, folder):
-    """The next turn begins when the memory is down to what it was before, within 5 s."""
+    """The next turn begins when the memory in use is down to what it was before that turn."""
     (folder / "used").write_text(str(100 * MIB))
     first = grader()
     has_a_turn(first)
@@ -335,18 +337,53 @@ def test_a_link_in_place_of_the_folder_is_refused(gpu, folder):
 # --- without processes ----------------------------------------------------------------------------
 
 
-def test_the_expected_wait_is_that_of_measured_turns():
+def test_the_expected_wait_is_that_of_measured_turns(monkeypatch):
     """The average follows the last turns, and the time that the holder has had is subtracted."""
-    queue = QueueState([Ticket("a", 1, 5, 50), Ticket("b", 1, 6, 60)], label="GPU 0")
-    assert (None, "GPU 0: user 1 (process 50) is next; no turn was measured yet") == (
-        queue.seconds_until(1),
-        next(queue.lines()).replace("daemon", "user 1").replace("bin", "user 1"),
-    )
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    one, two, holder = (Ticket(name, 99991, 5, 50 + i) for i, name in enumerate("abc"))
+    queue = QueueState([one, two], label="GPU 0 (Stand-in 8000)")
+    assert [
+        "GPU 0 (Stand-in 8000): user 99991 (process 50) is next; no turn was measured yet",
+        "  1. user 99991 (process 50): wait unknown",
+        "  2. user 99991 (process 51): wait unknown",
+    ] == list(queue.lines())
     queue.users = {1: User(7, 10.0, 20), 2: User(6, 40.0, 10)}
-    assert queue.seconds_until(1) == 20.0
+    assert queue.told(two) == (
+        "waiting for GPU 0: 1 turn ahead, about 20 s; user 99991 (process 50) is next"
+    )
+    queue.holder = replace(holder, started=988.0)
+    assert queue.told(two) == (
+        "waiting for GPU 0: 2 turns ahead, about 28 s; user 99991 (process 52) has had it for 12 s"
+    )
+    queue.holder = replace(holder, started=900.0)
+    assert queue.told(one) == (
+        "waiting for GPU 0: 1 turn ahead, more than the usual 20 s; "
+        "user 99991 (process 52) has had it for 1 min 40 s"
+    )
     users = itertools.accumulate([12.0] * 3, lambda user, s: user.after(s), initial=User())
     assert [0.0, 12.0, 12.0, 12.0] == [user.seconds for user in users]
     assert User(1, 10.0, 20).after(30.0) == User(1, 11.0, 20)
+
+
+def test_a_clock_that_jumps_changes_no_order(gpu, monkeypatch):
+    """Neither a negative time nor a huge one leaves a file that cannot be read."""
+    for now in (-1e6, 1e6, -1e9, 5.0):
+        monkeypatch.setattr(time, "monotonic", lambda now=now: now)
+        with turns.turn(gpu, pytest.fail):
+            assert look(gpu).holder.process == os.getpid()
+            monkeypatch.setattr(time, "monotonic", lambda now=now: -now)
+    (user,) = look(gpu).users.values()
+    assert (user.turn, user.count) == (4, 4)
+
+
+def test_a_folder_that_changes_while_it_is_read_is_read_again(gpu, monkeypatch):
+    """Without a user's file, which has just been renamed, this user would go first."""
+    with turns.turn(gpu, pytest.fail):
+        pass
+    listed = [["user-1-0-1-0a1b2c3d"], *[os.listdir(folder_of(gpu))] * 9]
+    monkeypatch.setattr(os, "listdir", lambda folder: listed.pop(0))
+    assert [1] == [user.turn for user in look(gpu).users.values()]
+    assert len(listed) == 8
 
 
 @pytest.mark.parametrize("seed", range(20))
