@@ -1,6 +1,6 @@
 """Running on a GPU, as far as a machine without a GPU can test it.
 
-Sandboxes, zygotes, locks and the dynamic loader are real. Other character devices replace the
+Sandboxes, zygotes and the dynamic loader are real. Other character devices replace the
 GPU's, and where a test needs the driver's memory counts, the test supplies the numbers.
 """
 
