@@ -291,10 +291,17 @@ class _Place:
         self._rename(f"wait-{number}-{_command()}-{token}")
 
     def _written(self, name: str) -> int:
-        """Create a file with the GPU's name, which all users can read."""
-        file = os.open(name, CREATE, dir_fd=self._folder)
-        os.fchmod(file, 0o644)
-        os.write(file, self._gpu.label.encode())
+        """Create a file with the GPU's name, which all users can read.
+
+        Raises:
+            MachineFault: It cannot be written.
+        """
+        try:
+            file = os.open(name, CREATE, dir_fd=self._folder)
+            os.fchmod(file, 0o644)
+            os.write(file, self._gpu.label.encode())
+        except OSError as e:
+            raise _unusable(str(e.strerror)) from None
         return file
 
     def _rename(self, new: str) -> None:
@@ -323,7 +330,8 @@ class _Place:
 
     def end(self) -> None:
         """End the turn. Without this, the next grader acts as if this process had died."""
-        self._remember(self._user.after(time.monotonic() - self._started))
+        with suppress(OSError, MachineFault):  # an average is no reason to lose a result
+            self._remember(self._user.after(time.monotonic() - self._started))
         self._remove(self._name)
 
     def _remember(self, user: User) -> None:
@@ -337,7 +345,7 @@ class _Place:
         self._user = replace(user, name=name)
 
     def _remove(self, name: str) -> None:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             os.unlink(name, dir_fd=self._folder)
 
     def _leave(self) -> None:

@@ -31,7 +31,7 @@ from grader.base.errors import (
     UsageError,
 )
 from grader.course import courses
-from grader.sandbox import driver, endings, gpus, preflight, seccomp, shown, usage
+from grader.sandbox import driver, endings, gpus, preflight, seccomp, shown, turns, usage
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import bubblewrap
@@ -991,7 +991,10 @@ def graded(tmp_path, looks):
     """The number of device checks, the outcome of each CUDA test, and the outcomes of all tests."""
     script = GRADED.format(root=str(ROOT), tests=str(Path(__file__).parent), folder=str(tmp_path))
     command = [python(), "-c", script, json.dumps(looks)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False)
+    environment = {**os.environ, turns.FOLDER_VARIABLE: str(tmp_path / "queues")}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, cwd="/", check=False
+    )
     assert done.returncode == 0, done.stderr
     count, tests = json.loads(done.stdout.splitlines()[-1])
     return count, [test for test in tests if test[1].startswith("cuda/")], tests

@@ -3,6 +3,7 @@
 Only the GPU is a stand-in: its node is a file, and the memory in use is a number in another file.
 """
 
+import errno
 import fcntl
 import itertools
 import os
@@ -325,6 +326,22 @@ def test_a_folder_that_is_closed_to_others_is_a_fault_of_the_machine(gpu, folder
         f"{turns.root()}: its owner does not let others write to it; set GRADER_GPU_QUEUES to a "
         "folder to which everybody who grades on this machine can write"
     )
+
+
+def test_a_full_disk_is_a_fault_of_the_machine_and_loses_no_result(gpu, monkeypatch):
+    """A turn that has begun ends without the average, and its lock is released."""
+
+    def full(file, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        with turns.turn(gpu, pytest.fail):
+            (user,) = folder_of(gpu).glob("user-*")
+            user.unlink()
+            patched.setattr(os, "write", full)
+        with pytest.raises(MachineFault, match="No space left on device"), turns.turn(gpu, print):
+            pass
+    assert not is_locked(gpu)
 
 
 def test_a_link_in_place_of_the_folder_is_refused(gpu, folder):
