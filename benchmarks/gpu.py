@@ -63,8 +63,7 @@ def main() -> None:
             text=True,
         ).stdout
     )
-    with gpu.lock(print):
-        warm = graded(gpu, options.rounds)
+    warm = graded(gpu, options.rounds)
     figures = {
         "environment": {**single.environment(), "gpu": gpu.name, "driver": gpu.driver},
         **cold(options.rounds),

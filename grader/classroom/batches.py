@@ -16,7 +16,7 @@ import msgspec
 
 from grader.base import interrupts
 from grader.base.errors import SubmissionRefused
-from grader.classroom.executor import BatchEvent, Ended, Executor, Noted, Started
+from grader.classroom.executor import BatchEvent, Ended, Executor, Noted, Started, Waits
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import HandedIn, Student
 from grader.report import json_report
@@ -59,6 +59,7 @@ class BatchProgress:
         running: The submissions that are being graded, by the hash of their sources.
         done_on: The number of submissions that each other machine has graded.
         notes: Messages for the person who started the batch.
+        waits: What the batch waits for before it can go on; empty if it can.
         started: When the batch started.
     """
 
@@ -68,6 +69,7 @@ class BatchProgress:
     running: dict[str, Running] = field(default_factory=dict)
     done_on: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    waits: str = ""
     started: float = field(default_factory=time.monotonic)
 
     def seconds_to_go(self, now: float) -> float | None:
@@ -158,12 +160,15 @@ class _Queue:
                 self.progress.running[submission.sha256] = now
             case Noted(text):
                 self.progress.notes.append(text)
+            case Waits(text):
+                self.progress.waits = text
             case Ended():
                 self._end(event)
 
     def _end(self, ended: Ended) -> None:
         sources = ended.submission.sha256
         was = self.progress.running.pop(sources)
+        self.progress.waits = ""
         result, fault = None, ended.fault
         if not fault:
             try:

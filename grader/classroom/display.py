@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from grader.base.durations import duration
 from grader.classroom.batches import BatchProgress, Running, Show
 from kit.text import one_line
 
@@ -49,6 +50,8 @@ def _table(progress: BatchProgress) -> Table:
     lines = [_line(run, now) for run in _longest_first(progress)]
     if len(lines) > SHOWN:
         lines[SHOWN:] = [f"and {len(lines) - SHOWN} more"]
+    if progress.waits:
+        lines.append(progress.waits)
     if progress.done_on:
         lines.append(f"graded on {_by_place(progress)}")
     for line in lines:
@@ -103,7 +106,8 @@ def _lines() -> Show:
                 f"{one_line(run.name, 60)} ({_since(run, now)})" for run in _longest_first(progress)
             ]
             more = f", and {len(runs) - SHOWN} more" if len(runs) > SHOWN else ""
-            line = f"{summary(progress, now)}; now {', '.join(runs[:SHOWN])}{more}"
+            waits = f"; {progress.waits}" if progress.waits else ""
+            line = f"{summary(progress, now)}; now {', '.join(runs[:SHOWN])}{more}{waits}"
             print(line, file=sys.stderr, flush=True)
 
     return show
@@ -118,13 +122,3 @@ def reading() -> Iterator[Callable[[str], None]]:
         return
     with console.status("reading the submissions") as status:
         yield lambda name: status.update(Text(f"reading {one_line(name, 60)}"))
-
-
-def duration(seconds: float) -> str:
-    """A duration in words: "12 s", "3 min 5 s", "2 h 10 min"."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

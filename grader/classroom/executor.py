@@ -57,7 +57,14 @@ class Noted:
     text: str
 
 
-BatchEvent = Started | Ended | Noted | None
+@dataclass(frozen=True)
+class Waits:
+    """No submission can go on at present; the text says why, or is empty if one can."""
+
+    text: str
+
+
+BatchEvent = Started | Ended | Noted | Waits | None
 Take = Callable[[], Submission | None]
 
 

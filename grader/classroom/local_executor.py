@@ -13,11 +13,13 @@ from grader.classroom.executor import (
     Ended,
     Started,
     Take,
+    Waits,
     fault_of,
     graded,
 )
 from grader.classroom.setups import Setup
 from grader.course.courses import Course
+from grader.sandbox import turns
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.pool import Pool, own_course, own_sandbox
 from grader.submission.submissions import Submission
@@ -33,7 +35,7 @@ class LocalExecutor:
     Args:
         course: The course.
         setup: What is graded, and how.
-        jobs: The number of processes.
+        jobs: The number of processes; with a GPU, one, because submissions get it in turns.
         gpu: The GPU that submissions get.
         fresh: Whether each test runs in a new process.
     """
@@ -41,7 +43,7 @@ class LocalExecutor:
     def __init__(
         self, course: Course, setup: Setup, *, jobs: int, gpu: Gpu | None = None, fresh: bool
     ) -> None:
-        self._course, self._setup, self._jobs = course, setup, jobs
+        self._course, self._setup, self._jobs = course, setup, 1 if gpu else jobs
         self._gpu, self._fresh = gpu, fresh
 
     def run(self, take: Take) -> Generator[BatchEvent, None, None]:
@@ -66,7 +68,7 @@ class LocalExecutor:
                 try:
                     future = arrived.get(timeout=TICK_SECONDS)
                 except Empty:
-                    yield None
+                    yield Waits(turns.waits(self._gpu)) if self._gpu else None
                     continue
                 submission, pool = running.pop(future)
                 ended = _ended(submission, future, has_graded=has_graded)

@@ -88,7 +88,7 @@ class Grader:
                 return Reply(refused="; ".join(different))
             gpu = None
             if self._setup.device == "cuda":
-                gpu = self._held.enter_context(gpus.taken(say=print))
+                gpu = self._held.enter_context(gpus.opened())
             box = Sandbox.of(self._course, isolation=self._setup.isolation, gpu=gpu)
             self._sandbox = self._held.enter_context(box)
             from grader.grading.grade import import_preloaded  # and torch, as the sandbox does

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from grader.base import files, interrupts
+from grader.base.durations import duration
 from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.base.outputs import Writes
 from grader.classroom import (
@@ -68,7 +69,12 @@ StudentId = Annotated[str, typer.Argument(metavar="STUDENT", help="The student's
 Who = Annotated[str, typer.Option("--by", help="Who decided this (default: your user name).")]
 Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", min=1, help="Number of processes (default: one per processor)."),
+    typer.Option(
+        "--jobs",
+        min=1,
+        help="Number of processes (default: one per processor; with --device cuda always one per "
+        "GPU).",
+    ),
 ]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Run each test in a new process: slower, with equal scores.")
@@ -277,7 +283,7 @@ def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None
     with display.display() as show, redirect_stdout(sys.stderr):
         progress = batches.grade(book, setup, executor, limit=limit, show=show)
     if progress.total:
-        took = display.duration(time.monotonic() - started)
+        took = duration(time.monotonic() - started)
         print(f"graded {progress.done} submissions in {took}", file=sys.stderr)
 
 

@@ -41,7 +41,7 @@ from grader.proof import matrices
 from grader.publish import bundles, gradescope_bundle, new_course, stub_files
 from grader.report import json_report
 from grader.results.merge import merged
-from grader.sandbox import levels
+from grader.sandbox import levels, turns
 from grader.sandbox.box import Sandbox
 from grader.submission import submissions
 from kit import handing_in
@@ -110,6 +110,7 @@ def grade(
                 seed=seed,
                 progress=progress,
                 fresh=fresh,
+                waiting=lambda text: progress(text, 0, 0),
             )
     reports.write(
         reports.reported(course, rules, result, sources=read.sources, verbose=verbose),
@@ -374,3 +375,11 @@ def isolation(folder: Folder = None) -> None:
         files.say("".join([f"{name}: works\n", *shown]), needed=False)
     if not works:
         raise typer.Exit(3)
+
+
+@app.command()
+def queue() -> None:
+    """Show who has each GPU of this machine, and who waits for it."""
+    lines = [line for seen in turns.queues() for line in seen.lines()]
+    nobody = f"no grader has used a GPU of this machine: there is no queue in {turns.root()}"
+    files.say("".join(f"{line}\n" for line in lines or [nobody]), needed=False)

@@ -1,6 +1,5 @@
 """The options that several commands share, and what their values mean."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,7 +142,7 @@ def level_named(name: str) -> Isolation:
 
 @contextmanager
 def device_named(name: str) -> Iterator[Gpu | None]:
-    """The CUDA device for the submissions, locked while this command runs; None for a CPU.
+    """The CUDA device for the submissions; None for a CPU.
 
     Raises:
         UsageError: This machine has no CUDA device.
@@ -152,5 +151,5 @@ def device_named(name: str) -> Iterator[Gpu | None]:
     if name == "cpu":
         yield None
         return
-    with gpus.taken(say=lambda text: print(text, file=sys.stderr)) as found:
+    with gpus.opened() as found:
         yield found

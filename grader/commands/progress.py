@@ -18,14 +18,15 @@ SECONDS_BETWEEN_LINES = 60.0
 def advancing(what: str) -> Iterator[Callable[[str, int, int], None]]:
     """Show progress on stderr: a bar on a terminal, otherwise at most one line per minute.
 
-    Each step also re-raises an interrupt that other code has swallowed.
+    Each step also re-raises an interrupt that other code has swallowed. A step with a total of 0
+    is a wait, and its name says what for.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _lines(what)
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -35,19 +36,23 @@ def advancing(what: str) -> Iterator[Callable[[str, int, int], None]]:
 
         def advance(name: str, done: int, total: int) -> None:
             interrupts.stop_if_seen()
-            bar.update(task, description=f"{what} {name}", completed=done, total=total)
+            shown = f"{what} {name}" if total else name
+            bar.update(task, description=shown, completed=done, total=total or None)
 
         yield advance
 
 
 def _lines(what: str) -> Callable[[str, int, int], None]:
-    last = time.monotonic()
+    last, has_waited = time.monotonic(), False
 
     def advance(name: str, done: int, total: int) -> None:
-        nonlocal last
+        nonlocal last, has_waited
         interrupts.stop_if_seen()
-        if time.monotonic() - last > SECONDS_BETWEEN_LINES:
+        begins_to_wait = not total and not has_waited
+        has_waited = not total
+        if begins_to_wait or time.monotonic() - last > SECONDS_BETWEEN_LINES:
             last = time.monotonic()
-            print(f"{what}: {done} of {total} done, now {name}", file=sys.stderr, flush=True)
+            line = f"{what}: {done} of {total} done, now {name}" if total else f"grader: {name}"
+            print(line, file=sys.stderr, flush=True)
 
     return advance

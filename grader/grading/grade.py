@@ -13,8 +13,8 @@ folder and the `tests` package in sys.modules.
 import importlib
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 
@@ -51,6 +51,7 @@ def grade(
     until_one_fails: bool = False,
     fresh: bool = False,
     session: Opens = Session,
+    waiting: Callable[[str], None] = lambda _: None,
 ) -> SubmissionResult:
     """Grade a submission.
 
@@ -69,6 +70,7 @@ def grade(
         fresh: Give each test a process of its own; otherwise they may share one.
         session: The factory of each test's connection to the submission's code: `Session` through
             the sandbox, or `LocalSession` for our own code.
+        waiting: Called several times a second, with a message, while other graders use the GPU.
 
     Returns:
         The result; faults of the grader appear in it as `grader_error`.
@@ -96,7 +98,8 @@ def grade(
         open_session=session,
     )
     suite_sha256 = course.suite_sha256()
-    outcomes, environment = _tested(job, suite_sha256)
+    with sandbox.turn(waiting) if job.here else nullcontext():
+        outcomes, environment = _tested(job, suite_sha256)
     info = GraderInfo(
         version=__version__,
         suite_sha256=suite_sha256,

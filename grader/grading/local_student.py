@@ -11,8 +11,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,10 @@ class LocalBox:
 
     def renew(self) -> None:
         """Nothing: there is no process."""
+
+    def turn(self, say: Callable[[str], None]) -> AbstractContextManager[None]:
+        """Nothing to wait for: there is no GPU."""
+        return nullcontext()
 
     def close(self) -> None:
         """Remove everything that this box created."""

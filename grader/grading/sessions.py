@@ -4,7 +4,8 @@
 process.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from grader.course.courses import Limits
@@ -35,6 +36,9 @@ class Host(Protocol):
 
     def renew(self) -> None:
         """Have nothing show what earlier tests did."""
+
+    def turn(self, say: Callable[[str], None], /) -> AbstractContextManager[None]:
+        """Have the GPU alone, if there is one; wait for it first."""
 
 
 class Answers(Protocol):

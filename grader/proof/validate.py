@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from grader.base.errors import CourseFault, Status, UsageError
 from grader.course import courses
@@ -34,7 +34,7 @@ from grader.proof import fields, hostile, mutants, promised, whole
 from grader.proof.matrices import KINDS, Claims, HiddenTest, Matrix, Row, tests_in
 from grader.proof.trials import derived, wrong_for
 from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst
-from grader.sandbox import levels
+from grader.sandbox import levels, turns
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.pool import Pool, close_at_end, own_course, own_sandbox
 from grader.sandbox.session import Session
@@ -52,6 +52,7 @@ ONE_IN = 32
 TOLD_OF_EMPTY = "torch.empty"
 # How often each hostile value is tried, each time in other places and on other inputs.
 HOSTILE_ROUNDS = 2
+TICK_SECONDS = 0.5  # how often to look whether a trial waits for the GPU
 Progress = Callable[[str, int, int], None]
 
 
@@ -208,7 +209,12 @@ def _rows(
         ended: SimpleQueue[Future[Row]] = SimpleQueue()
         waiting = {pool.submit(ended, _run, trial): i for i, trial in enumerate(trials)}
         while waiting:
-            future = ended.get()
+            try:
+                future = ended.get(timeout=TICK_SECONDS)
+            except Empty:
+                if progress and gpu and (text := turns.waits(gpu)):
+                    progress(text, len(rows), len(trials))
+                continue
             i = waiting.pop(future)
             rows[i] = future.result()
             if progress:

@@ -6,8 +6,8 @@ imports run in parallel with the grader's own.
 """
 
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,13 @@ import kit
 from grader.base.errors import GraderFault, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Limits
-from grader.sandbox import inherited
+from grader.sandbox import inherited, turns
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
 from grader.sandbox.running_box import Plan, RunningBox
-from grader.sandbox.usage import Usage
+from grader.sandbox.usage import GIVE_BACK_SECONDS, Usage
 from grader.shared.messages import Activity, Ending, SpawnLimits
-
-GIVE_BACK_SECONDS = 5.0
 
 
 class Sandbox:
@@ -39,7 +37,7 @@ class Sandbox:
         scratch_bytes: How much a test may write to /tmp, all files together.
         packages: The packages that a submission may import, as in `Course`.
         preload: The modules that the zygote imports before the first test.
-        gpu: The GPU that tests may use; the caller must have locked it.
+        gpu: The GPU that tests may use, during a `turn`.
 
     Attributes:
         usage: Measures the GPU memory that the running test uses; None without a GPU.
@@ -111,6 +109,24 @@ class Sandbox:
         self._is_closed = True
         with self._changing:
             self._box.end()
+
+    @contextmanager
+    def turn(self, say: turns.Say) -> Iterator[None]:
+        """Have the GPU alone, if there is one, for the tests of one submission.
+
+        Args:
+            say: Called several times a second, with a message, while other graders go first.
+
+        Raises:
+            GraderFault: There can be no queue for the GPU on this machine.
+        """
+        if self.gpu is None:
+            yield
+            return
+        with turns.turn(self.gpu, say):
+            yield
+            with suppress(GraderFault):  # the results are complete
+                self.wait_until_ready()  # by then, the GPU has released the last test's memory
 
     def spawn(self, limits: Limits, descriptors: list[int], *, with_compiler: bool = False) -> None:
         """Ask the zygote to fork a child, and pass these file descriptors to the child.

@@ -54,6 +54,11 @@ class Gpu:
     nodes: tuple[Path, ...]
     libraries: tuple[tuple[str, Path], ...]
 
+    @property
+    def label(self) -> str:
+        """The GPU for people."""
+        return f"GPU {self.index} ({self.name})"
+
     def environment(self, *, alone: bool) -> dict[str, str]:
         """Environment variables for CUDA and torch.
 
@@ -77,20 +82,20 @@ class Gpu:
 
     @contextmanager
     def lock(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Lock out all other graders that see this GPU's node; wait if one of them has the lock.
+        """Lock this GPU's node; wait if another process has the lock.
 
-        The lock is released when the process exits, however it exits. The open node also keeps the
-        driver from shutting the GPU down between two tests.
+        It keeps out graders that do not know the queue (turns.py) or keep it in another folder. The
+        lock is released when the process exits, however it exits.
 
         Args:
-            say: Called once, with a message, if another grader has the lock.
+            say: Called once, with a message, if another process has the lock.
         """
         node = os.open(self.nodes[-1], os.O_RDONLY | os.O_CLOEXEC)
         try:
             try:
                 fcntl.flock(node, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                say(f"waiting for GPU {self.index} ({self.name}): another grader has it")
+                say(f"waiting for {self.label}: a process that is not in its queue has locked it")
                 fcntl.flock(node, fcntl.LOCK_EX)
             yield
         finally:
@@ -143,11 +148,10 @@ def find() -> Gpu:
 
 
 @contextmanager
-def taken(say: Callable[[str], None]) -> Iterator[Gpu]:
-    """Find the GPU for submissions, and lock it for the duration of the block.
+def opened() -> Iterator[Gpu]:
+    """Find the GPU for submissions. Each submission waits for its turn there (turns.py).
 
-    Args:
-        say: Called once, with a message, if another grader has the GPU.
+    The open node keeps the driver from shutting the GPU down between two tests.
 
     Raises:
         UsageError: This machine has no GPU, or no software that could use it.
@@ -156,7 +160,7 @@ def taken(say: Callable[[str], None]) -> Iterator[Gpu]:
     found = find()
     # This process holds the expected values and must never place any of them on the device.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    with found.lock(say):
+    with open(found.nodes[-1], "rb", buffering=0):
         yield found
 
 

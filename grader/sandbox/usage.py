@@ -4,9 +4,9 @@ torch's own limit in the child gives a friendlier message. The limit in this mod
 code that bypasses torch: a test that exceeds it is killed. If a test's memory is not released after
 its end, a new box is started.
 
-The driver counts a device's memory for all processes together. `Gpu.lock` keeps other graders away,
-but any other process is counted too. Therefore, if a test did not pass, the device is checked again
-(preflight.py) before the test is blamed.
+The driver counts a device's memory for all processes together. `turns.turn` keeps other graders
+away, but any other process is counted too. Therefore, if a test did not pass, the device is checked
+again (preflight.py) before the test is blamed.
 """
 
 import time
@@ -19,6 +19,7 @@ CONTEXT_BYTES = 2**30
 # The memory that the driver may keep after a process has exited. It is less than CUDA needs for a
 # running process.
 SLACK_BYTES = 256 * 2**20
+GIVE_BACK_SECONDS = 5.0  # how long the driver may take to release the memory of an ended process
 
 
 class GpuMemory(Protocol):
@@ -36,9 +37,13 @@ class Usage:
         self._before: int | None = None
         self._next_look = 0.0
 
-    def start(self) -> None:
-        """Begin a test: memory that is already in use does not count as the test's."""
-        self._before = self._device.used_bytes()
+    def start(self, before: int | None = None) -> None:
+        """Begin a test: memory that is already in use does not count as the test's.
+
+        Args:
+            before: How much was in use, if another process has measured it.
+        """
+        self._before = self._device.used_bytes() if before is None else before
 
     def taken_bytes(self) -> int:
         """How much more memory is in use than before the test."""

@@ -40,9 +40,9 @@ class Raylets:
             f"--temp-dir={self.folder / 'session'}",
         )
 
-    def add(self, name, *, cpus=1, environment=None, before=()):
+    def add(self, name, *, cpus=1, gpus=0, environment=None, before=()):
         """Start a node and wait for it; `before` is put in front of its command line."""
-        options = (f"--address={self.address}", f"--num-cpus={cpus}")
+        options = (f"--address={self.address}", f"--num-cpus={cpus}", f"--num-gpus={gpus}")
         self._start(name, *options, before=before, more=environment)
 
     def _start(self, name, *options, before=(), more=None):

@@ -56,6 +56,23 @@ def test_a_cluster_shows_where_each_submission_runs():
     assert lines[-2:] == ["and 5 more", "graded on node1: 7, node0: 5"]
 
 
+def test_a_batch_that_waits_for_a_gpu_says_so(capsys, monkeypatch):
+    """Its table and its lines have the reason, as long as it waits."""
+    said = "waiting for GPU 0: 2 turns ahead, about 40 s; ada (process 7) has had it for 12 s"
+    progress = BatchProgress(9, running={"1": Running("ada.zip", "", 0.0)}, waits=said)
+    console = Console(width=90)
+    with console.capture() as text:
+        console.print(display._table(progress))
+    assert text.get().splitlines()[-1].strip() == said
+    monkeypatch.setattr(display, "SECONDS_BETWEEN_LINES", 0.0)
+    show = display._lines()
+    show(progress)
+    progress.waits = ""
+    show(progress)
+    first, second = capsys.readouterr().err.splitlines()
+    assert (first.endswith(f"; {said}"), "waiting" in second) == (True, False)
+
+
 def test_a_note_is_shown_once(capsys):
     """Without a live display, a note is also printed only once."""
     progress = BatchProgress(9, notes=["node2 is not used: no bubblewrap\x1b[2J"])

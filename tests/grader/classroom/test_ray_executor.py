@@ -10,8 +10,11 @@ import time
 import pytest
 
 from grader.classroom import gradebook
+from grader.sandbox import turns
 from tests.grader.classroom.raylets import RAY, Raylets
 from tests.grader.classroom.test_batches import SOLVED, graded, hand_in, hand_in_class, keep
+from tests.grader.processes import until
+from tests.grader.simulated_gpu import Machine
 
 pytestmark = [
     pytest.mark.slow,
@@ -124,6 +127,43 @@ def test_a_class_has_the_results_of_a_run_on_this_machine(batch, handed_in, tmp_
         assert code == 0, said
     assert found(here) == found(there)
     assert len(found(here)) == 3
+
+
+@pytest.mark.proof
+def test_a_cluster_takes_turns_on_a_gpu_and_a_killed_grader_ends_its_turn(
+    raylets, tmp_path, monkeypatch
+):
+    """The node's grader waits for a program outside of the cluster. Nobody else has the GPU."""
+    machine = Machine(tmp_path)
+    monkeypatch.setenv(turns.FOLDER_VARIABLE, machine.environment[turns.FOLDER_VARIABLE])
+    (tmp_path / "in").mkdir()
+    hand_in_slow(tmp_path / "in", 3)
+    raylets.add("gpu", gpus=1, environment=machine.environment)
+    book = tmp_path / "class.sqlite"
+    command = [sys.executable, "-m", "grader", "batch", tmp_path / "in", "--gradebook", book]
+    command += ["--course", machine.course, "--executor", "ray", "--device", "cuda"]
+    try:
+        machine.keep_tests()
+        with machine.turn():
+            process = subprocess.Popen(
+                [*map(str, command), "--ray-address", raylets.address],
+                env=raylets.environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            until(lambda: machine.queue().waiting)
+            (waits,) = machine.queue().waiting
+        until(lambda: machine.log)
+        os.kill(waits.process, signal.SIGKILL)
+        machine.let_tests_end()
+        code, said = finish(process)
+    finally:
+        raylets.kill("gpu")
+    assert code == 0, said
+    assert [["passed"]] * 3 == machine.results(book)
+    done = machine.graded()
+    assert (list(done.values()), done[waits.process]) == ([3], 0)
 
 
 @pytest.mark.proof

@@ -5,8 +5,8 @@ import os
 import re
 import shutil
 import zipfile
-from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ import pytest
 from rich.cells import cell_len
 
 from grader.base.errors import Status
-from grader.commands import grading
+from grader.commands import grading, progress
 from grader.course import courses
 from grader.report import json_report
 from grader.report.reported import Reported
@@ -373,30 +373,41 @@ def test_a_strangers_json_cannot_command_the_terminal(grader, tmp_path):
     assert not set(done.stdout) & set("\x1b\x07")
 
 
-def test_a_cuda_device_is_looked_for_and_locked_only_for_a_cuda_run(monkeypatch, capsys):
-    """The lock is held while the submission has the device; stderr reports a wait for it."""
+def test_a_cuda_device_is_looked_for_only_for_a_cuda_run(monkeypatch):
+    """Its node stays open while the command runs, which keeps the driver from shutting it down."""
     events = []
-
-    class Device:
-        @contextmanager
-        def lock(self, say):
-            say("waiting for it")
-            events.append("locked")
-            yield
-            events.append("free")
-
-    device = Device()
+    device = SimpleNamespace(nodes=[Path("/dev/zero")])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setattr(gpus, "find", lambda: events.append("found") or device)
     with grading.device_named("cpu") as none:
         assert none is None
     assert events == []
+    before = opened("/dev/zero")
     with grading.device_named("cuda") as got:
-        assert (got, events) == (device, ["found", "locked"])
+        assert (got, events, opened("/dev/zero")) == (device, ["found"], before + 1)
         # This process uses no device.
         assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
-    assert events == ["found", "locked", "free"]
-    assert capsys.readouterr() == ("", "waiting for it\n")
+    assert opened("/dev/zero") == before
+
+
+def opened(path):
+    """How often this process has a file open."""
+    return sum(os.path.realpath(link) == path for link in Path("/proc/self/fd").iterdir())
+
+
+def test_a_wait_for_a_gpu_is_told_at_once_and_then_now_and_then(capsys, monkeypatch):
+    """Without a terminal, the first line comes at once; no later one says the same each second."""
+    with progress.advancing("grading") as advance:
+        for seconds in (9, 8, 7):
+            advance(f"waiting for GPU 0: 1 turn ahead, about {seconds} s", 0, 0)
+        monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", -1.0)
+        advance("waiting for GPU 0: 1 turn ahead, about 6 s", 0, 0)
+        advance("relu", 1, 3)
+    assert capsys.readouterr().err.splitlines() == [
+        "grader: waiting for GPU 0: 1 turn ahead, about 9 s",
+        "grader: waiting for GPU 0: 1 turn ahead, about 6 s",
+        "grading: 1 of 3 done, now relu",
+    ]
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ CALLS = {
     "release": ["student", "OUT"],
     "autograde": ["HOME"],
     "isolation": [],
+    "queue": [],
     "batch": ["FOLDER", "--gradebook", "BOOK", "--only", PROBLEM],
     "status": ["BOOK"],
     "show": ["ada", "--gradebook", "BOOK"],

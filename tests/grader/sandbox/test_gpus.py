@@ -1,6 +1,6 @@
 """Running on a GPU, as far as a machine without a GPU can test it.
 
-Sandboxes, zygotes, locks and the dynamic loader are real. Other character devices replace the
+Sandboxes, zygotes and the dynamic loader are real. Other character devices replace the
 GPU's, and where a test needs the driver's memory counts, the test supplies the numbers.
 """
 
@@ -31,7 +31,7 @@ from grader.base.errors import (
     UsageError,
 )
 from grader.course import courses
-from grader.sandbox import driver, endings, gpus, preflight, seccomp, shown, usage
+from grader.sandbox import driver, endings, gpus, preflight, seccomp, shown, turns, usage
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import bubblewrap
@@ -375,49 +375,6 @@ def test_a_driver_that_does_not_start_is_our_fault():
         GraderFault, match=r"^CUDA does not start on this machine, not even outside a sandbox: \S"
     ):
         gpus._start_driver("GPU-0a1b")
-
-
-# --- one grader at a time -------------------------------------------------------------------------
-
-HOLDER = """
-import sys
-from pathlib import Path
-from grader.sandbox.gpus import Gpu
-held = Gpu(3, "GPU-0a1b", "Stand-in 8000", "599.01", 1, "0000:01:00.0", (Path(sys.argv[1]),), ())
-with held.lock(lambda text: print(text, flush=True)):
-    print("has it", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_two_graders_never_have_one_gpu_at_once():
-    """The second grader reports that it waits, and continues once the first has ended."""
-    ours, theirs = os.openpty()  # a character device that only this test uses
-    command = [sys.executable, "-c", HOLDER, os.ttyname(theirs)]
-    holders = [
-        subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-    ]
-    try:
-        assert holders[0].stdout.readline() == "has it\n"
-        holders.append(
-            subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-        )
-        assert (
-            holders[1].stdout.readline()
-            == "waiting for GPU 3 (Stand-in 8000): another grader has it\n"
-        )
-        holders[0].kill()
-        assert holders[1].stdout.readline() == "has it\n"
-    finally:
-        for holder in holders:
-            holder.kill()
-            holder.communicate()
-        os.close(ours)
-        os.close(theirs)
 
 
 # --- the sandbox ----------------------------------------------------------------------------------
@@ -1034,7 +991,10 @@ def graded(tmp_path, looks):
     """The number of device checks, the outcome of each CUDA test, and the outcomes of all tests."""
     script = GRADED.format(root=str(ROOT), tests=str(Path(__file__).parent), folder=str(tmp_path))
     command = [python(), "-c", script, json.dumps(looks)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False)
+    environment = {**os.environ, turns.FOLDER_VARIABLE: str(tmp_path / "queues")}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, cwd="/", check=False
+    )
     assert done.returncode == 0, done.stderr
     count, tests = json.loads(done.stdout.splitlines()[-1])
     return count, [test for test in tests if test[1].startswith("cuda/")], tests

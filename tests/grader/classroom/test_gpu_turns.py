@@ -1,0 +1,82 @@
+"""Commands that grade on one GPU at the same time, each in a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from grader.sandbox import turns
+from tests.grader.classroom.test_batches import NO_SHIFT, SOLVED, hand_in
+from tests.grader.processes import until
+from tests.grader.simulated_gpu import Machine
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu-turns")]
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine with a simulated GPU, whose queue this process uses too."""
+    made = Machine(tmp_path)
+    monkeypatch.setenv(turns.FOLDER_VARIABLE, made.environment[turns.FOLDER_VARIABLE])
+    return made
+
+
+def processes(machine):
+    """The commands that wait, in the order of their turns."""
+    return [ticket.process for ticket in machine.queue().waiting]
+
+
+def waiting_name(process):
+    """What people read about a process of this user."""
+    return turns.Ticket("", os.geteuid(), 1, process).who
+
+
+def test_a_batch_and_a_grade_share_a_gpu_and_kill_9_gives_it_to_the_next(machine, grader, tmp_path):
+    """The grade goes between two submissions of the batch; each submission has one result."""
+    (tmp_path / "in").mkdir()
+    for i, source in enumerate((SOLVED, NO_SHIFT, SOLVED)):
+        hand_in(tmp_path / "in", f"s{i}", f"{source}# {i}\n")
+    book = tmp_path / "class.sqlite"
+    batch = ["batch", tmp_path / "in", "--gradebook", book, "--jobs", "4"]
+    grade = ["grade", tmp_path / "in" / "s1.zip"]
+
+    def start(command):
+        options = ["--course", machine.course, "--device", "cuda"]
+        return subprocess.Popen(
+            [sys.executable, "-m", "grader", *map(str, [*command, *options])],
+            env=machine.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    machine.keep_tests()
+    with machine.turn():
+        first = start(batch)
+        until(lambda: processes(machine) == [first.pid])
+        one = start(grade)
+        until(lambda: processes(machine) == [first.pid, one.pid])
+        shown = grader("queue", env={**machine.environment, "PYTHONPATH": ""}).stdout.splitlines()
+    assert shown[0].startswith("GPU 0 (Simulated 8000): ")
+    assert f"(process {os.getpid()}) has had it for" in shown[0]
+    assert f"  2. {waiting_name(one.pid)}" in shown[2]
+    until(lambda: machine.log)
+    assert machine.queue().holder.process == first.pid
+    os.killpg(first.pid, signal.SIGKILL)
+    machine.let_tests_end()
+    first.communicate()
+    out, said = one.communicate(timeout=120)
+    assert (one.returncode, "relu" in out) == (0, True), said
+    assert "grader: waiting for GPU 0: 2 turns ahead, " in said
+    again = start(batch)
+    _, said = again.communicate(timeout=120)
+    assert again.returncode == 0, said
+    assert [["passed"]] * 3 == machine.results(book)
+    done = machine.graded()
+    assert (sum(done.values()), done[one.pid]) == (4, 1)
+    assert machine.queue() == turns.QueueState(
+        users=machine.queue().users, label=machine.queue().label
+    )
