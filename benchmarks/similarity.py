@@ -8,13 +8,15 @@ the disguises of tests/grader/similarity/disguises.py. The benchmark prints the 
 among all pairs, for each disguise.
 
 Without --authors, the authors come from the repository. For each problem, it has the reference, the
-variants and the complete solutions of tests/grader/strangers, which were written separately. The
-first author takes the first of them for each problem, the second author the second, and so on, so no
-two authors have the same text; where no text is left, an author keeps the stub. With --authors, each
-folder in FOLDER is an author, such as a student's repository, and --given is what they were given.
+variants and the complete solutions of tests/grader/strangers. The first author takes the first of
+them for each problem, the second author the second, and so on, so no two authors have the same
+text; where no text is left, an author keeps the stub. They are not quite independent: whoever wrote
+the variants knew the reference. With --authors, each folder in FOLDER is an author, such as a
+student's repository, and --given is what they were given.
 
 With --years, the benchmark measures the time and the memory for several classes of that size, whose
-students mix the solutions of the repository.
+students mix the modules of the authors. The time for reading is that of the authors, times their
+number.
 """
 
 import argparse
@@ -161,32 +163,34 @@ def table(
 
 
 def scale(course: Course, given: Sequence[str], years: int, students: int) -> dict[str, object]:
-    """Time and memory for several classes; every file differs from all others."""
-    texts = {problem.id: texts_of(course, problem.id) for problem in course.problems}
-    works = []
-    for number in range(years * students):
-        rng = random.Random(number)
-        whole = made(course, {name: rng.choice(each) for name, each in texts.items()})
-        works.append({path: f"{text}\n# {number}\n" for path, text in whole.items()})
-    print(f"{len(works)} submissions, {sum(len(w) for w in works)} files", flush=True)
-    started = time.perf_counter()
-    found = read(works, os.cpu_count() or 1)
-    reading = time.perf_counter() - started
-    del works
-    groups = [found[n * students : (n + 1) * students] for n in range(years)]
-    started = time.perf_counter()
+    """Time and memory for several classes, whose students mix the modules of the authors."""
+    authors = list(authors_of(course).values())
+    started = time.process_time()
+    read_once = read(authors)
+    reading = (time.process_time() - started) / len(authors)
+    rng = random.Random(0)
+    works = [
+        Work({path: rng.choice(read_once).files[path] for path in authors[0]})
+        for _ in range(years * students)
+    ]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.process_time()
+    groups = [works[n * students : (n + 1) * students] for n in range(years)]
     index = pairs.index_of(groups, given)
     listed = pairs.ranked(index, students)
+    comparing = time.process_time() - started
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     figures = {
         "submissions": years * students,
-        "seconds for reading": round(reading, 1),
-        "seconds for comparing": round(time.perf_counter() - started, 1),
-        "features that count": int((index.weights > 0).sum()),
-        "pairs": len(listed),
-        "peak memory, MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "CPU seconds for reading all": round(reading * years * students),
+        "CPU seconds for comparing all": round(comparing, 1),
+        "MiB for comparing all": (most - before) // 1024,
+        "features of all": len(index.owners),
+        "kinds of features that count": int((index.weights > 0).sum()),
+        "pairs from the threshold on": len(listed),
     }
     for name, value in figures.items():
-        print(f"{name:<25} {value}")
+        print(f"{name:<30} {value}")
     return figures
 
 

@@ -4,12 +4,13 @@ Each expression becomes a graph. A variable stands for its value, a loop's varia
 what the loop runs over, and a call of a function of the same file for what that function returns.
 So the names of variables, the order of statements, steps with a name or without one, helpers, dead
 code, and loops or comprehensions make no difference. Operators have one form each: `a @ b`,
-`a.matmul(b)` and `torch.matmul(a, b)` are alike, a - b is a + -1·b, and sums and products are sorted.
+`a.matmul(b)` and `torch.matmul(a, b)` are alike, a - b is a + -1·b, and sums and products are
+sorted.
 
 The features of a file are the hashes of all parts of its graphs up to a few levels deep. Two files
 share a feature if both compute something alike (Shervashidze et al., "Weisfeiler-Lehman graph
-kernels", JMLR 2011, count such parts to compare graphs). The graph keeps no difference that copies
-change: it is made for comparing code, and programs with the same graph need not behave alike.
+kernels", JMLR 2011, count such parts to compare graphs). The graph is made for comparing code only:
+it drops what copiers change, so programs with the same graph need not behave alike.
 """
 
 import ast
@@ -39,22 +40,22 @@ NAMES = {
     "neg": "negative", "numel": "nelement", "shape": "size", "abs": "absolute", "dim": "ndim",
     "T": "t mT transpose swapaxes swapdims permute adjoint", "cat": "concat concatenate",
     "max": "maximum amax clamp_min", "min": "minimum amin clamp_max", "lt": "less",
-    "sub": "getitem __getitem__", "where": "select",
+    "[]": "getitem __getitem__",
 }  # fmt: skip
 CALLED = {name: label for label, names in NAMES.items() for name in names.split()}
 # Calls and attributes that stand for their first argument.
-TRANSPARENT = frozenset(
-    "iter list tuple float int bool clone contiguous data keys deepcopy copy cast".split()
-)
-SILENT = frozenset("print pprint breakpoint".split())  # calls that show something
+TRANSPARENT = {
+    "iter", "list", "tuple", "float", "int", "bool", "clone", "contiguous", "data", "keys",
+    "deepcopy", "copy", "cast",
+}  # fmt: skip
+SILENT = {"print", "pprint", "breakpoint"}  # calls that show something
 OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.MatMult: "@",
     ast.FloorDiv: "//", ast.Mod: "%", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
     ast.LShift: "<<", ast.RShift: ">>",
 }  # fmt: skip
-ORDERED = frozenset(
-    {"**", "@", "//", "%", "<<", ">>", "lt", "[]", "slice", "items of", "set", "tuple"}
-)
+# Operations whose operands have an order; those of all others are sorted.
+ORDERED = {"**", "@", "//", "%", "<<", ">>", "lt", "[]", "slice", "set", "tuple"}
 ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)  # nothing after them runs
 MASK = (1 << 64) - 1
 FIELD = "."  # prefix of an attribute's label
@@ -210,15 +211,15 @@ class _Reader:
 
     def apply(self, label: str, kids: Sequence[Node]) -> Node:
         """The value of an operation in its one form."""
-        a, b = (*kids, None, None)[:2]
         rule = RULES.get(label)
-        if rule and a is not None and (found := rule(self, a, *kids[1:])) is not None:
+        if rule and kids and (found := rule(self, *kids)) is not None:
             return found
         if label in ("+", "*"):
             return self.many(label, kids)
-        if label in ("-", "/") and b is not None:
-            turned = self.times(-1, b) if label == "-" else self.power(b, self.constant(-1))
-            return self.many("+" if label == "-" else "*", [a, turned])
+        if label == "-" and len(kids) > 1:
+            return self.many("+", [kids[0], self.times(-1, kids[1])])
+        if label == "/" and len(kids) > 1:
+            return self.many("*", [kids[0], self.power(kids[1], self.constant(-1))])
         return self.node(label, *kids)
 
     def many(self, label: str, kids: Iterable[Node]) -> Node:
@@ -239,8 +240,9 @@ class _Reader:
         return self.many("*", [self.constant(factor), value])
 
     def power(self, value: Node, exponent: Node) -> Node:
-        if value.label == "**" and value.kids[1].number is not None and exponent.number is not None:
-            value, exponent = value.kids[0], self.constant(value.kids[1].number * exponent.number)
+        inner = value.kids[1].number if value.label == "**" else None
+        if inner is not None and exponent.number is not None:
+            value, exponent = value.kids[0], self.constant(inner * exponent.number)
         base, to = value.number, exponent.number
         if to == 1:
             return value
@@ -861,7 +863,7 @@ RULES: dict[str, Callable[..., Node | None]] = {
     "reciprocal": lambda reader, value, *rest: reader.power(value, reader.constant(-1)),
     "**": lambda reader, value, *rest: reader.power(value, rest[0]) if rest else None,
     "neg": lambda reader, value, *rest: reader.times(-1, value),
-    "sub": lambda reader, value, *rest: reader.element(value, rest[0]) if rest else None,
+    "[]": lambda reader, value, *rest: reader.element(value, rest[0]) if rest else None,
     "T": lambda reader, value, *rest: reader.node("T", value),
     "shape": lambda reader, value, *rest: (
         reader.element(reader.node("shape", value), rest[0]) if rest else None

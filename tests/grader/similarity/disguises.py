@@ -13,8 +13,14 @@ from collections.abc import Callable
 Sources = dict[str, str]
 SWAPPED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE, ast.Eq: ast.Eq,
            ast.NotEq: ast.NotEq}  # fmt: skip
-METHODS = {ast.MatMult: "torch.matmul", ast.Add: "operator.add", ast.Sub: "operator.sub",
-           ast.Mult: "operator.mul", ast.Div: "operator.truediv", ast.Pow: "operator.pow"}  # fmt: skip
+METHODS = {
+    ast.MatMult: "torch.matmul",
+    ast.Add: "operator.add",
+    ast.Sub: "operator.sub",
+    ast.Mult: "operator.mul",
+    ast.Div: "operator.truediv",
+    ast.Pow: "operator.pow",
+}
 BUILTINS = set(dir(builtins))
 SIMPLE = (ast.Assign, ast.AugAssign, ast.Expr, ast.AnnAssign)
 
@@ -148,9 +154,9 @@ def annotated(tree: ast.Module, rng: random.Random) -> ast.Module:
     def change(body: list[ast.stmt], rng: random.Random) -> list[ast.stmt]:
         found: list[ast.stmt] = []
         for one in body:
-            if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
-                if len(one.targets) == 1 and not found:
-                    one = ast.AnnAssign(one.targets[0], load("object"), one.value, 1)
+            is_first = not found and isinstance(one, ast.Assign) and len(one.targets) == 1
+            if is_first and isinstance(one.targets[0], ast.Name):
+                one = ast.AnnAssign(one.targets[0], load("object"), one.value, 1)
             if isinstance(one, SIMPLE) and rng.random() < 0.5:
                 found += parsed(f"print('step', {rng.randrange(99)})")
             found.append(one)
@@ -192,8 +198,10 @@ def reordered(tree: ast.Module, rng: random.Random) -> ast.Module:
 def operands(node: ast.BinOp | ast.Compare) -> ast.AST:
     """b + a, b * a, b > a"""
     if isinstance(node, ast.BinOp):
-        texts = any(isinstance(n, ast.Constant) and isinstance(n.value, str) or
-                    isinstance(n, ast.List | ast.Tuple) for n in (node.left, node.right))  # fmt: skip
+        texts = any(
+            isinstance(n, ast.List | ast.Tuple) or isinstance(getattr(n, "value", None), str)
+            for n in (node.left, node.right)
+        )
         if isinstance(node.op, ast.Add | ast.Mult) and not texts:
             return ast.BinOp(node.right, node.op, node.left)
     elif len(node.ops) == 1 and type(node.ops[0]) in SWAPPED:
@@ -423,9 +431,9 @@ def to_ternaries(body: list[ast.stmt], rng: random.Random) -> list[ast.stmt]:
     body = list(body)
     if len(body) > 1 and isinstance(body[-1], ast.Return) and isinstance(one := body[-2], ast.If):
         inside = one.body[0]
-        if len(one.body) == 1 and not one.orelse and isinstance(inside, ast.Return):
-            if inside.value and body[-1].value:
-                body[-2:] = [ast.Return(ast.IfExp(one.test, inside.value, body[-1].value))]
+        is_plain = len(one.body) == 1 and not one.orelse and isinstance(inside, ast.Return)
+        if is_plain and inside.value and body[-1].value:
+            body[-2:] = [ast.Return(ast.IfExp(one.test, inside.value, body[-1].value))]
     return body
 
 
@@ -476,7 +484,7 @@ def functions_as_methods(node: ast.Call) -> ast.AST:
     func = node.func
     if (isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and node.args
             and func.value.id == "torch" and isinstance(node.args[0], ast.Name)
-            and func.attr in ("relu", "exp", "matmul", "sqrt", "sum", "mean", "clamp")):  # fmt: skip
+            and func.attr in ("relu", "exp", "matmul", "sqrt", "sum", "mean")):  # fmt: skip
         return ast.Call(
             ast.Attribute(node.args[0], func.attr, ast.Load()), node.args[1:], node.keywords
         )
@@ -646,8 +654,9 @@ def blocks(tree: ast.Module, rng: random.Random) -> ast.Module:
                             for x in _names(n.target, ast.Store)}  # fmt: skip
             kept = [x for x in stored if x not in comprehended]
             before = _names(ast.Module(body[: body.index(one)], []), ast.Store)
-            used = sorted((_names(inside, ast.Load) | (set(kept) & before)) - known - BUILTINS
-                          - comprehended - (set(kept) - before - _names(one.target, ast.Store)))  # fmt: skip
+            own = set(kept) - before - _names(one.target, ast.Store)
+            loaded = _names(inside, ast.Load) | (set(kept) & before)
+            used = sorted(loaded - known - BUILTINS - comprehended - own)
             helper = parsed(f"def _block_{len(helpers)}({', '.join(used)}):\n    return 0")[0]
             call = ast.Call(load(helper.name), [load(x) for x in used], [])
             result = ast.Tuple([load(x) for x in kept], ast.Load())

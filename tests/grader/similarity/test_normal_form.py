@@ -1,3 +1,4 @@
+# ruff: noqa: E501, examples are one string each
 """What makes no difference in the normal form of code, and what does."""
 
 import random

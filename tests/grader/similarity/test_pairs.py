@@ -224,7 +224,7 @@ def test_other_classes_have_sections_of_their_own(book, tmp_path, similar):
 def test_more_pairs_than_shown_are_counted(tmp_path, similar):
     """`--top 1` of three pairs says so."""
     path = tmp_path / "class.sqlite"
-    works = {name: CLASS[3] for name in ("a", "b", "c")}
+    works = dict.fromkeys(("a", "b", "c"), CLASS[3])
     with class_of(path, {name: ({}, TESTS) for name in works}, sources=works):
         pass
     assert "Inside the class: the first 1 of 3 pairs from 25 on" in similar(path, "--top", 1)[1]
