@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Submission:
+class _Compared:
     """A submission to compare: its name, and how to read its sources."""
 
     name: str
@@ -37,11 +37,11 @@ class _Submission:
 
 
 @dataclass(frozen=True)
-class _Group:
+class _Cohort:
     """The class, or what `--against` names."""
 
     title: str
-    submissions: list[_Submission]
+    submissions: list[_Compared]
 
 
 @app.command()
@@ -90,7 +90,7 @@ def similar(
     least = pairs.THRESHOLD if threshold is None else threshold
     with ExitStack() as stack:
         whole = Class(stack.enter_context(gradebook.reading(book)), course, rules)
-        groups = [_Group("Inside the class", _of_class(whole))]
+        groups = [_Cohort("Inside the class", _of_class(whole))]
         groups += [_of_path(path, book, course, stack) for path in against or ()]
         every = [one for group in groups for one in group.submissions]
         works, unread = _read(every, jobs or usual_jobs())
@@ -111,16 +111,16 @@ def similar(
         files.say(f"wrote {html / 'index.html'}\n", needed=False)
 
 
-def _of_class(whole: Class, where: str = "") -> list[_Submission]:
+def _of_class(whole: Class, where: str = "") -> list[_Compared]:
     """What counts of each student."""
     standings = [one for one in whole.standings(problems=False) if one.sources]
     return [
-        _Submission(texts.called(one.student) + where, partial(whole.sources, one))
+        _Compared(texts.called(one.student) + where, partial(whole.sources, one))
         for one in standings
     ]
 
 
-def _of_path(path: Path, book: Path, course: Course, stack: ExitStack) -> _Group:
+def _of_path(path: Path, book: Path, course: Course, stack: ExitStack) -> _Cohort:
     """The submissions of a former class's gradebook, or the works in a folder."""
     from grader.similarity import corpus
 
@@ -129,14 +129,14 @@ def _of_path(path: Path, book: Path, course: Course, stack: ExitStack) -> _Group
         works = corpus.works_in(path)
         named = [one_line(one.name, 100) + where for one in works]
         sources = [partial(corpus.sources, one) for one in works]
-        return _Group(title, list(map(_Submission, named, sources)))
+        return _Cohort(title, list(map(_Compared, named, sources)))
     if path.exists() and path.samefile(book):
         raise UsageError(f"--against {path}: this is the class itself")
     former = Class(stack.enter_context(gradebook.reading(path)), course)
-    return _Group(title, _of_class(former, where))
+    return _Cohort(title, _of_class(former, where))
 
 
-def _read(every: Sequence[_Submission], jobs: int) -> tuple[list["Work"], list[str]]:
+def _read(every: Sequence[_Compared], jobs: int) -> tuple[list["Work"], list[str]]:
     """The submissions as they are compared, and what cannot be, with the reason."""
     from grader.similarity import pairs
 
@@ -161,12 +161,12 @@ def _read(every: Sequence[_Submission], jobs: int) -> tuple[list["Work"], list[s
     return works, unread
 
 
-def _split(works: Sequence["Work"], groups: Sequence[_Group]) -> list[list["Work"]]:
+def _split(works: Sequence["Work"], groups: Sequence[_Cohort]) -> list[list["Work"]]:
     each = iter(works)
     return [list(itertools.islice(each, len(group.submissions))) for group in groups]
 
 
-def _sections(found: Sequence["Pair"], groups: Sequence[_Group], top: int) -> list["Section"]:
+def _sections(found: Sequence["Pair"], groups: Sequence[_Cohort], top: int) -> list["Section"]:
     """The pairs of each group, of which the first `top` are shown."""
     from grader.similarity.report import Section
 
@@ -181,7 +181,7 @@ def _sections(found: Sequence["Pair"], groups: Sequence[_Group], top: int) -> li
 def _write_pairs(
     folder: Path,
     sections: Sequence["Section"],
-    every: Sequence[_Submission],
+    every: Sequence[_Compared],
     works: Sequence["Work"],
     index: "Index",
 ) -> dict["Pair", str]:

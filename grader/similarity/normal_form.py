@@ -62,11 +62,11 @@ FIELD = "."  # prefix of an attribute's label
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class GraphNode:
     """One value: its operation, what that is applied to, and the lines where it is written."""
 
     label: str
-    kids: tuple["Node", ...]
+    kids: tuple["GraphNode", ...]
     first: int
     last: int
     key: int = 0
@@ -111,10 +111,10 @@ class Function:
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     seen: "Names"
-    bound: Node | None = None  # the object that a method belongs to
+    bound: GraphNode | None = None  # the object that a method belongs to
 
 
-Value = Node | Function
+Value = GraphNode | Function
 Names = dict[str, Value]
 
 
@@ -159,7 +159,7 @@ def read(source: str) -> tuple[list[Feature], list[Definition]]:
     ]  # fmt: skip
 
 
-def _features(roots: Iterable[Node]) -> Iterator[Feature]:
+def _features(roots: Iterable[GraphNode]) -> Iterator[Feature]:
     seen: set[int] = set()
     waiting, known = list(roots), set()
     while waiting:
@@ -183,24 +183,24 @@ class _Reader:
     """Reads one file. `roots` are the values that it returns, stores, tests or acts with."""
 
     def __init__(self) -> None:
-        self.roots: list[Node] = []
+        self.roots: list[GraphNode] = []
         self.at = (1, 1)
         self.nodes = 0
         self.calls = 0
         self.following: list[ast.AST] = []
-        self.returned: list[Node] = []
+        self.returned: list[GraphNode] = []
         self.modules: set[str] = set()
         self.methods: Names = {}
 
     # --- nodes ------------------------------------------------------------------------------------
 
-    def node(self, label: str, *kids: Node) -> Node:
+    def node(self, label: str, *kids: GraphNode) -> GraphNode:
         self.nodes += 1
         if self.nodes > MAX_NODES:
             raise _TooMuch
-        return Node(label, kids, *self.at)
+        return GraphNode(label, kids, *self.at)
 
-    def constant(self, value: object) -> Node:
+    def constant(self, value: object) -> GraphNode:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             try:
                 return self.node(f"#{float(value)!r}")
@@ -209,7 +209,7 @@ class _Reader:
         text = isinstance(value, (str, bytes))
         return self.node("text" if text else f"is {value!r}"[:40])
 
-    def apply(self, label: str, kids: Sequence[Node]) -> Node:
+    def apply(self, label: str, kids: Sequence[GraphNode]) -> GraphNode:
         """The value of an operation in its one form."""
         rule = RULES.get(label)
         if rule and kids and (found := rule(self, *kids)) is not None:
@@ -222,7 +222,7 @@ class _Reader:
             return self.many("*", [kids[0], self.power(kids[1], self.constant(-1))])
         return self.node(label, *kids)
 
-    def many(self, label: str, kids: Iterable[Node]) -> Node:
+    def many(self, label: str, kids: Iterable[GraphNode]) -> GraphNode:
         """A sum or product: flat, sorted, with its constants in one."""
         flat = [x for kid in kids for x in (kid.kids if kid.label == label else (kid,))][:MAX_TERMS]
         numbers = [kid.number for kid in flat if kid.number is not None]
@@ -236,10 +236,10 @@ class _Reader:
             rest.append(self.constant(total))
         return rest[0] if len(rest) == 1 else self.node(label, *rest)
 
-    def times(self, factor: float, value: Node) -> Node:
+    def times(self, factor: float, value: GraphNode) -> GraphNode:
         return self.many("*", [self.constant(factor), value])
 
-    def power(self, value: Node, exponent: Node) -> Node:
+    def power(self, value: GraphNode, exponent: GraphNode) -> GraphNode:
         inner = value.kids[1].number if value.label == "**" else None
         if inner is not None and exponent.number is not None:
             value, exponent = value.kids[0], self.constant(inner * exponent.number)
@@ -252,14 +252,14 @@ class _Reader:
                 return self.constant(result)
         return self.node("**", value, exponent)
 
-    def phi(self, values: Iterable[Node]) -> Node:
+    def phi(self, values: Iterable[GraphNode]) -> GraphNode:
         """One of several values, by a condition that is left out."""
         each = {one.key: one for value in values for one in
                 (value.kids if value.label == "phi" else (value,))}  # fmt: skip
         kids = list(each.values())
         return kids[0] if len(kids) == 1 else self.node("phi", *kids)
 
-    def item(self, value: Node) -> Node:
+    def item(self, value: GraphNode) -> GraphNode:
         """An item of what a loop runs over."""
         if value.label == "collect":
             return value.kids[0]
@@ -278,7 +278,7 @@ class _Reader:
             return self.node("tuple", key, found) if value.label == "items" else found
         return self.node("item", value)
 
-    def element(self, value: Node, index: Node) -> Node:
+    def element(self, value: GraphNode, index: GraphNode) -> GraphNode:
         """value[index]"""
         at = index.number
         if value.label == "tuple" and at is not None and -len(value.kids) <= at < len(value.kids):
@@ -289,13 +289,13 @@ class _Reader:
                 return self.item(value)
         return self.node("[]", value, index)
 
-    def root(self, value: Node) -> None:
+    def root(self, value: GraphNode) -> None:
         if value.label == "phi":
             self.roots += value.kids
         else:
             self.roots.append(value)
 
-    def test(self, value: Node) -> None:
+    def test(self, value: GraphNode) -> None:
         """A condition: `not` makes no difference, and each part of `and` and `or` is one."""
         if value.label == "either":
             for kid in value.kids:
@@ -305,7 +305,7 @@ class _Reader:
 
     # --- expressions ------------------------------------------------------------------------------
 
-    def value(self, tree: ast.AST | None, names: Names) -> Node:
+    def value(self, tree: ast.AST | None, names: Names) -> GraphNode:
         """The value of an expression."""
         if tree is None:
             return self.node("is None")
@@ -321,13 +321,13 @@ class _Reader:
         finally:
             self.at = before
 
-    def _constant(self, tree: ast.Constant, names: Names) -> Node:
+    def _constant(self, tree: ast.Constant, names: Names) -> GraphNode:
         return self.constant(tree.value)
 
-    def _text(self, tree: ast.AST, names: Names) -> Node:
+    def _text(self, tree: ast.AST, names: Names) -> GraphNode:
         return self.constant("")
 
-    def _name(self, tree: ast.Name, names: Names) -> Node:
+    def _name(self, tree: ast.Name, names: Names) -> GraphNode:
         found = names.get(tree.id)
         if isinstance(found, Function):
             return self.as_value(found)
@@ -335,11 +335,11 @@ class _Reader:
             return found
         return self.node(CALLED.get(tree.id, tree.id))
 
-    def as_value(self, function: Function) -> Node:
+    def as_value(self, function: Function) -> GraphNode:
         """A function that is not called here, such as a key to sort by."""
         return self.node("function", self.called(function, [], {}))
 
-    def _attribute(self, tree: ast.Attribute, names: Names) -> Node:
+    def _attribute(self, tree: ast.Attribute, names: Names) -> GraphNode:
         tree.value = _plain(tree.value)
         path = _path(tree)
         if path and path[0] in self.modules:
@@ -354,11 +354,11 @@ class _Reader:
             return self.node(FIELD, base)
         return self.apply(label, [base]) if label in RULES else self.node(FIELD + label, base)
 
-    def _binary(self, tree: ast.BinOp, names: Names) -> Node:
+    def _binary(self, tree: ast.BinOp, names: Names) -> GraphNode:
         kids = [self.value(kid, names) for kid in (tree.left, tree.right)]
         return self.apply(OPERATORS[type(tree.op)], kids)
 
-    def _unary(self, tree: ast.UnaryOp, names: Names) -> Node:
+    def _unary(self, tree: ast.UnaryOp, names: Names) -> GraphNode:
         inside = self.value(tree.operand, names)
         if isinstance(tree.op, ast.Not):
             return self.node("is False") if inside.label == "is True" else inside
@@ -366,7 +366,7 @@ class _Reader:
             return self.times(-1, inside)
         return inside if isinstance(tree.op, ast.UAdd) else self.node("~", inside)
 
-    def _compare(self, tree: ast.Compare, names: Names) -> Node:
+    def _compare(self, tree: ast.Compare, names: Names) -> GraphNode:
         sides = [self.value(side, names) for side in (tree.left, *tree.comparators)]
         found = []
         for op, (a, b) in zip(tree.ops, itertools.pairwise(sides), strict=True):
@@ -376,12 +376,12 @@ class _Reader:
             found.append(self.node(label, a, b))
         return found[0] if len(found) == 1 else self.node("either", *found)
 
-    def _bool(self, tree: ast.BoolOp, names: Names) -> Node:
+    def _bool(self, tree: ast.BoolOp, names: Names) -> GraphNode:
         kids = [self.value(kid, names) for kid in tree.values]
         flat = [one for kid in kids for one in (kid.kids if kid.label == "either" else (kid,))]
         return self.node("either", *flat)
 
-    def _if_else(self, tree: ast.IfExp, names: Names) -> Node:
+    def _if_else(self, tree: ast.IfExp, names: Names) -> GraphNode:
         test = self.value(tree.test, names)
         if (known := _known(test)) is not None:
             return self.value(tree.body if known else tree.orelse, names)
@@ -390,7 +390,7 @@ class _Reader:
 
     def _comprehension(
         self, tree: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, names: Names
-    ) -> Node:
+    ) -> GraphNode:
         inner = dict(names)
         for part in tree.generators:
             self.bind(part.target, self.item(self.value(part.iter, inner)), inner)
@@ -401,41 +401,43 @@ class _Reader:
             return self.node("dict", *pair)
         return self.node("collect", self.value(tree.elt, inner))
 
-    def _subscript(self, tree: ast.Subscript, names: Names) -> Node:
+    def _subscript(self, tree: ast.Subscript, names: Names) -> GraphNode:
         return self.element(self.value(tree.value, names), self.value(tree.slice, names))
 
-    def _slice(self, tree: ast.Slice, names: Names) -> Node:
+    def _slice(self, tree: ast.Slice, names: Names) -> GraphNode:
         return self.node(
             "slice", *(self.value(end, names) for end in (tree.lower, tree.upper, tree.step))
         )
 
-    def _sequence(self, tree: ast.Tuple | ast.List | ast.Set, names: Names) -> Node:
+    def _sequence(self, tree: ast.Tuple | ast.List | ast.Set, names: Names) -> GraphNode:
         return self.node("tuple", *(self.value(kid, names) for kid in tree.elts))
 
-    def _dict(self, tree: ast.Dict, names: Names) -> Node:
+    def _dict(self, tree: ast.Dict, names: Names) -> GraphNode:
         both = [*(key for key in tree.keys if key), *tree.values]
         kids = [self.value(kid, names) for kid in both]
         return self.node("dict", *(kid for kid in kids if kid.label != "text"))
 
-    def _walrus(self, tree: ast.NamedExpr, names: Names) -> Node:
+    def _walrus(self, tree: ast.NamedExpr, names: Names) -> GraphNode:
         found = self.value(tree.value, names)
         self.bind(tree.target, found, names)
         return found
 
-    def _inside(self, tree: ast.Starred | ast.Await | ast.FormattedValue, names: Names) -> Node:
+    def _inside(
+        self, tree: ast.Starred | ast.Await | ast.FormattedValue, names: Names
+    ) -> GraphNode:
         return self.value(tree.value, names)
 
-    def _yield(self, tree: ast.Yield | ast.YieldFrom, names: Names) -> Node:
+    def _yield(self, tree: ast.Yield | ast.YieldFrom, names: Names) -> GraphNode:
         found = self.value(tree.value, names)
         self.returned.append(self.node("collect", found) if isinstance(tree, ast.Yield) else found)
         return found
 
-    def _lambda(self, tree: ast.Lambda, names: Names) -> Node:
+    def _lambda(self, tree: ast.Lambda, names: Names) -> GraphNode:
         return self.as_value(Function(tree, names))
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def _call(self, tree: ast.Call, names: Names) -> Node:
+    def _call(self, tree: ast.Call, names: Names) -> GraphNode:
         plain = _plain(tree)
         if not isinstance(plain, ast.Call):
             return self.value(plain, names)
@@ -450,7 +452,7 @@ class _Reader:
         keywords = {k.arg or "": self.value(k.value, names) for k in tree.keywords}
         return self.operation(name, kids, keywords)
 
-    def callee(self, tree: ast.expr, names: Names) -> tuple[str, list[Node]]:
+    def callee(self, tree: ast.expr, names: Names) -> tuple[str, list[GraphNode]]:
         """The name of what is called, and the object whose method it is."""
         if isinstance(tree, ast.Name):
             found = names.get(tree.id)
@@ -466,7 +468,9 @@ class _Reader:
             return "call", [self.node(FIELD, base)]
         return tree.attr, [base]
 
-    def operation(self, name: str, kids: list[Node], keywords: dict[str, Node]) -> Node:
+    def operation(
+        self, name: str, kids: list[GraphNode], keywords: dict[str, GraphNode]
+    ) -> GraphNode:
         """The value of a call of a library's function, or of a method."""
         if name.startswith("__") and name.endswith("__"):
             name = name.strip("_")
@@ -484,7 +488,9 @@ class _Reader:
             return self.node("dict", *kids, *keywords.values())
         return self.apply(CALLED.get(name, name), [*kids, *keywords.values()])
 
-    def fused(self, name: str, kids: list[Node], keywords: dict[str, Node]) -> Node | None:
+    def fused(
+        self, name: str, kids: list[GraphNode], keywords: dict[str, GraphNode]
+    ) -> GraphNode | None:
         """torch.addcmul, torch.addcdiv and torch.lerp, written out."""
         if len(kids) < 3 and not (name == "lerp" and "weight" in keywords):
             return None
@@ -495,7 +501,7 @@ class _Reader:
         b = self.power(b, self.constant(-1)) if name == "addcdiv" else b
         return self.many("+", [x, self.many("*", [a, b, *keywords.values()])])
 
-    def mapped(self, name: str, tree: ast.Call, names: Names) -> Node:
+    def mapped(self, name: str, tree: ast.Call, names: Names) -> GraphNode:
         """map and filter, as comprehensions."""
         items = [self.item(self.value(arg, names)) for arg in tree.args[1:]]
         if function := self.function(tree.args[0], names):
@@ -517,12 +523,14 @@ class _Reader:
             return found if isinstance(found, Function) else None
         if isinstance(tree, ast.Attribute) and isinstance(tree.value, ast.Name):
             base = names.get(tree.value.id)
-            if isinstance(base, Node) and base.label in ("self", "class"):
+            if isinstance(base, GraphNode) and base.label in ("self", "class"):
                 found = self.methods.get(tree.attr)
                 return found if isinstance(found, Function) else None
         return None
 
-    def called(self, function: Function, args: list[Node], named: dict[str, Node]) -> Node:
+    def called(
+        self, function: Function, args: list[GraphNode], named: dict[str, GraphNode]
+    ) -> GraphNode:
         """What a function returns for these arguments."""
         self.calls += 1
         if (
@@ -597,7 +605,7 @@ class _Reader:
             self.root(found)
         return False
 
-    def changed(self, method: ast.Attribute, found: Node, names: Names) -> None:
+    def changed(self, method: ast.Attribute, found: GraphNode, names: Names) -> None:
         """A method was called as a statement: `xs.append(x)` and `x.add_(y)` give a new value."""
         name = method.attr
         if name in ("append", "add") and len(found.kids) == 2:
@@ -634,7 +642,7 @@ class _Reader:
         self.bind(statement.target, found, names)
         return False
 
-    def bind(self, target: ast.AST, value: Node, names: Names) -> None:
+    def bind(self, target: ast.AST, value: GraphNode, names: Names) -> None:
         """target = value"""
         if isinstance(target, ast.Name):
             names[target.id] = value
@@ -669,7 +677,7 @@ class _Reader:
                 left.append(inner)
         for name in dict.fromkeys(name for inner in left for name in inner):
             found = [inner[name] for inner in left if name in inner]
-            values = [one for one in found if isinstance(one, Node)]
+            values = [one for one in found if isinstance(one, GraphNode)]
             names[name] = self.phi(values) if len(values) == len(found) else found[0]
         return not left
 
@@ -683,13 +691,13 @@ class _Reader:
         before = dict(names)
         self.run(statement.body, names)
         for name, value in names.items():  # what the next round may use
-            if isinstance(value, Node) and name in before and before[name] is not value:
+            if isinstance(value, GraphNode) and name in before and before[name] is not value:
                 self.root(value)
         self.run(statement.orelse, names)
 
     def _while(self, statement: ast.While, names: Names) -> bool:
         counted = _counter(statement)
-        if counted and isinstance(start := names.get(counted[0]), Node) and start.number == 0:
+        if counted and isinstance(start := names.get(counted[0]), GraphNode) and start.number == 0:
             top = self.node("range", self.value(counted[1], names))
             names[counted[0]] = self.item(top)
             body = [one for one in statement.body if not _advances(one, counted[0])]
@@ -811,7 +819,7 @@ def _path(tree: ast.AST) -> tuple[str, ...]:
     return (tree.id, *reversed(parts)) if isinstance(tree, ast.Name) else ()
 
 
-def _known(test: Node) -> bool | None:
+def _known(test: GraphNode) -> bool | None:
     """The value of a condition that is constant."""
     if test.number is not None:
         return bool(test.number)
@@ -839,19 +847,19 @@ def _advances(statement: ast.stmt, name: str) -> bool:
 
 
 def _range(
-    reader: _Reader, start: Node, stop: Node | None = None, step: Node | None = None
-) -> Node | None:
+    reader: _Reader, start: GraphNode, stop: GraphNode | None = None, step: GraphNode | None = None
+) -> GraphNode | None:
     if stop is not None and start.number == 0 and (step is None or step.number == 1):
         return reader.node("range", stop)
     return None
 
 
-def _sum(reader: _Reader, value: Node, *rest: Node) -> Node | None:
+def _sum(reader: _Reader, value: GraphNode, *rest: GraphNode) -> GraphNode | None:
     return value.kids[0] if value.label == "collect" else None
 
 
 # Rules that need more than a name: each returns None where it does not apply.
-RULES: dict[str, Callable[..., Node | None]] = {
+RULES: dict[str, Callable[..., GraphNode | None]] = {
     "range": _range,
     "sum": _sum,
     "all": _sum,
@@ -873,7 +881,7 @@ COMPARED: dict[type[ast.AST], str] = {
     ast.Eq: "eq", ast.NotEq: "eq", ast.Is: "same", ast.IsNot: "same", ast.In: "in", ast.NotIn: "in",
 }  # fmt: skip
 MODULES = {("torch", "nn"), ("torch", "optim"), ("torch.nn", "functional"), ("torch", "linalg")}
-EXPRESSIONS: dict[type[ast.AST], Callable[..., Node]] = {
+EXPRESSIONS: dict[type[ast.AST], Callable[..., GraphNode]] = {
     ast.Constant: _Reader._constant, ast.JoinedStr: _Reader._text, ast.Name: _Reader._name,
     ast.Attribute: _Reader._attribute, ast.BinOp: _Reader._binary, ast.UnaryOp: _Reader._unary,
     ast.Compare: _Reader._compare, ast.BoolOp: _Reader._bool, ast.IfExp: _Reader._if_else,
