@@ -1,12 +1,22 @@
-"""How well and how fast `grader similar` finds copies, in a class whose copies are all known.
+"""Which disguises of a copy `grader similar` finds, how often it suspects honest authors, how fast.
 
-    python benchmarks/similarity.py [--students N] [--json FILE]
+    python benchmarks/similarity.py [--authors FOLDER --given FOLDER] [--json FILE]
+    python benchmarks/similarity.py --years 5 --students 400
 
-For each problem, an independent student takes one of the course's solutions (the reference, a
-variant, or a solution from tests/grader/strangers) and rewrites it at random in small ways.
-A copier takes another student's files and hides the copy by renaming, reordering, reformatting, all
-three together, or copying only half of the files. The benchmark prints the recall for each kind,
-the precision, and the seconds for the whole class.
+The class consists of honest authors and one copier, who hands in another author's files in one of
+the disguises of tests/grader/similarity/disguises.py. The benchmark prints the rank of that pair
+among all pairs, for each disguise.
+
+Without --authors, the authors come from the repository. For each problem, it has the reference, the
+variants and the complete solutions of tests/grader/strangers. The first author takes the first of
+them for each problem, the second author the second, and so on, so no two authors have the same
+text; where no text is left, an author keeps the stub. They are not quite independent: whoever wrote
+the variants knew the reference. With --authors, each folder in FOLDER is an author, such as a
+student's repository, and --given is what they were given.
+
+With --years, the benchmark measures the time and the memory for several classes of that size, whose
+students mix the modules of the authors. The time for reading is that of the authors, times their
+number.
 """
 
 import argparse
@@ -14,8 +24,9 @@ import ast
 import json
 import os
 import random
+import resource
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import single
@@ -23,195 +34,190 @@ import single
 from grader.course import courses
 from grader.course.courses import Course
 from grader.similarity import pairs
+from grader.similarity.pairs import Pair, Work
 from grader.solutions import fragments
 from tests.grader import strangers
+from tests.grader.similarity.disguises import DISGUISES, disguised
 
-COPIERS = 10  # copiers of each kind
-SWAPPED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE, ast.Eq: ast.Eq}
+VICTIMS = 4  # authors who are copied in each disguise
 Sources = dict[str, str]
 
 
-class Rewritten(ast.NodeTransformer):
-    """Rewrites a program at random in small ways."""
+def texts_of(course: Course, problem: str) -> list[str]:
+    """The solutions of a problem that were written separately; the reference is "".
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
-
-    def visit_Return(self, node: ast.Return) -> ast.AST | list[ast.stmt]:
-        self.generic_visit(node)
-        if not isinstance(node.value, ast.Call | ast.BinOp) or self.rng.random() < 0.5:
-            return node
-        name = self.rng.choice(["out", "result", "y", "value"])
-        stored, loaded = ast.Name(name, ast.Store()), ast.Name(name, ast.Load())
-        return [ast.Assign([stored], node.value, lineno=0), ast.Return(loaded)]
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        self.generic_visit(node)
-        swapped = SWAPPED.get(type(node.ops[0]))
-        if len(node.ops) > 1 or swapped is None or self.rng.random() < 0.5:
-            return node
-        return ast.Compare(node.comparators[0], [swapped()], [node.left])
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        self.generic_visit(node)
-        if not isinstance(node.target, ast.Name) or self.rng.random() < 0.5:
-            return node
-        value = ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
-        return ast.Assign([node.target], value, lineno=0)
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        self.generic_visit(node)
-        if not isinstance(node.op, ast.Mult | ast.Add) or self.rng.random() < 0.5:
-            return node
-        return ast.BinOp(node.right, node.op, node.left)
+    Wrong solutions that differ from another one in a few characters are left out.
+    """
+    found = [""] + [fragment.source for fragment in fragments.load(course.variants, problem)]
+    if problem in strangers.PROBLEMS:
+        found += strangers.complete(problem)
+    return found
 
 
-class Renamed(ast.NodeTransformer):
-    """Renames the local variables of each function."""
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        stored = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and
-                  isinstance(n.ctx, ast.Store)}  # fmt: skip
-        names = {name: f"my_{place}" for place, name in enumerate(sorted(stored))}
-        for n in ast.walk(node):
-            if isinstance(n, ast.Name) and n.id in names:
-                n.id = names[n.id]
-        return node
-
-
-def independent(course: Course, choices: dict[str, list[str | None]], seed: int) -> Sources:
-    """The submission of a student who works alone."""
-    rng = random.Random(seed)
+def made(course: Course, chosen: dict[str, str | None]) -> Sources:
+    """A submission with one text for each problem; None leaves the problem's stubs."""
     found: Sources = {}
     for problem in course.problems:
-        text = found.get(problem.path, course.reference_of(problem))
-        source = rng.choice(choices[problem.id])
+        stub = (course.root / problem.path).read_text(encoding="utf-8")
+        text = found.get(problem.path, stub)
+        source = chosen[problem.id]
         if source is not None:
-            text = fragments.replaced(text, source)
+            # The reference is a text like others: its definitions of this problem.
+            text = replaced(text, source or reference_of(course, problem.id))
         found[problem.path] = text
-    return {path: unparsed(Rewritten(rng).visit(ast.parse(t))) for path, t in found.items()}
+    return found
 
 
-def unparsed(tree: ast.AST) -> str:
-    """The source of a syntax tree."""
-    return ast.unparse(ast.fix_missing_locations(tree))
+def reference_of(course: Course, problem: str) -> str:
+    """The reference's module."""
+    return course.reference_of(course.problem(problem))
 
 
-def choices_of(course: Course) -> dict[str, list[str | None]]:
-    """For each problem, its solutions; None stands for the reference."""
-    found: dict[str, list[str | None]] = {}
-    for problem in course.problems:
-        written = [f.source for f in fragments.load(course.variants, problem.id)]
-        if problem.id in strangers.PROBLEMS:
-            written += [stranger.source for stranger in strangers.load(problem.id)]
-        reference = course.reference_of(problem)
-        usable = []
-        for source in written:
+def replaced(text: str, source: str) -> str:
+    """The text with a source's definitions in place of its own."""
+    try:
+        return fragments.replaced(text, source)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def authors_of(course: Course) -> dict[str, Sources]:
+    """As many authors as the repository has texts for most problems; no two share a text."""
+    texts = {problem.id: texts_of(course, problem.id) for problem in course.problems}
+    count = sorted(len(each) for each in texts.values())[len(texts) // 2]
+    return {
+        f"author {n}": made(
+            course, {name: each[n] if n < len(each) else None for name, each in texts.items()}
+        )
+        for n in range(count)
+    }
+
+
+def authors_in(folder: Path) -> dict[str, Sources]:
+    """Each folder's Python files that can be parsed."""
+    found = {}
+    for path in sorted(p for p in folder.iterdir() if p.is_dir()):
+        sources = {}
+        for file in sorted(path.rglob("*.py")):
+            text = file.read_text(encoding="utf-8", errors="replace")
             try:
-                ast.parse(fragments.replaced(reference, source))
-            except (SyntaxError, ValueError, KeyError):
+                ast.parse(text)
+            except (SyntaxError, ValueError):
                 continue
-            usable.append(source)
-        found[problem.id] = [None, *usable]
+            sources[file.relative_to(path).as_posix()] = text
+        found[path.name] = sources
     return found
 
 
-def renamed(sources: Sources, rng: random.Random) -> Sources:
-    return {path: unparsed(Renamed().visit(ast.parse(text))) for path, text in sources.items()}
+def read(works: Sequence[Sources], jobs: int = 0) -> list[Work]:
+    """The submissions as they are compared."""
+    return pairs.works_of(
+        [{path: text.encode() for path, text in work.items()} for work in works], jobs=jobs
+    )
 
 
-def reordered(sources: Sources, rng: random.Random) -> Sources:
-    found = {}
-    for path, text in sources.items():
-        tree = ast.parse(text)
-        movable = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
-        others = [n for n in tree.body if n not in movable]
-        rng.shuffle(movable)
-        tree.body = [*others, *movable]
-        found[path] = unparsed(tree)
-    return found
+def rank(
+    works: Sequence[Work], given: Sequence[str], victim: int
+) -> tuple[int, Pair | None, float]:
+    """The rank of the pair of a victim and the last, that pair, and the largest other amount."""
+    index = pairs.index_of([works], given)
+    found = pairs.ranked(index, len(works), threshold=0.01)
+    copied = victim, len(works) - 1
+    place = next((n for n, pair in enumerate(found) if (pair.one, pair.other) == copied), None)
+    # A copier is like others in the same way as the victim is.
+    others = [p.amount for p in found if copied[1] not in (p.one, p.other)]
+    pair = None if place is None else found[place]
+    ahead = sum(amount > (pair.amount if pair else 0) for amount in others)
+    return ahead + 1, pair, max(others, default=0.0)
 
 
-def reformatted(sources: Sources, rng: random.Random) -> Sources:
-    found = {}
-    for path, text in sources.items():
-        lines = [line.replace("    ", "\t") for line in text.splitlines()]
-        found[path] = "\n".join(f"{line}  # {rng.random()}" if line.endswith(":") else line
-                                for line in lines).replace("(", "( ").replace("'", '"')  # fmt: skip
-    return found
+def table(
+    authors: dict[str, Sources], given: Sequence[str], victims: Sequence[int]
+) -> dict[str, object]:
+    """For each disguise, the rank, amount and share of each copied pair."""
+    names = list(authors)
+    works = read(list(authors.values()), os.cpu_count() or 1)
+    index = pairs.index_of([works], given)
+    honest = pairs.ranked(index, len(works), threshold=0.01)
+    print(
+        f"{len(works)} authors, {len(works) * (len(works) - 1) // 2} pairs of them; the most alike:"
+    )
+    for pair in honest[:5]:
+        print(f"  {pair.amount:6.1f}  {names[pair.one]} and {names[pair.other]}")
+    false = sum(pair.amount >= pairs.THRESHOLD for pair in honest)
+    print(f"pairs of honest authors from {pairs.THRESHOLD:g} on: {false}\n")
+    print(f"{'disguise':<52} {'ranks':<14} amounts, and shares")
+    rows = {}
+    for name in DISGUISES:
+        found = []
+        for victim in victims:
+            copy = disguised(authors[names[victim]], name, seed=victim)
+            found.append(rank([*works, *read([copy])], given, victim))
+        rows[name] = [(place, pair and round(pair.amount, 1)) for place, pair, _ in found]
+        print(
+            f"{name:<52} {' '.join(str(place) for place, *_ in found):<14} "
+            + "  ".join(f"{p.amount:.0f} ({p.share:.0%})" if p else "-" for _, p, _ in found),
+            flush=True,
+        )
+    return {"authors": len(works), "false pairs": false, "disguises": rows}
 
 
-def hidden(sources: Sources, rng: random.Random) -> Sources:
-    return reformatted(reordered(renamed(sources, rng), rng), rng)
-
-
-KINDS: dict[str, Callable[[Sources, random.Random], Sources]] = {
-    "renamed": renamed,
-    "reordered": reordered,
-    "reformatted": reformatted,
-    "all three": hidden,
-    "half of the files": renamed,
-}
-
-
-def made_class(course: Course, students: int) -> tuple[list[Sources], dict[tuple[int, int], str]]:
-    """The submissions, and the kind of each copied pair."""
-    choices = choices_of(course)
-    alone = students - COPIERS * len(KINDS)
-    works = [independent(course, choices, seed) for seed in range(alone)]
-    copies = {}
+def scale(course: Course, given: Sequence[str], years: int, students: int) -> dict[str, object]:
+    """Time and memory for several classes, whose students mix the modules of the authors."""
+    authors = list(authors_of(course).values())
+    started = time.process_time()
+    read_once = read(authors)
+    reading = (time.process_time() - started) / len(authors)
     rng = random.Random(0)
-    victims = rng.sample(range(alone), COPIERS * len(KINDS))
-    for place, victim in enumerate(victims):
-        kind = list(KINDS)[place % len(KINDS)]
-        files = dict(works[victim])
-        if kind == "half of the files":
-            files = dict(rng.sample(sorted(files.items()), len(files) // 2))
-        own = independent(course, choices, 10_000 + place)
-        copies[victim, len(works)] = kind
-        works.append(own | KINDS[kind](files, rng))
-    return works, copies
+    works = [
+        Work({path: rng.choice(read_once).files[path] for path in authors[0]})
+        for _ in range(years * students)
+    ]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.process_time()
+    groups = [works[n * students : (n + 1) * students] for n in range(years)]
+    index = pairs.index_of(groups, given)
+    listed = pairs.ranked(index, students)
+    comparing = time.process_time() - started
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    figures = {
+        "submissions": years * students,
+        "CPU seconds for reading all": round(reading * years * students),
+        "CPU seconds for comparing all": round(comparing, 1),
+        "MiB for comparing all": (most - before) // 1024,
+        "features of all": len(index.owners),
+        "kinds of features that count": int((index.weights > 0).sum()),
+        "pairs from the threshold on": len(listed),
+    }
+    for name, value in figures.items():
+        print(f"{name:<30} {value}")
+    return figures
 
 
 def main() -> None:
-    """Generate a class, look for copies, and print how many were found."""
+    """Print the table of disguises, or the figures for a large class."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--students", type=int, default=400)
+    parser.add_argument("--authors", type=Path, help="a folder with one folder per author")
+    parser.add_argument("--given", type=Path, help="the code that these authors were given")
+    parser.add_argument("--years", type=int, help="measure the time for this many classes")
+    parser.add_argument("--students", type=int, default=400, help="students of each class")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     course = courses.load()
-    works, copies = made_class(course, options.students)
-    given = [path.read_text(encoding="utf-8") for path in sorted(course.assignment.glob("*.py"))]
-    started = time.perf_counter()
-    sources = [{path: text.encode() for path, text in work.items()} for work in works]
-    read = pairs.works_of(sources, jobs=os.cpu_count() or 1)
-    seconds_of_reading = time.perf_counter() - started
-    every = pairs.ranked(read, given, threshold=0.05)
-    seconds = time.perf_counter() - started
-    overlaps = {(pair.one, pair.other): pair.overlap for pair in every}
-    figures: dict[str, object] = {"environment": single.environment(), "students": len(works)}
-    figures["seconds"] = round(seconds, 1)
-    figures["of these, reading"] = round(seconds_of_reading, 1)
-    for threshold in sorted({0.2, 0.25, 0.3, 0.4, 0.5, pairs.THRESHOLD}):
-        found = {pair for pair, overlap in overlaps.items() if overlap >= threshold}
-        name = f"threshold {threshold}{' (default)' if threshold == pairs.THRESHOLD else ''}"
-        figures[name] = {
-            "pairs": len(found),
-            "precision": round(len(found & copies.keys()) / len(found), 3) if found else None,
-            "recall": round(len(found & copies.keys()) / len(copies), 3),
-            **{
-                f"recall, {kind}": round(
-                    sum(pair in found for pair in copies if copies[pair] == kind) / COPIERS, 2
-                )
-                for kind in KINDS
-            },
-        }
-    independents = sorted(v for pair, v in overlaps.items() if pair not in copies)
-    figures["largest overlap of an independent pair"] = round(independents[-1], 3)
-    figures["smallest overlap of a copied pair"] = round(min(overlaps.get(p, 0) for p in copies), 3)
-    for name, value in figures.items():
-        print(f"{name:<45} {value}")
+    given = course.given_sources()
+    if options.years:
+        figures = scale(course, given, options.years, options.students)
+    elif options.authors:
+        authors = authors_in(options.authors)
+        texts = [
+            p.read_text(encoding="utf-8", errors="replace") for p in options.given.rglob("*.py")
+        ]
+        victims = sorted(random.Random(0).sample(range(len(authors)), VICTIMS))
+        figures = table(authors, texts, victims)
+    else:
+        figures = table(authors_of(course), given, range(VICTIMS))
     if options.json:
+        figures["environment"] = single.environment()
         options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 

@@ -10,12 +10,10 @@ import typer
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.base.outputs import Holds, Writes
-from grader.classroom import gradebook, texts
+from grader.classroom import gradebook
 from grader.classroom.standings import Class
-from grader.commands.classes import Book, Jobs, RulesOption, course_and_rules
+from grader.commands.classes import Book, RulesOption, course_and_rules
 from grader.commands.options import Folder, app
-from grader.commands.progress import advancing
-from grader.sandbox.pool import usual_jobs
 
 # grader.analysis imports numpy and the libraries for pages, so only these commands import it.
 
@@ -104,61 +102,3 @@ def mistakes(
             path = draft / f"{problem.id}.toml"
             files.write(path, drafts.written(problem, of_problem).encode())
             files.say(f"wrote {path}\n", needed=False)
-
-
-@app.command()
-def similar(
-    book: Book,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="DIR", help="Write web pages that compare each pair."),
-        Writes("html"),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold", min=0.0, max=1.0, help="The smallest overlap to show (default: 0.33)."
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="How many pairs to show.")] = 100,
-    jobs: Jobs = None,
-    rules_file: RulesOption = None,
-    course_folder: Folder = None,
-) -> None:
-    """List pairs of submissions that share unusual code: a reason to look, not a finding.
-
-    Renaming, reformatting and reordering do not hide a copy. Code from the stubs, and code that
-    more than a tenth of the class shares, does not count.
-    """
-    course, rules = course_and_rules(course_folder, rules_file)
-    from grader.similarity import pairs, report
-
-    least = pairs.THRESHOLD if threshold is None else threshold
-    with gradebook.reading(book) as opened:
-        whole = Class(opened, course, rules)
-        found = [one for one in whole.standings(problems=False) if one.sources]
-        names = [texts.called(one.student) for one in found]
-        with advancing("reading") as progress:
-            works = pairs.works_of(
-                (whole.sources(one) for one in found),
-                jobs=jobs or usual_jobs(),
-                progress=lambda done, total: progress("", done, total),
-            )
-        listed = pairs.ranked(works, course.given_sources(), threshold=least)[:top]
-        if html:
-            files.make_folder(html)
-            for place, pair in enumerate(listed, 1):
-                page = report.side_by_side(pair, names, lambda n: whole.sources(found[n]), works)
-                files.write(html / f"pair-{place}.html", page.encode("utf-8", "replace"))
-            page = report.index(
-                listed,
-                names,
-                title=whole.rules.title,
-                threshold=least,
-                count=len(found),
-                link=lambda place: f"pair-{place + 1}.html",
-            )
-            files.write(html / "index.html", page.encode("utf-8", "replace"))
-    files.say(report.table(listed, names, count=len(found), threshold=least), needed=not html)
-    if html:
-        files.say(f"wrote {html / 'index.html'}\n", needed=False)

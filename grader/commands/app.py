@@ -95,8 +95,14 @@ class Parameter:
 
     @property
     def is_path(self) -> bool:
-        """Whether it names a file or folder."""
-        return Path in (self.kind, *get_args(self.kind))
+        """Whether it names a file or folder, or several."""
+        return Path in (self.kind, *get_args(self.kind), *self._items)
+
+    @property
+    def _items(self) -> tuple[Any, ...]:
+        """The types of a list's items, as in `list[Path] | None`."""
+        lists = [one for one in (self.kind, *get_args(self.kind)) if get_origin(one) is list]
+        return tuple(item for one in lists for item in get_args(one))
 
     @property
     def takes_text(self) -> bool:
@@ -150,9 +156,10 @@ def _faults_of(root: Path | None) -> Iterator[None]:
 
 def _check(parameters: Iterable[Parameter], values: Mapping[str, Any]) -> None:
     given = [
-        (one, Named(one.name, values[one.key]))
+        (one, Named(one.name, path))
         for one in parameters
         if one.is_path and values.get(one.key) is not None
+        for path in (values[one.key] if isinstance(values[one.key], list) else [values[one.key]])
     ]
     for _, named in given:
         _refuse_impossible(named)

@@ -1,6 +1,7 @@
-"""The pages of `grader similar`: a ranked table, and for each pair the two sources side by side."""
+"""The reports of `grader similar`: ranked tables, and for each pair the two codes side by side."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,117 +12,235 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.report import pages
-from grader.similarity.pairs import Pair, Work, lines
+from grader.similarity.pairs import Code, Pair, Work
 from kit.text import one_line
 
 TEMPLATES = Path(__file__).parent / "templates"
-MAX_LINES = 3_000  # of one file
+MAX_LINES = 1_000  # of one definition
+MAX_PLACES = 100  # pairs of definitions on a page
+MAX_UNREAD = 20  # files that cannot be compared, of which the rest is a number
 MAX_WIDTH = 200  # characters of a line
 WIDE = 160  # the width in columns if stdout is not a terminal
 AROUND = 3  # lines that are shown before and after similar lines
+LONGEST = 8  # an expression with more lines has only its first line marked
 LINE_END = re.compile(r"\r\n|\r|\n")
+REASON = "A reason to look, not a finding: read both sources first."
+
+
+@dataclass(frozen=True)
+class Section:
+    """The pairs inside the class, or those with one folder or gradebook.
+
+    Attributes:
+        title: What the class is compared with.
+        pairs: The pairs that are shown, the most alike first.
+        found: The number of all pairs.
+        compared: The number of submissions that the class was compared with.
+    """
+
+    title: str
+    pairs: list[Pair]
+    found: int
+    compared: int
+
+    @property
+    def counted(self) -> str:
+        """How many pairs there are, and how many of them are shown."""
+        number = f"{self.found} pair{'' if self.found == 1 else 's'}"
+        shown = len(self.pairs)
+        return number if shown == self.found else f"the first {shown} of {number}"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a source; `is_far` means that no similar line is near."""
+    """One line of a source.
+
+    Attributes:
+        number: Its number in the file.
+        text: Its text, safe to show.
+        other: The line on the other side that is most like it; 0 if none is.
+        is_far: Whether no similar line is near.
+    """
 
     number: int
     text: str
-    is_alike: bool
+    other: int
     is_far: bool
 
 
 @dataclass(frozen=True)
-class SideBySide:
-    """One file of both submissions."""
+class Place:
+    """A definition of each side; what both have in common is worth `amount`."""
 
-    path: str
-    share: float
+    amount: float
+    names: tuple[str, str]
     one: list[Line]
     other: list[Line]
 
 
+# --- the tables -----------------------------------------------------------------------------------
+
+
 def index(
-    pairs: Sequence[Pair],
+    sections: Sequence[Section],
     names: Sequence[str],
     *,
     title: str,
     threshold: float,
-    count: int,
-    link: Callable[[int], str],
+    unread: Sequence[str],
+    link: Callable[[Pair], str],
 ) -> str:
-    """The ranked table.
+    """The page with the ranked tables.
 
     Args:
-        pairs: The pairs, the most alike first.
-        names: The names of the students, by number.
+        sections: The pairs.
+        names: The names of all submissions, by number.
         title: The assignment's title.
-        threshold: The smallest overlap.
-        count: How many submissions were compared.
-        link: The address of a pair's page, by its place in the table.
+        threshold: The smallest amount.
+        unread: The files that could not be compared, and why.
+        link: The address of a pair's page.
     """
     return _render(
-        "similar.html", title=f"{title}: similar submissions", pairs=pairs, names=names,
-        heading=title, threshold=threshold, count=count, links=[link(n) for n in range(len(pairs))],
+        "similar.html", title=f"{title}: similar submissions", sections=sections, names=names,
+        heading=title, threshold=threshold, unread=_first(unread), link=link,
     )  # fmt: skip
 
 
-def table(pairs: Sequence[Pair], names: Sequence[str], *, count: int, threshold: float) -> str:
-    """The ranked table for a terminal."""
+def table(
+    sections: Sequence[Section], names: Sequence[str], *, threshold: float, unread: Sequence[str]
+) -> str:
+    """The ranked tables for a terminal."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDE
-    rows = Table(box=None, pad_edge=False)
-    rows.add_column("overlap", justify="right")
-    for name in ("students", "most alike"):
-        rows.add_column(name, overflow="fold")
-    for pair in pairs:
-        files = ", ".join(f"{path} {100 * share:.0f} %" for path, share in pair.files[:2])
-        both = f"{names[pair.one]} and {names[pair.other]}"
-        rows.add_row(f"{pair.overlap:.2f}", Text(both), Text(files))
     with console.capture() as text:
-        if pairs:
-            console.print(rows)
-        console.print(
-            f"{count} submissions; {len(pairs)} pairs with an overlap of at least {threshold:g}"
-        )
-        console.print("a reason to look, not a finding: read both sources first")
+        for section in sections:
+            console.print(Text(f"{section.title}: {section.counted} from {threshold:g} on"))
+            if section.pairs:
+                console.print(_rows(section.pairs, names))
+            console.print()
+        for line in _first(unread):
+            console.print(Text(f"not compared: {line}"))
+        console.print(REASON)
     return "".join(line.rstrip() + "\n" for line in text.get().splitlines())
+
+
+def _rows(pairs: Sequence[Pair], names: Sequence[str]) -> Table:
+    rows = Table(box=None, pad_edge=False)
+    rows.add_column("shared", justify="right")
+    rows.add_column("share", justify="right")
+    rows.add_column("students", overflow="fold")
+    for pair in pairs:
+        both = f"{names[pair.one]} and {names[pair.other]}"
+        rows.add_row(f"{pair.amount:.0f}", f"{100 * pair.share:.0f} %", Text(both))
+    return rows
+
+
+def _first(unread: Sequence[str]) -> list[str]:
+    more = len(unread) - MAX_UNREAD
+    return [*unread[:MAX_UNREAD], *([f"and {more} more"] if more > 0 else [])]
+
+
+# --- a pair ---------------------------------------------------------------------------------------
 
 
 def side_by_side(
     pair: Pair,
     names: Sequence[str],
-    sources: Callable[[int], Mapping[str, bytes]],
-    works: Sequence[Work],
+    works: tuple[Work, Work],
+    sources: tuple[Mapping[str, bytes], Mapping[str, bytes]],
+    weights: Mapping[int, float],
 ) -> str:
-    """The page of one pair: the similar files, with the similar lines marked.
+    """The page of one pair: the similar definitions, with the similar lines marked.
 
     Args:
         pair: The pair.
-        names: The names of the students, by number.
-        sources: The sources of a student, by number.
-        works: Their fingerprints, by number.
+        names: The names of all submissions, by number.
+        works: The two submissions as they were compared.
+        sources: Their sources.
+        weights: The features that they share; see `pairs.shared`.
     """
-    files = []
-    for path, share in pair.files:
+    return _render(
+        "pair.html", title=f"{names[pair.one]} and {names[pair.other]}", pair=pair, reason=REASON,
+        both=(names[pair.one], names[pair.other]), places=places(works, sources, weights),
+    )  # fmt: skip
+
+
+def places(
+    works: tuple[Work, Work],
+    sources: tuple[Mapping[str, bytes], Mapping[str, bytes]],
+    weights: Mapping[int, float],
+) -> list[Place]:
+    """Each definition of the first with the definition of the second that is most like it."""
+    left, right = (_where(work, weights) for work in works)
+    alike: dict[tuple[str, int], Counter[tuple[str, int]]] = {}
+    for feature in left.keys() & right.keys():
+        unit = left[feature].unit
+        alike.setdefault(unit, Counter())[right[feature].unit] += weights[feature]  # type: ignore[assignment]
+    found = []
+    for unit, others in alike.items():
+        other, amount = max(others.items(), key=lambda item: (item[1], item[0]))
         both = [
-            _lines(sources(n)[path], lines(works[n].files[path], pair.shared))
-            for n in (pair.one, pair.other)
+            f for f in left.keys() & right.keys() if left[f].unit == unit and right[f].unit == other
         ]
-        if any(line.is_alike for line in both[0]):
-            files.append(SideBySide(path, share, *both))
-    both_names = f"{names[pair.one]} and {names[pair.other]}"
-    return _render("pair.html", title=both_names, pair=pair, names=names, files=files)
-
-
-def _lines(source: bytes, alike: set[int]) -> list[Line]:
-    texts = LINE_END.split(source.decode("utf-8", "replace"))[:MAX_LINES]
-    near = {n + d for n in alike for d in range(-AROUND, AROUND + 1)}
+        ways = [(left[f], right[f], weights[f]) for f in both]
+        found.append((amount, unit, other, ways))
+    found.sort(key=lambda item: (-item[0], item[1]))
     return [
-        Line(number, _text(text), number in alike, number not in near)
-        for number, text in enumerate(texts, start=1)
+        Place(
+            amount,
+            (_name(works[0], unit), _name(works[1], other)),
+            _lines(sources[0][unit[0]], works[0].files[unit[0]], unit[1], _partners(ways)),
+            _lines(sources[1][other[0]], works[1].files[other[0]], other[1],
+                   _partners([(b, a, w) for a, b, w in ways])),
+        )
+        for amount, unit, other, ways in found[:MAX_PLACES]
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """Where a feature is: its definition, as a path and a number, and its lines."""
+
+    unit: tuple[str, int]
+    first: int
+    last: int
+
+
+def _where(work: Work, weights: Mapping[int, float]) -> dict[int, _Spot]:
+    return {
+        h: _Spot((path, unit), first, last)
+        for path in sorted(work.files, reverse=True)
+        for h, first, last, unit in work.files[path].features.tolist()
+        if h in weights
+    }
+
+
+def _name(work: Work, unit: tuple[str, int]) -> str:
+    path, number = unit
+    name = work.files[path].units[number].name
+    return one_line(f"{path}: {name}" if name else path, 200)
+
+
+def _partners(ways: Sequence[tuple[_Spot, _Spot, float]]) -> dict[int, int]:
+    """For each similar line of one side, the line of the other side that is most like it."""
+    votes: dict[int, Counter[int]] = {}
+    for spot, other, weight in ways:
+        end = spot.last if spot.last - spot.first < LONGEST else spot.first
+        for line in range(spot.first, end + 1):
+            votes.setdefault(line, Counter())[other.first] += weight  # type: ignore[assignment]
+    return {line: max(found.items(), key=lambda item: (item[1], -item[0]))[0]
+            for line, found in votes.items()}  # fmt: skip
+
+
+def _lines(source: bytes, code: Code, unit: int, partners: Mapping[int, int]) -> list[Line]:
+    texts = LINE_END.split(source.decode("utf-8-sig", "replace"))
+    whole = code.units[unit]
+    first, last = (whole.first, whole.last) if whole.name else (1, len(texts))
+    near = {n + d for n in partners for d in range(-AROUND, AROUND + 1)}
+    return [
+        Line(number, _text(texts[number - 1]), partners.get(number, 0), number not in near)
+        for number in range(first, min(last, len(texts), first + MAX_LINES) + 1)
     ]
 
 

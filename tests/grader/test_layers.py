@@ -324,6 +324,7 @@ def test_no_import_hides_in_a_call():
         "grader.sandbox.box",
         "grader.commands.cli",
         "grader.commands.analysis",
+        "grader.commands.similar",
         "grader.submission.submissions",
         "grader.results.records",
     ],

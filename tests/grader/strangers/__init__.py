@@ -60,6 +60,13 @@ def load(problem: str) -> list[Stranger]:
     ]
 
 
+def complete(problem: str) -> list[str]:
+    """The sources that are written out, and not as changes of another stranger."""
+    text = (HERE / f"{problem}.toml").read_text(encoding="utf-8")
+    entries = msgspec.convert(tomllib.loads(text), _File).stranger
+    return [entry.source for entry in entries if entry.source is not None]
+
+
 def _source(entry: _Entry, sources: dict[str, str]) -> str:
     if entry.of is None:
         return sources[entry.name]
