@@ -49,18 +49,6 @@ PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
     "/driver",
 )
 
-# The files of /sys that CUDA reads. Some describe which memory is close to which CPU and to the
-# GPU; without them, CUDA may fail or crash. The others show that the driver's modules are loaded;
-# without them, CUDA tries to load the modules.
-READ_BY_CUDA = (
-    "/sys/devices/system/node",
-    "/sys/devices/system/memory/block_size_bytes",
-    "/sys/devices/system/memory/auto_online_blocks",
-    "/sys/module/nvidia/initstate",
-    "/sys/module/nvidia_uvm/initstate",
-)
-NUMA_NODE = "/sys/bus/pci/devices/{bus}/numa_node"
-
 OLDEST = "0.4.0"
 NEEDED_OPTIONS = {
     "--unshare-pid",
@@ -462,17 +450,10 @@ def _gpu(gpu: Gpu | None, user: int) -> list[str]:
     """
     if gpu is None:
         return []
-    if closed := " ".join(map(str, gpu.closed_nodes(to_others=user != 0))):
-        fix = (
-            f"chmod a+rw {closed}, and load the driver with NVreg_DeviceFileMode=0666 "
-            "to make this permanent"
-        )
-        raise SandboxUnavailable(f"the user that submissions run as may not open {closed}: {fix}")
+    gpu.require_open_nodes(to_others=user != 0)
     folder = gpu.nodes[0].parent
     binds = [("--ro-bind", str(file), f"{DRIVER}/{name}") for name, file in gpu.libraries]
-    binds += [
-        ("--ro-bind-try", file, file) for file in (*READ_BY_CUDA, NUMA_NODE.format(bus=gpu.bus))
-    ]
+    binds += [("--ro-bind-try", file, file) for file in gpu.files]
     binds += [("--dev-bind", str(node), f"/dev/{node.relative_to(folder)}") for node in gpu.nodes]
     above = {str(parent) for _, _, shown in binds for parent in Path(shown).parents} - {
         "/",
