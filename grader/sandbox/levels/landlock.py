@@ -41,6 +41,8 @@ from grader.sandbox import ioctls, seccomp, shown
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding, nothing
 
+# To make folders for other users, to end their processes, and to become them; see capabilities(7).
+NEEDED_CAPABILITIES = {"CHOWN": 0, "KILL": 5, "SETGID": 6, "SETUID": 7}
 CREATE_RULESET, GIVE_VERSION = 444, 1  # the same numbers on every architecture
 NEEDED_VERSION = 2  # the first that can allow moving files between folders
 # Parts of the standard library that are large and that no submission needs.
@@ -80,6 +82,11 @@ def why_not() -> str | None:
     """
     if os.geteuid() != 0:
         return "only root can run submissions under a user id of their own"
+    held = _capabilities()
+    if missing := [name for name, bit in NEEDED_CAPABILITIES.items() if not held >> bit & 1]:
+        names = " and ".join(missing)
+        added = " ".join(f"--cap-add {name}" for name in missing)
+        return f"root lacks the capability {names} here: start the container with {added}"
     if not _has_users():
         return f"this container has no user ids from {shown.FIRST_USER:,} upwards"
     found: int = ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, GIVE_VERSION)
@@ -87,6 +94,12 @@ def why_not() -> str | None:
         has = f"version {found} of Landlock" if found > 0 else "no Landlock"
         return f"the kernel has {has}, and version {NEEDED_VERSION} is needed (Linux 5.19)"
     return None
+
+
+def _capabilities() -> int:
+    """This process's capabilities, one bit each."""
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1], 16) for line in f if line.startswith("CapEff"))
 
 
 def _has_users() -> bool:

@@ -343,6 +343,16 @@ def test_a_container_with_few_users_is_noticed(monkeypatch):
     )
 
 
+@NEEDS_IT
+def test_a_container_without_a_capability_is_noticed(monkeypatch):
+    """The message names what to add; without the check, a grade would end in a traceback."""
+    monkeypatch.setattr(landlock, "_capabilities", lambda: 0b1100_0001)
+    assert (
+        "root lacks the capability KILL here: start the container with --cap-add KILL"
+        == landlock.why_not()
+    )
+
+
 KILLED = """
 import sys, time
 from grader.course import courses
