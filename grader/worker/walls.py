@@ -76,8 +76,12 @@ class NoWall:
         # No process in the sandbox may read another one's memory.
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
 
-    def confine(self) -> None:
-        """In a child, give up all rights that student code must not have."""
+    def confine(self, *, compiles: bool = False) -> None:
+        """In a child, give up all rights that student code must not have.
+
+        Args:
+            compiles: Whether the child may use the compiler, and no GPU.
+        """
 
     def as_student(self) -> AbstractContextManager[None]:
         """A context in which the zygote acts with the rights of the student's code."""
@@ -126,7 +130,7 @@ class Namespace(NoWall):
     def __init__(self, filter_of_tests: str) -> None:
         self._filter = bytes.fromhex(filter_of_tests)
 
-    def confine(self) -> None:
+    def confine(self, *, compiles: bool = False) -> None:
         """Deny this process the calls that are denied to a test."""
         kernel.filter_calls(self._filter)
 
@@ -164,7 +168,8 @@ class OwnUser(NoWall):
             able to read;
             `filter`, the descriptor to read the seccomp filter from; `gpu`, None or the device
             files of a GPU: `nodes` may be opened, `closed` must not be, and `denied_requests`
-            are the requests of ioctl that must be denied, by what they are.
+            are the requests of ioctl that must be denied, by what they are; `tools`, the
+            compiler's files, which only a process that compiles may read.
         filter_of_tests: See `Namespace`.
     """
 
@@ -190,19 +195,21 @@ class OwnUser(NoWall):
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         shared_memory.install()
 
-    def confine(self) -> None:
+    def confine(self, *, compiles: bool = False) -> None:
         """Become the student's user, without capabilities, with access to the listed paths only."""
         _become(self._uid)
         kernel.keep_capabilities()
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # for leftovers.py
-        gpu, own = self._setup["gpu"], f"/proc/{os.getpid()}"
+        gpu = None if compiles else self._setup["gpu"]
+        own = f"/proc/{os.getpid()}"
         # Where CUDA runs, shared memory without a file is allowed anyway.
         devices = {**DEVICES, "zero": kernel.USE_DEVICE} if gpu else DEVICES
         of_itself = {**OF_ITSELF, "task": NAMES_THREADS} if gpu else OF_ITSELF
         kernel.restrict(
             [
                 *((path, kernel.READ) for path in self._setup["readable"]),
+                *((path, kernel.READ) for path in (self._setup["tools"] if compiles else [])),
                 *((f"/dev/{name}", rights) for name, rights in devices.items()),
                 *((node, kernel.USE_DEVICE) for node in (gpu["nodes"] if gpu else [])),
                 *((f"{own}/{name}", rights) for name, rights in of_itself.items()),

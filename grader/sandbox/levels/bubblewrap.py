@@ -40,13 +40,14 @@ from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding
 from kit.text import printable
 
-PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
+PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER, COMPILED = (
     "/python",
     "/site",
     "/runtime",
     "/course",
     "/tmp",
     "/driver",
+    "/compiled",
 )
 
 OLDEST = "0.4.0"
@@ -102,6 +103,7 @@ class BubblewrapLevel(Level):
     """The level "bubblewrap", the strongest."""
 
     name: Isolation = "bubblewrap"
+    compiles_in_the_same_box = False
 
     def why_not(self) -> str | None:
         """Why no box can be created here, with the fix; None if one can."""
@@ -151,6 +153,7 @@ def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
     found = find_bubblewrap()
     gpu, user = order.gpu, order.user
     files = [*_worker(order.folder, order.tests), *_packages(order.packages)]
+    files += _toolchain(order)
     return [
         *_box(found, user, files, scratch_bytes=order.scratch_bytes, gpu=gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
@@ -410,6 +413,26 @@ def _worker(folder: Path, tests: Path) -> list[str]:
     shown.copy(shown.WORKER, runtime / "grader")
     shown.copy_code_of_tests(tests, course)
     return ["--ro-bind", str(runtime), RUNTIME, "--ro-bind", str(course), COURSE]
+
+
+def _toolchain(order: Order) -> list[str]:
+    """Show the compiler's driver, and either all its other files or what has been compiled."""
+    if not (used := order.toolchain):
+        return []
+    shown.make_folder(order.compiled)
+    binds = [(used.driver, used.driver)]
+    if order.compiles:
+        binds += [*used.tools, (used.headers, Path(PYTHON) / "include" / used.headers.name)]
+    else:
+        binds += [(file, file) for file in used.seen_by_driver]
+        binds.append((order.compiled, Path(COMPILED)))
+    above = {str(parent) for _, place in binds for parent in place.parents} - {"/"}
+    values = used.environment(SCRATCH, COMPILED)
+    return [
+        *_folder_arguments(sorted(above)),
+        *(word for source, place in binds for word in ("--ro-bind", str(source), str(place))),
+        *(word for name, value in values.items() for word in ("--setenv", name, value)),
+    ]
 
 
 def _kernel_files(gpu: Gpu | None) -> list[str]:

@@ -129,6 +129,9 @@ class LandlockLevel(Level):
         with holding(rules) as held:
             line = command(order, filter_fd=held.fileno())
             values = environment(order.folder, order.gpu)
+            if order.toolchain:
+                scratch = scratch_in(order.folder)
+                values |= order.toolchain.environment(scratch, str(order.compiled))
             return StartedWorker(order.run(line, values, held.fileno()), nothing())
 
     def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
@@ -172,6 +175,11 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
         order.gpu.require_open_nodes(to_others=True)
         shows.driver(order.gpu.libraries)
         shows.in_place(map(Path, (*order.gpu.files, *READ_BY_CUDA)))
+    if order.toolchain:
+        shown.make_folder(order.compiled)
+        shows.readable.append(order.compiled)
+        shows.headers(order.toolchain.headers)
+        shows.in_place([order.toolchain.driver])
     zygote = shown.unused_user()
     _make_scratch(folder, user, zygote)
     setup = {
@@ -187,6 +195,8 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
             "readable": list(map(str, shows.readable)),
             "private": [*map(str, private), "/etc/passwd", "/proc/1/status", "/proc/self/environ"],
             "gpu": _devices(order.gpu) if order.gpu else None,
+            # A process that compiles may read these, too.
+            "tools": [str(path) for path, _ in order.toolchain.tools] if order.toolchain else [],
         },
     }
     boot = f"{folder}/runtime/grader/worker/boot.py"
@@ -264,6 +274,10 @@ class _ShownFolder:
         shown.make_folder(binary.parent)
         shutil.copy(shown.interpreter(), binary)
         return binary
+
+    def headers(self, folder: Path) -> None:
+        """Show Python's headers, which a compiler finds beside Python."""
+        self._show(folder, "python/include")
 
     def in_place(self, paths: Iterable[Path]) -> None:
         """Make files and folders of the system readable at their original paths."""
