@@ -25,6 +25,12 @@ from kit.text import one_line
 PROCESSES = 64
 # A busy machine may give the processes of a compiler a part of a processor only.
 WALL_PER_CPU = 4.0
+# What a compiler says when it meets a limit, and what that is.
+LIMITS_IN_WORDS = {
+    "CPU time limit exceeded": Status.TIMEOUT,
+    "out of memory": Status.MEMORY,
+    "memory exhausted": Status.MEMORY,
+}
 MISSING = (
     "missing: this problem needs a C++ compiler, and this machine has none: apt-get install g++"
 )
@@ -97,5 +103,6 @@ def _verdict(fault: StudentFault, problem: Problem) -> Verdict:
     """The verdict on all tests of a problem that does not compile."""
     kind = f"{fault.type_name}: " if isinstance(fault, Raised) else ""
     what = one_line(f"does not compile: {kind}{fault.text}", 1000)
+    of_limit = [status for words, status in LIMITS_IN_WORDS.items() if words in fault.text]
     facts = (Fact("at", one_line(fault.where, 300)),) if fault.where else ()
-    return Verdict(fault.status, what, problem.module, facts)
+    return Verdict((*of_limit, fault.status)[0], what, problem.module, facts)

@@ -11,7 +11,11 @@ from typing import Any
 
 FOLDER = ".compiled"
 LOCKS = "locks"
-COMPLAINT = re.compile(r"^.*\b(?:fatal )?error: .*$", re.MULTILINE)
+# A line of a compiler, an assembler or a linker; that of collect2 only says that a linker failed.
+COMPLAINT = re.compile(
+    r"^(?!collect2).*(?:\b[eE]rror: |out of memory|memory exhausted|link failed|limit exceeded).*$",
+    re.MULTILINE,
+)
 MAX_COMPLAINT = 600
 
 
