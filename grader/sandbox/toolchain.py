@@ -38,13 +38,13 @@ class Toolchain:
             exist in both steps, too.
         tools: All its other files and folders, which compiling needs; each with the path where it
             must be.
-        headers: The folder of Python's headers.
+        headers: The folder of Python's headers, which torch's compiler needs; None without one.
     """
 
     driver: Path
     seen_by_driver: tuple[Path, ...]
     tools: tuple[tuple[Path, Path], ...]
-    headers: Path
+    headers: Path | None
 
     def environment(self, scratch: str, compiled: str) -> dict[str, str]:
         """Environment variables for torch's compiler.
@@ -95,7 +95,8 @@ def _described(command: str) -> Toolchain:
     headers = Path(sysconfig.get_paths(vars=_of_the_base())["include"])
     wrapper = Path(_said(command, "-print-prog-name=lto-wrapper"))
     seen = (wrapper,) if wrapper.is_absolute() else ()
-    return Toolchain(Path(os.path.realpath(command)), seen, tuple(tools), headers)
+    driver = Path(os.path.realpath(command))
+    return Toolchain(driver, seen, tuple(tools), headers if headers.is_dir() else None)
 
 
 def checked(files: dict[str, bytes], most_bytes: int) -> dict[str, bytes]:

@@ -422,7 +422,9 @@ def _toolchain(order: Order) -> list[str]:
     shown.make_folder(order.compiled)
     binds = [(used.driver, used.driver)]
     if order.compiles:
-        binds += [*used.tools, (used.headers, Path(PYTHON) / "include" / used.headers.name)]
+        binds += used.tools
+        if used.headers:
+            binds.append((used.headers, Path(PYTHON) / "include" / used.headers.name))
     else:
         binds += [(file, file) for file in used.seen_by_driver]
         binds.append((order.compiled, Path(COMPILED)))

@@ -178,7 +178,8 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
     if order.toolchain:
         shown.make_folder(order.compiled)
         shows.readable.append(order.compiled)
-        shows.headers(order.toolchain.headers)
+        if order.toolchain.headers:
+            shows.headers(order.toolchain.headers)
         shows.in_place([order.toolchain.driver])
     zygote = shown.unused_user()
     _make_scratch(folder, user, zygote)
