@@ -40,6 +40,11 @@ class StudentPackage:
         return probe(self, **inputs)
 
 
+def load(student: Any, *, module: str) -> None:
+    """Import one module."""
+    functools.reduce(getattr, module.split("."), student)
+
+
 def call(
     student: Any, *, module: str, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:

@@ -6,6 +6,7 @@ Each command parses its options, calls one function, and prints the result.
 import hashlib
 import sys
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ import typer
 from rich.console import Console
 
 from grader.base import files
-from grader.base.errors import SandboxUnavailable, UsageError
+from grader.base.errors import GraderFault, UsageError
 from grader.base.outputs import Writes
 from grader.commands import reports
 from grader.commands.options import (
@@ -36,13 +37,17 @@ from grader.commands.options import (
 )
 from grader.commands.progress import advancing
 from grader.course import courses, policies
+from grader.course.courses import Course
 from grader.gradescope import harness
 from grader.proof import matrices
 from grader.publish import bundles, gradescope_bundle, new_course, stub_files
 from grader.report import json_report
 from grader.results.merge import merged
-from grader.sandbox import levels, turns
+from grader.sandbox import levels, preflight, turns
 from grader.sandbox.box import Sandbox
+from grader.sandbox.gpus import Gpu
+from grader.sandbox.levels import Isolation
+from grader.sandbox.session import Session
 from grader.submission import submissions
 from kit import handing_in
 
@@ -355,24 +360,30 @@ def autograde(
 
 
 @app.command()
-def isolation(folder: Folder = None) -> None:
+def isolation(
+    device: Annotated[
+        str,
+        typer.Option("--device", help="cuda: also with this machine's GPU, which is used once."),
+    ] = "cpu",
+    folder: Folder = None,
+) -> None:
     """List the isolation levels that work on this machine, and what each was shown to guarantee.
 
     Exits 3 if no level works.
     """
+    one_of("--device", device, "cpu", "cuda")
     course = courses.load(folder)
     works = 0
-    for name, level in levels.TRIED.items():
-        reason = level.why_not()
-        try:
-            with Sandbox(course.tests, isolation=name, scratch_bytes=2**20) as sandbox:
-                sandbox.wait_until_ready()
-                shown = [f"  holds: {promise}\n" for promise in sandbox.promises]
-        except SandboxUnavailable as e:
-            files.say(f"{name}: unavailable: {reason or e}\n", needed=False)
-            continue
-        works += 1
-        files.say("".join([f"{name}: works\n", *shown]), needed=False)
+    with device_named(device) as gpu:
+        for name, level in levels.TRIED.items():
+            reason = level.why_not()
+            try:
+                shown = _shown_to_hold(course, name, gpu)
+            except GraderFault as e:
+                files.say(f"{name}: unavailable: {reason or e}\n", needed=False)
+                continue
+            works += 1
+            files.say("".join([f"{name}: works\n", *shown]), needed=False)
     if not works:
         raise typer.Exit(3)
 
@@ -383,3 +394,20 @@ def queue() -> None:
     lines = [line for seen in turns.queues() for line in seen.lines()]
     nobody = f"no grader has used a GPU of this machine: there is no queue in {turns.root()}"
     files.say("".join(f"{line}\n" for line in lines or [nobody]), needed=False)
+
+
+def _shown_to_hold(course: Course, name: Isolation, gpu: Gpu | None) -> list[str]:
+    """A line for each promise of a level that holds here, and one for the GPU.
+
+    Raises:
+        GraderFault: The level does not work here, or the GPU does not work in its box.
+    """
+    with Sandbox(course.tests, isolation=name, scratch_bytes=2**20, gpu=gpu) as sandbox:
+        sandbox.wait_until_ready()
+        lines = [f"  holds: {promise}\n" for promise in sandbox.promises]
+        if gpu:
+            limits = preflight.limits_to_look(course.limits)
+            with closing(Session(sandbox, {}, limits)) as session:
+                seen = preflight.check_device(session, course.limits.device_memory_bytes)
+            lines.append(f"  computes: {seen['name']}, CUDA {seen['cuda']}\n")
+    return lines

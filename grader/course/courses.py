@@ -45,6 +45,23 @@ class Limits(msgspec.Struct, frozen=True):
     submission_seconds: float
 
 
+class Compiling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a problem's code is compiled before its tests run.
+
+    Attributes:
+        probe: The function of `tests/probes/<module>.py` that calls what has to be compiled, with
+            inputs of each kind that the tests use. Without one, the module is only imported.
+        seconds: The CPU time that this may take; the clock may show four times as much.
+        memory_bytes: The memory of all its processes together.
+        cache_bytes: The size of all compiled files together.
+    """
+
+    probe: str = ""
+    seconds: int = 120
+    memory_bytes: int = 2 * 2**30
+    cache_bytes: int = 8 * 2**20
+
+
 class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One entry of problems.toml; the comment in that file explains the keys."""
 
@@ -59,6 +76,7 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: dict[str, int | float] = {}
     program: bool = False
     declined: dict[str, str] = {}
+    compiler: Compiling | None = None
 
     @property
     def path(self) -> str:
@@ -118,6 +136,11 @@ class Course(msgspec.Struct, frozen=True):
     def uses_torch(self) -> bool:
         """Whether a submission may import torch, which is then imported before the first test."""
         return "torch" in [Requirement(package).name for package in self.packages]
+
+    @property
+    def compiles(self) -> bool:
+        """Whether a problem's code is compiled before its tests run."""
+        return any(problem.compiler for problem in self.problems)
 
     @property
     def imported_first(self) -> list[str]:

@@ -46,6 +46,11 @@ class LocalBox:
         version = {"torch": torch.__version__} if torch else {}
         return {"python": sys.version.split()[0], **version}
 
+    has_compiler = True
+
+    def builder(self) -> None:
+        """No host: our own solutions are compiled where they run."""
+
     def renew(self) -> None:
         """Nothing: there is no process."""
 
@@ -95,6 +100,10 @@ class LocalSession:
     ) -> None:
         self._box, self._sources, self._seed = box, sources, seed
         self._started = False
+
+    def build(self, *_: Any) -> dict[str, bytes]:
+        """Nothing: our own solutions are compiled when they run."""
+        return {}
 
     def begin_again(self) -> None:
         """Nothing: no test uses a process of its own."""

@@ -109,7 +109,7 @@ class Plugin:
         done: int = 0,
     ) -> None:
         self._job, self._outcomes, self._health = job, outcomes, health
-        self._students = Students(job, checked.compiled, budgets)
+        self._students = Students(job, checked, budgets)
         self._stubs = checked.stubs
         self._may_share = False  # whether the next test may use the process of this one
         self._alone: set[str] = set()  # the problems whose tests no longer share a process

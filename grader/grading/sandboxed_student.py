@@ -23,8 +23,11 @@ from grader.grading.budget import STARTING_SECONDS, Budgets
 from grader.grading.job import Job
 from grader.grading.mistake_matching import Call, name_of
 from grader.grading.sessions import Answers, Calls
+from grader.grading.static_checks import Checked
 from grader.sandbox.replies import Probe
 from kit.student import call
+
+NOTHING: Mapping[str, bytes] = {}
 
 
 class RemoteStudent:
@@ -120,12 +123,12 @@ class Students:
 
     Args:
         job: What is graded.
-        compiled: The compiled sources; see `Session.compile`.
+        checked: What is known about the submission before its tests run.
         budgets: The time of the submission, which all its students share.
     """
 
-    def __init__(self, job: Job, compiled: Mapping[str, bytes], budgets: Budgets) -> None:
-        self._job, self._compiled, self._budgets = job, compiled, budgets
+    def __init__(self, job: Job, checked: Checked, budgets: Budgets) -> None:
+        self._job, self._checked, self._budgets = job, checked, budgets
         self._session: Calls | None = None  # of the test that is running
         self._problem: Problem | None = None  # the problem of that test
 
@@ -151,7 +154,8 @@ class Students:
 
     def _rules(self, problem: Problem) -> tuple[object, ...]:
         limits = self._job.course.limits_of(problem)
-        return problem.module, problem.forbidden, problem.by_hand, limits
+        built = self._checked.built.get(problem.id)
+        return problem.module, problem.forbidden, problem.by_hand, limits, built
 
     def end(self) -> None:
         """End the process, so that the next test begins in another one."""
@@ -172,9 +176,10 @@ class Students:
             job.sources,
             limits,
             # The other modules are not sent, because tests rarely import them.
-            compiled={problem.path: self._compiled.get(problem.path, b"")},
+            compiled={problem.path: self._checked.compiled.get(problem.path, b"")},
             forbidden=problem.forbidden,
             by_hand=problem.by_hand,
+            built=self._checked.built.get(problem.id, NOTHING),
             budget=self._budgets.of(problem),
             patience=self._budgets.patience,
         )

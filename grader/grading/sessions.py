@@ -34,6 +34,13 @@ class Host(Protocol):
             GraderFault: The host cannot be used.
         """
 
+    @property
+    def has_compiler(self) -> bool:
+        """Whether code can be compiled here."""
+
+    def builder(self) -> "Host | None":
+        """The host that compiles; None if code is compiled where it runs."""
+
     def renew(self) -> None:
         """Have nothing show what earlier tests did."""
 
@@ -79,6 +86,9 @@ class Calls(Answers, Protocol):
     def compile(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Compile sources without running them."""
 
+    def build(self, probe: Probe, inputs: dict[str, Any], most_bytes: int) -> dict[str, bytes]:
+        """Run a probe that compiles; return the compiled files."""
+
     def look_at_device(self, name: str) -> Any:
         """Check that a device works."""
 
@@ -99,6 +109,8 @@ class Opens(Protocol):
         compiled: Mapping[str, bytes] | None = None,
         forbidden: Sequence[str] = (),
         by_hand: Sequence[str] = (),
+        built: Mapping[str, bytes] = ...,
+        builds: bool = False,
         budget: Budget | None = None,
         patience: Patience | None = None,
     ) -> Calls:

@@ -6,7 +6,7 @@ the sandbox, in a process that executes none of it, because even a parser can be
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from grader.base.errors import Status, StudentFault
@@ -32,11 +32,13 @@ class Checked:
         stubs: The places, as `file:line`, of functions that do nothing but raise
             NotImplementedError there.
         compiled: The compiled modules, for the sessions of tests; see `Session.compile`.
+        built: What a C++ compiler has made for each problem that has one; see compile_step.py.
     """
 
     settled: dict[str, Verdict]
     stubs: frozenset[str]
     compiled: dict[str, bytes]
+    built: dict[str, dict[str, bytes]] = field(default_factory=dict)
 
 
 def check_without_running(job: Job, session: Calls) -> Checked:

@@ -6,10 +6,11 @@ imports run in parallel with the grader's own.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import kit
@@ -17,10 +18,12 @@ from grader.base.errors import GraderFault, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Limits
 from grader.sandbox import inherited, turns
+from grader.sandbox import toolchain as toolchains
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
 from grader.sandbox.running_box import Plan, RunningBox
+from grader.sandbox.toolchain import Toolchain
 from grader.sandbox.usage import GIVE_BACK_SECONDS, Usage
 from grader.shared.messages import Activity, Ending, SpawnLimits
 
@@ -38,6 +41,8 @@ class Sandbox:
         packages: The packages that a submission may import, as in `Course`.
         preload: The modules that the zygote imports before the first test.
         gpu: The GPU that tests may use, during a `turn`.
+        toolchain: The compiler, for a course that compiles; None for others.
+        compiles: Whether its box is for compiling only; see `builder`.
 
     Attributes:
         usage: Measures the GPU memory that the running test uses; None without a GPU.
@@ -56,9 +61,21 @@ class Sandbox:
         packages: tuple[str, ...] = kit.USUAL_PACKAGES,
         preload: Sequence[str] = ("torch",),
         gpu: Gpu | None = None,
+        toolchain: Toolchain | None = None,
+        compiles: bool = False,
     ) -> None:
         self.isolation = isolation
-        self._plan = Plan(LEVELS[isolation], tests, scratch_bytes, packages, list(preload), gpu)
+        self._plan = Plan(
+            LEVELS[isolation],
+            tests,
+            scratch_bytes,
+            packages,
+            list(preload),
+            gpu,
+            toolchain,
+            compiles,
+        )
+        self._builder: Sandbox | None = None
         self.gpu = gpu
         self.usage = Usage(gpu) if gpu else None
         self._is_closed = False
@@ -93,7 +110,30 @@ class Sandbox:
             packages=course.packages,
             preload=course.imported_first,
             gpu=gpu,
+            toolchain=toolchains.find() if course.compiles else None,
         )
+
+    @property
+    def has_compiler(self) -> bool:
+        """Whether code can be compiled here."""
+        return self._plan.toolchain is not None
+
+    def builder(self) -> "Sandbox":
+        """The sandbox in which code is compiled: this one, or one that is started for it."""
+        plan = self._plan
+        if plan.level.compiles_in_the_same_box:
+            return self
+        if self._builder is None:
+            self._builder = Sandbox(
+                plan.tests,
+                isolation=self.isolation,
+                scratch_bytes=plan.scratch_bytes,
+                packages=plan.packages,
+                preload=plan.preload,
+                toolchain=plan.toolchain,
+                compiles=True,
+            )
+        return self._builder
 
     def __enter__(self) -> "Sandbox":
         return self
@@ -109,6 +149,8 @@ class Sandbox:
         self._is_closed = True
         with self._changing:
             self._box.end()
+        if self._builder:
+            self._builder.close()
 
     @contextmanager
     def turn(self, say: turns.Say) -> Iterator[None]:
@@ -128,15 +170,30 @@ class Sandbox:
             with suppress(GraderFault):  # the results are complete
                 self.wait_until_ready()  # by then, the GPU has released the last test's memory
 
-    def spawn(self, limits: Limits, descriptors: list[int], *, with_compiler: bool = False) -> None:
+    def spawn(
+        self,
+        limits: Limits,
+        descriptors: list[int],
+        *,
+        with_compiler: bool = False,
+        compiles: bool = False,
+        compiled: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> None:
         """Ask the zygote to fork a child, and pass these file descriptors to the child.
 
-        With `with_compiler`, torch's compiler is imported before the fork.
+        Args:
+            limits: What the child may use.
+            descriptors: The child's ends of its channel and pipes.
+            with_compiler: Import torch's compiler before the fork.
+            compiles: Let the child use the C++ compiler, and no GPU.
+            compiled: The compiled files that the child sees.
 
         Raises:
             GraderFault: The zygote has exited, and has been restarted.
         """
         self.wait_until_ready()
+        if self.has_compiler:
+            self._box.show(compiled)
         if self.usage:
             self.usage.start()
         else:
@@ -144,7 +201,7 @@ class Sandbox:
         request = {
             "op": "spawn",
             "compiler": with_compiler,
-            "limits": asdict(_limits(limits, self._plan)),
+            "limits": asdict(_limits(limits, self._plan, compiles=compiles)),
         }
         try:
             self._box.send(request, descriptors)
@@ -311,7 +368,7 @@ class Sandbox:
         self._box.wait_until_ready()
 
 
-def _limits(limits: Limits, plan: Plan) -> SpawnLimits:
+def _limits(limits: Limits, plan: Plan, *, compiles: bool) -> SpawnLimits:
     """The limits of a test that the zygote enforces."""
     return SpawnLimits(
         memory_bytes=limits.memory_bytes,
@@ -319,5 +376,6 @@ def _limits(limits: Limits, plan: Plan) -> SpawnLimits:
         processes=limits.processes,
         file_bytes=limits.file_bytes,
         scratch_bytes=plan.scratch_bytes,
-        device_memory_bytes=limits.device_memory_bytes if plan.gpu else None,
+        device_memory_bytes=limits.device_memory_bytes if plan.gpu and not compiles else None,
+        compiles=compiles,
     )

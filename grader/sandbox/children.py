@@ -3,6 +3,7 @@
 import select
 import time
 from collections.abc import Callable
+from typing import Any
 
 from grader.base.errors import GraderFault
 from grader.course.courses import Limits
@@ -25,17 +26,17 @@ class Child:
     Args:
         sandbox: The sandbox whose zygote forks it.
         limits: What it may use.
-        with_compiler: Whether torch's compiler is imported before the fork.
+        options: What else `Sandbox.spawn` takes.
 
     Raises:
         GraderFault: The zygote has exited.
     """
 
-    def __init__(self, sandbox: Sandbox, limits: Limits, *, with_compiler: bool) -> None:
+    def __init__(self, sandbox: Sandbox, limits: Limits, **options: Any) -> None:
         self._sandbox = sandbox
         self.channel = Channel(limits.output_bytes, sandbox.core)
         try:
-            sandbox.spawn(limits, self.channel.childs_ends, with_compiler=with_compiler)
+            sandbox.spawn(limits, self.channel.childs_ends, **options)
         except BaseException:
             self.channel.close()
             raise

@@ -20,13 +20,24 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grader.base.errors import GraderFault, UsageError
+from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 
 DEVICES = Path("/dev")
 CAPABILITIES = Path("/proc/driver/nvidia/capabilities")
 # Starting takes long if no process has the GPU open, because the driver then initialises it first,
 # and on machines with many GPUs, because CUDA looks at each of them.
 START_SECONDS = 120.0
+# The files of /sys that CUDA reads. Some describe which memory is close to which CPU and to the
+# GPU; without them, CUDA may fail or crash. The others show that the driver's modules are loaded;
+# without them, CUDA tries to load the modules.
+READ_BY_CUDA = (
+    "/sys/devices/system/node",
+    "/sys/devices/system/memory/block_size_bytes",
+    "/sys/devices/system/memory/auto_online_blocks",
+    "/sys/module/nvidia/initstate",
+    "/sys/module/nvidia_uvm/initstate",
+)
+NUMA_NODE = "/sys/bus/pci/devices/{bus}/numa_node"
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,29 @@ class Gpu:
             to_others: Check for a user who owns none of the nodes, instead of this process's user.
         """
         return [node for node in self.nodes if not _opens(node, to_others)]
+
+    def require_open_nodes(self, *, to_others: bool) -> None:
+        """Check that the user that submissions run as may open the nodes.
+
+        Args:
+            to_others: See `closed_nodes`.
+
+        Raises:
+            SandboxUnavailable: That user may not; the message gives the fix.
+        """
+        if closed := " ".join(map(str, self.closed_nodes(to_others=to_others))):
+            fix = (
+                f"chmod a+rw {closed}, and load the driver with NVreg_DeviceFileMode=0666 "
+                "to make this permanent"
+            )
+            raise SandboxUnavailable(
+                f"the user that submissions run as may not open {closed}: {fix}"
+            )
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of /sys that CUDA reads; some may not exist."""
+        return (*READ_BY_CUDA, NUMA_NODE.format(bus=self.bus))
 
     def used_bytes(self) -> int:
         """How much of the GPU's memory is in use by all processes together.

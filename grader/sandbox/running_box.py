@@ -3,12 +3,13 @@
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Level
 from grader.sandbox.levels.level import Order, nothing
+from grader.sandbox.toolchain import Toolchain
 from kit.text import printable
 
 START_SECONDS = 120.0
@@ -37,6 +39,8 @@ class Plan:
     packages: tuple[str, ...]
     preload: Sequence[str]
     gpu: Gpu | None
+    toolchain: Toolchain | None = None
+    compiles: bool = False
 
 
 class RunningBox:
@@ -70,6 +74,7 @@ class RunningBox:
         self.promises: list[str] = []
         self.host_pid = 0
         self._pidfd: int | None = None
+        self._shows: Mapping[str, bytes] = {}
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._start(plan, theirs.fileno())
@@ -94,7 +99,10 @@ class RunningBox:
                 preload=plan.preload,
                 gpu=plan.gpu,
                 output=self._errors,
+                toolchain=plan.toolchain,
+                compiles=plan.compiles,
             )
+            self._compiled = order.compiled
             started = self._level.start(order)
             self.process, self._info = started.process, started.info
             # Also stops the processes if an interrupt comes before the caller has this object.
@@ -164,6 +172,25 @@ class RunningBox:
             raise OSError("it closed its socket")
         told: dict[str, Any] = json.loads(answer)
         return told
+
+    def show(self, compiled: Mapping[str, bytes]) -> None:
+        """Show the next child these files, and nothing else that was compiled.
+
+        No process of a test may run. Nothing in the box can write to the folder.
+
+        Args:
+            compiled: The files, by paths that `toolchain.checked` has accepted.
+        """
+        if compiled is self._shows:
+            return
+        for path in self._compiled.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for name, content in compiled.items():
+            path = self._compiled / name
+            shown.make_folder(path.parent)
+            path.write_bytes(content)
+            path.chmod(0o755)
+        self._shows = compiled
 
     def kill(self) -> None:
         """Kill all processes in the box.

@@ -13,6 +13,8 @@ file, pages that are moved into a pipe (vmsplice, splice, tee, sendfile), and as
 a GPU, memory files and shared memory without a file are allowed, because CUDA needs the first and
 nobody has checked that it does not need the second. Without namespaces, more calls are denied:
 those that reach a network, other processes, or named objects that other processes have left behind.
+With a GPU and without namespaces, ioctl is limited to the requests of ioctls.py, and a process
+may bind sockets that nobody can connect to.
 
 A second filter (`against_kills`) holds for the processes of a test only, not for their zygote. It
 denies every way to have the kernel send SIGKILL. Therefore a process that dies of SIGKILL was
@@ -32,6 +34,7 @@ import struct
 from typing import NamedTuple
 
 from grader.base.errors import SandboxUnavailable
+from grader.sandbox import ioctls
 
 
 class Machine(NamedTuple):
@@ -132,6 +135,10 @@ X32_BIT = 0x40000000
 # CUDA's driver has needed this call since version 570: if the call fails, so does the driver, with
 # error 304.
 NEEDED_BY_CUDA = {"memfd_create"}
+# CUDA's driver binds a socket with an abstract name, over which processes could share GPU memory,
+# and does not start if it cannot. `connect` and `accept` stay denied, so the socket reaches nobody.
+# (snapd's interface cuda-support lists the socket.)
+BOUND_BY_CUDA = {"socket", "bind", "listen"}
 
 # What mmap is told: shared, or shared with checks; without a file.
 SHARING, MAP_SHARED, MAP_SHARED_VALIDATE, MAP_ANONYMOUS = 0x3, 1, 3, 0x20
@@ -154,7 +161,8 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
         machine: The name of its architecture, such as "x86_64".
         cuda: Whether CUDA must work.
         namespaces: Whether the filtered processes have network and IPC namespaces of their own; if
-            not, all sockets except socket pairs are denied.
+            not, all sockets except socket pairs are denied. With CUDA, local sockets can be made
+            but not connected, and `ioctls` lists the requests of ioctl.
 
     Raises:
         SandboxUnavailable: There is no table of system calls for that machine.
@@ -165,7 +173,11 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
         number for name, number in this.denied.items() if not (cuda and name in NEEDED_BY_CUDA)
     ]
     if not namespaces:
-        denied += this.denied_without_namespaces.values()
+        denied += [
+            number
+            for name, number in this.denied_without_namespaces.items()
+            if not (cuda and name in BOUND_BY_CUDA)
+        ]
     return b"".join(
         [
             *_of_this_architecture(this),
@@ -176,18 +188,41 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
                 for number in sorted(this.attributes.values())
             ),
             _when(EQUAL, this.clone3, _return(ERRNO | errno.ENOSYS)),
+            b"" if namespaces else b"".join(
+                _when(EQUAL, number, _only_streams(deny))
+                for number in (this.socketpair, this.socket)
+            ),
+            b"" if namespaces or not cuda else _when(EQUAL, this.ioctl, _listed_requests(deny)),
             *_denied_arguments(this, deny),
             b"" if cuda else _when(EQUAL, this.mmap, _no_shared_memory_without_a_file(deny)),
-            b"" if namespaces else _when(
-                EQUAL, this.socketpair,
-                _load(FIRST_ARGUMENT) + _unless(EQUAL, AF_UNIX, deny)
-                + _load(SECOND_ARGUMENT) + _instruction(AND, 0, 0, TYPE_OF_SOCKET)
-                + _when(EQUAL, SOCK_STREAM, _return(ALLOW))
-                + _unless(EQUAL, SOCK_SEQPACKET, deny) + _return(ALLOW),
-            ),
             _return(ALLOW),
         ]
     )  # fmt: skip
+
+
+def _only_streams(deny: bytes) -> bytes:
+    """Allow local sockets of the types that cannot send to any address."""
+    return (
+        _load(FIRST_ARGUMENT)
+        + _unless(EQUAL, AF_UNIX, deny)
+        + _load(SECOND_ARGUMENT)
+        + _instruction(AND, 0, 0, TYPE_OF_SOCKET)
+        + _when(EQUAL, SOCK_STREAM, _return(ALLOW))
+        + _unless(EQUAL, SOCK_SEQPACKET, deny)
+        + _return(ALLOW)
+    )
+
+
+def _listed_requests(deny: bytes) -> bytes:
+    """Allow the requests of `ioctls`; the kernel, too, reads 32 bits of a request."""
+    allow = _return(ALLOW)
+    return (
+        _load(SECOND_ARGUMENT)
+        + b"".join(_when(EQUAL, request, allow) for request in ioctls.exact())
+        + _instruction(AND, 0, 0, ioctls.TYPE_AND_NUMBER)
+        + b"".join(_when(EQUAL, request, allow) for request in ioctls.of_any_size())
+        + deny
+    )
 
 
 def _denied_arguments(this: Machine, deny: bytes) -> list[bytes]:

@@ -8,6 +8,8 @@ files:
     NoWall     no isolation; for debugging
 """
 
+import ctypes
+import errno
 import json
 import os
 import signal
@@ -30,6 +32,9 @@ OF_ITSELF = {
     "task": kernel.READ_DIR,
     "fd": kernel.READ_DIR,
 }
+# CUDA names the threads that it starts by writing to files there, and fails with error 304 if it
+# cannot.
+NAMES_THREADS = kernel.READ_DIR | kernel.READ_FILE | kernel.WRITE_FILE
 DEVICES = {
     "null": kernel.USE_DEVICE,
     # Shared pages of a writable /dev/zero would be memory that is in no resident set.
@@ -37,6 +42,13 @@ DEVICES = {
     "full": kernel.USE_DEVICE,
     "random": kernel.USE_DEVICE,
     "urandom": kernel.USE_DEVICE,
+}
+
+# What to make, by what it is called in the answers of a worker.
+SOCKETS = {
+    "local streams": (socket.AF_UNIX, socket.SOCK_STREAM),
+    "local datagrams": (socket.AF_UNIX, socket.SOCK_DGRAM),
+    "the internet": (socket.AF_INET, socket.SOCK_STREAM),
 }
 
 
@@ -64,8 +76,12 @@ class NoWall:
         # No process in the sandbox may read another one's memory.
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
 
-    def confine(self) -> None:
-        """In a child, give up all rights that student code must not have."""
+    def confine(self, *, compiles: bool = False) -> None:
+        """In a child, give up all rights that student code must not have.
+
+        Args:
+            compiles: Whether the child may use the compiler, and no GPU.
+        """
 
     def as_student(self) -> AbstractContextManager[None]:
         """A context in which the zygote acts with the rights of the student's code."""
@@ -114,7 +130,7 @@ class Namespace(NoWall):
     def __init__(self, filter_of_tests: str) -> None:
         self._filter = bytes.fromhex(filter_of_tests)
 
-    def confine(self) -> None:
+    def confine(self, *, compiles: bool = False) -> None:
         """Deny this process the calls that are denied to a test."""
         kernel.filter_calls(self._filter)
 
@@ -150,7 +166,10 @@ class OwnUser(NoWall):
         setup: What `sandbox.levels.landlock` has prepared: `uid`, the student's user id;
             `readable`, the paths that student code may read; `private`, files that it must not be
             able to read;
-            `filter`, the descriptor to read the seccomp filter from.
+            `filter`, the descriptor to read the seccomp filter from; `gpu`, None or the device
+            files of a GPU: `nodes` may be opened, `closed` must not be, and `denied_requests`
+            are the requests of ioctl that must be denied, by what they are; `tools`, the
+            compiler's files, which only a process that compiles may read.
         filter_of_tests: See `Namespace`.
     """
 
@@ -176,18 +195,24 @@ class OwnUser(NoWall):
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         shared_memory.install()
 
-    def confine(self) -> None:
+    def confine(self, *, compiles: bool = False) -> None:
         """Become the student's user, without capabilities, with access to the listed paths only."""
         _become(self._uid)
         kernel.keep_capabilities()
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # for leftovers.py
+        gpu = None if compiles else self._setup["gpu"]
         own = f"/proc/{os.getpid()}"
+        # Where CUDA runs, shared memory without a file is allowed anyway.
+        devices = {**DEVICES, "zero": kernel.USE_DEVICE} if gpu else DEVICES
+        of_itself = {**OF_ITSELF, "task": NAMES_THREADS} if gpu else OF_ITSELF
         kernel.restrict(
             [
                 *((path, kernel.READ) for path in self._setup["readable"]),
-                *((f"/dev/{name}", rights) for name, rights in DEVICES.items()),
-                *((f"{own}/{name}", rights) for name, rights in OF_ITSELF.items()),
+                *((path, kernel.READ) for path in (self._setup["tools"] if compiles else [])),
+                *((f"/dev/{name}", rights) for name, rights in devices.items()),
+                *((node, kernel.USE_DEVICE) for node in (gpu["nodes"] if gpu else [])),
+                *((f"{own}/{name}", rights) for name, rights in of_itself.items()),
                 (os.environ["TMPDIR"], -1),
             ]
         )
@@ -270,10 +295,36 @@ class OwnUser(NoWall):
             "lists": _possible(os.listdir, ["/", "/proc", "/etc"]),
             "writes": _possible(_write_into, ["/", "/tmp", "/var/tmp", "/dev/shm"]),
             "signals": _possible(lambda pid: os.kill(pid, 0), [os.getppid(), 1]),
-            "sockets": _possible(socket.socket, [socket.AF_UNIX, socket.AF_INET]),
+            "sockets": _possible(lambda kind: socket.socket(*SOCKETS[kind]), list(SOCKETS)),
             "rises": _possible(os.setuid, [0]),
             "nests": kernel.LIBC.unshare(CLONE_NEWUSER) == 0,
+            "gpu": _tries_of_gpu(self._setup["gpu"]) if self._setup["gpu"] else None,
         }
+
+
+def _tries_of_gpu(gpu: dict[str, Any]) -> dict[str, Any]:
+    """What a process of the student's can do to the device files of GPUs."""
+    openable = _possible(_open_device, gpu["nodes"] + gpu["closed"])
+    null = os.open(os.devnull, os.O_RDONLY)
+    denied = gpu["denied_requests"]
+    return {
+        "cannot_open": sorted({*gpu["nodes"]} - {*openable}),
+        "opens": sorted({*gpu["closed"]} & {*openable}),
+        "requests": [what for what, request in denied.items() if not _is_denied(null, request)],
+        "connects": kernel.LIBC.connect(-1, None, 0) == 0 or ctypes.get_errno() != errno.EPERM,
+    }
+
+
+def _is_denied(descriptor: int, request: int) -> bool:
+    """Whether the filter denies this request of ioctl, before any device is asked."""
+    answer = kernel.LIBC.ioctl(descriptor, ctypes.c_ulong(request), None)
+    return answer == -1 and ctypes.get_errno() == errno.EPERM
+
+
+def _open_device(path: str) -> None:
+    # The node of a capability is only held open.
+    rights = os.O_RDONLY if "nvidia-caps" in path else os.O_RDWR
+    os.close(os.open(path, rights | os.O_NONBLOCK))
 
 
 def status_of_this_process() -> dict[str, int]:

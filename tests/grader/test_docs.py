@@ -13,6 +13,7 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "docs/class.md",
     "docs/cluster.md",
+    "docs/gpu.md",
     "docs/where_to_run.md",
 )
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)

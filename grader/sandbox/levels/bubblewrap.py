@@ -40,26 +40,15 @@ from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding
 from kit.text import printable
 
-PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
+PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER, COMPILED = (
     "/python",
     "/site",
     "/runtime",
     "/course",
     "/tmp",
     "/driver",
+    "/compiled",
 )
-
-# The files of /sys that CUDA reads. Some describe which memory is close to which CPU and to the
-# GPU; without them, CUDA may fail or crash. The others show that the driver's modules are loaded;
-# without them, CUDA tries to load the modules.
-READ_BY_CUDA = (
-    "/sys/devices/system/node",
-    "/sys/devices/system/memory/block_size_bytes",
-    "/sys/devices/system/memory/auto_online_blocks",
-    "/sys/module/nvidia/initstate",
-    "/sys/module/nvidia_uvm/initstate",
-)
-NUMA_NODE = "/sys/bus/pci/devices/{bus}/numa_node"
 
 OLDEST = "0.4.0"
 NEEDED_OPTIONS = {
@@ -114,6 +103,7 @@ class BubblewrapLevel(Level):
     """The level "bubblewrap", the strongest."""
 
     name: Isolation = "bubblewrap"
+    compiles_in_the_same_box = False
 
     def why_not(self) -> str | None:
         """Why no box can be created here, with the fix; None if one can."""
@@ -163,6 +153,7 @@ def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
     found = find_bubblewrap()
     gpu, user = order.gpu, order.user
     files = [*_worker(order.folder, order.tests), *_packages(order.packages)]
+    files += _toolchain(order)
     return [
         *_box(found, user, files, scratch_bytes=order.scratch_bytes, gpu=gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
@@ -424,6 +415,28 @@ def _worker(folder: Path, tests: Path) -> list[str]:
     return ["--ro-bind", str(runtime), RUNTIME, "--ro-bind", str(course), COURSE]
 
 
+def _toolchain(order: Order) -> list[str]:
+    """Show the compiler's driver, and either all its other files or what has been compiled."""
+    if not (used := order.toolchain):
+        return []
+    shown.make_folder(order.compiled)
+    binds = [(used.driver, used.driver)]
+    if order.compiles:
+        binds += used.tools
+        if used.headers:
+            binds.append((used.headers, Path(PYTHON) / "include" / used.headers.name))
+    else:
+        binds += [(file, file) for file in used.seen_by_driver]
+        binds.append((order.compiled, Path(COMPILED)))
+    above = {str(parent) for _, place in binds for parent in place.parents} - {"/"}
+    values = used.environment(SCRATCH, COMPILED)
+    return [
+        *_folder_arguments(sorted(above)),
+        *(word for source, place in binds for word in ("--ro-bind", str(source), str(place))),
+        *(word for name, value in values.items() for word in ("--setenv", name, value)),
+    ]
+
+
 def _kernel_files(gpu: Gpu | None) -> list[str]:
     return [
         "--proc",
@@ -462,17 +475,10 @@ def _gpu(gpu: Gpu | None, user: int) -> list[str]:
     """
     if gpu is None:
         return []
-    if closed := " ".join(map(str, gpu.closed_nodes(to_others=user != 0))):
-        fix = (
-            f"chmod a+rw {closed}, and load the driver with NVreg_DeviceFileMode=0666 "
-            "to make this permanent"
-        )
-        raise SandboxUnavailable(f"the user that submissions run as may not open {closed}: {fix}")
+    gpu.require_open_nodes(to_others=user != 0)
     folder = gpu.nodes[0].parent
     binds = [("--ro-bind", str(file), f"{DRIVER}/{name}") for name, file in gpu.libraries]
-    binds += [
-        ("--ro-bind-try", file, file) for file in (*READ_BY_CUDA, NUMA_NODE.format(bus=gpu.bus))
-    ]
+    binds += [("--ro-bind-try", file, file) for file in gpu.files]
     binds += [("--dev-bind", str(node), f"/dev/{node.relative_to(folder)}") for node in gpu.nodes]
     above = {str(parent) for _, _, shown in binds for parent in Path(shown).parents} - {
         "/",

@@ -17,7 +17,11 @@ sizes and owners can be queried if the permissions of their parent folders allow
 process ids that exist. Files that all users may write to can get the present as their time. The
 size of the writable folder is monitored instead of limited, and a file that is deleted while it is
 open is not counted. The machine's CPU and memory are shared with everything else in the container.
-The level needs root and Linux 5.19, and it does not support GPUs.
+The level needs root and Linux 5.19.
+
+With a GPU, the code may also open the device files of that GPU and read the driver's files, name
+its threads, and bind sockets that nobody can connect to; docs/gpu.md says what is not promised
+then. Of the driver's requests, only those that ioctls.py lists are allowed.
 """
 
 import ctypes
@@ -33,9 +37,12 @@ from pathlib import Path
 from typing import Any
 
 from grader.base.errors import SandboxUnavailable
-from grader.sandbox import seccomp, shown
+from grader.sandbox import ioctls, seccomp, shown
+from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding, nothing
 
+# To make folders for other users, to end their processes, and to become them; see capabilities(7).
+NEEDED_CAPABILITIES = {"CHOWN": 0, "KILL": 5, "SETGID": 6, "SETUID": 7}
 CREATE_RULESET, GIVE_VERSION = 444, 1  # the same numbers on every architecture
 NEEDED_VERSION = 2  # the first that can allow moving files between folders
 # Parts of the standard library that are large and that no submission needs.
@@ -48,8 +55,19 @@ OF_THE_MACHINE = (
     "/proc/meminfo",
     "/sys/devices/system/cpu",
 )
+# CUDA's driver reads these, besides those of `Gpu.files`. (snapd's interface cuda-support lists
+# them.)
+READ_BY_CUDA = (
+    "/proc/devices",
+    "/proc/modules",
+    "/proc/driver/nvidia/params",
+    "/proc/sys/vm/mmap_min_addr",
+)
+# It reads and writes the memory of other processes, and CUDA only checks that it exists.
+OF_DEBUGGERS = "nvidia-uvm-tools"
 # Folders that normally every user may pass through.
 PLACES = ("/tmp", "/var/tmp", "/dev/shm")
+DRIVER = "driver"
 KILL_ALL = (
     "import os, sys; own, user = map(int, sys.argv[1:]);"
     "os.setgroups([]); os.setresgid(own, own, own); os.setresuid(own, user, own);"
@@ -64,6 +82,11 @@ def why_not() -> str | None:
     """
     if os.geteuid() != 0:
         return "only root can run submissions under a user id of their own"
+    held = _capabilities()
+    if missing := [name for name, bit in NEEDED_CAPABILITIES.items() if not held >> bit & 1]:
+        names = " and ".join(missing)
+        added = " ".join(f"--cap-add {name}" for name in missing)
+        return f"root lacks the capability {names} here: start the container with {added}"
     if not _has_users():
         return f"this container has no user ids from {shown.FIRST_USER:,} upwards"
     found: int = ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, GIVE_VERSION)
@@ -71,6 +94,12 @@ def why_not() -> str | None:
         has = f"version {found} of Landlock" if found > 0 else "no Landlock"
         return f"the kernel has {has}, and version {NEEDED_VERSION} is needed (Linux 5.19)"
     return None
+
+
+def _capabilities() -> int:
+    """This process's capabilities, one bit each."""
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1], 16) for line in f if line.startswith("CapEff"))
 
 
 def _has_users() -> bool:
@@ -96,15 +125,14 @@ class LandlockLevel(Level):
 
     def start(self, order: Order) -> StartedWorker:
         """Start the worker under its own user id, restricted by Landlock."""
-        if order.gpu:
-            raise SandboxUnavailable(
-                "the isolation level landlock does not support GPUs: --device cuda needs bubblewrap"
-            )
-        with holding(seccomp.program(namespaces=False)) as rules:
-            line = command(order, filter_fd=rules.fileno())
-            return StartedWorker(
-                order.run(line, environment(order.folder), rules.fileno()), nothing()
-            )
+        rules = seccomp.program(cuda=order.gpu is not None, namespaces=False)
+        with holding(rules) as held:
+            line = command(order, filter_fd=held.fileno())
+            values = environment(order.folder, order.gpu)
+            if order.toolchain:
+                scratch = scratch_in(order.folder)
+                values |= order.toolchain.environment(scratch, str(order.compiled))
+            return StartedWorker(order.run(line, values, held.fileno()), nothing())
 
     def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
         """The properties that this level must have, and whether the worker's tests confirm them."""
@@ -143,6 +171,16 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
     interpreter = shows.python()
     shows.in_place(p for f in shown.library_folders() for p in _without_packages(f))
     shows.in_place(map(Path, (*OF_THE_MACHINE, *shown.HUGE_PAGES)))
+    if order.gpu:
+        order.gpu.require_open_nodes(to_others=True)
+        shows.driver(order.gpu.libraries)
+        shows.in_place(map(Path, (*order.gpu.files, *READ_BY_CUDA)))
+    if order.toolchain:
+        shown.make_folder(order.compiled)
+        shows.readable.append(order.compiled)
+        if order.toolchain.headers:
+            shows.headers(order.toolchain.headers)
+        shows.in_place([order.toolchain.driver])
     zygote = shown.unused_user()
     _make_scratch(folder, user, zygote)
     setup = {
@@ -150,17 +188,32 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
         "user": zygote,
         "runtime": f"{folder}/runtime",
         "paths": [f"{folder}/site", f"{folder}/course"],
-        "filter": seccomp.against_kills().hex(),
+        "filter": seccomp.against_kills(cuda=order.gpu is not None).hex(),
         "preload": order.preload,
         "own_user": {
             "uid": user,
             "filter": filter_fd,
             "readable": list(map(str, shows.readable)),
             "private": [*map(str, private), "/etc/passwd", "/proc/1/status", "/proc/self/environ"],
+            "gpu": _devices(order.gpu) if order.gpu else None,
+            # A process that compiles may read these, too.
+            "tools": [str(path) for path, _ in order.toolchain.tools] if order.toolchain else [],
         },
     }
     boot = f"{folder}/runtime/grader/worker/boot.py"
     return [str(interpreter), "-s", "-S", "-P", boot, json.dumps(setup)]
+
+
+def _devices(gpu: Gpu) -> dict[str, Any]:
+    """The device files that student code may open, and what it must not be able to do."""
+    folder = gpu.nodes[0].parent
+    usable = [node for node in gpu.nodes if node.name != OF_DEBUGGERS]
+    others = {*folder.glob("nvidia*"), *folder.glob("nvidia-caps/*"), *folder.glob("dri/*")}
+    return {
+        "nodes": list(map(str, usable)),
+        "closed": sorted(str(node) for node in others - {*usable} if not node.is_dir()),
+        "denied_requests": ioctls.TRIED,
+    }
 
 
 def _make_scratch(folder: Path, user: int, zygote: int) -> None:
@@ -195,6 +248,13 @@ class _ShownFolder:
         self._copied_bytes = 0
         self.readable = [folder / name for name in ("runtime", "course", "site", "python")]
 
+    def driver(self, libraries: Iterable[tuple[str, Path]]) -> None:
+        """Show the libraries of a GPU's driver, under the names by which CUDA loads them."""
+        shown.make_folder(self._folder / DRIVER)
+        self.readable.append(self._folder / DRIVER)
+        for name, file in libraries:
+            self._show(file, DRIVER, name)
+
     def packages(self, packages: tuple[str, ...]) -> None:
         """Show each file or folder of an allowed package."""
         shown.make_folder(self._folder / "site")  # which Landlock needs even if it stays empty
@@ -216,12 +276,16 @@ class _ShownFolder:
         shutil.copy(shown.interpreter(), binary)
         return binary
 
+    def headers(self, folder: Path) -> None:
+        """Show Python's headers, which a compiler finds beside Python."""
+        self._show(folder, "python/include")
+
     def in_place(self, paths: Iterable[Path]) -> None:
         """Make files and folders of the system readable at their original paths."""
         self.readable += [path for path in paths if path.exists()]
 
-    def _show(self, path: Path, place: str) -> None:
-        target = self._folder / place / path.name
+    def _show(self, path: Path, place: str, name: str = "") -> None:
+        target = self._folder / place / (name or path.name)
         shown.make_folder(target.parent)
         if not (closed := _closed_above(path)):
             target.symlink_to(path.resolve())  # other users may not reach links on the way to it
@@ -239,9 +303,18 @@ class _ShownFolder:
             shutil.copy2(path, target)  # keeps the mtime that cached bytecode refers to
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path, gpu: Gpu | None) -> dict[str, str]:
     """The environment of the worker."""
-    return shown.environment(scratch_in(folder), f"{folder}/python/lib")
+    scratch, python = scratch_in(folder), f"{folder}/python/lib"
+    if gpu is None:
+        return shown.environment(scratch, python)
+    return {
+        **shown.environment(scratch, f"{python}:{folder}/{DRIVER}"),
+        # The device files of other GPUs exist, although they cannot be opened.
+        **gpu.environment(alone=False),
+        # A server of the machine that shares its GPU: CUDA looks for it, and must find none.
+        "CUDA_MPS_PIPE_DIRECTORY": f"{scratch}/no-mps",
+    }
 
 
 def promises(facts: Mapping[str, Any]) -> dict[str, bool]:
@@ -249,7 +322,8 @@ def promises(facts: Mapping[str, Any]) -> dict[str, bool]:
     tried = facts["tried"]
     if "failed" in tried:
         raise SandboxUnavailable(f"the isolation level landlock does not start: {tried['failed']}")
-    status = tried["status"]
+    status, gpu = tried["status"], tried["gpu"]
+    network = {"it has no network, and no sockets except socket pairs": not tried["sockets"]}
     return {
         "the student's code runs under a user id of its own": tried["is_student"],
         "it has no capabilities": status["capabilities"] == 0,
@@ -259,9 +333,20 @@ def promises(facts: Mapping[str, Any]) -> dict[str, bool]:
         "it cannot list other folders than its own": not tried["lists"],
         "it can write to its own folder only": tried["works"] and not tried["writes"],
         "it can signal its own processes only": not tried["signals"],
-        "it has no network, and no sockets except socket pairs": not tried["sockets"],
+        **(network if gpu is None else _promises_with_a_gpu(tried["sockets"], gpu)),
         "it cannot create user namespaces": not tried["nests"],
         "the zygote can see the processes that it starts": tried["seen"],
+    }
+
+
+def _promises_with_a_gpu(sockets: list[str], gpu: Mapping[str, Any]) -> dict[str, bool]:
+    return {
+        "it has no network, and its sockets can be connected to nothing": (
+            not {*sockets} - {"local streams"} and not gpu["connects"]
+        ),
+        "it can open the device files of the chosen GPU": not gpu["cannot_open"],
+        "it can open no other device file of the driver": not gpu["opens"],
+        "it can make only the requests to the driver that are listed": not gpu["requests"],
     }
 
 

@@ -36,4 +36,7 @@ class NoIsolation(Level):
             environment |= order.gpu.environment(alone=False)
             # The driver may be in a folder that only this variable names.
             environment |= {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
+        if order.toolchain:
+            shown.make_folder(order.compiled)
+            environment |= order.toolchain.environment(str(order.folder), str(order.compiled))
         return StartedWorker(order.run(command, environment), nothing())

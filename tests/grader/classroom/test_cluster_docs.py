@@ -7,7 +7,11 @@ import sys
 
 import jsonschema
 import pytest
+import typer
 import yaml
+
+from grader.commands.cli import command_line
+from grader.sandbox.levels import landlock
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +75,25 @@ def test_the_kubernetes_example_has_a_head_that_grades_nothing(root):
         assert spec["securityContext"]["runAsUser"] == 0
         assert spec["containers"][0]["resources"]["limits"].keys() == {"cpu", "memory"}
     assert example["spec"]["authOptions"]["mode"] == "token"
+
+
+def test_the_pod_with_a_gpu_has_what_the_landlock_level_needs(root):
+    """No capability is missing or superfluous, and each command and option exists."""
+    pod = yaml.safe_load((root / "examples" / "cluster" / "gpu_pod.yaml").read_text())
+    assert (pod["apiVersion"], pod["kind"]) == ("v1", "Pod")
+    (container,) = pod["spec"]["containers"]
+    security = container["securityContext"]
+    assert security["runAsUser"] == 0
+    assert security["allowPrivilegeEscalation"] is False
+    capabilities = {"drop": ["ALL"], "add": list(landlock.NEEDED_CAPABILITIES)}
+    assert security["capabilities"] == capabilities
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
+    volumes = {volume["name"] for volume in pod["spec"]["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+    program, command, *words = container["command"]
+    known = typer.main.get_command(command_line()).commands[command].params
+    assert program == "grader"
+    assert {w for w in words if w.startswith("--")} <= {n for p in known for n in p.opts}
 
 
 def test_the_slurm_example_is_bash(root):

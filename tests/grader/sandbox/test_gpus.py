@@ -436,7 +436,7 @@ def test_the_box_tells_cuda_what_it_has_to_know(boxed):
 
 def test_of_sys_the_box_has_what_cuda_reads(boxed):
     """Those of these files that the machine has are in the sandbox and can be read there."""
-    here = [path for path in bubblewrap.READ_BY_CUDA if Path(path).exists()]
+    here = [path for path in gpus.READ_BY_CUDA if Path(path).exists()]
     source = """
         import os
         def f(paths):

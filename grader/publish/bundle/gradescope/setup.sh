@@ -34,6 +34,11 @@ python="$(find_python)" || { echo "setup.sh: found no Python 3.11 or later" >&2;
 # bubblewrap is the stronger isolation, if the container allows it; otherwise the grader uses Landlock.
 command -v bwrap >/dev/null || { apt update && apt install bubblewrap; } || echo "setup.sh: no bubblewrap" >&2
 
+# A problem's code may be compiled; torch's compiler also needs the headers of Python.
+if grep -q '^compiler *=' "$source/course/assignment/problems.toml"; then
+  command -v g++ >/dev/null || { apt update && apt install g++ python3-dev; } || echo "setup.sh: no compiler" >&2
+fi
+
 "$python" -m venv --clear "$source/.venv"
 options=(--quiet --disable-pip-version-check --no-cache-dir)
 if [ -d "$source/wheels" ]; then options+=(--no-index --find-links "$source/wheels"); fi

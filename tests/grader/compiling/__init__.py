@@ -1,0 +1,1 @@
+"""Problems whose code is compiled before its tests run."""

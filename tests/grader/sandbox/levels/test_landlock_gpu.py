@@ -1,0 +1,326 @@
+"""A GPU at the second level of isolation, as far as a machine without one can test it.
+
+The device files are real ones, which `mknod` makes: each is another device of the kernel (the
+memory devices, such as /dev/null) under the name of one of the driver's. So opening, reading,
+writing and requests of ioctl meet the real rules of Landlock and seccomp. A request that both let
+through reaches a device that does not know it, which answers ENOTTY.
+"""
+
+import ctypes
+import errno
+import os
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+
+from grader.base.errors import GraderFault, SandboxUnavailable
+from grader.course import courses
+from grader.grading.grade import grade
+from grader.sandbox import gpus, ioctls, preflight, seccomp
+from grader.sandbox.box import Sandbox
+from grader.sandbox.levels import landlock
+from grader.sandbox.session import Session
+from grader.submission.submissions import Submission
+from tests.grader.in_the_sandbox import COURSE, LIMITS, MACHINE, MIB, SYSCALLS, answer
+from tests.grader.sandbox.levels.test_landlock import GOOD
+from tests.grader.sandbox.test_gpus import NAME_A_THREAD, Counted, library
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("landlock gpu"),
+    pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not())),
+]
+NULL, ZERO, FULL = 3, 5, 7  # minor numbers of the memory devices, whose major number is 1
+OURS = {"nvidiactl": ZERO, "nvidia-uvm": FULL, "nvidia1": NULL}
+CLOSED = {
+    "nvidia-uvm-tools": NULL,
+    "nvidia0": NULL,
+    "nvidia-modeset": NULL,
+    "nvidia-caps/nvidia-cap1": NULL,
+    "dri/card0": NULL,
+}
+
+
+@pytest.fixture(scope="module")
+def driver():
+    """A folder of device files that everybody may open, as a driver makes them."""
+    with landlock.new_folder() as made:
+        yield with_devices(Path(made))
+
+
+def with_devices(folder):
+    """Make the device files in a folder, or skip the tests where that is forbidden."""
+    for name, minor in (OURS | CLOSED).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        try:
+            os.mknod(folder / name, stat.S_IFCHR | 0o666, os.makedev(1, minor))
+            (folder / name).chmod(0o666)
+            os.close(os.open(folder / name, os.O_RDWR))
+        except PermissionError:
+            pytest.skip("this machine or file system has no device files of one's own")
+    return folder
+
+
+def gpu_in(folder, *libraries):
+    """The second GPU of the driver."""
+    return Counted(
+        index=1,
+        uuid="GPU-0a1b",
+        name="Stand-in 8000",
+        driver="599.01",
+        memory_bytes=2**34,
+        bus="0000:01:00.0",
+        nodes=gpus.nodes_of(1, folder=folder),
+        libraries=libraries,
+    )
+
+
+@pytest.fixture(scope="module")
+def boxed(driver):
+    """A sandbox of the second level with that GPU and one library of its driver."""
+    named = "libcuda.so.1"
+    gpu = gpu_in(driver, (named, library(driver / "lib", named)))
+    options = {"scratch_bytes": 8 * MIB, "preload": COURSE.imported_first, "gpu": gpu}
+    with Sandbox(COURSE.tests, isolation="landlock", **options) as running:
+        yield running
+
+
+OPENS = """
+    import os
+    def f(folder, names):
+        found = []
+        for name in names:
+            try:
+                node = os.open(f"{folder}/{name}", os.O_RDWR)
+                found.append((name, os.write(node, b"x") if name != "nvidia-uvm" else 0))
+            except OSError as e:
+                found.append((name, e.strerror))
+        return found
+"""
+
+
+def test_the_chosen_gpu_can_be_opened_and_nothing_else_of_the_driver(boxed, driver):
+    """Everybody may open all of these files; Landlock allows those of one GPU."""
+    got = answer(boxed, OPENS, str(driver), [*OURS, *CLOSED])
+    allowed = [(name, 0 if name == "nvidia-uvm" else 1) for name in OURS]
+    assert [*allowed, *((name, "Permission denied") for name in CLOSED)] == got
+
+
+ASKS = """
+    import ctypes, os
+    libc = ctypes.CDLL(None, use_errno=True)
+    def f(path, requests):
+        node = os.open(path, os.O_RDWR)
+        found = []
+        for request in requests:
+            ctypes.set_errno(0)
+            libc.ioctl(node, ctypes.c_ulong(request), None)
+            found.append(ctypes.get_errno())
+        return found
+"""
+SIZES = (0, 4, 48, 0x3FFF)
+
+
+def test_the_listed_requests_reach_the_driver(boxed, driver):
+    """The size in a request of the GPU differs from driver to driver, so any size is allowed."""
+    of_the_gpu = [
+        ioctls.READ_AND_WRITE | size << 16 | ioctls.TYPE | number
+        for number in ioctls.OF_THE_GPU.values()
+        for size in SIZES
+    ]
+    for name, asked in {
+        "nvidia1": of_the_gpu,
+        "nvidiactl": of_the_gpu,
+        "nvidia-uvm": list(ioctls.OF_UNIFIED_MEMORY.values()),
+    }.items():
+        got = answer(boxed, ASKS, str(driver / name), asked)
+        assert {errno.ENOTTY} == set(got)
+
+
+def test_every_other_request_is_denied(boxed, driver):
+    """All numbers of the driver's type, all small numbers, other types, and 32 higher bits."""
+    of_the_type = [ioctls.TYPE | number for number in range(256)]
+    small = [*range(256), 0x30000000, 0x30000003]
+    others = [other << 8 | 0x2A for other in range(256)]
+    asked = [request for request in of_the_type + small + others if not ioctls.is_listed(request)]
+    asked += [*ioctls.TRIED.values(), 1 << 40 | 62, 1 << 32 | ioctls.TRIED["a DMA buffer"]]
+    assert len(asked) > 600
+    for name in OURS:
+        assert {errno.EPERM} == set(answer(boxed, ASKS, str(driver / name), asked))
+
+
+def test_without_a_gpu_requests_are_not_limited_so(driver):
+    """The list would otherwise be a second, untested rule for every submission."""
+    rules = [seccomp.program(namespaces=spaces) for spaces in (True, False)]
+    with_cuda = seccomp.program(cuda=True, namespaces=False)
+    assert max(map(len, rules)) < len(with_cuda)
+
+
+EVERYDAY = """
+    import os, socket, subprocess, sys, threading
+    def f():
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        os.set_inheritable(ours.fileno(), True)
+        os.set_inheritable(ours.fileno(), False)
+        return os.isatty(1), os.fork() or os._exit(0)
+"""
+
+
+def test_what_every_program_asks_is_listed(boxed):
+    """Descriptors, sockets and terminals: Python itself makes such requests."""
+    is_terminal, child = answer(boxed, EVERYDAY)
+    assert not is_terminal
+    assert child
+
+
+SOCKETS = """
+    import os, socket
+    def f():
+        found = {}
+        own = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        own.bind(b"\\0cuda-uvmfd-1-%d" % os.getpid())
+        own.listen()
+        def tried(what, act):
+            try:
+                act()
+                found[what] = "done"
+            except OSError as e:
+                found[what] = e.strerror
+        other = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        tried("connect", lambda: other.connect(own.getsockname()))
+        tried("accept", own.accept)
+        tried("send", lambda: other.sendto(b"x", own.getsockname()))
+        tried("datagrams", lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        tried("internet", lambda: socket.socket(socket.AF_INET))
+        tried("netlink", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW))
+        return found
+"""
+
+
+def test_cuda_can_bind_its_socket_and_nobody_can_connect_to_it(boxed):
+    """The driver needs the socket to start, and another process of a student must not use it."""
+    got = answer(boxed, SOCKETS)
+    assert "Transport endpoint is not connected" == got.pop("send")
+    assert {"Operation not permitted"} == set(got.values())
+
+
+def test_cuda_can_start_its_threads_and_memory_files(boxed):
+    """CUDA names a thread from another one, and creates memory files; both must not fail."""
+    assert 0 == answer(boxed, NAME_A_THREAD)
+    assert [errno.EFAULT] == answer(boxed, SYSCALLS, [[MACHINE.denied["memfd_create"], 0, 0]])
+    denied = {name: number for name, number in MACHINE.denied.items() if name != "memfd_create"}
+    got = answer(boxed, SYSCALLS, [[number, 0, 0, 0, 0, 0] for number in denied.values()])
+    assert {errno.EPERM} == set(got)
+
+
+LIBRARY = """
+    import ctypes, os
+    def f():
+        ctypes.CDLL("libcuda.so.1")
+        names = ("CUDA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_CACHE_DISABLE")
+        mapped = {line.split()[-1] for line in open("/proc/self/maps") if "libcuda" in line}
+        return [os.stat(path).st_ino for path in mapped], [os.environ[n] for n in names]
+"""
+
+
+def test_the_drivers_library_and_settings_are_there(boxed):
+    """The library is the host's file; CUDA finds its GPU by its UUID, and no server to share it."""
+    inodes, (visible, server, cache) = answer(boxed, LIBRARY)
+    assert [file.stat().st_ino for _, file in boxed.gpu.libraries] == inodes
+    assert ("GPU-0a1b", "1") == (visible, cache)
+    assert server.endswith("/work/scratch/no-mps")
+
+
+def test_what_cuda_reads_is_readable(boxed):
+    """Those of the files that this machine has."""
+    wanted = [path for path in (*boxed.gpu.files, *landlock.READ_BY_CUDA) if os.path.exists(path)]
+    source = """
+        import os
+        def f(paths):
+            return [bool(os.listdir(p)) if os.path.isdir(p) else open(p).close() for p in paths]
+    """
+    assert len(wanted) == len(answer(boxed, source, wanted))
+
+
+def test_the_promises_come_from_tries(boxed):
+    """`grader isolation --device cuda` prints them; each try that fails breaks one."""
+    boxed.wait_until_ready()
+    good = {"cannot_open": [], "opens": [], "requests": [], "connects": False}
+    tried = {**GOOD, "sockets": ["local streams"], "gpu": good}
+    assert [*landlock.promises({"tried": tried})] == boxed.promises
+    assert all(landlock.promises({"tried": tried}).values())
+    broken = {"cannot_open": ["/dev/nvidia0"], "opens": ["x"], "requests": ["x"], "connects": True}
+    assert broken.keys() == good.keys()
+    for name, value in broken.items():
+        worse = {**tried, "gpu": {**good, name: value}}
+        assert 1 == [*landlock.promises({"tried": worse}).values()].count(False), name
+    for kind in ("local datagrams", "the internet"):
+        worse = {**tried, "sockets": ["local streams", kind]}
+        assert not all(landlock.promises({"tried": worse}).values())
+
+
+def test_a_box_that_shows_another_gpu_is_refused(driver, monkeypatch):
+    """The worker finds a second open file before any submission runs."""
+    real = landlock._devices
+
+    def with_too_much(gpu):
+        found = real(gpu)
+        return {**found, "nodes": [*found["nodes"], str(driver / "nvidia0")]}
+
+    monkeypatch.setattr(landlock, "_devices", with_too_much)
+    options = {"scratch_bytes": MIB, "preload": (), "gpu": gpu_in(driver)}
+    with (
+        Sandbox(COURSE.tests, isolation="landlock", **options) as box,
+        pytest.raises(SandboxUnavailable, match="it can open no other device file of the driver"),
+    ):
+        box.wait_until_ready()
+
+
+def test_a_device_file_that_only_root_may_open_is_named_with_the_fix(driver):
+    """The student's user must be able to open it, whatever root can do."""
+    node = driver / "nvidia1"
+    node.chmod(0o660)
+    try:
+        with pytest.raises(SandboxUnavailable, match=rf"may not open {node}: chmod a\+rw {node}"):
+            Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=MIB, gpu=gpu_in(driver))
+    finally:
+        node.chmod(0o666)
+
+
+@pytest.mark.skipif(torch.version.cuda is not None, reason="this torch is built for CUDA")
+def test_a_gpu_that_does_not_compute_is_the_machines_fault(boxed):
+    """The check before the first submission uses the GPU as a test would."""
+    limits = preflight.limits_to_look(LIMITS)
+    with (
+        closing(Session(boxed, {}, limits)) as session,
+        pytest.raises(GraderFault, match="Torch not compiled with CUDA enabled"),
+    ):
+        preflight.check_device(session, 2**30)
+
+
+def test_the_simulated_gpu_works_beside_the_devices(boxed, monkeypatch):
+    """The reference of a GPU problem passes its hidden tests in that box.
+
+    Only the look at the real GPU is left out, because this torch may have no CUDA.
+    """
+    monkeypatch.setattr("grader.grading.gpu_health.check_device", lambda *_: None)
+    course = msgspec.structs.replace(COURSE, problems=[COURSE.problem("gpu_timing")])
+    submission = Submission("reference", courses.sources_in(COURSE.reference), [])
+    result = grade(submission, course, boxed, problems=course.problems, device="cpu")
+    ran = [test for test in result.problems[0].tests if test.status != "deferred"]
+    assert {"passed"} == {str(test.status) for test in ran}, ran[0].said
+    assert len(ran) > 5
+
+
+def test_errno_of_a_request_is_what_the_tries_expect():
+    """Outside the box, /dev/null answers every request that the box must deny otherwise."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(os.devnull) as null:
+        for request in ioctls.TRIED.values():
+            assert -1 == libc.ioctl(null.fileno(), ctypes.c_ulong(request), None)
+            assert errno.ENOTTY == ctypes.get_errno()
