@@ -12,7 +12,7 @@ from grader.base.errors import Status
 from grader.course.policies import Shows
 from grader.report.reasons import Reason, cause, grouped
 from grader.report.reported import Reported
-from grader.report.wording import clean
+from grader.report.wording import clean, whole_parts
 from grader.results.records import SubmissionResult
 
 # The outcome in an entry's name, after the number of tests.
@@ -89,9 +89,9 @@ def _tests(result: SubmissionResult, shows: Shows) -> list[dict[str, Any]]:
 
 
 def _worth(groups: list[Reason]) -> list[Decimal]:
-    """The points of each entry with two decimals; the largest absorbs the rounding error."""
+    """The points of each entry with two decimals; the largest has what is left of a cent."""
     exact = [group.points for group in groups]
-    worth = [round(Decimal(points), 2) for points in exact]
+    worth = [Decimal(cents) / 100 for cents in whole_parts([100 * points for points in exact])]
     if worth:
         of = Decimal(str(groups[0].problem.max_score))
         worth[exact.index(max(exact))] += of - sum(worth)

@@ -101,9 +101,9 @@ def test_a_result_without_points_and_one_of_zero_are_not_the_same():
 
 
 @pytest.mark.parametrize("points", [1, 5, 0.1, 2.345, 100])
-@pytest.mark.parametrize("count", [1, 3, 7])
+@pytest.mark.parametrize("count", [1, 3, 7, 80])
 def test_the_points_of_all_entries_are_the_points_of_the_assignment(points, count):
-    """Shares such as a third are rounded, and the largest entry absorbs the difference."""
+    """Shares such as a third are rounded, also many small ones, and none is negative."""
     tests = [
         ended(f"{i}", Status.FAILED if i else Status.PASSED, what=f"{i}") for i in range(count)
     ]
