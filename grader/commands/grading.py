@@ -17,6 +17,7 @@ from grader.base.errors import SandboxUnavailable, UsageError
 from grader.base.outputs import Writes
 from grader.commands import reports
 from grader.commands.options import (
+    Annotations,
     DeviceOption,
     Folder,
     Gradescope,
@@ -83,6 +84,7 @@ def grade(
             "--memory-mib", min=1, help="Memory limit of each test (default: the course's)."
         ),
     ] = None,
+    annotations: Annotations = False,
     verbose: Verbose = False,
     folder: Folder = None,
 ) -> None:
@@ -120,6 +122,7 @@ def grade(
             "junit": junit,
             "gradescope": gradescope,
         },
+        annotate=annotations,
     )
 
 

@@ -2,7 +2,14 @@
 
 from collections.abc import Callable
 
-from grader.report import gradescope_report, json_report, junit_report, markdown_report, terminal
+from grader.report import (
+    annotations_report,
+    gradescope_report,
+    json_report,
+    junit_report,
+    markdown_report,
+    terminal,
+)
 from grader.report.reported import Reported
 
 
@@ -20,4 +27,5 @@ RENDER: dict[str, Callable[[Reported], str]] = {
     "markdown": markdown_report.render,
     "junit": junit_report.render,
     "gradescope": gradescope_report.render,
+    "annotations": annotations_report.render,
 }

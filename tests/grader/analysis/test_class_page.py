@@ -191,7 +191,11 @@ def test_hostile_texts_stay_texts(opened, tmp_path):
              .filter((name) => name.startsWith("on"))"""
     )
     assert [] == handlers
-    assert {c for c in page.locator("main").inner_text() if not c.isprintable()} <= {"\n", "\t", *HARMLESS}
+    assert {c for c in page.locator("main").inner_text() if not c.isprintable()} <= {
+        "\n",
+        "\t",
+        *HARMLESS,
+    }
 
 
 def test_a_large_class_makes_a_small_page(opened, tmp_path):

@@ -41,7 +41,7 @@ HOSTILE = (
     "'=1+1",
     "''@x",
     "'quoted'",
-    "a,b;c\"d\"",
+    'a,b;c"d"',
     "first\r\nsecond\nthird\u2028fourth",
     "::error file=x.py,line=1::forged",
     "\n::stop-commands::quiet\n::add-mask::0",
