@@ -31,12 +31,15 @@ class Shows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tests: The entries of the tests. Unless these are visible, Gradescope hides the score too.
         reasons: Whether an entry says why its tests failed; otherwise it only names them.
         printed: The grader's own output, which contains its report and facts about the machine.
+        leaderboard: Whether a leaderboard gets the points. Gradescope shows it with the nicknames
+            that students choose, if the assignment has leaderboards.
     """
 
     results: Visibility = "visible"
     tests: Visibility = "visible"
     reasons: bool = True
     printed: Visibility = "hidden"
+    leaderboard: bool = False
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -141,6 +144,12 @@ def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
     if not 3 <= policy.gradescope_minutes < MOST:
         raise UsageError(
             f"{path}: gradescope_minutes is {policy.gradescope_minutes:g}; expected 3 or more"
+        )
+    shows = policy.gradescope
+    if shows.leaderboard and {shows.results, shows.tests} != {"visible"}:
+        raise UsageError(
+            f"{path}: [policy.gradescope]: a leaderboard would show points that students do not "
+            'see yet; expected results = "visible" and tests = "visible", or no leaderboard'
         )
     if policy.cap > 100:
         raise UsageError(f"{path}: cap is {policy.cap:g}; expected at most 100 per cent")

@@ -160,6 +160,10 @@ def test_a_policy_is_read(tmp_path):
         ("[policy]\nhandout_url = 'javascript:alert(1)'", "expected an address such as https://"),
         ("[policy]\nhandout_url = 'https://a.b/ x'", "handout_url is https://a.b/ x; expected"),
         ("[policy]\ncap = 101", "expected at most 100 per cent"),
+        (
+            "[policy.gradescope]\nleaderboard = true\nresults = 'after_published'",
+            "a leaderboard would show points that students do not see yet",
+        ),
         ("[policy.deadlines]\nA = 2026-10-02T12:00:00", "the deadline of A has no time zone"),
         ("[policy.deadlines]\nA = 'soon'", "deadlines"),
         ("[rules]\n", "expected only the table [policy], found rules"),

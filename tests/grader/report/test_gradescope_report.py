@@ -88,12 +88,23 @@ def test_a_course_decides_what_students_see():
     assert "test_b, test_c" == entry["output"]
 
 
+def test_a_leaderboard_has_the_points_and_no_name():
+    """Students choose nicknames in Gradescope; without points, there is no entry."""
+    shows = Shows(leaderboard=True)
+    tree = json.loads(gradescope_report.render(Reported(every_status(), shows=shows)))
+    jsonschema.validate(tree, json.loads(SCHEMA.read_text()))
+    assert [{"name": "Points", "value": 3.33, "order": "desc"}] == tree["leaderboard"]
+    assert "leaderboard" not in written(every_status())
+    faulty = Reported(every_status(grader_error=True), shows=shows)
+    assert "leaderboard" not in json.loads(gradescope_report.render(faulty))
+
+
 def test_a_result_without_points_and_one_of_zero_are_not_the_same():
     """Only a result of zero points can be recorded as a grade."""
     schema = json.loads(SCHEMA.read_text())
     ours, theirs = (
-        gradescope_report.without_points("our fault"),
-        gradescope_report.nothing_earned("no folder"),
+        json.loads(gradescope_report.without_points("our fault")),
+        json.loads(gradescope_report.nothing_earned("no folder", ["linear"])),
     )
     assert {"score", "tests"}.isdisjoint(ours)
     assert 0 == theirs["score"]
