@@ -9,7 +9,7 @@ import re
 import tomllib
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -20,6 +20,9 @@ DAY = 86_400
 WEB_ADDRESS = re.compile(r"https?://[\w.~:/%+@-]+", re.ASCII)
 MOST = 1e9  # more than any sensible number in the file
 
+# Names on GitHub and in Classroom 50, as parts of addresses.
+Organization = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,38}\Z")]
+ShortName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{1,99}\Z")]
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
 
 
@@ -42,6 +45,20 @@ class Shows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     leaderboard: bool = False
 
 
+class Classroom50(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The assignment in Classroom 50.
+
+    Attributes:
+        organization: The organization on GitHub that has the students' repositories.
+        classroom: The short name of the classroom.
+        assignment: The short name of the assignment.
+    """
+
+    organization: Organization
+    classroom: ShortName
+    assignment: ShortName
+
+
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table [policy].
 
@@ -61,6 +78,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         deadlines: The deadline of each section; "default" is that of all others.
         gradescope: The table [policy.gradescope]: what Gradescope shows to students.
         gradescope_minutes: The time limit in Gradescope's autograder settings, in minutes.
+        classroom50: The table [policy.classroom50]: the assignment there; None if unknown.
     """
 
     counts: Literal["latest", "best"] = "latest"
@@ -74,6 +92,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     deadlines: dict[str, datetime] = {}
     gradescope: Shows = Shows()
     gradescope_minutes: float = 10.0
+    classroom50: Classroom50 | None = None
 
     def deadline(self, section: str, extension: datetime | None) -> datetime | None:
         """When a student's work is due; an extension never shortens the time."""

@@ -161,6 +161,10 @@ def test_a_policy_is_read(tmp_path):
         ("[policy]\nhandout_url = 'https://a.b/ x'", "handout_url is https://a.b/ x; expected"),
         ("[policy]\ncap = 101", "expected at most 100 per cent"),
         (
+            "[policy.classroom50]\norganization = 'o'\nclassroom = 'a/b'\nassignment = 'hw'",
+            "matching regex",
+        ),
+        (
             "[policy.gradescope]\nleaderboard = true\nresults = 'after_published'",
             "a leaderboard would show points that students do not see yet",
         ),
