@@ -78,5 +78,5 @@ def _test(entry: ReportEntry, shows: Shows) -> dict[str, Any]:
         "number": entry.number,
         "output": "\n".join(entry.lines),
         "output_format": "text",
-        "visibility": shows.tests,
+        **({"visibility": shows.tests} if shows.tests else {}),
     }

@@ -86,6 +86,12 @@ def test_a_course_decides_what_students_see():
     assert {"after_published"} == {entry["visibility"] for entry in tree["tests"]}
     (entry,) = [entry for entry in tree["tests"] if entry["number"] == "1.2"]
     assert "test_b, test_c" == entry["output"]
+    tree = json.loads(
+        gradescope_report.render(Reported(every_status(), shows=Shows(results="hidden")))
+    )
+    # A test with a setting of its own would be shown although the result is hidden.
+    assert "hidden" == tree["visibility"]
+    assert not any("visibility" in entry for entry in tree["tests"])
 
 
 def test_a_leaderboard_has_the_points_and_no_name():
