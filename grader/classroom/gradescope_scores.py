@@ -21,7 +21,7 @@ ROUNDING = 0.005 + 1e-9  # Gradescope writes two decimals
 
 
 @dataclass(frozen=True)
-class Exported:
+class GradescopeScore:
     """A student's row in Gradescope's file.
 
     Attributes:
@@ -54,7 +54,7 @@ class Difference:
     why: str = ""
 
 
-def read(path: Path) -> list[Exported]:
+def read(path: Path) -> list[GradescopeScore]:
     """Read the file.
 
     Raises:
@@ -79,7 +79,7 @@ def read(path: Path) -> list[Exported]:
         raise UsageError(f"{shown}:{reader.line_num} is not CSV: {one_line(str(e), 200)}") from None
 
 
-def _row(cells: dict[str, str], where: str, line: int) -> Exported:
+def _row(cells: dict[str, str], where: str, line: int) -> GradescopeScore:
     known = tuple(cell for name in IDENTITIES if (cell := cells.get(name, "").strip()))
     name = " ".join(cell for one in NAMES if (cell := cells.get(one, "").strip()))
     written = cells.get(SCORE, "").strip()
@@ -89,10 +89,12 @@ def _row(cells: dict[str, str], where: str, line: int) -> Exported:
         score = math.nan
     if score is not None and not math.isfinite(score):
         raise UsageError(f"{where}: {SCORE} is {one_line(written, 40)}; expected a number")
-    return Exported(line, known, one_line(name or " ".join(known) or "no name", 100), score)
+    return GradescopeScore(line, known, one_line(name or " ".join(known) or "no name", 100), score)
 
 
-def differences(standings: Sequence[Standing], exported: Iterable[Exported]) -> list[Difference]:
+def differences(
+    standings: Sequence[Standing], exported: Iterable[GradescopeScore]
+) -> list[Difference]:
     """The students whose points differ by more than rounding, or who are only in one of the two."""
     owners: dict[str, list[Standing]] = {}
     for one in standings:
