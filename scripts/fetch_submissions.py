@@ -11,7 +11,8 @@ GH_TOKEN. Nothing is checked out, so no hook, filter or setting of a repository 
 With --times, the archives are named `<id>@<time>.tar.gz`, earlier ones stay as earlier attempts,
 and a commit is fetched only once. The time is the commit's, which the student's computer wrote, but
 it is never before the script's last look at the repository: a commit that was there then has been
-fetched. So after a run at the deadline, a clock that was set back helps nobody.
+fetched. So after a run at the deadline, a clock that was set back helps nobody. Begin with --times,
+or remove the archives without a time: of two such archives, nothing says which is newer.
 
 With --classroom50, ROSTER is the roster.csv of a classroom of Classroom 50, with the column
 `username`. A student who has not accepted the assignment is no failure. Implies --times.
