@@ -68,7 +68,7 @@ def overrides(
     if bucket["type"] != "individual":
         raise UsageError(f"the assignment {where.assignment} is one for groups in Classroom 50")
     found = Overrides(collected, {}, [])
-    places = {one["owner"].casefold(): i for i, one in enumerate(bucket["entries"])}
+    entries = {one["owner"].casefold(): one for one in bucket["entries"]}
     for one in standings:
         if one.state is not State.GRADED or one.points is None:
             continue
@@ -77,18 +77,16 @@ def overrides(
             found.notes.append(f"{one_line(owner, 100)} is no name on GitHub and was left out")
             continue
         found.notes.extend(_notes(one))
-        repository = Repository(
-            where.organization, where.classroom, where.assignment, owner, one.submitted_at or now
-        )
-        new = record(repository, reported(one), one.points, one.max_score)
+        at = one.submitted_at or now
+        place = Repository(where.organization, where.classroom, where.assignment, owner, at)
+        new = record(place, reported(one), one.points, one.max_score)
         found.records[owner] = new
-        place = places.get(owner.casefold())
-        if place is None:
-            bucket["entries"].append(_entry({"owner": owner, "submissions": []}, new))
-        elif note := _kept(bucket["entries"][place], new):
+        entry = entries.setdefault(owner.casefold(), {"owner": owner, "submissions": []})
+        if note := _kept(entry, new):
             found.notes.append(note)
         else:
-            bucket["entries"][place] = _entry(bucket["entries"][place], new)
+            entries[owner.casefold()] = _entry(entry, new)
+    bucket["entries"] = list(entries.values())
     return found
 
 
@@ -157,6 +155,7 @@ def _is_sound(tree: Scores) -> bool:
         and isinstance(bucket.get("type"), str)
         and isinstance(bucket.get("entries"), list)
         and all(map(_is_entry, bucket["entries"]))
+        and len({one["owner"].casefold() for one in bucket["entries"]}) == len(bucket["entries"])
         for bucket in assignments.values()
     )
 

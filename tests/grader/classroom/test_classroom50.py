@@ -205,8 +205,10 @@ def test_hostile_texts_stay_in_their_fields():
         b' "entries": [{"owner": 5, "submissions": []}]}}}',
         b'{"schema": "classroom50/scores/v1", "assignments": {"a": {"type": "individual",'
         b' "entries": [{"owner": "ada", "submissions": [5]}]}}}',
+        b'{"schema": "classroom50/scores/v1", "assignments": {"a": {"type": "individual", "entries":'
+        b' [{"owner": "ada", "submissions": []}, {"owner": "Ada", "submissions": []}]}}}',
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_another_file_is_refused_in_one_sentence(tmp_path, text):
     path = tmp_path / "scores.json"
