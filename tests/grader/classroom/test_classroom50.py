@@ -205,8 +205,8 @@ def test_hostile_texts_stay_in_their_fields():
         b' "entries": [{"owner": 5, "submissions": []}]}}}',
         b'{"schema": "classroom50/scores/v1", "assignments": {"a": {"type": "individual",'
         b' "entries": [{"owner": "ada", "submissions": [5]}]}}}',
-        b'{"schema": "classroom50/scores/v1", "assignments": {"a": {"type": "individual", "entries":'
-        b' [{"owner": "ada", "submissions": []}, {"owner": "Ada", "submissions": []}]}}}',
+        b'{"schema": "classroom50/scores/v1", "assignments": {"a": {"type": "individual",'
+        b' "entries": [{"owner": "ada", "submissions": []}, {"owner": "Ada", "submissions": []}]}}}',
     ],
     ids=range(10),
 )
