@@ -8,6 +8,7 @@ from rich.text import Text
 
 from grader.classroom import setups
 from grader.classroom.comparisons import Comparison, GradeChange
+from grader.classroom.gradescope_scores import Difference
 from grader.classroom.records import RegradeRequest, Standing, State, Student
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts
@@ -139,6 +140,19 @@ def grade(standing: Standing) -> str:
         about = f" for {one.problem}" if one.problem else ""
         text += f"; {one.points:g}{about} by {one.who}: {one.reason}"
     return text
+
+
+def compared(found: list[Difference], students: int) -> str:
+    """The students whose points differ between Gradescope and the gradebook."""
+    lines = [f"{students} rows of Gradescope's file; {len(found)} differences"]
+    width = max((len(one.student) for one in found), default=0)
+    for one in found:
+        why = f"  {one.why}" if one.why else ""
+        theirs, ours = (
+            "none" if points is None else f"{points:.2f}" for points in (one.theirs, one.ours)
+        )
+        lines.append(f"  {one.student:<{width}}  Gradescope {theirs:>7}  ours {ours:>7}{why}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def changes(book: Path, found: Comparison, old: Setup, new: Setup, *, verbose: bool) -> str:

@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -16,9 +16,11 @@ from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.base.outputs import Writes
 from grader.classroom import (
     batches,
+    classroom50,
     comparisons,
     display,
     gradebook,
+    gradescope_scores,
     intake,
     ray_executor,
     roster,
@@ -51,6 +53,7 @@ from grader.course.courses import Course
 from grader.course.policies import Policy
 from grader.report import difference, json_report
 from grader.report.formats import RENDER
+from grader.report.reported import Reported
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
@@ -519,6 +522,14 @@ def diff(
         Path | None,
         typer.Argument(metavar="NEW.json", help="A newer result, to compare two results."),
     ] = None,
+    exported: Annotated[
+        Path | None,
+        typer.Option(
+            "--gradescope",
+            metavar="FILE.csv",
+            help="Scores exported from Gradescope: list the students whose points differ instead.",
+        ),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="List every change.")] = False,
     device: DeviceOption = "cpu",
     rules_file: RulesOption = None,
@@ -526,8 +537,11 @@ def diff(
 ) -> None:
     """Show what the last regrade would change: who gains or loses points, and on which tests.
 
-    `grader diff OLD.json NEW.json` compares two results of `grader grade --json` instead.
+    `grader diff OLD.json NEW.json` compares two results of `grader grade --json` instead. With
+    --gradescope, the command exits 1 if there is a difference.
     """
+    if new is not None and exported is not None:
+        raise UsageError("diff: give either --gradescope or NEW.json")
     if new is not None:
         if rules_file or device != "cpu":
             raise UsageError("diff: two results take neither --policy nor --device")
@@ -541,6 +555,9 @@ def diff(
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
+        if exported is not None:
+            _say_differences(whole, exported)
+            return
         current = _current(opened, device)
         before, other = opened.before(device), opened.last_other(device, current)
         if before is not None and (other is None or other < current):
@@ -550,6 +567,15 @@ def diff(
         if other is None:
             raise UsageError(f"{book}: nothing was regraded; first run `grader regrade {book}`")
         _say_changes(whole, current, other, verbose=verbose)
+
+
+def _say_differences(whole: Class, exported: Path) -> None:
+    """Print which points differ from Gradescope's; exit 1 if any do."""
+    theirs = gradescope_scores.read(exported)
+    found = gradescope_scores.differences(whole.standings(problems=False), theirs)
+    files.say(texts.compared(found, len(theirs)))
+    if found:
+        raise typer.Exit(1)
 
 
 def _faulty(whole: Class, counting: list[int]) -> list[Standing]:
@@ -626,6 +652,28 @@ def export(
         ),
         Writes(),
     ] = None,
+    classroom50_scores: Annotated[
+        Path | None,
+        typer.Option(
+            "--classroom50", metavar="FILE", help="A scores.json with overrides for Classroom 50."
+        ),
+        Writes(),
+    ] = None,
+    classroom50_collected: Annotated[
+        Path | None,
+        typer.Option(
+            "--classroom50-scores",
+            metavar="FILE",
+            help="The scores.json that Classroom 50 collected: add the overrides to it.",
+        ),
+    ] = None,
+    classroom50_results: Annotated[
+        Path | None,
+        typer.Option(
+            "--classroom50-results", metavar="DIR", help="A result.json for each student."
+        ),
+        Writes("json"),
+    ] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
@@ -636,13 +684,17 @@ def export(
         "markdown": markdown_folder,
         "html": html_folder,
     }
-    if not any([csv, canvas, late_days_file, *folders.values()]):
+    if not any(
+        [csv, canvas, late_days_file, classroom50_scores, classroom50_results, *folders.values()]
+    ):
         raise UsageError(
             "export: name at least one of --csv --canvas --gradescope --junit --markdown --html "
-            "--late-days"
+            "--late-days --classroom50 --classroom50-results"
         )
     if canvas_export and not canvas:
         raise UsageError("export: --canvas-export needs --canvas, the file to write")
+    if classroom50_collected and not classroom50_scores:
+        raise UsageError("export: --classroom50-scores needs --classroom50, the file to write")
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
@@ -656,10 +708,20 @@ def export(
             known = late_days.read(late_days_file)
             table = tables.late_days_table(known, whole.rules.title, found)
             files.write(late_days_file, table.encode())
+        if classroom50_scores or classroom50_results:
+            collected = classroom50.read(classroom50_collected)
+            _export_classroom50(whole, found, collected, classroom50_scores, classroom50_results)
         for kind, folder in folders.items():
             if folder:
                 _export_reports(whole, found, folder, kind)
-    for written in [csv, canvas, late_days_file, *folders.values()]:
+    for written in [
+        csv,
+        canvas,
+        late_days_file,
+        classroom50_scores,
+        classroom50_results,
+        *folders.values(),
+    ]:
         if written:
             files.say(f"wrote {written}\n", needed=False)
 
@@ -674,6 +736,38 @@ def _export_canvas(path: Path, found: list[Standing], rules: Policy, exported: P
     )
     files.write(path, table.text.encode())
     for note in table.notes:
+        print(f"grader: {note}", file=sys.stderr)
+
+
+def _export_classroom50(
+    whole: Class,
+    found: list[Standing],
+    collected: classroom50.Scores,
+    scores: Path | None,
+    results: Path | None,
+) -> None:
+    """Write the scores.json, and a result.json for each student who has a grade."""
+    if whole.rules.classroom50 is None:
+        raise UsageError(
+            "export: the policy does not say which assignment this is in Classroom 50: expected "
+            "organization, classroom and assignment in [policy.classroom50]"
+        )
+
+    def result_of(one: Standing) -> Reported | None:
+        result = whole.result(one)
+        return reported(whole.course, whole.rules, result, one) if result else None
+
+    made = classroom50.overrides(
+        found, whole.rules.classroom50, result_of, collected, datetime.now(UTC)
+    )
+    if scores:
+        files.write(scores, classroom50.text(made.scores).encode("utf-8", "replace"))
+    if results:
+        files.make_folder(results)
+        for student, content in made.records.items():
+            name = f"{gradebook.file_name(student)}.json"
+            files.write(results / name, classroom50.text(content).encode())
+    for note in made.notes:
         print(f"grader: {note}", file=sys.stderr)
 
 

@@ -18,6 +18,7 @@ from grader.base.errors import GraderFault, UsageError
 from grader.base.outputs import Writes
 from grader.commands import reports
 from grader.commands.options import (
+    Annotations,
     DeviceOption,
     Folder,
     Gradescope,
@@ -39,6 +40,7 @@ from grader.commands.progress import advancing
 from grader.course import courses, policies
 from grader.course.courses import Course
 from grader.gradescope import harness
+from grader.gradescope.platforms import PLATFORMS
 from grader.proof import matrices
 from grader.publish import bundles, gradescope_bundle, new_course, stub_files
 from grader.report import json_report
@@ -88,6 +90,7 @@ def grade(
             "--memory-mib", min=1, help="Memory limit of each test (default: the course's)."
         ),
     ] = None,
+    annotations: Annotations = False,
     verbose: Verbose = False,
     folder: Folder = None,
 ) -> None:
@@ -126,6 +129,7 @@ def grade(
             "junit": junit,
             "gradescope": gradescope,
         },
+        annotate=annotations,
     )
 
 
@@ -347,16 +351,26 @@ def release(
 @app.command()
 def autograde(
     home: Annotated[
-        Path, typer.Argument(help="The folder that holds submission/ and results/.")
-    ] = Path("/autograder"),
+        Path | None,
+        typer.Argument(help="The run's folder (default: /autograder, /grade, or this folder)."),
+    ] = None,
+    platform: Annotated[
+        str,
+        typer.Option(
+            "--platform",
+            help="gradescope: submission/ to results/results.json. prairielearn: student/ to "
+            "results/results.json. autolab: handin.zip to feedback.txt.",
+        ),
+    ] = "gradescope",
     folder: Folder = None,
 ) -> None:
-    """Grade the submission in a container, as Gradescope's run_autograder does.
+    """Grade the submission in a container of a platform, such as Gradescope's.
 
-    Always writes results/results.json; if the grader fails, the result has no points.
+    Always writes the platform's result; if the grader fails, the result has no points.
     """
     course = courses.load(folder)
-    harness.run(home, course, policies.load(course.policy))
+    where = PLATFORMS[one_of("--platform", platform, *PLATFORMS)]
+    harness.run(home, course, policies.load(course.policy), where)
 
 
 @app.command()

@@ -94,6 +94,15 @@ Gradescope = Annotated[
     Writes(),
 ]
 
+Annotations = Annotated[
+    bool,
+    typer.Option(
+        "--annotations",
+        help="Print the failures as annotations, too: in a workflow of the student's repository, "
+        "GitHub shows them beside the lines of code.",
+    ),
+]
+
 
 @app.callback(invoke_without_command=True)
 def _options_of_all_commands(

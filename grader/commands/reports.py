@@ -13,6 +13,7 @@ from grader.report.formats import RENDER
 from grader.report.remarks import FinalGrade
 from grader.report.reported import Reported
 from grader.results.records import SubmissionResult
+from kit import workflow_commands
 
 
 def reported(
@@ -37,16 +38,20 @@ def reported(
     )
 
 
-def write(one: Reported, paths: Mapping[str, Path | None]) -> None:
+def write(one: Reported, paths: Mapping[str, Path | None], *, annotate: bool = False) -> None:
     """Write the files, print the report, and exit 3 if the grader failed.
 
     Args:
         one: What to report.
         paths: A file for each format, or None.
+        annotate: Whether to print annotations for a GitHub workflow, too.
     """
     named = {kind: path for kind, path in paths.items() if path}
     for kind, path in named.items():
         files.write(path, RENDER[kind](one).encode("utf-8", "replace"))
-    files.say(RENDER["terminal"](one), needed=not named)
+    text = RENDER["terminal"](one)
+    if annotate:  # a student's text must not become a command of the workflow
+        text = workflow_commands.quoted(text) + RENDER["annotations"](one)
+    files.say(text, needed=not named)
     if one.result.has_grader_error:
         raise typer.Exit(3)

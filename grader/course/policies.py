@@ -10,7 +10,7 @@ import re
 import tomllib
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -23,6 +23,9 @@ DAY = 86_400
 WEB_ADDRESS = re.compile(r"https?://[\w.~:/%+@-]+", re.ASCII)
 MOST = 1e9  # more than any sensible number in the file
 
+# Names on GitHub and in Classroom 50, as parts of addresses.
+Organization = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,38}\Z")]
+ShortName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{1,99}\Z")]
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
 
 
@@ -31,15 +34,33 @@ class Shows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         results: Everything, including the score.
-        tests: The entries of the tests. Unless these are visible, Gradescope hides the score too.
+        tests: The entries of the tests, if they are shown at another time than the rest; None if
+            not. While they wait for a time, Gradescope hides the score, too.
         reasons: Whether an entry says why its tests failed; otherwise it only names them.
         printed: The grader's own output, which contains its report and facts about the machine.
+        leaderboard: Whether a leaderboard gets the points. Gradescope shows it with the nicknames
+            that students choose, if the assignment has leaderboards.
     """
 
     results: Visibility = "visible"
-    tests: Visibility = "visible"
+    tests: Visibility | None = None
     reasons: bool = True
     printed: Visibility = "hidden"
+    leaderboard: bool = False
+
+
+class Classroom50(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The assignment in Classroom 50.
+
+    Attributes:
+        organization: The organization on GitHub that has the students' repositories.
+        classroom: The short name of the classroom.
+        assignment: The short name of the assignment.
+    """
+
+    organization: Organization
+    classroom: ShortName
+    assignment: ShortName
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,6 +91,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         deadlines: The deadline of each section; "default" is that of all others.
         gradescope: The table [policy.gradescope]: what Gradescope shows to students.
         gradescope_minutes: The time limit in Gradescope's autograder settings, in minutes.
+        classroom50: The table [policy.classroom50]: the assignment there; None if unknown.
     """
 
     counts: Literal["latest", "best"] = "latest"
@@ -87,6 +109,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     deadlines: dict[str, datetime] = {}
     gradescope: Shows = Shows()
     gradescope_minutes: float = 10.0
+    classroom50: Classroom50 | None = None
 
     def deadline(self, section: str, extension: datetime | None) -> datetime | None:
         """When a student's work is due; an extension never shortens the time."""
@@ -154,9 +177,9 @@ def load(path: Path, *, needed: bool = False) -> Policy:
     if not isinstance(rules, dict):
         raise UsageError(f"{path}: expected the table [policy], found policy = {rules!r}")
     _check_keys(path, "policy", rules, Policy)
-    shown = rules.get("gradescope", {})
-    if isinstance(shown, dict):
-        _check_keys(path, "policy.gradescope", shown, Shows)
+    for name, kind in (("gradescope", Shows), ("classroom50", Classroom50)):
+        if isinstance(inner := rules.get(name), dict):
+            _check_keys(path, f"policy.{name}", inner, kind)
     rules = {**rules, "deadlines": _deadlines(path, rules)}
     try:
         policy = msgspec.convert(rules, Policy)
@@ -174,9 +197,13 @@ EXPECTED: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
     str: "text in quotes",
+    Organization: "the name of an organization on GitHub",
+    ShortName: "a short name of lower-case letters, digits and hyphens",
     bool: "true or false",
     Literal["latest", "best"]: '"latest" or "best"',
     Visibility: '"visible", "hidden", "after_due_date" or "after_published"',
+    Visibility | None: '"visible", "hidden", "after_due_date" or "after_published"',
+    Classroom50 | None: "a table with organization, classroom and assignment",
     dict[str, datetime]: "a table with a time for each section",
     Shows: "a table",
 }
@@ -193,9 +220,10 @@ def _check_keys(path: Path, table: str, rules: dict[str, Any], kind: type[msgspe
                 f"{path}: [{table}] has no key {one_line(key, 50)}; {meant} can have "
                 f"{', '.join(kinds)}"
             )
+        if isinstance(value, dict) and key in ("deadlines", "gradescope", "classroom50"):
+            continue  # each is checked separately
         try:
-            # The times and the keys of inner tables are checked separately.
-            msgspec.convert(value if not isinstance(value, dict) else {}, kinds[key])
+            msgspec.convert(value, kinds[key])
         except msgspec.ValidationError:
             raise UsageError(
                 f"{path}: {key} in [{table}] is {one_line(repr(value), 100)}; "
@@ -256,6 +284,12 @@ def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
     if not 3 <= policy.gradescope_minutes < MOST:
         raise UsageError(
             f"{path}: gradescope_minutes is {policy.gradescope_minutes:g}; expected 3 or more"
+        )
+    shows = policy.gradescope
+    if shows.leaderboard and {shows.results, shows.tests or shows.results} != {"visible"}:
+        raise UsageError(
+            f"{path}: [policy.gradescope]: a leaderboard would show points that students do not "
+            "see yet; remove it, or results and tests"
         )
     if policy.cap > 100:
         raise UsageError(f"{path}: cap is {policy.cap:g}; expected at most 100 per cent")

@@ -1,8 +1,8 @@
-"""Grade the submission in a container, and write results.json whatever happens.
+"""Grade the submission in a container, and write the platform's result whatever happens.
 
 A subprocess, `grader grade`, does the grading. So this process can still write a result if the
-kernel kills the subprocess, or if Gradescope is about to stop the container. If the grader fails,
-the result has no points: Gradescope then shows that the run failed, and does not record a 0.
+kernel kills the subprocess, or if the platform is about to stop the container. If the grader fails,
+the result has no points: the platform then shows that the run failed, and does not record a 0.
 """
 
 import os
@@ -13,7 +13,6 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from grader.base import files, outputs
 from grader.base.errors import SubmissionRefused, UsageError
@@ -23,7 +22,8 @@ from grader.course.courses import GRADER_BYTES, Course
 from grader.course.policies import Policy
 from grader.gradescope import containers, submission_metadata
 from grader.gradescope.containers import Container
-from grader.report import gradescope_report, json_report
+from grader.gradescope.platforms import Platform
+from grader.report import json_report
 from grader.report.reported import Reported
 from grader.submission import submissions
 
@@ -41,44 +41,54 @@ MIB = 2**20
 LEAST_BYTES_OF_A_TEST = 64 * MIB
 
 
-def run(home: Path, course: Course, rules: Policy) -> dict[str, Any]:
-    """Grade the folder `submission` in `home`; write and return the content of results.json.
+def run(home: Path | None, course: Course, rules: Policy, platform: Platform) -> None:
+    """Grade the submission in `home`, and write its result.
 
     Args:
-        home: Gradescope's folder, /autograder.
+        home: The platform's folder; None for its usual place.
         course: The course.
         rules: The course's rules for a class.
+        platform: Where the submission lies, and how the result is written.
 
     Raises:
         UsageError: The result would overwrite an input, or has no folder.
         MachineFault: The result cannot be written.
     """
     began = time.monotonic()
-    target = home / "results" / "results.json"
-    read = [Named("the input", home / name) for name in ("submission", "submission_metadata.json")]
+    home = home or platform.home
+    target = home / platform.result
+    read = [
+        Named("the input", home / name)
+        for name in (platform.submission, "submission_metadata.json")
+    ]
     result = Named("the result", target)
     own = [*courses.own_files(course.root), courses.PACKAGE]
     outputs.check([(result, Writes())], [(one, False) for one in read], own)
     container = containers.of_this_process()
     print(f"grader: this container has {container}", file=sys.stderr)
     try:
-        submissions.read(home / "submission", course.accepted)
+        submissions.read(home / platform.submission, course.accepted)
     except SubmissionRefused as e:
-        content = gradescope_report.nothing_earned(f"This submission cannot be graded: {e}.")
+        problems = [problem.id for problem in course.problems if problem.device == "cpu"]
+        content = platform.nothing_earned(f"This submission cannot be graded: {e}.", problems)
     else:
-        content = _graded(home, course, rules, container, began)
-    files.write(target, gradescope_report.as_text(content).encode())
-    return content
+        content = _graded(home, course, rules, platform, container, began)
+    files.write(target, content.encode())
 
 
 def _graded(
-    home: Path, course: Course, rules: Policy, container: Container, began: float
-) -> dict[str, Any]:
+    home: Path,
+    course: Course,
+    rules: Policy,
+    platform: Platform,
+    container: Container,
+    began: float,
+) -> str:
     seconds = 60 * rules.gradescope_minutes
     with tempfile.TemporaryDirectory(prefix="grader-") as folder:
         report = Path(folder, "result.json")
         command = [
-            *(sys.executable, "-m", "grader", "grade", str(home / "submission")),
+            *(sys.executable, "-m", "grader", "grade", str(home / platform.submission)),
             *("--course", str(course.root), "--json", str(report)),
             *_limits(course, container, seconds),
         ]
@@ -86,13 +96,11 @@ def _graded(
         try:
             result = json_report.parse(files.read(report, most=2**30).decode())
         except (UsageError, ValueError):
-            return gradescope_report.without_points(f"{OURS}\n\n{_why(ended, container, rules)}")
+            return platform.without_points(f"{OURS}\n\n{_why(ended, container, rules, platform)}")
     metadata = submission_metadata.read(home / "submission_metadata.json")
     score = None if result.has_grader_error else result.score
     late = submission_metadata.lateness(metadata, rules, score)
-    content = gradescope_report.results(Reported(result, late, shows=rules.gradescope))
-    content["extra_data"]["attempt"] = len(metadata.previous_submissions) + 1
-    return content
+    return platform.render(Reported(result, late, shows=rules.gradescope, attempt=metadata.attempt))
 
 
 def _limits(course: Course, container: Container, seconds: float) -> list[str]:
@@ -126,10 +134,10 @@ def _ends(command: list[str], deadline: float) -> int | None:
         return None
 
 
-def _why(ended: int | None, container: Container, rules: Policy) -> str:
+def _why(ended: int | None, container: Container, rules: Policy, platform: Platform) -> str:
     if ended is None:
         return (
-            f"It did not finish within Gradescope's {rules.gradescope_minutes:g} minutes, on "
+            f"It did not finish within {platform.name}'s {rules.gradescope_minutes:g} minutes, on "
             f"{container}."
         )
     if ended == -signal.SIGKILL:

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -17,6 +16,16 @@ class Assignment(msgspec.Struct, frozen=True):
     due_date: datetime | None = None
 
 
+class PreviousSubmission(msgspec.Struct, frozen=True):
+    """An earlier submission.
+
+    Attributes:
+        autograder_error: Whether its run failed through no fault of the student.
+    """
+
+    autograder_error: bool | None = None
+
+
 class Metadata(msgspec.Struct, frozen=True):
     """The part of the metadata that the grader uses.
 
@@ -28,7 +37,12 @@ class Metadata(msgspec.Struct, frozen=True):
 
     created_at: datetime | None = None
     assignment: Assignment = Assignment()
-    previous_submissions: list[Any] = []
+    previous_submissions: list[PreviousSubmission] = []
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt; runs that failed by our fault were none."""
+        return 1 + sum(not one.autograder_error for one in self.previous_submissions)
 
 
 class Lateness(msgspec.Struct, frozen=True):

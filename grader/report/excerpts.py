@@ -1,8 +1,4 @@
-"""The lines of a submission that a report quotes, safe to show and with syntax colours.
-
-The source is not parsed, because an untrusted file may contain anything. Definitions are found by
-searching lines for the words `def` and `class`.
-"""
+"""The lines of a submission that a report quotes, safe to show and with syntax colours."""
 
 import re
 from collections.abc import Mapping
@@ -13,19 +9,12 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
+from grader.report.places import MAX_WIDTH, Place, place_of
 from grader.report.reasons import Reason
-from kit import handing_in
 from kit.text import one_line
 
 MAX_LINES = 60  # of a definition
 AROUND = 4  # lines shown before and after the line of a failure
-MAX_WIDTH = 160  # characters of a line
-# Of a source that is searched; a page may have two hundred excerpts.
-MAX_SOURCE = 400_000  # bytes
-MAX_SEARCHED = 10_000  # lines
-MAX_NAMES = 3  # definitions inside each other, as in "Model.Layer.forward"
-PLACE = re.compile(r"(assignment/[\w/]+\.py):(\d+)", re.ASCII)
-LINE_END = re.compile(r"\r\n|\r|\n")
 DOCSTRING = re.compile(r"[rRuUbB]{0,2}(\"\"\"|''')")
 
 
@@ -65,53 +54,14 @@ def excerpt(reason: Reason, sources: Mapping[str, bytes]) -> Excerpt | None:
     These are the lines around the place of the failure or, if the place is unknown, the lines of
     the function that gave a wrong answer. None if neither is in the sources.
     """
-    first = reason.first
-    places = (PLACE.match(fact.text) for fact in first.facts if fact.label == "at")
-    if place := next(filter(None, places), None):
-        path, number = place[1], int(place[2])
-        lines = _lines(sources.get(path, b""))
-        near = range(max(1, number - AROUND), min(len(lines), number + AROUND) + 1)
-        return _shown(path, lines, list(near), number) if number in near else None
-    path = handing_in.path_of(reason.problem.module)
-    lines = _lines(sources.get(path, b""))
-    numbers = _definition(lines, first.about.split("."))
-    return _shown(path, lines, numbers, None) if numbers else None
-
-
-def _lines(source: bytes) -> list[str]:
-    """The lines by Python's line numbers; `splitlines` would also split at other characters."""
-    text = source[:MAX_SOURCE].decode("utf-8", errors="replace")
-    return LINE_END.split(text, MAX_SEARCHED)[:MAX_SEARCHED]
-
-
-def _definition(lines: list[str], names: list[str]) -> list[int]:
-    """The numbers of the lines of a definition such as ["Linear", "forward"], without docstrings.
-
-    If the class has no such method, the lines of the class; an empty list if there is no class.
-    """
-    body, found = range(len(lines)), False
-    for name in names[:MAX_NAMES]:
-        head = re.compile(rf"(\s*)(?:async\s+)?(?:def|class)\s+{re.escape(name)}\b")
-        # If a name is defined several times, Python uses the last definition.
-        starts = [i for i in body if head.match(lines[i][:MAX_WIDTH])] if name else []
-        if not starts:
-            break
-        body, found = range(starts[-1], _end(lines, starts[-1], body.stop)), True
-    return _without_docstrings(lines, [i + 1 for i in body])[:MAX_LINES] if found else []
-
-
-def _end(lines: list[str], start: int, stop: int) -> int:
-    """The end of a block: the first later line that is not indented more than its first line."""
-    depth = _depth(lines[start])
-    for i in range(start + 1, stop):
-        line = lines[i].strip()
-        if line and _depth(lines[i]) <= depth and line[0] not in ")]}#":
-            return i
-    return stop
-
-
-def _depth(line: str) -> int:
-    return len(line) - len(line.lstrip())
+    place = place_of(reason, sources)
+    if place is None:
+        return None
+    if place.is_exact:
+        number = place.numbers[0]
+        near = range(max(1, number - AROUND), min(len(place.lines), number + AROUND) + 1)
+        return _shown(place, list(near), number)
+    return _shown(place, _without_docstrings(place.lines, list(place.numbers))[:MAX_LINES], None)
 
 
 def _without_docstrings(lines: list[str], numbers: list[int]) -> list[int]:
@@ -134,8 +84,8 @@ def _without_docstrings(lines: list[str], numbers: list[int]) -> list[int]:
     return kept
 
 
-def _shown(path: str, lines: list[str], numbers: list[int], marked: int | None) -> Excerpt:
-    texts = [_text(lines[number - 1]) for number in numbers]
+def _shown(place: Place, numbers: list[int], marked: int | None) -> Excerpt:
+    texts = [_text(place.lines[number - 1]) for number in numbers]
     coloured = highlight("\n".join(texts), LEXER, FORMATTER).split("\n")
     found = [
         QuotedLine(
@@ -143,7 +93,7 @@ def _shown(path: str, lines: list[str], numbers: list[int], marked: int | None) 
         )
         for place, (number, html) in enumerate(zip(numbers, coloured, strict=False))
     ]
-    return Excerpt(path, found)
+    return Excerpt(place.path, found)
 
 
 def _text(line: str) -> str:

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 
 from grader.report import (
+    annotations_report,
+    autolab_report,
     comment_report,
     gradescope_report,
     json_report,
     junit_report,
     markdown_report,
+    prairielearn_report,
     terminal,
 )
 from grader.report.reported import Reported
@@ -28,4 +31,7 @@ RENDER: dict[str, Callable[[Reported], str]] = {
     "junit": junit_report.render,
     "gradescope": gradescope_report.render,
     "comment": comment_report.render,
+    "annotations": annotations_report.render,
+    "prairielearn": prairielearn_report.render,
+    "autolab": autolab_report.render,
 }

@@ -49,6 +49,7 @@ class Reported:
         sections: For each problem's id, the section of the handout.
         links: For each problem's id, the address of that section, if it has one.
         shows: What Gradescope shows to students.
+        attempt: The number of the attempt that Gradescope names; None elsewhere.
         verbose: Whether the terminal shows every reason with all details, not only the costliest.
         console: The terminal that its report is printed on; None for a file.
     """
@@ -59,6 +60,7 @@ class Reported:
     sections: Mapping[str, str] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
     shows: Shows = field(default_factory=Shows)
+    attempt: int | None = None
     verbose: bool = False
     console: Console | None = None
 

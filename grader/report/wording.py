@@ -1,6 +1,8 @@
 """The words that all reports share: untrusted text, numbers and points."""
 
+import math
 import re
+from collections.abc import Sequence
 
 from kit.text import one_line
 
@@ -25,6 +27,23 @@ def number(value: float, decimals: int = 2) -> str:
     text = f"{value:.{decimals}f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text
+
+
+def half_up(value: float) -> int:
+    """The nearest whole number; a half is rounded up, in the student's favour."""
+    return math.floor(value + 0.5)
+
+
+def whole_parts(parts: Sequence[float]) -> list[int]:
+    """Numbers of at least 0, rounded so that the parts add up to their rounded sum.
+
+    Each is rounded down; those with the largest fractions then get one more.
+    """
+    found = [math.floor(part + 1e-9) for part in parts]
+    by_fraction = sorted(range(len(parts)), key=lambda i: found[i] - parts[i])
+    for place in by_fraction[: half_up(math.fsum(parts)) - sum(found)]:
+        found[place] += 1
+    return found
 
 
 def in_points(points: float) -> str:

@@ -64,7 +64,14 @@ def main(root: Path, arguments: list[str]) -> int:
     from kit.progress import check
 
     chosen = [p for p in problems if p["id"] in (parsed.problem or ids)]
-    return check.main(root, chosen, course, parsed.markdown, watch=parsed.watch)
+    return check.main(
+        root,
+        chosen,
+        course,
+        parsed.markdown,
+        watch=parsed.watch,
+        annotate=parsed.annotations,
+    )
 
 
 def read_course(root: Path) -> dict[str, Any]:
@@ -103,6 +110,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument(
         "--watch", action="store_true", help="run again whenever you save a file, until Ctrl-C"
+    )
+    check.add_argument(
+        "--annotations",
+        action="store_true",
+        help="also print the failures as annotations, which GitHub shows beside the lines of code",
     )
     submit = commands.add_parser(
         "submit", help="check that your modules would be accepted, and write them to a zip"

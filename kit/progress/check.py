@@ -22,8 +22,17 @@ from typing import Any, TextIO
 from kit import handing_in
 from kit.progress import last_time, markdown, submit
 from kit.progress.last_time import Files
-from kit.progress.outcomes import Failure, ProblemProgress, RunOutcome, address_of, problem_of, told
+from kit.progress.outcomes import (
+    Failure,
+    ProblemProgress,
+    RunOutcome,
+    address_of,
+    annotated,
+    problem_of,
+    told,
+)
 from kit.text import printable
+from kit.workflow_commands import annotations
 
 BAR = 16
 COLOURS = {
@@ -46,6 +55,7 @@ def main(
     page: Path | None = None,
     *,
     watch: bool = False,
+    annotate: bool = False,
 ) -> int:
     """Run the public tests of these problems and show the results.
 
@@ -55,6 +65,7 @@ def main(
         course: What problems.toml contains.
         page: A file for the same results as Markdown.
         watch: Run again whenever a file in assignment/ is saved, until Ctrl-C.
+        annotate: Print the failures as annotations for a GitHub workflow, too.
 
     Returns:
         0 if all tests pass, 1 if not, 2 if the tests cannot be run or the page cannot be written.
@@ -78,6 +89,9 @@ def main(
                 except submit.Refused as e:
                     print(e, file=sys.stderr)
                     return 2
+            if annotate and run.outcome:
+                out.write(annotations(annotated(run.outcome)))
+                out.flush()
             if not watch or run.is_stopped:
                 return code
             out.write("\nwatching assignment/; Ctrl-C stops\n")

@@ -1,5 +1,6 @@
 """The outcome of the public tests: one row per problem, the failures, and what to do next."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,6 +8,10 @@ from typing import Any
 
 from kit import handing_in
 from kit.text import labelled
+from kit.workflow_commands import Annotation
+
+# A file and perhaps a line, as in "assignment/linear.py:12 in Linear.forward".
+PLACE = re.compile(r"(assignment/[\w/]+\.py)(?::(\d+))?", re.ASCII)
 
 
 @dataclass
@@ -104,9 +109,14 @@ class RunOutcome:
         )
 
     @property
+    def wrong(self) -> list[Failure]:
+        """The wrong answers, leaving out tests that were not attempted."""
+        return [failure for failure in self.failures if failure.attempted]
+
+    @property
     def first_failure(self) -> Failure | None:
-        """The first wrong answer, leaving out tests that were not attempted."""
-        return next((failure for failure in self.failures if failure.attempted), None)
+        """The first wrong answer."""
+        return next(iter(self.wrong), None)
 
     @property
     def to_do(self) -> Failure | None:
@@ -138,6 +148,18 @@ def address_of(root: Path, problem: dict[str, Any]) -> str:
         for path in (root / site).glob(f"{int(chapter):02}_*.html"):
             return f"{path.absolute().as_uri()}#section-{chapter}-{section}"
     return ""
+
+
+def annotated(outcome: RunOutcome) -> list[Annotation]:
+    """The wrong answers as GitHub shows them beside the code, the first one of each line."""
+    found: dict[tuple[str, int], Annotation] = {}
+    for failure in outcome.wrong:
+        place = PLACE.match(failure.place)
+        path = place[1] if place else handing_in.path_of(failure.problem["module"])
+        line = int(place[2] or 0) if place else 0
+        one = Annotation(failure.problem["id"], str(failure), path, line)
+        found.setdefault((path, line), one)
+    return list(found.values())
 
 
 def told(text: str, problem: dict[str, Any], place: str = "") -> str:

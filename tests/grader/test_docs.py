@@ -1,5 +1,7 @@
 """The commands, options and files that the documents name exist."""
 
+import ast
+import inspect
 import re
 
 import pytest
@@ -7,6 +9,7 @@ import typer
 
 from grader.commands.cli import command_line
 from grader.course import policies
+from grader.sandbox.levels import bubblewrap, landlock
 
 DOCUMENTS = (
     "README.md",
@@ -14,6 +17,7 @@ DOCUMENTS = (
     "docs/class.md",
     "docs/cluster.md",
     "docs/gpu.md",
+    "docs/platforms.md",
     "docs/where_to_run.md",
 )
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
@@ -25,7 +29,7 @@ def calls(text):
     lines = [line for block in FENCED.findall(text) for line in block.splitlines()]
     lines += re.findall(r"`([^`\n]+)`", FENCED.sub("", text))
     found = [(line, CALL.match(line)) for line in lines]
-    return [(line, m[1], re.findall(r"--[a-z-]+", m[2].split("#")[0])) for line, m in found if m]
+    return [(line, m[1], re.findall(r"--[a-z0-9-]+", m[2].split("#")[0])) for line, m in found if m]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -41,7 +45,15 @@ def test_each_command_and_option_exists(root, document):
         assert set(options) <= known | {"--help"}, line
 
 
-@pytest.mark.parametrize("document", [*DOCUMENTS, "ARCHITECTURE.md", "benchmarks/README.md"])
+OTHERS = (
+    "ARCHITECTURE.md",
+    "SECURITY.md",
+    "benchmarks/README.md",
+    "examples/classroom50/README.md",
+)
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *OTHERS])
 def test_each_file_exists(root, document):
     """A reader finds every file and folder that a document names by its path."""
     folders = "assignment|benchmarks|docs|examples|grader|handout|kit|scripts|tests"
@@ -56,3 +68,24 @@ def test_the_example_of_a_policy_is_one(root, tmp_path):
     got = policies.load(tmp_path / "policy.toml")
     assert (got.per_cent_a_day, got.late_days, got.cap) == (10, 2, 50)
     assert set(got.deadlines) == {"default", "evening"}
+
+
+def test_the_promises_of_security_are_those_that_are_checked(root):
+    """SECURITY.md lists what `grader isolation` prints, and names attacks that exist."""
+    text = " ".join((root / "SECURITY.md").read_text().split())
+    for level in (bubblewrap, landlock):
+        tree = ast.parse(inspect.getsource(level.promises))
+        checked = [
+            key.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Dict)
+            for key in node.keys
+            if isinstance(key, ast.Constant)
+        ]
+        assert len(checked) >= 6
+        assert [promise for promise in checked if promise not in text] == []
+    listed = text.split("## Incidents")[1]
+    attacks = re.findall(r"`(\w+)`", listed.replace("`repr`", ""))
+    assert len(attacks) > 15
+    folder = root / "tests" / "grader" / "attacks"
+    assert [name for name in attacks if not (folder / f"{name}.py").exists()] == []

@@ -61,7 +61,8 @@ def test_it_is_graded(grader, course, solved, tmp_path):
         .replace("(x - x.amax(dim=-1, keepdim=True)).exp()", "torch.exp(x)")
         .replace("from torch import Tensor", "import torch\nfrom torch import Tensor")
     )
-    report = grader("grade", "--course", course, solved).stdout
+    report = grader("grade", "--course", course, solved, "--annotations").stdout
+    assert "\n::error file=assignment/activations.py,line=" in report
     assert "looks like The scores are not shifted, so large ones overflow." in report
     assert "score 2.00 of 3" in report
 

@@ -32,6 +32,7 @@ PLACES = [
     ".github/workflows",
     "grader/publish/bundle/student/.github/workflows",
     "examples/github",  # for a course that grades from its students' repositories
+    "examples/classroom50",
 ]
 WORKFLOWS = [path for place in PLACES for path in sorted((ROOT / place).glob("*.y*ml"))]
 CI, GPU, STUDENTS, GRADE = (

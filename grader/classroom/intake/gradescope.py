@@ -45,12 +45,18 @@ class _Exported(msgspec.Struct, frozen=True):
     earlier: int = 0
 
 
+class _EarlierSubmission(msgspec.Struct, frozen=True):
+    """An earlier submission, and whether its run failed through no fault of the student."""
+
+    autograder_error: bool | None = None
+
+
 class _AutograderMetadata(msgspec.Struct, frozen=True):
     """The metadata that an autograder gets with one submission."""
 
     users: list[_Submitter] | None = None
     created_at: str | None = None
-    previous_submissions: list[msgspec.Raw] | None = None
+    previous_submissions: list[_EarlierSubmission] | None = None
 
 
 def export(items: list[FolderItem]) -> Found:
@@ -116,8 +122,17 @@ def _relevant(fields: object) -> object:
     return {
         "submitters": submitters,
         "created_at": fields.get("created_at"),
-        "earlier": len(history) if isinstance(history, list) else 0,
+        "earlier": _attempts(history) if isinstance(history, list) else 0,
     }
+
+
+def _attempts(history: list[object]) -> int:
+    """The earlier submissions, without those whose run failed through no fault of the student."""
+    failed = [
+        isinstance(one, dict) and _without_colons(one).get("autograder_error") == "true"
+        for one in history
+    ]
+    return failed.count(False)
 
 
 def _without_colons(fields: dict[str, object]) -> dict[str, object]:
@@ -139,7 +154,7 @@ def autograder_folders(items: list[FolderItem]) -> Found:
             item,
             metadata.users or [],
             moment(metadata.created_at, shown(path)),
-            len(metadata.previous_submissions or []) + 1,
+            sum(not one.autograder_error for one in metadata.previous_submissions or []) + 1,
         )
     return handed_in, notes_of_skipped([item for item in items if item.kind != "folder"])
 

@@ -60,8 +60,12 @@ submission_101:
   :history:
   - :id: 90
     :created_at: 2024-10-09 04:01:31.534866000 Z
+    :autograder_error: false
   - :id: 91
     :created_at: 2024-10-10 03:01:31.534866000 Z
+  - :id: 92
+    :created_at: 2024-10-10 03:21:31.534866000 Z
+    :autograder_error: true
 submission_102:
   :submitters:
   - :name: Zoë Ålund
@@ -83,7 +87,10 @@ def export(folder: Path, text: str = YAML, *names: str) -> Path:
 
 
 def test_an_export_gives_students_times_and_numbers(tmp_path):
-    """A group submission is listed once per member, and an unquoted id keeps its zeros."""
+    """A group submission is listed once per member, and an unquoted id keeps its zeros.
+
+    A run that failed through no fault of the student was no attempt.
+    """
     bob, jane, zoe = sorted(recognise(export(tmp_path)).handed_in, key=lambda i: i.student_name)
     assert ("0123", ("jane@x.edu", "Jane Doe"), 3) == (jane.key, jane.known_as, jane.number)
     assert datetime(2024, 10, 10, 4, 1, 31, 534866, UTC) == jane.submitted_at
@@ -210,7 +217,10 @@ JSON = {
     "created_at": "2018-07-01T14:22:32.365935-07:00",
     "users": [{"email": "ada@x.edu", "id": 5, "name": "Ada Lovelace"}],
     "assignment": {"due_date": "2018-07-31T23:00:00.000000-07:00"},
-    "previous_submissions": [{"score": 1.0, "results": {"tests": []}}],
+    "previous_submissions": [
+        {"score": 1.0, "results": {"tests": []}},
+        {"score": 0.0, "autograder_error": True},
+    ],
 }
 
 

@@ -12,6 +12,7 @@ from grader.base.errors import UsageError
 from grader.classroom.records import Override, Standing, State, Student
 from grader.classroom.tables import canvas, csv_table
 from tests.grader.classroom.reading_back import read_csv_table
+from tests.grader.report.samples import HARMLESS, HOSTILE
 
 AT = datetime(2025, 3, 4, 23, 59, 30, tzinfo=UTC)
 DUE = datetime(2025, 3, 2, 23, 59, 59, tzinfo=UTC)
@@ -71,25 +72,6 @@ CLASS = [
     standing("Waits", State.NOT_GRADED, why="it has not been graded yet", attempt=1, attempts=1),
     standing("Fault", State.GRADER_ERROR, why="ZeroDivisionError", attempt=1, attempts=1),
 ]
-HOSTILE = [
-    "=HYPERLINK(\"http://evil.example\",\"click\")",
-    "+1+cmd|' /C calc'!A0",
-    "-2+3",
-    "@SUM(A1)",
-    "\t=1+1",
-    "\r=1+1",
-    "\n =1+1",
-    "\u00a0=1+1",
-    "\uff1d1+1",
-    "'=1+1",
-    "''@x",
-    "'quoted'",
-    "a,b;c\"d\"",
-    "first\r\nsecond\nthird\u2028fourth",
-    "\u202egnp.exe\u2066",
-    "\x1b]0;title\x07\x1b[31mred\x00",
-    "]]>",
-]  # fmt: skip
 STARTS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
@@ -159,7 +141,7 @@ def test_no_cell_can_be_a_formula(text):
     assert 2 == len(found)
     for cell in [*found[0], *found[1]]:
         assert not cell.lstrip().startswith(STARTS)
-        assert cell.isprintable() or set(cell) & {"\u00a0"}
+        assert {c for c in cell if not c.isprintable()} <= set(HARMLESS)
     assert table.isascii() or not set(table) & set("\u202e\u2066\u2028\x1b")
 
 
@@ -398,7 +380,8 @@ def test_hostile_names_reach_canvas_as_text(text):
     made = canvas([one], title="T", assignment_id=1, exported=None)
     assert 3 == len(cells(made.text))
     assert not any(cell.lstrip().startswith(STARTS) for cell in cells(made.text)[2])
-    assert all(note.isprintable() or "\u00a0" in note for note in filled([one]).notes)
+    notes = "".join(filled([one]).notes)
+    assert {c for c in notes if not c.isprintable()} <= set(HARMLESS)
     file = io.StringIO(newline="")
     lines = [["Student", "ID", "T (1)"], [text, "5", ""], ["Ada", "ada", ""]]
     csv.writer(file).writerows(lines)  # the writer quotes every kind of line end

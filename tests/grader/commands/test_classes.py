@@ -1,5 +1,6 @@
 """What the commands for a class print for a gradebook that already has results."""
 
+import json
 import sys
 from datetime import UTC, datetime, timedelta
 
@@ -263,3 +264,50 @@ def test_each_student_gets_a_page_with_the_points_that_count(path, today, grader
     grader("export", path, "--html", page.parent)
     assert "<h1>5 of 7 points</h1>" in page.read_text()
     assert "a &lt;mistake&gt; of ours" in page.read_text()
+
+
+# --- other systems --------------------------------------------------------------------------------
+
+
+def test_gradescopes_scores_are_compared_with_ours(path, today, grader):
+    """Exit code 1 is for a difference, 2 for a wrong call."""
+    with gradebook.writing(path, create=False) as book:
+        book.apply(book.number_of(today), why="batch")
+        hand_in(book, "zoe", "x = 1", setup_1=Status.PASSED)
+    table = path.with_name("scores.csv")
+    table.write_text("Name,SID,Email,Total Score\nZoe,zoe,,7.0\n")
+    said = "1 rows of Gradescope's file; 0 differences\n"
+    assert (0, said, "") == grader("diff", path, "--gradescope", table)
+    table.write_text("Name,SID,Email,Total Score\nZoe,zoe,,6.5\n")
+    code, said, _ = grader("diff", path, "--gradescope", table)
+    assert (1, "  zoe  Gradescope    6.50  ours    7.00") == (code, said.splitlines()[1])
+    assert 2 == grader("diff", path, path, "--gradescope", table)[0]
+
+
+def test_classroom_50_gets_overrides_and_a_record_per_student(path, today, grader):
+    """The collected scores are read and stay as they are; a second export writes equal bytes."""
+    with gradebook.writing(path, create=False) as book:
+        book.apply(book.number_of(today), why="batch")
+        hand_in(book, "zoe", "x = 1", setup_1=Status.PASSED)
+        hand_in(book, "bob", "x = 2")
+    folder = path.parent
+    scores, collected = folder / "new.json", folder / "scores.json"
+    collected.write_text('{"schema": "classroom50/scores/v1", "assignments": {}}')
+    call = ("export", path, "--classroom50", scores, "--classroom50-scores", collected)
+    code, _, said = grader(*call)
+    assert (2, True) == (code, "[policy.classroom50]" in said)
+    rules = folder / "rules.toml"
+    rules.write_text(
+        '[policy.classroom50]\norganization = "org"\nclassroom = "systems"\nassignment = "hw1"\n'
+    )
+    call = (*call, "--policy", rules, "--classroom50-results", folder / "results")
+    assert (0, f"wrote {scores}\nwrote {folder / 'results'}\n", "") == grader(*call)
+    first = scores.read_bytes()
+    (entry,) = json.loads(first)["assignments"]["hw1"]["entries"]
+    assert ("zoe", True, 5) == (entry["owner"], entry["override"], entry["submissions"][0]["score"])
+    record = json.loads((folder / "results" / "zoe.json").read_text())
+    assert ("classroom50/result/v1", "hw1") == (record["schema"], record["assignment"])
+    assert ["zoe.json"] == [file.name for file in (folder / "results").iterdir()]
+    collected.write_bytes(first)
+    assert 0 == grader(*call)[0]
+    assert first == scores.read_bytes() == collected.read_bytes()

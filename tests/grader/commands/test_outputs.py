@@ -416,16 +416,16 @@ TWO_OUTPUTS = [
     ids=[f"{name}-{one.name}-{other.name}" for name, one, other in TWO_OUTPUTS],
 )
 def test_two_outputs_never_have_one_name(call, places, tmp_path, name, one, other):
-    """Two files, or a file and a folder that gets such files; two folders may be one.
+    """Two files, a file and a folder that gets such files, or two folders that get such files.
 
     Names that differ in case are one file on some file systems.
     """
     names = {key: tmp_path / f"out.{key}" for key in ("first", "FIRST")}
     first, second = names["first"], names["FIRST"]
     if one.writes.suffix and other.writes.suffix:
-        assert one.writes.suffix != other.writes.suffix
-        return
-    if one.writes.suffix or other.writes.suffix:
+        if one.writes.suffix != other.writes.suffix:
+            return
+    elif one.writes.suffix or other.writes.suffix:
         suffix = one.writes.suffix or other.writes.suffix
         first = tmp_path if one.writes.suffix else tmp_path / f"ada.{suffix}"
         second = tmp_path if other.writes.suffix else tmp_path / f"ada.{suffix}"

@@ -32,6 +32,14 @@ def test_a_policy_is_read(tmp_path):
             "[policy]\nlate = 3",
             "[policy] has no key late; did you mean late_days? It can have counts, per_cent",
         ),
+        (
+            "[policy.classroom50]\norganization = 'o'\nclassroom = 'a/b'\nassignment = 'hw'",
+            "classroom in [policy.classroom50] is 'a/b'; expected a short name",
+        ),
+        (
+            "[policy.gradescope]\nleaderboard = true\nresults = 'after_published'",
+            "a leaderboard would show points that students do not see yet",
+        ),
         ("[policy]\ncaps = 3", "[policy] has no key caps; did you mean cap?"),
         ("[policy]\nlate_days_used = {}", "[policy] has no key late_days_used"),
         ("[policy.gradescope]\ntest = 'hidden'", "[policy.gradescope] has no key test; did you "),

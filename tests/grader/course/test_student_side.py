@@ -404,7 +404,9 @@ def test_a_problem_that_is_left_to_the_library_is_not_done(work, root):
     The report names the line, and another problem of the same module still counts as done.
     """
     delegate(work, root)
-    done = assignment(work, "check", "lr_schedule", "adamw", "--markdown", "page.md")
+    done = assignment(
+        work, "check", "lr_schedule", "adamw", "--markdown", "page.md", "--annotations"
+    )
     assert done.returncode == 1
     assert re.search(r"^adamw +5 points .* (\d+)/\1 +forbidden use$", done.stdout, re.MULTILINE), (
         done.stdout
@@ -414,6 +416,9 @@ def test_a_problem_that_is_left_to_the_library_is_not_done(work, root):
         rf"^first failure\n{SENTENCE}\n  see       handout §8\.2$", done.stdout, re.MULTILINE
     )[1]
     assert f"next\n  fix {place}\n" in done.stdout
+    path, line = place.split()[0].split(":")
+    assert f"\n::error file={path},line={line},title=adamw::adamw: " in done.stdout
+    assert done.stdout.count("::error") == 1
     assert re.search(
         r"^\| adamw \| 5 \| .* \| forbidden use \|$", (work / "page.md").read_text(), re.MULTILINE
     )

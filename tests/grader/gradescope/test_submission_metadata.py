@@ -22,7 +22,11 @@ WRITTEN = {
     },
     "submission_method": "upload",
     "users": [{"email": "ada@example.edu", "id": 1, "name": "Ada"}],
-    "previous_submissions": [{"score": 1.0, "results": {}}, {"score": 2.0, "results": {}}],
+    "previous_submissions": [
+        {"score": 1.0, "results": {}},
+        {"score": 0.0, "autograder_error": True, "results": {}},
+        {"score": 2.0, "autograder_error": False, "results": {}},
+    ],
 }
 
 
@@ -42,7 +46,7 @@ def test_what_gradescope_writes_is_read(written):
     """The submission time, the deadline and the earlier attempts are read."""
     found = submission_metadata.read(written(WRITTEN))
     assert datetime.fromisoformat(WRITTEN["created_at"]) == found.created_at
-    assert 2 == len(found.previous_submissions)
+    assert 3 == found.attempt  # the run that failed was no attempt
     late = submission_metadata.lateness(found, Policy(per_cent_a_day=10), 50.0)
     assert (2, 20.0, 40.0) == (late.days_late, late.penalty, late.points)
 

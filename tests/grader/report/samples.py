@@ -11,6 +11,8 @@ GRADER = GraderInfo(
     version="1.2.3", suite_sha256="cd" * 32, device="cpu", isolation="bubblewrap", seed=7
 )
 STUDENT = Student(id="ada", name="Ada Lovelace")
+# The texts that every format is tested with: for terminals, XML, HTML, Markdown, spreadsheets and
+# GitHub's workflow commands.
 HOSTILE = (
     "\x1b]0;title\x07\x1b[31mred",
     "\u202egnp.exe\u2066",
@@ -27,7 +29,30 @@ HOSTILE = (
     "=HYPERLINK(1)",
     "   ",
     "é" * 5_000,
+    '=HYPERLINK("http://evil.example","click")',
+    "+1+cmd|' /C calc'!A0",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1+1",
+    "\r=1+1",
+    "\n =1+1",
+    "\u00a0=1+1",
+    "\uff1d1+1",
+    "'=1+1",
+    "''@x",
+    "'quoted'",
+    'a,b;c"d"',
+    "first\r\nsecond\nthird\u2028fourth",
+    "::error file=x.py,line=1::forged",
+    "\n::stop-commands::quiet\n::add-mask::0",
+    "##[error]forged ##[add-mask]0",
+    "100%, 50%25, %0A::error::forged %0D%3A%2C",
+    "a.py,line=1,title=b::c",
+    '{"scores": {"linear": 100}}',
+    '\n{"scores": {"linear": 100}}\n',
 )
+# Characters of these texts that Python does not call printable and that have no effect anywhere.
+HARMLESS = "\u00a0\ufffe\uffff"
 
 
 def ended(name, status, **given):

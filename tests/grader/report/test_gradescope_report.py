@@ -86,14 +86,31 @@ def test_a_course_decides_what_students_see():
     assert {"after_published"} == {entry["visibility"] for entry in tree["tests"]}
     (entry,) = [entry for entry in tree["tests"] if entry["number"] == "1.2"]
     assert "test_b, test_c" == entry["output"]
+    tree = json.loads(
+        gradescope_report.render(Reported(every_status(), shows=Shows(results="hidden")))
+    )
+    # A test with a setting of its own would be shown although the result is hidden.
+    assert "hidden" == tree["visibility"]
+    assert not any("visibility" in entry for entry in tree["tests"])
+
+
+def test_a_leaderboard_has_the_points_and_no_name():
+    """Students choose nicknames in Gradescope; without points, there is no entry."""
+    shows = Shows(leaderboard=True)
+    tree = json.loads(gradescope_report.render(Reported(every_status(), shows=shows)))
+    jsonschema.validate(tree, json.loads(SCHEMA.read_text()))
+    assert [{"name": "Points", "value": 3.33, "order": "desc"}] == tree["leaderboard"]
+    assert "leaderboard" not in written(every_status())
+    faulty = Reported(every_status(grader_error=True), shows=shows)
+    assert "leaderboard" not in json.loads(gradescope_report.render(faulty))
 
 
 def test_a_result_without_points_and_one_of_zero_are_not_the_same():
     """Only a result of zero points can be recorded as a grade."""
     schema = json.loads(SCHEMA.read_text())
     ours, theirs = (
-        gradescope_report.without_points("our fault"),
-        gradescope_report.nothing_earned("no folder"),
+        json.loads(gradescope_report.without_points("our fault")),
+        json.loads(gradescope_report.nothing_earned("no folder", ["linear"])),
     )
     assert {"score", "tests"}.isdisjoint(ours)
     assert 0 == theirs["score"]
@@ -101,9 +118,9 @@ def test_a_result_without_points_and_one_of_zero_are_not_the_same():
 
 
 @pytest.mark.parametrize("points", [1, 5, 0.1, 2.345, 100])
-@pytest.mark.parametrize("count", [1, 3, 7])
+@pytest.mark.parametrize("count", [1, 3, 7, 80])
 def test_the_points_of_all_entries_are_the_points_of_the_assignment(points, count):
-    """Shares such as a third are rounded, and the largest entry absorbs the difference."""
+    """Shares such as a third are rounded, also many small ones, and none is negative."""
     tests = [
         ended(f"{i}", Status.FAILED if i else Status.PASSED, what=f"{i}") for i in range(count)
     ]

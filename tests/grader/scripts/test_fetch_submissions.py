@@ -1,21 +1,26 @@
 """Fetching students' repositories: only archives, under safe names, and none is lost."""
 
 import io
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
+from datetime import UTC, datetime
 
 import pytest
 
+from grader.classroom import intake
 from grader.submission import submissions
 
 pytestmark = pytest.mark.slow
 
+HEADER = "id,name,repository"
 # A replacement for GitHub's command that answers from files named after repositories.
 GH = """#!/bin/sh
 [ "$1" = api ] || exit 9
-name=$(echo "$2" | sed 's,repos/,,;s,/tarball,,;s,/,_,')
+name=$(echo "$2" | sed 's,repos/,,;s,/tarball.*,,;s,/commits?per_page=1,.commits,;s,/,_,')
 cat "$ANSWERS/$name" || { echo "gh: Not Found (HTTP 404)" >&2; exit 1; }
 """
 
@@ -34,11 +39,11 @@ def fetch(root, tmp_path):
         archive.addfile(info, io.BytesIO(b"x = 1\n"))
     (answers / "course_ada").write_bytes(buffer.getvalue())
 
-    def run(*lines, path=f"{tmp_path}:{os.environ['PATH']}"):
-        (tmp_path / "roster.csv").write_text("\n".join(["id,name,repository", *lines]))
+    def run(*lines, path=f"{tmp_path}:{os.environ['PATH']}", header=HEADER, options=()):
+        (tmp_path / "roster.csv").write_text("\n".join([header, *lines]))
         command = [sys.executable, "scripts/fetch_submissions.py", tmp_path / "roster.csv"]
         done = subprocess.run(
-            [*command, tmp_path / "out"],
+            [*command, tmp_path / "out", *options],
             cwd=root,
             env={"PATH": path, "ANSWERS": str(answers)},
             capture_output=True,
@@ -65,6 +70,61 @@ def test_one_that_fails_stops_no_other_and_loses_nothing(fetch):
     assert 1 == done.returncode
     assert "'ada': course/gone cannot be fetched: 'gh: Not Found (HTTP 404)'" in done.stderr
     assert {"ada.tar.gz", "eve.tar.gz"} == {path.name for path in folder.iterdir()}
+
+
+def commits(tmp_path, name, sha, date):
+    """Let the replacement for `gh` name the newest commit of a repository."""
+    (tmp_path / "answers" / f"{name}.commits").write_text(
+        json.dumps([{"sha": sha * 40, "commit": {"committer": {"date": date}}}])
+    )
+
+
+def test_times_keep_attempts_and_find_a_clock_that_was_set_back(fetch, tmp_path):
+    """A commit is fetched once. One that was not there at the last look is not older than that."""
+    commits(tmp_path, "course_ada", "a", "2026-10-01T22:10:00Z")
+    for _ in range(2):
+        done, folder = fetch("ada,Ada,course/ada", options=["--times"])
+        assert (0, "") == (done.returncode, done.stderr)
+    first = "ada@2026-10-01T22-10-00Z.tar.gz"
+    assert [first] == [path.name for path in folder.glob("[!.]*")]
+    looked = datetime(2026, 10, 2, 7, 0, 0, tzinfo=UTC)
+    os.utime(folder / ".ada.commit", (looked.timestamp(),) * 2)
+    commits(tmp_path, "course_ada", "b", "2020-01-01T00:00:00Z")
+    fetch("ada,Ada,course/ada", options=["--times"])
+    assert [first, "ada@2026-10-02T07-00-00Z.tar.gz"] == sorted(
+        path.name for path in folder.glob("[!.]*")
+    )
+    commits(tmp_path, "course_ada", "c", "2999-01-01T00:00:00Z")
+    fetch("ada,Ada,course/ada", options=["--times"])
+    found = intake.recognise(folder).handed_in
+    assert 3 == len(found)
+    assert all(one.key == "ada" and one.submitted_at < datetime.now(UTC) for one in found)
+    assert not any(one.doubt for one in found)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["", "[]", "{}", "[1]", '[{"sha": "../x"}]', '[{"sha": "' + "a" * 40 + '", "commit": null}]'],
+)
+def test_an_answer_without_a_commit_is_one_sentence(fetch, tmp_path, answer):
+    (tmp_path / "answers" / "course_ada.commits").write_text(answer)
+    done, folder = fetch("ada,Ada,course/ada", options=["--times"])
+    assert (1, "'ada': course/ada: GitHub names no commit\n") == (done.returncode, done.stderr)
+    assert [] == list(folder.iterdir())
+
+
+def test_a_roster_of_classroom_50_names_the_repositories(fetch, tmp_path):
+    """A student who has not accepted the assignment is no failure."""
+    commits(tmp_path, "org_systems-hw1-ada", "a", "2026-10-01T22:10:00Z")
+    answers = tmp_path / "answers"
+    shutil.copy(answers / "course_ada", answers / "org_systems-hw1-ada")
+    header = "username,first_name,last_name,email,section,github_id"
+    options = ["--classroom50", "org/systems/hw1"]
+    done, folder = fetch("Ada,A,L,,,1", "eve,E,E,,,2", header=header, options=options)
+    assert (0, "'eve': has not accepted the assignment\n") == (done.returncode, done.stderr)
+    assert ["Ada@2026-10-01T22-10-00Z.tar.gz"] == [path.name for path in folder.glob("[!.]*")]
+    done, _ = fetch("Ada,A,L,,,1", header=header, options=["--classroom50", "org/../hw1"])
+    assert 2 == done.returncode
 
 
 @pytest.mark.parametrize(

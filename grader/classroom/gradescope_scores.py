@@ -1,0 +1,132 @@
+"""Compare a class's points with the scores that Gradescope exports, its "Download Scores" CSV."""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.base import files
+from grader.base.errors import UsageError
+from grader.classroom.records import Standing
+from kit.text import one_line
+
+MOST_BYTES = 64 * 2**20
+SCORE = "Total Score"
+# The columns by which a student is found, in this order; the others are only shown.
+IDENTITIES = ("SID", "Email")
+NAMES = ("Name", "First Name", "Last Name")
+ROUNDING = 0.005 + 1e-9  # Gradescope writes two decimals
+
+
+@dataclass(frozen=True)
+class GradescopeScore:
+    """A student's row in Gradescope's file.
+
+    Attributes:
+        line: The line of the file.
+        known_as: The student's id and e-mail address, without empty ones.
+        called: The student's name, id or address, safe to print.
+        score: The total score; None if Gradescope has none.
+    """
+
+    line: int
+    known_as: tuple[str, ...]
+    called: str
+    score: float | None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A student whose points differ; None where there are no points.
+
+    Attributes:
+        student: The student, safe to print.
+        theirs: The points in Gradescope.
+        ours: The points in the gradebook.
+        why: What else a person should know; empty if nothing.
+    """
+
+    student: str
+    theirs: float | None
+    ours: float | None
+    why: str = ""
+
+
+def read(path: Path) -> list[GradescopeScore]:
+    """Read the file.
+
+    Raises:
+        UsageError: It cannot be read, or is not an export of scores from Gradescope.
+    """
+    text = files.decoded(path, files.read(path, most=MOST_BYTES))
+    shown = one_line(str(path), 300)
+    reader = csv.reader(io.StringIO(text, newline=""))
+    try:
+        header = next(reader, [])
+        if SCORE not in header or not set(IDENTITIES) & set(header):
+            raise UsageError(
+                f"{shown} is not an export of scores from Gradescope: expected a header with "
+                f"{SCORE}, and SID or Email"
+            )
+        return [
+            _row(dict(zip(header, row, strict=False)), f"{shown}:{reader.line_num}", line)
+            for line, row in enumerate(reader, start=2)
+            if any(row)
+        ]
+    except csv.Error as e:
+        raise UsageError(f"{shown}:{reader.line_num} is not CSV: {one_line(str(e), 200)}") from None
+
+
+def _row(cells: dict[str, str], where: str, line: int) -> GradescopeScore:
+    known = tuple(cell for name in IDENTITIES if (cell := cells.get(name, "").strip()))
+    name = " ".join(cell for one in NAMES if (cell := cells.get(one, "").strip()))
+    written = cells.get(SCORE, "").strip()
+    try:
+        score = float(written) if written else None
+    except ValueError:
+        score = math.nan
+    if score is not None and not math.isfinite(score):
+        raise UsageError(f"{where}: {SCORE} is {one_line(written, 40)}; expected a number")
+    return GradescopeScore(line, known, one_line(name or " ".join(known) or "no name", 100), score)
+
+
+def differences(
+    standings: Sequence[Standing], exported: Iterable[GradescopeScore]
+) -> list[Difference]:
+    """The students whose points differ by more than rounding, or who are only in one of the two."""
+    owners: dict[str, list[Standing]] = {}
+    for one in standings:
+        for key in {one.student.id.casefold(), one.student.email.casefold()} - {""}:
+            owners.setdefault(key, []).append(one)
+    found: list[Difference] = []
+    seen: dict[str, int] = {}
+    for row in exported:
+        ours = next((owners[k] for k in map(str.casefold, row.known_as) if k in owners), [])
+        if len(ours) != 1:
+            why = "in the gradebook several times" if ours else "only in Gradescope"
+            found.append(Difference(row.called, row.score, None, why))
+        elif first := seen.get(ours[0].student.id):
+            why = f"lines {first} and {row.line} of the file are the same student"
+            found.append(Difference(_called(ours[0]), row.score, ours[0].points, why))
+        else:
+            seen[ours[0].student.id] = row.line
+            if _differ(row.score, ours[0].points):
+                why = "" if ours[0].points is not None else ours[0].state.words
+                found.append(Difference(_called(ours[0]), row.score, ours[0].points, why))
+    return found + [
+        Difference(_called(one), None, one.points, "only in the gradebook")
+        for one in standings
+        if one.student.id not in seen and one.points is not None
+    ]
+
+
+def _differ(theirs: float | None, ours: float | None) -> bool:
+    if theirs is None or ours is None:
+        return theirs is not ours
+    return abs(theirs - ours) > ROUNDING
+
+
+def _called(one: Standing) -> str:
+    return one_line(f"{one.student.id} {one.student.name}".strip(), 100)
