@@ -38,7 +38,7 @@ class GradescopeScore:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ScoreDifference:
     """A student whose points differ; None where there are no points.
 
     Attributes:
@@ -94,29 +94,29 @@ def _row(cells: dict[str, str], where: str, line: int) -> GradescopeScore:
 
 def differences(
     standings: Sequence[Standing], exported: Iterable[GradescopeScore]
-) -> list[Difference]:
+) -> list[ScoreDifference]:
     """The students whose points differ by more than rounding, or who are only in one of the two."""
     owners: dict[str, list[Standing]] = {}
     for one in standings:
         for key in {one.student.id.casefold(), one.student.email.casefold()} - {""}:
             owners.setdefault(key, []).append(one)
-    found: list[Difference] = []
+    found: list[ScoreDifference] = []
     seen: dict[str, int] = {}
     for row in exported:
         ours = next((owners[k] for k in map(str.casefold, row.known_as) if k in owners), [])
         if len(ours) != 1:
             why = "in the gradebook several times" if ours else "only in Gradescope"
-            found.append(Difference(row.called, row.score, None, why))
+            found.append(ScoreDifference(row.called, row.score, None, why))
         elif first := seen.get(ours[0].student.id):
             why = f"lines {first} and {row.line} of the file are the same student"
-            found.append(Difference(_called(ours[0]), row.score, ours[0].points, why))
+            found.append(ScoreDifference(_called(ours[0]), row.score, ours[0].points, why))
         else:
             seen[ours[0].student.id] = row.line
             if _differ(row.score, ours[0].points):
                 why = "" if ours[0].points is not None else ours[0].state.words
-                found.append(Difference(_called(ours[0]), row.score, ours[0].points, why))
+                found.append(ScoreDifference(_called(ours[0]), row.score, ours[0].points, why))
     return found + [
-        Difference(_called(one), None, one.points, "only in the gradebook")
+        ScoreDifference(_called(one), None, one.points, "only in the gradebook")
         for one in standings
         if one.student.id not in seen and one.points is not None
     ]

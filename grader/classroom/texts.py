@@ -8,7 +8,7 @@ from rich.text import Text
 
 from grader.classroom import setups
 from grader.classroom.comparisons import Comparison, GradeChange
-from grader.classroom.gradescope_scores import Difference
+from grader.classroom.gradescope_scores import ScoreDifference
 from grader.classroom.records import RegradeRequest, Standing, State, Student
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts
@@ -142,7 +142,7 @@ def grade(standing: Standing) -> str:
     return text
 
 
-def compared(found: list[Difference], students: int) -> str:
+def compared(found: list[ScoreDifference], students: int) -> str:
     """The students whose points differ between Gradescope and the gradebook."""
     lines = [f"{students} rows of Gradescope's file; {len(found)} differences"]
     width = max((len(one.student) for one in found), default=0)

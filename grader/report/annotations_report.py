@@ -17,7 +17,7 @@ def render(reported: Reported) -> str:
     """The commands, the most expensive failure first; a fault of the grader is a notice."""
     theirs = [reason for reason in reported.reasons if not reason.is_ours]
     ours = [reason for reason in reported.reasons if reason.is_ours]
-    summary = Annotation(reported.headline, "\n".join([*reported.remarks, *_problems(reported)]))
+    summary = Annotation(reported.headline, "\n".join([*reported.said, *_problems(reported)]))
     faults = [Annotation(f"{_title(one)}: our fault", clean(one.head)) for one in ours]
     return annotations([_of(one, reported) for one in theirs], [summary, *faults])
 

@@ -22,7 +22,7 @@ def render(reported: Reported) -> str:
     If the grader failed, there is no last line and thus no score.
     """
     result = reported.result
-    lines = [reported.headline, *reported.remarks]
+    lines = [reported.headline, *reported.said]
     if result.has_grader_error:
         return without_points("\n".join(lines))
     for problem in result.problems:

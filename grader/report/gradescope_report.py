@@ -30,7 +30,7 @@ def render(reported: Reported) -> str:
         {
             **score,
             "execution_time": round(result.seconds, 2),
-            "output": "\n".join([*reported.remarks, *(note.text for note in reported.notes)]),
+            "output": "\n".join([*reported.said]),
             "output_format": "text",
             "visibility": shows.results,
             "stdout_visibility": shows.printed,

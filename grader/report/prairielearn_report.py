@@ -19,7 +19,7 @@ CHARACTERS = 200_000
 def render(reported: Reported) -> str:
     """The text of results.json."""
     result, points = reported.result, reported.points
-    message = "\n".join([reported.headline, *reported.remarks])
+    message = "\n".join([reported.headline, *reported.said])
     if points is None or not result.max_score:
         return without_points(message)
     score = {"gradable": True, "score": min(1.0, points / result.max_score), "message": message}

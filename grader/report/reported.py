@@ -96,6 +96,11 @@ class Reported:
         """What people wrote: comments, and answers to regrade requests."""
         return notes(self.grade)
 
+    @property
+    def said(self) -> list[str]:
+        """All sentences beside the tests: remarks, then what people wrote."""
+        return [*self.remarks, *(note.text for note in self.notes)]
+
     @cached_property
     def reasons(self) -> list[Reason]:
         """Why points were lost: faults of the grader first, then the most expensive."""

@@ -69,7 +69,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Place:
+class PlaceInCode:
     """A definition of each side; what both have in common is worth `amount`."""
 
     amount: float
@@ -170,7 +170,7 @@ def places(
     works: tuple[Work, Work],
     sources: tuple[Mapping[str, bytes], Mapping[str, bytes]],
     weights: Mapping[int, float],
-) -> list[Place]:
+) -> list[PlaceInCode]:
     """Each definition of the first with the definition of the second that is most like it."""
     left, right = (_where(work, weights) for work in works)
     alike: dict[tuple[str, int], Counter[tuple[str, int]]] = {}
@@ -187,7 +187,7 @@ def places(
         found.append((amount, unit, other, ways))
     found.sort(key=lambda item: (-item[0], item[1]))
     return [
-        Place(
+        PlaceInCode(
             amount,
             (_name(works[0], unit), _name(works[1], other)),
             _lines(sources[0][unit[0]], works[0].files[unit[0]], unit[1], _partners(ways)),

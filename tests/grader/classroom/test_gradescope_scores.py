@@ -7,7 +7,7 @@ import pytest
 
 from grader.base.errors import UsageError
 from grader.classroom import texts
-from grader.classroom.gradescope_scores import Difference, differences, read
+from grader.classroom.gradescope_scores import ScoreDifference, differences, read
 from grader.classroom.records import Standing, State, Student
 from tests.grader.report.samples import HARMLESS, HOSTILE
 
@@ -57,12 +57,12 @@ def test_each_kind_of_difference_is_told(tmp_path):
         rows,
     )
     assert found == [
-        Difference("ada", 80.0, 85.5),
-        Difference("bob", 0.0, None, "missing"),
-        Difference("Eve E", 5.0, None, "only in Gradescope"),
-        Difference("ada", 80.0, 85.5, "lines 2 and 5 of the file are the same student"),
-        Difference("cy", None, 3.0),
-        Difference("dan", None, 1.0, "only in the gradebook"),
+        ScoreDifference("ada", 80.0, 85.5),
+        ScoreDifference("bob", 0.0, None, "missing"),
+        ScoreDifference("Eve E", 5.0, None, "only in Gradescope"),
+        ScoreDifference("ada", 80.0, 85.5, "lines 2 and 5 of the file are the same student"),
+        ScoreDifference("cy", None, 3.0),
+        ScoreDifference("dan", None, 1.0, "only in the gradebook"),
     ]
     assert texts.compared(found, len(rows)).splitlines()[:3] == [
         "5 rows of Gradescope's file; 6 differences",
