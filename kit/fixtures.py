@@ -122,7 +122,9 @@ def speed(request: pytest.FixtureRequest, student: Any) -> Speed:
         if not expect.sandboxed:
             print(measured)
 
-    return Speed(open_turn, packages=_packages_of(request.config), record=record)
+    device = "cuda" if request.node.path.parent.name == "cuda" else "cpu"
+    packages = _packages_of(request.config)
+    return Speed(open_turn, packages=packages, record=record, device=device)
 
 
 class _TurnHere:

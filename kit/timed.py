@@ -185,7 +185,7 @@ def _plain_tensor(value: Any) -> Any:
 
 
 def digest_of(value: Any) -> bytes:
-    """The digest of a value that `plain` returned."""
+    """The digest of a value that `plain` returned; another tensor may lie about its memory."""
     digest = hashlib.blake2b(digest_size=32)
     _add(digest, value)
     return digest.digest()

@@ -223,7 +223,7 @@ def test_steps_of_each_number(student, rng):
 # Stays: only this test judges the time.
 def test_as_fast_as_ours(student, speed):
     """The steps take at most 1.5 times as long as ours."""
-    speed.at_most(1.5, "sequences.steps", inputs=probes.numbers, check=check, count=1000)
+    speed.at_most(1.5, "sequences.steps", inputs=probes.numbers, check=check, count=500)
 '''
 PROBES_OF_STEPS = '''"""Inputs of sequences."""
 
@@ -245,7 +245,9 @@ def test_the_worked_example(student):
 
 def with_speed(folder: Path) -> Path:
     """Write a course in plain Python with one problem that is also judged by its time."""
-    imports = "import pytest\n\nfrom kit import expect\nfrom tests.probes import sequences as probes\n"
+    imports = (
+        "import pytest\n\nfrom kit import expect\nfrom tests.probes import sequences as probes\n"
+    )
     files = {
         "solutions/reference/sequences.py": STEPS,
         "solutions/mistakes/steps.toml": _mistake("count = 0", "count = 1"),
@@ -254,6 +256,7 @@ def with_speed(folder: Path) -> Path:
         "tests/probes/sequences.py": PROBES_OF_STEPS,
     }
     return _written(folder, [], "sequences", ("steps",), files)
+
 
 WORK = '''"""Chapter 1: products."""
 
