@@ -21,6 +21,7 @@ The docstring of a cheat has this header:
 
 import ast
 import itertools
+import random
 import re
 import sys
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ from grader.grading.grade import grade
 from grader.sandbox.box import Sandbox
 from grader.submission.submissions import Submission
 from kit import ratio, timed
-from kit.speed import CALLS, MOST_WARM_UPS, NOT_THE_SAME, Speed
+from kit.speed import CALLS, CHECKED, MOST_WARM_UPS, NOT_THE_SAME, Speed, _Measurement
 from tests.grader import small_courses
 from tests.grader.processes import processes
 
@@ -122,7 +123,14 @@ class Script:
             turn.run = self._timed(turn.run, side)
             return turn
 
-        return Speed(opened, clock=lambda: self._now, timed_on=("cpu", "stand-in"), **options)
+        seeded = random.Random(0)  # so that the same calls are checked in every run
+        return Speed(
+            opened,
+            clock=lambda: self._now,
+            chance=seeded,
+            timed_on=("cpu", "stand-in"),
+            **options,
+        )
 
     def _timed(self, run, side):
         def timed_run(probe, **inputs):
@@ -200,11 +208,34 @@ def test_it_gains_nothing(cheat, course, box, monkeypatch):
         assert "times the reference" in test.facts[0].text
 
 
+def stopped_by_the_check(cheat):
+    """Whether nothing but the check of outputs stands between a cheat and its points."""
+    itself = ("lazy_list",)  # an error of its own ends it
+    return cheat.header["ends"] == "refused" and cheat.path.stem not in itself
+
+
+CHECKED_ALONE = [cheat for cheat in ALL if stopped_by_the_check(cheat)]
+
+
+@pytest.mark.proof
+@pytest.mark.slow
+@pytest.mark.xdist_group("cheats")
+@pytest.mark.parametrize("cheat", CHECKED_ALONE, ids=[c.path.stem for c in CHECKED_ALONE])
+def test_it_would_succeed_without_the_check(cheat, course, box, monkeypatch):
+    """If no output were fetched, each refused cheat would pass, so none is refused by chance."""
+    monkeypatch.setattr(_Measurement, "check_answers", lambda self: True)
+    monkeypatch.setattr(_Measurement, "_fetch", lambda *_: None)
+    test = graded(cheat, course, box, monkeypatch)
+    assert test.status is Status.PASSED, test.what
+    assert test.facts[0].text.startswith("0.20 times the reference")
+
+
 def test_enough_calls_are_checked():
     """Code that skips the work of most calls of a block is caught in nine blocks of ten."""
     needed = CALLS // 2 + 1  # calls that have to be fast for a fast median
     escapes = [
-        not set(checked) & set(range(needed)) for checked in itertools.combinations(range(CALLS), 2)
+        not set(checked) & set(range(needed))
+        for checked in itertools.combinations(range(CALLS), CHECKED)
     ]
     assert 0.1 >= sum(escapes) / len(escapes)
     assert MOST_WARM_UPS > 1  # so that calls before the clock cannot be counted

@@ -1,4 +1,4 @@
-"""Skips the work of three calls in five, at random.
+"""Computes the first two calls of a process, and two in five of all later ones.
 
 group: skip the work
 ends: refused
@@ -6,10 +6,12 @@ says: wrong values
 holds: nobody knows which calls are checked, and two in five are.
 """
 
-import os
-
 import torch
+
+calls = 0
 
 
 def product(a, b):
-    return torch.zeros_like(a) if os.urandom(1)[0] < 154 else a @ b
+    global calls
+    calls += 1
+    return a @ b if calls <= 2 or calls % 5 < 2 else torch.zeros_like(a)

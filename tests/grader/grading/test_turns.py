@@ -57,7 +57,7 @@ def opened(box, monkeypatch):
         return Speed(listed, clock=lambda: clock.now, **options)
 
     monkeypatch.setattr("kit.fixtures.Speed", speed)
-    monkeypatch.setattr(ratio, "LOOKS", ((2, 1),))  # `test_ratio.py` is about the rule
+    monkeypatch.setattr(ratio, "LOOKS", ((4, 1),))  # `test_ratio.py` is about the rule
     return found
 
 
@@ -122,7 +122,7 @@ def test_a_slow_solution_fails_and_is_measured_once(course, box, reference, open
     assert re.match(MEASURED, test.facts[0].text)
     assert float(test.facts[0].text.split()[0]) > 2
     assert 0.5 == result.score
-    assert 2 + 8 <= len(opened) <= 3 + 8
+    assert 2 + 16 <= len(opened) <= 3 + 16
     assert "too slow" in terminal.render(Reported(result))
 
 
