@@ -17,6 +17,9 @@ IN_THE_BOX = (
     "forbidden_calls",
     "stand_in",
     "watch_copies",
+    "generators",
+    "loaded",
+    "timed",
 )
 # Those of them that cannot be imported without torch.
 NEED_TORCH = ("kit.stand_in", "kit.watch_copies")

@@ -26,7 +26,8 @@ class Entry:
 
     def add(self, verdict: Verdict) -> None:
         """Count one case; the message comes from the first case that did not pass."""
-        if verdict.status is not Status.PASSED and not self.verdict:
+        has_failed = self.verdict is not None and self.verdict.status is not Status.PASSED
+        if self.verdict is None or (verdict.status is not Status.PASSED and not has_failed):
             self.verdict = verdict
         self.statuses.append(verdict.status)
 

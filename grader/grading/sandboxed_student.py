@@ -18,12 +18,15 @@ from typing import Any
 
 import msgspec
 
-from grader.course.courses import Problem
+from grader.course.courses import Limits, Problem, sources_in
 from grader.grading.budget import STARTING_SECONDS, Budgets
 from grader.grading.job import Job
 from grader.grading.mistake_matching import Call, name_of
 from grader.grading.sessions import Answers, Calls
 from grader.grading.static_checks import Checked
+from grader.grading.turns import ReferenceTurn, SessionTurn, opens_ours
+from grader.sandbox.box import Sandbox
+from grader.sandbox.meter import Budget
 from grader.sandbox.replies import Probe
 from kit.student import call
 
@@ -134,13 +137,11 @@ class Students:
 
     def for_test(self, problem: Problem, name: str) -> SandboxedStudent:
         """A student for one test; a process starts at its first call if none is left to share."""
-        seed = int.from_bytes(
-            hashlib.sha256(f"{self._job.seed}:{name}:student".encode()).digest()[:7], "big"
-        )
+        seed = self._seed_of(name)
         if not self.go_on_with(problem):
             self.end()
         if self._session is None:
-            self._session = self._open(problem)
+            self._session = self._open(problem, self._budgets.of(problem))
         elif problem is not self._problem:
             self._session.begin_problem(self._budgets.of(problem))
         self._problem = problem
@@ -163,23 +164,53 @@ class Students:
             self._session.close()
             self._session = None
 
-    def _open(self, problem: Problem) -> Calls:
-        job, starting = self._job, STARTING_SECONDS[self._job.device]
-        usual = job.course.limits_of(problem)
-        limits = msgspec.structs.replace(
+    def turn(self, problem: Problem, name: str, side: str, *, is_repetition: bool) -> SessionTurn:
+        """A process for one side of a measurement of speed, after the end of all others.
+
+        The student is charged for as many pairs as every measurement has. A noisy machine asks for
+        more of them, so nobody is charged for those, and their number and time are limited.
+        """
+        self.end()
+        seed, is_timed = self._seed_of(name), isinstance(self._job.sandbox, Sandbox)
+        if side == "student":
+            budget = None if is_repetition else self._budgets.of(problem)
+            return SessionTurn(self._open(problem, budget), seed=seed, is_timed=is_timed)
+        sources, limits = sources_in(self._job.course.reference), self._limits(problem)
+        session = opens_ours(self._job)(
+            self._job.sandbox,
+            sources,
+            limits,
+            forbidden=problem.forbidden,
+            by_hand=problem.by_hand,
+        )
+        return ReferenceTurn(session, seed=seed, is_timed=is_timed)
+
+    def _seed_of(self, name: str) -> int:
+        """The seed of the global generators in a test."""
+        seeded = f"{self._job.seed}:{name}:student".encode()
+        return int.from_bytes(hashlib.sha256(seeded).digest()[:7], "big")
+
+    def _limits(self, problem: Problem) -> Limits:
+        """The limits of each process, with the time that a GPU's start-up takes."""
+        starting = STARTING_SECONDS[self._job.device]
+        usual = self._job.course.limits_of(problem)
+        return msgspec.structs.replace(
             usual,
             wall_seconds=usual.wall_seconds + starting,
             cpu_seconds=usual.cpu_seconds + starting,
         )
+
+    def _open(self, problem: Problem, budget: Budget | None) -> Calls:
+        job = self._job
         return job.open_session(
             job.sandbox,
             job.sources,
-            limits,
+            self._limits(problem),
             # The other modules are not sent, because tests rarely import them.
             compiled={problem.path: self._checked.compiled.get(problem.path, b"")},
             forbidden=problem.forbidden,
             by_hand=problem.by_hand,
             built=self._checked.built.get(problem.id, NOTHING),
-            budget=self._budgets.of(problem),
+            budget=budget,
             patience=self._budgets.patience,
         )

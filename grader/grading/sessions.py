@@ -71,6 +71,9 @@ class Calls(Answers, Protocol):
     def answered_bytes(self) -> int:
         """How much memory the answers of the running test take."""
 
+    def forget_answers(self) -> None:
+        """Allow further answers as much memory again."""
+
     def begin_problem(self, budget: Budget | None) -> None:
         """Charge all further tests to this budget."""
 

@@ -10,7 +10,7 @@ from grader.base.errors import Status
 from grader.course.policies import Shows
 from grader.report.reasons import Reason, reasons_in
 from grader.report.remarks import FinalGrade, Note, notes, remarks
-from grader.report.wording import in_column, number
+from grader.report.wording import clean, in_column, number
 from grader.results.records import SubmissionResult
 
 # For each device that deferred tests may need: why their points are pending, and a name for them.
@@ -89,7 +89,18 @@ class Reported:
     @property
     def remarks(self) -> list[str]:
         """What a student should know about the points, one plain sentence each."""
-        return remarks(self.result, self.points, self.grade)
+        return [*remarks(self.result, self.points, self.grade), *self.measured]
+
+    @property
+    def measured(self) -> list[str]:
+        """What the passed tests of speed have measured, one sentence each."""
+        return [
+            f"{problem.id}: {clean(fact.text)}."
+            for problem in self.result.problems
+            for test in problem.tests
+            for fact in test.facts
+            if test.status is Status.PASSED and fact.label == "measured"
+        ]
 
     @cached_property
     def notes(self) -> list[Note]:

@@ -64,7 +64,12 @@ def render(reported: Reported) -> str:
 
 def _report(reported: Reported, console: Console) -> RenderableType:
     above = [_head(reported.result), _table(reported), Text()]
-    below = [*_not_attempted(reported.not_attempted), *_notes(reported), _foot(reported)]
+    below = [
+        *_measured(reported.measured),
+        *_not_attempted(reported.not_attempted),
+        *_notes(reported),
+        _foot(reported),
+    ]
     blocks = [_reason(reason, reported) for reason in reported.reasons]
     left = MAX_LINES - sum(_lines(part, console) for part in [*above, *below]) - LINES_FOR_MORE
     shown = 0
@@ -144,6 +149,11 @@ def _not_attempted(missing: RemainingStubs) -> list[RenderableType]:
         return []
     text = f"not attempted, {missing.points:.2f} points: {', '.join(missing.names)}"
     return [Text(text, style=STYLES[Status.NOT_ATTEMPTED]), Text()]
+
+
+def _measured(sentences: list[str]) -> list[RenderableType]:
+    """What tests of speed have measured."""
+    return [*map(Text, sentences), Text()] if sentences else []
 
 
 def _reason(reason: Reason, reported: Reported) -> RenderableType:

@@ -123,8 +123,7 @@ class Session:
         self._seed, self._test = seed, self._test + 1
         self._over, self._has_called = None, False
         self.is_shared = self._running is not None
-        if self._child:
-            self._child.channel.bytes_left = protocol.MAX_ANSWER_BYTES
+        self.forget_answers()
 
     def begin_again(self) -> None:
         """Restart the running test in a child of its own; see `Budget.charge_attempt`."""
@@ -193,6 +192,11 @@ class Session:
         See `worker.device.look`.
         """
         return self._request({"op": "look", "device": name})
+
+    def forget_answers(self) -> None:
+        """Allow further answers as much memory again, because the caller keeps none of the last."""
+        if self._child:
+            self._child.channel.bytes_left = protocol.MAX_ANSWER_BYTES
 
     @property
     def answered_bytes(self) -> int:

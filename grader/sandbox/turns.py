@@ -223,7 +223,7 @@ def turn(gpu: Gpu, say: Say) -> Iterator[None]:
     Raises:
         MachineFault: The folder of the queue cannot be used.
     """
-    place = _Place(gpu)
+    place = _Position(gpu)
     try:
         place.wait(say)
         with gpu.lock(say):  # other programs lock only the GPU's node
@@ -245,7 +245,7 @@ def waits(gpu: Gpu) -> str:
     return seen.told(mine) if mine else ""
 
 
-class _Place:
+class _Position:
     """The place of this process in the queue for a GPU."""
 
     def __init__(self, gpu: Gpu) -> None:

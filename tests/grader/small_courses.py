@@ -1,8 +1,9 @@
-"""Two small courses without torch: one in plain Python, one with NumPy.
+"""Small courses without torch: in plain Python, with NumPy, and with a test of speed.
 
 Their tests and solutions are complete, so that `grader validate` accepts them.
 """
 
+import re
 from pathlib import Path
 
 LIMITS = """
@@ -179,6 +180,147 @@ def test_the_worked_example(student):
     got = student.rows.centred(np.array([[1.0, 3.0]]))
     expect.array(got, np.array([[-1.0, 1.0]]), of="centred", inputs="1, 3")
 '''
+
+STEPS = '''"""Chapter 1: sequences."""
+
+
+def steps(numbers: list[int]) -> list[int]:
+    """How many steps each number takes to 1, if n becomes n / 2 or, if it is odd, 3n + 1.
+
+    Example:
+        3, 10, 5, 16, 8, 4, 2, 1 are 7 steps.
+
+    Handout §1.1 · steps · `pytest -k steps`
+    """
+    # BEGIN SOLUTION(steps)
+    counts: list[int] = []
+    for n in numbers:
+        count = 0
+        while n != 1:
+            n = n // 2 if n % 2 == 0 else 3 * n + 1
+            count += 1
+        counts.append(count)
+    return counts
+    # END SOLUTION
+'''
+HIDDEN_STEPS = '''
+def check(got, numbers):
+    """Compare with the definition, one number at a time."""
+    expect.value(got, [count_of(n) for n in numbers], of="steps", hint="count each change")
+
+
+def count_of(n):
+    return 0 if n == 1 else 1 + count_of(n // 2 if n % 2 == 0 else 3 * n + 1)
+
+
+@pytest.mark.core
+def test_steps_of_each_number(student, rng):
+    """Each number has its own count."""
+    numbers = [rng.randrange(1, 99) for _ in range(9)]
+    check(student.sequences.steps(numbers), numbers)
+
+
+# Stays: only this test judges the time.
+def test_as_fast_as_ours(student, speed):
+    """The steps take at most 1.5 times as long as ours."""
+    speed.at_most(1.5, "sequences.steps", inputs=probes.numbers, check=check, count=500)
+'''
+PROBES_OF_STEPS = '''"""Inputs of sequences."""
+
+
+def numbers(rng, device: str, *, count: int) -> tuple[list[int]]:
+    """So many numbers."""
+    return ([rng.randrange(10_000, 99_999) for _ in range(count)],)
+'''
+PUBLIC_STEPS = '''"""steps: the handout's example."""
+
+from kit import expect
+
+
+def test_the_worked_example(student):
+    """The number 3."""
+    expect.value(student.sequences.steps([3]), [7], of="steps", inputs="[3]")
+'''
+
+
+def with_speed(folder: Path) -> Path:
+    """Write a course in plain Python with one problem that is also judged by its time."""
+    imports = (
+        "import pytest\n\nfrom kit import expect\nfrom tests.probes import sequences as probes\n"
+    )
+    files = {
+        "solutions/reference/sequences.py": STEPS,
+        "solutions/mistakes/steps.toml": _mistake("count = 0", "count = 1"),
+        "tests/hidden/test_steps.py": f'"""steps."""\n\n{imports}\n{HIDDEN_STEPS}',
+        "tests/public/test_steps.py": PUBLIC_STEPS,
+        "tests/probes/sequences.py": PROBES_OF_STEPS,
+    }
+    return _written(folder, [], "sequences", ("steps",), files)
+
+
+WORK = '''"""Chapter 1: products."""
+
+from torch import Tensor
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """The product of two matrices.
+
+    Example:
+        The product of 2 and 3 is 6.
+
+    Handout §1.1 · product · `pytest -k product`
+    """
+    # BEGIN SOLUTION(product)
+    return a @ b
+    # END SOLUTION
+'''
+PROBES_OF_WORK = '''"""Inputs of products."""
+
+import torch
+from torch import Tensor
+
+
+def matrices(rng: torch.Generator, device: str, *, n: int) -> tuple[Tensor, Tensor]:
+    """Two square matrices."""
+    a, b = (torch.rand(n, n, generator=rng, device=device) for _ in range(2))
+    return a, b
+'''
+HIDDEN_WORK = '''"""{name}: the time of a product."""
+
+import torch
+
+from kit import expect
+from tests.probes import work as probes
+
+
+def check(got, a, b):
+    """Compare with a product in float64."""
+    expected = (a.double() @ b.double()).float()
+    expect.tensor(got, expected, of="product", atol=2e-4, hint="each row with each column")
+
+
+def test_as_fast_as_ours(student, speed):
+    """The product takes at most 1.5 times as long as ours."""
+    speed.at_most(
+        1.5, "work.product", inputs=probes.matrices, check=check, device="{device}", n=48
+    )
+'''
+
+
+def with_products(folder: Path) -> Path:
+    """Write a course with torch whose only tests measure speed, on a CPU and on a simulated GPU."""
+    files = {
+        "solutions/reference/work.py": WORK,
+        "tests/probes/work.py": PROBES_OF_WORK,
+        "tests/hidden/test_cpu.py": HIDDEN_WORK.format(name="cpu", device="cpu"),
+        "tests/hidden/test_simulated.py": HIDDEN_WORK.format(name="simulated", device="stand-in"),
+    }
+    _written(folder, ["torch"], "work", ("cpu", "simulated"), files)
+    listed = folder / "assignment" / "problems.toml"
+    text = re.sub(r"functions = .*", 'functions = ["product"]', listed.read_text())
+    listed.write_text(text.replace("memory_bytes = 536", "memory_bytes = 2_536"))
+    return folder
 
 
 def plain_python(folder: Path) -> Path:

@@ -49,6 +49,7 @@ OTHERS = (
     "ARCHITECTURE.md",
     "SECURITY.md",
     "benchmarks/README.md",
+    "docs/speed.md",
     "examples/classroom50/README.md",
 )
 
