@@ -85,7 +85,7 @@ def test_step_returns_the_loss(student):
     )
 
 
-WIDE = torch.tensor([1e-6, -1e-3, 1.0, -30.0], dtype=torch.float64)
+WIDE = torch.tensor([1e-8, -1e-3, 1.0, -30.0], dtype=torch.float64)
 
 
 def weights(count):
@@ -144,11 +144,53 @@ def test_the_defaults_are_those_of_the_stub(student):
 
 
 def test_zero_is_a_value_like_any_other(student):
-    """A warm-up starts at lr 0, where no weight moves; eps and weight_decay may be 0 too."""
-    p = nn.Parameter(torch.ones(2))
+    """A warm-up starts at lr 0, where no weight moves; eps and weight_decay may be 0 too.
+
+    With both betas 0, m̂ and v̂ are those of the last gradient: 0.9 and 0.805 once more.
+    """
+    small = torch.tensor([1.0, 1e-8])
+    p = nn.Parameter(small.clone())
     optimizer = student.optimizers.AdamW([p], lr=0.0, eps=0.0, weight_decay=0.0)
     constant_gradient_step(optimizer, p)
-    expect.tensor(p.detach(), torch.ones(2), of="AdamW", name="p after a step with lr 0")
+    expect.tensor(p.detach(), small, of="AdamW", name="p after a step with lr 0")
+    optimizer = student.optimizers.AdamW([p], lr=0.1, eps=0.0, weight_decay=0.0)
+    constant_gradient_step(optimizer, p)
+    name = "p after a step with eps 0"
+    expect.tensor(p.detach(), small - 0.1, of="AdamW", atol=TOLERANCE, name=name)
+    p = nn.Parameter(torch.ones(2))
+    optimizer = student.optimizers.AdamW([p], betas=(0.0, 0.0), **OPTIONS)
+    for step, expected in [(1, 0.9), (2, 0.805)]:
+        constant_gradient_step(optimizer, p)
+        want, name = torch.full((2,), expected), f"p after step {step} with betas of 0"
+        expect.tensor(p.detach(), want, of="AdamW", atol=TOLERANCE, name=name)
+
+
+def test_a_gradient_of_zeros_is_a_gradient(student):
+    """With it, a weight still decays: 1 · (1 − 0.1 · 0.5) = 0.95. Its layout does not matter."""
+    p = nn.Parameter(torch.ones(3, 2).t())  # not contiguous
+    optimizer = student.optimizers.AdamW([p], **OPTIONS)
+    for gradient, expected in [(0.0, 0.95), (0.0, 0.9025)]:
+        p.grad = torch.full_like(p, gradient)
+        optimizer.step()
+        want, name = torch.full((2, 3), expected), "p after a step with gradients of 0"
+        expect.tensor(p.detach(), want, of="AdamW", atol=1e-6, name=name)
+    p = nn.Parameter(torch.ones(3, 2).t())
+    constant_gradient_step(student.optimizers.AdamW([p], **OPTIONS), p)
+    name = "p after a step, where p is not contiguous"
+    want = torch.full((2, 3), 0.9)
+    expect.tensor(p.detach(), want, of="AdamW", atol=TOLERANCE, name=name)
+
+
+def test_the_state_is_under_the_parameter_itself(student):
+    """self.state[p] has m and v, two tensors of p's shape and dtype."""
+    p = nn.Parameter(torch.ones(2, 3, dtype=torch.bfloat16))
+    optimizer = student.optimizers.AdamW([p], **OPTIONS)
+    constant_gradient_step(optimizer, p)
+    state = optimizer.state.get(p, {})
+    tensors = [x for x in state.values() if isinstance(x, torch.Tensor)]
+    dtypes = [x.dtype for x in tensors if x.shape == p.shape]
+    name = "the dtypes of the tensors with p's shape in self.state[p]"
+    expect.value(dtypes, [torch.bfloat16, torch.bfloat16], of="AdamW", name=name)
 
 
 def test_a_group_that_is_added_later_is_updated(student):

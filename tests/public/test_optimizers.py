@@ -29,6 +29,25 @@ def test_sgd_of_the_example(student):
         )
 
 
+def test_sgd_keeps_a_copy_of_the_gradient(student):
+    """The caller reuses .grad: it holds 2 in the first step, and 4 in the second.
+
+    b is 2, then 0.5 · 2 + 4 = 5: p = 0.8 − 0.1 · 5 = 0.3. If b were .grad itself, it would be 4
+    before the second step, and 0.5 · 4 + 4 = 6 afterwards.
+    """
+    p = nn.Parameter(torch.ones(3, dtype=torch.float64))
+    optimizer = student.optimizers.SGD([p], lr=0.1, momentum=0.5)
+    p.grad = torch.full_like(p, 2.0)
+    optimizer.step()
+    p.grad.fill_(4.0)
+    optimizer.step()
+    is_itself = abs(float(p[0].detach()) - 0.2) < 1e-6 or not bool((p.grad == 4).all())
+    hint = "is b p.grad itself, which the caller goes on using? Keep a copy" if is_itself else None
+    name, inputs = "p after step 2", "p 1, gradients 2 and 4 in one tensor, lr 0.1, momentum 0.5"
+    want = torch.full((3,), 0.3, dtype=torch.float64)
+    expect.tensor(p.detach(), want, of="SGD", atol=1e-9, name=name, inputs=inputs, hint=hint)
+
+
 def test_adagrad_of_the_example(student):
     """p is 0.925 and then 0.85833.
 
@@ -128,6 +147,23 @@ def test_several_steps_agree_with_torch(student, name):
         for optimizer, parameters in ((mine, p), (theirs, q)):
             step(optimizer, parameters, gradients)
         check_same(p, q, of=name, when=f"after step {number + 1}")
+
+
+@pytest.mark.parametrize("name", SAME_AS)
+def test_a_gradient_of_zeros_is_a_gradient(student, name):
+    """A gradient of zeros changes what is kept, and momentum moves p; p is not contiguous."""
+    theirs, options, _ = SAME_AS[name]
+    mine, q = (nn.Parameter(torch.arange(6.0).reshape(3, 2).t()) for _ in range(2))
+    pairs = [
+        (getattr(student.optimizers, name)([mine], **options), mine),
+        (theirs([q], **options), q),
+    ]
+    for number, gradient in enumerate((1.0, 0.0, 2.0), start=1):
+        for optimizer, p in pairs:
+            p.grad = torch.full_like(p, gradient)
+            optimizer.step()
+        when = f"after step {number}, with gradients 1, 0 and 2"
+        expect.tensor(mine.detach(), q.detach(), of=name, atol=1e-6, name=f"p {when}")
 
 
 @pytest.mark.parametrize("name", SAME_AS)
