@@ -259,7 +259,7 @@ def _split(text: str) -> list[str]:
 
 
 def raised_by(reference: str, name: str) -> set[str]:
-    """The exceptions that a definition's docstring lists under "Raises"; a class's in any method.
+    """The exceptions that a definition's docstring names; those of a class in any of its methods.
 
     Args:
         reference: The source of the module.
@@ -270,8 +270,7 @@ def raised_by(reference: str, name: str) -> set[str]:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name.split(".")[0]:
             parts = [n for n in ast.walk(node) if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
             for part in parts:
-                raises = (ast.get_docstring(part) or "").partition("\nRaises:\n")[2]
-                found |= set(ERROR.findall(raises))
+                found |= set(ERROR.findall(ast.get_docstring(part) or ""))
     return found
 
 

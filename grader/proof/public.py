@@ -78,23 +78,35 @@ def first_failure(
 
 
 def unpromised(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
-    """The exceptions that public tests ask for and the stub's "Raises" does not name."""
+    """The exceptions that public tests ask for and the stub does not name."""
     for problem in chosen:
         path = course.tests / "public" / f"test_{problem.id}.py"
         if not path.is_file():
             continue
         reference = course.reference_of(problem)
-        for call in ast.walk(courses.tree_of(path)):
-            if not isinstance(call, ast.Call) or ast.unparse(call.func) != "expect.raises":
-                continue
-            function = next((_text(k.value) for k in call.keywords if k.arg == "of"), "")
-            named = promised.raised_by(reference, function) if function else set()
-            asked = set(promised.ERROR.findall(ast.unparse(call.args[0])))
-            if function and not (named if asked <= {"Exception"} else asked & named):
+        for line, error, function in _refusals(courses.tree_of(path)):
+            named = promised.raised_by(reference, function)
+            asked = set(promised.ERROR.findall(error))
+            if not (named if asked <= {"Exception"} else asked & named):
                 yield (
-                    f"{path}:{call.lineno}: it expects {' or '.join(sorted(asked))}, which the "
-                    f'"Raises" of {function} does not promise; promise it there, or expect none'
+                    f"{path}:{line}: it expects {' or '.join(sorted(asked))}, which the "
+                    f"docstring of {function} does not name; promise it there, or expect none"
                 )
+
+
+def _refusals(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """The line, the exceptions and the function of each `with expect.raises(...)`.
+
+    A block that raises an exception itself is left out: it must come through, and is no refusal.
+    """
+    for block in ast.walk(tree):
+        if not isinstance(block, ast.With) or any(isinstance(n, ast.Raise) for n in block.body):
+            continue
+        for call in (item.context_expr for item in block.items):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "expect.raises":
+                function = next((_text(k.value) for k in call.keywords if k.arg == "of"), "")
+                if function:
+                    yield call.lineno, ast.unparse(call.args[0]), function
 
 
 def _text(node: ast.expr) -> str:
