@@ -75,3 +75,74 @@ def test_it_draws_ahead(student):
                 ahead >= 1 or number == 6, "the next batch is not drawn yet", of="Prefetcher"
             )
         expect.value(len(drawn), 6, of="Prefetcher")
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_batches_that_are_overwritten(student, device):
+    """The iterator writes all its batches into the same two tensors, on both devices."""
+    x, y = torch.empty(5), torch.empty(3)
+
+    def source():
+        for number in range(4):
+            yield x.fill_(number), y.fill_(-number)
+
+    with stand_in.gpu():
+        got = []
+        for a, b in student.gpu.Prefetcher(source(), device):
+            torch.cuda.synchronize()
+            got.append((a.cpu()[0].item(), b.cpu()[0].item()))
+    want = [(float(i), float(-i)) for i in range(4)]
+    hint = (
+        "a batch needs a copy, also on a CPU: .to(device, copy=True)" if device == "cpu" else None
+    )
+    expect.value(got, want, of="Prefetcher", name=f"the batches on {device}", hint=hint)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_the_end_and_errors_come_after_the_batches(student, device):
+    """After two batches the iterator ends or raises an error. Both batches are returned first."""
+    ends = {
+        "": lambda: iter(batches(2)),
+        "ValueError": lambda: fails_after(batches(2)),
+    }
+    for error, source in ends.items():
+        with stand_in.gpu():
+            prefetcher = student.gpu.Prefetcher(source(), device)
+            is_itself = iter(prefetcher) is prefetcher
+            expect.that(is_itself, "iter(p) is not p itself", of="Prefetcher")
+            got = [next(prefetcher, None) is not None]
+            iter(prefetcher)
+            got.append(next(prefetcher, None) is not None)
+            expect.value(got, [True, True], of="Prefetcher", name="whether two batches come")
+            raised = ""
+            try:
+                expect.value(next(prefetcher, None), None, of="Prefetcher", name="a third batch")
+            except ValueError:
+                raised = "ValueError"
+            name = "the error after two batches"
+            expect.value(raised, error, of="Prefetcher", name=name)
+            if not error:
+                again = next(prefetcher, None)
+                expect.value(again, None, of="Prefetcher", name="next() after the end")
+
+
+def fails_after(some):
+    """An iterator that raises ValueError after some batches."""
+    yield from some
+    raise ValueError("the file ends here")
+
+
+def test_the_stream_of_each_batch_waits(student):
+    """Batches are used on another stream each; that stream waits, and Python does not."""
+    with stand_in.gpu(slow="copies") as gpu:
+        prefetcher = student.gpu.Prefetcher(iter(batches(4)), "cuda")
+        read, streams = [], [torch.cuda.Stream() for _ in range(4)]
+        for stream in streams:
+            with torch.cuda.stream(stream):
+                x, _ = next(prefetcher)
+                read.append(gpu.read(x))
+        torch.cuda.synchronize()
+    hint = "ask for the current stream whenever a batch is returned"
+    for number, (got,) in enumerate(read):
+        name = f"x of batch {number}, on a stream of its own"
+        expect.tensor(got, torch.full((5,), number), of="Prefetcher", name=name, hint=hint)

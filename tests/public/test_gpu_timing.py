@@ -52,3 +52,35 @@ def test_measured_mfu(student):
         when = "hw has no peak for float16"
         with expect.raises((ValueError, KeyError), of="measured_mfu", when=when):
             student.gpu.measured_mfu(20, 30, 40, torch.float16, hw)
+
+
+def test_time_kernel_of_many_calls(student):
+    """Four warm-up calls take 9 ms, then twelve take 12, 1, 11, 2, … ms on a stream of their own.
+
+    Any value between the two middle ones, 6 and 7 ms, is a median.
+    """
+    seconds = [0.009] * 4 + [ms / 1000 for ms in (12, 1, 11, 2, 10, 3, 9, 4, 8, 5, 7, 6)]
+    with stand_in.gpu(kernel_seconds=seconds) as gpu:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            got = student.gpu.time_kernel(gpu.kernel, warmup=4, repeats=12)
+        inputs = "warmup 4, repeats 12: 1 to 12 ms, in another order"
+        expect.number(got, 0.0065, of="time_kernel", tolerance=0.00055, inputs=inputs)
+        expect.value(gpu.kernels, 16, of="time_kernel", hint="fn is called warmup + repeats times")
+
+
+def test_measured_mfu_by_the_peak_of_the_dtype(student):
+    """Each dtype has its own peak. An MFU of 2 shows a wrong peak: it stays as it is.
+
+    The matrices are (200, 120) and (120, 160), of random numbers.
+    """
+    peaks = {torch.float32: 2e9, torch.bfloat16: 8e9, torch.float64: 1e9}
+    hw = SimpleNamespace(name="a GPU", peak_flops=peaks)
+    speeds = {torch.float32: 4e9, torch.float64: 0.5e9}
+    with stand_in.gpu(flops_per_second=speeds) as gpu:
+        for dtype, want in ((torch.float32, 2.0), (torch.float64, 0.5)):
+            got, inputs = student.gpu.measured_mfu(200, 120, 160, dtype, hw), f"dtype {dtype}"
+            expect.number(got, want, of="measured_mfu", tolerance=0.1 * want, inputs=inputs)
+        inner = {p.inner for p in gpu.products}
+        are_random = all(p.varied for p in gpu.products)
+    expect.value(inner, {120}, of="measured_mfu", name="the columns of the first matrix")
+    expect.that(are_random, "a matrix consists of one number", of="measured_mfu")
