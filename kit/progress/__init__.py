@@ -64,7 +64,7 @@ def main(root: Path, arguments: list[str]) -> int:
     from kit.progress import check
 
     chosen = [p for p in problems if p["id"] in (parsed.problem or ids)]
-    return check.main(root, chosen, course, parsed.markdown, watch=parsed.watch)
+    return check.main(root, chosen, course, parsed.markdown, watch=parsed.watch, every=parsed.every)
 
 
 def read_course(root: Path) -> dict[str, Any]:
@@ -100,6 +100,12 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FILE",
         help="also write the results as Markdown, for a workflow's summary",
+    )
+    check.add_argument(
+        "--all",
+        action="store_true",
+        dest="every",
+        help="show every failure and not only the first; each test has the grader's time limit",
     )
     check.add_argument(
         "--watch", action="store_true", help="run again whenever you save a file, until Ctrl-C"

@@ -104,9 +104,14 @@ class RunOutcome:
         )
 
     @property
+    def wrong(self) -> list[Failure]:
+        """The wrong answers, leaving out tests that were not attempted."""
+        return [failure for failure in self.failures if failure.attempted]
+
+    @property
     def first_failure(self) -> Failure | None:
-        """The first wrong answer, leaving out tests that were not attempted."""
-        return next((failure for failure in self.failures if failure.attempted), None)
+        """The first wrong answer."""
+        return next(iter(self.wrong), None)
 
     @property
     def to_do(self) -> Failure | None:
@@ -127,7 +132,7 @@ class RunOutcome:
         place = to_do.place or handing_in.path_of(problem["module"])
         return (
             f"{verb} {place}\nread handout §{problem['section']}, "
-            f"then run `pytest -k {problem['id']}` (all of its failures)"
+            f"then run `python -m assignment check {problem['id']} --all` (all of its failures)"
         )
 
 
