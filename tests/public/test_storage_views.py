@@ -222,3 +222,41 @@ def test_shares_storage_of_other_dtypes_and_empty_slices(student):
         expect.value(got, True, of="shares_storage", inputs=f"x, {name}")
     got = student.tensor_memory.shares_storage(torch.zeros(0), torch.zeros(4))
     expect.value(got, False, of="shares_storage", inputs="torch.zeros(0), torch.zeros(4)")
+
+
+def test_shares_storage_is_told_without_addresses(student):
+    """Every meta storage, and every empty one, has address 0, but each is another one."""
+    meta, empty = torch.zeros(8, device="meta"), torch.zeros(0)
+    for a, b, want, inputs in [
+        (meta[:4], meta[4:], True, "two halves of a meta tensor"),
+        (meta, torch.zeros(8, device="meta"), False, "two meta tensors"),
+        (empty, empty.view(0, 3), True, "an empty tensor and a view of it"),
+        (empty, torch.zeros(0), False, "two empty tensors"),
+    ]:
+        got = student.tensor_memory.shares_storage(a, b)
+        expect.value(got, want, of="shares_storage", inputs=inputs, hint="untyped_storage()")
+
+
+def test_shapes_may_be_lists_and_stay_as_they_are(student):
+    """Lists of sizes, strides and indices are as good as tuples, and no list changes."""
+    module = student.tensor_memory
+    shape, stride, new_shape, index = [2, 3, 4], [12, 4, 1], [6, 4], [-1, 0, -2]
+    expect.value(module.contiguous_strides(shape), (12, 4, 1), of="contiguous_strides")
+    got = module.view_strides(shape, stride, new_shape)
+    expect.kind(got, (tuple, list), of="view_strides")
+    expect.value(tuple(got), (4, 1), of="view_strides", inputs=f"{shape}, {stride}, {new_shape}")
+    got = module.element_offset(torch.zeros(2, 3, 4), index)
+    expect.value(got, 14, of="element_offset", inputs=f"{shape}, {index}")
+    lists, name = [shape, stride, new_shape, index], "the caller's lists afterwards"
+    want = [[2, 3, 4], [12, 4, 1], [6, 4], [-1, 0, -2]]
+    expect.value(lists, want, of="view_strides", name=name)
+
+
+def test_view_strides_of_scalars_and_vectors(student):
+    """A scalar has no strides and can be viewed as (1, 1). A vector may have gaps."""
+    for shape, stride, new_shape, size in [((), (), (1, 1), 2), ((1,), (7,), (), 0)]:
+        got, inputs = student.tensor_memory.view_strides(shape, stride, new_shape), f"{shape}"
+        expect.kind(got, (tuple, list), of="view_strides")
+        expect.value(len(got), size, of="view_strides", name="the number of strides", inputs=inputs)
+    got, inputs = student.tensor_memory.view_strides((6,), (5,), (2, 3)), "(6,), (5,), (2, 3)"
+    expect.value(got, (15, 5), of="view_strides", inputs=inputs)
