@@ -35,6 +35,10 @@ def test_saved_activation_bytes_of_a_linear_layer(student):
         lambda: layer(x), exclude=layer.parameters()
     )
     expect.value(got, 60, of="saved_activation_bytes", inputs="a linear layer of x [5, 3]")
+    x.requires_grad_()
+    got = student.activation_checkpointing.saved_activation_bytes(lambda: layer(x))
+    inputs = "a linear layer of x [5, 3], which requires a gradient, and without exclude"
+    expect.value(got, 60 + 48, of="saved_activation_bytes", inputs=inputs)
 
 
 X = torch.tensor([0.5, 1.0, 1.5, 2.0, 2.5, 3.0], requires_grad=True)  # 24 bytes
@@ -177,6 +181,22 @@ def test_checkpoint_calls_again_under_the_same_autocast(student, is_on):
     expect.value(seen, [is_on, is_on], of="checkpoint", name="autocast in both calls")
 
 
+class Dropping(nn.Module):
+    """A module that drops entries in eval mode, too."""
+
+    def forward(self, x):
+        return F.dropout(x, 0.5, training=True)
+
+
+def test_checkpoint_of_a_module_in_eval_mode(student):
+    """Its random numbers are the same in both calls, and its mode stays as it was."""
+    x, module = torch.ones(64, requires_grad=True), Dropping().eval()
+    y = student.activation_checkpointing.checkpoint(module, x)
+    y.sum().backward()
+    expect.tensor(x.grad, y.detach(), of="checkpoint", name="x.grad of a dropout in eval mode")
+    expect.value(module.training, False, of="checkpoint", name="the module's mode")
+
+
 def test_checkpoints_with_dropout_one_inside_the_other(student):
     """Each of three checkpoints drops the same entries again, and torch's generator goes on.
 
@@ -293,7 +313,8 @@ def test_sequential_calls_segment_by_segment(student, segments, lengths, trainin
     expect.value(
         got, lengths, of=of, name=name, inputs=inputs, hint="is each segment checkpointed?"
     )
-    expect.value(kept, 24 * segments, of=of, name="the bytes that are kept", inputs=inputs)
+    reason = f"{kept} bytes are kept, more than the inputs of {segments} segments: {24 * segments}"
+    expect.that(kept <= 24 * segments, reason, of=of, values=[("inputs", inputs)])
 
 
 def test_sequential_has_the_gradients_of_sequential(student):

@@ -17,6 +17,19 @@ def constant_gradient_step(optimizer, *parameters):
     optimizer.step()
 
 
+# The first parameter after one step of the example, for some mistakes.
+AFTER_A_MISTAKE = {
+    0.94004963: "ε is inside the root: it is added to √v̂",
+    0.94693465: "ε grows with the bias correction: divide by √v̂ + ε, with v̂ = v / (1 - β₂ᵗ)",
+    0.94030653: "the bias correction is missing: m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ)",
+    0.90192308: "the decay is in the gradient: subtract lr · λ · p from p itself",
+    0.9025: "the parameter decays after the step: decay it first",
+    0.45: "the decay lacks lr: p − lr · λ · p",
+    0.95: "either nothing decays, or nothing but the decay happens",
+    1.0: "the parameter has not changed: is p changed in place?",
+}
+
+
 def test_two_steps_of_the_example(student):
     """Two steps with the same gradient give 0.9 and then 0.805.
 
@@ -27,7 +40,7 @@ def test_two_steps_of_the_example(student):
     for step, expected in [(1, 0.9), (2, 0.805)]:
         constant_gradient_step(optimizer, p)
         want = torch.full((2, 3), expected, dtype=torch.float64)
-        hint = "decay first; divide by √v̂ + ε, with ε outside the root"
+        hint = expect.hint_for(p, AFTER_A_MISTAKE) if step == 1 else None
         expect.tensor(
             p.detach(), want, of="AdamW", atol=TOLERANCE, name=f"p after step {step}", hint=hint
         )

@@ -117,7 +117,7 @@ def test_cheapest_cluster_of_the_example(student):
         if expected is None:
             expect.value(got, None, of="cheapest_cluster", inputs=inputs)
         else:
-            expect.kind(got, (tuple, list), of="cheapest_cluster")
+            expect.kind(got, (tuple, list), of="cheapest_cluster", optional=True)
             right = len(got) == 2 and got[0] == expected[0] and got[1] == expected[1]
             wanted = f"{expected[1]} devices of {expected[0].hw.name}"
             expect.that(right, f"expected {wanted} for {inputs}", of="cheapest_cluster")
@@ -215,6 +215,6 @@ def test_cheapest_cluster_by_hand(student):
     ]:
         tokens = 316_800_000_000_000  # 6 · 100 · tokens = 2.2 · 86,400 · 1e12
         got = ra.cheapest_cluster(100, tokens, recipe, FP32, 1.0, max_days, offers)
-        expect.kind(got, (tuple, list), of="cheapest_cluster")
+        expect.kind(got, (tuple, list), of="cheapest_cluster", optional=True)
         expect.value(got[1], want[1], of="cheapest_cluster", name="the devices", inputs=what)
         expect.that(got[0] == want[0], f"another offer is cheaper: {what}", of="cheapest_cluster")

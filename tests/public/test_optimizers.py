@@ -7,13 +7,17 @@ from torch import nn
 from kit import expect
 
 
-def check_steps(optimizer, p, steps, *, of, hint=None):
-    """Check p after each step; `steps` contains (gradient, expected value of every entry of p)."""
+def check_steps(optimizer, p, steps, *, of, hints):
+    """Check p after each step; `steps` contains (gradient, expected value of every entry of p).
+
+    `hints` maps what some mistakes make of p to the hint for each of them.
+    """
     for number, (gradient, expected) in enumerate(steps, start=1):
         p.grad = torch.full_like(p, gradient)
         optimizer.step()
         want = torch.full_like(p, expected).detach()
-        expect.tensor(p.detach(), want, of=of, atol=1e-6, name=f"p after step {number}", hint=hint)
+        hint, name = expect.hint_for(p, hints), f"p after step {number}"
+        expect.tensor(p.detach(), want, of=of, atol=1e-6, name=name, hint=hint)
 
 
 def test_sgd_of_the_example(student):
@@ -24,9 +28,13 @@ def test_sgd_of_the_example(student):
     for momentum, steps in [(0.5, [(2.0, 0.8), (2.0, 0.5)]), (0.0, [(2.0, 0.8), (2.0, 0.6)])]:
         p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
         optimizer = student.optimizers.SGD([p], lr=0.1, momentum=momentum)
-        check_steps(
-            optimizer, p, steps, of="SGD", hint="the first step is lr · g, with or without momentum"
-        )
+        hints = {
+            0.9: "b is (1 - μ) g after the first step: it is g, without dampening",
+            0.55: "lr · (μ g + g) for the first step? b starts at 0",
+            **({0.6: "is b kept from step to step?"} if momentum else {}),
+            0.7: "this is Nesterov's momentum: the step is lr · b",
+        }
+        check_steps(optimizer, p, steps, of="SGD", hints=hints)
 
 
 def test_sgd_keeps_a_copy_of_the_gradient(student):
@@ -55,9 +63,12 @@ def test_adagrad_of_the_example(student):
     """
     p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
     optimizer = student.optimizers.AdaGrad([p], lr=0.1, eps=1.0)
-    check_steps(
-        optimizer, p, [(3.0, 0.925), (4.0, 0.925 - 0.4 / 6)], of="AdaGrad", hint="ε is added to √s"
-    )
+    hints = {
+        1 - 0.3 / 10**0.5: "ε is inside the root: it is added to √s",
+        0.9: "the step is lr · g / √s: where is ε?",
+        0.925 - 0.4 / 5: "s is the sum of all squares so far: 9 + 16",
+    }
+    check_steps(optimizer, p, [(3.0, 0.925), (4.0, 0.925 - 0.4 / 6)], of="AdaGrad", hints=hints)
 
 
 def test_rmsprop_of_the_example(student):
@@ -69,7 +80,13 @@ def test_rmsprop_of_the_example(student):
     p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
     optimizer = student.optimizers.RMSProp([p], lr=0.1, alpha=0.75, eps=1.0)
     steps = [(2.0, 0.9), (13**0.5, 0.9 - 0.1 * 13**0.5 / 3)]
-    check_steps(optimizer, p, steps, of="RMSProp", hint="ε is added to √v, and v is not corrected")
+    hints = {
+        1 - 0.2 / 2**0.5: "ε is inside the root: it is added to √v",
+        1 - 0.2 / (3**0.5 + 1): "α and 1 - α are swapped: v ← α v + (1 - α) g²",
+        1 - 0.2 / 3: "v is corrected for its bias; RMSProp does not do that",
+        0.8: "the step is lr · g / √v: where is ε?",
+    }
+    check_steps(optimizer, p, steps, of="RMSProp", hints=hints)
 
 
 def test_state_bytes_of_the_example(student):

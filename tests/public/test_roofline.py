@@ -95,7 +95,9 @@ def test_min_rows_of_the_examples(student):
         (2048, 8192, torch.float32, 42),
     ]:
         got = ra.min_rows(k, n, ra.H100_SXM, dtype)
-        expect.value(got, expected, of="min_rows", inputs=f"{k}, {n}, H100_SXM, {dtype}")
+        expect.value(
+            got, expected, of="min_rows", optional=True, inputs=f"{k}, {n}, H100_SXM, {dtype}"
+        )
 
 
 def test_min_rows_is_where_is_compute_bound_turns(student):
@@ -103,11 +105,11 @@ def test_min_rows_is_where_is_compute_bound_turns(student):
     ra, bf16 = student.resource_accounting, torch.bfloat16
     for k, n, hw in [(4096, 4096, ra.H100_SXM), (1000, 30_000, ra.A100_80GB)]:
         rows = ra.min_rows(k, n, hw, bf16)
-        expect.kind(rows, int, of="min_rows")
+        expect.kind(rows, int, of="min_rows", optional=True)
         for m, expected in [(rows, True), (rows - 1, False)]:
             got = ra.is_compute_bound(2 * m * k * n, 2 * (m * k + k * n + m * n), hw, bf16)
             inputs = f"min_rows({k}, {n}, {hw.name}, bfloat16) is {rows}; at {m} rows"
-            expect.value(got, expected, of="min_rows", inputs=inputs)
+            expect.value(got, expected, of="min_rows", optional=True, inputs=inputs)
 
 
 def test_a_dtype_without_a_peak_is_refused(student):
@@ -201,4 +203,4 @@ def test_min_rows_may_be_many(student):
     """
     got = student.resource_accounting.min_rows(402, 402, device(student), torch.float32)
     inputs = "402, 402, 100 FLOP per byte in float32"
-    expect.value(got, 40_200, of="min_rows", inputs=inputs)
+    expect.value(got, 40_200, of="min_rows", optional=True, inputs=inputs)

@@ -88,7 +88,8 @@ def test_view_strides(student, shape, stride, new_shape, expected):
     A transpose cannot be flattened, and the stride of a dimension of size 1 is ignored.
     """
     got = student.tensor_memory.view_strides(shape, stride, new_shape)
-    expect.value(got, expected, of="view_strides", inputs=f"{shape}, {stride}, {new_shape}")
+    inputs = f"{shape}, {stride}, {new_shape}"
+    expect.value(got, expected, of="view_strides", inputs=inputs, optional=True)
 
 
 def test_sliding_windows_of_the_example(student):
@@ -178,9 +179,9 @@ def test_view_strides_agrees_with_view(student, shape, stride):
         got = student.tensor_memory.view_strides(shape, stride, new_shape)
         inputs = f"{shape}, {stride}, {new_shape}"
         if want is None or got is None:
-            expect.value(got, want, of="view_strides", inputs=inputs)
+            expect.value(got, want, of="view_strides", inputs=inputs, optional=True)
         else:
-            expect.kind(got, (tuple, list), of="view_strides")
+            expect.kind(got, (tuple, list), of="view_strides", optional=True)
             sizes = zip(new_shape, got, want, strict=True)
             steps = [(mine, theirs) for size, mine, theirs in sizes if size > 1]
             expect.value(
@@ -243,7 +244,7 @@ def test_shapes_may_be_lists_and_stay_as_they_are(student):
     shape, stride, new_shape, index = [2, 3, 4], [12, 4, 1], [6, 4], [-1, 0, -2]
     expect.value(module.contiguous_strides(shape), (12, 4, 1), of="contiguous_strides")
     got = module.view_strides(shape, stride, new_shape)
-    expect.kind(got, (tuple, list), of="view_strides")
+    expect.kind(got, (tuple, list), of="view_strides", optional=True)
     expect.value(tuple(got), (4, 1), of="view_strides", inputs=f"{shape}, {stride}, {new_shape}")
     got = module.element_offset(torch.zeros(2, 3, 4), index)
     expect.value(got, 14, of="element_offset", inputs=f"{shape}, {index}")
@@ -256,7 +257,7 @@ def test_view_strides_of_scalars_and_vectors(student):
     """A scalar has no strides and can be viewed as (1, 1). A vector may have gaps."""
     for shape, stride, new_shape, size in [((), (), (1, 1), 2), ((1,), (7,), (), 0)]:
         got, inputs = student.tensor_memory.view_strides(shape, stride, new_shape), f"{shape}"
-        expect.kind(got, (tuple, list), of="view_strides")
+        expect.kind(got, (tuple, list), of="view_strides", optional=True)
         expect.value(len(got), size, of="view_strides", name="the number of strides", inputs=inputs)
     got, inputs = student.tensor_memory.view_strides((6,), (5,), (2, 3)), "(6,), (5,), (2, 3)"
-    expect.value(got, (15, 5), of="view_strides", inputs=inputs)
+    expect.value(got, (15, 5), of="view_strides", inputs=inputs, optional=True)

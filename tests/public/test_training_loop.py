@@ -105,7 +105,13 @@ def test_stage_1_every_group_gets_the_learning_rate(student):
 def test_stage_1_the_first_loss_is_that_of_a_guess(student):
     """With logits of 0, the model guesses among 8 tokens: its loss is log 8 = 2.0794."""
     result, _ = run(student)
-    hint = "cross-entropy in nats, the mean over tokens"
+    hints = {
+        3.0: "the loss is in nats: log 8, with the natural logarithm",
+        20 * math.log(8): "the mean over the tokens of the batch, not their sum",
+        5 * math.log(8): "the mean over the tokens of a window, too",
+        4 * math.log(8): "the mean over the windows of the batch, too",
+    }
+    hint = expect.hint_for(result.losses[0], hints)
     expect.number(
         result.losses[0],
         math.log(8),
@@ -220,7 +226,7 @@ def test_stage_1_gradients_of_earlier_steps_do_not_count(student):
     still = {"max_learning_rate": 0.0, "min_learning_rate": 0.0, "warmup_steps": 0}
     result, _ = run(student, context_length=len(TOKENS) - 1, batch_size=1, steps=2, **still)
     first, second = result.grad_norms
-    hint = "backward adds to .grad: when is it set to zero?"
+    hint = expect.hint_for(second, {2 * first: "backward adds to .grad: when is it set to zero?"})
     expect.number(
         second,
         first,

@@ -81,7 +81,10 @@ def test_progress_has_a_row_a_problem_and_says_what_is_next(work, root):
     assert re.search(
         r"next\n  write assignment/tensor_memory\.py:\d+ in contiguous_strides\n", done.stdout
     )
-    assert "read handout §1.2, then run `python -m assignment check storage_views --all`" in done.stdout
+    assert (
+        "read handout §1.2, then run `python -m assignment check storage_views --all`"
+        in done.stdout
+    )
     assert "first failure" not in done.stdout
 
 
