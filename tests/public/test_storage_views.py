@@ -62,9 +62,21 @@ def test_element_offset_of_a_slice(student):
     )
 
 
-@pytest.mark.parametrize(("shape", "expected"), [((3, 4, 5), (20, 5, 1)), ((7,), (1,)), ((), ())])
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((3, 4, 5), (20, 5, 1)),
+        ((7,), (1,)),
+        ((), ()),
+        ((2, 1, 3), (3, 3, 1)),
+        ((2, 2**30 + 1, 2**30), (2**60 + 2**30, 2**30, 1)),
+    ],
+)
 def test_contiguous_strides(student, shape, expected):
-    """The last stride is 1; each stride before it is the product of all later sizes."""
+    """The last stride is 1; each stride before it is the product of all later sizes.
+
+    The products are exact, also above 2⁵³, which floats do not reach.
+    """
     expect.value(
         student.tensor_memory.contiguous_strides(shape),
         expected,
@@ -129,6 +141,7 @@ def views():
         "expanded": torch.arange(3)[None, :, None].expand(4, 3, 2),
         "a column": x[1, 2, :, 3],
         "a scalar": x[1, 2, 3, 4],
+        "a slice of float16": x.half()[:, 1:],
         "a narrow view": x.narrow(2, 1, 2)[:, :, :, :1],
     }
 
@@ -206,6 +219,17 @@ def test_sliding_windows_agrees_with_unfold(student, size, step):
     expect.tensor(got, x.unfold(0, size, step), of="sliding_windows", inputs=inputs)
     shared = got.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
     expect.that(shared, "the windows are a copy", of="sliding_windows", hint="a view of x itself")
+
+
+def test_sliding_windows_of_a_row_and_of_a_conjugate(student):
+    """A row of a matrix is contiguous, but starts in its middle. A conjugate is a view, too."""
+    for inputs, x in [
+        ("row 1 of torch.arange(12).reshape(3, 4)", torch.arange(12).reshape(3, 4)[1]),
+        ("the conjugate of (1 + 2j, 3 - 4j, 5j)", torch.tensor([1 + 2j, 3 - 4j, 5j]).conj()),
+    ]:
+        got = student.tensor_memory.sliding_windows(x, 2, 1)
+        want = x.unfold(0, 2, 1)
+        expect.tensor(got, want, of="sliding_windows", inputs=f"x {inputs}, size 2, step 1")
 
 
 def test_sliding_windows_refuses_a_window_that_does_not_fit(student):

@@ -72,6 +72,22 @@ def test_bytes_of_many_kinds_of_tensors(student, name):
     expect.value(student.tensor_memory.storage_bytes(x), want, of="storage_bytes", inputs=name)
 
 
+def test_storage_bytes_of_views_without_a_base(student):
+    """A tensor on the middle of a storage of 40 bytes, and a slice of it; four of 7 bytes."""
+    middle = torch.empty(0).set_(torch.zeros(10).untyped_storage(), 4, (3,), (1,))
+    seven = torch.zeros(7, dtype=torch.uint8)[:4].view(torch.int32)
+    for x, want, inputs in [
+        (middle, 40, "3 elements in the middle of a storage of 10"),
+        (middle[1:], 40, "a slice of these"),
+        (seven, 7, "4 of 7 bytes as one int32"),
+    ]:
+        got = student.tensor_memory.storage_bytes(x)
+        expect.value(got, want, of="storage_bytes", inputs=inputs)
+    got = student.tensor_memory.unique_bytes([torch.zeros(100)[:0]])
+    inputs = "an empty slice of 400 bytes, which it keeps in memory"
+    expect.value(got, 400, of="unique_bytes", inputs=inputs)
+
+
 def test_unique_bytes_of_any_iterable(student):
     """A generator; equal values and equal sizes in storages of their own; parts of one storage."""
     a, b, c = torch.zeros(4, 8), torch.zeros(4, 8), torch.ones(100)
