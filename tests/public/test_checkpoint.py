@@ -16,9 +16,17 @@ from torch import nn
 from kit import expect
 
 
+class Layer(nn.Linear):
+    """A linear layer of three inputs with a buffer."""
+
+    def __init__(self, outputs=2, bias=True):
+        super().__init__(3, outputs, bias)
+        self.register_buffer("seen", torch.rand(3))
+
+
 def stepped(outputs=2):
     """A layer and an AdamW after one step, so that there are moments to save."""
-    layer = nn.Linear(3, outputs)
+    layer = Layer(outputs)
     optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1)
     for p in layer.parameters():
         p.grad = torch.randn_like(p)
@@ -76,6 +84,7 @@ def mixed(fill):
     for p in model.parameters():
         p.grad = torch.full_like(p, fill)
     optimizer.step()
+    optimizer.state[model.wide]["history"] = [fill, 2 * fill]
     return model, optimizer
 
 
@@ -95,6 +104,19 @@ def test_stage_1_every_tensor_and_option_comes_back(student, tmp_path):
         want = optimizer.state[p].get("momentum_buffer")
         got = other_optimizer.state[q].get("momentum_buffer")
         expect.tensor(got, want, of="load_checkpoint", name=f"a momentum buffer ({p.dtype})")
+    got, name = other_optimizer.state[other.wide].get("history"), "a list in the optimizer's state"
+    expect.value(got, [1.0, 2.0], of="load_checkpoint", name=name)
+
+
+def test_stage_1_a_state_that_is_empty_comes_back(student, tmp_path):
+    """Saved before the first step, an optimizer has no state: a load takes away what is there."""
+    layer, (other, other_optimizer) = Layer(), stepped()
+    optimizer = torch.optim.AdamW(layer.parameters())
+    student.checkpointing.save_checkpoint(layer, optimizer, 0, tmp_path / "checkpoint")
+    student.checkpointing.load_checkpoint(tmp_path / "checkpoint", other, other_optimizer)
+    got = len(other_optimizer.state_dict()["state"])
+    name = "the number of parameters with state, where the checkpoint has none"
+    expect.value(got, 0, of="load_checkpoint", name=name)
 
 
 def test_stage_1_a_load_changes_nothing_but_values(student, tmp_path):
@@ -162,6 +184,18 @@ def drawn():
         "random.gauss": random.gauss(0, 1),
         "random.random": random.random(),
     }
+
+
+def test_stage_2_saving_draws_no_number(student, tmp_path):
+    """A save to a path leaves the generators of torch, numpy and random as they were."""
+    made = stepped()
+    states = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
+    student.checkpointing.save_checkpoint(*made, 1, tmp_path / "checkpoint")
+    got = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
+    for name, was, now in zip(("torch", "np.random", "random"), states, got, strict=True):
+        is_same = bool((was == now).all()) if name == "torch" else was == now
+        reason, hint = f"saving draws a number from {name}", "tempfile has a generator of its own"
+        expect.that(is_same, reason, of="save_checkpoint", hint=hint)
 
 
 def test_stage_2_generators_go_on(student):
@@ -238,24 +272,32 @@ def test_stage_3_an_error_of_the_sync_leaves_the_old_file(student, tmp_path, mon
     expect.value(files, ["checkpoint"], of=of, name="all files after the error", hint=hint)
 
 
-def test_stage_3_the_new_file_is_complete_before_it_gets_its_name(student, tmp_path, monkeypatch):
-    """At the sync, all of the new file is in the folder, and the old one is untouched.
+@pytest.mark.parametrize("is_first", [False, True])
+def test_stage_3_the_new_file_is_complete_before_it_gets_its_name(
+    student, tmp_path, monkeypatch, is_first
+):
+    """At the sync, all of the new file is in the folder, and the old one, if any, is untouched.
 
     The file then gets its name by a rename. A file that a killed process left behind under the
     temporary name does not prevent the next save.
     """
     path, of = tmp_path / "checkpoint", "save_checkpoint"
-    student.checkpointing.save_checkpoint(*stepped(), 1, path)
-    before = path.read_bytes()
+    if not is_first:
+        student.checkpointing.save_checkpoint(*stepped(), 1, path)
+    before = None if is_first else path.read_bytes()
+
+    def is_old():
+        return (path.read_bytes() if path.exists() else None) == before
+
     synced, renamed = [], []
 
     def sync(file):
         others = [p for p in tmp_path.rglob("*") if p.is_file() and p != path]
-        is_old = path.exists() and path.read_bytes() == before
-        synced.append((os.fstat(file).st_size, others, is_old))
+        number = file if isinstance(file, int) else file.fileno()
+        synced.append((os.fstat(number).st_size, others, is_old()))
 
     def rename(source, target, **more):
-        renamed.append((len(synced), path.exists() and path.read_bytes() == before))
+        renamed.append((len(synced), is_old()))
         original(source, target, **more)
 
     original = os.replace
@@ -274,12 +316,12 @@ def test_stage_3_the_new_file_is_complete_before_it_gets_its_name(student, tmp_p
     names = [p for _, others, _ in synced for p in others]
     hint = "the system's temporary folder may be on another disk"
     expect.that(bool(names), "the temporary file is in another folder", of=of, hint=hint)
-    is_old = all(old for *_, old in synced) and all(old for _, old in renamed)
+    is_whole = all(old for *_, old in synced) and all(old for _, old in renamed)
     hint = "os.replace replaces an existing file in one step"
-    expect.that(is_old, "the old checkpoint is gone before the rename", of=of, hint=hint)
+    expect.that(is_whole, "the path changes before the rename", of=of, hint=hint)
     for name in names:
         name.parent.mkdir(exist_ok=True)
-        name.write_bytes(b"left by a killed process" * 1000)
+        name.write_bytes(b"left by a killed process" * 10_000)
     try:
         student.checkpointing.save_checkpoint(*stepped(), 3, path)
     except OSError:
@@ -314,11 +356,11 @@ def another_optimizer(layer):
     return layer, torch.optim.AdamW([{"params": [weight]}, {"params": [bias]}])
 
 
-class Renamed(nn.Linear):
+class Renamed(Layer):
     """A layer of two outputs with one more parameter."""
 
-    def __init__(self, _=None):
-        super().__init__(3, 2)
+    def __init__(self):
+        super().__init__()
         self.more = nn.Parameter(torch.ones(2))
 
 
@@ -329,14 +371,15 @@ def with_adamw(layer):
 UNFIT = {
     "the layer has a different shape": lambda: stepped(outputs=3),
     "the layer has another parameter more": lambda: with_adamw(Renamed()),
-    "the layer has no bias": lambda: with_adamw(nn.Linear(3, 2, bias=False)),
-    "the optimizer has two groups instead of one": lambda: another_optimizer(nn.Linear(3, 2)),
+    "the layer has no bias": lambda: with_adamw(Layer(bias=False)),
+    "the optimizer has two groups instead of one": lambda: another_optimizer(Layer()),
 }
 
 
 def contents(layer, optimizer):
     """All that a load may change, by name."""
     found = {name: p.detach().clone() for name, p in layer.named_parameters()}
+    found["the buffer"] = layer.seen.clone()
     for number, p in enumerate(layer.parameters()):
         found[f"gradient {number}"] = torch.zeros(0) if p.grad is None else p.grad.clone()
         for name, value in optimizer.state[p].items() if p in optimizer.state else ():
@@ -359,7 +402,7 @@ def test_stage_4_a_checkpoint_that_does_not_fit_changes_nothing(student, tmp_pat
         p.grad = torch.ones_like(p)
     layer.eval()
     random.random(), np.random.rand(700), torch.rand(700)
-    before = contents(layer, optimizer)
+    before, buffer = contents(layer, optimizer), layer.seen
     with expect.raises(Exception, of="load_checkpoint", when=when):
         student.checkpointing.load_checkpoint(tmp_path / "checkpoint", layer, optimizer)
     hint = "put everything back if a later part does not fit"
@@ -368,6 +411,8 @@ def test_stage_4_a_checkpoint_that_does_not_fit_changes_nothing(student, tmp_pat
         want = before.get(name, torch.zeros(0))
         expect.tensor(got, want, of="load_checkpoint", name=name_after, hint=hint)
     expect.value(layer.training, False, of="load_checkpoint", name="training")
+    reason = "the buffer is another tensor after a load that was refused"
+    expect.that(layer.seen is buffer, reason, of="load_checkpoint")
 
 
 def test_stage_4_a_damaged_or_missing_file_is_refused(student, tmp_path):
