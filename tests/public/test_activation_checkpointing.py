@@ -44,6 +44,7 @@ def test_saved_activation_bytes_of_a_linear_layer(student):
 X = torch.tensor([0.5, 1.0, 1.5, 2.0, 2.5, 3.0], requires_grad=True)  # 24 bytes
 SAME = X.detach().clone().requires_grad_()  # equal values in another storage
 WIDE = X.detach().double().requires_grad_()  # 48 bytes
+PARAMETER = nn.Parameter(X.detach().clone())
 META = torch.rand(6, device="meta", requires_grad=True)  # all meta storages have address 0
 
 
@@ -53,6 +54,7 @@ META = torch.rand(6, device="meta", requires_grad=True)  # all meta storages hav
         ("x[1:3].sin(), which keeps a view of x", lambda: X[1:3].sin(), (), 24),
         ("x[1:3].sin(), without x", lambda: X[1:3].sin(), (X,), 0),
         ("x[1:3].sin(), without x[4:]", lambda: X[1:3].sin(), (X[4:],), 0),
+        ("sin of a parameter", lambda: PARAMETER.sin(), (), 24),
         ("x in float64", lambda: WIDE.exp(), (), 48),
         ("x and an equal tensor", lambda: X.sin() + SAME.sin(), (), 48),
         ("x and x.sin() on the meta device", lambda: META.sin().sin(), (), 48),

@@ -108,15 +108,19 @@ def test_stage_1_every_tensor_and_option_comes_back(student, tmp_path):
     expect.value(got, [1.0, 2.0], of="load_checkpoint", name=name)
 
 
-def test_stage_1_a_state_that_is_empty_comes_back(student, tmp_path):
-    """Saved before the first step, an optimizer has no state: a load takes away what is there."""
+@pytest.mark.parametrize("with_state", [0, 1])
+def test_stage_1_a_state_that_is_not_there_comes_back(student, tmp_path, with_state):
+    """Before its first gradient, a parameter has no state: a load takes away what is there."""
     layer, (other, other_optimizer) = Layer(), stepped()
     optimizer = torch.optim.AdamW(layer.parameters())
+    if with_state:
+        layer.weight.grad = torch.ones_like(layer.weight)
+        optimizer.step()
     student.checkpointing.save_checkpoint(layer, optimizer, 0, tmp_path / "checkpoint")
     student.checkpointing.load_checkpoint(tmp_path / "checkpoint", other, other_optimizer)
     got = len(other_optimizer.state_dict()["state"])
-    name = "the number of parameters with state, where the checkpoint has none"
-    expect.value(got, 0, of="load_checkpoint", name=name)
+    name = f"the number of parameters with state, {with_state} in the checkpoint,"
+    expect.value(got, with_state, of="load_checkpoint", name=name)
 
 
 def test_stage_1_a_load_changes_nothing_but_values(student, tmp_path):

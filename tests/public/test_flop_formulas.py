@@ -134,7 +134,8 @@ def test_transformer_gives_a_dict_of_its_own(student):
     nothing = module.transformer_forward_flops(config, 1, 0)
     expect.value(sum(nothing.values()), 0, of=of, inputs="GPT-2 small, one sequence of 0")
     expect.value(first, expected, of=of, name="the first result after another call")
-    first["qkv"] = 0
+    if isinstance(first, dict):
+        first["qkv"] = 0
     again = module.transformer_forward_flops(config, 1, 8)
     expect.value(again, expected, of=of, name="the result after the caller has changed the first")
 

@@ -69,7 +69,7 @@ def test_element_offset_of_a_slice(student):
         ((7,), (1,)),
         ((), ()),
         ((2, 1, 3), (3, 3, 1)),
-        ((2, 2**30 + 1, 2**30), (2**60 + 2**30, 2**30, 1)),
+        ((2, 3, 2**53 + 1), (3 * 2**53 + 3, 2**53 + 1, 1)),
     ],
 )
 def test_contiguous_strides(student, shape, expected):
