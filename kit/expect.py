@@ -37,6 +37,12 @@ UNWRITTEN = (
 )
 
 
+# The same where nothing fills new memory.
+UNWRITTEN_HERE = (
+    ("NaN", "is memory of torch.empty read before it is written? Or is 0 divided by 0?"),
+)
+
+
 BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}"}
 
 
@@ -94,6 +100,7 @@ def kind(
     of: str,
     name: str = "",
     hint: str | None = None,
+    optional: bool = False,
 ) -> None:
     """Check that `got` has this type. Call it before len(), sorted(), indexing or a `for`.
 
@@ -103,6 +110,7 @@ def kind(
     Args:
         wanted: One type, or several types of which one suffices.
         name: Which value this is, such as "the norm".
+        optional: Whether the function returns None in other cases, so that no `return` is missing.
 
     Raises:
         Mismatch: `got` has another type.
@@ -111,7 +119,7 @@ def kind(
     if any(_is_a(got, one) for one in kinds):
         return
     which = f" of {name}" if name else ""
-    _not_nothing(got, kinds[0], of, hint, which)
+    _not_nothing(got, kinds[0], of, hint, which, optional=optional)
     names = " or ".join("a tensor" if _is_tensor_type(one) else one.__name__ for one in kinds)
     raise Mismatch(of, f"wrong type{which}: expected {names}, got {type_name(got)}", hint=hint)
 
@@ -124,6 +132,7 @@ def value(
     name: str = "",
     inputs: str = "",
     hint: str | None = None,
+    optional: bool = False,
 ) -> None:
     """Check that `got` equals `expected` and has the same type, at every level of nesting.
 
@@ -132,12 +141,13 @@ def value(
 
     Args:
         name: Which value this is, such as "first_step".
+        optional: Whether the function returns None in other cases, so that no `return` is missing.
 
     Raises:
         Mismatch: The value or its type differs.
     """
     which = f" of {name}" if name else ""
-    _not_nothing(got, expected, of, hint, which)
+    _not_nothing(got, expected, of, hint, which, optional=optional)
     if (problem := _first_difference(got, expected)) is None:
         return
     reason, where = problem
@@ -213,7 +223,7 @@ def number(
     except OverflowError:
         got = math.inf
     if not math.isfinite(got):
-        facts = UNWRITTEN if math.isnan(got) else ()
+        facts = _unwritten() if math.isnan(got) else ()
         _fail(of, f"the number{which} is {got}, not finite", facts=facts, inputs=inputs, hint=hint)
     if not abs(got - expected) <= tolerance:
         expected_text, got_text = _apart(expected, got)
@@ -423,6 +433,22 @@ def right_call(what: str) -> Iterator[None]:
         raise
 
 
+def hint_for(got: object, hints: Mapping[float, str]) -> str | None:
+    """The hint that belongs to a wrong answer, or None if it is none of the known ones.
+
+    Args:
+        got: The answer: a number, or a tensor whose entries are equal.
+        hints: For each wrong number, what may have gone wrong. Five digits decide.
+    """
+    if is_tensor(got):
+        entries = got.detach().flatten().tolist()
+        got = entries[0] if entries and len(set(entries)) == 1 else None
+    if not isinstance(got, (int, float)):
+        return None
+    near = (hint for wrong, hint in hints.items() if math.isclose(got, wrong, rel_tol=1e-5))
+    return next(near, None)
+
+
 def is_students(error: BaseException) -> bool:
     """Whether an exception came from the student's code.
 
@@ -465,9 +491,26 @@ def _is_a(value: object, wanted: type) -> bool:
     return isinstance(value, wanted)
 
 
-def _not_nothing(got: object, expected: object, of: str, hint: str | None, which: str = "") -> None:
-    if got is None and expected is not None:
-        raise Mismatch(of, f"returned None{which}: is a `return` missing?", hint=hint)
+def _not_nothing(
+    got: object,
+    expected: object,
+    of: str,
+    hint: str | None,
+    which: str = "",
+    *,
+    optional: bool = False,
+) -> None:
+    if got is not None or expected is None:
+        return
+    if optional:
+        reason = "returned None where there is a result"
+    else:
+        reason = f"None instead{which}" if which else "returned None: is a `return` missing?"
+    raise Mismatch(of, reason, hint=hint)
+
+
+def _unwritten() -> tuple[tuple[str, str], ...]:
+    return UNWRITTEN if sandboxed else UNWRITTEN_HERE
 
 
 def _fail(
@@ -540,7 +583,7 @@ def _same_values(
     if not exact:
         is_nan, bad = g != g, ~(abs(g) < math.inf)
         if bool((bad & (abs(e) < math.inf) | is_nan).any()):
-            facts = UNWRITTEN if bool(is_nan.any()) and not is_array(g) else ()
+            facts = _unwritten() if bool(is_nan.any()) and not is_array(g) else ()
             reason = f"{int(bad.sum())} of {entries} entries{which} are NaN or infinite"
             _fail(of, reason, facts=facts, inputs=inputs, hint=hint)
     wrong = ~agrees

@@ -8,6 +8,7 @@ import gc
 import hashlib
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,8 @@ import pytest
 from kit import USUAL_PACKAGES, expect, generators
 from kit.speed import Side, Speed, Turn
 from kit.student import StudentPackage
+
+NOT_ATTEMPTED = "not attempted"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -172,7 +175,23 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.longrepr = expect.render(error, problem=problem["id"], section=problem["section"])
     elif report.failed and type(error) is NotImplementedError:
         report.longrepr = f"not attempted yet: {error}"
+        report.not_attempted = problem["id"] if problem else ""
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Show tests that were not attempted in one line per problem, and not as failures."""
+    is_open = getattr(report, "not_attempted", None) and report.when == "call"
+    return (NOT_ATTEMPTED, "-", "NOT ATTEMPTED") if is_open else None
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print these lines."""
+    reports = terminalreporter.stats.get(NOT_ATTEMPTED, [])
+    for problem, count in Counter(report.not_attempted for report in reports).items():
+        why = next(r.longrepr for r in reports if r.not_attempted == problem)
+        terminalreporter.write_line(f"{count} test{'s' * (count > 1)} {why}")
 
 
 @cache

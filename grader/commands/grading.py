@@ -237,6 +237,13 @@ def validate(
             help="Skip the sandbox: twice as fast. Use it to write tests, not to prove them.",
         ),
     ] = False,
+    prices: Annotated[
+        bool,
+        typer.Option(
+            "--prices",
+            help="Only list the known mistakes that pass all public tests, and what they cost.",
+        ),
+    ] = False,
     jobs: Annotated[
         int | None,
         typer.Option("--jobs", min=1, help="Number of processes (default: one per processor)."),
@@ -257,35 +264,44 @@ def validate(
     course = courses.load(folder)
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
+    if prices and (with_mutants or quick or draft or seeds > 1 or device == "cuda"):
+        raise UsageError("--prices needs no other option than --only, --jobs and --matrix")
     if with_mutants and device == "cuda":
         raise UsageError("--mutants runs on a CPU only: remove --mutants or --device cuda")
     if matrix and quick:
         raise UsageError("--quick produces no matrix: remove --quick or --matrix")
     if matrix:
         one_of("--matrix", matrix.suffix, *matrices.FORMATS)
-    from grader.proof.validate import validate as run
+    from grader.proof import validate as proof
     from grader.proof.whole import DECLINABLE, HOW_TO_DECLINE
     from grader.sandbox.pool import usual_jobs
 
     with device_named(device) as gpu, advancing("validating") as progress:
-        found = run(
-            course,
-            problems,
-            device=device,
-            gpu=gpu,
-            seeds=seeds,
-            with_mutants=with_mutants,
-            quick=quick,
-            draft=draft,
-            jobs=jobs or usual_jobs(),
-            progress=progress,
-        )
+        jobs = jobs or usual_jobs()
+        if prices:
+            found = proof.prices(course, problems, jobs=jobs, progress=progress)
+        else:
+            found = proof.validate(
+                course,
+                problems,
+                device=device,
+                gpu=gpu,
+                seeds=seeds,
+                with_mutants=with_mutants,
+                quick=quick,
+                draft=draft,
+                jobs=jobs,
+                progress=progress,
+            )
     if matrix:
         files.write(matrix, matrices.FORMATS[matrix.suffix](found).encode())
     console = Console(highlight=False)
     console.width = max(console.width, 140)  # test names are whole sentences
     with console.capture() as table:
-        console.print(matrices.table(found))
+        if not prices:
+            console.print(matrices.table(found))
+        if found.surprises():
+            console.print(matrices.prices(found))
     files.say(f"{table.get()}{matrices.summary(found)}\n", needed=False)
     for complaint in found.complaints():
         print(complaint, file=sys.stderr)

@@ -110,6 +110,8 @@ class Course(msgspec.Struct, frozen=True):
         folders: Folders beside assignment/ that students get, such as a program that uses their
             modules. No grade depends on them.
         preload: The modules to import before the first test, besides torch.
+        green_may_lose: The most points that a known mistake may cost if it passes all public tests;
+            None if the course sets no limit.
     """
 
     root: Path
@@ -120,6 +122,7 @@ class Course(msgspec.Struct, frozen=True):
     files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     preload: list[str] = []
+    green_may_lose: float | None = None
 
     @property
     def accepted(self) -> handing_in.Accepted:
@@ -451,6 +454,7 @@ def load(root: Path | None = None) -> Course:
             files=tuple(listed.get("files", ())),
             folders=tuple(listed.get("folders", ())),
             preload=listed.get("preload", []),
+            green_may_lose=listed.get("green_may_lose"),
         )
     except msgspec.ValidationError as e:
         raise CourseFault(f"{path}: {e}") from None

@@ -103,7 +103,7 @@ def _wrong(listed: dict[str, Any], lines: _Lines, limits: Mapping[str, type]) ->
         lambda key: lines.of(None, key),
     )
     for key, (expected, holds) in OF_THE_FILE.items():
-        if not holds(found := listed.get(key, [])):
+        if key in listed and not holds(found := listed[key]):
             yield Wrong(lines.of(None, key), f"{key}: expected {expected}; got {_shown(found)}")
     common, problems = listed["limits"], listed["problem"]
     if not isinstance(common, dict):
@@ -258,12 +258,17 @@ def _are_packages(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_package, value))
 
 
+def _are_points(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf
+
+
 # The keys above [limits], which need not be there.
 OF_THE_FILE: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "packages": ('a list of packages as pip names them, like "numpy>=1.26"', _are_packages),
     "files": ('a list of patterns of files in assignment/, like "*.json"', _list_of(PATTERN, 0)),
     "folders": ('a list of names of folders, like "flight"', _list_of(NAME, 0)),
     "preload": ('a list of names of modules, like "einops.layers.torch"', _list_of(DOTTED, 0)),
+    "green_may_lose": ("a number of points, 0 or more", _are_points),
 }
 # The keys of a problem: the expected value in words, and a function that checks a value.
 KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {

@@ -138,7 +138,7 @@ def _tested(job: Job, suite_sha256: str) -> tuple[Outcomes, dict[str, str]]:
     outcomes, health = Outcomes(job.problems), GpuHealth(job)
     if not job.files:
         return outcomes, {}
-    with _tests_of(job.course), closing(job.first_session(job.sources)) as session:
+    with tests_of(job.course), closing(job.first_session(job.sources)) as session:
         tests = collected(job.course, job.files, suite_sha256)  # while the sandbox still starts
         check_cpu(session)
         environment = _environment(job.sandbox, job.device)
@@ -166,7 +166,7 @@ def _environment(sandbox: Host, device: str) -> dict[str, str]:
 
 
 @contextmanager
-def _tests_of(course: Course) -> Iterator[None]:
+def tests_of(course: Course) -> Iterator[None]:
     """Bind the name `tests` to this course's package.
 
     Another course's `tests` may have been imported before.

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ DEAR = 1 / 3
 HALF = 0.5
 # A submission that checks no arguments may lose at most this many points in the whole course.
 MOST_FOR_CHECKS = 3.0
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,9 @@ class Row:
         complaint: What differs from the required outcome; empty if nothing does.
         share: The share of the problem that it lost, by the weights of the tests for that device.
         reason: Why a wrong solution costs as much as it does, or why a mutant need not be detected.
+        price: The points that it lost, by the weights of the tests for that device.
+        told: The first public test that it fails, and why; empty if it passes all, None if they
+            were not run.
     """
 
     problem: str
@@ -81,6 +86,8 @@ class Row:
     complaint: str
     share: float = 0.0
     reason: str = ""
+    price: float = 0.0
+    told: str | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,8 @@ class Matrix:
         checked: What of the course was tried besides its hidden tests.
         whole: What is wrong there.
         declined: For each problem, the requirements that it declines, each with the reason.
+        green_may_lose: The most points that a known mistake may cost if it passes all public tests;
+            None for no limit.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -121,6 +130,7 @@ class Matrix:
     checked: list[str] = field(default_factory=list)
     whole: list[str] = field(default_factory=list)
     declined: dict[str, dict[str, str]] = field(default_factory=dict)
+    green_may_lose: float | None = None
 
     def complaints(self) -> list[str]:
         """Everything that differs from what is required."""
@@ -132,6 +142,7 @@ class Matrix:
             *self._small_cores(),
             *self._unexplained_prices(),
             *self._dear_checks(),
+            *self._dear_surprises(),
             *self._chance(),
         ]
 
@@ -160,6 +171,21 @@ class Matrix:
                     "parts of its points, less than half"
                 )
         return found
+
+    def surprises(self) -> list[Row]:
+        """The known mistakes that pass all public tests, the dearest first."""
+        green = [row for row in self.rows if row.kind == "wrong" and row.told == ""]
+        return sorted(green, key=lambda row: (-row.price, row.problem, row.name))
+
+    def _dear_surprises(self) -> list[str]:
+        most = math.inf if self.green_may_lose is None else self.green_may_lose
+        return [
+            f"{row.problem} · wrong {row.name}: it passes all public tests and loses "
+            f"{row.price:.2f} points, more than green_may_lose = {most:g} in problems.toml; "
+            "let a public test fail on it, or let it cost less"
+            for row in self.surprises()
+            if row.price > most + ROUNDING
+        ]
 
     def _dear_checks(self) -> list[str]:
         lost = sum(row.share * row.max_score for row in self.rows if row.kind == "unchecked")
@@ -290,6 +316,20 @@ def table(matrix: Matrix) -> Table:
     return shown
 
 
+def prices(matrix: Matrix) -> Table:
+    """The known mistakes that pass all public tests, each with the points that it loses."""
+    shown = Table(box=None, padding=(0, 2, 0, 0))
+    shown.add_column("problem", no_wrap=True)
+    shown.add_column("passes all public tests", no_wrap=True, overflow="ellipsis", max_width=60)
+    shown.add_column("loses", justify="right", no_wrap=True)
+    shown.add_column("fails the hidden tests")
+    for row in matrix.surprises():
+        more = f" and {len(row.failed) - 1} more" if len(row.failed) > 1 else ""
+        fails = Text(", ".join(row.failed[:1]) + more)
+        shown.add_row(row.problem, Text(row.name), f"{row.price:.2f}", fails)
+    return shown
+
+
 def summary(matrix: Matrix) -> str:
     """The counts, one line per kind."""
     lines = []
@@ -340,6 +380,13 @@ def summary(matrix: Matrix) -> str:
         f"{row.reason or 'no reason given'}"
         for row in matrix.dear()
     ]
+    if told := [row for row in matrix.rows if row.kind == "wrong" and row.told is not None]:
+        green = matrix.surprises()
+        dearest = f", at most {green[0].price:.2f} points each" if green else ""
+        lines.append(
+            f"{len(told) - len(green)} of {len(told)} wrong solutions fail a public test; "
+            f"the other {len(green)} lose points in hidden tests only{dearest}"
+        )
     if said := sum(claims.said for claims in matrix.claims.values()):
         tried = sum(claims.tried for claims in matrix.claims.values())
         lines.append(f"{said} claims of stubs, {tried} of them contradicted by wrong solutions")

@@ -38,6 +38,7 @@ LAYOUTS = ("not contiguous", "with an offset", "expanded")
 VALUES = ("zeros", "huge", "tiny", "infinite")
 SECTION = re.compile(r"(Args|Returns|Raises|Example|Attributes):$")
 ENTRY = re.compile(r"`?\w+`?(, `?\w+`?)*:( |$)")
+ERROR = re.compile(r"\b(?:\w*Error|\w*Exception)\b")
 LAST_LINE = re.compile(r"Handout §")
 
 
@@ -255,6 +256,22 @@ def _claims(docstring: str) -> Iterator[str]:
 def _split(text: str) -> list[str]:
     text = " ".join(text.split())
     return [s.strip() for s in re.split(r"(?<=[.!?])\s+(?=[A-Z`\"(])", text) if s.strip()]
+
+
+def raised_by(reference: str, name: str) -> set[str]:
+    """The exceptions that a definition's docstring names; those of a class in any of its methods.
+
+    Args:
+        reference: The source of the module.
+        name: The definition, such as "train" or "MLP".
+    """
+    found: set[str] = set()
+    for node in ast.parse(reference).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name.split(".")[0]:
+            parts = [n for n in ast.walk(node) if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+            for part in parts:
+                found |= set(ERROR.findall(ast.get_docstring(part) or ""))
+    return found
 
 
 def complaints(

@@ -30,7 +30,7 @@ from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade, import_preloaded
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.sessions import Host, Opens
-from grader.proof import fields, hostile, mutants, promised, whole
+from grader.proof import fields, hostile, mutants, promised, public, whole
 from grader.proof.matrices import KINDS, Claims, HiddenTest, Matrix, Row, tests_in
 from grader.proof.trials import derived, wrong_for
 from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst
@@ -46,6 +46,8 @@ from grader.submission.submissions import Submission
 # A submission that checks no arguments may lose at most this share of a problem's points.
 MOST_OF_CHECKS = 0.05
 RIGHT = ("reference", "variant", "words", "types", "arithmetic")  # kinds that lose nothing
+# The kinds of trials on which public tests are run. Those that are right must pass them.
+WITH_PUBLIC = ("wrong", "variant", "words", "types", "arithmetic", "input")
 # One in this many wrong solutions and variants is graded again, with a process for each test.
 ONE_IN = 32
 # A part of the message that reports uninitialized memory in an answer.
@@ -78,6 +80,7 @@ class Trial:
         sessions: Factories of the connections to a solution that runs in the process of the tests.
             They are tried in turn until a test fails.
         broken: Why there is no such submission; empty if there is one.
+        with_public: Whether to run the problem's public tests on it, too.
     """
 
     problem: Problem
@@ -94,6 +97,7 @@ class Trial:
     in_process: bool = False
     sessions: tuple[Opens, ...] = (LocalSession,)
     broken: str = ""
+    with_public: bool = False
 
 
 def validate(
@@ -146,6 +150,8 @@ def validate(
     ]
     if quick:
         trials = _sample(trials)
+    elif device == "cpu":
+        trials = [replace(t, with_public=t.kind in WITH_PUBLIC) for t in trials]
     if draft:
         trials = [replace(trial, in_process=True) for trial in trials if trial.kind != "unwritten"]
     matrix = Matrix(
@@ -162,7 +168,10 @@ def validate(
     if device == "cpu" and not quick:
         matrix.claims = {problem.id: _claims(course, problem) for problem in chosen}
     matrix.declined = {problem.id: problem.declined for problem in chosen}
+    matrix.green_may_lose = course.green_may_lose
     checks: list[tuple[str, Callable[[], Iterator[str]]]] = []
+    if device == "cpu":
+        checks.append(("refusals of public tests", lambda: public.unpromised(course, chosen)))
     if device == "cpu" and not quick:
         checks.append(("public tests", lambda: whole.public_tests(course, chosen)))
     if checks and not draft and problems == course.problems:
@@ -177,6 +186,30 @@ def validate(
     matrix.rows = [_unless_declined(row, matrix.declined[row.problem]) for row in rows]
     if device == "cpu" and not quick and not draft:
         matrix.whole += _needlessly_declined(rows, matrix.declined)
+    return matrix
+
+
+def prices(
+    course: Course, problems: list[Problem], *, jobs: int = 1, progress: Progress | None = None
+) -> Matrix:
+    """What known mistakes cost that pass all public tests; whether right solutions pass them.
+
+    This is a part of `validate`, without a sandbox. Hidden tests are run on such mistakes alone.
+    """
+    courses.check_packages(course)
+    import_preloaded(course)
+    matrix = Matrix(green_may_lose=course.green_may_lose, whole=list(whole.wrong_names(course)))
+    if matrix.whole:
+        return matrix
+    trials = [
+        replace(trial, neighbours=(), in_process=True, with_public=True)
+        for problem in problems
+        for trial in trials_of(course, problem, 1, False, "cpu")
+        if trial.kind in WITH_PUBLIC and (trial.kind != "input" or trial.excused)
+    ]
+    matrix.whole += public.unpromised(course, problems)
+    matrix.checked.append("refusals of public tests")
+    matrix.rows = _rows(trials, course, None, min(jobs, len(trials)), progress, _price)
     return matrix
 
 
@@ -199,15 +232,20 @@ def _needlessly_declined(rows: list[Row], declined: dict[str, dict[str, str]]) -
 
 
 def _rows(
-    trials: list[Trial], course: Course, gpu: Gpu | None, jobs: int, progress: Progress | None
+    trials: list[Trial],
+    course: Course,
+    gpu: Gpu | None,
+    jobs: int,
+    progress: Progress | None,
+    task: Callable[[Trial], Row] | None = None,
 ) -> list[Row]:
-    """The outcome of each trial, in the order of the trials."""
+    """The outcome of each trial by this task, by default `_run`, in the order of the trials."""
     rows: dict[int, Row] = {}
     needs_sandbox = gpu is not None or not all(trial.in_process for trial in trials)
     isolation = levels.strongest() if needs_sandbox else None
     with Pool(course, jobs, gpu=gpu, isolation=isolation) as pool:
         ended: SimpleQueue[Future[Row]] = SimpleQueue()
-        waiting = {pool.submit(ended, _run, trial): i for i, trial in enumerate(trials)}
+        waiting = {pool.submit(ended, task or _run, trial): i for i, trial in enumerate(trials)}
         while waiting:
             try:
                 future = ended.get(timeout=TICK_SECONDS)
@@ -429,7 +467,12 @@ def _run(trial: Trial) -> Row:
         result = next(p for p in graded.problems if p.id == trial.problem.id)
         if _lost(result, trial.device) or fields.is_never_sent(session):
             break
-    complaint = _complaint(trial, result, graded)
+    told = (
+        public.first_failure(course, trial.problem, _local_box(), trial.sources)
+        if trial.with_public
+        else None
+    )
+    complaint = _complaint(trial, result, graded) or _contradicted(trial, told)
     if trial.twice and not here and not complaint:
         complaint = differing(graded, graded_with(session, fresh=True))
     return Row(
@@ -443,7 +486,32 @@ def _run(trial: Trial) -> Row:
         share=_share(result, trial.device),
         reason=trial.excused,
         complaint=f"{where}: {complaint}" if complaint else "",
+        price=_share(result, trial.device) * trial.problem.points,
+        told=told,
     )
+
+
+def _price(trial: Trial) -> Row:
+    """Grade a trial if it is a known mistake that passes all public tests."""
+    where = f"{trial.problem.id} · {trial.kind} {trial.name}"
+    row = Row(
+        trial.problem.id, trial.kind, trial.name, trial.seed, 0, 0, [], "", reason=trial.excused
+    )
+    if trial.broken:
+        return replace(row, complaint=f"{where}: {trial.broken}")
+    told = public.first_failure(own_course(), trial.problem, _local_box(), trial.sources)
+    if trial.kind == "wrong" and not told:
+        return replace(_run(replace(trial, with_public=False)), told="")
+    complaint = _contradicted(trial, told)
+    return replace(row, told=told, complaint=f"{where}: {complaint}" if complaint else "")
+
+
+def _contradicted(trial: Trial, told: str | None) -> str:
+    """What a public test refuses although no hidden test may, or an empty string."""
+    if not told or trial.kind == "wrong" or (trial.kind == "input" and not trial.excused):
+        return ""
+    why = f"; it is listed as not promised ({trial.excused})" if trial.excused else ""
+    return f"a public test refuses it{why}: {told}"
 
 
 def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) -> str:

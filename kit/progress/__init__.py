@@ -71,6 +71,7 @@ def main(root: Path, arguments: list[str]) -> int:
         parsed.markdown,
         watch=parsed.watch,
         annotate=parsed.annotations,
+        every=parsed.every,
     )
 
 
@@ -107,6 +108,12 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FILE",
         help="also write the results as Markdown, for a workflow's summary",
+    )
+    check.add_argument(
+        "--all",
+        action="store_true",
+        dest="every",
+        help="show every failure and not only the first; each test has the grader's time limit",
     )
     check.add_argument(
         "--watch", action="store_true", help="run again whenever you save a file, until Ctrl-C"

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -45,6 +46,7 @@ COLOURS = {
 LOOK_SECONDS = 0.05
 GOODBYE_SECONDS = 3.0
 PRINTED_LINES = 10
+MOST_ENDED = 3  # tests of a problem that may end their process before the rest is left out
 LONGEST_LINE = 2_000
 
 
@@ -56,6 +58,7 @@ def main(
     *,
     watch: bool = False,
     annotate: bool = False,
+    every: bool = False,
 ) -> int:
     """Run the public tests of these problems and show the results.
 
@@ -66,6 +69,7 @@ def main(
         page: A file for the same results as Markdown.
         watch: Run again whenever a file in assignment/ is saved, until Ctrl-C.
         annotate: Print the failures as annotations for a GitHub workflow, too.
+        every: Show every failure, and go on after a test that takes too long or crashes.
 
     Returns:
         0 if all tests pass, 1 if not, 2 if the tests cannot be run or the page cannot be written.
@@ -79,7 +83,7 @@ def main(
         while True:
             code = 1  # if Ctrl-C ends the next run before it is done
             files = Files.now(root, modules)
-            run = _Run(root, tested, course["limits"], files, out, watched=watch)
+            run = _Run(root, tested, course["limits"], files, out, watched=watch, every=every)
             code = run.everything()
             if run.changed:
                 continue
@@ -114,6 +118,7 @@ class _Run:
         out: TextIO,
         *,
         watched: bool,
+        every: bool,
     ) -> None:
         self.outcome: RunOutcome | None = None
         self.changed = False  # a file was saved meanwhile
@@ -127,7 +132,7 @@ class _Run:
         self._folded = done if len(done) < len(problems) else set()
         self._in_order = problems
         self._root, self._limits, self._files, self._out = root, limits, files, out
-        self._watched = watched
+        self._watched, self._every = watched, every
         self._live = out.isatty() and os.environ.get("TERM") != "dumb"
         self._rows = {p["id"]: ProblemProgress(p) for p in problems}
         self._failures: list[Failure] = []
@@ -136,6 +141,7 @@ class _Run:
         self._current: ProblemProgress | None = None
         self._ran: list[str] = []
         self._skipped: set[str] = set()  # problems that are not tested any further
+        self._ended: Counter[str] = Counter()  # tests that ended their process, by problem
         self._stopped: str | None = None
         self._test, self._unreadable, self._paused = "", False, False
         self._ended_by_limit = False
@@ -270,10 +276,17 @@ class _Run:
         place = self._crashed_at(dump)
         what = f"{problem['id']}: the test process ended unexpectedly ({how})"
         text = told(what, problem, place)
+        self._ran.append(self._test)
         self._note_outcome(problem["id"], "failed", text, place, self._test)
-        self._skipped.add(problem["id"])
+        self._leave_out_the_rest(problem["id"])
         self._test = ""
         return None
+
+    def _leave_out_the_rest(self, name: str) -> None:
+        """After a test that ended its process: test the problem further only for --all."""
+        self._ended[name] += 1
+        if not self._every or self._ended[name] >= MOST_ENDED:
+            self._skipped.add(name)
 
     def _crashed_at(self, dump: Path) -> str:
         """The student's innermost line in the traceback that Python wrote on a crash, or ""."""
@@ -304,7 +317,7 @@ class _Run:
                 self._note_outcome(event["problem"], event["outcome"], *facts)
                 if event.get("ends"):
                     self._ended_by_limit = True
-                    self._skipped.add(event["problem"])
+                    self._leave_out_the_rest(event["problem"])
                 self._test = ""
             case "paused":
                 self._print("")
@@ -365,7 +378,10 @@ class _Run:
         if stopped:
             self._print(f"\n{stopped}")
             return outcome
-        if outcome.first_failure:
+        if self._every:
+            for failure in outcome.wrong:
+                self._print(f"\n{failure}")
+        elif outcome.first_failure:
             self._print(f"\nfirst failure\n{outcome.first_failure}")
         for note in outcome.notes:
             self._print(f"\nnote: {note}")

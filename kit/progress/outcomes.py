@@ -137,7 +137,7 @@ class RunOutcome:
         place = to_do.place or handing_in.path_of(problem["module"])
         return (
             f"{verb} {place}\nread handout §{problem['section']}, "
-            f"then run `pytest -k {problem['id']}` (all of its failures)"
+            f"then run `python -m assignment check {problem['id']} --all` (all of its failures)"
         )
 
 

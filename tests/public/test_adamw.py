@@ -17,6 +17,19 @@ def constant_gradient_step(optimizer, *parameters):
     optimizer.step()
 
 
+# The first parameter after one step of the example, for some mistakes.
+AFTER_A_MISTAKE = {
+    0.94004963: "ε is inside the root: it is added to √v̂",
+    0.94693465: "ε grows with the bias correction: divide by √v̂ + ε, with v̂ = v / (1 - β₂ᵗ)",
+    0.94030653: "the bias correction is missing: m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ)",
+    0.90192308: "the decay is in the gradient: subtract lr · λ · p from p itself",
+    0.9025: "the parameter decays after the step: decay it first",
+    0.45: "the decay lacks lr: p − lr · λ · p",
+    0.95: "either nothing decays, or nothing but the decay happens",
+    1.0: "the parameter has not changed: is p changed in place?",
+}
+
+
 def test_two_steps_of_the_example(student):
     """Two steps with the same gradient give 0.9 and then 0.805.
 
@@ -27,7 +40,7 @@ def test_two_steps_of_the_example(student):
     for step, expected in [(1, 0.9), (2, 0.805)]:
         constant_gradient_step(optimizer, p)
         want = torch.full((2, 3), expected, dtype=torch.float64)
-        hint = "decay first; divide by √v̂ + ε, with ε outside the root"
+        hint = expect.hint_for(p, AFTER_A_MISTAKE) if step == 1 else None
         expect.tensor(
             p.detach(), want, of="AdamW", atol=TOLERANCE, name=f"p after step {step}", hint=hint
         )
@@ -85,7 +98,7 @@ def test_step_returns_the_loss(student):
     )
 
 
-WIDE = torch.tensor([1e-6, -1e-3, 1.0, -30.0], dtype=torch.float64)
+WIDE = torch.tensor([1e-8, -1e-3, 1.0, -30.0], dtype=torch.float64)
 
 
 def weights(count):
@@ -144,11 +157,61 @@ def test_the_defaults_are_those_of_the_stub(student):
 
 
 def test_zero_is_a_value_like_any_other(student):
-    """A warm-up starts at lr 0, where no weight moves; eps and weight_decay may be 0 too."""
-    p = nn.Parameter(torch.ones(2))
+    """A warm-up starts at lr 0, where no weight moves; eps and weight_decay may be 0 too.
+
+    With both betas 0, m̂ and v̂ are those of the last gradient: 0.9 and 0.805 once more.
+    """
+    small = torch.tensor([1.0, 1e-8])
+    p = nn.Parameter(small.clone())
     optimizer = student.optimizers.AdamW([p], lr=0.0, eps=0.0, weight_decay=0.0)
     constant_gradient_step(optimizer, p)
-    expect.tensor(p.detach(), torch.ones(2), of="AdamW", name="p after a step with lr 0")
+    expect.tensor(p.detach(), small, of="AdamW", name="p after a step with lr 0")
+    optimizer = student.optimizers.AdamW([p], lr=0.1, eps=0.0, weight_decay=0.0)
+    constant_gradient_step(optimizer, p)
+    name = "p after a step with eps 0"
+    expect.tensor(p.detach(), small - 0.1, of="AdamW", atol=TOLERANCE, name=name)
+    p = nn.Parameter(torch.ones(2))
+    optimizer = student.optimizers.AdamW([p], betas=(0.0, 0.0), **OPTIONS)
+    for step, expected in [(1, 0.9), (2, 0.805)]:
+        constant_gradient_step(optimizer, p)
+        want, name = torch.full((2,), expected), f"p after step {step} with betas of 0"
+        expect.tensor(p.detach(), want, of="AdamW", atol=TOLERANCE, name=name)
+
+
+def test_a_gradient_of_zeros_is_a_gradient(student):
+    """With it, a weight still decays: 1 · (1 − 0.1 · 0.5) = 0.95. Its layout does not matter."""
+    p = nn.Parameter(torch.ones(3, 2).t())  # not contiguous
+    optimizer = student.optimizers.AdamW([p], **OPTIONS)
+    for gradient, expected in [(0.0, 0.95), (0.0, 0.9025)]:
+        p.grad = torch.full_like(p, gradient)
+        optimizer.step()
+        want, name = torch.full((2, 3), expected), "p after a step with gradients of 0"
+        expect.tensor(p.detach(), want, of="AdamW", atol=1e-6, name=name)
+    p = nn.Parameter(torch.ones(3, 2).t())
+    constant_gradient_step(student.optimizers.AdamW([p], **OPTIONS), p)
+    name = "p after a step, where p is not contiguous"
+    want = torch.full((2, 3), 0.9)
+    expect.tensor(p.detach(), want, of="AdamW", atol=TOLERANCE, name=name)
+
+
+def tensors_in(value):
+    """All tensors in nested dicts, lists and tuples."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value
+    parts = parts if isinstance(value, (dict, list, tuple)) else ()
+    return [x for part in parts for x in tensors_in(part)]
+
+
+def test_the_state_is_under_the_parameter_itself(student):
+    """self.state[p] has m and v, together twice as many numbers as p, in p's dtype."""
+    p = nn.Parameter(torch.ones(2, 3, dtype=torch.bfloat16))
+    optimizer = student.optimizers.AdamW([p], **OPTIONS)
+    constant_gradient_step(optimizer, p)
+    state = next((state for key, state in optimizer.state.items() if key is p), {})
+    numbers = sum(x.numel() for x in tensors_in(state) if x.dtype is torch.bfloat16)
+    reason = f"self.state[p] has {numbers} numbers of p's dtype, and m and v have 12"
+    expect.that(numbers >= 12, reason, of="AdamW", hint="p itself is the key of its state")
 
 
 def test_a_group_that_is_added_later_is_updated(student):

@@ -163,6 +163,32 @@ def test_accumulate_gradients_of_the_example(student):
     )
 
 
+def test_gradients_may_be_small(student):
+    """The examples with an upstream gradient 1e9 times smaller: nothing is rounded away."""
+    module = student.autograd
+    x, weight = torch.tensor([[1.0, 2.0]]).double(), torch.tensor([[3.0, 4.0], [5.0, 6.0]]).double()
+    upstream = torch.tensor([[1e-9, 1e-8]], dtype=torch.float64)
+    got = module.linear_backward(x, weight, upstream)
+    want = [[5.3e-8, 6.4e-8]], [[1e-9, 2e-9], [1e-8, 2e-8]]
+    for name, gradient, numbers in zip(("x", "weight"), got, want, strict=True):
+        small = torch.tensor(numbers, dtype=torch.float64)
+        agrees(gradient, small, of="linear_backward", name=f"the gradient of {name}")
+    numbers = [[1.0]], [[2.0], [-3.0]], [[5.0, 7.0]], [[1e-8]]
+    got = module.mlp_backward(*(torch.tensor(x, dtype=torch.float64) for x in numbers))
+    for name, gradient, numbers in zip(
+        ("w1", "w2"), got, ([[5e-8], [0]], [[2e-8, 0]]), strict=True
+    ):
+        small = torch.tensor(numbers, dtype=torch.float64)
+        agrees(gradient, small, of="mlp_backward", name=f"the gradient of {name}")
+    (got,) = module.numerical_gradient(lambda x: 1e-8 * x, [torch.tensor(2.0).double()], eps=0.5)
+    agrees(got, torch.tensor(1e-8, dtype=torch.float64), of="numerical_gradient", inputs="f 1e-8·x")
+    layers = nn.Sequential(nn.Identity(), nn.Linear(1, 1, bias=False).double())
+    nn.init.constant_(layers[1].weight, 1e-8)
+    got = module.intermediate_gradients(layers, torch.ones(1, 1).double(), ["0"])["0"]
+    small = torch.full((1, 1), 1e-8, dtype=torch.float64)
+    agrees(got, small, of="intermediate_gradients", name="0, in front of a weight of 1e-8")
+
+
 def wide(*shape, seed=0):
     """Numbers of very different sizes."""
     source = torch.Generator().manual_seed(seed)
@@ -265,7 +291,7 @@ def test_matmul_notices_an_operand_that_was_changed(student):
     product = student.autograd.MatMul.apply(a, changed)
     with torch.no_grad():
         changed.add_(1)
-    with expect.raises(RuntimeError, of="MatMul.backward", when="b was changed in place"):
+    with expect.raises(RuntimeError, of="MatMul", when="b was changed in place"):
         product.sum().backward()
 
 
@@ -290,6 +316,18 @@ def test_numerical_gradient_of_several_inputs(student):
     for name, now, was in zip("xyz", (x, y, z), before, strict=True):
         same = torch.equal(now.detach(), was)
         expect.that(same, f"{name} has changed", of=of)
+
+
+def test_numerical_gradient_moves_one_element_at_a_time(student):
+    """x₀·x₁·x₂ at (2, 3, 5) has the gradient (15, 10, 6), also with eps 1."""
+    x = torch.tensor([2.0, 3.0, 5.0], dtype=torch.float64)
+    for eps in (1.0, 1e-3):
+        (got,) = student.autograd.numerical_gradient(lambda x: x.prod(), [x], eps=eps)
+        want, inputs = (
+            torch.tensor([15.0, 10.0, 6.0]).double(),
+            f"f x₀·x₁·x₂, x (2, 3, 5), eps {eps}",
+        )
+        expect.tensor(got, want, of="numerical_gradient", atol=1e-6, inputs=inputs)
 
 
 def test_numerical_gradient_is_precise(student):

@@ -265,3 +265,73 @@ def test_patchify_refuses_a_border(student, size):
     """A patch of 2 does not fill 5 rows or columns."""
     with expect.raises((ValueError, RuntimeError), of="patchify", when="a border is left"):
         student.einops_reshaping.patchify(torch.ones(1, 1, *size), 2)
+
+
+def test_empty_batches(student):
+    """A batch of 0 sequences keeps all other sizes; no size can be left to a -1."""
+    module = student.einops_reshaping
+    x, w = torch.zeros(0, 5, 6), torch.zeros(2, 3, 4)
+    heads = module.split_heads(x, 2)
+    for of, got, want in [
+        ("split_heads", heads, (0, 2, 5, 3)),
+        ("merge_heads", module.merge_heads(torch.zeros(0, 2, 5, 3)), (0, 5, 6)),
+        ("per_head_linear", module.per_head_linear(x, w), (0, 5, 8)),
+        ("attention_scores", module.attention_scores(x, x), (0, 5, 5)),
+    ]:
+        expect.kind(got, torch.Tensor, of=of)
+        expect.value(tuple(got.shape), want, of=of, name="the shape", inputs="a batch of 0")
+
+
+def test_split_heads_moves_any_number(student):
+    """Infinity and NaN stay where they belong: (∞, 1, 2, 3) with 2 heads is (∞, 1) and (2, 3)."""
+    x = torch.tensor([[float("inf"), 1.0, 2.0, 3.0]])
+    got = student.einops_reshaping.split_heads(x, 2)
+    want = torch.tensor([[[float("inf"), 1.0]], [[2.0, 3.0]]])
+    expect.tensor(got, want, of="split_heads", inputs="(∞, 1, 2, 3), 2 heads")
+
+
+def test_attention_scores_of_other_layouts_and_widths(student):
+    """Ones of width d have the score d / √d = √d, in any layout and dtype, exactly in float64.
+
+    A query of one feature is not stretched to the width of the keys.
+    """
+    scores, of = student.einops_reshaping.attention_scores, "attention_scores"
+    q = torch.ones(4, 2, 3).transpose(0, 1)
+    want = torch.full((2, 4, 4), 3**0.5)
+    expect.tensor(scores(q, q), want, of=of, rtol=1e-6, inputs="q and k transposed")
+    wide = torch.ones(1, 3, dtype=torch.float64)
+    want = torch.full((1, 1), 3**0.5, dtype=torch.float64)
+    expect.tensor(scores(wide, wide), want, of=of, rtol=1e-14, inputs="float64, d 3")
+    half = torch.full((1, 90_000), 0.1, dtype=torch.float16)
+    want = torch.full((1, 1), 3.0, dtype=torch.float16)  # 90,000 · 0.01 / 300
+    expect.tensor(scores(half, half), want, of=of, rtol=0.01, inputs="float16, 0.1 · 0.1, d 90,000")
+    refusals = (ValueError, RuntimeError)
+    with expect.raises(refusals, of=of, when="q has one feature, and k has three"):
+        scores(torch.ones(2, 1), torch.ones(2, 3))
+
+
+def test_masked_mean_of_many_positions_and_of_none(student):
+    """300 kept positions are counted as 300. If none is kept, the result is still part of a graph.
+
+    A mask with one dimension more is refused.
+    """
+    of = "masked_mean"
+    x, mask = torch.full((300, 2), 5.0), torch.ones(300, dtype=torch.bool)
+    got = student.einops_reshaping.masked_mean(x, mask)
+    expect.tensor(got, torch.full((2,), 5.0), of=of, rtol=1e-5, inputs="300 positions of 5")
+    x = torch.ones(3, 2, requires_grad=True)
+    got = student.einops_reshaping.masked_mean(x, torch.zeros(3, dtype=torch.bool))
+    expect.tensor(got.detach(), torch.zeros(2), of=of, inputs="no position is kept")
+    expect.that(got.requires_grad, "the result has no graph if nothing is kept", of=of)
+    with expect.raises(ValueError, of=of, when="the mask has one dimension more"):
+        student.einops_reshaping.masked_mean(x, torch.ones(4, 3, dtype=torch.bool))
+
+
+def test_patchify_of_a_tall_image(student):
+    """4 × 2 pixels in patches of one pixel: eight patches, row by row."""
+    got = student.einops_reshaping.patchify(torch.arange(8.0).reshape(1, 1, 4, 2), 1)
+    want = torch.arange(8.0).reshape(1, 8, 1)
+    expect.tensor(got, want, of="patchify", inputs="one channel, 4 × 2 pixels, patch 1")
+    got = student.einops_reshaping.patchify(torch.arange(32.0).reshape(1, 1, 8, 4), 2)
+    want = torch.tensor([16.0, 17.0, 20.0, 21.0])
+    expect.tensor(got[0, 4], want, of="patchify", inputs="8 × 4 pixels, patch 2, patch number 4")

@@ -39,6 +39,14 @@ def test_counts_addmm_and_bmm(student):
     expect.value(counter.total, 288, of="FlopCounter")
 
 
+def test_counts_complex_products_like_others(student):
+    """A multiply and an add are two FLOPs in every dtype, also in complex64: 2 · 2 · 3 · 4."""
+    a, b = torch.ones(2, 3, dtype=torch.complex64), torch.ones(3, 4, dtype=torch.complex64)
+    with student.flop_counting.FlopCounter() as counter:
+        a @ b
+    expect.value(counter.total, 48, of="FlopCounter", inputs="complex64 a[2, 3] @ b[3, 4]")
+
+
 def test_counts_a_training_step(student):
     """10 rows through a 3 → 4 layer take 240 FLOPs forward and 240 for the weight's gradient.
 

@@ -54,8 +54,10 @@ def test_copies_are_asynchronous(student):
         )
 
 
-def test_it_draws_ahead(student):
-    """With depth 2, the next batch is drawn before one is returned.
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+@pytest.mark.parametrize("options", [{}, {"depth": 2}])
+def test_it_draws_ahead(student, device, options):
+    """With depth 2, the default, the next batch is drawn before one is returned.
 
     At no time are more than two batches drawn ahead.
     """
@@ -67,11 +69,120 @@ def test_it_draws_ahead(student):
             yield batch
 
     with stand_in.gpu():
-        prefetcher = student.gpu.Prefetcher(source(), "cuda", depth=2)
+        prefetcher = student.gpu.Prefetcher(source(), device, **options)
         for number, _ in enumerate(prefetcher, 1):
             ahead = len(drawn) - number
             expect.that(ahead <= 2, f"{ahead} batches are drawn ahead, depth is 2", of="Prefetcher")
-            expect.that(
-                ahead >= 1 or number == 6, "the next batch is not drawn yet", of="Prefetcher"
-            )
+            is_ahead = ahead >= 1 or number == 6
+            reason = f"the next batch is not drawn yet on {device}, depth is 2"
+            expect.that(is_ahead, reason, of="Prefetcher")
         expect.value(len(drawn), 6, of="Prefetcher")
+
+
+def test_python_does_not_wait(student):
+    """A kernel of the first batch is still running when the second batch is returned."""
+    with stand_in.gpu(slow="kernels") as gpu:
+        prefetcher = student.gpu.Prefetcher(iter(batches(3)), "cuda")
+        gpu.read(next(prefetcher)[0])
+        next(prefetcher)
+        hint = "the stream waits for the copy, and not Python"
+        expect.that(gpu.is_busy(), "Python waits for the kernels", of="Prefetcher", hint=hint)
+
+
+@pytest.mark.parametrize("depth", [2, 4])
+@pytest.mark.parametrize(("device", "pinned"), [("cuda", False), ("cuda", True), ("cpu", False)])
+def test_batches_that_are_overwritten(student, device, pinned, depth):
+    """The iterator writes all its batches into the same two tensors, which may be pinned."""
+    with stand_in.gpu() as gpu:
+        x, y = (torch.empty(n, pin_memory=pinned) for n in (5, 3))
+
+        def source():
+            for number in range(5):
+                yield x.fill_(number), y.fill_(-number)
+
+        got = []
+        for a, b in student.gpu.Prefetcher(source(), device, depth):
+            got.append((gpu.read(a), gpu.read(b)) if device == "cuda" else ([a], [b]))
+        torch.cuda.synchronize()
+        numbers = [(a[0][0].item(), b[0][0].item()) for a, b in got]
+    want = [(float(i), float(-i)) for i in range(5)]
+    hints = {"cpu": ".to(device, copy=True)", "cuda": "pin_memory() does not copy pinned tensors"}
+    hint = f"each batch needs a copy: {hints[device]}" if pinned or device == "cpu" else None
+    name = f"the batches on {device}, depth {depth}"
+    expect.value(numbers, want, of="Prefetcher", name=name, hint=hint)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_the_end_and_errors_come_after_the_batches(student, device):
+    """After two batches the iterator ends or raises an error. Both batches are returned first."""
+    ends = {
+        "": lambda: iter(batches(2)),
+        "ValueError": lambda: fails_after(batches(2)),
+    }
+    for error, source in ends.items():
+        with stand_in.gpu():
+            prefetcher = student.gpu.Prefetcher(source(), device)
+            is_itself = iter(prefetcher) is prefetcher
+            expect.that(is_itself, "iter(p) is not p itself", of="Prefetcher")
+            got = [next(prefetcher, None) is not None]
+            iter(prefetcher)
+            got.append(next(prefetcher, None) is not None)
+            expect.value(got, [True, True], of="Prefetcher", name="whether two batches come")
+            raised = ""
+            try:
+                expect.value(next(prefetcher, None), None, of="Prefetcher", name="a third batch")
+            except ValueError:
+                raised = "ValueError"
+            name = "the error after two batches"
+            expect.value(raised, error, of="Prefetcher", name=name)
+            if not error:
+                again = next(prefetcher, None)
+                expect.value(again, None, of="Prefetcher", name="next() after the end")
+
+
+def fails_after(some):
+    """An iterator that raises ValueError after some batches."""
+    yield from some
+    raise ValueError("the file ends here")
+
+
+@pytest.mark.parametrize("slow", ["copies", "kernels"])
+def test_the_current_stream_may_change(student, slow):
+    """Each batch is read on a stream of its own, which waits for the copy of this batch."""
+    with stand_in.gpu(slow=slow) as gpu:
+        prefetcher = student.gpu.Prefetcher(iter(batches(6)), "cuda")
+        read, streams = [], []
+        for x, y in prefetcher:
+            read.append(gpu.read(x))
+            del x, y
+            if slow == "kernels":
+                gpu.main.synchronize()
+            streams.append(gpu.main)
+            gpu.main = torch.cuda.Stream()
+            torch.cuda.set_stream(gpu.main)
+        for stream in reversed(streams):  # the last first: no copy is done unless it waits for it
+            stream.synchronize()
+        torch.cuda.synchronize()
+    hint = "ask for the current stream whenever a batch is returned"
+    for number, (got,) in enumerate(read):
+        name = f"x of batch {number}, on a stream of its own"
+        expect.tensor(got, torch.full((5,), number), of="Prefetcher", name=name, hint=hint)
+
+
+def test_memory_is_kept_for_the_stream_that_is_current(student):
+    """From batch 1 on, slow kernels run on another stream, and each batch is dropped at once."""
+    with stand_in.gpu(slow="kernels") as gpu:
+        read = []
+        for number, (x, y) in enumerate(student.gpu.Prefetcher(iter(batches(6)), "cuda")):
+            read.append(gpu.read(x))
+            del x, y
+            if number == 0:
+                gpu.main.synchronize()
+                gpu.main = torch.cuda.Stream()
+                torch.cuda.set_stream(gpu.main)
+        gpu.main.synchronize()
+        torch.cuda.synchronize()
+    hint = "call record_stream with the stream that is current when a batch is returned"
+    for number, (got,) in enumerate(read):
+        name = f"x of batch {number}, on another stream from batch 1 on"
+        expect.tensor(got, torch.full((5,), number), of="Prefetcher", name=name, hint=hint)

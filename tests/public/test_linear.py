@@ -248,3 +248,30 @@ def test_count_parameters_of_tied_and_other_tensors(student):
     ).parameters():
         torch.nn.init.zeros_(p)
     expect.value(student.linear.count_parameters(zeros), 12, of=of, inputs="two layers of zeros")
+
+
+def test_count_parameters_counts_what_is_there_now(student):
+    """A module with one more layer is counted anew; its mode stays as it was.
+
+    Two parameters are halves of one tensor of 6 numbers: each counts its 3.
+    """
+    of = "count_parameters"
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    expect.value(student.linear.count_parameters(module), 6, of=of, inputs="a layer 2 → 2")
+    expect.value(module.training, True, of=of, name="the mode of the module afterwards")
+    module.append(torch.nn.Linear(2, 1))
+    got = student.linear.count_parameters(module)
+    expect.value(got, 9, of=of, inputs="the same module with another layer, 2 → 1")
+    both = torch.zeros(6)
+    halves = torch.nn.ParameterList([torch.nn.Parameter(half) for half in both.chunk(2)])
+    got = student.linear.count_parameters(halves)
+    expect.value(got, 6, of=of, inputs="two parameters of 3 numbers in one storage")
+
+
+def test_mlp_keeps_small_values(student):
+    """relu(1e-8) = 1e-8: two layers with weights of 1 return it."""
+    mlp = student.linear.MLP((1, 1, 1))
+    for p in mlp.parameters():
+        torch.nn.init.ones_(p)
+    got = mlp(torch.tensor([[1e-8]])).detach()
+    expect.tensor(got, torch.tensor([[1e-8]]), of="MLP.forward", inputs="x 1e-8, weights of 1")

@@ -28,3 +28,11 @@ def test_without_a_warm_up(student):
         got = student.optimizers.lr_cosine_schedule(it, 1.0, 0.1, 0, 20)
         inputs = f"it {it}, from 1 down to 0.1, no warm-up, cosine until 20"
         expect.number(got, expected, of="lr_cosine_schedule", tolerance=1e-6, inputs=inputs)
+
+
+def test_rates_may_be_tiny_or_0(student):
+    """Halfway in the warm-up to 1e-7 the rate is 5e-8. The cosine between 4e-7 and 0 ends at 0."""
+    for it, high, expected in [(5, 1e-7, 5e-8), (20, 4e-7, 2e-7), (30, 4e-7, 0.0), (0, 1e-7, 0.0)]:
+        got = student.optimizers.lr_cosine_schedule(it, high, 0.0, 10, 30)
+        inputs = f"it {it}, from {high} down to 0, warm-up until 10, cosine until 30"
+        expect.number(got, expected, of="lr_cosine_schedule", tolerance=1e-13, inputs=inputs)

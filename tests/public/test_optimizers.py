@@ -7,13 +7,17 @@ from torch import nn
 from kit import expect
 
 
-def check_steps(optimizer, p, steps, *, of, hint=None):
-    """Check p after each step; `steps` contains (gradient, expected value of every entry of p)."""
+def check_steps(optimizer, p, steps, *, of, hints):
+    """Check p after each step; `steps` contains (gradient, expected value of every entry of p).
+
+    `hints` maps what some mistakes make of p to the hint for each of them.
+    """
     for number, (gradient, expected) in enumerate(steps, start=1):
         p.grad = torch.full_like(p, gradient)
         optimizer.step()
         want = torch.full_like(p, expected).detach()
-        expect.tensor(p.detach(), want, of=of, atol=1e-6, name=f"p after step {number}", hint=hint)
+        hint, name = expect.hint_for(p, hints), f"p after step {number}"
+        expect.tensor(p.detach(), want, of=of, atol=1e-6, name=name, hint=hint)
 
 
 def test_sgd_of_the_example(student):
@@ -24,9 +28,33 @@ def test_sgd_of_the_example(student):
     for momentum, steps in [(0.5, [(2.0, 0.8), (2.0, 0.5)]), (0.0, [(2.0, 0.8), (2.0, 0.6)])]:
         p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
         optimizer = student.optimizers.SGD([p], lr=0.1, momentum=momentum)
-        check_steps(
-            optimizer, p, steps, of="SGD", hint="the first step is lr · g, with or without momentum"
-        )
+        hints = {
+            0.9: "b is (1 - μ) g after the first step: it is g, without dampening",
+            0.55: "lr · (μ g + g) for the first step? b starts at 0",
+            **({0.6: "is b kept from step to step?"} if momentum else {}),
+            0.7: "this is Nesterov's momentum: the step is lr · b",
+        }
+        check_steps(optimizer, p, steps, of="SGD", hints=hints)
+
+
+def test_sgd_keeps_a_copy_of_the_gradient(student):
+    """The caller reuses .grad: it holds 2 in the first step, and 4 in the second.
+
+    b is 2, then 0.5 · 2 + 4 = 5: p = 0.8 − 0.1 · 5 = 0.3. If b were .grad itself, it would be 4
+    before the second step, and not 2.
+    """
+    p = nn.Parameter(torch.ones(3, dtype=torch.float64))
+    optimizer = student.optimizers.SGD([p], lr=0.1, momentum=0.5)
+    p.grad = torch.full_like(p, 2.0)
+    optimizer.step()
+    p.grad.fill_(4.0)
+    optimizer.step()
+    kept = [x for x in optimizer.state[p].values() if isinstance(x, torch.Tensor)]
+    is_itself = any(x.data_ptr() == p.grad.data_ptr() for x in kept)
+    hint = "is b p.grad itself, which the caller goes on using? Keep a copy" if is_itself else None
+    name, inputs = "p after step 2", "p 1, gradients 2 and 4 in one tensor, lr 0.1, momentum 0.5"
+    want = torch.full((3,), 0.3, dtype=torch.float64)
+    expect.tensor(p.detach(), want, of="SGD", atol=1e-9, name=name, inputs=inputs, hint=hint)
 
 
 def test_adagrad_of_the_example(student):
@@ -36,9 +64,12 @@ def test_adagrad_of_the_example(student):
     """
     p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
     optimizer = student.optimizers.AdaGrad([p], lr=0.1, eps=1.0)
-    check_steps(
-        optimizer, p, [(3.0, 0.925), (4.0, 0.925 - 0.4 / 6)], of="AdaGrad", hint="ε is added to √s"
-    )
+    hints = {
+        1 - 0.3 / 10**0.5: "ε is inside the root: it is added to √s",
+        0.9: "the step is lr · g / √s: where is ε?",
+        0.925 - 0.4 / 5: "s is the sum of all squares so far: 9 + 16",
+    }
+    check_steps(optimizer, p, [(3.0, 0.925), (4.0, 0.925 - 0.4 / 6)], of="AdaGrad", hints=hints)
 
 
 def test_rmsprop_of_the_example(student):
@@ -50,7 +81,13 @@ def test_rmsprop_of_the_example(student):
     p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
     optimizer = student.optimizers.RMSProp([p], lr=0.1, alpha=0.75, eps=1.0)
     steps = [(2.0, 0.9), (13**0.5, 0.9 - 0.1 * 13**0.5 / 3)]
-    check_steps(optimizer, p, steps, of="RMSProp", hint="ε is added to √v, and v is not corrected")
+    hints = {
+        1 - 0.2 / 2**0.5: "ε is inside the root: it is added to √v",
+        1 - 0.2 / (3**0.5 + 1): "α and 1 - α are swapped: v ← α v + (1 - α) g²",
+        1 - 0.2 / 3: "v is corrected for its bias; RMSProp does not do that",
+        0.8: "the step is lr · g / √v: where is ε?",
+    }
+    check_steps(optimizer, p, steps, of="RMSProp", hints=hints)
 
 
 def test_state_bytes_of_the_example(student):
@@ -128,6 +165,23 @@ def test_several_steps_agree_with_torch(student, name):
         for optimizer, parameters in ((mine, p), (theirs, q)):
             step(optimizer, parameters, gradients)
         check_same(p, q, of=name, when=f"after step {number + 1}")
+
+
+@pytest.mark.parametrize("name", SAME_AS)
+def test_a_gradient_of_zeros_is_a_gradient(student, name):
+    """A gradient of zeros changes what is kept, and momentum moves p; p is not contiguous."""
+    theirs, options, _ = SAME_AS[name]
+    mine, q = (nn.Parameter(torch.arange(6.0).reshape(3, 2).t()) for _ in range(2))
+    pairs = [
+        (getattr(student.optimizers, name)([mine], **options), mine),
+        (theirs([q], **options), q),
+    ]
+    for number, gradient in enumerate((1.0, 0.0, 2.0), start=1):
+        for optimizer, p in pairs:
+            p.grad = torch.full_like(p, gradient)
+            optimizer.step()
+        when = f"after step {number}, with gradients 1, 0 and 2"
+        expect.tensor(mine.detach(), q.detach(), of=name, atol=1e-6, name=f"p {when}")
 
 
 @pytest.mark.parametrize("name", SAME_AS)

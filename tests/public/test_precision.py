@@ -237,3 +237,22 @@ def test_dequantize_blocks_refuses_other_scales(student, count):
     codes = torch.zeros(5, dtype=torch.uint8)
     with expect.raises(ValueError, of="dequantize_blocks", when=f"there are {count} scales for 2"):
         student.precision.dequantize_blocks(codes, torch.ones(count), 4, LEVELS)
+
+
+def test_blocks_of_strided_numbers_and_high_codes(student):
+    """Every second number of a vector is quantized as its copy is. Code 200 is level 200, not -56.
+
+    The scales that are passed in stay as they are.
+    """
+    module = student.precision
+    x = torch.tensor([1.0, 9.0, -4.0, 9.0, 3.0, 9.0, 0.5, 9.0, 6.0, 9.0])[::2]
+    codes, scales = module.quantize_blocks(x, 4, LEVELS)
+    expect.tensor(scales, torch.tensor([2.0, 3.0]), of="quantize_blocks", name="the scales")
+    want, inputs = torch.tensor([2, 0, 3, 2, 4], dtype=torch.uint8), "every second number"
+    expect.tensor(codes, want, of="quantize_blocks", name="the codes", inputs=inputs)
+    codes, scales = torch.tensor([200, 128], dtype=torch.uint8), torch.tensor([2.0])
+    got = module.dequantize_blocks(codes, scales, 2, torch.arange(256.0))
+    want, inputs = torch.tensor([400.0, 256.0]), "codes 200 and 128, scale 2, levels 0 … 255"
+    expect.tensor(got, want, of="dequantize_blocks", inputs=inputs)
+    name = "the scales after the call"
+    expect.tensor(scales, torch.tensor([2.0]), of="dequantize_blocks", name=name)

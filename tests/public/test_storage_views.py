@@ -62,9 +62,21 @@ def test_element_offset_of_a_slice(student):
     )
 
 
-@pytest.mark.parametrize(("shape", "expected"), [((3, 4, 5), (20, 5, 1)), ((7,), (1,)), ((), ())])
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((3, 4, 5), (20, 5, 1)),
+        ((7,), (1,)),
+        ((), ()),
+        ((2, 1, 3), (3, 3, 1)),
+        ((2, 3, 2**53 + 1), (3 * 2**53 + 3, 2**53 + 1, 1)),
+    ],
+)
 def test_contiguous_strides(student, shape, expected):
-    """The last stride is 1; each stride before it is the product of all later sizes."""
+    """The last stride is 1; each stride before it is the product of all later sizes.
+
+    The products are exact, also above 2⁵³, which floats do not reach.
+    """
     expect.value(
         student.tensor_memory.contiguous_strides(shape),
         expected,
@@ -88,7 +100,8 @@ def test_view_strides(student, shape, stride, new_shape, expected):
     A transpose cannot be flattened, and the stride of a dimension of size 1 is ignored.
     """
     got = student.tensor_memory.view_strides(shape, stride, new_shape)
-    expect.value(got, expected, of="view_strides", inputs=f"{shape}, {stride}, {new_shape}")
+    inputs = f"{shape}, {stride}, {new_shape}"
+    expect.value(got, expected, of="view_strides", inputs=inputs, optional=True)
 
 
 def test_sliding_windows_of_the_example(student):
@@ -128,6 +141,7 @@ def views():
         "expanded": torch.arange(3)[None, :, None].expand(4, 3, 2),
         "a column": x[1, 2, :, 3],
         "a scalar": x[1, 2, 3, 4],
+        "a slice of float16": x.half()[:, 1:],
         "a narrow view": x.narrow(2, 1, 2)[:, :, :, :1],
     }
 
@@ -178,9 +192,9 @@ def test_view_strides_agrees_with_view(student, shape, stride):
         got = student.tensor_memory.view_strides(shape, stride, new_shape)
         inputs = f"{shape}, {stride}, {new_shape}"
         if want is None or got is None:
-            expect.value(got, want, of="view_strides", inputs=inputs)
+            expect.value(got, want, of="view_strides", inputs=inputs, optional=True)
         else:
-            expect.kind(got, (tuple, list), of="view_strides")
+            expect.kind(got, (tuple, list), of="view_strides", optional=True)
             sizes = zip(new_shape, got, want, strict=True)
             steps = [(mine, theirs) for size, mine, theirs in sizes if size > 1]
             expect.value(
@@ -207,6 +221,17 @@ def test_sliding_windows_agrees_with_unfold(student, size, step):
     expect.that(shared, "the windows are a copy", of="sliding_windows", hint="a view of x itself")
 
 
+def test_sliding_windows_of_a_row_and_of_a_conjugate(student):
+    """A row of a matrix is contiguous, but starts in its middle. A conjugate is a view, too."""
+    for inputs, x in [
+        ("row 1 of torch.arange(12).reshape(3, 4)", torch.arange(12).reshape(3, 4)[1]),
+        ("the conjugate of (1 + 2j, 3 - 4j, 5j)", torch.tensor([1 + 2j, 3 - 4j, 5j]).conj()),
+    ]:
+        got = student.tensor_memory.sliding_windows(x, 2, 1)
+        want = x.unfold(0, 2, 1)
+        expect.tensor(got, want, of="sliding_windows", inputs=f"x {inputs}, size 2, step 1")
+
+
 def test_sliding_windows_refuses_a_window_that_does_not_fit(student):
     """A window of 6 does not fit in 5 elements, even though their storage has 100."""
     with expect.raises((ValueError, RuntimeError), of="sliding_windows", when="size is above n"):
@@ -222,3 +247,41 @@ def test_shares_storage_of_other_dtypes_and_empty_slices(student):
         expect.value(got, True, of="shares_storage", inputs=f"x, {name}")
     got = student.tensor_memory.shares_storage(torch.zeros(0), torch.zeros(4))
     expect.value(got, False, of="shares_storage", inputs="torch.zeros(0), torch.zeros(4)")
+
+
+def test_shares_storage_is_told_without_addresses(student):
+    """Every meta storage, and every empty one, has address 0, but each is another one."""
+    meta, empty = torch.zeros(8, device="meta"), torch.zeros(0)
+    for a, b, want, inputs in [
+        (meta[:4], meta[4:], True, "two halves of a meta tensor"),
+        (meta, torch.zeros(8, device="meta"), False, "two meta tensors"),
+        (empty, empty.view(0, 3), True, "an empty tensor and a view of it"),
+        (empty, torch.zeros(0), False, "two empty tensors"),
+    ]:
+        got = student.tensor_memory.shares_storage(a, b)
+        expect.value(got, want, of="shares_storage", inputs=inputs, hint="untyped_storage()")
+
+
+def test_shapes_may_be_lists_and_stay_as_they_are(student):
+    """Lists of sizes, strides and indices are as good as tuples, and no list changes."""
+    module = student.tensor_memory
+    shape, stride, new_shape, index = [2, 3, 4], [12, 4, 1], [6, 4], [-1, 0, -2]
+    expect.value(module.contiguous_strides(shape), (12, 4, 1), of="contiguous_strides")
+    got = module.view_strides(shape, stride, new_shape)
+    expect.kind(got, (tuple, list), of="view_strides", optional=True)
+    expect.value(tuple(got), (4, 1), of="view_strides", inputs=f"{shape}, {stride}, {new_shape}")
+    got = module.element_offset(torch.zeros(2, 3, 4), index)
+    expect.value(got, 14, of="element_offset", inputs=f"{shape}, {index}")
+    lists, name = [shape, stride, new_shape, index], "the caller's lists afterwards"
+    want = [[2, 3, 4], [12, 4, 1], [6, 4], [-1, 0, -2]]
+    expect.value(lists, want, of="view_strides", name=name)
+
+
+def test_view_strides_of_scalars_and_vectors(student):
+    """A scalar has no strides and can be viewed as (1, 1). A vector may have gaps."""
+    for shape, stride, new_shape, size in [((), (), (1, 1), 2), ((1,), (7,), (), 0)]:
+        got, inputs = student.tensor_memory.view_strides(shape, stride, new_shape), f"{shape}"
+        expect.kind(got, (tuple, list), of="view_strides", optional=True)
+        expect.value(len(got), size, of="view_strides", name="the number of strides", inputs=inputs)
+    got, inputs = student.tensor_memory.view_strides((6,), (5,), (2, 3)), "(6,), (5,), (2, 3)"
+    expect.value(got, (15, 5), of="view_strides", inputs=inputs, optional=True)

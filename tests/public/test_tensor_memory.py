@@ -72,6 +72,22 @@ def test_bytes_of_many_kinds_of_tensors(student, name):
     expect.value(student.tensor_memory.storage_bytes(x), want, of="storage_bytes", inputs=name)
 
 
+def test_storage_bytes_of_views_without_a_base(student):
+    """A tensor on the middle of a storage of 40 bytes, and a slice of it; four of 7 bytes."""
+    middle = torch.empty(0).set_(torch.zeros(10).untyped_storage(), 4, (3,), (1,))
+    seven = torch.zeros(7, dtype=torch.uint8)[:4].view(torch.int32)
+    for x, want, inputs in [
+        (middle, 40, "3 elements in the middle of a storage of 10"),
+        (middle[1:], 40, "a slice of these"),
+        (seven, 7, "4 of 7 bytes as one int32"),
+    ]:
+        got = student.tensor_memory.storage_bytes(x)
+        expect.value(got, want, of="storage_bytes", inputs=inputs)
+    got = student.tensor_memory.unique_bytes([torch.zeros(100)[:0]])
+    inputs = "an empty slice of 400 bytes, which it keeps in memory"
+    expect.value(got, 400, of="unique_bytes", inputs=inputs)
+
+
 def test_unique_bytes_of_any_iterable(student):
     """A generator; equal values and equal sizes in storages of their own; parts of one storage."""
     a, b, c = torch.zeros(4, 8), torch.zeros(4, 8), torch.ones(100)
@@ -84,3 +100,23 @@ def test_unique_bytes_of_any_iterable(student):
     inputs = "c[90:95], whose storage has 400 bytes"
     got = student.tensor_memory.unique_bytes([c[90:95]])
     expect.value(got, 400, of="unique_bytes", inputs=inputs)
+
+
+def test_unique_bytes_tells_storages_apart_without_addresses(student):
+    """All meta storages, and all empty ones, have address 0. Freed ones leave theirs to others.
+
+    Two meta vectors of 3 float32 are 24 bytes. A generator makes vectors of 3, 3 and 5: 44 bytes.
+    """
+    a, b = (torch.zeros(3, device="meta") for _ in range(2))
+    count = student.tensor_memory.unique_bytes
+    hint = "two storages are told apart by themselves, not by an address"
+    for given, want, inputs in [
+        ([a, b], 24, "two meta tensors of 12 bytes"),
+        ([a, a[1:], b], 24, "a meta tensor, a slice of it, and another one"),
+        ([torch.zeros(0), torch.zeros(3)], 12, "an empty tensor, and one of 12 bytes"),
+        ((torch.zeros(n) for n in (3, 3, 5)), 44, "a generator that makes its tensors"),
+    ]:
+        expect.value(count(given), want, of="unique_bytes", inputs=inputs, hint=hint)
+    given = [a, b]
+    count(given)
+    expect.value(len(given), 2, of="unique_bytes", name="the length of the caller's list")

@@ -9,6 +9,7 @@ import json
 import math
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -25,29 +26,45 @@ EXAMPLE = {
 }
 
 
+# A learning rate so small that no loss changes.
+STILL = {"max_learning_rate": 1e-30, "min_learning_rate": 0.0, "warmup_steps": 0}
+
+
 class Table(nn.Module):
     """A table with the next token's logits, one row per token.
 
-    The model raises KeyboardInterrupt at forward pass `stop_at`, to stop its run.
+    The model raises KeyboardInterrupt at forward pass `stop_at`, to stop its run. Its logits at
+    forward pass `not_finite_at` have a loss of `value`.
     """
 
-    def __init__(self, stop_at=None):
+    def __init__(self, stop_at=None, *, not_finite_at=None, value=0.0, dropout=0.0):
         super().__init__()
         self.table = nn.Embedding.from_pretrained(torch.zeros(8, 8), freeze=False)
+        self.dropout = nn.Dropout(dropout)
         self.forwards, self.stop_at = 0, stop_at
-        self.trained_in_eval_mode = False
+        self.not_finite_at, self.value = not_finite_at, value
+        self.trained_in_eval_mode = self.evaluated_in_training_mode = False
 
     def forward(self, tokens):
         self.forwards += 1
         self.trained_in_eval_mode |= torch.is_grad_enabled() and not self.training
+        self.evaluated_in_training_mode |= self.training and not torch.is_grad_enabled()
         if self.forwards - 1 == self.stop_at:
             raise KeyboardInterrupt
-        return self.table(tokens)
+        logits = self.dropout(self.table(tokens))
+        if self.forwards - 1 == self.not_finite_at:
+            logits = logits + torch.tensor([-self.value, 0] * 4)  # one of -inf has an infinite loss
+        return logits
 
 
-def run(student, *, stop_at=None, optimizer=torch.optim.AdamW, **config):
+def lines_of(log):
+    """The JSON lines of a log."""
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def run(student, *, model=None, stop_at=None, optimizer=torch.optim.AdamW, **config):
     """Run `train` on TOKENS and return its result and the model."""
-    model = Table(stop_at)
+    model = Table(stop_at) if model is None else model
     optimizer = optimizer(model.parameters(), lr=0.0)
     config = student.training.TrainConfig(**{**EXAMPLE, **config})
     return student.training.train(model, optimizer, TOKENS, config, val_tokens=TOKENS[:50]), model
@@ -92,7 +109,13 @@ def test_stage_1_every_group_gets_the_learning_rate(student):
 def test_stage_1_the_first_loss_is_that_of_a_guess(student):
     """With logits of 0, the model guesses among 8 tokens: its loss is log 8 = 2.0794."""
     result, _ = run(student)
-    hint = "cross-entropy in nats, the mean over tokens"
+    hints = {
+        3.0: "the loss is in nats: log 8, with the natural logarithm",
+        20 * math.log(8): "the mean over the tokens of the batch, not their sum",
+        5 * math.log(8): "the mean over the tokens of a window, too",
+        4 * math.log(8): "the mean over the windows of the batch, too",
+    }
+    hint = expect.hint_for(result.losses[0], hints)
     expect.number(
         result.losses[0],
         math.log(8),
@@ -103,12 +126,104 @@ def test_stage_1_the_first_loss_is_that_of_a_guess(student):
     )
 
 
+class Successor(nn.Module):
+    """A model that is sure that the token t + 1 follows the token t: its logit is 20."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(20 * torch.eye(8).roll(1, dims=1))
+        self.bias = nn.Parameter(torch.zeros(8))
+        self.dtypes, self.autocast = set(), set()
+
+    def forward(self, tokens):
+        self.dtypes.add(tokens.dtype)
+        self.autocast.add(torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu"))
+        return self.table[tokens] + self.bias
+
+
+def step(student, tokens, **config):
+    """Take one step of SGD with learning rate 1 from a Successor; return the result and it."""
+    model = Successor()
+    rates = {"max_learning_rate": 1.0, "min_learning_rate": 1.0, "warmup_steps": 0}
+    config = student.training.TrainConfig(**{**EXAMPLE, **rates, "steps": 1, **config})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    return student.training.train(model, optimizer, tokens, config, val_tokens=tokens), model
+
+
+SUCCESSORS = np.arange(200) % 8
+THREES = np.full(200, 3)
+
+
+def test_stage_1_the_target_is_the_next_token(student):
+    """In 0, 1, … 7, 0, 1, … a model that predicts the successor has almost no loss.
+
+    Against its own input, the model would have a loss of 20.
+    """
+    result, model = step(student, SUCCESSORS)
+    expect.value(model.dtypes, {torch.int64}, of="train", name="the dtypes of the batches")
+    inputs = "a model that is sure of the next token"
+    hint = "20 is the loss of y = x: is y the same windows one token later?"
+    loss, name = result.losses[0], "the loss of step 0"
+    hint = hint if round(loss) == 20 else None
+    expect.number(loss, 0, of="train", tolerance=1e-3, name=name, inputs=inputs, hint=hint)
+
+
+def test_stage_1_rates_may_be_tiny(student):
+    """The cosine between 4e-7 and 0 begins at 4e-7 and is 2e-7 in the middle."""
+    rates = {"max_learning_rate": 4e-7, "min_learning_rate": 0.0, "warmup_steps": 0}
+    result, _ = run(student, steps=2, **rates)
+    for step, want in enumerate([4e-7, 2e-7]):
+        got, name = result.learning_rates[step], f"the learning rate of step {step}"
+        expect.number(got, want, of="train", tolerance=1e-12, name=name)
+
+
+def test_stage_1_gradients_from_before_the_run_do_not_count(student):
+    """A run whose model comes with gradients has the norms of a run whose model has none.
+
+    The loss does not depend on one of the model's parameters.
+    """
+    norms = []
+    for stale in (False, True):
+        model = Table()
+        model.unused = nn.Parameter(torch.zeros(3))
+        for p in model.parameters() if stale else []:
+            p.grad = torch.full_like(p, 5.0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        config = student.training.TrainConfig(**EXAMPLE)
+        norms.append(student.training.train(model, optimizer, TOKENS, config).grad_norms)
+    hint = "clear the gradients of all parameters before the first backward of a step"
+    for step, (want, got) in enumerate(zip(*norms, strict=True)):
+        name = f"the norm in step {step}, with gradients from before the run"
+        expect.number(got, want, of="train", tolerance=1e-6, name=name, hint=hint)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_stage_1_a_loss_that_is_not_finite_ends_the_run(student, wrong, tmp_path):
+    """The loss of step 2 is NaN or infinite: FloatingPointError. Steps 0 and 1 are logged."""
+    model = Table(not_finite_at=2, value=wrong)
+    config = student.training.TrainConfig(**EXAMPLE, log_path=str(tmp_path / "log"))
+    with expect.raises(FloatingPointError, of="train", when=f"the loss is {wrong}"):
+        student.training.train(model, torch.optim.AdamW(model.parameters()), TOKENS, config)
+    steps = [line["step"] for line in lines_of(tmp_path / "log")]
+    expect.value(steps, [0, 1], of="train", name="the log's steps, if the loss of step 2 is wrong")
+    finite = bool(model.table.weight.isfinite().all())
+    expect.that(finite, "the weights are spoiled: look before the optimizer steps", of="train")
+
+
+def test_stage_1_the_seed_decides(student):
+    """Two runs with one seed are equal, also in their dropout; with another seed they are not."""
+    once, again, other = (
+        run(student, model=Table(dropout=0.5), seed=seed)[0].losses for seed in (0, 0, 1)
+    )
+    expect.value(again, once, of="train", name="the losses of a second run with the same seed")
+    expect.that(once != other, "runs with the seeds 0 and 1 have equal losses", of="train")
+
+
 def test_stage_1_gradients_of_earlier_steps_do_not_count(student):
-    """With only one possible window and learning rate 0, every step has the same gradients."""
-    still = {"max_learning_rate": 0.0, "min_learning_rate": 0.0, "warmup_steps": 0}
-    result, _ = run(student, context_length=len(TOKENS) - 1, batch_size=1, steps=2, **still)
+    """With only one possible window and a tiny learning rate, every step has the same gradients."""
+    result, _ = run(student, context_length=len(TOKENS) - 1, batch_size=1, steps=2, **STILL)
     first, second = result.grad_norms
-    hint = "backward adds to .grad: when is it set to zero?"
+    hint = expect.hint_for(second, {2 * first: "backward adds to .grad: when is it set to zero?"})
     expect.number(
         second,
         first,
@@ -142,29 +257,44 @@ def test_stage_2_micro_batches_change_only_rounding(student):
         )
 
 
-def test_stage_2_long_gradients_are_clipped(student):
-    """One step of SGD with learning rate 1 from a table of zeros gives the clipped gradient's norm.
+@pytest.mark.parametrize(("limit", "want"), [(None, 2), (3.0, 2), (0.5, 0.5), (0.0, 0)])
+def test_stage_2_all_gradients_are_clipped_together_and_once(student, limit, want):
+    """Every token is 3, and the model is sure of 4: both gradients are 1 at 4 and -1 at 3.
 
-    The gradients are clipped to 0.01.
+    Each has the norm √2, both together have the norm 2. With learning rate 1, the weights move by
+    the clipped gradients.
     """
-    once = {"steps": 1, "max_learning_rate": 1.0, "min_learning_rate": 1.0, "warmup_steps": 0}
-    _, model = run(student, optimizer=torch.optim.SGD, max_grad_norm=0.01, **once)
-    norm = float(model.table.weight.detach().norm())
-    expect.number(norm, 0.01, of="train", tolerance=1e-5, name="the norm of the clipped step")
+    result, model = step(student, THREES, max_grad_norm=limit, micro_batch_size=1)
+    inputs = f"two gradients of norm √2, max_grad_norm {limit}, in 4 micro-batches"
+    norm, name = result.grad_norms[0], "the norm of all gradients together, before clipping"
+    expect.number(norm, 2, of="train", tolerance=1e-5, name=name, inputs=inputs)
+    new = Successor()
+    moved = [p - q for p, q in zip(model.parameters(), new.parameters(), strict=True)]
+    got = float(torch.cat([x.flatten() for x in moved]).norm().detach())
+    name = "the norm of the clipped gradients"
+    expect.number(got, want, of="train", tolerance=1e-5, name=name, inputs=inputs)
+
+
+def test_stage_2_autocast_around_the_forward_pass(student):
+    """With autocast_dtype bfloat16, the model runs under autocast and stays float32."""
+    _, model = step(student, SUCCESSORS, autocast_dtype=torch.bfloat16, eval_every=1)
+    name = "torch.get_autocast_dtype in the forward passes"
+    expect.value(model.autocast, {torch.bfloat16}, of="train", name=name)
+    expect.value(model.table.dtype, torch.float32, of="train", name="the dtype of the weights")
+    _, model = step(student, SUCCESSORS)
+    expect.value(model.autocast, {False}, of="train", name="autocast without autocast_dtype")
 
 
 def test_stage_3_one_line_per_step(student, tmp_path):
     """The log has a JSON line per step, with the numbers of the result."""
     result, _ = run(student, log_path=str(tmp_path / "log"))
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
-    for key, want in {
-        "step": list(range(6)),
-        "loss": result.losses,
-        "lr": result.learning_rates,
-    }.items():
-        expect.value(
-            [line.get(key) for line in lines], want, of="train", name=f'"{key}" in the log'
-        )
+    steps = [line.get("step") for line in lines]
+    expect.value(steps, [*range(6)], of="train", name='"step" in the log')
+    for key, numbers in (("loss", result.losses), ("lr", result.learning_rates)):
+        for step, (line, want) in enumerate(zip(lines, numbers, strict=True)):
+            name = f'"{key}" of step {step} in the log'
+            expect.number(line.get(key), float(want), of="train", tolerance=0, name=name)
 
 
 def test_stage_3_evaluation_changes_no_training(student):
@@ -189,6 +319,78 @@ def test_stage_3_evaluation_changes_no_training(student):
     expect.that(not model.trained_in_eval_mode, "a step runs in eval mode", of="train", hint=hint)
 
 
+def test_stage_3_an_evaluation_by_hand(student):
+    """A Successor has loss 20 where every token is 3, before and after a step that moves nothing.
+
+    Three batches, in micro-batches of 3 windows and 1, have this mean loss, too.
+    """
+    settings = {"eval_every": 1, "eval_batches": 3, "micro_batch_size": 3}
+    result, _ = step(student, THREES, **STILL, **settings)
+    got = result.eval_losses[1]
+    expect.number(got, 20, of="train", tolerance=1e-4, name="the loss of the evaluation")
+
+
+def test_stage_3_evaluations_can_be_compared(student):
+    """With a tiny learning rate and dropout, every evaluation gives the same loss.
+
+    The model is in eval mode, and the batches are the same each time.
+    """
+    model = Table(dropout=0.5)
+    model.table.weight.data = torch.arange(64.0).reshape(8, 8) % 5
+    result, _ = run(student, model=model, eval_every=2, **STILL)
+    is_right = not model.evaluated_in_training_mode
+    expect.that(is_right, "an evaluation runs in training mode", of="train", hint="model.eval()")
+    first, *others = [loss for _, loss in sorted(result.eval_losses.items())]
+    hint = "are the batches of an evaluation the same each time?"
+    expect.value(
+        others, [first, first], of="train", name="the losses after 4 and 6 steps", hint=hint
+    )
+
+
+class Drawing(Table):
+    """A Table that draws a random number in eval mode, too."""
+
+    def forward(self, tokens):
+        torch.rand(1)
+        return super().forward(tokens)
+
+
+def test_stage_3_evaluations_leave_torchs_generator_as_it_was(student):
+    """Dropout drops the same entries with and without evaluations that draw random numbers."""
+    with_evaluations, without = (
+        run(student, model=Drawing(dropout=0.5), eval_every=n)[0].losses for n in (2, 0)
+    )
+    name = "losses of a model with dropout, with and without evaluations"
+    hint = "put torch's random state back after an evaluation"
+    expect.value(with_evaluations, without, of="train", name=name, hint=hint)
+
+
+class Reading(Table):
+    """A Table that counts the lines of the log in each forward pass."""
+
+    def __init__(self, log):
+        super().__init__()
+        self.log, self.lines = log, []
+
+    def forward(self, tokens):
+        self.lines.append(len(self.log.read_text().splitlines()) if self.log.exists() else 0)
+        return super().forward(tokens)
+
+
+def test_stage_3_a_line_is_written_before_the_next_step(student, tmp_path):
+    """In step s, the log has s lines; a log of another run is gone after the first step."""
+    log = tmp_path / "log"
+    model = Reading(log)
+    run(student, model=model, log_path=str(log))
+    hint = "is the file closed, or flushed, after each line?"
+    name = "the number of lines in the log during each step"
+    expect.value(model.lines, [0, 1, 2, 3, 4, 5], of="train", name=name, hint=hint)
+    run(student, log_path=str(log))
+    steps = [line["step"] for line in lines_of(log)]
+    name = "the log's steps after a second fresh run with the same log_path"
+    expect.value(steps, [0, 1, 2, 3, 4, 5], of="train", name=name)
+
+
 def test_stage_3_missing_validation_tokens_are_noticed(student):
     """eval_every without val_tokens is a ValueError."""
     model = Table()
@@ -198,19 +400,19 @@ def test_stage_3_missing_validation_tokens_are_noticed(student):
 
 
 def test_stage_4_a_stopped_run_goes_on(student, tmp_path):
-    """Stopped in step 5 with checkpoint_every 4, a run resumes from step 4.
+    """Stopped in step 5 with checkpoint_every 4, a run with dropout resumes from step 4.
 
     It ends like a run that was never stopped, and logs no line twice.
     """
-    whole, model = run(student)
+    whole, model = run(student, model=Table(dropout=0.5))
     files = {
         "checkpoint_every": 4,
         "checkpoint_path": str(tmp_path / "checkpoint"),
         "log_path": str(tmp_path / "log"),
     }
     with contextlib.suppress(KeyboardInterrupt):
-        run(student, stop_at=5, **files)
-    resumed, resumed_model = run(student, **files)
+        run(student, model=Table(stop_at=5, dropout=0.5), **files)
+    resumed, resumed_model = run(student, model=Table(dropout=0.5), **files)
     expect.value(
         resumed.first_step,
         4,
@@ -223,7 +425,7 @@ def test_stage_4_a_stopped_run_goes_on(student, tmp_path):
         whole.losses[4:],
         of="train",
         name="losses after the resume",
-        hint="what does a step depend on, and is it in the checkpoint?",
+        hint="what does a step depend on, dropout too, and is it in the checkpoint?",
     )
     expect.tensor(resumed_model.table.weight, model.table.weight, of="train", name="the table")
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
@@ -235,3 +437,39 @@ def test_stage_4_a_stopped_run_goes_on(student, tmp_path):
         name="the log's steps",
         hint="cut off the lines of steps that are done again",
     )
+
+
+def test_stage_4_a_finished_run_is_not_run_again(student, tmp_path):
+    """The last step writes a checkpoint, too. Run again, a finished run takes no step."""
+    files = {"checkpoint_every": 4, "checkpoint_path": str(tmp_path / "checkpoint")}
+    _, model = run(student, **files)
+    again, loaded = run(student, **files)
+    expect.value(again.first_step, 6, of="train", name="first_step of a finished run")
+    expect.value(again.losses, [], of="train", name="the losses of a finished run")
+    expect.tensor(loaded.table.weight, model.table.weight, of="train", name="the table")
+
+
+class Unwritable(Table):
+    """A Table whose state can be written once, as if the disk were full afterwards."""
+
+    def get_extra_state(self):
+        return self if self.forwards > 4 else None
+
+    def set_extra_state(self, state):
+        pass
+
+    def __reduce__(self):
+        raise OSError("no space left")
+
+
+def test_stage_4_the_old_checkpoint_stays_until_the_new_one_is_complete(student, tmp_path):
+    """If the checkpoint of step 6 cannot be written, a run resumes from that of step 3."""
+    files = {"checkpoint_every": 3, "checkpoint_path": str(tmp_path / "checkpoint")}
+    with contextlib.suppress(OSError):
+        run(student, model=Unwritable(), **files)
+    first_step = None
+    with contextlib.suppress(Exception):
+        first_step = run(student, model=Unwritable(), **files)[0].first_step
+    reason = "after an error in a checkpoint, a run does not resume from the one before"
+    hint = "write to a temporary file, then os.replace"
+    expect.that(first_step == 3, reason, of="train", hint=hint)

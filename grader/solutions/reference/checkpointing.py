@@ -85,10 +85,10 @@ def save_checkpoint(
 
     Replace the file at a path atomically: write a temporary file in the same folder (or in a folder
     inside it), sync it to the disk (os.fsync), and rename it (os.replace). At any moment the path
-    then contains either the complete old checkpoint or the complete new one. If an exception
-    (including KeyboardInterrupt) interrupts one of these steps, remove the temporary file and let
-    the exception propagate.
-    If the process is killed, the temporary file stays behind; it must not prevent the next save.
+    then contains either the complete old checkpoint or the complete new one. If an exception (such
+    as OSError or KeyboardInterrupt) interrupts one of these steps, remove the temporary file and
+    let the exception propagate. If the process is killed, the temporary file stays behind; it must
+    not prevent the next save.
 
     Args:
         model: Any module. Its parameters may be tied.

@@ -344,7 +344,6 @@ def test_tensors_within_the_tolerance_agree():
 @pytest.mark.parametrize(
     ("got", "expected", "reason"),
     [
-        (None, torch.ones(2), "returned None of y: is a `return` missing?"),
         (1.0, torch.tensor(1.0), "wrong type of y: expected a tensor, got float"),
         (np.ones(2, np.float32), torch.ones(2), "wrong type of y: expected a tensor, got ndarray"),
         (Other("m.Tensor"), torch.ones(2), "wrong type of y: expected a tensor, got m.Tensor"),
@@ -400,6 +399,36 @@ def test_tensors_that_differ_are_told_apart(got, expected, reason):
     """A NaN agrees with nothing, not even another NaN, and integers are compared as integers."""
     assert reason == mismatch(expect.tensor, got, expected, name="y").reason
     assert reason.replace(" of y", "") == mismatch(expect.tensor, got, expected).reason
+
+
+def test_none_is_told_by_what_it_stands_for():
+    """A function that may return None lacks no `return`; nor does one whose part is None."""
+    for check, expected in ((expect.tensor, torch.ones(2)), (expect.value, 5), (expect.kind, int)):
+        assert mismatch(check, None, expected).reason == "returned None: is a `return` missing?"
+        assert mismatch(check, None, expected, name="y").reason == "None instead of y"
+    reason = "returned None where there is a result"
+    for check, expected in ((expect.value, 5), (expect.kind, int)):
+        assert mismatch(check, None, expected, optional=True).reason == reason
+        check(5, expected, of="f", optional=True)
+
+
+def test_only_a_sandbox_is_said_to_hold_nan(monkeypatch):
+    """New memory holds NaN where the grader has filled it, and anything elsewhere."""
+    here = mismatch(expect.tensor, torch.tensor([NAN]), torch.ones(1)).facts
+    assert [label for label, _ in here] == ["NaN"]
+    assert "holds NaN" not in here[0][1]
+    monkeypatch.setattr(expect, "sandboxed", True)
+    boxed = mismatch(expect.tensor, torch.tensor([NAN]), torch.ones(1)).facts
+    assert "It holds NaN here" in boxed[0][1]
+
+
+def test_a_hint_belongs_to_a_wrong_value():
+    """A number, or a tensor of equal entries, has the hint of the value that it is close to."""
+    hints = {0.5: "half", 2.0: "double"}
+    assert expect.hint_for(2.000001, hints) == "double"
+    assert expect.hint_for(torch.full((3,), 0.5), hints) == "half"
+    for other in (1.0, None, "2", torch.tensor([0.5, 2.0]), torch.ones(0), NAN):
+        assert expect.hint_for(other, hints) is None
 
 
 def test_an_infinite_tolerance_lets_no_nan_through():
@@ -605,7 +634,7 @@ def test_a_value_of_a_kind_is_let_through(value, wanted):
 @pytest.mark.parametrize(
     ("value", "wanted", "reason"),
     [
-        (None, list, "returned None of the losses: is a `return` missing?"),
+        (None, list, "None instead of the losses"),
         (7, list, "wrong type of the losses: expected list, got int"),
         (True, int, "wrong type of the losses: expected int, got bool"),
         ("7", (int, float), "wrong type of the losses: expected int or float, got str"),
@@ -753,6 +782,7 @@ def test_every_check_can_fail():
         ),
     }
     helpers = {"render", "right_call", "is_students", "describe", "dtype_name", "type_name"}
+    helpers |= {"hint_for"}
     public = {
         n
         for n, f in vars(expect).items()

@@ -58,10 +58,7 @@ def test_every_public_test_passes_on_the_reference(bundle, root):
 def test_every_public_test_of_a_stub_says_not_attempted(bundle):
     """Every stub only reports "not attempted": no traceback and no other error."""
     output = run_pytest(bundle)
-    failures = re.findall(r"^not attempted yet: (\w+): see handout §[\d.]+$", output, re.MULTILINE)
-    failed = re.search(r"^(\d+) failed in", output, re.MULTILINE)
-    assert failed is not None, output
-    assert len(failures) == int(failed[1])
+    assert re.search(r"^\d+ not attempted in", output, re.MULTILINE), output
     assert "Traceback" not in output
 
 

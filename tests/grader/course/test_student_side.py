@@ -81,7 +81,10 @@ def test_progress_has_a_row_a_problem_and_says_what_is_next(work, root):
     assert re.search(
         r"next\n  write assignment/tensor_memory\.py:\d+ in contiguous_strides\n", done.stdout
     )
-    assert "read handout §1.2, then run `pytest -k storage_views`" in done.stdout
+    assert (
+        "read handout §1.2, then run `python -m assignment check storage_views --all`"
+        in done.stdout
+    )
     assert "first failure" not in done.stdout
 
 
@@ -212,6 +215,41 @@ def test_a_test_that_hangs_ends_at_the_limit_with_its_line(work, root, hang, cha
     ), done.stdout
     for name, points in {"storage_views": 7, **later}.items():
         assert re.search(rf"^{name} +{points} points .* done$", done.stdout, re.MULTILINE)
+
+
+def test_all_failures_of_a_problem_are_shown_within_the_limits(work, root):
+    """With --all, the tests after one that hangs run as well; the next step says so."""
+    listed = work / "assignment" / "problems.toml"
+    listed.write_text(listed.read_text().replace("cpu_seconds = 10", "cpu_seconds = 4", 1))
+    (module,) = solve(work, root, "optimizers")
+    body = "    # BEGIN SOLUTION(lr_schedule)\n"
+    wrong = "    while (it, warmup_iters, max_learning_rate) == (20, 10, 1.0):\n        pass\n"
+    wrong += "    if it == 30:\n        return 9.0\n"
+    text = module.read_text()
+    assert text.count(body) == 1
+    module.write_text(text.replace(body, body + wrong))
+    done = assignment(work, "check", "lr_schedule", "gradient_clipping", "--all")
+    assert done.returncode == 1
+    found = re.findall(r"^lr_schedule(?: · \w+)?: (.*)$", done.stdout, re.MULTILINE)
+    assert sorted(set(found)) == [
+        "still running after 4 s of processor time, the limit of a test",
+        "wrong value",
+    ]
+    assert len(found) == 3  # it 30 occurs in two tests
+    assert "run `python -m assignment check lr_schedule --all`" in done.stdout
+    assert "first failure" not in done.stdout
+
+
+def test_tests_that_were_not_attempted_take_one_line_in_pytest(work):
+    """Its own output has no section for each of them, and it still exits with 1."""
+    command = [python(), "-m", "pytest", "-q", "-k", "lr_schedule"]
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert re.search(
+        r"^\d+ tests not attempted yet: lr_schedule: see handout §8\.4$", done.stdout, re.MULTILINE
+    )
+    assert "FAILURES" not in done.stdout
+    assert len(done.stdout.splitlines()) < 6
 
 
 @pytest.mark.parametrize(
@@ -359,20 +397,9 @@ def test_k_with_a_problem_id_means_that_problem(work):
 
     This holds even if the id is part of another problem's id or of a test's name.
     """
-    command = [
-        python(),
-        "-m",
-        "pytest",
-        "-q",
-        "-rf",
-        "-k",
-        "checkpoint",
-        "-p",
-        "no:cacheprovider",
-    ]
+    command = [python(), "-m", "pytest", "-q", "-k", "checkpoint", "-p", "no:cacheprovider"]
     output = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=300).stdout
-    files = {line.split("::")[0] for line in output.splitlines() if line.startswith("FAILED")}
-    assert files == {"FAILED tests/public/test_checkpoint.py"}
+    assert re.findall(r"not attempted yet: (\w+)", output) == ["checkpoint"]
 
 
 # --- library calls

@@ -285,10 +285,10 @@ def test_every_module_that_the_handout_is_built_with_is_in_its_hash(root):
 
 
 def copytree_handout(root, target):
-    """Copy the handout's sources into another course."""
-    shutil.copytree(
-        root / "handout", target / "handout", ignore=shutil.ignore_patterns("build", "__pycache__")
-    )
+    """Copy the handout's sources, and the flight that its pages compute figures with."""
+    left_out = shutil.ignore_patterns("build", "__pycache__")
+    for name in ("handout", "flight"):
+        shutil.copytree(root / name, target / name, ignore=left_out, dirs_exist_ok=True)
 
 
 def test_a_course_without_the_graders_source_has_the_same_handout(root, tmp_path, monkeypatch):
@@ -417,10 +417,12 @@ def test_every_shared_line_is_still_shared(bundle):
 def test_pytest_in_the_bundle_shows_what_is_not_attempted(unpacked):
     """Every public test of a stub fails with NotImplementedError and for no other reason."""
     done = run(unpacked, "pytest", "-q")
-    said = re.findall(r"^not attempted yet: \w+: see handout §[\d.]+$", done.stdout, re.MULTILINE)
-    failed = re.search(r"^(\d+) failed in", done.stdout, re.MULTILINE)
-    assert failed is not None, done.stdout + done.stderr
-    assert len(said) == int(failed[1]) >= 3 * len(COURSE.problems)
+    line = r"^(\d+) tests not attempted yet: (\w+): see handout §[\d.]+$"
+    said = re.findall(line, done.stdout, re.MULTILINE)
+    ended = re.search(r"^(\d+) not attempted in", done.stdout, re.MULTILINE)
+    assert ended is not None, done.stdout + done.stderr
+    assert [problem for _, problem in said] == sorted(p.id for p in COURSE.problems)
+    assert sum(int(count) for count, _ in said) == int(ended[1]) >= 3 * len(COURSE.problems)
 
 
 @pytest.mark.slow
