@@ -11,11 +11,18 @@ from grader.course.courses import Limits
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
 from grader.sandbox.meter import Budget, Patience
+from grader.sandbox.readings import Readings
 from grader.sandbox.replies import Probe
 
 
 class Host(Protocol):
-    """Where the student's code runs."""
+    """Where the student's code runs.
+
+    Attributes:
+        gpu_works: Whether the GPU was found to work, and no test has run since.
+    """
+
+    gpu_works: bool
 
     @property
     def isolation(self) -> Isolation:
@@ -26,11 +33,22 @@ class Host(Protocol):
         """The GPU that tests may use."""
 
     @property
+    def readings(self) -> Readings | None:
+        """What the driver reports about the GPU while tests run; None without a GPU."""
+
+    @property
     def facts(self) -> dict[str, Any]:
         """The versions of Python and torch, and the `environment` of a GPU.
 
         Raises:
             GraderFault: The host cannot be used.
+        """
+
+    def require_free_gpu(self) -> None:
+        """Wait until the GPU has released what all tests so far have taken.
+
+        Raises:
+            GraderFault: It does not.
         """
 
     def renew(self) -> None:

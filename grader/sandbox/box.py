@@ -20,6 +20,7 @@ from grader.sandbox import inherited
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
+from grader.sandbox.readings import Readings
 from grader.sandbox.running_box import Plan, RunningBox
 from grader.sandbox.usage import Usage
 from grader.shared.messages import Activity, Ending, SpawnLimits
@@ -43,6 +44,8 @@ class Sandbox:
 
     Attributes:
         usage: Measures the GPU memory that the running test uses; None without a GPU.
+        readings: What the driver reports about the GPU while tests run; None without a GPU.
+        gpu_works: Whether the GPU was found to work, and no test has run since.
 
     Raises:
         SandboxUnavailable: The limits that this process inherited are too low, or bubblewrap is
@@ -63,6 +66,8 @@ class Sandbox:
         self._plan = Plan(LEVELS[isolation], tests, scratch_bytes, packages, list(preload), gpu)
         self.gpu = gpu
         self.usage = Usage(gpu) if gpu else None
+        self.readings = Readings(gpu) if gpu else None
+        self.gpu_works = False
         self._is_closed = False
         # Held while the box ends or is replaced. A signal may close it in another thread.
         self._changing = threading.Lock()
@@ -121,6 +126,7 @@ class Sandbox:
             GraderFault: The zygote has exited, and has been restarted.
         """
         self.wait_until_ready()
+        self.gpu_works = False
         if self.usage:
             self.usage.start()
         else:
@@ -219,6 +225,19 @@ class Sandbox:
         if not self.usage.given_back(GIVE_BACK_SECONDS):
             held = self.usage.taken_bytes() // 2**20
             raise GraderFault(f"the GPU still holds {held} MiB after the test's process has ended")
+
+    def require_free_gpu(self) -> None:
+        """Wait until the GPU has released what all tests so far have taken.
+
+        Raises:
+            GraderFault: It does not, or another program has taken memory meanwhile.
+        """
+        if self.usage and not self.usage.all_given_back(GIVE_BACK_SECONDS):
+            held = self.usage.held_bytes() // 2**20
+            raise GraderFault(
+                f"the GPU holds {held} MiB more than before the first submission: "
+                "end the processes that nvidia-smi lists, or reset the GPU"
+            )
 
     @property
     def core(self) -> SharedCore:
