@@ -53,6 +53,7 @@ def command(words: list[str], folder: Path, packed: Path | None = None) -> list[
     version = Path(torch.origin).with_name("version.py")
     text = version.read_text().replace("cuda: Optional[str] = None", f"cuda = {VERSION!r}")
     (folder / "version.py").write_text(text)
+    folder.chmod(0o755)  # an ordinary user may run something there
     probes = TREE / "tests" / "probes"
     shown = [*sorted(probes.glob("*.py")), HERE / "simulated_cuda.py"]
     files = [("--ro-bind", str(path), str(probes / path.name)) for path in shown]
