@@ -12,10 +12,12 @@ reached, with the command, a figure and the seconds. They are written as they co
 each step is in FOLDER/STEP.log. The same command goes on with the steps that were not reached.
 
 Exit codes: 0 all steps have passed or are not possible here; 1 a step failed or was not reached;
-2 a wrong command; 3 there is no GPU that could be used; 130 and 143 interrupted.
+2 a wrong command; 3 there is no GPU that could be used, or no way to simulate one; 130 and 143
+interrupted.
 """
 
 import argparse
+import fcntl
 import importlib.metadata
 import importlib.util
 import os
@@ -44,7 +46,7 @@ NEEDED = (
     *("torch", "numpy", "einops", "jaxtyping", "pytest", "typer", "rich", "msgspec", "jinja2"),
     *("packaging", "pygments", "yaml", "nbformat", "pynvml"),
 )
-# The last words of a system call's number in the kernel's tables, x86-64 and arm64 alike.
+# The system call's number, on x86-64 and arm64 alike, and its flag.
 LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION = 444, 1
 
 
@@ -54,17 +56,31 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupted)
     folder = given.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    environment = _equipped(given.pack, folder)
-    if given.rehearse and simulated.BY_NOW not in os.environ:
-        return _rehearse(folder, given.pack, environment)
+    is_outside = given.rehearse and simulated.BY_NOW not in os.environ
+    with (folder / "lock").open("w") as lock:  # held until this process ends
+        try:
+            fcntl.flock(lock, (fcntl.LOCK_SH if is_outside else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _misused(f"another call is using {folder}")
+        environment = _equipped(given.pack, folder)
+        if not is_outside:
+            return _prove(given, folder, environment)
+    return _rehearse(folder, given.pack, environment)
+
+
+def _prove(given: argparse.Namespace, folder: Path, environment: dict[str, str]) -> int:
+    """Look at this machine, run what it can, and return the exit code."""
     facts = _facts(environment)
     for name, value in facts.items():
         print(f"{name:<11} {value}")
-    reasons = _missing(facts)
     all_steps = table.steps(folder, rehearsal=given.rehearse)
     names = [step.name for step in all_steps]
     if wrong := [name for name in (*given.again, *given.only) if name not in names]:
         return _misused(f"there is no step {wrong[0]}: the steps are {', '.join(names)}")
+    reasons = _missing(facts)
+    if "gpu" in reasons:
+        print(f"prove_gpu.py: {reasons['gpu']}; try --rehearse", file=sys.stderr)
+        return 3
     for need, why in reasons.items():
         skipped = [step.name for step in all_steps if need in step.needs]
         print(f"{why}: not possible here: {', '.join(skipped)}")
@@ -76,21 +92,21 @@ def main() -> int:
     for name in given.again:
         results.of[name] = running.Result(results.of[name].owed)
     chosen = [step for step in all_steps if step.name in given.only or not given.only]
+    seconds = given.seconds - (time.monotonic() - STARTED)
     try:
         running.run_all(
             chosen,
             results,
             folder,
-            seconds=given.seconds - (time.monotonic() - STARTED),
+            seconds=seconds,
             reasons=reasons,
             environment=environment,
             cwd=TREE,
-            say=lambda text: print(text, flush=True),
         )
     except KeyboardInterrupt as e:
         print(f"prove_gpu.py: interrupted; the same command goes on with {folder}", file=sys.stderr)
         return 128 + (e.args[0] if e.args else signal.SIGINT)
-    return _summary(chosen, results, folder, reasons, rehearsal=given.rehearse)
+    return _summary(chosen, results, folder, rehearsal=given.rehearse)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -127,7 +143,10 @@ def _interrupted(number: int, frame: object) -> None:
 def _equipped(pack: Path, folder: Path) -> dict[str, str]:
     """The environment of the steps, with what the pack has and this machine lacks."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    path, modules = [environment.get("PATH", os.defpath)], [environment.get("PYTHONPATH", "")]
+    path, modules = (
+        [environment.get("PATH", os.defpath)],
+        [str(TREE), environment.get("PYTHONPATH", "")],
+    )
     if not shutil.which("bwrap") and (pack / "bubblewrap").is_dir():
         place = folder / "bubblewrap"
         shutil.copytree(pack / "bubblewrap", place, dirs_exist_ok=True)
@@ -141,8 +160,9 @@ def _equipped(pack: Path, folder: Path) -> dict[str, str]:
                 files.extractall(place)
         modules.insert(0, str(place))
         sys.path.insert(0, str(place))
-    environment["PATH"] = os.environ["PATH"] = os.pathsep.join(path)
+    environment["PATH"] = os.pathsep.join(path)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, modules))
+    os.environ.update(environment)  # also for what this process starts to look at the machine
     return environment
 
 
@@ -248,7 +268,7 @@ def _why_nobody() -> str:
         return "only root, with setpriv, can become another user"
     test = [*table.NOBODY, sys.executable, "-c", "import torch, grader"]
     done = subprocess.run(test, cwd=TREE, capture_output=True, text=True)
-    return done.stderr.strip()[-200:] if done.returncode else ""
+    return done.stderr.strip().splitlines()[-1][-200:] if done.returncode else ""
 
 
 # --- the rehearsal, and the end
@@ -273,7 +293,6 @@ def _summary(
     steps: list[running.Step],
     results: running.Results,
     folder: Path,
-    reasons: dict[str, str],
     *,
     rehearsal: bool,
 ) -> int:
@@ -281,7 +300,7 @@ def _summary(
     print()
     for step in steps:
         result = results.of[step.name]
-        print(f"{step.name:<26} {result.verdict:<18} {result.seconds:6.0f} s  {result.figure}")
+        print(f"{step.name:<34} {result.verdict:<18} {result.seconds:6.0f} s  {result.figure}")
     verdicts = [results.of[step.name].verdict for step in steps]
     counts = (f"{verdicts.count(v)} {v}" for v in (PASSED, FAILED, IMPOSSIBLE, NOT_REACHED))
     print(f"\n{', '.join(counts)}; {time.monotonic() - STARTED:.0f} s; {folder / 'results.json'}")
@@ -293,8 +312,6 @@ def _summary(
         ]
         print(f"unlike on the simulated GPU before: {', '.join(others) or 'none'}")
         return 1 if others else 0
-    if "gpu" in reasons:
-        return 3
     return 1 if FAILED in verdicts or NOT_REACHED in verdicts else 0
 
 

@@ -111,7 +111,6 @@ def run_all(
     reasons: Mapping[str, str],
     environment: Mapping[str, str],
     cwd: Path,
-    say: Callable[[str], None] = print,
 ) -> None:
     """Run the steps that have no result yet.
 
@@ -123,7 +122,6 @@ def run_all(
         reasons: Why this machine lacks something that a step may need, by its name in `needs`.
         environment: The environment of the commands.
         cwd: Their working folder.
-        say: Shows a line.
     """
     ends = time.monotonic() + seconds
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -132,7 +130,7 @@ def run_all(
     results.write()
     for number, step in enumerate(steps, 1):
         result = results.of[step.name]
-        if result.verdict != NOT_REACHED:
+        if result.verdict in (PASSED, FAILED):
             continue
         place = f"[{number}/{len(steps)}] {step.name}"
         left = ends - time.monotonic()
@@ -141,10 +139,11 @@ def run_all(
         elif left < step.usual:
             result.figure = f"{max(left, 0):.0f} s were left, and it needs {step.usual:.0f} s"
         else:
-            say(f"{place}: {step.owed} (at most {min(left, step.limit):.0f} s)")
+            print(f"{place}: {step.owed} (at most {min(left, step.limit):.0f} s)", flush=True)
             _run(step, result, folder / f"{step.name}.log", min(step.limit, left), marked, cwd)
         results.write()
-        say(f"{place}: {result.verdict} after {result.seconds:.0f} s: {result.figure}")
+        after = f" after {result.seconds:.0f} s" if result.seconds else ""
+        print(f"{place}: {result.verdict}{after}: {result.figure}", flush=True)
 
 
 def _run(

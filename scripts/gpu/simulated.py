@@ -66,8 +66,8 @@ def command(words: list[str], folder: Path, packed: Path | None = None) -> list[
         *(word for bind in [*devices, *files] for word in bind),
         *("--setenv", BY_NOW, "1"),
         *("--setenv", "SIMULATED_GPU", str(folder / "state")),
-        *("--setenv", "LD_LIBRARY_PATH", str(folder)),
-        *("--setenv", "PYTHONPATH", os.pathsep.join(filter(None, [str(HERE), *_path()]))),
+        *("--setenv", "LD_LIBRARY_PATH", _before(folder, "LD_LIBRARY_PATH")),
+        *("--setenv", "PYTHONPATH", _before(HERE, "PYTHONPATH")),
         *("--setenv", "PYTHONDONTWRITEBYTECODE", "1"),
         *("--die-with-parent", "--"),
         *words,
@@ -92,8 +92,9 @@ def build_driver(folder: Path, packed: Path | None = None) -> None:
         shutil.copy(first, other)
 
 
-def _path() -> list[str]:
-    return os.environ.get("PYTHONPATH", "").split(os.pathsep)
+def _before(folder: Path, variable: str) -> str:
+    """The value of a search path, with this folder in front."""
+    return os.pathsep.join(filter(None, [str(folder), os.environ.get(variable)]))
 
 
 def main() -> int:
