@@ -17,6 +17,7 @@ interrupted.
 """
 
 import argparse
+import compileall
 import fcntl
 import importlib.metadata
 import importlib.util
@@ -155,15 +156,26 @@ def _equipped(pack: Path, folder: Path) -> dict[str, str]:
         path.insert(0, str(place))
     if wheels := [w for w in sorted(pack.glob("wheels/*.whl")) if not _is_installed(w)]:
         place = folder / "packages"
-        for wheel in wheels:
-            with zipfile.ZipFile(wheel) as files:
-                files.extractall(place)
+        _unpack(wheels, place)
         modules.insert(0, str(place))
         sys.path.insert(0, str(place))
     environment["PATH"] = os.pathsep.join(path)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, modules))
     os.environ.update(environment)  # also for what this process starts to look at the machine
     return environment
+
+
+def _unpack(wheels: list[Path], place: Path) -> None:
+    """Unpack wheels into a folder, and compile them, unless an earlier call has done so."""
+    done, names = place / "unpacked", "\n".join(wheel.name for wheel in wheels)
+    if done.exists() and done.read_text() == names:
+        return
+    print(f"unpacking {len(wheels)} packages into {place}", flush=True)
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as files:
+            files.extractall(place)
+    compileall.compile_dir(place, quiet=2)
+    done.write_text(names)
 
 
 def _is_installed(wheel: Path) -> bool:

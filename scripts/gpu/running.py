@@ -23,6 +23,8 @@ SCHEMA = 1
 # Every process of a step has this variable, so that a later call finds those of a killed one.
 MARK = "PROVE_GPU"
 ENDING_SECONDS = 3.0  # that a step has to clean up, after SIGTERM
+# After this time, a killed process hangs in a driver, where no signal ends it.
+GIVE_UP_SECONDS = 10.0
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LIBC = ctypes.CDLL(None)
 # Judges the exit code of a step and what it printed: whether it passed, and its figure.
@@ -209,9 +211,8 @@ def _command(
             process.wait(ENDING_SECONDS)
         return None
     finally:
-        process.poll() is None and process.kill()
-        process.wait()
-        while left := _descendants():
+        ends = time.monotonic() + GIVE_UP_SECONDS
+        while (left := _descendants()) and time.monotonic() < ends:
             end_all(left)
 
 

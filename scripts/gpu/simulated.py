@@ -2,7 +2,7 @@
 
 bubblewrap shows the machine in a mount namespace of its own, in which
 
-- /dev has the device files of an NVIDIA GPU, which are links to other devices;
+- /dev has the device files of an NVIDIA GPU, which are other devices;
 - torch/version.py names a version of CUDA, as in a build for CUDA;
 - tests/probes has one more file, simulated_cuda.py, which makes kit/stand_in.py the CUDA device;
 - libcuda and libnvidia-ml are driver.c. Without a C compiler, a packed library is used.
@@ -13,6 +13,7 @@ Nothing is written outside of a temporary folder.
 import importlib.util
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -57,7 +58,7 @@ def command(words: list[str], folder: Path, packed: Path | None = None) -> list[
     probes = TREE / "tests" / "probes"
     shown = [*sorted(probes.glob("*.py")), HERE / "simulated_cuda.py"]
     files = [("--ro-bind", str(path), str(probes / path.name)) for path in shown]
-    devices = [("--dev-bind", f"/dev/{it}", f"/dev/{name}") for name, it in DEVICES.items()]
+    devices = [("--dev-bind", _node(folder, name), f"/dev/{name}") for name in DEVICES]
     return [
         bubblewrap,
         *("--bind", "/", "/", "--dev", "/dev", "--cap-add", "ALL"),
@@ -90,6 +91,21 @@ def build_driver(folder: Path, packed: Path | None = None) -> None:
         raise Impossible("there is neither a C compiler nor a packed driver")
     for other in others:
         shutil.copy(first, other)
+
+
+def _node(folder: Path, name: str) -> str:
+    """The device to show under a name: a node of its own, so that no other machine shares its lock.
+
+    Where nodes cannot be made or opened, it is this machine's node.
+    """
+    shared = Path("/dev", DEVICES[name])
+    try:
+        os.mknod(folder / name, stat.S_IFCHR, shared.stat().st_rdev)
+        (folder / name).chmod(0o666)
+        (folder / name).open("rb").close()
+    except OSError:
+        return str(shared)
+    return str(folder / name)
 
 
 def _before(folder: Path, variable: str) -> str:
