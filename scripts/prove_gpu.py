@@ -319,11 +319,10 @@ def _summary(
     if NOT_REACHED in verdicts:
         print("the same command runs what was not reached")
     if rehearsal:
-        others = [
-            s.name for s in steps if results.of[s.name].verdict not in (s.simulated, IMPOSSIBLE)
-        ]
-        print(f"unlike on the simulated GPU before: {', '.join(others) or 'none'}")
-        return 1 if others else 0
+        expected = {s.name: (s.simulated, IMPOSSIBLE, NOT_REACHED) for s in steps}
+        others = [name for name, right in expected.items() if results.of[name].verdict not in right]
+        print(f"ended otherwise than steps.py says: {', '.join(others) or 'none'}")
+        return 1 if others or NOT_REACHED in verdicts else 0
     return 1 if FAILED in verdicts or NOT_REACHED in verdicts else 0
 
 
