@@ -4,8 +4,8 @@ find        the GPU, its driver, its partition, and a first product in the box
 attacks     hostile code with the device in the box; afterwards the GPU must work
 second      a second grader waits for the first one's GPU
 launches    launches per second in the box and outside
-seeds N [PROBLEM …]   the reference with N seeds in one sandbox
-flight SIZE           the flight of the reference, with all its parts
+seeds FIRST END [PROBLEM …]   the reference with these seeds in one sandbox
+flight SIZE                   the flight of the reference, with all its parts
 
 The last line is JSON: whether it held, and a figure.
 """
@@ -392,8 +392,8 @@ def launches_outside() -> None:
     print(json.dumps(LAUNCHES / (perf_counter() - began)))
 
 
-def seeds(count: str, *names: str) -> Told:
-    """Grade the reference with this many seeds in one sandbox."""
+def seeds(first: str, end: str, *names: str) -> Told:
+    """Grade the reference with these seeds in one sandbox."""
     from grader.grading.grade import grade
     from grader.submission.submissions import Submission
 
@@ -401,7 +401,7 @@ def seeds(count: str, *names: str) -> Told:
     submission = Submission("reference", courses.sources_in(COURSE.reference), [])
     short = []
     with boxed() as sandbox:
-        for seed in range(int(count)):
+        for seed in range(int(first), int(end)):
             began = monotonic()
             result = grade(submission, COURSE, sandbox, problems=problems, device="cuda", seed=seed)
             tests = [t for p in result.problems for t in p.tests if t.device == "cuda"]
@@ -413,11 +413,9 @@ def seeds(count: str, *names: str) -> Told:
                 *(f"\n  {test.id}: {test.said}" for test in wrong),
                 flush=True,
             )
-    full = int(count) - len(short)
-    return (
-        not short,
-        f"{full} of {count} seeds have full points{f'; not: {short}' if short else ''}",
-    )
+    count = int(end) - int(first)
+    full = f"{count - len(short)} of {count} seeds have full points"
+    return not short, f"{full}; not: {short}" if short else full
 
 
 def flight(size: str) -> Told:

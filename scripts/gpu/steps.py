@@ -29,7 +29,7 @@ def _steps(folder: Path, rehearsal: bool) -> list[Step]:
         rehearsal: Whether they run on the simulated GPU: then with one problem instead of all, with
             fewer seeds, and with the flight's smallest model.
     """
-    one = ("--only", "gpu_memory") if rehearsal else ()
+    one, size = (("--only", "gpu_memory"), "egg") if rehearsal else ((), "wren")
     reference, cpu, cuda, both = (
         str(folder / name) for name in ("reference.zip", "cpu.json", "gpu.json", "merged.json")
     )
@@ -42,10 +42,12 @@ def _steps(folder: Path, rehearsal: bool) -> list[Step]:
             "the reference has all points of the GPU's problems",
             (pack, (*grade, "--device", "cuda", "--json", cuda)),
             _full_on_the_gpu(folder / "gpu.json"),
-            limit=150,
-            usual=25,
+            limit=240,
+            usual=60,
             needs=GPU,
         ),
+        _validate("quick", *one, "--quick"),
+        _lane("attacks", "hostile code with the device in the box", "attacks", limit=200, usual=60),
         Step(
             "merged",
             "the reference has all points after a merge with a CPU run",
@@ -55,35 +57,29 @@ def _steps(folder: Path, rehearsal: bool) -> list[Step]:
                 _python(TREE / "scripts" / "full_marks.py", both),
             ),
             _by_exit_code(r"# .*"),
-            limit=150,
-            usual=30,
+            limit=200,
+            usual=40,
             needs=GPU,
             simulated=FAILED,  # one problem has not all points
         ),
-        _lane("attacks", "hostile code with the device in the box", "attacks", limit=150),
         _lane("second", "a second grader waits for the GPU", "second", limit=90),
+        _lane("launches", "launches per second, in the box and outside", "launches", limit=90),
         _benchmark(folder, rehearsal),
-        _lane("launches", "launches per second, in the box and outside", "launches", limit=60),
-        _validate("quick", *one, "--quick"),
-        _lane("seeds", "seeds of the reference", *_seeds(rehearsal), limit=150),
-        _lane("user", "the attacks as an ordinary user", "attacks", limit=150, as_nobody=True),
         *_each_problem(folder, rehearsal),
+        *_seeds(rehearsal),
+        _lane(
+            "user", "the attacks as an ordinary user", "attacks", limit=200, usual=60, nobody=True
+        ),
         Step(
             "suite",
             "the attack suite with the device in the box",
             (_attack_suite("and endless_loop" if rehearsal else ""),),
             _by_exit_code(r".*\d+ (?:passed|failed).*"),
-            limit=200,
-            usual=60,
+            limit=400,
+            usual=90,
             needs=(*GPU, "pytest"),
         ),
-        _lane(
-            "flight",
-            "the flight of the real Wren",
-            "flight",
-            "egg" if rehearsal else "wren",
-            limit=150,
-        ),
+        _lane("flight", "the flight of the real Wren", "flight", size, limit=200, usual=60),
     ]
 
 
@@ -96,8 +92,8 @@ def _benchmark(folder: Path, rehearsal: bool) -> Step:
         "cold and warm time of the lane, and the MFU",
         (_python(script, "--rounds", "1", "--json", out, *only),),
         _by_exit_code(r"(?:cold, wall s \(median\)|warm, wall|MFU).*"),
-        limit=180,
-        usual=40,
+        limit=400,
+        usual=100,
         needs=GPU,
     )
 
@@ -108,8 +104,8 @@ def _validate(name: str, *options: str) -> Step:
         "references and variants pass, wrong solutions fail",
         (_grader("validate", "--device", "cuda", *options),),
         _by_exit_code(r"(?:reference|stubs|\d+) .*"),
-        limit=150,
-        usual=30,
+        limit=500,
+        usual=60,
         needs=GPU,
     )
 
@@ -125,21 +121,34 @@ def _each_problem(folder: Path, rehearsal: bool) -> list[Step]:
     ]
 
 
-def _seeds(rehearsal: bool) -> tuple[str, ...]:
-    return ("seeds", "2", "gpu_memory") if rehearsal else ("seeds", "10")
+def _seeds(rehearsal: bool) -> list[Step]:
+    """Ten seeds of the reference, two in a step."""
+    firsts, names = ([0], ["gpu_memory"]) if rehearsal else (range(0, 10, 2), [])
+    return [
+        _lane(
+            f"seeds-{first}",
+            f"the reference with seeds {first} and {first + 1}",
+            *("seeds", str(first), str(first + 2), *names),
+            limit=400,
+            usual=60,
+        )
+        for first in firsts
+    ]
 
 
-def _lane(name: str, owed: str, *words: str, limit: int, as_nobody: bool = False) -> Step:
+def _lane(
+    name: str, owed: str, *words: str, limit: int, usual: int = 15, nobody: bool = False
+) -> Step:
     """A step that is a command of lane.py."""
     command = _python(LANE, *words)
     return Step(
         name,
         owed,
-        ((*NOBODY, *command) if as_nobody else command,),
+        ((*NOBODY, *command) if nobody else command,),
         _as_told,
         limit=limit,
-        usual=20,
-        needs=(*GPU, *(["nobody"] if as_nobody else [])),
+        usual=usual,
+        needs=(*GPU, *(["nobody"] if nobody else [])),
     )
 
 
@@ -171,8 +180,8 @@ def _by_exit_code(shown: str) -> Judge:
 
     def judge(code: int, text: str) -> tuple[bool, str]:
         lines = [" ".join(line.split()) for line in re.findall(rf"(?m)^{shown}$", text)]
-        figure = "; ".join(lines[:4]) or _last(text)
-        return code == 0, figure[:400] if code == 0 else f"exit code {code}: {figure[:400]}"
+        figure = "; ".join(lines[:4])[:400] or _last(text)
+        return code == 0, figure if code == 0 else f"exit code {code}: {figure}; {_last(text)}"
 
     return judge
 
