@@ -30,7 +30,7 @@ sys.path.insert(0, str(TREE / "scripts" / "gpu"))
 import simulated  # noqa: E402
 
 EXTRAS = ("assignment", "grader", "cuda")
-MORE = ("hypothesis>=6.100",)  # for the attack suite
+MORE = ("hypothesis>=6.100", "pytest-xdist>=3.6")  # for the attack suite
 # bubblewrap gets an empty environment from the grader, so its own loader finds its libraries.
 START = """#!/bin/sh
 here=${0%/*}

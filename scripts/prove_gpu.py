@@ -269,8 +269,9 @@ def _missing(facts: dict[str, str]) -> dict[str, str]:
         reasons["isolation"] = f"bubblewrap: {facts['bubblewrap']}"
     if not reasons and (why := _why_nobody()):
         reasons["nobody"] = f"no ordinary user can run the grader: {why}"
-    if importlib.util.find_spec("hypothesis") is None:
-        reasons["pytest"] = "hypothesis is missing, which the grader's tests need"
+    lacking = [name for name in ("hypothesis", "xdist") if importlib.util.find_spec(name) is None]
+    if lacking:
+        reasons["pytest"] = f"the grader's tests need {' and '.join(lacking)}, which is missing"
     return reasons
 
 
