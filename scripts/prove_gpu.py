@@ -56,6 +56,9 @@ def main() -> int:
     given = _parser().parse_args()
     signal.signal(signal.SIGTERM, _interrupted)
     folder = given.folder.resolve()
+    names = [step.name for step in table.steps(folder, rehearsal=given.rehearse)]
+    if wrong := [name for name in (*given.again, *given.only) if name not in names]:
+        return _misused(f"there is no step {wrong[0]}: the steps are {', '.join(names)}")
     folder.mkdir(parents=True, exist_ok=True)
     is_outside = given.rehearse and simulated.BY_NOW not in os.environ
     with (folder / "lock").open("w") as lock:  # held until this process ends
@@ -75,15 +78,13 @@ def _prove(given: argparse.Namespace, folder: Path, environment: dict[str, str])
     for name, value in facts.items():
         print(f"{name:<11} {value}")
     all_steps = table.steps(folder, rehearsal=given.rehearse)
-    names = [step.name for step in all_steps]
-    if wrong := [name for name in (*given.again, *given.only) if name not in names]:
-        return _misused(f"there is no step {wrong[0]}: the steps are {', '.join(names)}")
-    reasons = _missing(facts)
+    chosen = [step for step in all_steps if step.name in given.only or not given.only]
+    reasons = _missing(facts, {need for step in chosen for need in step.needs})
     if "gpu" in reasons:
         print(f"prove_gpu.py: {reasons['gpu']}; try --rehearse", file=sys.stderr)
         return 3
     for need, why in reasons.items():
-        skipped = [step.name for step in all_steps if need in step.needs]
+        skipped = [step.name for step in chosen if need in step.needs]
         print(f"{why}: not possible here: {', '.join(skipped)}")
     machine = {"gpu": facts["driver"], "rehearsal": "yes" if given.rehearse else "no"}
     try:
@@ -92,7 +93,6 @@ def _prove(given: argparse.Namespace, folder: Path, environment: dict[str, str])
         return _misused(str(e))
     for name in given.again:
         results.of[name] = running.Result(results.of[name].owed)
-    chosen = [step for step in all_steps if step.name in given.only or not given.only]
     seconds = given.seconds - (time.monotonic() - STARTED)
     try:
         running.run_all(
@@ -256,7 +256,7 @@ def _landlock() -> str:
     return f"version {version}" if version > 0 else "none"
 
 
-def _missing(facts: dict[str, str]) -> dict[str, str]:
+def _missing(facts: dict[str, str], needs: set[str]) -> dict[str, str]:
     """Why this machine lacks what steps need, by the names in `Step.needs`."""
     reasons = {}
     if facts["driver"] == "none" or facts["nodes"] == "none":
@@ -267,10 +267,10 @@ def _missing(facts: dict[str, str]) -> dict[str, str]:
         reasons["packages"] = f"packages are {facts['packages']}: pack them with pack_gpu.py"
     if not facts["bubblewrap"].endswith("works"):
         reasons["isolation"] = f"bubblewrap: {facts['bubblewrap']}"
-    if not reasons and (why := _why_nobody()):
+    if "nobody" in needs and not reasons and (why := _why_nobody()):
         reasons["nobody"] = f"no ordinary user can run the grader: {why}"
     lacking = [name for name in ("hypothesis", "xdist") if importlib.util.find_spec(name) is None]
-    if lacking:
+    if "pytest" in needs and lacking:
         reasons["pytest"] = f"the grader's tests need {' and '.join(lacking)}, which is missing"
     return reasons
 
@@ -279,9 +279,22 @@ def _why_nobody() -> str:
     """Why an ordinary user cannot run the grader here; empty if one can."""
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         return "only root, with setpriv, can become another user"
-    test = [*table.NOBODY, sys.executable, "-c", "import torch, grader"]
-    done = subprocess.run(test, cwd=TREE, capture_output=True, text=True)
-    return done.stderr.strip().splitlines()[-1][-200:] if done.returncode else ""
+    box = [
+        "bwrap",
+        "--unshare-user",
+        "--unshare-pid",
+        "--ro-bind",
+        "/",
+        "/",
+        "--proc",
+        "/proc",
+        "true",
+    ]
+    for test in ([sys.executable, "-c", "import torch, grader"], box):
+        done = subprocess.run([*table.NOBODY, *test], cwd=TREE, capture_output=True, text=True)
+        if done.returncode:
+            return (done.stderr.strip().splitlines() or ["it fails"])[-1][-200:]
+    return ""
 
 
 # --- the rehearsal, and the end

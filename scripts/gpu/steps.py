@@ -12,7 +12,10 @@ TREE = Path(__file__).resolve().parents[2]
 LANE = str(Path(__file__).with_name("lane.py"))
 PATIENCE = 4
 GPU = ("gpu", "packages", "isolation")
-NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+NOBODY = (
+    *("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"),
+    *("--inh-caps=-all", "--ambient-caps=-all"),
+)
 
 
 def steps(folder: Path, *, rehearsal: bool) -> list[Step]:

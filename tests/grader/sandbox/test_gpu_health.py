@@ -44,7 +44,12 @@ def take(problem, done, of):
     if done == of:
         state.write_text("clock 1200\\nreasons 4\\nused 5500000000\\n")
 
-with Sandbox.of(course, isolation="bubblewrap", gpu=gpu) as sandbox:
+# A box that preloads only torch starts sooner.
+quick = Sandbox(
+    course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes,
+    packages=course.packages, preload=["torch"], gpu=gpu,
+)
+with quick as sandbox:
     for _ in range(2):
         with closing(Session(sandbox, {"assignment/m.py": source}, course.limits)) as made:
             contexts.append(made.run(call, asked))

@@ -173,18 +173,22 @@ def prove(folder, *options):
 @needs_a_compiler
 def test_the_cheap_steps_pass_on_the_simulated_gpu(tmp_path):
     """The machine is described, the steps run in the real sandbox, and the others wait."""
-    only = ("--only", "find", "--only", "reference")
+    only = ("--only", "find", "--only", "second")
     done = prove(tmp_path, "--rehearse", "--seconds", "2500", *only)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "CUDA 13.0" in done.stdout
     steps = json.loads((tmp_path / "results.json").read_text())["steps"]
     assert steps["find"]["figure"].startswith("Simulated GPU, driver 999.99, level bubblewrap")
-    assert ["passed", "4 of 4 points, 8 of 8 tests"] == [
-        steps["reference"][key] for key in ("verdict", "figure")
-    ]
+    assert ["passed", "passed"] == [steps[name]["verdict"] for name in ("find", "second")]
+    assert "it waits, after " in steps["second"]["figure"]
     assert "not reached" == steps["flight"]["verdict"]
-    done = prove(tmp_path, "--rehearse", "--only", "find", "--again", "nothing")
+
+
+def test_a_step_that_does_not_exist_is_a_wrong_command(tmp_path):
+    """The message names the steps, and nothing is written."""
+    done = prove(tmp_path / "out", "--only", "nothing")
     assert (2, True) == (done.returncode, "the steps are find, reference, " in done.stderr)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has a GPU")
