@@ -1,6 +1,6 @@
 """Measure grading on this machine's GPU: the reference's score, cold and warm time, and MFU.
 
-    python benchmarks/gpu.py [--rounds N] [--json FILE]
+    python benchmarks/gpu.py [--rounds N] [--only PROBLEM] [--json FILE]
 
 "Cold" is the time of the whole command `grader grade --device cuda`; "warm" is the time in a
 sandbox that has graded before. The MFU is measured by the reference's gpu.py, relative to the GPU's
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,9 @@ def main() -> None:
     """Measure, print the results, and write them to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="cold and warm runs (default: 3)")
+    parser.add_argument("--only", action="append", help="a problem to grade (default: all)")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="for the MFU")
     parser.add_argument(
         "--mfu",
         action="store_true",
@@ -48,7 +51,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     if options.mfu:
-        print(json.dumps(mfu()))
+        print(json.dumps(mfu(options.sizes)))
         return
     try:
         gpu = gpus.find()
@@ -56,17 +59,17 @@ def main() -> None:
         sys.exit(f"benchmarks/gpu.py: {e}")
     mfus = json.loads(
         subprocess.run(
-            [sys.executable, __file__, "--mfu"],
+            [sys.executable, __file__, "--sizes", *map(str, options.sizes), "--mfu"],
             check=True,
             cwd=ROOT,
             capture_output=True,
             text=True,
         ).stdout
     )
-    warm = graded(gpu, options.rounds)
+    warm = graded(gpu, options.rounds, options.only)
     figures = {
         "environment": {**single.environment(), "gpu": gpu.name, "driver": gpu.driver},
-        **cold(options.rounds),
+        **cold(options.rounds, options.only),
         **warm,
         "MFU by the reference (bfloat16, float16, float32 of n × n)": mfus,
     }
@@ -76,11 +79,12 @@ def main() -> None:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 
-def cold(rounds: int) -> dict[str, Any]:
+def cold(rounds: int, only: list[str] | None) -> dict[str, Any]:
     """Wall seconds of the whole command on the reference."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(courses.load().reference, Path(folder, "assignment"))
         command = [sys.executable, "-m", "grader", "grade", folder, "--device", "cuda"]
+        command += [word for name in only or [] for word in ("--only", name)]
         walls = [single.timed(command)[0] for _ in range(rounds)]
     return {
         "cold, wall s (median)": round(statistics.median(walls), 2),
@@ -88,11 +92,12 @@ def cold(rounds: int) -> dict[str, Any]:
     }
 
 
-def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
+def graded(gpu: gpus.Gpu, rounds: int, only: list[str] | None) -> dict[str, Any]:
     """The reference's score on the GPU, and wall seconds in a sandbox that has graded before."""
     from grader.grading.grade import grade
 
     course = courses.load()
+    problems = [course.problem(name) for name in only] if only else None
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(course.reference, Path(folder, "assignment"))
         submission = submissions.read(Path(folder))
@@ -100,7 +105,7 @@ def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
         results, walls = [], []
         for _ in range(rounds + 1):
             started = time.perf_counter()
-            results.append(grade(submission, course, sandbox, device="cuda"))
+            results.append(grade(submission, course, sandbox, problems=problems, device="cuda"))
             walls.append(time.perf_counter() - started)
     of_gpu = [p for p in results[-1].problems if course.problem(p.id).device == "cuda"]
     tests = [t for p in results[-1].problems for t in p.tests if t.device == "cuda"]
@@ -116,11 +121,12 @@ def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
             if t.status not in ("passed", "deferred")
         ],
         "warm, wall s (median)": round(statistics.median(walls[1:]), 2),
+        "readings": results[-1].grader.readings,
         "a test, s (median)": round(statistics.median(t.seconds for t in tests), 3),
     }
 
 
-def mfu() -> dict[str, dict[str, float]]:
+def mfu(sizes: Sequence[int]) -> dict[str, dict[str, float]]:
     """The reference's MFU for square matrix products, by dtype and size."""
     import torch
 
@@ -136,7 +142,7 @@ def mfu() -> dict[str, dict[str, float]]:
         if dtype in hardware.peak_flops
     ]
     return {
-        str(d): {str(n): round(gpu.measured_mfu(n, n, n, d, hardware), 4) for n in SIZES}
+        str(d): {str(n): round(gpu.measured_mfu(n, n, n, d, hardware), 4) for n in sizes}
         for d in dtypes
     }
 

@@ -14,6 +14,10 @@ INNOCENT = {Status.PASSED, Status.NOT_ATTEMPTED, Status.POLICY, Status.GRADER_ER
 class GpuHealth:
     """The state of the GPU, if one is used.
 
+    It is checked before the first test of a submission, after each test that did not pass, and
+    after the last test. No check is repeated as long as no test has run since. So a submission that
+    leaves a broken GPU keeps its points, and the next one is not graded on it.
+
     Attributes:
         complaint: What is wrong with the GPU; empty as long as it works, and always without a GPU.
     """
@@ -21,18 +25,41 @@ class GpuHealth:
     def __init__(self, job: Job) -> None:
         self._sandbox, self._open = job.sandbox, job.open_session
         self._limits = job.course.limits
-        self._is_used = bool(job.here)
+        self._is_used = bool(self._sandbox.gpu and job.here)
+        # What runs before the first test is not the student's code.
+        self._worked_at_first = self._sandbox.gpu_works
         self.complaint = ""
+        if self._sandbox.readings:
+            self._sandbox.readings.clear()
+
+    def look_at_first(self) -> None:
+        """Check the GPU, unless it worked when the last submission ended."""
+        if not self._worked_at_first:
+            self.look()
 
     def look(self) -> None:
-        """Run a process without student code on the GPU, and record what fails."""
+        """Run a process without student code on the GPU, and record what fails.
+
+        It starts only after the GPU has given back the memory of the test before it.
+        """
         try:
-            if self._sandbox.gpu and self._is_used:
+            if self._is_used and not self._sandbox.gpu_works:
                 roomy = limits_to_look(self._limits)
                 with closing(self._open(self._sandbox, {}, roomy)) as session:
                     check_device(session, self._limits.device_memory_bytes)
+                self._sandbox.require_free_gpu()
+                self._sandbox.gpu_works = True
         except GraderFault as e:
             self.complaint = str(e)
+
+    def described_at_the_end(self) -> dict[str, str]:
+        """How the GPU ran during the tests, and whether it works after the last one."""
+        if not self._is_used or not self._sandbox.readings:
+            return {}
+        told = self._sandbox.readings.described()
+        if not self.complaint:
+            self.look()
+        return {**told, "afterwards": self.complaint or "it works"}
 
     def may_be_the_reason(self, verdict: Verdict) -> bool:
         """Whether a broken GPU could explain this verdict, so that it must be checked first."""

@@ -100,7 +100,7 @@ def grade(
     )
     suite_sha256 = course.suite_sha256()
     with sandbox.turn(waiting) if job.here else nullcontext():
-        outcomes, environment = _tested(job, suite_sha256)
+        outcomes, environment, readings = _tested(job, suite_sha256)
     info = GraderInfo(
         version=__version__,
         suite_sha256=suite_sha256,
@@ -108,6 +108,7 @@ def grade(
         isolation=sandbox.isolation,
         seed=seed,
         environment=environment,
+        readings=readings,
     )
     results = [
         problem_result(p.id, p.module, p.points, outcomes.of(p, only_run=until_one_fails), p.device)
@@ -133,22 +134,23 @@ def import_preloaded(course: Course) -> None:
         sys.modules["torch"].set_num_threads(1)
 
 
-def _tested(job: Job, suite_sha256: str) -> tuple[Outcomes, dict[str, str]]:
-    """Run the tests; return the outcomes, and the environment that the tests ran in."""
+def _tested(job: Job, suite_sha256: str) -> tuple[Outcomes, dict[str, str], dict[str, str]]:
+    """Run the tests; return the outcomes, the environment of the tests, and how the GPU ran."""
     outcomes, health = Outcomes(job.problems), GpuHealth(job)
     if not job.files:
-        return outcomes, {}
+        return outcomes, {}, {}
     with tests_of(job.course), closing(job.first_session(job.sources)) as session:
         tests = collected(job.course, job.files, suite_sha256)  # while the sandbox still starts
         check_cpu(session)
         environment = _environment(job.sandbox, job.device)
         try:
             checked = compile_what_needs_it(job, check_without_running(job, session))
-            health.look()
+            health.look_at_first()
             run_tests(job, tests, outcomes, checked, health)
         except GraderFault as e:
             outcomes.faults = {problem.id: str(e) for problem in job.problems}
-    return outcomes, environment
+        readings = health.described_at_the_end()
+    return outcomes, environment, {name: printable(it, 300) for name, it in readings.items()}
 
 
 def _environment(sandbox: Host, device: str) -> dict[str, str]:

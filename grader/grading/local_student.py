@@ -22,6 +22,7 @@ from grader.sandbox import replies
 from grader.sandbox.endings import is_a_stub
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
+from grader.sandbox.readings import Readings
 from grader.sandbox.replies import Probe
 from grader.shared import protocol
 from kit import forbidden_calls
@@ -33,6 +34,8 @@ class LocalBox:
 
     isolation: Isolation = "none"
     gpu: Gpu | None = None
+    readings: Readings | None = None
+    gpu_works = False
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="grader-")
@@ -50,6 +53,9 @@ class LocalBox:
 
     def builder(self) -> None:
         """No host: our own solutions are compiled where they run."""
+
+    def require_free_gpu(self) -> None:
+        """Nothing: there is no GPU."""
 
     def renew(self) -> None:
         """Nothing: there is no process."""

@@ -12,11 +12,18 @@ from grader.course.courses import Limits
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
 from grader.sandbox.meter import Budget, Patience
+from grader.sandbox.readings import Readings
 from grader.sandbox.replies import Probe
 
 
 class Host(Protocol):
-    """Where the student's code runs."""
+    """Where the student's code runs.
+
+    Attributes:
+        gpu_works: Whether the GPU was found to work, and no test has run since.
+    """
+
+    gpu_works: bool
 
     @property
     def isolation(self) -> Isolation:
@@ -25,6 +32,10 @@ class Host(Protocol):
     @property
     def gpu(self) -> Gpu | None:
         """The GPU that tests may use."""
+
+    @property
+    def readings(self) -> Readings | None:
+        """What the driver reports about the GPU while tests run; None without a GPU."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -40,6 +51,13 @@ class Host(Protocol):
 
     def builder(self) -> "Host | None":
         """The host that compiles; None if code is compiled where it runs."""
+
+    def require_free_gpu(self) -> None:
+        """Wait until the GPU has released what all tests so far have taken.
+
+        Raises:
+            GraderFault: It does not.
+        """
 
     def renew(self) -> None:
         """Have nothing show what earlier tests did."""

@@ -152,11 +152,12 @@ class Reported:
 
     @property
     def environments(self) -> list[str]:
-        """The environment of each run, one line each."""
+        """The environment of each run, one line each, and how its GPU ran."""
         lines = []
         for run in self.result.runs or [self.result.grader]:
-            known = " · ".join(f"{name} {value}" for name, value in run.environment.items())
-            lines += [f"{run.device}: {known}"] if known else []
+            for device, known in ((run.device, run.environment), ("gpu", run.readings)):
+                said = " · ".join(f"{name} {value}" for name, value in known.items())
+                lines += [f"{device}: {said}"] if said else []
         return lines
 
     @property

@@ -166,6 +166,8 @@ class GraderInfo(msgspec.Struct, frozen=True, kw_only=True):
         seed: The seed of the tests' inputs.
         environment: The versions of python and torch and, for a CUDA run, the gpu, its driver and
             cuda. Empty for a merged result, whose `runs` contain it.
+        readings: How the GPU of a CUDA run ran: clock, power, temperature and throttling, as far as
+            its driver reports them, and whether it worked afterwards.
     """
 
     version: str
@@ -174,6 +176,7 @@ class GraderInfo(msgspec.Struct, frozen=True, kw_only=True):
     isolation: str
     seed: int
     environment: dict[str, str] = {}
+    readings: dict[str, str] = {}
 
 
 class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):

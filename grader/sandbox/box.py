@@ -22,6 +22,7 @@ from grader.sandbox import toolchain as toolchains
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
+from grader.sandbox.readings import Readings
 from grader.sandbox.running_box import Plan, RunningBox
 from grader.sandbox.toolchain import Toolchain
 from grader.sandbox.usage import GIVE_BACK_SECONDS, Usage
@@ -46,6 +47,8 @@ class Sandbox:
 
     Attributes:
         usage: Measures the GPU memory that the running test uses; None without a GPU.
+        readings: What the driver reports about the GPU while tests run; None without a GPU.
+        gpu_works: Whether the GPU was found to work, and no test has run since.
 
     Raises:
         SandboxUnavailable: The limits that this process inherited are too low, or bubblewrap is
@@ -78,6 +81,8 @@ class Sandbox:
         self._builder: Sandbox | None = None
         self.gpu = gpu
         self.usage = Usage(gpu) if gpu else None
+        self.readings = Readings(gpu) if gpu else None
+        self.gpu_works = False
         self._is_closed = False
         # Held while the box ends or is replaced. A signal may close it in another thread.
         self._changing = threading.Lock()
@@ -166,6 +171,7 @@ class Sandbox:
             yield
             return
         with turns.turn(self.gpu, say):
+            self.gpu_works = False  # other graders have had it meanwhile
             yield
             with suppress(GraderFault):  # the results are complete
                 self.wait_until_ready()  # by then, the GPU has released the last test's memory
@@ -194,6 +200,7 @@ class Sandbox:
         self.wait_until_ready()
         if self.has_compiler:
             self._box.show(compiled)
+        self.gpu_works = False
         if self.usage:
             self.usage.start()
         else:
@@ -292,6 +299,19 @@ class Sandbox:
         if not self.usage.given_back(GIVE_BACK_SECONDS):
             held = self.usage.taken_bytes() // 2**20
             raise GraderFault(f"the GPU still holds {held} MiB after the test's process has ended")
+
+    def require_free_gpu(self) -> None:
+        """Wait until the GPU has released what all tests so far have taken.
+
+        Raises:
+            GraderFault: It does not, or another program has taken memory meanwhile.
+        """
+        if self.usage and not self.usage.all_given_back(GIVE_BACK_SECONDS):
+            held = self.usage.held_bytes() // 2**20
+            raise GraderFault(
+                f"the GPU holds {held} MiB more than before the first submission: "
+                "end the processes that nvidia-smi lists, or reset the GPU"
+            )
 
     @property
     def core(self) -> SharedCore:

@@ -10,6 +10,7 @@ again (preflight.py) before the test is blamed.
 """
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 LOOK_EVERY_SECONDS = 0.05
@@ -35,6 +36,7 @@ class Usage:
     def __init__(self, device: GpuMemory) -> None:
         self._device = device
         self._before: int | None = None
+        self._at_first: int | None = None
         self._next_look = 0.0
 
     def start(self, before: int | None = None) -> None:
@@ -44,6 +46,8 @@ class Usage:
             before: How much was in use, if another process has measured it.
         """
         self._before = self._device.used_bytes() if before is None else before
+        if self._at_first is None:
+            self._at_first = self._before
 
     def taken_bytes(self) -> int:
         """How much more memory is in use than before the test."""
@@ -59,11 +63,24 @@ class Usage:
         self._next_look = time.monotonic() + LOOK_EVERY_SECONDS
         return self.taken_bytes() > limit_bytes + CONTEXT_BYTES
 
+    def held_bytes(self) -> int:
+        """How much more memory is in use than before the first test of all."""
+        return 0 if self._at_first is None else max(0, self._device.used_bytes() - self._at_first)
+
     def given_back(self, seconds: float) -> bool:
         """Wait until the device has released an ended test's memory; return False on timeout."""
-        deadline = time.monotonic() + seconds
-        while self.taken_bytes() > SLACK_BYTES:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(LOOK_EVERY_SECONDS)
-        return True
+        return _falls(self.taken_bytes, seconds)
+
+    def all_given_back(self, seconds: float) -> bool:
+        """Wait until the device has released the memory of all tests; return False on timeout."""
+        return _falls(self.held_bytes, seconds)
+
+
+def _falls(taken: Callable[[], int], seconds: float) -> bool:
+    """Wait until no more memory is taken than the driver may keep; return False on timeout."""
+    deadline = time.monotonic() + seconds
+    while taken() > SLACK_BYTES:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(LOOK_EVERY_SECONDS)
+    return True

@@ -4,6 +4,7 @@ import time
 
 from grader.sandbox.box import Sandbox
 from grader.sandbox.channel import Watch
+from grader.sandbox.readings import Readings
 from grader.sandbox.usage import LOOK_EVERY_SECONDS, Usage
 
 
@@ -17,20 +18,21 @@ class TookTooMuch(Exception):
 
 def watch(sandbox: Sandbox, device_memory_bytes: int, patience_seconds: float) -> Watch:
     """The watch over a test: over its GPU memory if there is a GPU, else over its sleep."""
-    if sandbox.usage:
-        return _MemoryWatch(sandbox.usage, device_memory_bytes)
+    if sandbox.usage and sandbox.readings:
+        return _MemoryWatch(sandbox.usage, sandbox.readings, device_memory_bytes)
     return _SleepWatch(sandbox, patience_seconds)
 
 
 class _MemoryWatch(Watch):
-    """Raises `TookTooMuch` when a test uses too much GPU memory."""
+    """Raises `TookTooMuch` when a test uses too much GPU memory, and notes how the GPU runs."""
 
     pause = LOOK_EVERY_SECONDS
 
-    def __init__(self, usage: Usage, limit: int) -> None:
-        self._usage, self._limit = usage, limit
+    def __init__(self, usage: Usage, readings: Readings, limit: int) -> None:
+        self._usage, self._readings, self._limit = usage, readings, limit
 
     def check(self) -> None:
+        self._readings.look()
         if self._usage.exceeds(self._limit):
             raise TookTooMuch
 

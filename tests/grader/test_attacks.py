@@ -53,6 +53,7 @@ from grader.grading import hidden_tests
 from grader.grading.grade import grade
 from grader.report import json_report, terminal
 from grader.report.reported import Reported
+from grader.sandbox import gpus
 from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
@@ -238,18 +239,29 @@ def sandboxes(planted, tmp_path_factory):
     """One sandbox per level, shared by all attacks; after closing, no file or mount is left."""
     # Makes the many garbage collections in a run of pytest faster.
     gc.freeze()
-    folder = tmp_path_factory.mktemp("sandboxes")
+    folder, before = tmp_path_factory.mktemp("sandboxes"), mounts_of_boxes()
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.setattr(tempfile, "tempdir", str(folder))
         yield cache(lambda level: stack.enter_context(one_for_all(level)))
     assert list(folder.iterdir()) == []
-    assert "newroot" not in Path("/proc/self/mountinfo").read_text()
+    assert mounts_of_boxes() == before
+
+
+def mounts_of_boxes() -> int:
+    """The mounts that bubblewrap made; not 0 where the tests themselves run in a box."""
+    return Path("/proc/self/mountinfo").read_text().count("newroot")
 
 
 @contextmanager
 def one_for_all(level):
-    """A sandbox of this level, which must leave no process."""
-    with Sandbox.of(COURSE, isolation=level) as box:
+    """A sandbox of this level, which must leave no process.
+
+    With ATTACKS_WITH_GPU in the environment, it has this machine's GPU; see scripts/prove_gpu.py.
+    """
+    with ExitStack() as stack:
+        has_gpu = "ATTACKS_WITH_GPU" in os.environ and level == "bubblewrap"
+        gpu = stack.enter_context(gpus.taken(say=print)) if has_gpu else None
+        box = stack.enter_context(Sandbox.of(COURSE, isolation=level, gpu=gpu))
         yield box
         pid, uid = box.host_pid, box.facts["uid"]
     assert not Path(f"/proc/{pid}").exists()

@@ -192,19 +192,22 @@ def test_a_fault_of_ours_comes_first_and_costs_nothing():
 
 
 def test_it_says_what_it_ran_in():
-    """The report has one line per run, except for runs with an unknown environment."""
+    """The report has one line per run, except for runs with an unknown environment.
+
+    A run on a GPU has one more: how the GPU ran.
+    """
     done = problem("p", 5, "cpu", cpu=[PASSED])
     assert "cpu: python 3.11.7 · torch 2.13.0" in report(
         done, environment={"python": "3.11.7", "torch": "2.13.0"}
     )
     run = {"version": "1", "suite_sha256": "", "isolation": "none", "seed": 7}
     runs = [
-        GraderInfo(**run, device=device, environment={"torch": f"2.13+{device}"})
-        for device in ("cpu", "cuda")
+        GraderInfo(**run, device=device, environment={"torch": f"2.13+{device}"}, readings=seen)
+        for device, seen in (("cpu", {}), ("cuda", {"throttled": "power cap"}))
     ]
     lines = report(done, device="cpu+cuda", runs=runs)
     at = lines.index("cpu: torch 2.13+cpu")
-    assert "cuda: torch 2.13+cuda" == lines[at + 1]
+    assert ["cuda: torch 2.13+cuda", "gpu: throttled power cap"] == lines[at + 1 : at + 3]
     assert not [line for line in report(done) if line.startswith("cpu")]
 
 

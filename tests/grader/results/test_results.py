@@ -313,9 +313,15 @@ def test_the_json_has_exactly_the_promised_keys():
     ] == list(got)
     assert ["name", "sha256", "files", "ignored"] == list(got["submission"])
     assert ["path", "reason"] == list(got["submission"]["ignored"][0])
-    assert ["version", "suite_sha256", "device", "isolation", "seed", "environment"] == list(
-        got["grader"]
-    )
+    assert [
+        "version",
+        "suite_sha256",
+        "device",
+        "isolation",
+        "seed",
+        "environment",
+        "readings",
+    ] == list(got["grader"])
     (problem,) = got["problems"]
     assert ["id", "module", "device", "score", "max_score", "pending", "status", "tests"] == list(
         problem

@@ -1,0 +1,130 @@
+"""The simulated machine: this machine with one simulated GPU in /dev, NVML, CUDA and torch.
+
+bubblewrap shows the machine in a mount namespace of its own, in which
+
+- /dev has the device files of an NVIDIA GPU, which are other devices;
+- torch/version.py names a version of CUDA, as in a build for CUDA;
+- tests/probes has one more file, simulated_cuda.py, which makes kit/stand_in.py the CUDA device;
+- libcuda and libnvidia-ml are driver.c. Without a C compiler, a packed library is used.
+
+Nothing is written outside of a temporary folder.
+"""
+
+import importlib.util
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TREE = HERE.parent.parent
+LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
+DEVICES = {
+    "nvidia-uvm-tools": "null",
+    "nvidiactl": "zero",
+    "nvidia-uvm": "full",
+    "nvidia0": "urandom",
+}
+BY_NOW = "SIMULATED_MACHINE"  # set in the environment on the simulated machine
+VERSION = "13.0"
+
+
+class Impossible(Exception):
+    """This machine cannot show a simulated one; the text says why."""
+
+
+def command(words: list[str], folder: Path, packed: Path | None = None) -> list[str]:
+    """The command line that runs a command on the simulated machine.
+
+    Args:
+        words: The command.
+        folder: An empty folder for the driver and for what else is made for that machine.
+        packed: The folder of a packed driver; used without a C compiler.
+
+    Raises:
+        Impossible: bubblewrap, torch, or both the compiler and the packed driver are missing.
+    """
+    bubblewrap = shutil.which("bwrap")
+    torch = importlib.util.find_spec("torch")
+    if not bubblewrap or not torch or not torch.origin:
+        raise Impossible(f"{'torch' if bubblewrap else 'bubblewrap'} is not installed")
+    build_driver(folder, packed)
+    version = Path(torch.origin).with_name("version.py")
+    text = version.read_text().replace("cuda: Optional[str] = None", f"cuda = {VERSION!r}")
+    (folder / "version.py").write_text(text)
+    folder.chmod(0o755)  # an ordinary user may run something there
+    probes = TREE / "tests" / "probes"
+    shown = [*sorted(probes.glob("*.py")), HERE / "simulated_cuda.py"]
+    files = [("--ro-bind", str(path), str(probes / path.name)) for path in shown]
+    devices = [("--dev-bind", _node(folder, name), f"/dev/{name}") for name in DEVICES]
+    return [
+        bubblewrap,
+        *("--bind", "/", "/", "--dev", "/dev", "--cap-add", "ALL"),
+        *("--ro-bind", str(folder / "version.py"), str(version)),
+        *("--tmpfs", str(probes)),
+        *(word for bind in [*devices, *files] for word in bind),
+        *("--setenv", BY_NOW, "1"),
+        *("--setenv", "SIMULATED_GPU", str(folder / "state")),
+        *("--setenv", "LD_LIBRARY_PATH", _before(folder, "LD_LIBRARY_PATH")),
+        *("--setenv", "PYTHONPATH", _before(HERE, "PYTHONPATH")),
+        *("--setenv", "PYTHONDONTWRITEBYTECODE", "1"),
+        *("--die-with-parent", "--"),
+        *words,
+    ]
+
+
+def build_driver(folder: Path, packed: Path | None = None) -> None:
+    """Put the simulated driver's libraries into a folder.
+
+    Raises:
+        Impossible: There is neither a C compiler nor a packed driver.
+    """
+    first, *others = (folder / name for name in LIBRARIES)
+    if compiler := shutil.which("cc"):
+        line = [compiler, "-shared", "-fPIC", "-o", str(first), str(HERE / "driver.c")]
+        subprocess.run(line, check=True)
+    elif packed and (packed / first.name).is_file():
+        shutil.copy(packed / first.name, first)
+    else:
+        raise Impossible("there is neither a C compiler nor a packed driver")
+    for other in others:
+        shutil.copy(first, other)
+
+
+def _node(folder: Path, name: str) -> str:
+    """The device to show under a name: a node of its own, so that no other machine shares its lock.
+
+    Where nodes cannot be made or opened, it is this machine's node.
+    """
+    shared = Path("/dev", DEVICES[name])
+    try:
+        os.mknod(folder / name, stat.S_IFCHR, shared.stat().st_rdev)
+        (folder / name).chmod(0o666)
+        (folder / name).open("rb").close()
+    except OSError:
+        return str(shared)
+    return str(folder / name)
+
+
+def _before(folder: Path, variable: str) -> str:
+    """The value of a search path, with this folder in front."""
+    return os.pathsep.join(filter(None, [str(folder), os.environ.get(variable)]))
+
+
+def main() -> int:
+    """Run a command on the simulated machine: simulated.py COMMAND …"""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="simulated-") as folder:
+        try:
+            line = command(sys.argv[1:], Path(folder))
+        except Impossible as e:
+            print(f"simulated.py: {e}", file=sys.stderr)
+            return 3
+        return subprocess.run(line).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

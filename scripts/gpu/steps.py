@@ -1,0 +1,212 @@
+"""The steps of `scripts/prove_gpu.py`: what only a GPU can show, the most valuable first."""
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from running import FAILED, Judge, Step
+
+TREE = Path(__file__).resolve().parents[2]
+LANE = str(Path(__file__).with_name("lane.py"))
+PATIENCE = 4
+GPU = ("gpu", "packages", "isolation")
+NOBODY = (
+    *("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"),
+    *("--inh-caps=-all", "--ambient-caps=-all"),
+)
+
+
+def steps(folder: Path, *, rehearsal: bool) -> list[Step]:
+    """All steps; in a rehearsal, their limits are longer, because its times mean nothing."""
+    found = _steps(folder, rehearsal)
+    return [replace(step, limit=PATIENCE * step.limit) for step in found] if rehearsal else found
+
+
+def _steps(folder: Path, rehearsal: bool) -> list[Step]:
+    """The steps.
+
+    Args:
+        folder: Where they put what they write.
+        rehearsal: Whether they run on the simulated GPU: then with one problem instead of all, with
+            fewer seeds, and with the flight's smallest model.
+    """
+    one, size = (("--only", "gpu_memory"), "egg") if rehearsal else ((), "wren")
+    reference, cpu, cuda, both = (
+        str(folder / name) for name in ("reference.zip", "cpu.json", "gpu.json", "merged.json")
+    )
+    pack = _python(TREE / "scripts" / "reference_submission.py", reference)
+    grade = _grader("grade", reference, *one)
+    return [
+        _lane("find", "the GPU, its partition, the first product in the box", "find", limit=90),
+        Step(
+            "reference",
+            "the reference has all points of the GPU's problems",
+            (pack, (*grade, "--device", "cuda", "--json", cuda)),
+            _full_on_the_gpu(folder / "gpu.json"),
+            limit=240,
+            usual=60,
+            needs=GPU,
+        ),
+        _validate("quick", *one, "--quick"),
+        _lane("attacks", "hostile code with the device in the box", "attacks", limit=200, usual=60),
+        Step(
+            "merged",
+            "the reference has all points after a merge with a CPU run",
+            (
+                (*grade, "--device", "cpu", "--json", cpu),
+                _grader("merge", cpu, cuda, "--json", both),
+                _python(TREE / "scripts" / "full_marks.py", both),
+            ),
+            _by_exit_code(r"# .*"),
+            limit=200,
+            usual=40,
+            needs=GPU,
+            simulated=FAILED,  # one problem has not all points
+        ),
+        _lane("second", "a second grader waits for the GPU", "second", limit=90),
+        _lane("launches", "launches per second, in the box and outside", "launches", limit=90),
+        _benchmark(folder, rehearsal),
+        *_each_problem(folder, rehearsal),
+        *_seeds(rehearsal),
+        _lane(
+            "user", "the attacks as an ordinary user", "attacks", limit=200, usual=60, nobody=True
+        ),
+        Step(
+            "suite",
+            "the attack suite with the device in the box",
+            (_attack_suite("and endless_loop" if rehearsal else ""),),
+            _by_exit_code(r".*\d+ (?:passed|failed).*"),
+            limit=400,
+            usual=90,
+            needs=(*GPU, "pytest"),
+        ),
+        _lane("flight", "the flight of the real Wren", "flight", size, limit=200, usual=60),
+    ]
+
+
+def _benchmark(folder: Path, rehearsal: bool) -> Step:
+    """Cold and warm time of the lane, and the MFU."""
+    script, out = TREE / "benchmarks" / "gpu.py", str(folder / "benchmark.json")
+    only = ("--only", "gpu_memory", "--sizes", "64", "128") if rehearsal else ()
+    return Step(
+        "benchmark",
+        "cold and warm time of the lane, and the MFU",
+        (_python(script, "--rounds", "1", "--json", out, *only),),
+        _by_exit_code(r"(?:cold, wall s \(median\)|warm, wall|MFU).*"),
+        limit=400,
+        usual=100,
+        needs=GPU,
+    )
+
+
+def _validate(name: str, *options: str) -> Step:
+    return Step(
+        f"validate-{name}",
+        "references and variants pass, wrong solutions fail",
+        (_grader("validate", "--device", "cuda", *options),),
+        _by_exit_code(r"(?:reference|stubs|\d+) .*"),
+        limit=500,
+        usual=60,
+        needs=GPU,
+    )
+
+
+def _each_problem(folder: Path, rehearsal: bool) -> list[Step]:
+    """Validate each problem that has CUDA tests alone, first those of the GPU's own chapter."""
+    tests = (TREE / "tests" / "hidden" / "cuda").glob("test_*.py")
+    names = [path.stem.removeprefix("test_") for path in tests]
+    names.sort(key=lambda name: (not name.startswith("gpu_"), name))
+    if rehearsal:
+        return [_validate(names[0], "--only", names[0], "--quick")]
+    return [
+        _validate(name, "--only", name, "--matrix", str(folder / f"matrix-{name}.md"))
+        for name in names
+    ]
+
+
+def _seeds(rehearsal: bool) -> list[Step]:
+    """Ten seeds of the reference, two in a step."""
+    firsts, names = ([0], ["gpu_memory"]) if rehearsal else (range(0, 10, 2), [])
+    return [
+        _lane(
+            f"seeds-{first}",
+            f"the reference with seeds {first} and {first + 1}",
+            *("seeds", str(first), str(first + 2), *names),
+            limit=400,
+            usual=60,
+        )
+        for first in firsts
+    ]
+
+
+def _lane(
+    name: str, owed: str, *words: str, limit: int, usual: int = 15, nobody: bool = False
+) -> Step:
+    """A step that is a command of lane.py."""
+    command = _python(LANE, *words)
+    return Step(
+        name,
+        owed,
+        ((*NOBODY, *command) if nobody else command,),
+        _as_told,
+        limit=limit,
+        usual=usual,
+        needs=(*GPU, *(["nobody"] if nobody else [])),
+    )
+
+
+def _attack_suite(more: str) -> tuple[str, ...]:
+    chosen = f"bubblewrap and test_attack {more}"
+    suite = ("tests/grader/test_attacks.py", "-q", "-p", "no:cacheprovider", "-k", chosen)
+    return ("env", "ATTACKS_WITH_GPU=1", *_python("-m", "pytest", *suite))
+
+
+def _python(*words: str | Path) -> tuple[str, ...]:
+    return (sys.executable, *map(str, words))
+
+
+def _grader(*words: str) -> tuple[str, ...]:
+    return _python("-m", "grader", *words)
+
+
+def _as_told(code: int, text: str) -> tuple[bool, str]:
+    """The judge of what lane.py prints as its last line."""
+    try:
+        told = json.loads(text.strip().splitlines()[-1])
+        return bool(told["held"]), told["figure"]
+    except (ValueError, IndexError, KeyError, TypeError):
+        return False, f"exit code {code}: {_last(text)}"
+
+
+def _by_exit_code(shown: str) -> Judge:
+    """A judge of the exit code; the figure is the lines that match."""
+
+    def judge(code: int, text: str) -> tuple[bool, str]:
+        lines = [" ".join(line.split()) for line in re.findall(rf"(?m)^{shown}$", text)]
+        figure = "; ".join(lines[:4])[:400] or _last(text)
+        return code == 0, figure if code == 0 else f"exit code {code}: {figure}; {_last(text)}"
+
+    return judge
+
+
+def _full_on_the_gpu(path: Path) -> Judge:
+    """A judge of a result: each test for the GPU has passed, and its problems have all points."""
+
+    def judge(code: int, text: str) -> tuple[bool, str]:
+        if code or not path.is_file():
+            return False, f"exit code {code}: {_last(text)}"
+        problems = json.loads(path.read_text())["problems"]
+        own = [p for p in problems if p["device"] == "cuda"]
+        tests = [t for p in problems for t in p["tests"] if t["device"] == "cuda"]
+        right = sum(t["status"] == "passed" for t in tests)
+        score, most = (sum(p[key] for p in own) for key in ("score", "max_score"))
+        figure = f"{score:g} of {most:g} points, {right} of {len(tests)} tests"
+        return bool(tests) and score == most and right == len(tests), figure
+
+    return judge
+
+
+def _last(text: str) -> str:
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "no output")[:300]
