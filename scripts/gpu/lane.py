@@ -31,7 +31,7 @@ import msgspec  # noqa: E402
 
 from grader.base.errors import GraderFault, StudentFault  # noqa: E402
 from grader.course import courses  # noqa: E402
-from grader.sandbox import gpus, levels, preflight  # noqa: E402
+from grader.sandbox import gpus, levels, preflight, turns  # noqa: E402
 from grader.sandbox.box import GIVE_BACK_SECONDS, Sandbox  # noqa: E402
 from grader.sandbox.gpus import Gpu  # noqa: E402
 from grader.sandbox.session import Session  # noqa: E402
