@@ -12,6 +12,7 @@ from grader.course import policies
 from grader.course.courses import Course
 from grader.course.policies import Policy, kept
 from grader.results.records import SubmissionResult
+from kit.text import one_line
 
 
 class Class:
@@ -58,16 +59,35 @@ class Class:
         most = self._max_score(setups)
         return standings(self.book, self.rules, most, setups=setups, problems=problems)
 
-    def standing(self, student: str) -> Standing:
+    def standing(self, student: str, *, by_beginning: bool = False) -> Standing:
         """A student's standing.
 
+        Args:
+            student: The id; or the id, name or e-mail address in any case, if only one has it.
+            by_beginning: Whether the beginning of one of these is enough.
+
         Raises:
-            UsageError: The gradebook does not have the student.
+            UsageError: The gradebook does not have the student, or has several.
         """
-        for one in self.standings(problems=False):
-            if one.student.id == student:
-                return one
-        raise UsageError(f"{self.book.path} has no student {student}")
+        found = self.standings(problems=False)
+        exact = [one for one in found if one.student.id == student]
+        wanted = student.strip().casefold()
+        names = [(one, _folded(one.student)) for one in found]
+        equal = exact or [one for one, texts in names if wanted in texts]
+        if by_beginning and wanted and not equal:
+            equal = [one for one, texts in names if any(text.startswith(wanted) for text in texts)]
+        if len(equal) == 1:
+            return equal[0]
+        if not equal:
+            raise UsageError(f"{self.book.path} has no student {one_line(student, 100)}")
+        known = ", ".join(
+            one_line(f"{one.student.id} {one.student.name}", 100) for one in equal[:9]
+        )
+        more = f" and {len(equal) - 9} more" if len(equal) > 9 else ""
+        raise UsageError(
+            f"{self.book.path} has {len(equal)} students {one_line(student, 100)}: {known}{more}; "
+            "name one by the id"
+        )
 
     def result(self, standing: Standing) -> SubmissionResult | None:
         """The whole result of the attempt that counts, with the name of that attempt."""
@@ -80,6 +100,23 @@ class Class:
             result.submission, name=attempt.name, ignored=attempt.ignored
         )
         return msgspec.structs.replace(result, submission=info)
+
+
+def _folded(student: Student) -> list[str]:
+    """The texts by which a student can be named, without case; empty ones are left out."""
+    texts = (student.id, student.name, student.email)
+    return [text.strip().casefold() for text in texts if text.strip()]
+
+
+def why_it_counts(standing: Standing, policy: Policy) -> str:
+    """Why this attempt of a student counts; empty if there is only one."""
+    if standing.attempts < 2:
+        return ""
+    if policy.counts == "best":
+        return f"the best of {standing.attempts} after late penalties"
+    if standing.days_late:
+        return "all attempts are late, and the first one has the smallest penalty"
+    return f"the latest of {standing.attempts} attempts that costs no late penalty"
 
 
 def standings(

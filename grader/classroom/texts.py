@@ -11,7 +11,7 @@ from grader.classroom.comparisons import Comparison, GradeChange
 from grader.classroom.gradescope_scores import ScoreDifference
 from grader.classroom.records import RegradeRequest, Standing, State, Student
 from grader.classroom.setups import Setup
-from grader.classroom.standings import Class, counts
+from grader.classroom.standings import Class, counts, why_it_counts
 from grader.course.policies import Policy
 from kit.text import one_line
 
@@ -116,7 +116,7 @@ def called(student: Student) -> str:
 def student(whole: Class, standing: Standing) -> str:
     """A student's grade, attempts and history."""
     book, who = whole.book, standing.student.id
-    lines = [grade(standing)]
+    lines = [grade(standing), *_times(whole.rules, standing)]
     grades = [book.grades(setup, problems=False) for setup in book.counting()]
     for number, attempt in enumerate(book.attempts(who), start=1):
         mark = "counts" if number == standing.attempt else ""
@@ -126,6 +126,20 @@ def student(whole: Class, standing: Standing) -> str:
         lines.append(f"  attempt {number}  {at}  {attempt.name}  {said}  {mark}".rstrip())
     lines += [f"  {line}" for line in book.history(who)]
     return "".join(f"{one_line(line, 500)}\n" for line in lines)
+
+
+def _times(rules: Policy, standing: Standing) -> list[str]:
+    """A student's deadline and late days, and why the attempt that counts does."""
+    lines = []
+    if standing.deadline:
+        lines.append(f"  deadline  {standing.deadline.isoformat(timespec='minutes')}")
+    if rules.late_days:
+        elsewhere = rules.late_days_used.get(standing.student.id, 0)
+        other = f", and {elsewhere} in other assignments" if elsewhere else ""
+        lines.append(f"  late days  {standing.free_days} of {rules.late_days} used{other}")
+    if why := why_it_counts(standing, rules):
+        lines.append(f"  attempt {standing.attempt} counts: {why}")
+    return lines
 
 
 def grade(standing: Standing) -> str:

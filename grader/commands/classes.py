@@ -321,7 +321,7 @@ def show(
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
-        standing = whole.standing(student)
+        standing = whole.standing(student, by_beginning=True)
         files.say(texts.student(whole, standing))
         result = whole.result(standing)
         if result is not None:
@@ -345,6 +345,12 @@ def override(
     remove: Annotated[
         bool, typer.Option("--remove", help="Withdraw the points that an override gave.")
     ] = False,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway", help="Give more points than there are, or points for nothing handed in."
+        ),
+    ] = False,
     by: Who = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
@@ -359,7 +365,11 @@ def override(
         chosen(course, [problem], "--problem")
     with gradebook.writing(book) as opened:
         whole = Class(opened, course, rules)
-        whole.standing(student)  # the student must exist
+        standing = whole.standing(student)
+        if points is not None and not anyway:
+            most = course.problem(problem).points if problem else whole.max_score
+            _require_possible(standing, points, most, problem or "the assignment")
+        student = standing.student.id
         opened.override(student, points, reason=reason, problem=problem, who=by)
         files.say(f"{texts.grade(whole.standing(student))}\n", needed=False)
 
@@ -382,11 +392,24 @@ def extend(
     time_limit: datetime = policies.when(until, what="--until")
     with gradebook.writing(book) as opened:
         whole = Class(opened, course, rules)
-        whole.standing(student)  # the student must exist
+        student = whole.standing(student).student.id
         opened.extend(student, time_limit, reason=reason, who=by)
         standing = whole.standing(student)
         due = standing.deadline.isoformat() if standing.deadline else "no deadline applies"
         files.say(f"{texts.grade(standing)}\ndeadline: {due}\n", needed=False)
+
+
+def _require_possible(standing: Standing, points: float, most: float, what: str) -> None:
+    """Refuse points that are probably a slip of the finger."""
+    if points > most > 0:
+        raise UsageError(
+            f"--points {points:g}: {what} gives at most {most:g}; --anyway gives them all the same"
+        )
+    if standing.state is State.MISSING:
+        raise UsageError(
+            f"{texts.called(standing.student)} handed in nothing; --anyway gives the points all "
+            "the same"
+        )
 
 
 def _require_reason(reason: str) -> None:

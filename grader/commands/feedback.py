@@ -52,6 +52,7 @@ def comment(
         chosen(course, [problem], "--problem")
     with gradebook.writing(book) as opened:
         standing = Class(opened, course, rules).standing(student)
+        student = standing.student.id
         if remove is not None:
             if not opened.remove_comment(student, remove):
                 raise UsageError(f"{book}: {student} has no comment {remove}")
@@ -108,6 +109,7 @@ def request(
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.writing(book) as opened:
         standing = Class(opened, course, rules).standing(student)
+        student = standing.student.id
         attempts = opened.attempts(student)
         place = attempt or standing.attempt
         if not 1 <= place <= len(attempts):

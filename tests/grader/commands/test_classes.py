@@ -162,6 +162,74 @@ def test_a_student_whom_nobody_knows_is_one_sentence(path, grader):
     )
 
 
+def known(path, today):
+    """A gradebook with two students, one of whom has handed in nothing."""
+    with gradebook.writing(path, create=False) as book:
+        book.apply(book.number_of(today), why="batch")
+        hand_in(book, "zoe", "x = 1", setup_1=Status.PASSED)
+        book.enrol(
+            [Student(id="zoe", name="Zoë Li", email="zl@x.edu"), Student(id="zed", name="Zed")]
+        )
+
+
+@pytest.mark.parametrize("name", ["zoe", "ZOE", "zoë li", "zl@X.edu", "zo", "Zoë"])
+def test_a_student_is_found_by_id_name_address_or_a_beginning(path, today, grader, name):
+    """In any case of the letters."""
+    known(path, today)
+    code, told, _ = grader("show", name, "--gradebook", path)
+    assert (code, told.startswith("zoe Zoë Li: ")) == (0, True)
+
+
+def test_two_students_of_one_beginning_are_listed(path, today, grader):
+    """And a decision needs a whole name."""
+    known(path, today)
+    code, _, said = grader("show", "z", "--gradebook", path)
+    assert code == 2
+    assert said.endswith("has 2 students z: zed Zed, zoe Zoë Li; name one by the id")
+    code, _, said = grader("override", "zo", "--gradebook", path, "--points", 1, "--reason", "x")
+    assert (code, said) == (2, f"grader: {path} has no student zo")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("zoe", "--points", 500), "--points 500: the assignment gives at most 5; --anyway"),
+        (("zoe", "--points", 6, "--problem", PROBLEM), "--points 6: adamw gives at most 5"),
+        (("zed", "--points", 5), "Zed (zed) handed in nothing; --anyway gives the points"),
+    ],
+)
+def test_points_that_are_probably_a_slip_are_refused(path, today, grader, words, said):
+    """--anyway gives them, such as extra points, or points for an oral exam."""
+    known(path, today)
+    words = ("override", *words, "--gradebook", path, "--reason", "a reason")
+    code, _, told = grader(*words)
+    assert (code, said in told) == (2, True)
+    assert grader(*words, "--anyway")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("rules", "days", "told"),
+    [
+        ({}, (-1, 0), "attempt 2 counts: the latest of 2 attempts that costs no late penalty"),
+        ({}, (1, 2), "attempt 1 counts: all attempts are late, and the first one has the smallest"),
+        ({"counts": "best"}, (0, 2), "attempt 1 counts: the best of 2 after late penalties"),
+        ({"late_days": 3, "late_days_used": {"zoe": 1}}, (-3, 1), "late days  1 of 3 used, and 1"),
+    ],
+)
+def test_show_says_why_an_attempt_counts(path, today, grader, rules, days, told):
+    """With the deadline and the late days."""
+    rules = {"per_cent_a_day": 10, "deadlines": {"default": DUE}} | rules
+    with gradebook.writing(path, create=False) as book:
+        book.apply(book.number_of(today), why="batch")
+        book.remember(Policy(**rules))
+        for text, day in zip(("x = 1", "x = 2"), days, strict=True):
+            at = DUE + timedelta(days=day)
+            hand_in(book, "zoe", text, at=at, setup_1=Status.PASSED)
+    shown = grader("show", "zoe", "--gradebook", path)[1]
+    assert "deadline  2026-10-02T12:00+00:00" in shown
+    assert told in shown
+
+
 # --- grading again --------------------------------------------------------------------------------
 
 
@@ -233,7 +301,7 @@ def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, grader, m
     assert "zoe: 0.00 of 5" in grader("show", "zoe", "--gradebook", regraded)[1]
     assert (
         grader(
-            "override", "cyd", "--gradebook", regraded, "--points", 7, "--reason", "read by hand"
+            "override", "cyd", "--gradebook", regraded, "--points", 5, "--reason", "read by hand"
         )[0]
         == 0
     )
