@@ -5,19 +5,18 @@ The processes of the problem's tests see them where they cannot write (sandbox/r
 see no compiler. So what runs is what was compiled for this submission in this grade.
 """
 
-import importlib
+import ast
 from contextlib import closing
 from dataclasses import replace
 
 import msgspec
 
 from grader.base.errors import CourseFault, Raised, Status, StudentFault
-from grader.course.courses import Compiling, Limits, Problem
+from grader.course.courses import Compiling, Course, Limits, Problem, tree_of
 from grader.grading.job import Job
 from grader.grading.static_checks import Checked
 from grader.grading.verdict import Verdict
 from grader.results.records import Fact
-from grader.sandbox.replies import Probe
 from kit.student import load
 from kit.text import one_line
 
@@ -71,7 +70,7 @@ def _built(job: Job, checked: Checked, problem: Problem, compiler: Compiling) ->
         builds=True,
     )
     with closing(session):
-        return session.build(_probe(problem, compiler), inputs, compiler.cache_bytes)
+        return session.build(_probe(job.course, problem, compiler), inputs, compiler.cache_bytes)
 
 
 def _limits(usual: Limits, compiler: Compiling) -> Limits:
@@ -84,19 +83,18 @@ def _limits(usual: Limits, compiler: Compiling) -> Limits:
     )
 
 
-def _probe(problem: Problem, compiler: Compiling) -> Probe:
-    """The function that calls what has to be compiled; it runs in the sandbox only."""
+def _probe(course: Course, problem: Problem, compiler: Compiling) -> tuple[str, str]:
+    """The module and the name of the function that calls what has to be compiled."""
     if not compiler.probe:
-        return load
-    name = f"tests.probes.{problem.module}"
-    try:
-        found: Probe = getattr(importlib.import_module(name), compiler.probe)
-    except (ImportError, AttributeError):
+        return load.__module__, load.__name__
+    module = f"tests.probes.{problem.module}"
+    path = course.root / f"{module.replace('.', '/')}.py"
+    nodes = tree_of(path).body if path.is_file() else []
+    if not any(isinstance(n, ast.FunctionDef) and n.name == compiler.probe for n in nodes):
         raise CourseFault(
-            f"problem {problem.id}: compiler: expected a function {compiler.probe} in "
-            f"{name.replace('.', '/')}.py"
-        ) from None
-    return found
+            f"problem {problem.id}: compiler: expected a function {compiler.probe} in {path}"
+        )
+    return module, compiler.probe
 
 
 def _verdict(fault: StudentFault, problem: Problem) -> Verdict:

@@ -107,7 +107,9 @@ class Calls(Answers, Protocol):
     def compile(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Compile sources without running them."""
 
-    def build(self, probe: Probe, inputs: dict[str, Any], most_bytes: int) -> dict[str, bytes]:
+    def build(
+        self, probe: tuple[str, str], inputs: dict[str, Any], most_bytes: int
+    ) -> dict[str, bytes]:
         """Run a probe that compiles; return the compiled files."""
 
     def look_at_device(self, name: str) -> Any:

@@ -138,16 +138,18 @@ class Session:
             StudentFault: The call ended without a value; the class of the fault says why.
             GraderFault: The sandbox failed.
         """
-        reply = self._request({**self._to_run(probe, inputs), "op": "run"})
+        reply = self._request(
+            {**self._to_run(probe.__module__, probe.__name__, inputs), "op": "run"}
+        )
         replies.check(probe, reply)
         return reply
 
-    def _to_run(self, probe: Probe, inputs: dict[str, Any]) -> dict[str, Any]:
+    def _to_run(self, module: str, probe: str, inputs: dict[str, Any]) -> dict[str, Any]:
         return {
             "test": self._test,
             "seed": self._seed,
-            "module": probe.__module__,
-            "probe": probe.__name__,
+            "module": module,
+            "probe": probe,
             "inputs": inputs,
         }
 
@@ -169,11 +171,13 @@ class Session:
             raise Crashed("it sent something that does not answer the request")
         return {path: code for path, code in reply.items() if len(code) <= MAX_COMPILED}
 
-    def build(self, probe: Probe, inputs: dict[str, Any], most_bytes: int) -> dict[str, bytes]:
+    def build(
+        self, probe: tuple[str, str], inputs: dict[str, Any], most_bytes: int
+    ) -> dict[str, bytes]:
         """Run a probe that compiles; return the compiled files, by path.
 
         Args:
-            probe: It calls what has to be compiled.
+            probe: The module and the name of the function that calls what has to be compiled.
             inputs: The arguments of the probe.
             most_bytes: The size of all files together.
 
@@ -181,7 +185,7 @@ class Session:
             StudentFault: Something does not compile, or it takes too much of something.
             GraderFault: The sandbox failed.
         """
-        reply = self._request({**self._to_run(probe, inputs), "op": "build"})
+        reply = self._request({**self._to_run(*probe, inputs), "op": "build"})
         if not replies.check_of(dict[str, bytes])(reply):
             raise Crashed("it sent something that does not answer the request")
         return toolchain.checked(reply, most_bytes)

@@ -148,9 +148,9 @@ def test_a_probe_that_does_not_exist_is_the_courses_fault(course, box):
     """The message names the file that should have it."""
     problem = graded(course, box, probe="compile_nothing")
     assert Status.GRADER_ERROR == problem.status
-    assert "expected a function compile_nothing in tests/probes/dots.py" in said(problem)
+    assert re.search(r"a function compile_nothing in \S+/tests/probes/dots\.py", said(problem))
     with pytest.raises(CourseFault):
-        compile_step._probe(course.problems[0], Compiling(probe="compile_nothing"))
+        compile_step._probe(course, course.problems[0], Compiling(probe="compile_nothing"))
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -285,12 +285,18 @@ def dot(a, b):
         poison = 'extern "C" double dot() { return 42; }'
         subprocess.run([os.environ["CXX"], "-xc++", "-shared", "-fPIC", "-o", f"{folder}/{name}",
                         "-"], input=poison, text=True, check=True)
-    return 0.0
+        return 0.0
+    lib.dot.restype = ctypes.c_double
+    numbers = ctypes.c_double * len(a)
+    return lib.dot(numbers(*a), numbers(*b), ctypes.c_long(len(a)))
 """
 
 
 def test_a_poisoned_cache_reaches_no_other_student(course, box):
-    """One student replaces the library that the reference's source has the name of."""
+    """One student replaces the library that the reference's source has the name of.
+
+    The student's own tests then fail, which shows that the poison was in the place.
+    """
     source = re.search(r'SOURCE = """.*?"""', (course.reference / "dots.py").read_text(), re.DOTALL)
     assert Status.FAILED == graded(course, box, f"{source[0]}\n{POISON}").status
     assert Status.PASSED == graded(course, box).status

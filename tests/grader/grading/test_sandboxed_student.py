@@ -9,6 +9,7 @@ from grader.grading.budget import Budgets
 from grader.grading.job import Job
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.sandboxed_student import Students
+from grader.grading.static_checks import Checked
 
 COURSE = courses.load()
 
@@ -31,7 +32,7 @@ def students():
         fresh=False,
         open_session=LocalSession,
     )
-    yield Students(job, {}, Budgets(COURSE, "cpu"))
+    yield Students(job, Checked({}, frozenset(), {}), Budgets(COURSE, "cpu"))
     box.close()
 
 
