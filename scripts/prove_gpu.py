@@ -265,14 +265,23 @@ def _missing(facts: dict[str, str], needs: set[str]) -> dict[str, str]:
         reasons["gpu"] = f"torch has no CUDA here ({facts['torch']})"
     if facts["packages"] != "complete":
         reasons["packages"] = f"packages are {facts['packages']}: pack them with pack_gpu.py"
-    if not facts["bubblewrap"].endswith("works"):
-        reasons["isolation"] = f"bubblewrap: {facts['bubblewrap']}"
+    if not facts["bubblewrap"].endswith("works") and (why := _why_not_landlock()):
+        reasons["isolation"] = f"bubblewrap: {facts['bubblewrap']}; landlock: {why}"
     if "nobody" in needs and not reasons and (why := _why_nobody()):
         reasons["nobody"] = f"no ordinary user can run the grader: {why}"
     lacking = [name for name in ("hypothesis", "xdist") if importlib.util.find_spec(name) is None]
     if "pytest" in needs and lacking:
         reasons["pytest"] = f"the grader's tests need {' and '.join(lacking)}, which is missing"
     return reasons
+
+
+def _why_not_landlock() -> str:
+    """Why the second isolation level does not work here; empty if it may."""
+    try:
+        from grader.sandbox import levels
+    except ImportError as e:
+        return str(e)
+    return levels.why_not("landlock") or ""
 
 
 def _why_nobody() -> str:
