@@ -62,14 +62,6 @@ def test_every_public_test_of_a_stub_says_not_attempted(bundle):
     assert "Traceback" not in output
 
 
-def test_one_problem_is_run_by_its_name(bundle):
-    """`pytest -k adamw` runs the tests of adamw and no others."""
-    output = run_pytest(bundle, "-k", "adamw", "-rf")
-    assert {line.split("::")[0] for line in output.splitlines() if line.startswith("FAILED")} == {
-        "FAILED tests/public/test_adamw.py"
-    }
-
-
 def test_a_wrong_answer_is_told_in_a_few_lines(bundle, root):
     """A wrong answer shows the expected value, the answer, the inputs and the section to read."""
     shutil.copy(
