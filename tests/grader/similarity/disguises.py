@@ -190,7 +190,10 @@ def reordered(tree: ast.Module, rng: random.Random) -> ast.Module:
         tree.body[i] = one
     for n in ast.walk(tree):
         if isinstance(n, ast.ClassDef):
-            rng.shuffle(n.body)
+            methods = [one for one in n.body if isinstance(one, ast.FunctionDef)]
+            rest = [one for one in n.body if one not in methods]
+            rng.shuffle(methods)
+            n.body = [*rest, *methods]
     return tree
 
 
@@ -466,7 +469,9 @@ def module_lambdas(tree: ast.Module, rng: random.Random) -> ast.Module:
 
 def operators_as_functions(tree: ast.Module, rng: random.Random) -> ast.Module:
     """torch.matmul(a, b), operator.add(a, b)"""
-    tree.body[1:1] = parsed("import operator")
+    at = next(i for i, n in enumerate(tree.body) if isinstance(n, ast.Import | ast.ImportFrom))
+    at += isinstance(tree.body[at], ast.ImportFrom) and tree.body[at].module == "__future__"
+    tree.body[at:at] = parsed("import operator")
     return _operators(tree, rng)
 
 
@@ -585,7 +590,7 @@ class _Replaced(ast.NodeTransformer):
 def extracted(tree: ast.Module, rng: random.Random) -> ast.Module:
     """Expressions of some size become helpers: `_part_1(a, b)`."""
     helpers: list[ast.stmt] = []
-    known = {n for one in tree.body for n in _bound(one)}
+    known = _of_module(tree)
 
     def change(body: list[ast.stmt], rng: random.Random) -> list[ast.stmt]:
         for one in body:
@@ -607,6 +612,15 @@ def extracted(tree: ast.Module, rng: random.Random) -> ast.Module:
         return body
 
     return _with_helpers(Bodies(rng, change).visit(tree), helpers)
+
+
+def _of_module(tree: ast.Module) -> set[str]:
+    """The names of the module that no function binds for itself."""
+    inner = {a.arg for a in ast.walk(tree) if isinstance(a, ast.arg)}
+    inner |= {
+        x for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for x in _names(f, ast.Store)
+    }
+    return {n for one in tree.body for n in _bound(one)} - inner
 
 
 def _bound(node: ast.stmt) -> set[str]:
@@ -637,7 +651,7 @@ def opaque(tree: ast.Module, rng: random.Random) -> ast.Module:
 def blocks(tree: ast.Module, rng: random.Random) -> ast.Module:
     """The body of each loop becomes a helper that returns what it assigned."""
     helpers: list[ast.stmt] = []
-    known = {n for one in tree.body for n in _bound(one)}
+    known = _of_module(tree)
 
     def change(body: list[ast.stmt], rng: random.Random) -> list[ast.stmt]:
         for one in body:
