@@ -7,6 +7,7 @@ them by name; the benchmark and the tests apply them to right solutions.
 import ast
 import builtins
 import copy
+import itertools
 import random
 from collections.abc import Callable
 
@@ -102,14 +103,13 @@ def renamed(tree: ast.Module, rng: random.Random) -> ast.Module:
     """Every local variable, and every function that begins with an underscore."""
     helpers = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)
                and n.name.startswith("_") and not n.name.startswith("__")}  # fmt: skip
+    numbers = itertools.count()
     for function in [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]:
-        stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)
-                  and isinstance(n.ctx, ast.Store)}  # fmt: skip
         outer = {name for n in ast.walk(function) if isinstance(n, ast.Global | ast.Nonlocal)
                  for name in n.names}  # fmt: skip
-        arguments = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
-        names = {name: f"my_{i}" for i, name in enumerate(sorted(stored - arguments - outer))
-                 if not name.startswith("my_")}  # fmt: skip
+        arguments = {a.arg for a in ast.walk(function) if isinstance(a, ast.arg)}
+        new = sorted(_names(function, ast.Store) - arguments - outer)
+        names = {name: f"my_{next(numbers)}" for name in new if not name.startswith("my_")}
         for n in ast.walk(function):
             if isinstance(n, ast.Name):
                 n.id = names.get(n.id, n.id)
@@ -182,8 +182,10 @@ def messages(tree: ast.Module, rng: random.Random) -> ast.Module:
 
 
 def reordered(tree: ast.Module, rng: random.Random) -> ast.Module:
-    """Functions in another order; classes stay, since one may need another."""
-    places = [i for i, n in enumerate(tree.body) if isinstance(n, ast.FunctionDef)]
+    """Methods, and functions after the last class (annotations need classes), in another order."""
+    last = max((i for i, n in enumerate(tree.body) if isinstance(n, ast.ClassDef)), default=0)
+    functions = [i for i, n in enumerate(tree.body) if isinstance(n, ast.FunctionDef)]
+    places = [i for i in functions if i > last]
     moved = [tree.body[i] for i in places]
     rng.shuffle(moved)
     for i, one in zip(places, moved, strict=True):
@@ -650,6 +652,7 @@ def opaque(tree: ast.Module, rng: random.Random) -> ast.Module:
 
 def blocks(tree: ast.Module, rng: random.Random) -> ast.Module:
     """The body of each loop becomes a helper that returns what it assigned."""
+    arguments = {a.arg for a in ast.walk(tree) if isinstance(a, ast.arg)}
     helpers: list[ast.stmt] = []
     known = _of_module(tree)
 
@@ -668,6 +671,8 @@ def blocks(tree: ast.Module, rng: random.Random) -> ast.Module:
                             for x in _names(n.target, ast.Store)}  # fmt: skip
             kept = [x for x in stored if x not in comprehended]
             before = _names(ast.Module(body[: body.index(one)], []), ast.Store)
+            if (set(kept) - before) & arguments & _names(inside, ast.Load):
+                continue  # perhaps the function's own argument
             own = set(kept) - before - _names(one.target, ast.Store)
             loaded = _names(inside, ast.Load) | (set(kept) & before)
             used = sorted(loaded - known - BUILTINS - comprehended - own)
@@ -692,7 +697,7 @@ def _with_helpers(tree: ast.Module, helpers: list[ast.stmt]) -> ast.Module:
 
 @nodes(ast.BinOp)
 def einsum(node: ast.BinOp) -> ast.AST:
-    """torch.einsum for a @ b"""
+    """torch.einsum for a @ b, where both are matrices."""
     if not isinstance(node.op, ast.MatMult):
         return node
     func = ast.parse("torch.einsum", mode="eval").body
