@@ -7,6 +7,7 @@ them by name; the benchmark and the tests apply them to right solutions.
 import ast
 import builtins
 import copy
+import itertools
 import random
 from collections.abc import Callable
 
@@ -102,14 +103,13 @@ def renamed(tree: ast.Module, rng: random.Random) -> ast.Module:
     """Every local variable, and every function that begins with an underscore."""
     helpers = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)
                and n.name.startswith("_") and not n.name.startswith("__")}  # fmt: skip
+    numbers = itertools.count()
     for function in [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]:
-        stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)
-                  and isinstance(n.ctx, ast.Store)}  # fmt: skip
         outer = {name for n in ast.walk(function) if isinstance(n, ast.Global | ast.Nonlocal)
                  for name in n.names}  # fmt: skip
-        arguments = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
-        names = {name: f"my_{i}" for i, name in enumerate(sorted(stored - arguments - outer))
-                 if not name.startswith("my_")}  # fmt: skip
+        arguments = {a.arg for a in ast.walk(function) if isinstance(a, ast.arg)}
+        new = sorted(_names(function, ast.Store) - arguments - outer)
+        names = {name: f"my_{next(numbers)}" for name in new if not name.startswith("my_")}
         for n in ast.walk(function):
             if isinstance(n, ast.Name):
                 n.id = names.get(n.id, n.id)
@@ -182,15 +182,20 @@ def messages(tree: ast.Module, rng: random.Random) -> ast.Module:
 
 
 def reordered(tree: ast.Module, rng: random.Random) -> ast.Module:
-    """Functions in another order; classes stay, since one may need another."""
-    places = [i for i, n in enumerate(tree.body) if isinstance(n, ast.FunctionDef)]
+    """Methods, and functions after the last class (annotations need classes), in another order."""
+    last = max((i for i, n in enumerate(tree.body) if isinstance(n, ast.ClassDef)), default=0)
+    functions = [i for i, n in enumerate(tree.body) if isinstance(n, ast.FunctionDef)]
+    places = [i for i in functions if i > last]
     moved = [tree.body[i] for i in places]
     rng.shuffle(moved)
     for i, one in zip(places, moved, strict=True):
         tree.body[i] = one
     for n in ast.walk(tree):
         if isinstance(n, ast.ClassDef):
-            rng.shuffle(n.body)
+            methods = [one for one in n.body if isinstance(one, ast.FunctionDef)]
+            rest = [one for one in n.body if one not in methods]
+            rng.shuffle(methods)
+            n.body = [*rest, *methods]
     return tree
 
 
@@ -466,7 +471,9 @@ def module_lambdas(tree: ast.Module, rng: random.Random) -> ast.Module:
 
 def operators_as_functions(tree: ast.Module, rng: random.Random) -> ast.Module:
     """torch.matmul(a, b), operator.add(a, b)"""
-    tree.body[1:1] = parsed("import operator")
+    at = next(i for i, n in enumerate(tree.body) if isinstance(n, ast.Import | ast.ImportFrom))
+    at += isinstance(tree.body[at], ast.ImportFrom) and tree.body[at].module == "__future__"
+    tree.body[at:at] = parsed("import operator")
     return _operators(tree, rng)
 
 
@@ -585,7 +592,7 @@ class _Replaced(ast.NodeTransformer):
 def extracted(tree: ast.Module, rng: random.Random) -> ast.Module:
     """Expressions of some size become helpers: `_part_1(a, b)`."""
     helpers: list[ast.stmt] = []
-    known = {n for one in tree.body for n in _bound(one)}
+    known = _of_module(tree)
 
     def change(body: list[ast.stmt], rng: random.Random) -> list[ast.stmt]:
         for one in body:
@@ -607,6 +614,15 @@ def extracted(tree: ast.Module, rng: random.Random) -> ast.Module:
         return body
 
     return _with_helpers(Bodies(rng, change).visit(tree), helpers)
+
+
+def _of_module(tree: ast.Module) -> set[str]:
+    """The names of the module that no function binds for itself."""
+    inner = {a.arg for a in ast.walk(tree) if isinstance(a, ast.arg)}
+    inner |= {
+        x for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for x in _names(f, ast.Store)
+    }
+    return {n for one in tree.body for n in _bound(one)} - inner
 
 
 def _bound(node: ast.stmt) -> set[str]:
@@ -636,8 +652,9 @@ def opaque(tree: ast.Module, rng: random.Random) -> ast.Module:
 
 def blocks(tree: ast.Module, rng: random.Random) -> ast.Module:
     """The body of each loop becomes a helper that returns what it assigned."""
+    arguments = {a.arg for a in ast.walk(tree) if isinstance(a, ast.arg)}
     helpers: list[ast.stmt] = []
-    known = {n for one in tree.body for n in _bound(one)}
+    known = _of_module(tree)
 
     def change(body: list[ast.stmt], rng: random.Random) -> list[ast.stmt]:
         for one in body:
@@ -654,6 +671,8 @@ def blocks(tree: ast.Module, rng: random.Random) -> ast.Module:
                             for x in _names(n.target, ast.Store)}  # fmt: skip
             kept = [x for x in stored if x not in comprehended]
             before = _names(ast.Module(body[: body.index(one)], []), ast.Store)
+            if (set(kept) - before) & arguments & _names(inside, ast.Load):
+                continue  # perhaps the function's own argument
             own = set(kept) - before - _names(one.target, ast.Store)
             loaded = _names(inside, ast.Load) | (set(kept) & before)
             used = sorted(loaded - known - BUILTINS - comprehended - own)
@@ -678,7 +697,7 @@ def _with_helpers(tree: ast.Module, helpers: list[ast.stmt]) -> ast.Module:
 
 @nodes(ast.BinOp)
 def einsum(node: ast.BinOp) -> ast.AST:
-    """torch.einsum for a @ b"""
+    """torch.einsum for a @ b, where both are matrices."""
     if not isinstance(node.op, ast.MatMult):
         return node
     func = ast.parse("torch.einsum", mode="eval").body

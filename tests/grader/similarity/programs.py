@@ -71,4 +71,4 @@ class Held:
         return {_expression(rng, ["x", "self.rows"])} * self.size
 """
     parts = [_function(rng, f"f{n}") for n in range(functions)]
-    return '"""A module."""\n\nimport math\nimport torch\n' + "".join(parts) + held
+    return '"""A module."""\n\nimport math\nimport torch\n' + held + "".join(parts)
