@@ -312,7 +312,6 @@ def test_no_import_hides_in_a_call():
         "kit.student",
         "grader.grading.local_student",
         "grader.grading.grade",
-        "grader.grading.compile_step",
         "grader.proof.whole",
         "grader.shared.protocol",
         "grader.shared.torch_compiler",

@@ -2,7 +2,7 @@
 
 group: hostile files
 kind: archive
-refused: assignment/ folder
+refused: contains another archive
 holds: a zip inside a zip is not unpacked.
 """
 

@@ -13,6 +13,7 @@ DECIDES_NOTHING = {
     "grader.base",
     "grader.course",
     "grader.base.files",
+    "grader.base.durations",
     "grader.base.interrupts",
     "kit.text",
     "grader.base.markdown_figures",

@@ -81,6 +81,7 @@ def test_the_json_has_the_documented_shape(sample):
         "isolation",
         "seed",
         "environment",
+        "readings",
     ]
     assert list(result["grader"]["environment"]) == ["python", "torch"]
     problem = result["problems"][0]
