@@ -5,7 +5,9 @@ it. A right solution, and one that is wrong only where the stub promises nothing
 """
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +19,6 @@ from grader.grading.local_student import LocalBox
 from grader.grading.restored import restored
 from grader.proof import promised
 from kit.student import seed_generators_of_the_cpu
-
-_collected: dict[str, HiddenTests] = {}
 
 
 class _FirstFailure:
@@ -46,6 +46,13 @@ def _first_line(report: pytest.TestReport) -> str:
     return lines[0].removeprefix("E").strip() if lines else ""
 
 
+def _forget(path: Path) -> None:
+    """Have the file imported anew."""
+    loaded = [n for n, m in sys.modules.items() if getattr(m, "__file__", None) == str(path)]
+    for name in loaded:
+        del sys.modules[name]
+
+
 def first_failure(
     course: Course, problem: Problem, box: LocalBox, sources: dict[str, bytes]
 ) -> str:
@@ -64,13 +71,16 @@ def first_failure(
         return ""
     told: list[str] = []
     with tests_of(course):
-        if (tests := _collected.get(str(path))) is None:
-            tests = _collected[str(path)] = HiddenTests(course.root, [str(path)])
-        if tests.unreadable:
-            return f"{path.name}: {tests.unreadable[0][1]}"
-        box.load(course.given_modules() | sources)
-        seed_generators_of_the_cpu(0)
-        tests.run(tests.items, _FirstFailure(told), 0)
+        _forget(path)  # the last solution may have changed what the tests share, such as a constant
+        tests = HiddenTests(course.root, [str(path)])
+        try:
+            if tests.unreadable:
+                return f"{path.name}: {tests.unreadable[0][1]}"
+            box.load(course.given_modules() | sources)
+            seed_generators_of_the_cpu(0)
+            tests.run(tests.items, _FirstFailure(told), 0)
+        finally:
+            tests.close()
     return told[0] if told else ""
 
 

@@ -121,3 +121,19 @@ def test_surprises_are_sorted_by_their_price_and_a_course_may_limit_them():
     assert complaint.startswith("p · wrong dear: it passes all public tests and loses 0.60 points")
     matrix.green_may_lose = 0.6
     assert matrix.complaints() == []
+
+
+def test_no_solution_changes_the_tests_of_the_next_one(course, box):
+    """A constant of the public tests that one solution has changed is as before for the next."""
+    problem = course.problem("mean_length")
+    test = course.tests / "public" / "test_mean_length.py"
+    test.write_text(
+        "from kit import expect\n\nWORDS = ['a', 'bcd']\n\n\ndef test_shared(student):\n"
+        "    expect.number(student.words.mean_length(WORDS), 2, of='mean_length', tolerance=0)\n"
+    )
+    wrong = changed(course, "sum(map(len, words)) / len(words)", "len(words.pop())")
+    told = [
+        public.first_failure(course, problem, box, sources)
+        for sources in (wrong, sources_in(course.reference))
+    ]
+    assert [bool(text) for text in told] == [True, False]
