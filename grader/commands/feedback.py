@@ -14,8 +14,8 @@ from grader.commands.classes import (
     RulesOption,
     StudentId,
     course_and_rules,
-    require_points,
 )
+from grader.commands.decisions import require_points
 from grader.commands.options import Folder, app, chosen
 from grader.report.wording import MAX_TEXT
 from grader.results.records import TestResult
