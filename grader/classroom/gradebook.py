@@ -435,6 +435,24 @@ class Gradebook:
         counting = self.in_force()
         return {row["device"]: row["count"] for row in rows if row["device"] not in counting}
 
+    def unfinished(self) -> list[tuple[int, int, str]]:
+        """The regrades that stopped: the setup that counts, the new one, and how much it graded.
+
+        Of each device, it is the newest setup that never counted.
+        """
+        every = self._database.execute("SELECT COUNT(DISTINCT sources) FROM attempt").fetchone()[0]
+        rows = self._database.execute(
+            "SELECT device, MAX(setup.id) AS id, (SELECT COUNT(*) FROM grade"
+            " WHERE grade.setup = MAX(setup.id) AND fault = '') AS count FROM setup"
+            " WHERE id IN (SELECT setup FROM grade) AND id NOT IN (SELECT setup FROM applied)"
+            " GROUP BY device"
+        ).fetchall()
+        counting = self.in_force()
+        found = [(counting.get(row["device"], 0), row["id"], row["count"]) for row in rows]
+        return [
+            (old, new, f"{n} of {every}") for old, new, n in found if 0 < old < new and n < every
+        ]
+
     def last_other(self, device: str, current: int) -> int | None:
         """The newest setup on a device that has results and is not the current one."""
         row = self._database.execute(

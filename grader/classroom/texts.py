@@ -34,6 +34,8 @@ def status(whole: Class, *, verbose: bool) -> str:
                 f"a run with --device {device} is under way, with results of {count} submissions; "
                 "until each student has one, the results of the other device count"
             )
+        for old, new, done in whole.book.unfinished():
+            console.print(Text(_unfinished(whole, old, new, done)))
         for note in [*_notes_on_deadlines(whole.rules, found), *_note_on_removed(whole)]:
             console.print(Text(note))
         listed = found if verbose else [one for one in found if _needs_a_person(one)]
@@ -45,6 +47,15 @@ def status(whole: Class, *, verbose: bool) -> str:
         for line in _requests(whole.book.requests(), verbose=verbose):
             console.print(Text(line))
     return text.get()
+
+
+def _unfinished(whole: Class, old: int, new: int, count: str) -> str:
+    setup = whole.book.setup
+    changed = "; ".join(setups.differences(setup(old), setup(new), then="then"))
+    return (
+        f"a regrade has graded {count} submissions so far ({changed}); the old results count, and "
+        "the same `grader regrade` command goes on"
+    )
 
 
 def _requests(found: list[RegradeRequest], *, verbose: bool) -> list[str]:

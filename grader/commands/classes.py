@@ -230,7 +230,7 @@ def _count_if_complete(whole: Class, switch: Switch, setup: int) -> None:
     if counting and not left:
         interrupts.stop_if_seen()
         switch.apply(setup, why="batch")
-        undo = f"`grader regrade {whole.book.path} --undo` reverts that"
+        undo = f"`{switch.undo_command}` reverts that"
         print(f"grader: the results of both devices count from now on; {undo}", file=sys.stderr)
         return
     some = ", ".join(one.student.id for one in left[: texts.SHOWN])
@@ -374,9 +374,7 @@ def regrade(
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.writing(book) as opened:
         if undo:
-            if not opened.undo(who=by):
-                raise UsageError(f"{book}: there is no applied regrade to undo")
-            files.say("the results before the last regrade count again\n", needed=False)
+            _undo(opened, course, course_folder, by=by)
             return
         was = opened.setup(_current(opened, device))
         problems = chosen(course, only if only or all_problems else _graded_before(was, course))
@@ -391,14 +389,37 @@ def regrade(
         where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
         switch = Switch(opened, today, course, course_folder)
         if not switch.is_needed:
-            files.say(
-                "nothing to regrade: suite, grader, torch and options are unchanged\n",
-                needed=False,
-            )
+            files.say(f"{switch.nothing_to_do}\n", needed=False)
             return
         if apply:
             switch.require_partner()
         _regrade(Class(opened, course, rules), switch, where, apply=apply, by=by)
+
+
+def _undo(book: Gradebook, course: Course, folder: Path | None, *, by: str) -> None:
+    """Make the results before the last step count again, and say how to return.
+
+    Raises:
+        UsageError: There was no step.
+    """
+    before = book.in_force()
+    if not book.undo(who=by):
+        raise UsageError(f"{book.path}: there is no applied regrade to undo")
+    after = book.in_force()
+    lines = ["the results before the last regrade count again"]
+    for device in sorted(device for device in before if before[device] != after.get(device)):
+        undone = book.setup(before[device])
+        if device not in after:
+            lines.append(f"no run with --device {device} counts any more")
+            continue
+        changed = setups.differences(undone, book.setup(after[device]))
+        lines += [f"changed: {line}" for line in changed]
+        today = setups.of_today(
+            course, course.problems, device=device, isolation=undone.isolation, seed=undone.seed
+        )
+        if back := Switch(book, today, course, folder).command_back_to(undone):
+            lines.append(f"`{back}` makes the results that were undone count again")
+    files.say("".join(f"{line}\n" for line in lines), needed=False)
 
 
 def _graded_before(was: Setup, course: Course) -> list[str]:
@@ -433,7 +454,7 @@ def _regrade(
         interrupts.stop_if_seen()
         switch.apply(setup, why="regrade", who=by)
     said = (
-        f"the new results count; `grader regrade {book.path} --undo` reverts that"
+        f"the new results count; `{switch.undo_command}` reverts that"
         if apply
         else "the old results still count; --apply changes that"
     )

@@ -160,8 +160,8 @@ def _decide(
     for note in notes:
         print(f"grader: {one_line(note, 300)}", file=sys.stderr)
     if keep is not None:
-        done = "written" if keep else "nothing was written; --apply writes this"
-        files.say(f"{len(found)} decisions: {done}\n", needed=False)
+        done = "this is written" if keep else "nothing is written; --apply writes this"
+        files.say(f"{done}\n", needed=False)
 
 
 def _in_section(whole: Class, section: str) -> list[str]:
