@@ -155,7 +155,9 @@ def _decide(
         notes = list(decisions.notes(whole, found, datetime.now(UTC)))
     for student in dict.fromkeys(one.student for one in found):
         now = texts.grade_and_deadline(after[student])
-        lines = now if keep is None else texts.changed(before[student], now)
+        lines = texts.changed(before[student], now)
+        if keep is None:
+            lines = now if found[0].until else now[:1]
         files.say("".join(f"{one_line(line, 500)}\n" for line in lines), needed=False)
     for note in notes:
         print(f"grader: {one_line(note, 300)}", file=sys.stderr)
@@ -170,7 +172,7 @@ def _in_section(whole: Class, section: str) -> list[str]:
     if not found:
         there_are = ", ".join(sorted({one.section for one in students if one.section})) or "none"
         raise UsageError(
-            f"--section {section}: no student is in it; the sections are: "
+            f"--section {one_line(section, 100)}: no student is in it; the sections are: "
             f"{one_line(there_are, 300)}"
         )
     return found
