@@ -8,9 +8,8 @@ from typing import NamedTuple
 from grader.analysis import attempts, items
 from grader.analysis.attempts import Advance, Try
 from grader.base.errors import Status
-from grader.classroom.records import Standing, State
+from grader.classroom.records import Standing, State, called
 from grader.classroom.standings import Class
-from grader.classroom.texts import called
 from grader.course.courses import Problem
 from grader.report.wording import clean
 from grader.results.records import ProblemResult, SubmissionResult

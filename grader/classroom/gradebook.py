@@ -15,6 +15,7 @@ import json
 import re
 import sqlite3
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from pathlib import Path
 import msgspec
 
 from grader.classroom import database, setups
+from grader.classroom.entries import Entries, EntryChange, Kind
 from grader.classroom.records import (
     Answer,
     Comment,
@@ -106,10 +108,13 @@ class Gradebook:
     def enrol(self, students: Iterable[Student], *, roster: bool = False) -> None:
         """Add students, or replace their stored data.
 
+        A former id of a student whom the roster has by another id keeps its data.
+
         Args:
             students: The students.
             roster: Whether they come from a roster; later calls without a roster reuse it.
         """
+        entries = self.entries
         with self._database as db:
             if roster:
                 db.execute("INSERT OR REPLACE INTO fact VALUES ('roster', ?)", (database.now(),))
@@ -120,6 +125,7 @@ class Gradebook:
                 [
                     (s.id, s.name, s.email, s.section, json.dumps(s.columns), int(s.listed))
                     for s in students
+                    if s.listed or not entries.is_former(s.id)
                 ],
             )
 
@@ -134,8 +140,22 @@ class Gradebook:
         with self._database as db:
             db.execute("INSERT OR REPLACE INTO fact VALUES ('policy', ?)", (text,))
 
-    def students(self) -> list[Student]:
-        """All students, by id."""
+    @property
+    def entries(self) -> Entries:
+        """Which entries are one student, and which were renamed or removed."""
+        return Entries(self._database)
+
+    def students(self, *, removed: bool = False) -> list[Student]:
+        """All students, by id.
+
+        Args:
+            removed: Whether to include those who were removed.
+        """
+        entries = self.entries
+        found = entries.students(self._rows_of_students())
+        return [one for one in found if removed or one.id not in entries.removed]
+
+    def _rows_of_students(self) -> list[Student]:
         rows = self._database.execute("SELECT * FROM student ORDER BY id")
         return [
             Student(
@@ -148,6 +168,49 @@ class Gradebook:
             )
             for row in rows
         ]
+
+    def change(
+        self, kind: Kind, student: str, *, becomes: str = "", name: str = "", reason: str, who: str
+    ) -> None:
+        """Merge an entry with another one, rename it, or remove it.
+
+        Args:
+            kind: What to do.
+            student: The student's id.
+            becomes: The id of the other entry, or the new id; empty if the id stays.
+            name: The new name; empty if it stays.
+            reason: Why.
+            who: Who decided it; the user of this program by default.
+        """
+        with self._writes() as db:
+            if kind == "rename" and becomes:
+                # Without data of its own, it has that of the entry that it renames.
+                db.execute(
+                    "INSERT OR IGNORE INTO student VALUES (?, '', '', '', '{}', 0)", (becomes,)
+                )
+            values = {"becomes": becomes or student, "name": name, "reason": reason, "who": who}
+            self._add("change", kind=kind, student=student, **values)
+
+    def undo_change(self, change: EntryChange, *, reason: str, who: str) -> None:
+        """Undo a change. After a rename, what was stored under the new id stays the student's."""
+        with self._writes() as db:
+            same = {"student": change.student, "reason": reason, "who": who}
+            self._add("change", kind="undo", becomes="", name="", undoes=change.id, **same)
+            if change.kind != "rename" or change.becomes == change.student:
+                return
+            used = [
+                f"SELECT student FROM {table} WHERE student = :id"
+                for table in ("attempt", "override", "extension", "comment", "request", "push")
+            ]
+            used += [
+                "SELECT student FROM change WHERE student = :id",
+                "SELECT id FROM student WHERE id = :id AND (listed OR name || email != '')",
+            ]
+            if db.execute(" UNION ALL ".join(used), {"id": change.becomes}).fetchone() is None:
+                db.execute("DELETE FROM student WHERE id = ?", (change.becomes,))
+                return
+            same |= {"student": change.becomes}
+            self._add("change", kind="merge", becomes=change.student, name="", **same)
 
     def add_attempt(
         self,
@@ -180,10 +243,13 @@ class Gradebook:
         hashed = submission.sha256 if submission else f"refused {identity}"
         ignored = msgspec.json.encode(submission.ignored if submission else []).decode()
         at = _text_of(submitted_at)
+        entries = self.entries
+        same = entries.of(entries.id_of(student))
         earlier = self._database.execute(
-            "SELECT identity FROM attempt WHERE student = ? AND submitted_at = ?"
-            " AND (submitted_at != '' OR (name = ? AND number = ?)) ORDER BY id DESC",
-            (student, at, name, number),
+            f"SELECT identity FROM attempt WHERE student IN ({', '.join('?' * len(same))})"
+            " AND submitted_at = ? AND (submitted_at != '' OR (name = ? AND number = ?))"
+            " ORDER BY id DESC",
+            (*same, at, name, number),
         ).fetchall()
         if hashed in [row["identity"] for row in (earlier if at else earlier[:1])]:
             return False
@@ -219,15 +285,16 @@ class Gradebook:
 
     def attempts(self, student: str | None = None) -> list[Attempt]:
         """The attempts of one student or of all; each student's in the order of submission."""
+        entries = self.entries
+        wanted = entries.of(student) if student else []
+        where = f"WHERE student IN ({', '.join('?' * len(wanted))})" if student else ""
         rows = self._database.execute(
-            f"SELECT * FROM attempt {'WHERE student = ?' if student else ''}"
-            " ORDER BY student, submitted_at, number, id",
-            (student,) if student else (),
+            f"SELECT * FROM attempt {where} ORDER BY submitted_at, number, id", wanted
         )
-        return [
+        found = [
             Attempt(
                 id=row["id"],
-                student=row["student"],
+                student=entries.id_of(row["student"]),
                 name=row["name"],
                 submitted_at=_time(row["submitted_at"]),
                 late=bool(row["late"]),
@@ -238,6 +305,7 @@ class Gradebook:
             )
             for row in rows
         ]
+        return sorted(found, key=lambda one: one.student)  # stable, so the order above is kept
 
     def submission(self, sources: str) -> Submission:
         """The stored sources with this hash, as a submission with the name of the first attempt.
@@ -366,6 +434,24 @@ class Gradebook:
         ).fetchall()
         counting = self.in_force()
         return {row["device"]: row["count"] for row in rows if row["device"] not in counting}
+
+    def unfinished(self) -> list[tuple[int, int, str]]:
+        """The regrades that stopped: the setup that counts, the new one, and how much it graded.
+
+        Of each device, it is the newest setup that never counted.
+        """
+        every = self._database.execute("SELECT COUNT(DISTINCT sources) FROM attempt").fetchone()[0]
+        rows = self._database.execute(
+            "SELECT device, MAX(setup.id) AS id, (SELECT COUNT(*) FROM grade"
+            " WHERE grade.setup = MAX(setup.id) AND fault = '') AS count FROM setup"
+            " WHERE id IN (SELECT setup FROM grade) AND id NOT IN (SELECT setup FROM applied)"
+            " GROUP BY device"
+        ).fetchall()
+        counting = self.in_force()
+        found = [(counting.get(row["device"], 0), row["id"], row["count"]) for row in rows]
+        return [
+            (old, new, f"{n} of {every}") for old, new, n in found if 0 < old < new and n < every
+        ]
 
     def last_other(self, device: str, current: int) -> int | None:
         """The newest setup on a device that has results and is not the current one."""
@@ -522,6 +608,32 @@ class Gradebook:
 
     # --- decisions of people ----------------------------------------------------------------------
 
+    @contextmanager
+    def _writes(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, unless one is under way already."""
+        if self._database.in_transaction:
+            yield self._database
+            return
+        with self._database:
+            yield self._database
+
+    @contextmanager
+    def together(self, *, keep: bool) -> Iterator[None]:
+        """Write several decisions as one or, to show what they would change, drop them at the end.
+
+        Only `override`, `extend`, `change` and reading are allowed inside.
+        """
+        self._database.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._database.rollback()
+            raise
+        if keep:
+            self._database.commit()
+        else:
+            self._database.rollback()
+
     def _add(self, table: str, **values: str | float | None) -> int:
         """Add a row that says who decided something, and when; return its number.
 
@@ -540,7 +652,7 @@ class Gradebook:
         self, student: str, points: float | None, *, reason: str, problem: str = "", who: str = ""
     ) -> None:
         """Give a student points by hand; None withdraws points given earlier."""
-        with self._database:
+        with self._writes():
             self._add(
                 "override",
                 student=student,
@@ -553,8 +665,9 @@ class Gradebook:
     def overrides(self) -> dict[str, list[Override]]:
         """The overrides that count, by student: the last for each problem and for the total."""
         found: dict[str, dict[str, sqlite3.Row]] = {}
+        id_of = self.entries.id_of
         for row in self._database.execute("SELECT * FROM override ORDER BY id"):
-            of_student = found.setdefault(row["student"], {})
+            of_student = found.setdefault(id_of(row["student"]), {})
             of_student.pop(row["problem"], None)
             if row["points"] is not None:
                 of_student[row["problem"]] = row
@@ -574,13 +687,14 @@ class Gradebook:
 
     def extend(self, student: str, until: datetime, *, reason: str, who: str = "") -> None:
         """Give a student a deadline of their own."""
-        with self._database:
+        with self._writes():
             self._add("extension", student=student, until=_text_of(until), reason=reason, who=who)
 
     def extensions(self) -> dict[str, datetime]:
         """The last extension of each student who has one."""
+        id_of = self.entries.id_of
         rows = self._database.execute("SELECT student, until FROM extension ORDER BY id")
-        return {row["student"]: datetime.fromisoformat(row["until"]) for row in rows}
+        return {id_of(row["student"]): datetime.fromisoformat(row["until"]) for row in rows}
 
     def comment(
         self, student: str, text: str, *, problem: str = "", attempt: int | None = None, name: str
@@ -610,7 +724,7 @@ class Gradebook:
     def comments(self) -> dict[str, list[Comment]]:
         """The comments that count, by student, oldest first."""
         found: dict[str, list[Comment]] = {}
-        numbers = self._attempt_numbers()
+        numbers, id_of = self._attempt_numbers(), self.entries.id_of
         for row in self._database.execute(
             "SELECT * FROM comment WHERE removes IS NULL AND id NOT IN"
             " (SELECT removes FROM comment WHERE removes IS NOT NULL) ORDER BY id"
@@ -621,7 +735,7 @@ class Gradebook:
                 text=row["text"],
                 attempt=numbers.get(row["attempt"], 0),
             )
-            found.setdefault(row["student"], []).append(one)
+            found.setdefault(id_of(row["student"]), []).append(one)
         return found
 
     def named_comments(self) -> dict[str, str]:
@@ -683,11 +797,11 @@ class Gradebook:
             )
             for row in self._database.execute("SELECT * FROM answer ORDER BY id")
         }
-        numbers = self._attempt_numbers()
+        numbers, id_of = self._attempt_numbers(), self.entries.id_of
         return [
             RegradeRequest(
                 id=row["id"],
-                student=row["student"],
+                student=id_of(row["student"]),
                 attempt=numbers[row["attempt"]],
                 problem=row["problem"],
                 test=row["test"],
@@ -723,14 +837,16 @@ class Gradebook:
     def pushed(self, place: str) -> dict[str, Pushed]:
         """What was sent to another system, by student."""
         found: dict[str, Pushed] = {}
+        id_of = self.entries.id_of
         for row in self._database.execute(
             "SELECT * FROM push WHERE place = ? ORDER BY id", (place,)
         ):
-            before = found.get(row["student"], Pushed())
+            student = id_of(row["student"])
+            before = found.get(student, Pushed())
             comments = dict(before.comments)
             if row["comment"]:
                 comments[row["comment"]] = (row["event"], datetime.fromisoformat(row["at"]))
-            found[row["student"]] = Pushed(
+            found[student] = Pushed(
                 points=[*before.points, row["points"]],
                 has_arrived=before.has_arrived or row["event"] == "done",
                 comments=comments,
@@ -739,20 +855,27 @@ class Gradebook:
 
     def _attempt_numbers(self) -> dict[int, int]:
         """For the id of each attempt, its place among its student's attempts, from 1."""
-        rows = self._database.execute(
-            "SELECT id, ROW_NUMBER() OVER (PARTITION BY student ORDER BY submitted_at, number, id)"
-            " AS place FROM attempt"
-        )
-        return {row["id"]: row["place"] for row in rows}
+        id_of = self.entries.id_of
+        found: dict[int, int] = {}
+        count: Counter[str] = Counter()
+        for row in self._database.execute(
+            "SELECT id, student FROM attempt ORDER BY submitted_at, number, id"
+        ):
+            count[id_of(row["student"])] += 1
+            found[row["id"]] = count[id_of(row["student"])]
+        return found
 
     def history(self, student: str) -> list[str]:
         """What people decided about a student, one line each, oldest first."""
         found: list[tuple[str, str]] = []
+        wanted = self.entries.of(student)
         for table, line in HISTORY.items():
             source = "answer.*" if table == "answer" else "*"
             joined = " JOIN request ON request.id = request" if table == "answer" else ""
+            column = "IN (student, becomes)" if table == "change" else "= student"
+            where = " OR ".join([f"? {column}"] * len(wanted))
             rows = self._database.execute(
-                f"SELECT {source} FROM {table}{joined} WHERE student = ?", (student,)
+                f"SELECT {source} FROM {table}{joined} WHERE {where}", wanted
             )
             found += [(row["at"], f"{row['at']} {row['who']}: {line(row)}") for row in rows]
         return [line for _, line in sorted(found, key=itemgetter(0))]
@@ -784,6 +907,14 @@ def _answer_line(row: sqlite3.Row) -> str:
     return f"regrade request {row['request']} {word}{points} ({row['reason']})"
 
 
+def _change_line(row: sqlite3.Row) -> str:
+    if row["kind"] == "undo":
+        why = f" ({row['reason']})" if row["reason"] else ""
+        return f"change {row['undoes']} undone{why}"
+    values = {name: row[name] for name in EntryChange.__struct_fields__}
+    return f"change {row['id']}: {EntryChange(**values).words}"
+
+
 # For each table with decisions, what `history` says about a row of it.
 HISTORY: dict[str, Callable[[sqlite3.Row], str]] = {
     "override": _override_line,
@@ -791,6 +922,7 @@ HISTORY: dict[str, Callable[[sqlite3.Row], str]] = {
     "comment": _comment_line,
     "request": _request_line,
     "answer": _answer_line,
+    "change": _change_line,
 }
 
 

@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from kit.text import one_line
+
 
 class Student(msgspec.Struct, frozen=True, kw_only=True):
     """One student.
@@ -27,6 +29,12 @@ class Student(msgspec.Struct, frozen=True, kw_only=True):
     section: str = ""
     columns: dict[str, str] = {}
     listed: bool = True
+
+
+def called(student: Student) -> str:
+    """A student's name and id, safe to print."""
+    text = f"{student.name} ({student.id})" if student.name else student.id
+    return one_line(text, 100)
 
 
 class HandedIn(msgspec.Struct, frozen=True, kw_only=True):

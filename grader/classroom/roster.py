@@ -13,7 +13,7 @@ import re
 import string
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,8 +73,7 @@ def read(path: Path) -> list[Student]:
         UsageError: The file cannot be read, is not a CSV file with a column for the id, or gives an
             id twice or not at all.
     """
-    text = _text(path)
-    header_line, header, rows = _rows(path, text)
+    header_line, header, rows = table(path)
     columns = _Columns(header, f"{_shown(path)}:{header_line}")
     students: list[Student] = []
     lines: dict[str, int] = {}
@@ -111,15 +110,26 @@ def _text(path: Path) -> str:
     return text
 
 
-def _rows(path: Path, text: str) -> tuple[int, list[str], Iterator[tuple[int, list[str]]]]:
-    """The header's line and cells, and the line and cells of each row after it."""
+def table(
+    path: Path, known: Container[str] = KNOWN
+) -> tuple[int, list[str], Iterator[tuple[int, list[str]]]]:
+    """Read a CSV file: the header's line and cells, and the line and cells of each row after it.
+
+    Args:
+        path: The file.
+        known: The names of columns by which the delimiter is recognised, as letters and digits.
+
+    Raises:
+        UsageError: It cannot be read, or is empty or not CSV.
+    """
+    text = _text(path)
     best: tuple[int, int] = (-1, -1)
     delimiter = ","
     for candidate in DELIMITERS:
         # With the wrong delimiter, quotes may be in the middle of a cell.
         with suppress(UsageError):
             _, header = next(_records(path, text, candidate), (0, []))
-            quality = (sum(_letters(cell) in KNOWN for cell in header), len(header))
+            quality = (sum(_letters(cell) in known for cell in header), len(header))
             if quality > best:
                 best, delimiter = quality, candidate
     records = _records(path, text, delimiter)
@@ -280,15 +290,15 @@ class _NewIds:
     """
 
     def __init__(self, handed_in: list[HandedIn], roster: list[Student]) -> None:
-        self._listed = {_folded(student.id) for student in roster}
-        self._keys = {_folded(i.key) for i in handed_in if not _is_text(i.key, i.student_name)}
+        self._listed = {folded(student.id) for student in roster}
+        self._keys = {folded(i.key) for i in handed_in if not _is_text(i.key, i.student_name)}
 
     def __call__(self, item: HandedIn) -> str:
         """The id for a submission's student who is not on the roster."""
         is_name = _is_text(item.key, item.student_name)
         taken = self._listed | self._keys if is_name else self._listed
         key = item.key
-        while _folded(key) in taken:
+        while folded(key) in taken:
             key += " (another student)"
         return key
 
@@ -332,7 +342,7 @@ class _StudentFinder:
     def __init__(self, roster: list[Student]) -> None:
         self._students = {s.id: s for s in roster}
         self._ids = _index((_same(s.id), s) for s in roster)
-        self._emails = _index((_folded(s.email), s) for s in roster)
+        self._emails = _index((folded(s.email), s) for s in roster)
         self._others = _index((text, s) for s in roster for text in _identifiers(s))
         self._names = _index((form, s) for s in roster for form in _forms(s.name))
 
@@ -350,15 +360,15 @@ class _StudentFinder:
 
     def _by_address(self, text: str) -> set[str]:
         """The ids of the students with this address, which may be in the column of logins."""
-        folded = _folded(text)
-        found = self._emails.get(folded, set())
-        return found or (self._others.get(folded, set()) if "@" in folded else set())
+        address = folded(text)
+        found = self._emails.get(address, set())
+        return found or (self._others.get(address, set()) if "@" in address else set())
 
     def _by_anything(self, text: str) -> list[set[str]]:
         """The ids of students with this id or address or, if none, with it in another column."""
-        folded = _folded(text)
-        found = [self._ids.get(_same(text)), self._emails.get(folded)]
-        return [ids for ids in found if ids] or [self._others.get(folded, set())]
+        wanted = folded(text)
+        found = [self._ids.get(_same(text)), self._emails.get(wanted)]
+        return [ids for ids in found if ids] or [self._others.get(wanted, set())]
 
 
 def _index(pairs: Iterable[tuple[str, Student]]) -> dict[str, set[str]]:
@@ -372,10 +382,10 @@ def _index(pairs: Iterable[tuple[str, Student]]) -> dict[str, set[str]]:
 
 def _identifiers(student: Student) -> Iterator[str]:
     """Other texts that may identify a student: the id in any case, and columns without points."""
-    yield _folded(student.id)
+    yield folded(student.id)
     for name, value in student.columns.items():
         if not POINTS.search(name):
-            yield _folded(value)
+            yield folded(value)
 
 
 def _same(text: str) -> str:
@@ -383,14 +393,14 @@ def _same(text: str) -> str:
     return unicodedata.normalize("NFC", text.strip())
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
     """A text in Unicode normal form C and without case, for comparisons."""
     return _same(text).casefold()
 
 
 def _is_text(text: str, other: str) -> bool:
     """Whether two texts are equal except for case, and not empty."""
-    return _folded(text) == _folded(other) != ""
+    return folded(text) == folded(other) != ""
 
 
 # --- names ----------------------------------------------------------------------------------------

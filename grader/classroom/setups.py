@@ -126,7 +126,7 @@ def differences(old: Setup, new: Setup, *, then: str = "now") -> list[str]:
 
 def _short(value: object) -> str:
     if isinstance(value, list):
-        return f"{len(value)} problems"
+        return ", ".join(value) if len(value) <= 3 else f"{len(value)} problems"
     text = str(value)
     return text[:12] if len(text) == 64 else text[:60]  # a hash is long and says nothing
 

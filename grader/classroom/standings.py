@@ -1,15 +1,25 @@
 """Each student's standing: the attempt that counts, the late penalty, and open decisions."""
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
 from grader.base.errors import UsageError
 from grader.classroom.gradebook import Attempt, Grade, Gradebook
-from grader.classroom.records import Override, RegradeRequest, Standing, State, Student
+from grader.classroom.records import (
+    Override,
+    RegradeRequest,
+    Standing,
+    State,
+    Student,
+    called,
+)
+from grader.classroom.roster import folded
 from grader.course import policies
-from grader.course.courses import Course
+from grader.course.courses import Course, Problem
 from grader.course.policies import Policy, kept
 from grader.results.records import SubmissionResult
 from kit.text import one_line
@@ -28,7 +38,8 @@ class Class:
     def __init__(self, book: Gradebook, course: Course, rules: Policy | None = None) -> None:
         self.book = book
         self.course = course
-        self.rules = rules or book.policy() or policies.load(course.policy)
+        rules = rules or book.policy() or policies.load(course.policy)
+        self.rules = msgspec.structs.replace(rules, late_days_used=_used(book, rules))
 
     @property
     def max_score(self) -> float:
@@ -47,6 +58,17 @@ class Class:
         """For each problem's id, the address of its section of the handout."""
         return self.course.handout_links(self.rules.handout_url)
 
+    def problem(self, name: str) -> Problem:
+        """A problem of the course.
+
+        Raises:
+            UsageError: There is no such problem.
+        """
+        known = {problem.id: problem for problem in self.course.problems}
+        if name not in known:
+            raise UsageError(f"{one_line(name, 50)}: no such problem; there are {', '.join(known)}")
+        return known[name]
+
     def sources(self, standing: Standing) -> dict[str, bytes]:
         """The sources of the attempt that counts; empty if there are none."""
         return self.book.submission(standing.sources).sources if standing.sources else {}
@@ -63,31 +85,47 @@ class Class:
         """A student's standing.
 
         Args:
-            student: The id; or the id, name or e-mail address in any case, if only one has it.
+            student: The id, or else a name, an address or a former id, in any case.
             by_beginning: Whether the beginning of one of these is enough.
 
         Raises:
-            UsageError: The gradebook does not have the student, or has several.
+            UsageError: The gradebook does not have the student, or several fit.
         """
-        found = self.standings(problems=False)
-        exact = [one for one in found if one.student.id == student]
-        wanted = student.strip().casefold()
-        names = [(one, _folded(one.student)) for one in found]
-        equal = exact or [one for one, texts in names if wanted in texts]
-        if by_beginning and wanted and not equal:
-            equal = [one for one, texts in names if any(text.startswith(wanted) for text in texts)]
-        if len(equal) == 1:
-            return equal[0]
-        if not equal:
-            raise UsageError(f"{self.book.path} has no student {one_line(student, 100)}")
-        known = ", ".join(
-            one_line(f"{one.student.id} {one.student.name}", 100) for one in equal[:9]
-        )
-        more = f" and {len(equal) - 9} more" if len(equal) > 9 else ""
-        raise UsageError(
-            f"{self.book.path} has {len(equal)} students {one_line(student, 100)}: {known}{more}; "
-            "name one by the id"
-        )
+        wanted = self.find(student, by_beginning=by_beginning)
+        return next(one for one in self.standings(problems=False) if one.student.id == wanted)
+
+    def find(self, text: str, *, by_beginning: bool = False, removed: bool = False) -> str:
+        """The id of the student whom a person means; see `standing`.
+
+        Args:
+            text: What the person wrote.
+            by_beginning: Whether the beginning of an id, a name or an address is enough.
+            removed: Whether to look among the students who were removed, too.
+        """
+        entries = self.book.entries
+        known = self.book.students(removed=True)
+        found = _meant(text, known, {one.id: entries.of(one.id) for one in known}, by_beginning)
+        if len(found) > 1:
+            some = ", ".join(one_line(f"{one.id} {one.name}", 100) for one in found[:9])
+            more = f" and {len(found) - 9} more" if len(found) > 9 else ""
+            raise UsageError(
+                f"{self.book.path} has {len(found)} students {one_line(text, 100)}: {some}{more}; "
+                "name one by the id"
+            )
+        if not found:
+            near = [] if by_beginning else _meant(text, known, {}, True)
+            meant = f"; did you mean {called(near[0])}?" if len(near) == 1 else ""
+            raise UsageError(f"{self.book.path} has no student {one_line(text, 100)}{meant}")
+        gone = entries.removed.get(found[0].id)
+        if gone is not None and not removed:
+            undo = shlex.join(
+                ["grader", "remove-student", gone.student, "--gradebook", str(self.book.path)]
+            )
+            raise UsageError(
+                f"{called(found[0])} was removed by {one_line(gone.who, 50)} at {gone.at} "
+                f"({one_line(gone.reason, 200)}); `{undo} --undo` brings the student back"
+            )
+        return found[0].id
 
     def result(self, standing: Standing) -> SubmissionResult | None:
         """The whole result of the attempt that counts, with the name of that attempt."""
@@ -102,12 +140,6 @@ class Class:
         return msgspec.structs.replace(result, submission=info)
 
 
-def _folded(student: Student) -> list[str]:
-    """The texts by which a student can be named, without case; empty ones are left out."""
-    texts = (student.id, student.name, student.email)
-    return [text.strip().casefold() for text in texts if text.strip()]
-
-
 def why_it_counts(standing: Standing, policy: Policy) -> str:
     """Why this attempt of a student counts; empty if there is only one."""
     if standing.attempts < 2:
@@ -117,6 +149,34 @@ def why_it_counts(standing: Standing, policy: Policy) -> str:
     if standing.days_late:
         return "all attempts are late, and the first one has the smallest penalty"
     return f"the latest of {standing.attempts} attempts that costs no late penalty"
+
+
+def _meant(
+    text: str, students: list[Student], entries: Mapping[str, Sequence[str]], by_beginning: bool
+) -> list[Student]:
+    """The students who are meant, from the first kind of match that has any."""
+    if exact := [one for one in students if one.id == text]:
+        return exact
+    wanted = folded(text)
+    texts = {
+        one.id: [folded(t) for t in (one.id, *entries.get(one.id, ()), one.name, one.email) if t]
+        for one in students
+    }
+    if same := [one for one in students if wanted and wanted in texts[one.id]]:
+        return same
+    if not by_beginning or not wanted:
+        return []
+    begins = {key: [*of, *(w for t in of for w in t.split())] for key, of in texts.items()}
+    return [one for one in students if any(t.startswith(wanted) for t in begins[one.id])]
+
+
+def _used(book: Gradebook, rules: Policy) -> dict[str, int]:
+    """The late days used in other assignments, also under former ids."""
+    used: Counter[str] = Counter()
+    entries = book.entries
+    for student, days in rules.late_days_used.items():
+        used[entries.id_of(student)] += days
+    return dict(used)
 
 
 def standings(

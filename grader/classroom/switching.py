@@ -110,6 +110,35 @@ class Switch:
             return None
         return {self.book.setup(partner).device: partner, self.today.device: number}
 
+    @property
+    def undo_command(self) -> str:
+        """The command that makes the results count that counted before this change."""
+        return " ".join([*self._start(), "--undo"])
+
+    def command_back_to(self, undone: Setup) -> str:
+        """The command that makes undone results count again; empty if there is none.
+
+        There is none if the suite, the grader or torch has changed since they were graded.
+        """
+        same = {name: getattr(undone, name) for name in (*CHOSEN, "device")}
+        if msgspec.structs.replace(self.today, **same) != undone:
+            return ""
+        return self._command(
+            undone, self.book.setup(self.book.in_force()[undone.device]), apply=True
+        )
+
+    @property
+    def nothing_to_do(self) -> str:
+        """What counts already, and the options that choose something else."""
+        now, every = self.today, [problem.id for problem in self._course.problems]
+        more = "" if now.problems == every else ", --all-problems for all problems"
+        listed = "all problems" if now.problems == every else f"only {', '.join(now.problems)}"
+        return (
+            "nothing to regrade: suite, grader and torch are unchanged, and so are the options "
+            f"({listed}, --isolation {now.isolation}, --seed {now.seed}); give another --seed, "
+            f"--isolation or --only{more} to see what it would change"
+        )
+
     # --- messages ---------------------------------------------------------------------------------
 
     def _another_setup(self, old: Setup) -> str:
@@ -118,7 +147,7 @@ class Switch:
         text = (
             f"{path} was graded with another setup ({self._changed(old)}). To grade all "
             f"submissions with this one, run {commands}: the old results count until it ends, and "
-            f"`{shlex.join(['grader', 'regrade', str(path), '--undo'])}` makes them count again; "
+            f"`{self.undo_command}` makes them count again; "
             "without --apply, it only shows what would change."
         )
         fixed = msgspec.structs.replace(old, **{name: getattr(self.today, name) for name in CHOSEN})
@@ -159,13 +188,14 @@ class Switch:
         return [*found, self._command(self.today, self.old, apply=True)]
 
     def _command(self, wanted: Setup, old: Setup | None, *, apply: bool) -> str:
-        words = ["grader", "regrade", str(self.book.path)]
-        if self._folder is not None:
-            words += ["--course", str(self._folder)]
-        if wanted.device != "cpu":
-            words += ["--device", wanted.device]
+        device = ["--device", wanted.device] if wanted.device != "cpu" else []
         options = self._options(wanted, old) if old else ""
-        return " ".join([shlex.join(words), *filter(None, [options]), *["--apply"] * apply])
+        more = [*device, *filter(None, [options]), *["--apply"] * apply]
+        return " ".join([*self._start(), *more])
+
+    def _start(self) -> list[str]:
+        folder = [] if self._folder is None else ["--course", str(self._folder)]
+        return [shlex.join(["grader", "regrade", str(self.book.path), *folder])]
 
     def _options(self, wanted: Setup, old: Setup) -> str:
         """The options that lead from one setup to another, as far as options choose it."""

@@ -9,7 +9,7 @@ from rich.text import Text
 from grader.classroom import setups
 from grader.classroom.comparisons import Comparison, GradeChange
 from grader.classroom.gradescope_scores import ScoreDifference
-from grader.classroom.records import RegradeRequest, Standing, State, Student
+from grader.classroom.records import RegradeRequest, Standing, State, called
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts, why_it_counts
 from grader.course.policies import Policy
@@ -34,7 +34,9 @@ def status(whole: Class, *, verbose: bool) -> str:
                 f"a run with --device {device} is under way, with results of {count} submissions; "
                 "until each student has one, the results of the other device count"
             )
-        for note in _notes_on_deadlines(whole.rules, found):
+        for old, new, done in whole.book.unfinished():
+            console.print(Text(_unfinished(whole, old, new, done)))
+        for note in [*_notes_on_deadlines(whole.rules, found), *_note_on_removed(whole)]:
             console.print(Text(note))
         listed = found if verbose else [one for one in found if _needs_a_person(one)]
         if listed:
@@ -45,6 +47,15 @@ def status(whole: Class, *, verbose: bool) -> str:
         for line in _requests(whole.book.requests(), verbose=verbose):
             console.print(Text(line))
     return text.get()
+
+
+def _unfinished(whole: Class, old: int, new: int, count: str) -> str:
+    setup = whole.book.setup
+    changed = "; ".join(setups.differences(setup(old), setup(new), then="then"))
+    return (
+        f"a regrade has graded {count} submissions so far ({changed}); the old results count, and "
+        "the same `grader regrade` command goes on"
+    )
 
 
 def _requests(found: list[RegradeRequest], *, verbose: bool) -> list[str]:
@@ -85,6 +96,16 @@ def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
     return [one_line(note, 200) for note in notes]
 
 
+def _note_on_removed(whole: Class) -> list[str]:
+    removed = whole.book.entries.removed
+    gone = [called(one) for one in whole.book.students(removed=True) if one.id in removed]
+    if not gone:
+        return []
+    more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
+    how = "`grader remove-student STUDENT --undo` brings one back"
+    return [f"removed and not counted: {', '.join(gone[:SHOWN])}{more}; {how}"]
+
+
 def _needs_a_person(standing: Standing) -> bool:
     return standing.state is not State.GRADED or bool(standing.why)
 
@@ -107,16 +128,13 @@ def _table(listed: list[Standing]) -> Table:
     return table
 
 
-def called(student: Student) -> str:
-    """A student's name and id, safe to print."""
-    text = f"{student.name} ({student.id})" if student.name else student.id
-    return one_line(text, 100)
-
-
 def student(whole: Class, standing: Standing) -> str:
     """A student's grade, attempts and history."""
     book, who = whole.book, standing.student.id
     lines = [grade(standing), *_times(whole.rules, standing)]
+    entries = book.entries.of(who)[1:]
+    if entries:
+        lines.append(f"  also known as {', '.join(entries)}")
     grades = [book.grades(setup, problems=False) for setup in book.counting()]
     for number, attempt in enumerate(book.attempts(who), start=1):
         mark = "counts" if number == standing.attempt else ""
@@ -154,6 +172,19 @@ def grade(standing: Standing) -> str:
         about = f" for {one.problem}" if one.problem else ""
         text += f"; {one.points:g}{about} by {one.who}: {one.reason}"
     return text
+
+
+def grade_and_deadline(standing: Standing) -> list[str]:
+    """A student's grade and deadline."""
+    due = standing.deadline.isoformat() if standing.deadline else "no deadline applies"
+    return [grade(standing), f"deadline: {due}"]
+
+
+def changed(before: list[str], after: list[str]) -> list[str]:
+    """The lines that differ, with what they were."""
+    pairs = zip(before, after, strict=True)
+    found = [line for was, now in pairs if was != now for line in (f"- {was}", f"+ {now}")]
+    return found or [f"  {after[0]}: nothing changes"]
 
 
 def compared(found: list[ScoreDifference], students: int) -> str:

@@ -68,7 +68,10 @@ BookOption = Annotated[
     Path,
     typer.Option("--gradebook", metavar="FILE", help="The gradebook that `grader batch` wrote."),
 ]
-StudentId = Annotated[str, typer.Argument(metavar="STUDENT", help="The student's id.")]
+StudentId = Annotated[
+    str,
+    typer.Argument(metavar="STUDENT", help="The student's id, name or address, in any case."),
+]
 Who = Annotated[str, typer.Option("--by", help="Who decided this (default: your user name).")]
 Jobs = Annotated[
     int | None,
@@ -177,7 +180,7 @@ def batch(
         if rules:
             opened.remember(rules)
         if students is None and opened.has_roster:
-            students = [student for student in opened.students() if student.listed]
+            students = [one for one in opened.students(removed=True) if one.listed]
         assigned = roster.assign(found.handed_in, students)
         opened.enrol(
             [*assigned.missing, *(student for student, _ in assigned.attempts)],
@@ -227,7 +230,7 @@ def _count_if_complete(whole: Class, switch: Switch, setup: int) -> None:
     if counting and not left:
         interrupts.stop_if_seen()
         switch.apply(setup, why="batch")
-        undo = f"`grader regrade {whole.book.path} --undo` reverts that"
+        undo = f"`{switch.undo_command}` reverts that"
         print(f"grader: the results of both devices count from now on; {undo}", file=sys.stderr)
         return
     some = ", ".join(one.student.id for one in left[: texts.SHOWN])
@@ -328,101 +331,6 @@ def show(
             files.say(RENDER["terminal"](reported(course, whole.rules, result, standing)))
 
 
-# --- deciding -------------------------------------------------------------------------------------
-
-
-@app.command()
-def override(
-    student: StudentId,
-    book: BookOption,
-    reason: Annotated[str, typer.Option("--reason", help="The reason, which is recorded.")],
-    points: Annotated[
-        float | None, typer.Option("--points", min=0, help="The points to give.")
-    ] = None,
-    problem: Annotated[
-        str, typer.Option("--problem", help="Give the points for this problem, not as the total.")
-    ] = "",
-    remove: Annotated[
-        bool, typer.Option("--remove", help="Withdraw the points that an override gave.")
-    ] = False,
-    anyway: Annotated[
-        bool,
-        typer.Option(
-            "--anyway", help="Give more points than there are, or points for nothing handed in."
-        ),
-    ] = False,
-    by: Who = "",
-    rules_file: RulesOption = None,
-    course_folder: Folder = None,
-) -> None:
-    """Give a student points by hand; the grader's own result is kept."""
-    require_points(points)
-    _require_reason(reason)
-    if (points is None) != remove:
-        raise UsageError("override: give either --points or --remove")
-    course, rules = course_and_rules(course_folder, rules_file)
-    if problem:
-        chosen(course, [problem], "--problem")
-    with gradebook.writing(book) as opened:
-        whole = Class(opened, course, rules)
-        standing = whole.standing(student)
-        if points is not None and not anyway:
-            most = course.problem(problem).points if problem else whole.max_score
-            _require_possible(standing, points, most, problem or "the assignment")
-        student = standing.student.id
-        opened.override(student, points, reason=reason, problem=problem, who=by)
-        files.say(f"{texts.grade(whole.standing(student))}\n", needed=False)
-
-
-@app.command()
-def extend(
-    student: StudentId,
-    book: BookOption,
-    until: Annotated[
-        str, typer.Option("--until", help="The new deadline, like 2026-10-05T23:59:00-07:00.")
-    ],
-    reason: Annotated[str, typer.Option("--reason", help="The reason, which is recorded.")],
-    by: Who = "",
-    rules_file: RulesOption = None,
-    course_folder: Folder = None,
-) -> None:
-    """Give a student a later deadline."""
-    _require_reason(reason)
-    course, rules = course_and_rules(course_folder, rules_file)
-    time_limit: datetime = policies.when(until, what="--until")
-    with gradebook.writing(book) as opened:
-        whole = Class(opened, course, rules)
-        student = whole.standing(student).student.id
-        opened.extend(student, time_limit, reason=reason, who=by)
-        standing = whole.standing(student)
-        due = standing.deadline.isoformat() if standing.deadline else "no deadline applies"
-        files.say(f"{texts.grade(standing)}\ndeadline: {due}\n", needed=False)
-
-
-def _require_possible(standing: Standing, points: float, most: float, what: str) -> None:
-    """Refuse points that are probably a slip of the finger."""
-    if points > most > 0:
-        raise UsageError(
-            f"--points {points:g}: {what} gives at most {most:g}; --anyway gives them all the same"
-        )
-    if standing.state is State.MISSING:
-        raise UsageError(
-            f"{texts.called(standing.student)} handed in nothing; --anyway gives the points all "
-            "the same"
-        )
-
-
-def _require_reason(reason: str) -> None:
-    if not reason.strip():
-        raise UsageError("--reason is empty: expected why, for the record")
-
-
-def require_points(points: float | None) -> None:
-    """Refuse an infinite number of points."""
-    if points is not None and not points < policies.MOST:
-        raise UsageError(f"--points {points:g}: expected a number of points")
-
-
 # --- grading again --------------------------------------------------------------------------------
 
 
@@ -466,9 +374,7 @@ def regrade(
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.writing(book) as opened:
         if undo:
-            if not opened.undo(who=by):
-                raise UsageError(f"{book}: there is no applied regrade to undo")
-            files.say("the results before the last regrade count again\n", needed=False)
+            _undo(opened, course, course_folder, by=by)
             return
         was = opened.setup(_current(opened, device))
         problems = chosen(course, only if only or all_problems else _graded_before(was, course))
@@ -483,14 +389,37 @@ def regrade(
         where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
         switch = Switch(opened, today, course, course_folder)
         if not switch.is_needed:
-            files.say(
-                "nothing to regrade: suite, grader, torch and options are unchanged\n",
-                needed=False,
-            )
+            files.say(f"{switch.nothing_to_do}\n", needed=False)
             return
         if apply:
             switch.require_partner()
         _regrade(Class(opened, course, rules), switch, where, apply=apply, by=by)
+
+
+def _undo(book: Gradebook, course: Course, folder: Path | None, *, by: str) -> None:
+    """Make the results before the last step count again, and say how to return.
+
+    Raises:
+        UsageError: There was no step.
+    """
+    before = book.in_force()
+    if not book.undo(who=by):
+        raise UsageError(f"{book.path}: there is no applied regrade to undo")
+    after = book.in_force()
+    lines = ["the results before the last regrade count again"]
+    for device in sorted(device for device in before if before[device] != after.get(device)):
+        undone = book.setup(before[device])
+        if device not in after:
+            lines.append(f"no run with --device {device} counts any more")
+            continue
+        changed = setups.differences(undone, book.setup(after[device]))
+        lines += [f"changed: {line}" for line in changed]
+        today = setups.of_today(
+            course, course.problems, device=device, isolation=undone.isolation, seed=undone.seed
+        )
+        if back := Switch(book, today, course, folder).command_back_to(undone):
+            lines.append(f"`{back}` makes the results that were undone count again")
+    files.say("".join(f"{line}\n" for line in lines), needed=False)
 
 
 def _graded_before(was: Setup, course: Course) -> list[str]:
@@ -525,7 +454,7 @@ def _regrade(
         interrupts.stop_if_seen()
         switch.apply(setup, why="regrade", who=by)
     said = (
-        f"the new results count; `grader regrade {book.path} --undo` reverts that"
+        f"the new results count; `{switch.undo_command}` reverts that"
         if apply
         else "the old results still count; --apply changes that"
     )

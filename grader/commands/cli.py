@@ -53,7 +53,8 @@ def command_line(first: str = "") -> "App":
     from grader.commands.options import app
 
     if first not in {one.callback.__name__ for one in app.registered_commands if one.callback}:
-        from grader.commands import classes, feedback, pushing, analysis, similar  # noqa: F401, I001
+        from grader.commands import classes, decisions, students  # noqa: F401, I001
+        from grader.commands import feedback, pushing, analysis, similar  # noqa: F401
     return app
 
 

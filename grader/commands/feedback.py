@@ -14,8 +14,8 @@ from grader.commands.classes import (
     RulesOption,
     StudentId,
     course_and_rules,
-    require_points,
 )
+from grader.commands.decisions import require_points
 from grader.commands.options import Folder, app, chosen
 from grader.report.wording import MAX_TEXT
 from grader.results.records import TestResult
@@ -182,8 +182,14 @@ def answer(
         asked = next((one for one in opened.requests() if one.id == number), None)
         if asked is None:
             raise UsageError(f"{book} has no regrade request {number}")
+        whole = Class(opened, course, rules)
+        if points is not None and points > (most := whole.problem(asked.problem).points):
+            raise UsageError(
+                f"--points {points:g}: {asked.problem} gives at most {most:g}; "
+                "`grader override --anyway` gives more"
+            )
         opened.answer(asked, accepted=accept, points=points, reason=why)
-        text = texts.grade(Class(opened, course, rules).standing(asked.student))
+        text = texts.grade(whole.standing(asked.student))
         if accept and points is None:
             text += (
                 "\nno points changed: correct the test and run `grader regrade`, or give --points"

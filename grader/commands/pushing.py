@@ -18,7 +18,7 @@ from grader.classroom import canvas_api, gradebook, pushing, texts
 from grader.classroom.canvas_api import CanvasApi, CanvasAssignment, CanvasPlace
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.pushing import Difference, Late, PushRules
-from grader.classroom.records import Standing
+from grader.classroom.records import Standing, called
 from grader.classroom.standings import Class
 from grader.commands import progress
 from grader.commands.classes import Book, RulesOption, course_and_rules
@@ -191,7 +191,7 @@ def _say_outcome(found: Difference, left: Difference, complaint: str) -> None:
     files.say(f"pushed {grades} grades and {comments} comments\n", needed=False)
     if not left.changes:
         return
-    who = ", ".join(texts.called(one.student) for one in left.changes[: texts.SHOWN])
+    who = ", ".join(called(one.student) for one in left.changes[: texts.SHOWN])
     if not any(one.sends for one in left.changes):
         why = "Canvas may still be at work on them: run the same command again in 15 minutes"
     else:
@@ -231,7 +231,7 @@ def _table(found: Difference, *, verbose: bool) -> str:
         comment = "yes" if one.comment else "on its way" if one.waits else "no"
         before = "" if one.before is None else number(one.before)
         ours = number(one.points) + (", not late" if one.exempt else "")
-        table.add_row(Text(texts.called(one.student)), before, ours, comment)
+        table.add_row(Text(called(one.student)), before, ours, comment)
     with console.capture() as text:
         if shown:
             console.print(table)

@@ -13,7 +13,8 @@ import typer
 from grader.base import files
 from grader.base.errors import SubmissionRefused, UsageError
 from grader.base.outputs import Writes
-from grader.classroom import gradebook, texts
+from grader.classroom import gradebook
+from grader.classroom.records import called
 from grader.classroom.standings import Class
 from grader.commands.classes import Book, Jobs, RulesOption, course_and_rules
 from grader.commands.options import Folder, app
@@ -115,8 +116,7 @@ def _of_class(whole: Class, where: str = "") -> list[_Compared]:
     """What counts of each student."""
     standings = [one for one in whole.standings(problems=False) if one.sources]
     return [
-        _Compared(texts.called(one.student) + where, partial(whole.sources, one))
-        for one in standings
+        _Compared(called(one.student) + where, partial(whole.sources, one)) for one in standings
     ]
 
 

@@ -21,7 +21,7 @@ DOCUMENTS = (
     "docs/where_to_run.md",
 )
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-CALL = re.compile(r"^(?:srun .*)?(?:\.venv/bin/)?grader ([a-z]+)(.*)$")
+CALL = re.compile(r"^(?:srun .*)?(?:\.venv/bin/)?grader ([a-z-]+)(.*)$")
 
 
 def calls(text):

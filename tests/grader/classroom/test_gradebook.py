@@ -217,31 +217,6 @@ def test_an_applied_regrade_can_be_undone_and_applied_again(book):
     assert (book.current("cpu"), book.before("cpu")) == (two, one)
 
 
-def test_an_older_gradebook_is_read_as_it_is_and_upgraded_by_the_next_writer(path, monkeypatch):
-    """Reading changes no byte of the file; a grade and a decision of before are kept."""
-    with monkeypatch.context() as earlier:
-        earlier.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
-        with gradebook.writing(path, create=True) as book:
-            book.enrol([Student(id="ada")])
-            book.add_attempt("ada", "ada.zip", of("x = 1"))
-            book.apply(book.number_of(SETUP), why="batch")
-            book.keep(1, result_of(of("x = 1")))
-            book.override("ada", 3, reason="by hand")
-    before = path.read_bytes()
-    path.chmod(0o400)
-    with gradebook.reading(path) as book:
-        (ada,) = standings(book, Policy(), 6.0)
-    assert (ada.points, ada.comments, ada.requests) == (3, [], [])
-    assert path.read_bytes() == before
-    path.chmod(0o600)
-    with gradebook.writing(path) as book:
-        book.comment("ada", "well done", name="")
-    with gradebook.reading(path) as book:
-        (ada,) = standings(book, Policy(), 6.0)
-        assert book.result(of("x = 1").sha256, 1) == result_of(of("x = 1"))
-    assert (ada.points, [one.text for one in ada.comments]) == (3, ["well done"])
-
-
 def test_points_by_hand_are_a_list_of_which_the_last_counts(book):
     """Each problem and the total has its own override; withdrawing one keeps the history."""
     book.override("ada", 3, reason="typo", who="ta")

@@ -342,3 +342,59 @@ def test_an_older_gradebook_shows_the_last_setups_that_belong_together(class_):
         setup = msgspec.structs.replace(class_.setup(CPU), suite_sha256="00" * 32)
         book.apply(book.number_of(setup), why="regrade")
     assert class_.grades() == before
+
+
+def test_what_was_undone_comes_back_by_the_command_that_undo_prints(class_):
+    """Also after two steps back, without grading anything again."""
+    course = ("--course", class_.course.root)
+    class_.has(CPU)
+    states = [class_.grades()]
+    for words in (["--seed", 7], ["--only", "relu"]):
+        assert class_.run("regrade", class_.book, *words, "--apply", *course)[0] == 0
+        states.append(class_.grades())
+    commands = []
+    for state in reversed(states[:-1]):
+        code, said = class_.run("regrade", class_.book, "--undo", *course)
+        assert (code, class_.grades()) == (0, state)
+        commands += re.findall("`grader (regrade .*?)` makes the results that were undone", said)
+    assert "changed: the seed: 7, now 0" in said
+    code, said = class_.run("regrade", class_.book, "--undo", *course)
+    assert (code, "there is no applied regrade to undo" in said) == (2, True)
+    class_.stops_after = 0  # nothing may be graded
+    for command, state in zip(reversed(commands), states[1:], strict=True):
+        code, said = class_.run(*shlex.split(command))
+        assert (code, class_.grades()) == (0, state), said
+
+
+def test_of_an_older_suite_no_command_is_promised(class_):
+    """Its results come back with another undo only, because nothing can grade by it any more."""
+    class_.has(CPU)
+    with gradebook.writing(class_.book) as book:
+        setup = msgspec.structs.replace(class_.setup(CPU), suite_sha256="00" * 32)
+        book.apply(book.number_of(setup), why="regrade")
+    said = class_.run("regrade", class_.book, "--undo", "--course", class_.course.root)[1]
+    assert "changed: the suite: 000000000000, now" in said
+    assert "undone count again" not in said
+
+
+def test_a_regrade_without_a_change_names_what_can_be_changed(class_):
+    """After `batch --only`, that is also the way to all problems."""
+    class_.has(CPU | {"problems": ["relu"]})
+    code, said = class_.run("regrade", class_.book, "--course", class_.course.root)
+    assert code == 0
+    assert "(only relu, --isolation none, --seed 0)" in said
+    assert "--all-problems for all problems" in said
+
+
+def test_status_names_a_regrade_that_stopped(class_):
+    """It counts for nobody; the same command goes on, and then nothing more is said."""
+    class_.has(CPU)
+    regrade = ("regrade", class_.book, "--seed", 7, "--course", class_.course.root)
+    status = ("status", class_.book, "--course", class_.course.root)
+    class_.stops_after = 1
+    assert class_.run(*regrade)[0] == 3
+    said = class_.run(*status)[1]
+    assert "a regrade has graded 1 of 2 submissions so far (the seed: 0, then 7)" in said
+    class_.stops_after = None
+    assert class_.run(*regrade)[0] == 0
+    assert "a regrade has graded" not in class_.run(*status)[1]

@@ -187,7 +187,10 @@ def test_two_students_of_one_beginning_are_listed(path, today, grader):
     assert code == 2
     assert said.endswith("has 2 students z: zed Zed, zoe Zoë Li; name one by the id")
     code, _, said = grader("override", "zo", "--gradebook", path, "--points", 1, "--reason", "x")
-    assert (code, said) == (2, f"grader: {path} has no student zo")
+    assert (code, said) == (
+        2,
+        f"grader: {path} has no student zo; did you mean Zoë Li (zoe)?",
+    )
 
 
 @pytest.mark.parametrize(

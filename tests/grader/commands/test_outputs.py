@@ -47,6 +47,9 @@ CALLS = {
     "show": ["ada", "--gradebook", "BOOK"],
     "override": ["ada", "--gradebook", "BOOK", "--points", "1", "--reason", "read"],
     "extend": ["ada", "--gradebook", "BOOK", "--until", "2026-10-09T12:00:00Z", "--reason", "ill"],
+    "merge-students": ["ada", "--gradebook", "BOOK", "--into", "eve", "--reason", "twice"],
+    "rename-student": ["ada", "--gradebook", "BOOK", "--id", "a1", "--reason", "typo"],
+    "remove-student": ["ada", "--gradebook", "BOOK", "--reason", "left"],
     "regrade": ["BOOK"],
     "diff": ["BOOK"],
     "export": ["BOOK", "--csv", "TABLE"],
@@ -73,7 +76,7 @@ WRONG = {
     list[str]: ["no such value"],
 }
 # Parameters for which every text, or every number, is right.
-FREE = {"--by", "--reason", "--index-url", "--text", "--name"}
+FREE = {"--by", "--reason", "--index-url", "--text", "--name", "--id"}
 # Options without a limit: a seed may be any number, and 0 is a threshold.
 ZERO_IS_RIGHT = {"--seed", "--points", "--threshold"}
 

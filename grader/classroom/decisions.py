@@ -1,0 +1,149 @@
+"""Points and deadlines that people give, one by one or from a CSV file, and likely slips."""
+
+import math
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from grader.base.errors import UsageError
+from grader.classroom import roster
+from grader.classroom.records import Standing, State, called
+from grader.classroom.standings import Class
+from grader.course import policies
+from kit.text import one_line
+
+SHOWN = 9  # the most rows with a mistake that one message lists
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """Points or a deadline for a student.
+
+    Attributes:
+        student: The student's id.
+        reason: Why.
+        points: The points; None for a deadline, or to withdraw points.
+        problem: The problem that the points are for; empty for the total.
+        until: The new deadline; None for points.
+    """
+
+    student: str
+    reason: str
+    points: float | None = None
+    problem: str = ""
+    until: datetime | None = None
+
+
+def read(path: Path, whole: Class, *, column: str, reason: str, anyway: bool) -> list[Decision]:
+    """Read decisions from a CSV file with a header.
+
+    Its columns are student, the one named here, reason and, for points, problem.
+
+    Args:
+        path: The file.
+        whole: The class.
+        column: "points" or "until".
+        reason: The reason for the rows that have none.
+        anyway: Whether to accept points that `require_possible` refuses.
+
+    Raises:
+        UsageError: A column is missing, or rows are wrong; the message names their lines.
+    """
+    known = {"student", column, "reason"} | ({"problem"} if column == "points" else set())
+    line, header, rows = roster.table(path, known)
+    names = [name.casefold() for name in header]
+    wrong = [name for name in names if name not in known]
+    if wrong or len(set(names)) < len(names) or not {"student", column} <= set(names):
+        raise UsageError(
+            f"{path}:{line}: expected the columns {', '.join(sorted(known))}, found "
+            f"{one_line(', '.join(header), 200)}"
+        )
+    found: list[Decision] = []
+    errors: list[str] = []
+    for line, row in rows:
+        # An apostrophe keeps a spreadsheet from running a text as a formula.
+        cells = {n: c.strip().removeprefix("'") for n, c in zip(names, row, strict=False)}
+        try:
+            one = _row(whole, cells, column, reason, anyway)
+            if (one.student, one.problem) in [(other.student, other.problem) for other in found]:
+                raise UsageError(f"a second row for {one.student}")
+            found.append(one)
+        except UsageError as e:
+            errors.append(f"line {line}: {e}")
+    if errors:
+        more = f"; and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
+        raise UsageError(f"{path}: {'; '.join(errors[:SHOWN])}{more}; nothing was written")
+    if not found:
+        raise UsageError(f"{path} has a header but no rows")
+    return found
+
+
+def _row(whole: Class, cells: dict[str, str], column: str, reason: str, anyway: bool) -> Decision:
+    text = cells.get(column, "")
+    why = cells.get("reason", "") or reason
+    if not why.strip():
+        raise UsageError("expected a reason, in the row or with --reason")
+    student = whole.standing(cells.get("student", ""))
+    who = student.student.id
+    if column == "until":
+        return Decision(student=who, until=policies.when(text, what="until"), reason=why)
+    try:
+        points = float(text)
+    except ValueError:
+        points = math.nan
+    if not 0 <= points < policies.MOST:
+        raise UsageError(f"points {one_line(text, 50)}: expected a number, 0 or more")
+    problem = cells.get("problem", "")
+    if not anyway:
+        require_possible(whole, student, points, problem)
+    elif problem:
+        whole.problem(problem)
+    return Decision(student=who, points=points, problem=problem, reason=why)
+
+
+def require_possible(whole: Class, standing: Standing, points: float, problem: str) -> None:
+    """Refuse points that are probably a slip of the finger.
+
+    Raises:
+        UsageError: There is no such problem, it has fewer points, or the student is missing.
+    """
+    most = whole.problem(problem).points if problem else whole.max_score
+    if points > most > 0:
+        raise UsageError(
+            f"--points {points:g}: {problem or 'the assignment'} gives at most {most:g}; "
+            "--anyway gives them all the same"
+        )
+    if standing.state is State.MISSING:
+        raise UsageError(
+            f"{called(standing.student)} handed in nothing; --anyway gives the points all the same"
+        )
+
+
+def write(whole: Class, decisions: Iterable[Decision], *, who: str) -> None:
+    """Write decisions into the gradebook."""
+    for one in decisions:
+        if one.until is not None:
+            whole.book.extend(one.student, one.until, reason=one.reason, who=who)
+            continue
+        whole.book.override(
+            one.student, one.points, problem=one.problem, reason=one.reason, who=who
+        )
+
+
+def notes(whole: Class, decisions: Iterable[Decision], now: datetime) -> Iterator[str]:
+    """What a person probably did not expect of the new deadlines and points, after `write`."""
+    standings = {one.student.id: one for one in whole.standings(problems=False)}
+    for one in decisions:
+        standing = standings[one.student]
+        who, deadline = called(standing.student), standing.deadline
+        if one.until is None:
+            if one.points is not None and standing.points is None:
+                yield f"{who}: points for a problem count as soon as the attempt has a grade"
+        elif deadline is None:
+            yield f"{who}: there is no deadline to extend, so this changes nothing"
+        elif one.until < deadline:
+            usual = deadline.astimezone(UTC).isoformat(timespec="minutes")
+            yield f"{who}: the usual deadline is later ({usual}), so this changes nothing"
+        elif one.until < now:
+            yield f"{who}: the new deadline has passed; only what was handed in before it gains"

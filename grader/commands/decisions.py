@@ -1,0 +1,194 @@
+"""The commands that give students points and deadlines by hand."""
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader.base import files
+from grader.base.errors import UsageError
+from grader.classroom import decisions, gradebook, texts
+from grader.classroom.decisions import Decision
+from grader.classroom.standings import Class
+from grader.commands.classes import BookOption, RulesOption, Who, course_and_rules
+from grader.commands.options import Folder, app, chosen
+from grader.course import policies
+from kit.text import one_line
+
+OneStudent = Annotated[
+    str,
+    typer.Argument(metavar="STUDENT", help="The student's id, name or address, in any case."),
+]
+Reason = Annotated[
+    str, typer.Option("--reason", help="The reason, which the student's report shows.")
+]
+Apply = Annotated[
+    bool,
+    typer.Option(
+        "--apply", help="With several students: write it; without it, only show the difference."
+    ),
+]
+Anyway = Annotated[
+    bool,
+    typer.Option(
+        "--anyway", help="Give more points than there are, or points for nothing handed in."
+    ),
+]
+
+
+@app.command()
+def override(
+    book: BookOption,
+    student: OneStudent = "",
+    reason: Reason = "",
+    points: Annotated[
+        float | None, typer.Option("--points", min=0, help="The points to give.")
+    ] = None,
+    problem: Annotated[
+        str, typer.Option("--problem", help="Give the points for this problem, not as the total.")
+    ] = "",
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Withdraw the points that an override gave.")
+    ] = False,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FILE.csv",
+            help="Give points to several students: columns student, points, problem, reason.",
+        ),
+    ] = None,
+    apply: Apply = False,
+    anyway: Anyway = False,
+    by: Who = "",
+    rules_file: RulesOption = None,
+    course_folder: Folder = None,
+) -> None:
+    """Give students points by hand; the grader's own result is kept."""
+    _require_one("override", "STUDENT or --from", student, rows)
+    if rows and (points is not None or problem or remove):
+        raise UsageError("override: --from takes the points and problems from the file")
+    require_points(points)
+    if not rows:
+        _require_reason(reason)
+        if (points is None) != remove:
+            raise UsageError("override: give either --points or --remove")
+    course, rules = course_and_rules(course_folder, rules_file)
+    if problem:
+        chosen(course, [problem], "--problem")
+
+    def decided(whole: Class) -> list[Decision]:
+        if rows:
+            return decisions.read(rows, whole, column="points", reason=reason, anyway=anyway)
+        standing = whole.standing(student)
+        if points is not None and not anyway:
+            decisions.require_possible(whole, standing, points, problem)
+        who = standing.student.id
+        return [Decision(student=who, points=points, problem=problem, reason=reason)]
+
+    with gradebook.writing(book) as opened:
+        _decide(Class(opened, course, rules), decided, by=by, keep=apply if rows else None)
+
+
+@app.command()
+def extend(
+    book: BookOption,
+    student: OneStudent = "",
+    until: Annotated[
+        str, typer.Option("--until", help="The new deadline, like 2026-10-05T23:59:00-07:00.")
+    ] = "",
+    reason: Reason = "",
+    section: Annotated[
+        str, typer.Option("--section", help="Extend the deadline of everybody in this section.")
+    ] = "",
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FILE.csv",
+            help="Extend several students' deadlines: columns student, until, reason.",
+        ),
+    ] = None,
+    apply: Apply = False,
+    by: Who = "",
+    rules_file: RulesOption = None,
+    course_folder: Folder = None,
+) -> None:
+    """Give students a later deadline."""
+    _require_one("extend", "STUDENT, --section or --from", student, section, rows)
+    if bool(rows) == bool(until):
+        raise UsageError("extend: give --until, or --from with a column until")
+    if not rows:
+        _require_reason(reason)
+    course, rules = course_and_rules(course_folder, rules_file)
+    time_limit = None if rows else policies.when(until, what="--until")
+
+    def decided(whole: Class) -> list[Decision]:
+        if rows:
+            return decisions.read(rows, whole, column="until", reason=reason, anyway=True)
+        who = _in_section(whole, section) if section else [whole.find(student)]
+        return [Decision(student=one, until=time_limit, reason=reason) for one in who]
+
+    with gradebook.writing(book) as opened:
+        _decide(Class(opened, course, rules), decided, by=by, keep=None if student else apply)
+
+
+def _decide(
+    whole: Class, decided: Callable[[Class], list[Decision]], *, by: str, keep: bool | None
+) -> None:
+    """Write decisions and show what they changed.
+
+    Args:
+        whole: The class.
+        decided: A function that gives the decisions.
+        by: Who decided.
+        keep: Whether to keep what was written; None for one student, where nobody is asked.
+    """
+    found = decided(whole)
+    before = {one.student.id: texts.grade_and_deadline(one) for one in whole.standings()}
+    with whole.book.together(keep=keep is not False):
+        decisions.write(whole, found, who=by)
+        after = {one.student.id: one for one in whole.standings()}
+        notes = list(decisions.notes(whole, found, datetime.now(UTC)))
+    for student in dict.fromkeys(one.student for one in found):
+        now = texts.grade_and_deadline(after[student])
+        lines = texts.changed(before[student], now)
+        if keep is None:
+            lines = now if found[0].until else now[:1]
+        files.say("".join(f"{one_line(line, 500)}\n" for line in lines), needed=False)
+    for note in notes:
+        print(f"grader: {one_line(note, 300)}", file=sys.stderr)
+    if keep is not None:
+        done = "this is written" if keep else "nothing is written; --apply writes this"
+        files.say(f"{done}\n", needed=False)
+
+
+def _in_section(whole: Class, section: str) -> list[str]:
+    students = whole.book.students()
+    found = [one.id for one in students if one.section.casefold() == section.strip().casefold()]
+    if not found:
+        there_are = ", ".join(sorted({one.section for one in students if one.section})) or "none"
+        raise UsageError(
+            f"--section {one_line(section, 100)}: no student is in it; the sections are: "
+            f"{one_line(there_are, 300)}"
+        )
+    return found
+
+
+def _require_one(command: str, expected: str, *given: object) -> None:
+    if sum(map(bool, given)) != 1:
+        raise UsageError(f"{command}: give either {expected}")
+
+
+def _require_reason(reason: str) -> None:
+    if not reason.strip():
+        raise UsageError("--reason is empty: expected why, for the record and the student")
+
+
+def require_points(points: float | None) -> None:
+    """Refuse an infinite number of points."""
+    if points is not None and not points < policies.MOST:
+        raise UsageError(f"--points {points:g}: expected a number of points")

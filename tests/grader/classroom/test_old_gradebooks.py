@@ -1,0 +1,114 @@
+"""Gradebooks that earlier versions wrote open, and a class continues in them.
+
+The files in `gradebooks/` were written by these versions: `grader batch` of the tiny course with
+Ada, who solved it, Bob, whose softmax overflows, and Cyd, whose zip is broken; then 2.5 points by
+hand for Bob and an extension for Ada. `0.8.0-first` is of the first commit of 0.8.0, whose tables
+changed before its last one; `0.9.0-before-changes` is of the format before students could be
+merged. Earlier versions had no gradebook.
+"""
+
+import gzip
+import re
+import shlex
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+
+from grader.commands import cli
+from tests.grader.classroom.reading_back import read_csv_table
+from tests.grader.classroom.test_batches import SOLVED, hand_in
+
+WRITTEN = Path(__file__).parent / "gradebooks"
+VERSIONS = {"0.8.0-first": 1, "0.8.0": 1, "0.9.0-before-changes": 2}
+
+
+@pytest.fixture(params=VERSIONS)
+def book(request, tmp_path):
+    """A copy of an old gradebook."""
+    path = tmp_path / "class.sqlite"
+    path.write_bytes(gzip.decompress((WRITTEN / f"{request.param}.sqlite.gz").read_bytes()))
+    assert version_of(path) == VERSIONS[request.param]
+    return path
+
+
+def version_of(path):
+    with sqlite3.connect(path) as database:
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+    database.close()
+    return version
+
+
+@pytest.fixture
+def grader(monkeypatch, capsys, root):
+    """Run a command for the tiny course in this process; return its exit code and all it says."""
+
+    def run(*words):
+        course = ("--course", root / "examples" / "tiny_course")
+        monkeypatch.setattr(sys, "argv", ["grader", *map(str, (*words, *course))])
+        code, text = cli._run()
+        return code, "".join([*capsys.readouterr(), text])
+
+    return run
+
+
+def test_an_old_gradebook_is_read_as_it_is(book, grader, tmp_path):
+    """Its students, points, decisions and sources are all there, and no byte of it changes."""
+    before = book.read_bytes()
+    code, said = grader("status", book)
+    assert (code, "3 students: 2 graded, 1 refused; mean 2.75" in said) == (0, True)
+    code, said = grader("show", "bob", "--gradebook", book)
+    assert code == 0
+    assert "bob: 2.50 of 3; 2.5 by ta: read by hand" in said
+    assert re.search(r"softmax +1\.00 / 2", said)
+    assert (
+        "extended to 2026-10-05T12:00:00+00:00 (ill)"
+        in grader("show", "ada", "--gradebook", book)[1]
+    )
+    table, pages = tmp_path / "table.csv", tmp_path / "pages"
+    assert grader("export", book, "--csv", table, "--html", pages)[0] == 0
+    points = {row["id"]: row["points"] for row in read_csv_table(table.read_text())}
+    assert points == {"ada": "3", "bob": "2.5", "cyd": ""}
+    page = re.sub("<[^>]*>", "", (pages / "bob.html").read_text())
+    assert "e = (x).exp()" in page
+    assert book.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "book",
+    ["0.8.0-first", pytest.param("0.8.0", marks=pytest.mark.proof), "0.9.0-before-changes"],
+    indirect=True,
+)
+@pytest.mark.slow
+def test_a_class_continues_in_an_old_gradebook(book, grader, tmp_path):
+    """The commands that the messages name grade with today's suite, and one goes back."""
+    folder = tmp_path / "handed_in"
+    folder.mkdir()
+    hand_in(folder, "dan", SOLVED)
+    batch = ("batch", folder, "--gradebook", book, "--isolation", "none")
+    code, said = grader(*batch)
+    assert code == 2
+    (command,) = [c for c in re.findall("`grader (regrade .*?)`", said) if "--apply" in c]
+    words = [word for word in shlex.split(command) if word != "--course"]
+    options = [word for word in words if "tiny_course" not in word]
+    code, said = grader(*options)
+    assert (code, "the new results count" in said) == (0, True), said
+    assert "the isolation: bubblewrap, now none" in grader("diff", book)[1]
+    code, said = grader(*batch)
+    assert (code, "4 students: 3 graded, 1 refused; mean 2.83" in said) == (0, True), said
+    code, said = grader("merge-students", "dan", "--into", "cyd", "--gradebook", book)
+    assert (code, "cyd: 3.00 of 3" in said) == (0, True), said
+    assert grader("regrade", book, "--undo")[0] == 0
+    code, said = grader("status", book, "--verbose")
+    assert "3 students: 2 graded, 1 not graded; mean 2.75" in said
+    assert version_of(book) == 3
+
+
+def test_a_file_that_only_looks_like_an_old_gradebook_is_refused(book, grader):
+    """One more table or view, and it is not what this program wrote."""
+    with sqlite3.connect(book) as database:
+        database.execute("CREATE VIEW more AS SELECT * FROM student")
+    database.close()
+    code, said = grader("status", book)
+    assert (code, "its tables are not those of a gradebook" in said) == (2, True)
