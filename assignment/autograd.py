@@ -77,7 +77,7 @@ def linear_backward(
         x = [[1, 2]], W = [[3, 4], [5, 6]] and G = [[1, 10]]:
         G W = [[53, 64]] and Gᵀ x = [[1, 2], [10, 20]].
 
-    Handout §6.1 · autograd · `pytest -k autograd`
+    Handout §6.1 · `python -m assignment check autograd`
     """
     # TODO(autograd): about 7 lines.
     raise NotImplementedError("autograd: see handout §6.1")
@@ -108,7 +108,7 @@ def mlp_backward(
         x = [[1]], w1 = [[2], [-3]], w2 = [[5, 7]] and a gradient of [[10]]: the hidden units are
         relu(2) = 2 and relu(-3) = 0, so w2 gets [[20, 0]] and w1 gets [[10 · 5 · 1], [0]].
 
-    Handout §6.1 · autograd · `pytest -k autograd`
+    Handout §6.1 · `python -m assignment check autograd`
     """
     # TODO(autograd): about 3 lines.
     raise NotImplementedError("autograd: see handout §6.1")
@@ -127,7 +127,7 @@ class MatMul(torch.autograd.Function):
     Example:
         a = [[1, 2]], b = [[3], [4]] and G = [[10]]: [[30, 40]] for a and [[10], [20]] for b.
 
-    Handout §6.1 · autograd · `pytest -k autograd`
+    Handout §6.1 · `python -m assignment check autograd`
     """
 
     @staticmethod
@@ -185,7 +185,7 @@ def numerical_gradient(
     Example:
         f(x) = x³ at 2 with eps 0.5: (2.5³ - 1.5³) / 1 = 12.25, which is 3 · 2² + 0.5².
 
-    Handout §6.1 · autograd · `pytest -k autograd`
+    Handout §6.1 · `python -m assignment check autograd`
     """
     # TODO(autograd): about 13 lines.
     raise NotImplementedError("autograd: see handout §6.1")
@@ -219,7 +219,7 @@ def intermediate_gradients(module: nn.Module, x: Tensor, names: Sequence[str]) -
         In Sequential(Linear, ReLU), the gradient of the Linear's output, "0", is 1 where the output
         is above 0 and 0 elsewhere. The gradient for "1" is all ones.
 
-    Handout §6.1 · autograd · `pytest -k autograd`
+    Handout §6.1 · `python -m assignment check autograd`
     """
     # TODO(autograd): about 17 lines.
     raise NotImplementedError("autograd: see handout §6.1")
@@ -258,7 +258,7 @@ def accumulate_gradients(
         Three rows with losses 1, 2 and 6, in chunks of two: the means of the chunks are 1.5 and 6,
         and the mean of all rows is 1.5 · 2/3 + 6 · 1/3 = 3, not 3.75.
 
-    Handout §6.1 · autograd · `pytest -k autograd`
+    Handout §6.1 · `python -m assignment check autograd`
     """
     # TODO(autograd): about 9 lines.
     raise NotImplementedError("autograd: see handout §6.1")

@@ -66,7 +66,7 @@ def save_checkpoint(
         next torch.rand, np.random.rand and random.random return what they would have returned
         after the save.
 
-    Handout §10.1 · checkpoint · `pytest -k checkpoint`
+    Handout §10.1 · `python -m assignment check checkpoint`
     """
     # TODO(checkpoint): about 5 lines, plus about 29 for the problem's helpers.
     raise NotImplementedError("checkpoint: see handout §10.1")
@@ -106,7 +106,7 @@ def load_checkpoint(
         call raises RuntimeError, and neither the layer nor the optimizer nor the next random
         number has changed.
 
-    Handout §10.1 · checkpoint · `pytest -k checkpoint`
+    Handout §10.1 · `python -m assignment check checkpoint`
     """
     # TODO(checkpoint): about 8 lines, plus about 29 for the problem's helpers.
     raise NotImplementedError("checkpoint: see handout §10.1")

@@ -56,7 +56,7 @@ def open_tokens(path: str | os.PathLike[str], dtype: DTypeLike = np.uint16) -> n
     Example:
         A file of 6 bytes without a header holds three uint16 tokens.
 
-    Handout §9.1 · get_batch · `pytest -k get_batch`
+    Handout §9.1 · `python -m assignment check get_batch`
     """
     # TODO(get_batch): about 5 lines.
     raise NotImplementedError("get_batch: see handout §9.1")
@@ -95,7 +95,7 @@ def get_batch(
         With dataset (7, 3, 9, 4) and context_length 2, the possible starts are 0 and 1. Start 1
         gives x = (3, 9) and y = (9, 4).
 
-    Handout §9.1 · get_batch · `pytest -k get_batch`
+    Handout §9.1 · `python -m assignment check get_batch`
     """
     # TODO(get_batch): about 13 lines.
     raise NotImplementedError("get_batch: see handout §9.1")

@@ -61,7 +61,7 @@ def split_heads(
         [[1, 2, 3, 4], [5, 6, 7, 8]] with 2 heads: head 0 gets [[1, 2], [5, 6]], head 1 gets
         [[3, 4], [7, 8]].
 
-    Handout §3.1 · einops · `pytest -k einops`
+    Handout §3.1 · `python -m assignment check einops`
     """
     # TODO(einops): about 1 line.
     raise NotImplementedError("einops: see handout §3.1")
@@ -78,7 +78,7 @@ def merge_heads(x: Float[Tensor, "... heads seq d"]) -> Float[Tensor, "... seq (
     Example:
         Heads [[1, 2], [5, 6]] and [[3, 4], [7, 8]]: [[1, 2, 3, 4], [5, 6, 7, 8]].
 
-    Handout §3.1 · einops · `pytest -k einops`
+    Handout §3.1 · `python -m assignment check einops`
     """
     # TODO(einops): about 1 line.
     raise NotImplementedError("einops: see handout §3.1")
@@ -102,7 +102,7 @@ def attention_scores(
         One query of length 4, all ones, and the keys (1, 1, 1, 1) and (1, -1, 1, -1):
         4 / √4 = 2 and 0.
 
-    Handout §3.1 · einops · `pytest -k einops`
+    Handout §3.1 · `python -m assignment check einops`
     """
     # TODO(einops): about 7 lines.
     raise NotImplementedError("einops: see handout §3.1")
@@ -127,7 +127,7 @@ def per_head_linear(
     Example:
         Two heads of one feature: x = (3, 5) and the 1×1 matrices 10 and 100 give (30, 500).
 
-    Handout §3.1 · einops · `pytest -k einops`
+    Handout §3.1 · `python -m assignment check einops`
     """
     # TODO(einops): about 10 lines.
     raise NotImplementedError("einops: see handout §3.1")
@@ -155,7 +155,7 @@ def masked_mean(
         [[1, 2], [3, 4], [5, 6]] with the mask (True, False, True): (1 + 5) / 2 = 3 and
         (2 + 6) / 2 = 4.
 
-    Handout §3.1 · einops · `pytest -k einops`
+    Handout §3.1 · `python -m assignment check einops`
     """
     # TODO(einops): about 7 lines.
     raise NotImplementedError("einops: see handout §3.1")
@@ -182,7 +182,7 @@ def patchify(
     Example:
         One channel [[0, 1, 2, 3], [4, 5, 6, 7]] with patch 2: [0, 1, 4, 5] and [2, 3, 6, 7].
 
-    Handout §3.1 · einops · `pytest -k einops`
+    Handout §3.1 · `python -m assignment check einops`
     """
     # TODO(einops): about 1 line.
     raise NotImplementedError("einops: see handout §3.1")

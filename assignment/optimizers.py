@@ -92,7 +92,7 @@ class SGD(torch.optim.Optimizer):
         p = 1, g = 2 at every step, lr = 0.1, μ = 0.5. b is 2, then 0.5 · 2 + 2 = 3:
         p = 1 − 0.2 = 0.8, then 0.8 − 0.3 = 0.5.
 
-    Handout §8.1 · optimizers · `pytest -k optimizers`
+    Handout §8.1 · `python -m assignment check optimizers`
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class AdaGrad(torch.optim.Optimizer):
         p = 1, lr = 0.1, ε = 1, gradients 3 and then 4. s is 9, then 25:
         p = 1 − 0.1 · 3 / (3 + 1) = 0.925, then 0.925 − 0.1 · 4 / (5 + 1) = 0.8583.
 
-    Handout §8.1 · optimizers · `pytest -k optimizers`
+    Handout §8.1 · `python -m assignment check optimizers`
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class RMSProp(torch.optim.Optimizer):
         p = 1, g = 2 at the first step, lr = 0.1, α = 0.75, ε = 1: v = 0.25 · 4 = 1, so
         p = 1 − 0.1 · 2 / (1 + 1) = 0.9.
 
-    Handout §8.1 · optimizers · `pytest -k optimizers`
+    Handout §8.1 · `python -m assignment check optimizers`
     """
 
     def __init__(
@@ -233,7 +233,7 @@ def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
         Adam keeps two means per weight. After a step on a 3×4 float32 weight:
         2 · 12 · 4 = 96 bytes.
 
-    Handout §8.1 · optimizers · `pytest -k optimizers`
+    Handout §8.1 · `python -m assignment check optimizers`
     """
     # TODO(optimizers): about 4 lines.
     raise NotImplementedError("optimizers: see handout §8.1")
@@ -274,7 +274,7 @@ class AdamW(torch.optim.Optimizer):
         and √v̂ = 0.01: p becomes 1 · 0.95 − 0.1 · 0.01 / 0.02 = 0.9, then
         0.9 · 0.95 − 0.05 = 0.805.
 
-    Handout §8.2 · adamw · `pytest -k adamw`
+    Handout §8.2 · `python -m assignment check adamw`
     """
 
     def __init__(
@@ -335,7 +335,7 @@ def clip_gradient_norm(
         Gradients [3] and [0, 4] have the norm 5. With max_l2_norm = 1 and ε = 5 they are multiplied
         by 1 / (5 + 5) and become [0.3] and [0, 0.4].
 
-    Handout §8.3 · gradient_clipping · `pytest -k gradient_clipping`
+    Handout §8.3 · `python -m assignment check gradient_clipping`
     """
     # TODO(gradient_clipping): about 8 lines.
     raise NotImplementedError("gradient_clipping: see handout §8.3")
@@ -371,7 +371,7 @@ def lr_cosine_schedule(
         max 1, min 0.1, warm-up until 10, cosine until 30: 0.5 at iteration 5, 1 at 10, 0.55 at 20
         (halfway down), and 0.1 from 30 on.
 
-    Handout §8.4 · lr_schedule · `pytest -k lr_schedule`
+    Handout §8.4 · `python -m assignment check lr_schedule`
     """
     # TODO(lr_schedule): about 9 lines.
     raise NotImplementedError("lr_schedule: see handout §8.4")

@@ -73,7 +73,7 @@ def float_spec(dtype: torch.dtype) -> FloatSpec:
         smallest_normal = 2⁻¹⁴, smallest_subnormal = 2⁻¹⁴ · 2⁻¹⁰ = 2⁻²⁴, eps = 2⁻¹⁰. float8_e4m3fn
         has no infinity, and 448 is its largest number.
 
-    Handout §2.1 · precision · `pytest -k precision`
+    Handout §2.1 · `python -m assignment check precision`
     """
     # TODO(precision): about 11 lines.
     raise NotImplementedError("precision: see handout §2.1")
@@ -95,7 +95,7 @@ def underflows_to_zero(value: float, dtype: torch.dtype) -> bool:
     Example:
         float16's smallest subnormal is 2⁻²⁴, so 2⁻²⁵ ≈ 2.98e-8 becomes 0 and 3e-8 does not.
 
-    Handout §2.1 · precision · `pytest -k precision`
+    Handout §2.1 · `python -m assignment check precision`
     """
     # TODO(precision): about 1 line.
     raise NotImplementedError("precision: see handout §2.1")
@@ -132,7 +132,7 @@ def quantize_blocks(
         4/2 = 2 and 6/2 = 3. Divided by their scales, the blocks are (0.5, -2, 1.5, 0.25) and (2).
         The codes are (2, 0, 3, 2, 4); 0.5 and 1.5 are ties.
 
-    Handout §2.1 · precision · `pytest -k precision`
+    Handout §2.1 · `python -m assignment check precision`
     """
     # TODO(precision): about 7 lines.
     raise NotImplementedError("precision: see handout §2.1")
@@ -162,7 +162,7 @@ def dequantize_blocks(
         Codes (2, 0, 3, 2, 4), scales (2, 3), block_size 4, levels (-2, -1, 0, 1, 2):
         (0, -4, 2, 0, 6).
 
-    Handout §2.1 · precision · `pytest -k precision`
+    Handout §2.1 · `python -m assignment check precision`
     """
     # TODO(precision): about 5 lines.
     raise NotImplementedError("precision: see handout §2.1")

@@ -112,7 +112,7 @@ def accelerator_intensity(hw: Hardware, dtype: torch.dtype) -> float:
     Example:
         An H100 in bfloat16: 989.5e12 / 3.35e12 = 295.4 FLOP per byte.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # TODO(roofline): about 1 line.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -132,7 +132,7 @@ def matmul_intensity(m: int, k: int, n: int, dtype: torch.dtype) -> float:
     Example:
         Three square matrices of n = 1024 in bfloat16: 2n³ / (3n² · 2 bytes) = n / 3 = 341.3.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # TODO(roofline): about 1 line.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -154,7 +154,7 @@ def elementwise_intensity(
     Example:
         ReLU in bfloat16 takes one FLOP, reads 2 bytes and writes 2: 1 / 4 = 0.25.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # TODO(roofline): about 1 line.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -177,7 +177,7 @@ def roofline_seconds(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
         989.5e12 FLOPs and 6.7e12 bytes on an H100 in bfloat16: 1 s of computation overlaps with 2 s
         of traffic, so the result is 2 s.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # TODO(roofline): about 1 line.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -200,7 +200,7 @@ def is_compute_bound(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
         The product of two square bfloat16 matrices on an H100, with 2n³ FLOPs and 6n² bytes: False
         for n = 886, True for n = 887.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # TODO(roofline): about 1 line.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -227,7 +227,7 @@ def mfu(
     Example:
         3.958e15 FLOPs in one second on 8 H100 in bfloat16: 3.958e15 / (8 · 989.5e12) = 0.5.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # TODO(roofline): about 1 line.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -248,7 +248,7 @@ def attainable_mfu(intensity: float, hw: Hardware, dtype: torch.dtype) -> float:
         most 1 / 295.4 = 0.0034. A product of square matrices of n = 1024, at 341.3 FLOPs per
         byte, can reach 1.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # TODO(roofline): about 1 line.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -276,7 +276,7 @@ def min_rows(k: int, n: int, hw: Hardware, dtype: torch.dtype) -> int | None:
         A 2,048 × 8,192 matrix in bfloat16 on an H100: 361 rows. A 512 × 512 matrix: None, because
         its product with any matrix has fewer than 256 FLOPs per byte, and an H100 computes 295.4.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # TODO(roofline): about 5 lines.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -318,7 +318,7 @@ def bytes_per_parameter(recipe: TrainingRecipe) -> int:
         AdamW in float32: 4 + 4 + (4 + 4) = 16. With bfloat16 parameter and gradient, and float32
         states and master, 2 + 2 + 8 + 4 = 16 as well. The same without a master: 12.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # TODO(napkin_math): about 4 lines.
     raise NotImplementedError("napkin_math: see handout §5.2")
@@ -344,7 +344,7 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
         8 H100 with 8 · 80e9 bytes: 40,000,000,000 parameters at 16 bytes each, 53,333,333,333 at
         12 bytes each.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # TODO(napkin_math): about 1 line.
     raise NotImplementedError("napkin_math: see handout §5.2")
@@ -373,7 +373,7 @@ def min_devices(
         70e9 parameters at 16 bytes each are 1120e9 bytes: 14 devices with 80e9 bytes each. One more
         parameter needs 15 devices.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # TODO(napkin_math): about 1 line.
     raise NotImplementedError("napkin_math: see handout §5.2")
@@ -406,7 +406,7 @@ def training_days(
         70e9 parameters, 15e12 tokens, 1024 H100 in bfloat16, MFU 0.5:
         6.3e24 / (1024 · 0.5 · 989.5e12 · 86,400) = 143.93.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # TODO(napkin_math): about 3 lines.
     raise NotImplementedError("napkin_math: see handout §5.2")
@@ -466,7 +466,7 @@ def cheapest_cluster(
         dollars. With nodes of 8 A100 80GB at 1 dollar, three nodes finish in 0.464 days for 267.09
         dollars. So the result is the offer of H100, and 8.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # TODO(napkin_math): about 14 lines.
     raise NotImplementedError("napkin_math: see handout §5.2")
@@ -490,7 +490,7 @@ def transformer_parameters(config: TransformerConfig) -> int:
         vocab_size 10, d_model 4, d_ff 16, 2 layers: 2 · 40 + 2 · (64 + 128) = 464; tied:
         424; gated: 592.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # TODO(napkin_math): about 4 lines.
     raise NotImplementedError("napkin_math: see handout §5.2")
@@ -512,7 +512,7 @@ def compute_optimal(flops: float, tokens_per_parameter: float = 20.0) -> tuple[f
         12,000 FLOPs: N = √(12,000 / 120) = 10 and D = 200. 1.915e22 FLOPs: N = 12.6e9
         and D = 253e9.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # TODO(napkin_math): about 2 lines.
     raise NotImplementedError("napkin_math: see handout §5.2")

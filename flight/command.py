@@ -15,13 +15,14 @@ from flight import flying, page, parts, text
 from flight.model import SIZES
 from flight.prediction import Machine
 from kit.progress import check, last_time, read_course, submit
-from kit.text import printable
+from kit.text import print_anywhere, printable
 
 FOLDER = "flights"
 
 
 def main(root: Path, arguments: list[str]) -> int:
     """Predict, fly, compare; return the exit code: 0, 1 if a part broke, 130 after Ctrl-C."""
+    print_anywhere()
     chosen = _parser().parse_args(arguments)
     try:
         return _main(root, chosen)

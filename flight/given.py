@@ -42,7 +42,7 @@ def get_batch(
 def train(model: nn.Module, optimizer: Any, tokens: np.ndarray, config: Any, parts: Any) -> None:
     """A loop without micro-batches, warm-up, autocast, evaluation and resuming."""
     generator = torch.Generator().manual_seed(config.seed)
-    with Path(config.log_path).open("w", buffering=1) as log:
+    with Path(config.log_path).open("w", encoding="utf-8", buffering=1) as log:
         for step in range(config.steps):
             x, y = parts.get_batch(
                 tokens, config.batch_size, config.context_length, config.device, generator

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 # After how many groups the ratios are looked at, and which of the ordered ratios, counted from
-# either end, then bounds the interval. `tests/grader/course/test_ratio.py` computes the errors.
+# either end, then bounds the interval. A test computes the errors of these numbers.
 LOOKS = ((8, 1), (16, 3), (32, 9))
 PAIRS = 2  # in a group
 

@@ -1,13 +1,34 @@
-"""Make untrusted text safe to print.
+"""Make untrusted text safe to print, and every text printable.
 
-A terminal obeys control characters, and a log has limited space.
+A terminal obeys control characters, and a log has limited space. Where the output has an encoding
+such as cp1252, as in a pipe on Windows, not every character can be printed.
 """
 
+import codecs
+import io
+import sys
 import unicodedata
 
 # Control, format (including bidirectional overrides), surrogate, private use, line and paragraph
 # separators.
 UNSAFE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+# What is printed instead of a character that the output's encoding lacks; "?" for all others.
+PLAIN = {"█": "#", "·": ".", "…": "...", "−": "-", "–": "-", "→": "->", "≤": "<=", "₁": "1"}
+
+
+def print_anywhere() -> None:
+    """Let nothing that is printed raise a UnicodeEncodeError, whatever the output's encoding is."""
+    codecs.register_error("plain", _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="plain")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    return "".join(PLAIN.get(c, "?") for c in missing), error.end
 
 
 def printable(text: str, limit: int) -> str:

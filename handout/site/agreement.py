@@ -16,7 +16,7 @@ BOX = re.compile(
     r"^:::\{admonition\} Problem `(\w+)` · (\d+) points?\n:class: problem\n\n(.*?)^:::$",
     re.MULTILINE | re.DOTALL,
 )
-CITED = re.compile(r"(?:Handout|see handout) §([\d.]+)(?: · (\w+) · `pytest -k (\w+)`)?")
+CITED = re.compile(r"(?:Handout|see handout) §([\d.]+)(?: · `python -m assignment check (\w+)`)?")
 
 
 def pages() -> dict[str, str]:
@@ -88,8 +88,8 @@ def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
                 f"{page}: `{problem.id}` is worth {box[2]}, problems.toml says {problem.points}"
             )
         missing = [f"`{name}`" for name in problem.functions if f"`{name}`" not in box[3]]
-        command, file = f"`pytest tests/public -k {problem.id}`", f"`{problem.path}`"
-        missing += [part for part in (file, command) if part not in box[3]]
+        named = (f"`{problem.path}`", _command(problem))
+        missing += [part for part in named if part not in box[3]]
         if missing:
             found.append(f"{page}: the box of `{problem.id}` does not name {', '.join(missing)}")
     return found
@@ -100,20 +100,23 @@ def _citations(module: str, source: str, problems: list[Problem]) -> list[str]:
     found = []
     of_section = {problem.section: problem.id for problem in problems}
     for match in CITED.finditer(source):
-        section, *ids = match.groups()
+        section, name = match.groups()
         line = source.count("\n", 0, match.start()) + 1
-        if section not in of_section or any(
-            name not in (None, of_section[section]) for name in ids
-        ):
+        if section not in of_section or name not in (None, of_section[section]):
             found.append(
                 f"assignment/{module}.py:{line} cites {match[0]!r}; problems.toml has {of_section}"
             )
     for problem in problems:
-        if f"Handout §{problem.section} · {problem.id} · `pytest -k {problem.id}`" not in source:
+        if f"Handout §{problem.section} · {_command(problem)}" not in source:
             found.append(
                 f"assignment/{module}.py: no docstring cites §{problem.section} for `{problem.id}`"
             )
     return found
+
+
+def _command(problem: Problem) -> str:
+    """The command that tests a problem, as every text names it."""
+    return f"`python -m assignment check {problem.id}`"
 
 
 def _index(course: Course, text: str) -> list[str]:

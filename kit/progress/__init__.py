@@ -10,6 +10,7 @@ import argparse
 import difflib
 import importlib.metadata
 import importlib.util
+import os
 import re
 import sys
 from contextlib import suppress
@@ -23,6 +24,10 @@ if sys.version_info < (3, 11):  # noqa: UP036 - checked before importing a modul
 import tomllib
 
 import kit
+from kit.text import print_anywhere
+
+
+ACTIVATE = r".venv\Scripts\activate" if os.name == "nt" else ". .venv/bin/activate"
 
 
 def main(root: Path, arguments: list[str]) -> int:
@@ -32,6 +37,7 @@ def main(root: Path, arguments: list[str]) -> int:
         root: The folder that contains assignment/ and tests/.
         arguments: The words of the command line.
     """
+    print_anywhere()
     course = read_course(root)
     problems = course["problem"]
     ids = [p["id"] for p in problems]
@@ -57,7 +63,7 @@ def main(root: Path, arguments: list[str]) -> int:
     if missing := [name for name in packages(course) if not _is_installed(name)]:
         print(
             f"{', '.join(missing)} not installed in {sys.executable}: activate the environment of "
-            "the course (`. .venv/bin/activate`), or install into it (`pip install .`)",
+            f"the course (`{ACTIVATE}`), or install into it (`python -m pip install .`)",
             file=sys.stderr,
         )
         return 2

@@ -32,7 +32,7 @@ from kit.progress.outcomes import (
     problem_of,
     told,
 )
-from kit.text import printable
+from kit.text import print_anywhere, printable
 from kit.workflow_commands import annotations
 
 BAR = 16
@@ -76,8 +76,11 @@ def main(
     """
     tested = [p for p in problems if (root / "tests/public" / f"test_{p['id']}.py").exists()]
     modules = {p["module"] for p in course["problem"]}
+    print_anywhere()
+    if os.name == "nt":
+        os.system("")  # makes the console of Windows obey the codes for colours
     with (
-        os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace") as out,
+        os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding or "utf-8", errors="plain") as out,
         suppress(KeyboardInterrupt),
     ):
         while True:
@@ -214,16 +217,19 @@ class _Run:
             events, crash = Path(folder, "events"), Path(folder, "crash")
             events.touch()
             crash.touch()
+            # A file, because a command line on Windows has at most 32,767 characters.
+            ordered = Path(folder, "order")
             order = {
                 "problems": left,
                 "left_out": self._ran,
                 "limits": self._limits,
                 "crash": str(crash),
             }
+            ordered.write_text(json.dumps(order), encoding="utf-8")
             command = [sys.executable, "-m", "kit.progress.runner"]
-            command += [str(self._root), str(events), json.dumps(order)]
+            command += [str(self._root), str(events), str(ordered)]
             with (
-                events.open(encoding="utf-8") as lines,
+                events.open(encoding="utf-8", newline="\n") as lines,
                 subprocess.Popen(command, cwd=self._root) as process,
             ):
                 try:
@@ -262,7 +268,8 @@ class _Run:
             try:
                 process.wait(0.5)  # a terminal sends Ctrl-C to both
             except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGINT)
+                with suppress(ValueError):  # Windows cannot send it; its console did
+                    process.send_signal(signal.SIGINT)
                 process.wait(GOODBYE_SECONDS)
         for event in _events(lines):
             self._hear(event)
@@ -272,9 +279,8 @@ class _Run:
         if not self._test:
             return None if self._ended_by_limit else 3
         problem = self._rows[problem_of(self._test)].problem
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
         place = self._crashed_at(dump)
-        what = f"{problem['id']}: the test process ended unexpectedly ({how})"
+        what = f"{problem['id']}: the test process ended unexpectedly ({_named(code)})"
         text = told(what, problem, place)
         self._ran.append(self._test)
         self._note_outcome(problem["id"], "failed", text, place, self._test)
@@ -290,9 +296,13 @@ class _Run:
 
     def _crashed_at(self, dump: Path) -> str:
         """The student's innermost line in the traceback that Python wrote on a crash, or ""."""
-        package = re.escape(str(self._root / "assignment") + os.sep)
-        found = re.search(rf'File "{package}(.+?)", line (\d+) in (\S+)', dump.read_text())
-        return f"assignment/{found[1]}:{found[2]} in {found[3]}" if found else ""
+        # Python writes a character that is not ASCII as an escape, such as \xfc.
+        package = ascii(str(self._root / "assignment" / "_"))[1:-2]
+        text = dump.read_text(encoding="ascii", errors="replace")
+        found = re.search(rf'File "{re.escape(package)}(.+?)", line (\d+) in (\S+)', text)
+        if not found:
+            return ""
+        return f"assignment/{found[1].replace(os.sep, '/')}:{found[2]} in {found[3]}"
 
     def _hear(self, event: dict[str, Any]) -> int | None:
         """Show one event; return pytest's exit code if it was the last."""
@@ -444,6 +454,14 @@ class _Run:
     def _print(self, text: str) -> None:
         self._out.write(text + "\n")
         self._out.flush()
+
+
+def _named(code: int) -> str:
+    """The exit code of a process that ended, in words."""
+    if code < 0:
+        return f"signal {-code}"
+    # A crash on Windows has a code such as 0xC0000005, which is known by this spelling.
+    return f"exit code {code}" if code < 256 else f"exit code 0x{code:08X}"
 
 
 def _not_python(file: Path, path: str) -> tuple[str, str]:

@@ -2,8 +2,8 @@
 
     python -m kit.progress.runner ROOT EVENTS ORDER
 
-`check` starts this process, reads the lines of the file EVENTS as they come, and shows them. ORDER
-is JSON: the problems in the order in which they are tested, the tests that are left out, the limits
+`check` starts this process, reads the lines of the file EVENTS as they come, and shows them. The
+file ORDER is JSON: the problems in the order in which they are tested, the tests that are left out, the limits
 of a test, and the file to which Python writes a traceback if it crashes. If a test exceeds the
 limits, this process exits, and `check` starts another one for the remaining tests.
 """
@@ -41,7 +41,8 @@ PRINTED = 2_000  # characters of a test's output that are shown
 def main(root: Path, events: Path, order: dict[str, Any]) -> None:
     """Run the tests of some problems."""
     problems: list[dict[str, Any]] = order["problems"]
-    files = [str(root / "tests" / "public" / f"test_{p['id']}.py") for p in problems]
+    # Relative ones, because pytest reads brackets in the name of a folder as a test's parameters.
+    files = [f"tests/public/test_{p['id']}.py" for p in problems]
     settings = root / "pyproject.toml"
     options = ["-c", str(settings) if settings.is_file() else os.devnull, "--rootdir", str(root)]
     options += ["-o", "addopts=--import-mode=importlib", "-p", "kit.fixtures"]
@@ -50,8 +51,8 @@ def main(root: Path, events: Path, order: dict[str, Any]) -> None:
         options += ["-p", f"no:{plugin}"]
     options += [f"--deselect={test}" for test in order["left_out"]]
     with (
-        events.open("a", encoding="utf-8", buffering=1) as out,
-        open(order["crash"], "w") as dump,
+        events.open("a", encoding="utf-8", newline="\n", buffering=1) as out,
+        open(order["crash"], "w", encoding="utf-8") as dump,
     ):
         faulthandler.enable(dump)
         events_out = Events(out)
@@ -256,8 +257,8 @@ class Runner:
         return f"{self._short(str(file))}:{line} in {name}" if line else ""
 
     def _short(self, file: str) -> str:
-        return os.path.relpath(file, self._root)
+        return Path(os.path.relpath(file, self._root)).as_posix()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]))
+    main(*map(Path, sys.argv[1:3]), json.loads(Path(sys.argv[3]).read_text(encoding="utf-8")))

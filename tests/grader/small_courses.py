@@ -27,7 +27,7 @@ def count_words(text: str) -> dict[str, int]:
     Example:
         "A b a" has "a" twice and "b" once.
 
-    Handout §1.1 · count_words · `pytest -k count_words`
+    Handout §1.1 · `python -m assignment check count_words`
     """
     # BEGIN SOLUTION(count_words)
     counts: dict[str, int] = {}
@@ -43,7 +43,7 @@ def shifted(text: str, by: int) -> str:
     Example:
         "az" moved by 1 is "ba".
 
-    Handout §1.2 · shifted · `pytest -k shifted`
+    Handout §1.2 · `python -m assignment check shifted`
     """
     # BEGIN SOLUTION(shifted)
     first = ord("a")
@@ -59,7 +59,7 @@ def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     Example:
         (3, 5), (0, 2) and (1, 3) are (0, 5) together.
 
-    Handout §1.3 · merged · `pytest -k merged`
+    Handout §1.3 · `python -m assignment check merged`
     """
     # BEGIN SOLUTION(merged)
     found: list[tuple[int, int]] = []
@@ -78,7 +78,7 @@ def mean_length(words: list[str]) -> float:
     Example:
         "a" and "bcd" have a mean of 2.
 
-    Handout §1.4 · mean_length · `pytest -k mean_length`
+    Handout §1.4 · `python -m assignment check mean_length`
     """
     # BEGIN SOLUTION(mean_length)
     return sum(map(len, words)) / len(words)
@@ -153,7 +153,7 @@ def centred(x: np.ndarray) -> np.ndarray:
     Example:
         The row (1, 3) becomes (-1, 1).
 
-    Handout §1.1 · centred · `pytest -k centred`
+    Handout §1.1 · `python -m assignment check centred`
     """
     # BEGIN SOLUTION(centred)
     return x - x.mean(axis=-1, keepdims=True)
@@ -190,7 +190,7 @@ def steps(numbers: list[int]) -> list[int]:
     Example:
         3, 10, 5, 16, 8, 4, 2, 1 are 7 steps.
 
-    Handout §1.1 · steps · `pytest -k steps`
+    Handout §1.1 · `python -m assignment check steps`
     """
     # BEGIN SOLUTION(steps)
     counts: list[int] = []
@@ -269,7 +269,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     Example:
         The product of 2 and 3 is 6.
 
-    Handout §1.1 · product · `pytest -k product`
+    Handout §1.1 · `python -m assignment check product`
     """
     # BEGIN SOLUTION(product)
     return a @ b

@@ -18,7 +18,7 @@ from assignment.helpers import halved
 def scaled(x: float) -> float:
     """Half of x.
 
-    Handout §1.1 · scaled · `pytest -k scaled`
+    Handout §1.1 · `python -m assignment check scaled`
     """
     # BEGIN SOLUTION(scaled)
     return halved(x)

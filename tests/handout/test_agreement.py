@@ -33,7 +33,12 @@ def test_text_and_stubs_agree_with_the_list_of_problems():
             "no box `:::{admonition} Problem `roofline`",
         ),
         (CHAPTER, "`is_compute_bound`", "`compute_bound`", "does not name `is_compute_bound`"),
-        (CHAPTER, "-k roofline`", "-k rooflin`", "does not name `pytest tests/public -k roofline`"),
+        (
+            CHAPTER,
+            "check roofline`",
+            "check rooflin`",
+            "does not name `python -m assignment check roofline`",
+        ),
         (
             CHAPTER,
             "`assignment/resource_accounting.py`. Devices",

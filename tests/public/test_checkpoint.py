@@ -1,7 +1,7 @@
 """checkpoint: everything that a run needs to continue, in one file. Handout §10.1.
 
 There are four stages: parameters and optimizer, random states, atomic writing, and safe loading.
-`pytest tests/public -k "checkpoint and stage_1"` runs the tests of one stage.
+`python -m pytest tests/public -k "checkpoint and stage_1"` runs the tests of one stage.
 """
 
 import io

@@ -1,7 +1,7 @@
 """training_loop: the four stages of a training loop. Handout §11.1.
 
 The stages are a plain loop, micro-batches and clipping, log and evaluation, and resume.
-`pytest tests/public -k "training_loop and stage_1"` runs the tests of one stage.
+`python -m pytest tests/public -k "training_loop and stage_1"` runs the tests of one stage.
 """
 
 import contextlib

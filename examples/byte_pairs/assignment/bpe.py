@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     Example:
         With [["a", "b"]] in m.json, `apply m.json` prints "a ab" for the word "aab".
 
-    Handout §1.4 · program · `pytest -k program`
+    Handout §1.4 · `python -m assignment check program`
     """
     # TODO(program): about 19 lines.
     raise NotImplementedError("program: see handout §1.4")

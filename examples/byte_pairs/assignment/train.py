@@ -17,7 +17,7 @@ def learn_merges(counts: dict[str, int], number: int) -> list[tuple[bytes, bytes
     Example:
         {"aab": 2, "ab": 1}, 1 gives [(b"a", b"b")], which occurs 3 times.
 
-    Handout §1.2 · train · `pytest -k train`
+    Handout §1.2 · `python -m assignment check train`
     """
     # TODO(train): about 13 lines, plus about 11 for the problem's helpers.
     raise NotImplementedError("train: see handout §1.2")

@@ -9,7 +9,7 @@ def relu(x: Tensor) -> Tensor:
     Example:
         relu of (-1, 0, 2) is (0, 0, 2).
 
-    Handout §1.1 · relu · `pytest -k relu`
+    Handout §1.1 · `python -m assignment check relu`
     """
     # TODO(relu): about 1 line.
     raise NotImplementedError("relu: see handout §1.1")
@@ -23,7 +23,7 @@ def softmax(x: Tensor) -> Tensor:
     Example:
         softmax of (0, 0) is (1/2, 1/2).
 
-    Handout §1.2 · softmax · `pytest -k softmax`
+    Handout §1.2 · `python -m assignment check softmax`
     """
     # TODO(softmax): about 2 lines.
     raise NotImplementedError("softmax: see handout §1.2")

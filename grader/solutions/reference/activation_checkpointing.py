@@ -57,7 +57,7 @@ def saved_activation_bytes(fn: Callable[[], Tensor], exclude: Iterable[Tensor] =
         x has 6 float32 elements and requires a gradient. For x.exp(), autograd keeps the result:
         24 bytes. For x.sin() + x.cos() it keeps x: 24 bytes, or 0 bytes with exclude=[x].
 
-    Handout §12.1 · activation_checkpointing · `pytest -k activation_checkpointing`
+    Handout §12.1 · `python -m assignment check activation_checkpointing`
     """
     # BEGIN SOLUTION(activation_checkpointing)
     # Keep the storages alive until they are counted, so that no address is reused.
@@ -143,7 +143,7 @@ def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
         checkpoint, autograd keeps x for the gradient of sin, and the result for the
         gradient of exp.
 
-    Handout §12.1 · activation_checkpointing · `pytest -k activation_checkpointing`
+    Handout §12.1 · `python -m assignment check activation_checkpointing`
     """
     # BEGIN SOLUTION(activation_checkpointing)
     return _Recompute.apply(fn, torch.tensor([], requires_grad=True), *inputs)
@@ -170,7 +170,7 @@ class CheckpointedSequential(nn.Module):
         16 layers in 4 segments: 4 + 4 + 4 + 4. 7 layers in 3 segments: one segment, any of the
         three, has 3 layers and the others have 2. Only the inputs of the segments are kept.
 
-    Handout §12.1 · activation_checkpointing · `pytest -k activation_checkpointing`
+    Handout §12.1 · `python -m assignment check activation_checkpointing`
     """
 
     def __init__(self, layers: Sequence[nn.Module], segments: int) -> None:

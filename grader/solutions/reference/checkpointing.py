@@ -105,7 +105,7 @@ def save_checkpoint(
         next torch.rand, np.random.rand and random.random return what they would have returned
         after the save.
 
-    Handout §10.1 · checkpoint · `pytest -k checkpoint`
+    Handout §10.1 · `python -m assignment check checkpoint`
     """
     # BEGIN SOLUTION(checkpoint)
     checkpoint = {**_states(model, optimizer), "iteration": iteration}
@@ -150,7 +150,7 @@ def load_checkpoint(
         call raises RuntimeError, and neither the layer nor the optimizer nor the next random
         number has changed.
 
-    Handout §10.1 · checkpoint · `pytest -k checkpoint`
+    Handout §10.1 · `python -m assignment check checkpoint`
     """
     # BEGIN SOLUTION(checkpoint)
     checkpoint = torch.load(src, map_location="cpu", weights_only=True)

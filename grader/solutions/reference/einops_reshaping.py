@@ -61,7 +61,7 @@ def split_heads(
         [[1, 2, 3, 4], [5, 6, 7, 8]] with 2 heads: head 0 gets [[1, 2], [5, 6]], head 1 gets
         [[3, 4], [7, 8]].
 
-    Handout §3.1 · einops · `pytest -k einops`
+    Handout §3.1 · `python -m assignment check einops`
     """
     # BEGIN SOLUTION(einops)
     return rearrange(x, "... seq (heads d) -> ... heads seq d", heads=heads)
@@ -79,7 +79,7 @@ def merge_heads(x: Float[Tensor, "... heads seq d"]) -> Float[Tensor, "... seq (
     Example:
         Heads [[1, 2], [5, 6]] and [[3, 4], [7, 8]]: [[1, 2, 3, 4], [5, 6, 7, 8]].
 
-    Handout §3.1 · einops · `pytest -k einops`
+    Handout §3.1 · `python -m assignment check einops`
     """
     # BEGIN SOLUTION(einops)
     return rearrange(x, "... heads seq d -> ... seq (heads d)")
@@ -104,7 +104,7 @@ def attention_scores(
         One query of length 4, all ones, and the keys (1, 1, 1, 1) and (1, -1, 1, -1):
         4 / √4 = 2 and 0.
 
-    Handout §3.1 · einops · `pytest -k einops`
+    Handout §3.1 · `python -m assignment check einops`
     """
     # BEGIN SOLUTION(einops)
     d = q.shape[-1]
@@ -136,7 +136,7 @@ def per_head_linear(
     Example:
         Two heads of one feature: x = (3, 5) and the 1×1 matrices 10 and 100 give (30, 500).
 
-    Handout §3.1 · einops · `pytest -k einops`
+    Handout §3.1 · `python -m assignment check einops`
     """
     # BEGIN SOLUTION(einops)
     heads, d_in, _ = w.shape
@@ -174,7 +174,7 @@ def masked_mean(
         [[1, 2], [3, 4], [5, 6]] with the mask (True, False, True): (1 + 5) / 2 = 3 and
         (2 + 6) / 2 = 4.
 
-    Handout §3.1 · einops · `pytest -k einops`
+    Handout §3.1 · `python -m assignment check einops`
     """
     # BEGIN SOLUTION(einops)
     if mask.shape != x.shape[:-1]:
@@ -208,7 +208,7 @@ def patchify(
     Example:
         One channel [[0, 1, 2, 3], [4, 5, 6, 7]] with patch 2: [0, 1, 4, 5] and [2, 3, 6, 7].
 
-    Handout §3.1 · einops · `pytest -k einops`
+    Handout §3.1 · `python -m assignment check einops`
     """
     # BEGIN SOLUTION(einops)
     return rearrange(images, "b c (h p) (w q) -> b (h w) (p q c)", p=patch, q=patch)

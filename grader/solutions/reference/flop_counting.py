@@ -74,7 +74,7 @@ def matmul_flops(a: Sequence[int], b: Sequence[int]) -> int:
     Example:
         (4, 8, 16, 32) and (32, 2): 2 · 32 · (4·8·16·2) = 65,536.
 
-    Handout §4.1 · flop_formulas · `pytest -k flop_formulas`
+    Handout §4.1 · `python -m assignment check flop_formulas`
     """
     # BEGIN SOLUTION(flop_formulas)
     if a[-1] != b[-2:][0]:
@@ -116,7 +116,7 @@ def linear_flops(
         10 tokens, 3 → 4 features: 2 · 10 · 3 · 4 = 240 forward; 720 with the backward pass; 480 if
         x needs no gradient.
 
-    Handout §4.1 · flop_formulas · `pytest -k flop_formulas`
+    Handout §4.1 · `python -m assignment check flop_formulas`
     """
     # BEGIN SOLUTION(flop_formulas)
     products = 1 + backward + (backward and input_grad)
@@ -141,7 +141,7 @@ def mlp_flops(batch: int, dims: Sequence[int], *, backward: bool = False) -> int
         pass, the count is three times that number, minus 2·64·32·32 for the gradient of the data,
         which is not needed: 458,752, or 0.778 of 6 · parameters · rows.
 
-    Handout §4.1 · flop_formulas · `pytest -k flop_formulas`
+    Handout §4.1 · `python -m assignment check flop_formulas`
     """
     # BEGIN SOLUTION(flop_formulas)
     products = [2 * batch * i * o for i, o in itertools.pairwise(dims)]
@@ -203,7 +203,7 @@ def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -
         tokens: qkv 11,520, attention_scores and attention_values 2,400 each, attention_output
         3,840, ffn 30,720, lm_head 24,000.
 
-    Handout §4.1 · flop_formulas · `pytest -k flop_formulas`
+    Handout §4.1 · `python -m assignment check flop_formulas`
     """
     # BEGIN SOLUTION(flop_formulas)
     # All tokens times one column of a matrix with d_model rows.
@@ -237,7 +237,7 @@ def training_flops(num_parameters: int, num_tokens: int, *, recompute_forward: b
         70 billion parameters, 15 trillion tokens: 6 · 70e9 · 15e12 = 6.3e24, and 8.4e24 with
         recomputation.
 
-    Handout §4.1 · flop_formulas · `pytest -k flop_formulas`
+    Handout §4.1 · `python -m assignment check flop_formulas`
     """
     # BEGIN SOLUTION(flop_formulas)
     return (8 if recompute_forward else 6) * num_parameters * num_tokens
@@ -293,7 +293,7 @@ class FlopCounter(TorchDispatchMode):
     Example:
         A 2×3 times a 3×4 matrix: total 2·2·3·4 = 48, by_op {"mm": 48}.
 
-    Handout §4.2 · flop_counter · `pytest -k flop_counter`
+    Handout §4.2 · `python -m assignment check flop_counter`
     """
 
     total: int

@@ -81,7 +81,7 @@ def peak_memory(fn: Callable[[], object], device: torch.device | str = "cuda") -
         4 MiB are in use. fn creates tensors of 3 MiB and of 2 MiB, then drops the first and returns
         the second: 4 MiB before, a peak of 5 MiB above that, and 2 MiB retained.
 
-    Handout §13.1 · gpu_memory · `pytest -k gpu_memory`
+    Handout §13.1 · `python -m assignment check gpu_memory`
     """
     # BEGIN SOLUTION(gpu_memory)
     if torch.device(device).type != "cuda":
@@ -117,7 +117,7 @@ def time_kernel(fn: Callable[[], object], *, warmup: int = 3, repeats: int = 10)
         With warmup 1 and repeats 3, four calls take 9, 2, 3 and 7 ms on the GPU: the
         result is 0.003.
 
-    Handout §13.2 · gpu_timing · `pytest -k gpu_timing`
+    Handout §13.2 · `python -m assignment check gpu_timing`
     """
     # BEGIN SOLUTION(gpu_timing)
     for _ in range(warmup):
@@ -155,7 +155,7 @@ def measured_mfu(m: int, k: int, n: int, dtype: torch.dtype, hw: Hardware) -> fl
         A product of two 1000 × 1000 matrices takes 4 µs on a GPU with a peak of 1e15 FLOP/s:
         2e9 / (4e-6 · 1e15) = 0.5.
 
-    Handout §13.2 · gpu_timing · `pytest -k gpu_timing`
+    Handout §13.2 · `python -m assignment check gpu_timing`
     """
     # BEGIN SOLUTION(gpu_timing)
     if dtype not in hw.peak_flops:
@@ -212,7 +212,7 @@ class Prefetcher:
         With depth 2 and the batches a, b, c, d: when a is returned, b has been drawn, c may have
         been drawn, and d has not.
 
-    Handout §13.3 · gpu_prefetch · `pytest -k gpu_prefetch`
+    Handout §13.3 · `python -m assignment check gpu_prefetch`
     """
 
     def __init__(
@@ -297,7 +297,7 @@ def autocast_train_step(
         A weight of 1 with a gradient of 4, max_norm 0.5 and SGD with learning rate 0.001: the
         weight becomes 0.9995, which bfloat16 cannot represent.
 
-    Handout §13.4 · gpu_mixed_precision · `pytest -k gpu_mixed_precision`
+    Handout §13.4 · `python -m assignment check gpu_mixed_precision`
     """
     # BEGIN SOLUTION(gpu_mixed_precision)
     if dtype not in (torch.bfloat16, torch.float32):

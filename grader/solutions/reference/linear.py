@@ -62,7 +62,7 @@ class Linear(nn.Module):
         Weight [[2, 3]] maps x = (1, 10) to (32,). With in_features = 4, every entry of a new weight
         lies between -1.5 and 1.5.
 
-    Handout §7.1 · linear · `pytest -k linear`
+    Handout §7.1 · `python -m assignment check linear`
     """
 
     weight: Float[nn.Parameter, "out in"]
@@ -110,7 +110,7 @@ class MLP(nn.Module):
     Example:
         dims (4, 3, 2) give two layers with 3·4 + 2·3 = 18 parameters.
 
-    Handout §7.1 · linear · `pytest -k linear`
+    Handout §7.1 · `python -m assignment check linear`
     """
 
     def __init__(
@@ -153,7 +153,7 @@ def count_parameters(module: nn.Module, *, trainable_only: bool = False) -> int:
         MLP((4, 3, 2)) has 3·4 + 2·3 = 18 parameters. If its first layer is frozen, 6 of them
         are trainable.
 
-    Handout §7.1 · linear · `pytest -k linear`
+    Handout §7.1 · `python -m assignment check linear`
     """
     # BEGIN SOLUTION(linear)
     return sum(p.numel() for p in module.parameters() if p.requires_grad or not trainable_only)

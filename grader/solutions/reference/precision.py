@@ -73,7 +73,7 @@ def float_spec(dtype: torch.dtype) -> FloatSpec:
         smallest_normal = 2⁻¹⁴, smallest_subnormal = 2⁻¹⁴ · 2⁻¹⁰ = 2⁻²⁴, eps = 2⁻¹⁰. float8_e4m3fn
         has no infinity, and 448 is its largest number.
 
-    Handout §2.1 · precision · `pytest -k precision`
+    Handout §2.1 · `python -m assignment check precision`
     """
     # BEGIN SOLUTION(precision)
     info = torch.finfo(dtype)
@@ -106,7 +106,7 @@ def underflows_to_zero(value: float, dtype: torch.dtype) -> bool:
     Example:
         float16's smallest subnormal is 2⁻²⁴, so 2⁻²⁵ ≈ 2.98e-8 becomes 0 and 3e-8 does not.
 
-    Handout §2.1 · precision · `pytest -k precision`
+    Handout §2.1 · `python -m assignment check precision`
     """
     # BEGIN SOLUTION(precision)
     # Half of float64's smallest subnormal is 0.0 in Python, which is right: only 0 itself
@@ -146,7 +146,7 @@ def quantize_blocks(
         4/2 = 2 and 6/2 = 3. Divided by their scales, the blocks are (0.5, -2, 1.5, 0.25) and (2).
         The codes are (2, 0, 3, 2, 4); 0.5 and 1.5 are ties.
 
-    Handout §2.1 · precision · `pytest -k precision`
+    Handout §2.1 · `python -m assignment check precision`
     """
     # BEGIN SOLUTION(precision)
     if len(levels) > 256:
@@ -185,7 +185,7 @@ def dequantize_blocks(
         Codes (2, 0, 3, 2, 4), scales (2, 3), block_size 4, levels (-2, -1, 0, 1, 2):
         (0, -4, 2, 0, 6).
 
-    Handout §2.1 · precision · `pytest -k precision`
+    Handout §2.1 · `python -m assignment check precision`
     """
     # BEGIN SOLUTION(precision)
     if len(scales) != math.ceil(len(codes) / block_size):

@@ -112,7 +112,7 @@ def accelerator_intensity(hw: Hardware, dtype: torch.dtype) -> float:
     Example:
         An H100 in bfloat16: 989.5e12 / 3.35e12 = 295.4 FLOP per byte.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # BEGIN SOLUTION(roofline)
     return hw.peak_flops[dtype] / hw.memory_bandwidth
@@ -133,7 +133,7 @@ def matmul_intensity(m: int, k: int, n: int, dtype: torch.dtype) -> float:
     Example:
         Three square matrices of n = 1024 in bfloat16: 2n³ / (3n² · 2 bytes) = n / 3 = 341.3.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # BEGIN SOLUTION(roofline)
     return 2 * m * k * n / (dtype.itemsize * (m * k + k * n + m * n))
@@ -156,7 +156,7 @@ def elementwise_intensity(
     Example:
         ReLU in bfloat16 takes one FLOP, reads 2 bytes and writes 2: 1 / 4 = 0.25.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # BEGIN SOLUTION(roofline)
     return flops_per_element / ((tensors_read + tensors_written) * dtype.itemsize)
@@ -180,7 +180,7 @@ def roofline_seconds(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
         989.5e12 FLOPs and 6.7e12 bytes on an H100 in bfloat16: 1 s of computation overlaps with 2 s
         of traffic, so the result is 2 s.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # BEGIN SOLUTION(roofline)
     return max(flops / hw.peak_flops[dtype], bytes_moved / hw.memory_bandwidth)
@@ -204,7 +204,7 @@ def is_compute_bound(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
         The product of two square bfloat16 matrices on an H100, with 2n³ FLOPs and 6n² bytes: False
         for n = 886, True for n = 887.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # BEGIN SOLUTION(roofline)
     return flops / hw.peak_flops[dtype] > bytes_moved / hw.memory_bandwidth
@@ -232,7 +232,7 @@ def mfu(
     Example:
         3.958e15 FLOPs in one second on 8 H100 in bfloat16: 3.958e15 / (8 · 989.5e12) = 0.5.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # BEGIN SOLUTION(roofline)
     return flops / (seconds * num_devices * hw.peak_flops[dtype])
@@ -254,7 +254,7 @@ def attainable_mfu(intensity: float, hw: Hardware, dtype: torch.dtype) -> float:
         most 1 / 295.4 = 0.0034. A product of square matrices of n = 1024, at 341.3 FLOPs per
         byte, can reach 1.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # BEGIN SOLUTION(roofline)
     return min(1.0, intensity / accelerator_intensity(hw, dtype))
@@ -283,7 +283,7 @@ def min_rows(k: int, n: int, hw: Hardware, dtype: torch.dtype) -> int | None:
         A 2,048 × 8,192 matrix in bfloat16 on an H100: 361 rows. A 512 × 512 matrix: None, because
         its product with any matrix has fewer than 256 FLOPs per byte, and an H100 computes 295.4.
 
-    Handout §5.1 · roofline · `pytest -k roofline`
+    Handout §5.1 · `python -m assignment check roofline`
     """
     # BEGIN SOLUTION(roofline)
     # 2mkn / peak ≥ (mk + kn + mn) · size / bandwidth, solved for m.
@@ -340,7 +340,7 @@ def bytes_per_parameter(recipe: TrainingRecipe) -> int:
         AdamW in float32: 4 + 4 + (4 + 4) = 16. With bfloat16 parameter and gradient, and float32
         states and master, 2 + 2 + 8 + 4 = 16 as well. The same without a master: 12.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # BEGIN SOLUTION(napkin_math)
     kept = [recipe.parameter, recipe.gradient, *recipe.optimizer_state]
@@ -370,7 +370,7 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
         8 H100 with 8 · 80e9 bytes: 40,000,000,000 parameters at 16 bytes each, 53,333,333,333 at
         12 bytes each.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # BEGIN SOLUTION(napkin_math)
     return _usable(memory_bytes, reserve) // bytes_per_parameter(recipe)
@@ -400,7 +400,7 @@ def min_devices(
         70e9 parameters at 16 bytes each are 1120e9 bytes: 14 devices with 80e9 bytes each. One more
         parameter needs 15 devices.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # BEGIN SOLUTION(napkin_math)
     return math.ceil(num_parameters * bytes_per_parameter(recipe) / _usable(memory_bytes, reserve))
@@ -434,7 +434,7 @@ def training_days(
         70e9 parameters, 15e12 tokens, 1024 H100 in bfloat16, MFU 0.5:
         6.3e24 / (1024 · 0.5 · 989.5e12 · 86,400) = 143.93.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # BEGIN SOLUTION(napkin_math)
     if not 0 < mfu <= 1:
@@ -497,7 +497,7 @@ def cheapest_cluster(
         dollars. With nodes of 8 A100 80GB at 1 dollar, three nodes finish in 0.464 days for 267.09
         dollars. So the result is the offer of H100, and 8.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # BEGIN SOLUTION(napkin_math)
     best = None
@@ -536,7 +536,7 @@ def transformer_parameters(config: TransformerConfig) -> int:
         vocab_size 10, d_model 4, d_ff 16, 2 layers: 2 · 40 + 2 · (64 + 128) = 464; tied:
         424; gated: 592.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # BEGIN SOLUTION(napkin_math)
     embedding = config.vocab_size * config.d_model
@@ -562,7 +562,7 @@ def compute_optimal(flops: float, tokens_per_parameter: float = 20.0) -> tuple[f
         12,000 FLOPs: N = √(12,000 / 120) = 10 and D = 200. 1.915e22 FLOPs: N = 12.6e9
         and D = 253e9.
 
-    Handout §5.2 · napkin_math · `pytest -k napkin_math`
+    Handout §5.2 · `python -m assignment check napkin_math`
     """
     # BEGIN SOLUTION(napkin_math)
     num_parameters = math.sqrt(flops / (6 * tokens_per_parameter))

@@ -353,7 +353,7 @@ def train(
         checkpoints are written after 4 and after 6 steps. A run that is killed in step 5, counted
         from 0, resumes with first_step 4.
 
-    Handout §11.1 · training_loop · `pytest -k training_loop`
+    Handout §11.1 · `python -m assignment check training_loop`
     """
     # BEGIN SOLUTION(training_loop)
     _check(config, train_tokens, val_tokens)

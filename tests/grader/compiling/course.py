@@ -47,7 +47,7 @@ def dot(a: list[float], b: list[float]) -> float:
     Example:
         (1, 2) and (3, 4) have 1 · 3 + 2 · 4 = 11.
 
-    Handout §1.1 · dot · `pytest -k dot`
+    Handout §1.1 · `python -m assignment check dot`
     """
     # BEGIN SOLUTION(dot)
     compiled = library(SOURCE)
@@ -67,7 +67,7 @@ def fused(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     Example:
         For x = (1, 2) and y = (3, 4) it is 5 + 8 = 13.
 
-    Handout §1.2 · fused · `pytest -k fused`
+    Handout §1.2 · `python -m assignment check fused`
     """
     # BEGIN SOLUTION(fused)
     return _compiled(x, y)

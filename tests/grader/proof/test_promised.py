@@ -44,7 +44,7 @@ def total(x: Float[Tensor, "... n"], times: int = 1, *, half: bool = False) -> f
     Example:
         Two ones give 2.
 
-    Handout §1.1 · p · `pytest -k p`
+    Handout §1.1 · `python -m assignment check p`
     """
     return float(x.sum()) * times / (2 if half else 1)
 

@@ -210,7 +210,7 @@ def test_every_function_of_a_problem_is_a_stub(problem):
             in ast.unparse(found[name])
         )
         assert (
-            f"Handout §{problem.section} · {problem.id} · `pytest -k {problem.id}`"
+            f"Handout §{problem.section} · `python -m assignment check {problem.id}`"
             in ast.get_docstring(found[name])
         )
 

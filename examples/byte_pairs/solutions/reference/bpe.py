@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     Example:
         With [["a", "b"]] in m.json, `apply m.json` prints "a ab" for the word "aab".
 
-    Handout §1.4 · program · `pytest -k program`
+    Handout §1.4 · `python -m assignment check program`
     """
     # BEGIN SOLUTION(program)
     if len(arguments) != 2 or arguments[0] != "apply":

@@ -19,7 +19,7 @@ def count_pretokens(text: str, special_tokens: list[str]) -> dict[str, int]:
     Example:
         "low low<|end|>low", ["<|end|>"] gives {"low": 2, " low": 1}.
 
-    Handout §1.1 · pretokens · `pytest -k pretokens`
+    Handout §1.1 · `python -m assignment check pretokens`
     """
     # BEGIN SOLUTION(pretokens)
     longest_first = sorted(special_tokens, key=len, reverse=True)
@@ -35,7 +35,7 @@ def count_in_parallel(texts: list[str], processes: int) -> dict[str, int]:
     Example:
         ["low low", "low"], 2 gives {"low": 2, " low": 1}.
 
-    Handout §1.1 · pretokens · `pytest -k pretokens`
+    Handout §1.1 · `python -m assignment check pretokens`
     """
     # BEGIN SOLUTION(pretokens)
     with Pool(processes) as pool:

@@ -17,7 +17,7 @@ def learn_merges(counts: dict[str, int], number: int) -> list[tuple[bytes, bytes
     Example:
         {"aab": 2, "ab": 1}, 1 gives [(b"a", b"b")], which occurs 3 times.
 
-    Handout §1.2 · train · `pytest -k train`
+    Handout §1.2 · `python -m assignment check train`
     """
     # BEGIN SOLUTION(train)
     words = {tuple(bytes([b]) for b in word.encode()): count for word, count in counts.items()}
