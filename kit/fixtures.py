@@ -1,6 +1,6 @@
 """A pytest plugin: the fixtures of every test, and failure messages written for a student.
 
-`pytest --package NAME` tests a package other than `assignment`. `--seed N` gives the
+`python -m pytest --package NAME` tests a package other than `assignment`. `--seed N` gives the
 tests other inputs.
 """
 

@@ -11,7 +11,7 @@ from kit.text import printable
 
 ADVISORY = (
     "**Advisory:** only the public tests. "
-    "Points come from the staff's grader, whose hidden tests check more cases."
+    "Points come from the course's grader, whose hidden tests check more cases."
 )
 LONGEST = 20_000  # characters of a block; GitHub shows no summary above 1 MiB
 

@@ -133,6 +133,13 @@ def checkouts(workflow):
             yield "a checkout keeps its credentials"
 
 
+def machines(job):
+    """The machines that a job may run on: the one it names, or all that its matrix lists."""
+    if job["runs-on"] != "${{ matrix.system }}":
+        return [job["runs-on"]]
+    return re.findall('"([^"]*)"', job["strategy"]["matrix"]["system"]) or [None]
+
+
 def of_a_job(name, job, workflow):
     """Each job has a timeout.
 
@@ -141,7 +148,7 @@ def of_a_job(name, job, workflow):
     """
     if not isinstance(job.get("timeout-minutes"), int):
         yield f"{name} has no timeout"
-    if isinstance(job["runs-on"], str) and HOSTED.fullmatch(job["runs-on"]):
+    if all(HOSTED.fullmatch(str(machine)) for machine in machines(job)):
         return
     if workflow["on"] - BY_OURSELVES:
         yield f"{name} lets strangers run code on a machine of our own"
@@ -239,6 +246,12 @@ def test_all_workflows_are_looked_at():
             "runs-on: ubuntu-24.04",
             "runs-on: ${{ vars.RUNNER }}",
             "check lets strangers run code on a machine of our own",
+        ),
+        (
+            STUDENTS,
+            '"macos-15"',
+            '"self-hosted"',
+            "check runs in forks",
         ),
         (GPU, "github.event.repository.fork == false", "always()", "gpu runs in forks"),
         (

@@ -1,0 +1,143 @@
+"""The student's bundle on systems that are not here: without what Windows lacks, in cp1252."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from grader.course import courses
+from grader.publish import bundles
+
+pytestmark = pytest.mark.slow
+
+COURSE = courses.load()
+LIKE_WINDOWS = Path(__file__).parent / "like_windows"
+FOLDER = "Mes Études ü [2]"  # pytest reads brackets in an argument as a test's parameters
+SMALL_FLIGHT = ["fly", "--size", "egg", "--steps", "2", "--batch", "2"]
+
+
+@pytest.fixture(scope="module")
+def bundle():
+    """The files of the bundle, without the built handout."""
+    return bundles.student(COURSE, None)
+
+
+@pytest.fixture
+def work(tmp_path, bundle):
+    """The bundle, unpacked."""
+    for path, content in bundle.items():
+        (tmp_path / FOLDER / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / FOLDER / path).write_bytes(content)
+    return tmp_path / FOLDER
+
+
+@pytest.fixture
+def solved(work, root):
+    """The bundle, with all problems solved."""
+    for path in (root / "grader/solutions/reference").glob("*.py"):
+        shutil.copy(path, work / "assignment")
+    return work
+
+
+def start(folder, *arguments, module="assignment"):
+    """Start a command in an interpreter that lacks what Windows lacks."""
+    environment = {**os.environ, "PYTHONPATH": str(LIKE_WINDOWS), "PYTHONIOENCODING": "cp1252"}
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="cp1252",
+    )
+
+
+def assignment(folder, *arguments):
+    """The exit code and the output of `python -m assignment`."""
+    with start(folder, *arguments) as process:
+        output, _ = process.communicate(timeout=300)
+        return process.returncode, output
+
+
+def change(folder, statement):
+    """Run a statement in the forward pass of the linear layer."""
+    module = folder / "assignment/linear.py"
+    text = module.read_text(encoding="utf-8")
+    assert text.count("return x @ self.weight.T") == 1
+    changed = text.replace("return x @ self.weight.T", statement)
+    module.write_text(changed, encoding="utf-8")
+
+
+def test_every_command_works_without_what_windows_lacks(solved):
+    """All public tests pass, a flight is predicted and flown, and the zip is written."""
+    code, output = assignment(solved, "check", "--all")
+    assert code == 0, output
+    number = len(COURSE.problems)
+    assert f"\n{number} of {number} problems done, " in output
+    assert re.search(r"^linear +4 points  #{16}  (\d+)/\1 +done$", output, re.MULTILINE)
+    code, output = assignment(solved, *SMALL_FLIGHT)
+    assert code == 0, output
+    assert re.search(r"^FLOPs of a step +(\S+) +\1 +1$", output, re.MULTILINE)
+    code, output = assignment(solved, "submit")
+    assert code == 0, output
+    assert (solved / "submission.zip").is_file()
+
+
+def test_help_can_be_printed(work):
+    """The help of `fly` has a character that cp1252 lacks."""
+    code, output = assignment(work, "fly", "--help")
+    assert code == 0, output
+    assert "β1".replace("β", "?") in output
+
+
+def test_a_crash_has_its_line(solved):
+    """The path has characters that Python escapes when it reports a crash."""
+    change(solved, "import os; os.abort()")
+    code, output = assignment(solved, "check", "linear")
+    assert code == 1, output
+    assert re.search(
+        r"^linear: the test process ended unexpectedly \(signal 6\)\n"
+        r"  at        assignment/linear\.py:\d+ in (Linear\.)?forward$",
+        output,
+        re.MULTILINE,
+    ), output
+
+
+def test_ctrl_c_stops_where_no_signal_can_be_sent(solved):
+    """The process of the tests is ended if it does not end by itself."""
+    change(solved, 'open("started", "w").close()\n        while True: pass')
+    with start(solved, "check", "linear") as process:
+        while not (solved / "started").exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)  # to this process alone
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 1, output
+    assert re.search(r"^stopped", output, re.MULTILINE), output
+    assert "Traceback" not in output
+
+
+def test_the_interpreter_lacks_what_it_should(tmp_path):
+    """A program that needs what Windows lacks fails in it."""
+    programs = {
+        "import os; os.fork()": "AttributeError",
+        "import fcntl": "ModuleNotFoundError",
+        "import resource": "ModuleNotFoundError",
+        "import signal; signal.SIGALRM": "AttributeError",
+        "import subprocess as s, sys; s.run([sys.executable, '-c', '#' * 33000])": "OSError",
+        "f = open('a', 'w'); import os; os.remove('a')": "PermissionError",
+        "open('b', 'w').write('█')": "UnicodeEncodeError",
+        "print('█')": "UnicodeEncodeError",
+        "import multiprocessing as m; m.get_context('fork').Process(target=int).start()": "Error",
+    }
+    for number, (program, error) in enumerate(programs.items()):
+        (tmp_path / f"program{number}.py").write_text(program, encoding="utf-8")
+        with start(tmp_path, module=f"program{number}") as process:
+            output, _ = process.communicate(timeout=60)
+        assert process.returncode == 1, program
+        assert re.search(rf"^\w*{error}\b", output.splitlines()[-1]), output
