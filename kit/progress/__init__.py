@@ -26,7 +26,6 @@ import tomllib
 import kit
 from kit.text import print_anywhere
 
-
 ACTIVATE = r".venv\Scripts\activate" if os.name == "nt" else ". .venv/bin/activate"
 
 

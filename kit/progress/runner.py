@@ -3,9 +3,9 @@
     python -m kit.progress.runner ROOT EVENTS ORDER
 
 `check` starts this process, reads the lines of the file EVENTS as they come, and shows them. The
-file ORDER is JSON: the problems in the order in which they are tested, the tests that are left out, the limits
-of a test, and the file to which Python writes a traceback if it crashes. If a test exceeds the
-limits, this process exits, and `check` starts another one for the remaining tests.
+file ORDER is JSON: the problems in the order in which they are tested, the tests that are left out,
+the limits of a test, and the file to which Python writes a traceback if it crashes. If a test
+exceeds the limits, this process exits, and `check` starts another one for the remaining tests.
 """
 
 import bdb
@@ -261,4 +261,5 @@ class Runner:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:3]), json.loads(Path(sys.argv[3]).read_text(encoding="utf-8")))
+    ROOT, EVENTS, ORDER = map(Path, sys.argv[1:])
+    main(ROOT, EVENTS, json.loads(ORDER.read_text(encoding="utf-8")))

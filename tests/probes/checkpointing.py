@@ -13,6 +13,7 @@ import io
 import os
 import pickle
 import random
+import resource
 import signal
 import tempfile
 import warnings
@@ -673,8 +674,6 @@ def crash(student: Any, *, how: str, size: int, first: bool = True) -> list[Writ
 @contextmanager
 def _limited_files(limit: int) -> Iterator[None]:
     """Let every write fail that makes a file longer than this."""
-    import resource  # which Windows lacks, where no public test needs it
-
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
     try:

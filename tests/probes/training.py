@@ -11,6 +11,7 @@ really killed only in the middle of writing a checkpoint.
 import json
 import os
 import pickle
+import resource
 import shutil
 import signal
 import sys
@@ -591,8 +592,6 @@ def _one_thread() -> Iterator[None]:
 
 def _limit_files(size: int) -> None:
     """Let this process be killed when it writes a file past this size."""
-    import resource  # which Windows lacks, where no public test needs it
-
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 

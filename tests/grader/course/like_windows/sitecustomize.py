@@ -15,12 +15,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 MISSING_MODULES = {"fcntl", "resource", "termios", "tty", "pty", "grp", "syslog", "readline"}
 KEPT_SIGNALS = {"SIGABRT", "SIGFPE", "SIGILL", "SIGINT", "SIGSEGV", "SIGTERM"}
-LONGEST_COMMAND = 32_767
+LONGEST_COMMAND = 8_191  # that of cmd.exe; CreateProcessW accepts 32,767
 
 
 class NoSuchModules:
@@ -37,12 +36,30 @@ def without_posix():
     for name in [*MISSING_MODULES]:
         sys.modules.pop(name, None)
     sys.meta_path.insert(0, NoSuchModules())
-    for name in "fork forkpty killpg setsid getpgid setpgid mkfifo openpty sched_setaffinity".split():
+    for name in [
+        "fork",
+        "forkpty",
+        "killpg",
+        "setsid",
+        "getpgid",
+        "setpgid",
+        "mkfifo",
+        "openpty",
+        "sched_setaffinity",
+    ]:
         delattr(os, name)
     for name in [name for name in dir(signal) if name.startswith("SIG") and name.isupper()]:
         if name not in KEPT_SIGNALS | {"SIG_DFL", "SIG_IGN"}:
             delattr(signal, name)
-    for name in "alarm setitimer getitimer pause pthread_kill pthread_sigmask sigwait".split():
+    for name in [
+        "alarm",
+        "setitimer",
+        "getitimer",
+        "pause",
+        "pthread_kill",
+        "pthread_sigmask",
+        "sigwait",
+    ]:
         delattr(signal, name)
     multiprocessing.set_start_method("spawn")
     multiprocessing.get_all_start_methods = lambda: ["spawn"]
