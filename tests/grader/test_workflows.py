@@ -377,7 +377,7 @@ def trouble(command):
                 if shlex.join(command) in advised
                 else f"the sandbox does not ask for {shlex.join(command)}"
             )
-        case ["pip", "install", "."]:
+        case ["python", "-m", "pip", "install", "."]:
             return ""
         case [".venv/bin/grader", name, *words]:
             return trouble_of_options(("-m", "grader", name), words)
