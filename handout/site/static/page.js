@@ -19,4 +19,5 @@
   };
   window.addEventListener("load", mark);
   window.addEventListener("resize", mark);
+  document.addEventListener("toggle", mark, true); // a folded answer has no width until it is unfolded
 })();
