@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from bs4 import BeautifulSoup
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -127,6 +128,27 @@ def citations_without_role(
         )
 
 
+def sections_in_sidebar(
+    _app: Sphinx,
+    _name: str,
+    _template: str,
+    context: dict[str, Any],
+    _doctree: nodes.document | None,
+) -> None:
+    """List the sections of the current page below its title in the sidebar.
+
+    They replace Furo's list on the right, which only wide screens show. static/page.js marks the
+    section that is being read.
+    """
+    tree = BeautifulSoup(context.get("furo_navigation_tree", ""), "html.parser")
+    sections = BeautifulSoup(context.get("toc", ""), "html.parser").select_one("li > ul")
+    page = tree.select_one("li.current-page")
+    if page and sections:
+        sections["class"] = "sections"
+        page.append(sections)
+        context |= {"furo_navigation_tree": str(tree), "furo_hide_toc": True}
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx, which calls this function."""
     mathml.setup(app)
@@ -137,4 +159,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", hide_marks)
     app.connect("doctree-read", number_sections)
     app.connect("html-page-context", citations_without_role)
+    # After Furo, which makes the tree.
+    app.connect("html-page-context", sections_in_sidebar, priority=900)
     return {"parallel_read_safe": True}

@@ -22,20 +22,22 @@ MEASURE = """async (mayScroll) => {
   const quote = (e) => `"${e.textContent.trim().slice(0, 40)}"`;
   const named = (e) => `${e.localName}.${e.getAttribute("class") ?? ""}`;
   const reachable = (box) => box.tabIndex === 0 && box.getAttribute("role") === "group"
-    && box.getAttribute("aria-label") && getComputedStyle(box).backgroundImage.includes("gradient");
+    && box.getAttribute("aria-label")
+    && getComputedStyle(box).backgroundImage.includes("gradient");
   // The sides between which the content of a box may be, and the box that sets each side.
   const sides = (box) => {
     if (known.has(box)) return known.get(box);
     const style = getComputedStyle(box);
-    let inside = box === article ? { left: [-Infinity], right: [Infinity] } : sides(box.parentElement);
-    const scrolls = ["auto", "scroll"].includes(style.overflowX) && box.scrollWidth > box.clientWidth;
-    if (style.clipPath !== "none" || inside.hidden) inside = { left: [-Infinity], right: [Infinity], hidden: true };
-    else if (scrolls && mayScroll && !box.matches(".formula") && reachable(box)) {
+    const anywhere = { left: [-Infinity], right: [Infinity] }, svg = box.localName === "svg";
+    let inside = box === article ? anywhere : sides(box.parentElement);
+    const wider = box.scrollWidth > box.clientWidth && !box.matches(".formula");
+    if (style.clipPath !== "none" || inside.hidden) inside = { ...anywhere, hidden: true };
+    else if (wider && mayScroll && style.overflowX === "auto" && reachable(box)) {
       check(box.parentElement, [box.getBoundingClientRect()], box);
-      inside = { left: [-Infinity], right: [Infinity] };
-    } else if (box.localName === "svg" || (style.display !== "inline" && box instanceof HTMLElement)) {
-      const at = box.getBoundingClientRect(), border = box.clientLeft ?? 0;
-      const left = at.left + border, right = box.localName === "svg" ? at.right : left + box.clientWidth;
+      inside = anywhere;
+    } else if (svg || (style.display !== "inline" && box instanceof HTMLElement)) {
+      const at = box.getBoundingClientRect(), left = at.left + box.clientLeft;
+      const right = svg ? at.right : left + box.clientWidth;
       inside = {
         left: left >= inside.left[0] ? [left, box] : inside.left,
         right: right <= inside.right[0] ? [right, box] : inside.right,
@@ -50,11 +52,13 @@ MEASURE = """async (mayScroll) => {
       if (!r.width || !r.height) continue;
       const beyond = r.left < left[0] - 1 ? left[1] : r.right > right[0] + 1 ? right[1] : null;
       if (!beyond) continue;
-      const block = (what.closest ? what : what.parentElement).closest("pre, table, .formula, p, li, svg");
-      found.add(`${named(beyond)} is narrower than ${named(block ?? what)} ${quote(block ?? what)}`);
+      const element = what.closest ? what : what.parentElement;
+      const block = element.closest("pre, table, .formula, p, li, svg") ?? element;
+      found.add(`${named(beyond)} is narrower than ${named(block)} ${quote(block)}`);
     }
   };
-  const walker = document.createTreeWalker(article, NodeFilter.SHOW_TEXT), range = document.createRange();
+  const walker = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
   while (walker.nextNode()) {
     if (!walker.currentNode.data.trim()) continue;
     range.selectNodeContents(walker.currentNode);
@@ -62,9 +66,11 @@ MEASURE = """async (mayScroll) => {
   }
   for (const e of article.querySelectorAll("svg, img, input, select, button, math"))
     check(e.parentElement, e.getClientRects(), e);
-  for (const [box, { hidden }] of known)
-    if (!hidden && box.scrollHeight > box.clientHeight && getComputedStyle(box).overflowY !== "visible")
+  for (const [box, { hidden }] of known) {
+    const taller = box.scrollHeight > box.clientHeight && !hidden;
+    if (taller && getComputedStyle(box).overflowY !== "visible")
       found.add(`${named(box)} ${quote(box)} is cut off below`);
+  }
   if (document.documentElement.scrollWidth > innerWidth) found.add("the page scrolls sideways");
   return [...found];
 }"""

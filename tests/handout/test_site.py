@@ -175,6 +175,52 @@ def test_axe_finds_nothing_serious(opened, page, name, width, scheme):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_sidebar_shows_the_section_that_is_read(opened, page, name):
+    """It lists every section of a chapter, and marks the one that the reader scrolled to."""
+    opened(name)
+    headings = page.locator("article section > :is(h2, h3)").all_inner_texts()
+    links = page.locator(".sidebar-tree .sections a").all_inner_texts()
+    assert [heading.removesuffix("¶") for heading in headings] == links
+    marked = page.evaluate(
+        """async () => {
+          const seen = [];
+          for (const h of document.querySelectorAll("article section > :is(h2, h3)")) {
+            scrollTo(0, h.getBoundingClientRect().top + scrollY - 60);
+            await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+            seen.push(document.querySelectorAll(".sidebar-tree [aria-current]").length);
+            const link = document.querySelector(".sidebar-tree .sections [aria-current]");
+            const end = Math.ceil(scrollY + innerHeight) >= document.documentElement.scrollHeight;
+            seen.push(end || document.getElementById(link.hash.slice(1)).contains(h));
+          }
+          return [...new Set(seen)];
+        }"""
+    )
+    assert marked == [1, True]
+
+
+def test_sections_are_reached_by_keyboard_on_a_phone(opened, page):
+    """Enter opens the sidebar, Escape closes it, and a section's link leads to the section."""
+    page.set_viewport_size({"width": 400, "height": 900})
+    opened("04_flop_counting")
+    button = page.get_by_role("button", name="Chapters and sections")
+    link = page.locator(".sidebar-tree .sections a").nth(1)
+    assert not link.is_visible()
+    button.focus()
+    page.keyboard.press("Enter")
+    assert button.get_attribute("aria-expanded") == "true"
+    link.wait_for(state="visible")
+    assert serious(page) == []
+    page.keyboard.press("Escape")
+    link.wait_for(state="hidden")
+    page.keyboard.press("Space")
+    link.focus()
+    page.keyboard.press("Enter")
+    link.wait_for(state="hidden")
+    assert page.url.endswith(link.get_attribute("href"))
+    assert page.evaluate("scrollY") > 0
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_drawings_can_be_read(opened, page, scheme):
     """Text on a fill has a contrast of at least 4.5, and a fill on the page of at least 3.
