@@ -2,18 +2,23 @@
 
 import base64
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bs4 import BeautifulSoup
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.util.docutils import SphinxDirective
 
 from grader.base.markdown_figures import without_marks
-from handout.site import calculators, formulas, mathml, pictures
+from grader.course import courses
+from handout.site import calculators, formulas, mathml, pictures, stubs
 
 NUMBER = re.compile(r"(\d+)\.(\d+) ")
+ROOT = Path(__file__).parents[2]
+STUBS = "stubs"  # the page
 FONT = Path(__file__).parent / "dejavu-math.woff2"
 
 
@@ -149,6 +154,36 @@ def sections_in_sidebar(
         context |= {"furo_navigation_tree": str(tree), "furo_hide_toc": True}
 
 
+def mark_stubs(app: Sphinx, doctree: nodes.document) -> None:
+    """Note at each name of an asked function in the text, outside of titles, that it is one."""
+    names = stubs.linked(courses.load(ROOT), app.env.docname)
+    for literal in doctree.findall(nodes.literal):
+        if literal.astext() in names and isinstance(literal.parent, nodes.paragraph):
+            literal["stub"] = literal.astext()
+
+
+def link_stubs(app: Sphinx, doctree: nodes.document, _name: str) -> None:
+    """Link these names to the page of stubs, which only the site has and not the PDF."""
+    if app.builder.name != "html":
+        return
+    for literal in list(doctree.findall(nodes.literal)):
+        if name := literal.get("stub"):
+            link = nodes.reference("", "", refuri=f"{STUBS}.html#{stubs.anchor(name)}")
+            literal.parent.replace(literal, link)
+            link += literal
+
+
+def stubs_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """The page of stubs, made from assignment/."""
+
+    if isinstance(app.builder, StandaloneHTMLBuilder) and app.builder.name == "html":
+        highlighter = app.builder.highlighter
+        body = stubs.html(
+            courses.load(ROOT), lambda code: highlighter.highlight_block(code, "python")
+        )
+        yield STUBS, {"title": "Stubs", "body": body}, "page.html"
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx, which calls this function."""
     mathml.setup(app)
@@ -158,6 +193,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", write_data)
     app.connect("source-read", hide_marks)
     app.connect("doctree-read", number_sections)
+    app.connect("doctree-read", mark_stubs)
+    app.connect("doctree-resolved", link_stubs)
+    app.connect("html-collect-pages", stubs_page)
     app.connect("html-page-context", citations_without_role)
     # After Furo, which makes the tree.
     app.connect("html-page-context", sections_in_sidebar, priority=900)
