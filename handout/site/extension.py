@@ -14,7 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from grader.base.markdown_figures import without_marks
 from grader.course import courses
-from handout.site import calculators, formulas, mathml, pictures, stubs
+from handout.site import calculators, formulas, mathml, pictures, quizzes, stubs
 
 NUMBER = re.compile(r"(\d+)\.(\d+) ")
 ROOT = Path(__file__).parents[2]
@@ -66,6 +66,19 @@ class Calculator(SphinxDirective):
                 f"no calculator is called {name!r}; there are {', '.join(formulas.load())}"
             )
         return [nodes.raw("", calculators.html(name), format="html")]
+
+
+class Quiz(SphinxDirective):
+    """`{quiz} name`: embeds a quiz of handout/site/quizzes.py in the page."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return the questions."""
+        name = self.arguments[0]
+        if name not in quizzes.QUIZZES:
+            raise self.error(f"no quiz is called {name!r}; there are {', '.join(quizzes.QUIZZES)}")
+        return [nodes.raw("", quizzes.html(name), format="html")]
 
 
 class Answer(SphinxDirective):
@@ -189,6 +202,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     mathml.setup(app)
     app.add_directive("picture", Picture)
     app.add_directive("calculator", Calculator)
+    app.add_directive("quiz", Quiz)
     app.add_directive("answer", Answer)
     app.connect("builder-inited", write_data)
     app.connect("source-read", hide_marks)

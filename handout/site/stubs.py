@@ -41,7 +41,9 @@ def stub(source: str, name: str) -> str:
     """
     found = {one.name: one for one in ast.parse(source).body if isinstance(one, Definition)}
     lines = source.splitlines()
-    return "\n\n".join("\n".join(lines[a:b]) for a, b in _shown(found[name]))
+    parts = [lines[a:b] for a, b in _shown(found[name])]
+    # Above a body without docstring may be a comment, such as a TODO.
+    return "\n\n".join("\n".join(x for x in part if x.lstrip()[:1] != "#") for part in parts)
 
 
 def _shown(definition: Definition) -> Iterator[tuple[int, int]]:

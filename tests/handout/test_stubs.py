@@ -48,6 +48,7 @@ class Square:
     secret = 2
 
     def side(self) -> int:
+        # A secret.
         return self.secret
 
     def area(self) -> int:

@@ -548,5 +548,5 @@
   };
 
   window.HANDOUT = { FUNCTIONS, FORMULAS, display, computed, tableOf };
-  document.addEventListener("DOMContentLoaded", () => document.querySelectorAll(".calculator").forEach(start));
+  document.addEventListener("DOMContentLoaded", () => document.querySelectorAll("[data-calculator]").forEach(start));
 })();
