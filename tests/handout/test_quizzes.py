@@ -25,7 +25,7 @@ def layer():
 
 def test_the_answers_are_torchs():
     """Each answer, for the tensors that its question describes."""
-    x = torch.arange(4 * 6 * 5).reshape(4, 6, 5)
+    x = torch.arange(3 * 6 * 5).reshape(3, 6, 5)
     added = x.transpose(0, 2).reshape(-1).to(torch.float32).untyped_storage().nbytes()
     got = [question.answer for question in quizzes.strides()]
     assert got == [int(x[1, 0, 0]), int(x.transpose(0, 2)[1, 0, 0]), int(x[1:, :, 2][0, 0]), added]
@@ -41,8 +41,8 @@ def test_the_answers_are_torchs():
 def test_a_hint_belongs_to_one_wrong_number(name):
     """The answer has no hint, and two mistakes never give the same number."""
     for question in quizzes.QUIZZES[name][1]():
-        assert len(question.hints) >= 3
-        assert question.answer not in question.hints
+        meant = [question.answer, *(wrong for wrong, _ in question.hints)]
+        assert len(set(meant)) == len(meant) > 3, question.asks
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_the_page_says_what_is_wrong(page, address, name):
     page.goto(address(PLACES[name]))
     for i, question in enumerate(quizzes.QUIZZES[name][1](), 1):
         field, verdict = page.get_by_label(question.asks), page.locator(f"#quiz-{name}-{i}-verdict")
-        answers = {str(wrong): f"Not yet. {hint}" for wrong, hint in question.hints.items()}
+        answers = {str(wrong): f"Not yet. {hint}" for wrong, hint in question.hints}
         answers |= {"": "Type a number, such as 1,200 or 1.2e15.", "-7": "Not yet. The answer is"}
         answers |= {f"{question.answer:,}": f"Right. {question.because}"}
         for typed, words in answers.items():

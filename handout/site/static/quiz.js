@@ -7,7 +7,7 @@ document.addEventListener("DOMContentLoaded", () => {
       const plain = text.replace(/[,_\s]/g, "").replace("−", "-"), number = Number(plain);
       if (!plain || Number.isNaN(number)) return [false, "Type a number, such as 1,200 or 1.2e15."];
       if (number === Number(answer)) return [true, `Right. ${because}`];
-      const hint = Object.entries(JSON.parse(hints)).find(([wrong]) => Number(wrong) === number);
+      const hint = JSON.parse(hints).find(([wrong]) => wrong === number);
       return [false, `Not yet. ${hint ? hint[1] : number > Number(answer) ? "The answer is smaller." : "The answer is larger."}`];
     };
     form.querySelector(".try").hidden = false;
