@@ -30,7 +30,7 @@ html_theme = "furo"
 html_math_renderer = "mathml"
 html_static_path = ["site/static"]
 html_css_files = ["math.css", "site.css"]
-html_js_files = ["page.js", "calculators_data.js", "calculators.js"]
+html_js_files = ["page.js", "calculators_data.js", "calculators.js", "quiz.js"]
 html_copy_source = html_show_sourcelink = html_show_sphinx = html_show_copyright = False
 html_show_search_summary = (
     False  # it would fetch the pages that it quotes, which a browser refuses for files

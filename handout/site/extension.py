@@ -2,17 +2,23 @@
 
 import base64
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bs4 import BeautifulSoup
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.util.docutils import SphinxDirective
 
 from grader.base.markdown_figures import without_marks
-from handout.site import calculators, formulas, mathml, pictures
+from grader.course import courses
+from handout.site import calculators, formulas, mathml, pictures, quizzes, stubs
 
 NUMBER = re.compile(r"(\d+)\.(\d+) ")
+ROOT = Path(__file__).parents[2]
+STUBS = "stubs"  # the page
 FONT = Path(__file__).parent / "dejavu-math.woff2"
 
 
@@ -60,6 +66,19 @@ class Calculator(SphinxDirective):
                 f"no calculator is called {name!r}; there are {', '.join(formulas.load())}"
             )
         return [nodes.raw("", calculators.html(name), format="html")]
+
+
+class Quiz(SphinxDirective):
+    """`{quiz} name`: embeds a quiz of handout/site/quizzes.py in the page."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return the questions."""
+        name = self.arguments[0]
+        if name not in quizzes.QUIZZES:
+            raise self.error(f"no quiz is called {name!r}; there are {', '.join(quizzes.QUIZZES)}")
+        return [nodes.raw("", quizzes.html(name), format="html")]
 
 
 class Answer(SphinxDirective):
@@ -127,14 +146,71 @@ def citations_without_role(
         )
 
 
+def sections_in_sidebar(
+    _app: Sphinx,
+    _name: str,
+    _template: str,
+    context: dict[str, Any],
+    _doctree: nodes.document | None,
+) -> None:
+    """List the sections of the current page below its title in the sidebar.
+
+    They replace Furo's list on the right, which only wide screens show. static/page.js marks the
+    section that is being read.
+    """
+    tree = BeautifulSoup(context.get("furo_navigation_tree", ""), "html.parser")
+    sections = BeautifulSoup(context.get("toc", ""), "html.parser").select_one("li > ul")
+    page = tree.select_one("li.current-page")
+    if page and sections:
+        sections["class"] = "sections"
+        page.append(sections)
+        context |= {"furo_navigation_tree": str(tree), "furo_hide_toc": True}
+
+
+def mark_stubs(app: Sphinx, doctree: nodes.document) -> None:
+    """Note at each name of an asked function in the text, outside of titles, that it is one."""
+    names = stubs.linked(courses.load(ROOT), app.env.docname)
+    for literal in doctree.findall(nodes.literal):
+        if literal.astext() in names and isinstance(literal.parent, nodes.paragraph):
+            literal["stub"] = literal.astext()
+
+
+def link_stubs(app: Sphinx, doctree: nodes.document, _name: str) -> None:
+    """Link these names to the page of stubs, which only the site has and not the PDF."""
+    if app.builder.name != "html":
+        return
+    for literal in list(doctree.findall(nodes.literal)):
+        if name := literal.get("stub"):
+            link = nodes.reference("", "", refuri=f"{STUBS}.html#{stubs.anchor(name)}")
+            literal.parent.replace(literal, link)
+            link += literal
+
+
+def stubs_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """The page of stubs, made from assignment/."""
+
+    if isinstance(app.builder, StandaloneHTMLBuilder) and app.builder.name == "html":
+        highlighter = app.builder.highlighter
+        body = stubs.html(
+            courses.load(ROOT), lambda code: highlighter.highlight_block(code, "python")
+        )
+        yield STUBS, {"title": "Stubs", "body": body}, "page.html"
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx, which calls this function."""
     mathml.setup(app)
     app.add_directive("picture", Picture)
     app.add_directive("calculator", Calculator)
+    app.add_directive("quiz", Quiz)
     app.add_directive("answer", Answer)
     app.connect("builder-inited", write_data)
     app.connect("source-read", hide_marks)
     app.connect("doctree-read", number_sections)
+    app.connect("doctree-read", mark_stubs)
+    app.connect("doctree-resolved", link_stubs)
+    app.connect("html-collect-pages", stubs_page)
     app.connect("html-page-context", citations_without_role)
+    # After Furo, which makes the tree.
+    app.connect("html-page-context", sections_in_sidebar, priority=900)
     return {"parallel_read_safe": True}

@@ -358,13 +358,14 @@ HANDOUT_LAYERS = [
         for name in (
             "calculators",
             "pdf",
+            "stubs",
             *(
                 f"pictures.{part}"
                 for part in ("tensors", "accounting", "training", "prefetching", "flights")
             ),
         )
     ],
-    ["handout.site.pictures"],
+    ["handout.site.pictures", "handout.site.quizzes"],
     ["handout.site.extension"],
     ["handout.site.__main__"],
 ]

@@ -318,7 +318,8 @@ def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
     wrong = tmp_path / "calculators.toml"
     wrong.write_text(
         formulas.SOURCE.read_text(encoding="utf-8").replace(
-            'formula = "product(shape)"', 'formula = "product(shape) + bytes"'
+            'formula = "viewed(shape, view).elements"',
+            'formula = "product(shape) + bytes"',
         ),
         encoding="utf-8",
     )

@@ -18,7 +18,8 @@ from tests.sampling import every
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 CHAPTERS = [f"{i:02}_{module}" for i, module in enumerate(courses.load().modules, 1)]
-PAGES = ["index", *CHAPTERS, "flight", "grading", "formula_sheet", "calculators", "bibliography"]
+OTHERS = ["flight", "grading", "formula_sheet", "calculators", "bibliography", "stubs"]
+PAGES = ["index", *CHAPTERS, *OTHERS]
 # A link at the foot of each page. The only other external addresses are those of bibliography.bib.
 THEME = "https://github.com/pradyunsg/furo"
 BIBLIOGRAPHY = parse_file(HANDOUT / "bibliography.bib").entries
@@ -173,6 +174,53 @@ def test_axe_finds_nothing_serious(opened, page, name, width, scheme):
     opened(name)
     assert serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_sidebar_shows_the_section_that_is_read(opened, page, name):
+    """It lists every section of a chapter, and marks the one that the reader scrolled to."""
+    opened(name)
+    headings = page.locator("article :is(h2, h3):not(.calculator-title)").all_inner_texts()
+    links = page.locator(".sidebar-tree .sections a").all_inner_texts()
+    assert [heading.removesuffix("¶") for heading in headings] == links
+    marked = page.evaluate(
+        """async () => {
+          const seen = [];
+          for (const h of document.querySelectorAll("article :is(h2, h3):not(.calculator-title)")) {
+            const top = h.getBoundingClientRect().top + scrollY - 60;
+            scrollTo({ top, behavior: "instant" });
+            for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
+            seen.push(document.querySelectorAll(".sidebar-tree [aria-current]").length);
+            const link = document.querySelector(".sidebar-tree .sections [aria-current]");
+            const end = Math.ceil(scrollY + innerHeight) >= document.documentElement.scrollHeight;
+            seen.push(end || document.getElementById(link.hash.slice(1)).contains(h));
+          }
+          return [...new Set(seen)];
+        }"""
+    )
+    assert marked == [1, True]
+
+
+def test_sections_are_reached_by_keyboard_on_a_phone(opened, page):
+    """Enter opens the sidebar, Escape closes it, and a section's link leads to the section."""
+    page.set_viewport_size({"width": 400, "height": 900})
+    opened("04_flop_counting")
+    button = page.get_by_role("button", name="Chapters and sections")
+    link = page.locator(".sidebar-tree .sections a").nth(1)
+    assert not link.is_visible()
+    button.focus()
+    page.keyboard.press("Enter")
+    assert button.get_attribute("aria-expanded") == "true"
+    link.wait_for(state="visible")
+    assert serious(page) == []
+    page.keyboard.press("Escape")
+    link.wait_for(state="hidden")
+    page.keyboard.press("Space")
+    link.focus()
+    page.keyboard.press("Enter")
+    link.wait_for(state="hidden")
+    assert page.url.endswith(link.get_attribute("href"))
+    page.wait_for_function("scrollY > 0")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

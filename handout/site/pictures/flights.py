@@ -44,5 +44,5 @@ def flights() -> Drawing:
     for name, _, style, _ in shown:
         picture.path([(x(i), y(loss)) for i, loss in enumerate(curves[name])], style)
     for i, (_, words, _, style) in enumerate(shown):
-        picture.key(52 + 150 * i, 360, words, style)
+        picture.key(20 + 140 * i, 360, words, style)
     return picture

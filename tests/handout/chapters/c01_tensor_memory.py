@@ -82,9 +82,9 @@ class Chapter(Figures):
     def __init__(self) -> None:
         super().__init__("01_tensor_memory.md")
         self.formula(
-            "element_address",
-            r"x[i, j] = \text{start of storage} + "
-            r"\left(\text{offset} + i \cdot \text{stride}[0] + j \cdot \text{stride}[1]\right)",
+            "element_position",
+            r"\text{position} &= "
+            r"\text{offset} + i \cdot \text{stride}[0] + j \cdot \text{stride}[1]",
             address_holds(),
         )
         self.bytes()

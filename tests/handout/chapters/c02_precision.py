@@ -95,8 +95,9 @@ class Chapter(Figures):
         self.formula(
             "decoding",
             r"E > 0: \quad & 2^{E - \text{bias}} \cdot \left(1 + \frac{M}{2^m}\right) \\ "
-            r"E = 0: \quad & 2^{1 - \text{bias}} \cdot \frac{M}{2^m} "
-            r"\end{aligned} \qquad \text{where} \quad \text{bias} = 2^{e-1} - 1",
+            r"E = 0: \quad & 2^{1 - \text{bias}} \cdot \frac{M}{2^m} \\ "
+            r"& \text{where bias} = 2^{e-1} - 1 "
+            r"\end{aligned}",
             list(formula_holds()),
         )
         half = torch.tensor([0, 1, 2**10 - 1, 2**10], dtype=torch.int16).view(F16).double().tolist()

@@ -740,9 +740,9 @@ class Chapter(Figures):
         )
         self.formula(
             "hidden_formula",
-            r"2 \cdot \frac{n - 1}{n} \cdot \frac{4N}{\text{bandwidth}} \le "
-            r"\frac{4NT}{\text{MFU} \cdot \text{peak FLOP/s}} \quad \Leftrightarrow \quad "
-            r"T \ge 2 \cdot \frac{n - 1}{n} \cdot "
+            r"2 \cdot \frac{n - 1}{n} \cdot \frac{4N}{\text{bandwidth}} "
+            r"&\le \frac{4NT}{\text{MFU} \cdot \text{peak FLOP/s}} \\ \Leftrightarrow \quad "
+            r"T &\ge 2 \cdot \frac{n - 1}{n} \cdot "
             r"\frac{\text{MFU} \cdot \text{peak FLOP/s}}{\text{bandwidth}}",
             [math.isclose(left, right), size == 4, gradients == 4 * wren.PARAMETERS],
         )

@@ -1,0 +1,81 @@
+"""The quizzes: torch's answers, a hint for each likely mistake, and no need of a script."""
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from handout.site import quizzes
+from tests.handout.browsing import serious
+
+PLACES = {"strides": "01_tensor_memory", "flops": "04_flop_counting"}
+
+
+def counted(work):
+    """The FLOPs of some work, as torch's own counter sees them."""
+    with FlopCounterMode(display=False) as counter:
+        work()
+    return counter.get_total_flops()
+
+
+def layer():
+    """A linear layer of 16 features to 4 for 8 rows, forward and backward."""
+    x, w = torch.ones(8, 16, requires_grad=True), torch.ones(4, 16, requires_grad=True)
+    (x @ w.T).sum().backward()
+
+
+def test_the_answers_are_torchs():
+    """Each answer, for the tensors that its question describes."""
+    x = torch.arange(3 * 6 * 5).reshape(3, 6, 5)
+    added = x.transpose(0, 2).reshape(-1).to(torch.float32).untyped_storage().nbytes()
+    got = [question.answer for question in quizzes.strides()]
+    assert got == [int(x[1, 0, 0]), int(x.transpose(0, 2)[1, 0, 0]), int(x[1:, :, 2][0, 0]), added]
+    assert [question.answer for question in quizzes.flops()] == [
+        counted(lambda: torch.ones(32, 64) @ torch.ones(64, 16)),
+        counted(lambda: torch.ones(2, 8, 3, 4) @ torch.ones(4, 5)),
+        counted(layer),
+        6 * 10**7 * 2 * 10**8,
+    ]
+
+
+@pytest.mark.parametrize("name", quizzes.QUIZZES)
+def test_a_hint_belongs_to_one_wrong_number(name):
+    """The answer has no hint, and two mistakes never give the same number."""
+    for question in quizzes.QUIZZES[name][1]():
+        meant = [question.answer, *(wrong for wrong, _ in question.hints)]
+        assert len(set(meant)) == len(meant) > 3, question.asks
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("browser")
+@pytest.mark.parametrize("name", quizzes.QUIZZES)
+def test_the_page_says_what_is_wrong(page, address, name):
+    """Each wrong number gets its hint, other text gets help, and the answer is right."""
+    page.goto(address(PLACES[name]))
+    for i, question in enumerate(quizzes.QUIZZES[name][1](), 1):
+        field, verdict = page.get_by_label(question.asks), page.locator(f"#quiz-{name}-{i}-verdict")
+        answers = {str(wrong): f"Not yet. {hint}" for wrong, hint in question.hints}
+        answers |= {"": "Type a number, such as 1,200 or 1.2e15.", "-7": "Not yet. The answer is"}
+        answers |= {f"{question.answer:,}": f"Right. {question.because}"}
+        for typed, words in answers.items():
+            field.fill(typed)
+            page.keyboard.press("Enter")
+            assert verdict.inner_text().startswith(words), (question.asks, typed)
+            assert field.get_attribute("aria-invalid") == str(not words.startswith("Right")).lower()
+    assert page.seen == []
+    assert serious(page) == []
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("browser")
+def test_without_a_script_answers_can_be_unfolded(browser, address):
+    """No field is shown that nothing would check."""
+    context = browser.new_context(offline=True, java_script_enabled=False)
+    try:
+        plain = context.new_page()
+        plain.goto(address(PLACES["strides"]))
+        assert plain.locator(".quiz input:visible").count() == 0
+        folded = plain.locator(".quiz details").first
+        folded.locator("summary").click()
+        assert folded.locator("p").inner_text().startswith("30. One step along dimension 0")
+    finally:
+        context.close()
