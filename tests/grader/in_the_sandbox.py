@@ -98,7 +98,7 @@ def graded_in_a_shell(first, submission, *options, **environment):
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
 
 

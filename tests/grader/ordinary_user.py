@@ -40,7 +40,7 @@ def as_an_ordinary_user() -> Iterator[list[str]]:
         words = ["unshare", "--mount", "sh", "-c", script, "sh"]
         if not REASONS:
             test = [*words, sys.executable, "-c", "import torch, grader, tests.probes"]
-            able = subprocess.run(test, capture_output=True, text=True, timeout=120)
+            able = subprocess.run(test, capture_output=True, text=True, timeout=600)
             REASONS.append(able.stderr.strip()[-200:] if able.returncode else "")
         if REASONS[0]:
             pytest.skip(f"no ordinary user can run the tests: {REASONS[0]}")

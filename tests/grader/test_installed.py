@@ -98,7 +98,7 @@ def spy(python: Path, folder: Path) -> dict[str, list[str]]:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [str(python), "-P", str(folder / "driver.py"), str(folder / "spy.py")]
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -188,7 +188,7 @@ def test_an_installed_grader_starts_grades_proves_and_hands_out_a_course(install
             env=environment,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
         )
         # A slow machine shows the progress on stderr.
         assert done.returncode == 0, (words, done.stderr)

@@ -340,7 +340,7 @@ def test_what_has_to_start_fast_leaves_torch_and_pytest_alone(module):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
     )
     assert "[]" == done.stdout.strip()
 

@@ -146,13 +146,13 @@ def test_a_student_gets_the_package_and_hands_it_in(grader, course, tmp_path):
         archive.extractall(tmp_path / "student")
     work = tmp_path / "student"
     command = [python(), "-m", "assignment"]
-    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
     assert "0 of 1 problem" in done.stdout, done.stderr
     (work / "assignment/model/layers.py").write_text(LAYERS)
-    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
     assert (0, "") == (done.returncode, done.stderr)
     command.append("submit")
-    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
     assert (0, "") == (done.returncode, done.stderr)
     done = grader("grade", "--course", course, work / "submission.zip")
     assert "score 2.00 of 2" in done.stdout, done.stderr

@@ -99,7 +99,7 @@ def test_it_is_handed_out(grader, course, tmp_path):
     assert not [name for name in names if "hidden" in name or "solutions" in name]
     command = [python(), "-m", "assignment"]
     done = subprocess.run(
-        command, cwd=tmp_path / "student", capture_output=True, text=True, timeout=120
+        command, cwd=tmp_path / "student", capture_output=True, text=True, timeout=600
     )
     assert (1, "") == (done.returncode, done.stderr)
     assert "0 of 2 problems done" in done.stdout

@@ -56,7 +56,7 @@ def test_each_of_two_courses_is_graded_by_its_own_tests(
     command = [python(), "-c", PROGRAM, root / "examples/sample.zip"]
     command += [quick_course, other, quick_course]
     done = subprocess.run(
-        [*map(str, command)], cwd=root, capture_output=True, text=True, timeout=300
+        [*map(str, command)], cwd=root, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     one, two, again = json.loads(done.stdout)

@@ -43,7 +43,7 @@ def test_it_does_what_python_does(arguments, tmp_path):
             input="typed",
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
         )
         return done.returncode, done.stdout, done.stderr.splitlines()[-1:]
 

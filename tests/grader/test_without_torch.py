@@ -75,7 +75,7 @@ def grader(python, *arguments, options=()):
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
 
 

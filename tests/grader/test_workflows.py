@@ -396,7 +396,7 @@ def trouble_of_make(words):
         if value and f"$({name})" not in MAKEFILE:
             return f"the Makefile has no {name}"
     done = subprocess.run(
-        ["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, timeout=60
+        ["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, timeout=600
     )
     return done.stderr.strip() if done.returncode else ""
 
@@ -422,7 +422,7 @@ def help_of(program):
         env=plain,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
 
 
@@ -483,7 +483,7 @@ def lint(path):
         [str(Path(sys.executable).parent / Path(program).name), *words] for program, *words in lines
     ]
     return [
-        subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120).returncode
+        subprocess.run(command, cwd=ROOT, capture_output=True, timeout=600).returncode
         for command in here
     ]
 
@@ -516,7 +516,7 @@ def test_make_workflows_notices_what_is_wrong(tmp_path, old, new, linter):
 def run_script(name, *arguments):
     """Run a script and return the completed process."""
     command = [python(), f"scripts/{name}.py", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
 
 
 def test_the_reference_is_packed_as_a_submission(tmp_path):

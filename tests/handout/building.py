@@ -23,7 +23,7 @@ def built_once(tmp_path_factory):
         if not (common / "handout.done").exists():
             command = [python(), "-m", "handout.site", "--out", folder]
             command += [] if has_browser() else ["--no-pdf"]
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
             assert done.returncode == 0, done.stderr
             (common / "handout.done").touch()
     return folder

@@ -24,7 +24,7 @@ def run(*arguments):
         env=alone | {"CHROMIUM": "nowhere"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
 
 

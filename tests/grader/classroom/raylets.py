@@ -62,7 +62,7 @@ class Raylets:
                     stdout=file,
                     stderr=subprocess.STDOUT,
                 )
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 600
             while self.nodes[name].poll() is None and time.monotonic() < deadline:
                 if READY in log.read_text():
                     return

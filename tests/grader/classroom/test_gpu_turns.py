@@ -68,11 +68,11 @@ def test_a_batch_and_a_grade_share_a_gpu_and_kill_9_gives_it_to_the_next(machine
     os.killpg(first.pid, signal.SIGKILL)
     machine.let_tests_end()
     first.communicate()
-    out, said = one.communicate(timeout=120)
+    out, said = one.communicate(timeout=600)
     assert (one.returncode, "relu" in out) == (0, True), said
     assert "grader: waiting for GPU 0: 2 turns ahead, " in said
     again = start(batch)
-    _, said = again.communicate(timeout=120)
+    _, said = again.communicate(timeout=600)
     assert again.returncode == 0, said
     assert [["passed"]] * 3 == machine.results(book)
     done = machine.graded()

@@ -86,7 +86,7 @@ def programs_without_bubblewrap(folder):
 
 def finish(process):
     """Wait for a batch; return its exit code and its stderr."""
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate(timeout=600)
     return process.returncode, said
 
 
@@ -112,7 +112,7 @@ def found(book):
 
 def wait_for_results(book, count):
     """Wait until a gradebook has at least this many results."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while graded(book) < count and time.monotonic() < deadline:
         time.sleep(0.05)
     assert graded(book) >= count
@@ -282,7 +282,7 @@ def graders():
 
 def wait_until_no_grader_runs():
     """Wait until no actor that grades is left."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 600
     while graders() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert graders() == []
@@ -313,7 +313,7 @@ def test_without_ray_one_sentence_says_what_to_install(course, handed_in, tmp_pa
     command = [sys.executable, "-c", program, "batch", handed_in, "--course", course]
     command += ["--gradebook", tmp_path / "class.sqlite", "--executor", "ray"]
     done = subprocess.run(
-        list(map(str, command)), cwd=root, capture_output=True, text=True, timeout=60
+        list(map(str, command)), cwd=root, capture_output=True, text=True, timeout=600
     )
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.splitlines()[-1] == (

@@ -33,7 +33,7 @@ def merge(root, tmp_path):
             env=os.environ | environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
 
     return run

@@ -58,7 +58,7 @@ def test_a_fresh_process_goes_on_bit_by_bit(tmp_path, root):
 
     def run(name, start, end):
         arguments = [str(tmp_path / name), str(start), str(end), str(tmp_path / "weights")]
-        subprocess.run([python(), "-c", RUN, *arguments], cwd=root, check=True, timeout=300)
+        subprocess.run([python(), "-c", RUN, *arguments], cwd=root, check=True, timeout=600)
         return torch.load(tmp_path / "weights", weights_only=True)
 
     expected = run("whole", 0, 6)

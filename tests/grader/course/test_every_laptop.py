@@ -61,7 +61,7 @@ def start(folder, *arguments, module="assignment"):
 def assignment(folder, *arguments):
     """The exit code and the output of `python -m assignment`."""
     with start(folder, *arguments) as process:
-        output, _ = process.communicate(timeout=300)
+        output, _ = process.communicate(timeout=600)
         return process.returncode, output
 
 
@@ -122,7 +122,7 @@ def test_ctrl_c_stops_where_no_signal_can_be_sent(solved):
         while not (solved / "started").exists() and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)  # to this process alone
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=600)
         assert process.returncode == 1, output
     assert re.search(r"^stopped", output, re.MULTILINE), output
     assert "Traceback" not in output
@@ -144,6 +144,6 @@ def test_the_interpreter_lacks_what_it_should(tmp_path):
     for number, (program, error) in enumerate(programs.items()):
         (tmp_path / f"program{number}.py").write_text(program, encoding="utf-8")
         with start(tmp_path, module=f"program{number}") as process:
-            output, _ = process.communicate(timeout=60)
+            output, _ = process.communicate(timeout=600)
         assert process.returncode == 1, program
         assert re.search(rf"^\w*{error}\b", output.splitlines()[-1]), output

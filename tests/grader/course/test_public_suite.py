@@ -37,7 +37,7 @@ def run_pytest(folder: Path, *arguments: str) -> str:
         f"--basetemp={folder.with_name('own')}",
     ]
     command = [python(), "-P", "-m", "pytest", *options, *arguments, "tests/public"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
     assert done.returncode in (0, 1), (
         done.returncode,
         done.stdout,

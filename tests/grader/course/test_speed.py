@@ -299,7 +299,7 @@ def test_plain_pytest_checks_the_outputs(wrong, tmp_path, root):
         env={"PYTHONPATH": f"{course}:{root}", "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert ("2 failed" if wrong else "2 passed") in done.stdout, done.stdout + done.stderr
     assert "times the reference" not in done.stdout

@@ -65,7 +65,7 @@ def start(
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
 
 

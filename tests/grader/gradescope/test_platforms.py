@@ -42,7 +42,7 @@ def run(*command, folder, **environment):
         env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert 0 == done.returncode, done.stderr
     return done.stdout

@@ -68,10 +68,12 @@ def test_nothing_runs_on_where_the_command_is_killed(root, tmp_path):
     process = subprocess.Popen(
         command, cwd=root, stdout=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
     )
-    until(lambda: len(descendants(process.pid)) > len(processes("PPid", process.pid)))
-    ours = descendants(process.pid)
-    process.kill()
-    process.wait()
+    try:
+        until(lambda: len(descendants(process.pid)) > len(processes("PPid", process.pid)))
+        ours = descendants(process.pid)
+    finally:
+        process.kill()
+        process.wait()
     until(lambda: not alive(ours))
 
 

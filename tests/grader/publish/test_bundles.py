@@ -60,7 +60,7 @@ def unpacked(bundle, tmp_path):
 def run(folder, *arguments):
     """Run a Python command in that folder."""
     command = [python(), "-m", *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
 
 
 def test_the_bundle_holds_what_a_student_needs(bundle):
@@ -460,7 +460,7 @@ def test_the_workflow_of_the_bundle_runs_in_the_bundle(unpacked, root, tmp_path,
             cwd=unpacked,
             env=environment,
             check=True,
-            timeout=300,
+            timeout=600,
         )
     headline = (
         f"# Public tests: {len(solved)} of {len(COURSE.problems)} problems done\n\n**Advisory:**"

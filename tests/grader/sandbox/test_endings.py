@@ -287,7 +287,7 @@ def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(
     processes, *files = map(str, memory_group)
     enter = ["sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh"]
     command = [*enter, sys.executable, "-c", STARVED, *files, level]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=600)
     before, suicide, killed, again, after = done.stdout.splitlines() or [done.stderr] * 5
     assert [str(50 * 2**20)] * 2 == [before, after]
     refused = "RaisedPermissionError [Errno 1] Operation not permitted"

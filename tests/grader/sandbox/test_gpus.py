@@ -363,7 +363,7 @@ def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path)
     command = [sys.executable, "-I", driver.__file__]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=True, timeout=120
+        command, env=environment, capture_output=True, text=True, check=True, timeout=600
     )
     assert str(file) == json.loads(done.stdout)["libraries"]["libnvidia-ml.so.1"]
 
@@ -905,7 +905,7 @@ def test_nothing_that_the_zygote_imports_asks_for_cuda():
     A child's memory limit therefore takes effect only when CUDA is first used.
     """
     done = subprocess.run(
-        [sys.executable, "-c", TRAPPED], cwd=ROOT, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", TRAPPED], cwd=ROOT, capture_output=True, text=True, timeout=600
     )
     assert ("True False\n", 0) == (done.stdout, done.returncode), done.stderr
 

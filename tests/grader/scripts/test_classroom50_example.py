@@ -77,7 +77,7 @@ def run(world, commands):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert 0 == done.returncode, done.stderr
     return done

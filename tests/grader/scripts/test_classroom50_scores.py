@@ -43,7 +43,7 @@ def script(root, hub):
             env={"PATH": os.environ["PATH"], "HOME": str(hub), **rewritten},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
         )
 
     return run

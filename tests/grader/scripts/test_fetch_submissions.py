@@ -48,7 +48,7 @@ def fetch(root, tmp_path):
             env={"PATH": path, "ANSWERS": str(answers)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
         )
         return done, tmp_path / "out"
 

@@ -64,7 +64,7 @@ def graded(submission, out, switched, problems):
     command = [sys.executable, "-m", "grader", "grade", submission, *only, "--json", out]
     environment = {**os.environ, speed.SWITCH: switched}
     done = subprocess.run(
-        [*map(str, command)], env=environment, capture_output=True, text=True, timeout=300
+        [*map(str, command)], env=environment, capture_output=True, text=True, timeout=600
     )
     said = [line for line in done.stderr.splitlines() if not line.startswith("grading:")]
     assert (done.returncode, said) == (0, [])  # a slow machine shows its progress

@@ -105,7 +105,7 @@ def is_imported() -> dict[str, bool | str]:
         input=json.dumps(cases),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert ran.returncode == 0, ran.stderr
     found: dict[str, bool | str] = json.loads(ran.stdout)

@@ -51,7 +51,7 @@ MIB = bytes(2**20)
 def read(path):
     """Read an archive in a separate process, check the cost, and return the outcome as text."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, path], cwd=ROOT, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", PROGRAM, path], cwd=ROOT, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     said, seconds, memory = json.loads(done.stdout)
@@ -531,7 +531,7 @@ def test_what_may_not_be_read_is_named(closed, said):
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", AS_NOBODY]
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
         )
         (Path(folder) / closed).chmod(0o755)
     assert (done.stdout, done.stderr) == (f"{said}\n", "")

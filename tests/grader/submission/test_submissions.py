@@ -465,7 +465,7 @@ def test_a_fifo_in_a_folder_never_makes_the_grader_wait(name, tmp_path):
         "print(s.read(pathlib.Path(sys.argv[1])).ignored)"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "ada")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     last = (done.stdout + done.stderr).strip().splitlines()[-1]
     if name.endswith(".py"):
         assert f"grader.base.errors.SubmissionRefused: {LINK}" == last

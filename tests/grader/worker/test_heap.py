@@ -72,7 +72,7 @@ def printed(program: str, **environment: str) -> list[int]:
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert ran.returncode == 0, ran.stderr
     return list(map(int, ran.stdout.split()))

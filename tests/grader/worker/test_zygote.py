@@ -41,7 +41,7 @@ def test_a_child_need_not_import_what_every_child_needs() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert (ran.stdout, ran.returncode) == ("[]\n", 0), ran.stderr
 
