@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from flight import command
 from grader.course import courses
 from grader.publish import bundles
 
@@ -33,8 +34,8 @@ def folder(tmp_path_factory):
 
 def fly(folder, *options):
     """Run the command."""
-    command = [sys.executable, "-m", "assignment", "fly", *options]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=550)
+    words = [sys.executable, "-m", "assignment", "fly", *options]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=550)
 
 
 def test_half_of_the_parts_fly(folder):
@@ -48,9 +49,21 @@ def test_half_of_the_parts_fly(folder):
     assert "what it writes:" in done.stdout
     page = (folder / "flights" / "index.html").read_text(encoding="utf-8")
     assert "egg, 4 steps, batch 2" in page
-    again = fly(folder, "--size", "egg", "--steps", "4", "--batch", "2", "--checkpointing", "5")
-    assert again.returncode == 2
-    assert "--checkpointing needs your activation_checkpointing" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--checkpointing", "5"], "activation_checkpointing"),
+        (["--autocast"], "training_loop"),
+        (["--batch", "4", "--micro-batch", "2"], "training_loop"),
+    ],
+)
+def test_a_switch_names_the_problem_that_it_needs(options, problem):
+    """What given parts cannot do is refused unless the student's part can."""
+    settings = command._settings(command._parser().parse_args(options))
+    assert f"your {problem}" in command._missing(settings, ["linear"])
+    assert command._missing(settings, [problem]) == ""
 
 
 @pytest.mark.parametrize(

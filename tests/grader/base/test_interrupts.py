@@ -151,7 +151,7 @@ def test_a_grade_that_is_interrupted_writes_nothing(
         pytest.param("start", 0.5, "group", signal.SIGINT, marks=pytest.mark.proof),
         ("pool", 0.0, "group", signal.SIGINT),
         pytest.param("pool", 6.0, "group", signal.SIGINT, marks=pytest.mark.proof),
-        ("pool", 3.0, "pid", signal.SIGTERM),
+        pytest.param("pool", 3.0, "pid", signal.SIGTERM, marks=pytest.mark.proof),
     ],
     ids=["before its processes", "as they start", "in its trials", "SIGTERM"],
 )

@@ -77,7 +77,11 @@ def test_an_old_gradebook_is_read_as_it_is(book, grader, tmp_path):
 
 @pytest.mark.parametrize(
     "book",
-    ["0.8.0-first", pytest.param("0.8.0", marks=pytest.mark.proof), "0.9.0-before-changes"],
+    [
+        "0.8.0-first",
+        pytest.param("0.8.0", marks=pytest.mark.proof),
+        pytest.param("0.9.0-before-changes", marks=pytest.mark.proof),
+    ],
     indirect=True,
 )
 @pytest.mark.slow
