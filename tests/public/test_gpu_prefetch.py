@@ -91,7 +91,7 @@ def test_python_does_not_wait(student):
         hint = "the stream waits for the copy, and not Python"
         expect.that(gpu.is_busy(), "Python waits for the kernels", of="Prefetcher", hint=hint)
     with stand_in.gpu(slow="both") as gpu:  # nothing runs until something waits for it
-        next(student.gpu.Prefetcher(iter(batches(3)), "cuda"))
+        next(student.gpu.Prefetcher(iter(batches(3)), "cuda", depth=1))
         expect.that(not gpu.has_copied(), "Python waits for the copy", of="Prefetcher", hint=hint)
 
 
