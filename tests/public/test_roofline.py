@@ -102,7 +102,7 @@ def test_min_rows_of_the_examples(student):
     got = ra.min_rows(400, 400, device(student), torch.float32)
     inputs = "400, 400 on a device of 100 FLOP per byte: the intensity's limit is exactly 100"
     if got is not None:  # rounding may leave a limit just above 100
-        expect.kind(got, int, of="min_rows", optional=True)
+        expect.kind(got, int, of="min_rows", optional=True, name="the fewest rows")
         expect.that(got > 10**6, f"{got} rows are enough for {inputs}", of="min_rows")
 
 
