@@ -320,6 +320,10 @@ class SimulatedGpu:
         """Whether the main stream has work left. The query itself does no work."""
         return bool(self.main.done < len(self.main.given) or self.main.free_at > self.now)
 
+    def has_copied(self) -> bool:
+        """Whether all streams but the main one have done their work. The query does no work."""
+        return all(s.done == len(s.given) for s in self.streams if s is not self.main)
+
     def synchronize(self, device: Any = None) -> None:
         """Make Python wait until all streams have finished."""
         for stream in self.streams:

@@ -183,7 +183,7 @@ def test_copies_are_pinned_and_beside_the_kernels(student, rng, device):
 
 
 def test_python_does_not_wait(student, rng, device):
-    """Returning a batch does not wait for kernels that were launched before."""
+    """Returning a batch waits neither for kernels that were launched before nor for its copy."""
     expected = batches(rng, 5)
     got = student.run(probes.prefetched, device=device, batches=expected, slow="kernels")
     check(got, expected)
@@ -191,6 +191,9 @@ def test_python_does_not_wait(student, rng, device):
     expect.that(
         not got["waited"], "Python waited until the GPU had finished its work", of=OF, hint=hint
     )
+    got = student.run(probes.prefetched, device=device, batches=expected, slow="both", depth=1)
+    check(got, expected)
+    expect.that(not got["at_once"], "Python waited for a batch's copy", of=OF, hint=hint)
 
 
 @pytest.mark.core

@@ -409,7 +409,10 @@ def test_the_peak_is_that_of_the_dtype(student, rng):
 
 
 def test_amounts_of_0(student, rng):
-    """No FLOPs take no time, no bytes take no time, and an intensity of 0 reaches nothing."""
+    """No FLOPs take no time, no bytes take no time, and an intensity of 0 reaches nothing.
+
+    A product whose limit is exactly the ridge gains 0 on it with each row, and never reaches it.
+    """
     m, n = (integer(rng, 2, 99) for _ in range(2))
     ra, hw, bf16 = student.resource_accounting, device(rng), torch.bfloat16
 
@@ -439,6 +442,12 @@ def test_amounts_of_0(student, rng):
         got = ask(student, "is_compute_bound", before, hw, bf16)
         hint = "compare the two times: an intensity is not defined without bytes"
         expect.value(got, expected, of="is_compute_bound", hint=hint)
+    level = {**hw, "peak_flops": {torch.float32: 2.0**46}, "memory_bandwidth": 2.0**40}
+    for sizes in [(256, 256), (192, 384)]:
+        got = ask(student, "min_rows", sizes, level, torch.float32)
+        if got is not None:  # logarithms may leave a limit just above the ridge
+            expect.kind(got, int, of="min_rows", optional=True)
+            expect.that(got > 10**6, "rows whose limit is the ridge are enough", of="min_rows")
 
 
 def test_a_dtype_without_a_peak_is_refused(student, rng):

@@ -51,6 +51,7 @@ class Prefetched(TypedDict):
     drawn: list[int]  # batches drawn by the time each one was returned
     copies: list[str]
     waited: bool  # whether Python waited for the GPU's long work
+    at_once: bool  # whether the copy of the first batch was done when it was returned
     error: str | None
     ended_again: bool  # whether a further `next` after the end also ends
     itself: bool  # whether `iter` always returned the Prefetcher itself
@@ -105,6 +106,10 @@ class _RealGpu:
             if self.main.query():
                 return False
         return True
+
+    def has_copied(self) -> bool:
+        """False: a real GPU copies so soon that a wait for the copy cannot be seen."""
+        return False
 
 
 @contextlib.contextmanager
@@ -430,7 +435,7 @@ def _consumed(
 ) -> Prefetched:
     out: Prefetched = {
         "seen": [], "devices": [], "drawn": [], "copies": [],
-        "waited": False, "error": None, "ended_again": False, "itself": True,
+        "waited": False, "at_once": False, "error": None, "ended_again": False, "itself": True,
     }  # fmt: skip
     read: list[tuple[list[Tensor], list[Tensor]]] = []
     held = []
@@ -446,6 +451,8 @@ def _consumed(
             out["error"] = type(e).__name__
             break
         out["waited"] |= busy and not gpu.is_busy()
+        if not out["drawn"] and to == "cuda":
+            out["at_once"] = gpu.has_copied()
         out["drawn"].append(source.asked)
         out["devices"].append(
             x.device.type if x.device == y.device else f"{x.device} and {y.device}"

@@ -80,13 +80,19 @@ def test_it_draws_ahead(student, device, options):
 
 
 def test_python_does_not_wait(student):
-    """A kernel of the first batch is still running when the second batch is returned."""
+    """A kernel of the first batch is still running when the second batch is returned.
+
+    The copy of a batch that is returned need not be done yet.
+    """
     with stand_in.gpu(slow="kernels") as gpu:
         prefetcher = student.gpu.Prefetcher(iter(batches(3)), "cuda")
         gpu.read(next(prefetcher)[0])
         next(prefetcher)
         hint = "the stream waits for the copy, and not Python"
         expect.that(gpu.is_busy(), "Python waits for the kernels", of="Prefetcher", hint=hint)
+    with stand_in.gpu(slow="both") as gpu:  # nothing runs until something waits for it
+        next(student.gpu.Prefetcher(iter(batches(3)), "cuda", depth=1))
+        expect.that(not gpu.has_copied(), "Python waits for the copy", of="Prefetcher", hint=hint)
 
 
 @pytest.mark.parametrize("depth", [2, 4])

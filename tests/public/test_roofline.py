@@ -86,7 +86,8 @@ def test_attainable_mfu_of_the_example(student):
 def test_min_rows_of_the_examples(student):
     """A 2,048 × 8,192 matrix becomes compute-bound on an H100 in bfloat16 at 361 rows.
 
-    A 512 × 512 matrix never does, and in float32 the first one needs fewer rows.
+    A 512 × 512 matrix never does, and in float32 the first one needs fewer rows. Where the
+    intensity only comes close to the device's, no number of rows is enough.
     """
     ra, bf16 = student.resource_accounting, torch.bfloat16
     for k, n, dtype, expected in [
@@ -98,6 +99,11 @@ def test_min_rows_of_the_examples(student):
         expect.value(
             got, expected, of="min_rows", optional=True, inputs=f"{k}, {n}, H100_SXM, {dtype}"
         )
+    got = ra.min_rows(400, 400, device(student), torch.float32)
+    inputs = "400, 400 on a device of 100 FLOP per byte: the intensity's limit is exactly 100"
+    if got is not None:  # rounding may leave a limit just above 100
+        expect.kind(got, int, of="min_rows", optional=True, name="the fewest rows")
+        expect.that(got > 10**6, f"{got} rows are enough for {inputs}", of="min_rows")
 
 
 def test_min_rows_is_where_is_compute_bound_turns(student):

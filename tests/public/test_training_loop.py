@@ -44,11 +44,13 @@ class Table(nn.Module):
         self.forwards, self.stop_at = 0, stop_at
         self.not_finite_at, self.value = not_finite_at, value
         self.trained_in_eval_mode = self.evaluated_in_training_mode = False
+        self.modes = []  # of the dropout, in each step
 
     def forward(self, tokens):
         self.forwards += 1
         self.trained_in_eval_mode |= torch.is_grad_enabled() and not self.training
         self.evaluated_in_training_mode |= self.training and not torch.is_grad_enabled()
+        self.modes += [self.dropout.training] if torch.is_grad_enabled() else []
         if self.forwards - 1 == self.stop_at:
             raise KeyboardInterrupt
         logits = self.dropout(self.table(tokens))
@@ -317,6 +319,19 @@ def test_stage_3_evaluation_changes_no_training(student):
     )
     hint = "after an evaluation, back to training mode"
     expect.that(not model.trained_in_eval_mode, "a step runs in eval mode", of="train", hint=hint)
+
+
+def test_stage_3_each_submodule_gets_its_own_mode_back(student):
+    """A dropout that is in eval mode before an evaluation is in eval mode after it.
+
+    A run may call model.train() before its first step: then it is in training mode all the time.
+    """
+    model = Table(dropout=0.5)
+    model.dropout.eval()
+    run(student, model=model, eval_every=2)
+    hint = "note each submodule's mode before an evaluation: model.train() changes them all"
+    name = "whether a submodule is in training mode, in each step"
+    expect.value(model.modes, [model.modes[0]] * 6, of="train", name=name, hint=hint)
 
 
 def test_stage_3_an_evaluation_by_hand(student):
