@@ -1,5 +1,6 @@
 """The texts that the commands for a class print: its status, one student, a regrade's changes."""
 
+import itertools
 from pathlib import Path
 
 from rich.console import Console
@@ -36,7 +37,8 @@ def status(whole: Class, *, verbose: bool) -> str:
             )
         for old, new, done in whole.book.unfinished():
             console.print(Text(_unfinished(whole, old, new, done)))
-        for note in [*_notes_on_deadlines(whole.rules, found), *_note_on_removed(whole)]:
+        notes = _notes_on_deadlines(whole.rules, found), _note_on_late_days(whole)
+        for note in [*itertools.chain(*notes), *_note_on_removed(whole)]:
             console.print(Text(note))
         listed = found if verbose else [one for one in found if _needs_a_person(one)]
         if listed:
@@ -94,6 +96,19 @@ def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
     notes = [f"no deadline for section {one or '(none)'}: nobody in it is late" for one in without]
     notes += [f"there is a deadline for section {one}, which has no students" for one in unused]
     return [one_line(note, 200) for note in notes]
+
+
+def _note_on_late_days(whole: Class) -> list[str]:
+    """A note on late days that count for nobody, because no student here has that id."""
+    known = {one.id for one in whole.book.students(removed=True)}
+    unknown = sorted(whole.rules.late_days_used.keys() - known)
+    if not unknown:
+        return []
+    more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+    return [
+        f"{whole.rules.late_days_file} has late days of {', '.join(unknown[:SHOWN])}{more}, and no "
+        "student here has this id; if it is another id of one, use `grader rename-student`"
+    ]
 
 
 def _note_on_removed(whole: Class) -> list[str]:
@@ -167,7 +182,8 @@ def grade(standing: Standing) -> str:
         return f"{who}: {standing.state.words}; {standing.why}".rstrip("; ")
     text = f"{who}: {standing.points:.2f} of {standing.max_score:g}"
     if standing.days_late:
-        text += f"; {standing.days_late} days late, which costs {standing.penalty:g} %"
+        days = "1 day" if standing.days_late == 1 else f"{standing.days_late} days"
+        text += f"; {days} late, which costs {standing.penalty:g} %"
     for one in standing.overrides:
         about = f" for {one.problem}" if one.problem else ""
         text += f"; {one.points:g}{about} by {one.who}: {one.reason}"
@@ -181,10 +197,12 @@ def grade_and_deadline(standing: Standing) -> list[str]:
 
 
 def changed(before: list[str], after: list[str]) -> list[str]:
-    """The lines that differ, with what they were."""
+    """The lines that differ, with what they were; the first line names the student."""
+    if before == after:
+        return [f"  {after[0]}: nothing changes"]
     pairs = zip(before, after, strict=True)
     found = [line for was, now in pairs if was != now for line in (f"- {was}", f"+ {now}")]
-    return found or [f"  {after[0]}: nothing changes"]
+    return found if before[0] != after[0] else [f"  {after[0]}", *found]
 
 
 def compared(found: list[ScoreDifference], students: int) -> str:
