@@ -154,7 +154,8 @@ def student(whole: Class, standing: Standing) -> str:
     for number, attempt in enumerate(book.attempts(who), start=1):
         mark = "counts" if number == standing.attempt else ""
         score = next((g[attempt.sources or ""].score for g in grades if attempt.sources in g), None)
-        at = attempt.submitted_at.isoformat() if attempt.submitted_at else "no time"
+        when = attempt.submitted_at
+        at = whole.rules.local(when).isoformat() if when else "no time"
         said = attempt.refused or ("not graded" if score is None else f"{score:.2f}")
         lines.append(f"  attempt {number}  {at}  {attempt.name}  {said}  {mark}".rstrip())
     lines += [f"  {line}" for line in book.history(who)]
@@ -165,7 +166,8 @@ def _times(rules: Policy, standing: Standing) -> list[str]:
     """A student's deadline and late days, and why the attempt that counts does."""
     lines = []
     if standing.deadline:
-        lines.append(f"  deadline  {standing.deadline.isoformat(timespec='minutes')}")
+        due = rules.local(standing.deadline).isoformat(timespec="minutes")
+        lines.append(f"  deadline  {due}")
     if rules.late_days:
         elsewhere = rules.late_days_used.get(standing.student.id, 0)
         other = f", and {elsewhere} in other assignments" if elsewhere else ""
@@ -190,9 +192,10 @@ def grade(standing: Standing) -> str:
     return text
 
 
-def grade_and_deadline(standing: Standing) -> list[str]:
+def grade_and_deadline(rules: Policy, standing: Standing) -> list[str]:
     """A student's grade and deadline."""
-    due = standing.deadline.isoformat() if standing.deadline else "no deadline applies"
+    deadline = standing.deadline
+    due = rules.local(deadline).isoformat() if deadline else "no deadline applies"
     return [grade(standing), f"deadline: {due}"]
 
 

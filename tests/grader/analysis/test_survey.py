@@ -185,6 +185,7 @@ def test_a_small_class_says_what_it_cannot_say(tmp_path, passes, fails, found, n
     assert (note in page, NO_CHART in page) == (True, found is None)
     assert (f'<p class="good">{verdict.capitalize()}' in page) == (passes + fails >= 20)
     assert "Scores by the time of handing in are unknown" in page
+    assert "It is known if at least 5 students pass and 5 fail.</p>" in page
 
 
 def test_the_tests_that_enough_students_attempted_are_counted(tmp_path):

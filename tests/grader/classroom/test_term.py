@@ -154,7 +154,9 @@ def hand_in_on_time_and_late(term):
             "fay": "graded | 0.50 | 1 of 1 | 2 d, -50 %",
         },
     )
-    assert "late days  1 of 2 used" in term(f"show BOB {HW1}")
+    said = term(f"show BOB {HW1}")
+    assert "  deadline  2026-10-31T23:59-07:00\n  late days  1 of 2 used\n" in said
+    assert "  attempt 1  2026-11-01T23:30:00-08:00  bob@2026-11-02T07-30-00Z.zip  2.00" in said
 
 
 def hand_in_twice(term):
@@ -190,9 +192,9 @@ def extend_deadlines(term):
         "- cyd Cyd Clark: 1.50 of 3; 2 days late, which costs 50 %\n"
         # 3 days after the new deadline, 2 of them free: 3 · (1 - 0.25) = 2.25
         "+ cyd Cyd Clark: 2.25 of 3; 1 day late, which costs 25 %\n"
-        "- deadline: 2026-11-01T06:59:00+00:00\n+ deadline: 2026-11-02T07:59:00+00:00\n"
+        "- deadline: 2026-10-31T23:59:00-07:00\n+ deadline: 2026-11-01T23:59:00-08:00\n"
         "  bob Bob Byron: 2.00 of 3\n"
-        "- deadline: 2026-11-01T06:59:00+00:00\n+ deadline: 2026-11-03T07:59:00+00:00\n"
+        "- deadline: 2026-10-31T23:59:00-07:00\n+ deadline: 2026-11-02T23:59:00-08:00\n"
     )
     said = term(f"extend --from until.csv {HW1} --by ta")
     assert (said.startswith(shown), "nothing is written; --apply writes this" in said) == (
