@@ -210,7 +210,9 @@ def changed(before: list[str], after: list[str]) -> list[str]:
 
 def compared(found: list[ScoreDifference], students: int) -> str:
     """The students whose points differ between Gradescope and the gradebook."""
-    lines = [f"{students} rows of Gradescope's file; {len(found)} differences"]
+    rows = "1 row" if students == 1 else f"{students} rows"
+    some = "1 difference" if len(found) == 1 else f"{len(found)} differences"
+    lines = [f"{rows} of Gradescope's file; {some}"]
     width = max((len(one.student) for one in found), default=0)
     for one in found:
         why = f"  {one.why}" if one.why else ""

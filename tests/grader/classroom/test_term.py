@@ -47,6 +47,15 @@ Student,ID,SIS User ID,SIS Login ID,Section,hw1 (77),hw2 (78)
 "Ems, Eve",505,eve,eve@uni.example,evening,,EX
 "Clark, Cyd",503,cyd,cyd@uni.example,evening,2.25,
 """
+FROM_GRADESCOPE = """\
+First Name,Last Name,SID,Email,Total Score,Max Points,Status
+Ada,Lovelace,ada,ada@uni.example,3.0,3.0,Graded
+Bob,Byron,bob,bob@uni.example,2.0,3.0,Graded
+Cyd,Clark,cyd,cyd@uni.example,1.5,3.0,Graded
+Daniel,Dorn,d7,dan@uni.example,2.25,3.0,Graded
+Eve,Ems,eve,eve@uni.example,2.0,3.0,Graded
+Fay,Fox,fay,fay@uni.example,,3.0,Missing
+"""
 # Changes of the reference. Each mistake costs 1 point.
 RELU_OF_ABS = ("x.clamp(min=0)", "x.abs()")
 NOT_SHIFTED = ("(x - x.amax(dim=-1, keepdim=True)).exp()", "x.exp()")
@@ -127,6 +136,7 @@ def test_a_term_from_an_empty_folder(tmp_path, root, monkeypatch, capsys):
     give_points_by_hand(term)
     share_late_days_with_the_second_assignment(term)
     export_the_second_assignment(term)
+    compare_with_gradescope(term)
 
 
 def hand_in_on_time_and_late(term):
@@ -240,7 +250,7 @@ def tidy_up_the_students(term):
 def export_the_first_assignment(term):
     """A spreadsheet, Canvas, Gradescope and the late days have the points of the status."""
     exports = "--csv hw1.csv --canvas canvas.csv --gradescope json --late-days late_days.csv"
-    term(f"export hw1.sqlite --course hw1 {exports} --markdown md")
+    term(f"export hw1.sqlite --course hw1 {exports} --markdown md --html html")
     columns = ("state", "points", "score", "penalty", "days_late", "relu", "softmax")
     assert term.table("hw1.csv", *columns) == {
         "ada": ["graded", "2", "2", "0", "0", "0", "2"],
@@ -269,6 +279,7 @@ def export_the_first_assignment(term):
     report = (term.folder / "md" / "cyd.md").read_text()
     assert report.startswith("## 2.25 of 3 points\n")
     assert "The tests gave 3 points; 2.25 points count." in report
+    assert "2.25 of 3 points" in (term.folder / "html" / "cyd.html").read_text()
 
 
 def comment_and_answer(term):
@@ -397,3 +408,14 @@ def export_the_second_assignment(term):
         "fay": ["", "", "0"],
     }
     assert term.status("hw1") == hw1
+
+
+def compare_with_gradescope(term):
+    """Scores that Gradescope exported are those of hw2, except one without its late penalty."""
+    (term.folder / "scores.csv").write_text(FROM_GRADESCOPE)
+    said = term("diff hw2.sqlite --course hw2 --gradescope scores.csv", code=1)
+    lines = [" ".join(line.split()) for line in said.splitlines()]
+    assert lines == [
+        "6 rows of Gradescope's file; 1 difference",
+        "eve Eve Ems Gradescope 2.00 ours 1.50",  # without the late penalty
+    ]

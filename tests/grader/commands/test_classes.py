@@ -347,7 +347,7 @@ def test_gradescopes_scores_are_compared_with_ours(path, today, grader):
         hand_in(book, "zoe", "x = 1", setup_1=Status.PASSED)
     table = path.with_name("scores.csv")
     table.write_text("Name,SID,Email,Total Score\nZoe,zoe,,7.0\n")
-    said = "1 rows of Gradescope's file; 0 differences\n"
+    said = "1 row of Gradescope's file; 0 differences\n"
     assert (0, said, "") == grader("diff", path, "--gradescope", table)
     table.write_text("Name,SID,Email,Total Score\nZoe,zoe,,6.5\n")
     code, said, _ = grader("diff", path, "--gradescope", table)
