@@ -10,6 +10,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from grader.analysis import attempts
+from grader.analysis.items import FEWEST_OF_EACH
 from grader.analysis.survey import Member, Spread, Survey
 from grader.classroom.records import State
 from grader.report import pages
@@ -76,6 +77,7 @@ def render(
         commonest={one.problem: n for n, one in reversed(list(enumerate(survey.mistakes)))},
         top=TOP,
         shown_tests=SHOWN_TESTS,
+        fewest_of_each=FEWEST_OF_EACH,
         sections=[clean(m.standing.student.section, 50) for m in survey.members],
         links=[link(member) for member in survey.members],
         number=number,

@@ -83,6 +83,16 @@ class Item:
         """Whether the test itself may be wrong."""
         return self.remark in items.SUSPICIOUS
 
+    @property
+    def note(self) -> str:
+        """The remark or, without one, why there is none or no discrimination; may be empty."""
+        if self.remark:
+            return self.remark
+        if self.unknown:
+            return f"discrimination unknown: {self.unknown}"
+        few = self.tried < items.FEWEST
+        return f"too few to judge it: fewer than {items.FEWEST} attempted it" if few else ""
+
 
 @dataclass(frozen=True)
 class CommonMistake:
@@ -221,6 +231,25 @@ class Survey:
         """The numbers of the tests that may themselves be wrong, the worst first."""
         found = [number for number, item in enumerate(self.tests) if item.is_suspicious]
         return sorted(found, key=lambda number: _badness(self.tests[number]))
+
+    @property
+    def judged(self) -> int:
+        """How many tests were attempted by enough students for a remark."""
+        return sum(item.tried >= items.FEWEST for item in self.tests)
+
+    @property
+    def verdict(self) -> str:
+        """What the class shows about its tests, if none of them is suspicious."""
+        if not self.tests:
+            return "no test can be judged: nobody attempted one"
+        if not self.judged:
+            return f"no test can be judged: fewer than {items.FEWEST} students attempted each"
+        if self.judged == len(self.tests):
+            return "no test is suspicious"
+        return (
+            f"no test is suspicious; only {self.judged} of {len(self.tests)} can be judged, "
+            f"because fewer than {items.FEWEST} students attempted the others"
+        )
 
     @property
     def slowest(self) -> list[int]:

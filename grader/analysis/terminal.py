@@ -24,7 +24,7 @@ def mistakes(found: Survey, *, top: int) -> str:
         if table.row_count:
             parts += [Text(title, style="bold"), table, ""]
     if not found.suspicious:
-        parts.append(Text("no test is suspicious"))
+        parts.append(Text(found.verdict))
     return _printed(*parts)
 
 

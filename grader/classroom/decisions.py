@@ -143,7 +143,7 @@ def notes(whole: Class, decisions: Iterable[Decision], now: datetime) -> Iterato
         elif deadline is None:
             yield f"{who}: there is no deadline to extend, so this changes nothing"
         elif one.until < deadline:
-            usual = deadline.astimezone(UTC).isoformat(timespec="minutes")
+            usual = whole.rules.local(deadline.astimezone(UTC)).isoformat(timespec="minutes")
             yield f"{who}: the usual deadline is later ({usual}), so this changes nothing"
         elif one.until < now:
             yield f"{who}: the new deadline has passed; only what was handed in before it gains"

@@ -1,5 +1,6 @@
 """The texts that the commands for a class print: its status, one student, a regrade's changes."""
 
+import itertools
 from pathlib import Path
 
 from rich.console import Console
@@ -36,7 +37,8 @@ def status(whole: Class, *, verbose: bool) -> str:
             )
         for old, new, done in whole.book.unfinished():
             console.print(Text(_unfinished(whole, old, new, done)))
-        for note in [*_notes_on_deadlines(whole.rules, found), *_note_on_removed(whole)]:
+        notes = _notes_on_deadlines(whole.rules, found), _note_on_late_days(whole)
+        for note in [*itertools.chain(*notes), *_note_on_removed(whole)]:
             console.print(Text(note))
         listed = found if verbose else [one for one in found if _needs_a_person(one)]
         if listed:
@@ -96,6 +98,19 @@ def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
     return [one_line(note, 200) for note in notes]
 
 
+def _note_on_late_days(whole: Class) -> list[str]:
+    """A note on late days that count for nobody, because no student here has that id."""
+    known = {one.id for one in whole.book.students(removed=True)}
+    unknown = sorted(whole.rules.late_days_used.keys() - known)
+    if not unknown:
+        return []
+    more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+    return [
+        f"{whole.rules.late_days_file} has late days of {', '.join(unknown[:SHOWN])}{more}, and no "
+        "student here has this id; if it is another id of one, use `grader rename-student`"
+    ]
+
+
 def _note_on_removed(whole: Class) -> list[str]:
     removed = whole.book.entries.removed
     gone = [called(one) for one in whole.book.students(removed=True) if one.id in removed]
@@ -139,7 +154,8 @@ def student(whole: Class, standing: Standing) -> str:
     for number, attempt in enumerate(book.attempts(who), start=1):
         mark = "counts" if number == standing.attempt else ""
         score = next((g[attempt.sources or ""].score for g in grades if attempt.sources in g), None)
-        at = attempt.submitted_at.isoformat() if attempt.submitted_at else "no time"
+        when = attempt.submitted_at
+        at = whole.rules.local(when).isoformat() if when else "no time"
         said = attempt.refused or ("not graded" if score is None else f"{score:.2f}")
         lines.append(f"  attempt {number}  {at}  {attempt.name}  {said}  {mark}".rstrip())
     lines += [f"  {line}" for line in book.history(who)]
@@ -150,7 +166,8 @@ def _times(rules: Policy, standing: Standing) -> list[str]:
     """A student's deadline and late days, and why the attempt that counts does."""
     lines = []
     if standing.deadline:
-        lines.append(f"  deadline  {standing.deadline.isoformat(timespec='minutes')}")
+        due = rules.local(standing.deadline).isoformat(timespec="minutes")
+        lines.append(f"  deadline  {due}")
     if rules.late_days:
         elsewhere = rules.late_days_used.get(standing.student.id, 0)
         other = f", and {elsewhere} in other assignments" if elsewhere else ""
@@ -167,29 +184,35 @@ def grade(standing: Standing) -> str:
         return f"{who}: {standing.state.words}; {standing.why}".rstrip("; ")
     text = f"{who}: {standing.points:.2f} of {standing.max_score:g}"
     if standing.days_late:
-        text += f"; {standing.days_late} days late, which costs {standing.penalty:g} %"
+        days = "1 day" if standing.days_late == 1 else f"{standing.days_late} days"
+        text += f"; {days} late, which costs {standing.penalty:g} %"
     for one in standing.overrides:
         about = f" for {one.problem}" if one.problem else ""
         text += f"; {one.points:g}{about} by {one.who}: {one.reason}"
     return text
 
 
-def grade_and_deadline(standing: Standing) -> list[str]:
+def grade_and_deadline(rules: Policy, standing: Standing) -> list[str]:
     """A student's grade and deadline."""
-    due = standing.deadline.isoformat() if standing.deadline else "no deadline applies"
+    deadline = standing.deadline
+    due = rules.local(deadline).isoformat() if deadline else "no deadline applies"
     return [grade(standing), f"deadline: {due}"]
 
 
 def changed(before: list[str], after: list[str]) -> list[str]:
-    """The lines that differ, with what they were."""
+    """The lines that differ, with what they were; the first line names the student."""
+    if before == after:
+        return [f"  {after[0]}: nothing changes"]
     pairs = zip(before, after, strict=True)
     found = [line for was, now in pairs if was != now for line in (f"- {was}", f"+ {now}")]
-    return found or [f"  {after[0]}: nothing changes"]
+    return found if before[0] != after[0] else [f"  {after[0]}", *found]
 
 
 def compared(found: list[ScoreDifference], students: int) -> str:
     """The students whose points differ between Gradescope and the gradebook."""
-    lines = [f"{students} rows of Gradescope's file; {len(found)} differences"]
+    rows = "1 row" if students == 1 else f"{students} rows"
+    some = "1 difference" if len(found) == 1 else f"{len(found)} differences"
+    lines = [f"{rows} of Gradescope's file; {some}"]
     width = max((len(one.student) for one in found), default=0)
     for one in found:
         why = f"  {one.why}" if one.why else ""

@@ -148,13 +148,14 @@ def _decide(
         keep: Whether to keep what was written; None for one student, where nobody is asked.
     """
     found = decided(whole)
-    before = {one.student.id: texts.grade_and_deadline(one) for one in whole.standings()}
+    rules = whole.rules
+    before = {one.student.id: texts.grade_and_deadline(rules, one) for one in whole.standings()}
     with whole.book.together(keep=keep is not False):
         decisions.write(whole, found, who=by)
         after = {one.student.id: one for one in whole.standings()}
         notes = list(decisions.notes(whole, found, datetime.now(UTC)))
     for student in dict.fromkeys(one.student for one in found):
-        now = texts.grade_and_deadline(after[student])
+        now = texts.grade_and_deadline(rules, after[student])
         lines = texts.changed(before[student], now)
         if keep is None:
             lines = now if found[0].until else now[:1]

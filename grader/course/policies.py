@@ -118,6 +118,10 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return usual
         return max(usual, extension)
 
+    def local(self, at: datetime) -> datetime:
+        """The same time in the course's zone; without one, as it is."""
+        return at.astimezone(ZoneInfo(self.time_zone)) if self.time_zone else at
+
     def days_begun(self, submitted_at: datetime | None, deadline: datetime | None) -> int:
         """The days that have begun since the deadline; 0 in the grace period."""
         if submitted_at is None or deadline is None:
@@ -126,11 +130,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if late <= timedelta(minutes=self.grace_minutes):
             return 0
         if self.time_zone:
-            zone = ZoneInfo(self.time_zone)
-            on_the_clock = [
-                t.astimezone(zone).replace(tzinfo=None) for t in (submitted_at, deadline)
-            ]
-            late = on_the_clock[0] - on_the_clock[1]
+            handed_in, due = (self.local(t).replace(tzinfo=None) for t in (submitted_at, deadline))
+            late = handed_in - due
         return max(1, math.ceil(late.total_seconds() / DAY))
 
     def free_days(self, student: str) -> int:

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from grader.analysis import class_page
 from grader.analysis.survey import Spread, survey
 from grader.analysis.terminal import mistakes
 from grader.base.errors import Status
@@ -135,7 +136,7 @@ def test_the_terminal_says_what_to_talk_about(found):
     lines = [line.split() for line in text.splitlines()]
     assert ["62", "%", "4", "adamw", "§8.2"] in lines
     assert ["2", f"{ADAMW * 1.5:g}", "adamw", "§8.2", *EPS.split()] in lines
-    assert "no test is suspicious" in text
+    assert "no test can be judged: fewer than 20 students attempted each" in text
 
 
 def test_an_empty_class_is_no_error(tmp_path):
@@ -144,3 +145,58 @@ def test_an_empty_class_is_no_error(tmp_path):
         found = survey(whole)
     assert ([], []) == (found.tests, found.mistakes)
     assert "0 of 1 students have a grade" in mistakes(found, top=5)
+
+
+def pass_or_fail(path, passes, fails):
+    """The survey of a class whose students pass both tests of `linear`, or fail both."""
+    right, wrong = ({"linear": [one("a"), one("b")]} for one in (passed, failed))
+    works = [right] * passes + [wrong] * fails
+    students = {f"s{n:02}": ({}, work) for n, work in enumerate(works)}
+    with class_of(path / "class.sqlite", students, problems=("linear",)) as whole:
+        return survey(whole)
+
+
+NO_CHART = "No test&#39;s discrimination is known, so there is no chart."
+
+
+@pytest.mark.parametrize(
+    ("passes", "fails", "found", "note", "verdict"),
+    [
+        (2, 1, None, "discrimination unknown: only 2 pass",
+         "no test can be judged: fewer than 20 students attempted each"),
+        (9, 3, None, "discrimination unknown: only 3 fail",
+         "no test can be judged: fewer than 20 students attempted each"),
+        # Who passes one test passes the other: the correlation is 1.
+        (6, 6, 1.0, "too few to judge it: fewer than 20 attempted it",
+         "no test can be judged: fewer than 20 students attempted each"),
+        (10, 10, 1.0, "", "no test is suspicious"),
+    ],
+)  # fmt: skip
+def test_a_small_class_says_what_it_cannot_say(tmp_path, passes, fails, found, note, verdict):
+    """A test that nobody can judge is not called good, and each empty place has its reason."""
+    survey = pass_or_fail(tmp_path, passes, fails)
+    for test in survey.tests:
+        assert test.discrimination == (found if found is None else pytest.approx(found))
+        assert test.note == note
+    assert survey.verdict == verdict
+    assert verdict in mistakes(survey, top=5)
+    page = class_page.render(survey, title="Small").replace("'", "&#39;")
+    assert f"{verdict.capitalize()}.</p>" in page
+    assert (note in page, NO_CHART in page) == (True, found is None)
+    assert (f'<p class="good">{verdict.capitalize()}' in page) == (passes + fails >= 20)
+    assert "Scores by the time of handing in are unknown" in page
+    assert "It is known if at least 5 students pass and 5 fail.</p>" in page
+
+
+def test_the_tests_that_enough_students_attempted_are_counted(tmp_path):
+    """Of two tests, twelve students left one out."""
+    students = {
+        f"s{n:02}": ({}, {"linear": [passed("a"), skipped("b") if n < 12 else passed("b")]})
+        for n in range(24)
+    }
+    with class_of(tmp_path / "class.sqlite", students, problems=("linear",)) as whole:
+        said = survey(whole).verdict
+    assert said == (
+        "no test is suspicious; only 1 of 2 can be judged, because fewer than 20 students "
+        "attempted the others"
+    )

@@ -121,7 +121,7 @@ def test_a_gradebook_charges_lateness_by_the_rules_that_it_remembers(path, today
     other = path.with_name("other.toml")
     other.write_text("[policy]\nper_cent_a_day = 50\n[policy.deadlines]\nA = 2026-10-02T12:00:00Z")
     assert "mean 3.50; 1 late" in grader("status", path, "--policy", other)[1]
-    assert "zoe: 6.30 of 5; 1 days late" in grader("show", "zoe", "--gradebook", path)[1]
+    assert "zoe: 6.30 of 5; 1 day late" in grader("show", "zoe", "--gradebook", path)[1]
 
 
 def test_sections_without_a_deadline_and_deadlines_without_a_section_are_said(path, grader):
@@ -347,7 +347,7 @@ def test_gradescopes_scores_are_compared_with_ours(path, today, grader):
         hand_in(book, "zoe", "x = 1", setup_1=Status.PASSED)
     table = path.with_name("scores.csv")
     table.write_text("Name,SID,Email,Total Score\nZoe,zoe,,7.0\n")
-    said = "1 rows of Gradescope's file; 0 differences\n"
+    said = "1 row of Gradescope's file; 0 differences\n"
     assert (0, said, "") == grader("diff", path, "--gradescope", table)
     table.write_text("Name,SID,Email,Total Score\nZoe,zoe,,6.5\n")
     code, said, _ = grader("diff", path, "--gradescope", table)

@@ -112,6 +112,18 @@ def test_late_days_of_a_former_name_are_the_students(class_, grader, tmp_path): 
     assert "late days  0 of 3 used, and 1 in other assignments" in said
 
 
+def test_late_days_of_nobody_are_told(class_, grader, tmp_path):  # noqa: F811
+    """Another assignment's gradebook may have renamed the student."""
+    (tmp_path / "bank.csv").write_text("student,assignment,days\nb42,hw1,1\nada,hw1,1\n")
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[policy]\ntitle = "hw2"\nlate_days = 3\nlate_days_file = "bank.csv"\n')
+    words = (class_, "--policy", rules)
+    said = "bank.csv has late days of b42, and no student here has this id; if it is another id of"
+    assert said in grader("status", *words)[1]
+    grader("rename-student", "bob", "--id", "b42", "--gradebook", class_)
+    assert "has late days of" not in grader("status", *words)[1]
+
+
 def test_a_renamed_student_keeps_everything(class_, grader):  # noqa: F811
     """Under the new id and the old one; what comes under the new id stays after the undo, too."""
     words = ("--gradebook", class_)
@@ -237,6 +249,13 @@ def test_a_whole_section_gets_a_later_deadline(class_, grader):  # noqa: F811
     assert "deadline  2026-10-02" in grader("show", "eve", "--gradebook", class_)[1]
     told = grader("extend", "--section", "night", *words)[2]
     assert "--section night: no student is in it; the sections are: evening" in told
+
+
+def test_a_new_deadline_that_changes_no_points_names_its_student(class_, grader):  # noqa: F811
+    """Otherwise nobody can tell whose deadline a line shows."""
+    words = ("--until", "2026-10-09T12:00:00Z", "--reason", "ill", "--gradebook", class_)
+    said = grader("extend", "--section", "evening", *words)[1]
+    assert "  bob Bob B: 7.00 of 5\n- deadline: 2026-10-03T12:00:00+00:00\n" in said
 
 
 def test_deadlines_from_a_file(class_, grader, tmp_path):  # noqa: F811
