@@ -710,15 +710,29 @@ def _replacements(gpu: SimulatedGpu) -> Iterator[tuple[Any, str, Any]]:
             torch.Tensor,
             {"record_stream": lambda x, stream: gpu.used_by(x, stream)},
         ),  # torch accepts only its own streams here
-        (time, {**clock, "sleep": partial(_sleep, gpu, time.sleep)}),
+        (time, {**clock, "sleep": partial(_sleep, gpu, time.sleep, _other_threads())}),
     ]
     for owner, values in replaced:
         if owner is not None:
             yield from ((owner, name, value) for name, value in values.items())
 
 
-def _sleep(gpu: SimulatedGpu, really: Callable[[float], None], seconds: float) -> None:
-    """Advance the stand-in's clock. Once it has passed HOURS, really sleep as well."""
-    if gpu.now > HOURS:
+def _other_threads() -> set[threading.Thread]:
+    return set(threading.enumerate()) - {threading.current_thread()}
+
+
+def _sleep(
+    gpu: SimulatedGpu,
+    really: Callable[[float], None],
+    others: set[threading.Thread],
+    seconds: float,
+) -> None:
+    """Advance the stand-in's clock. Once it has passed HOURS, really sleep as well.
+
+    Threads that ran before, such as one of a notebook that polls, only really sleep.
+    """
+    other = threading.current_thread() in others
+    if other or gpu.now > HOURS:
         really(seconds)
-    gpu.now += seconds
+    if not other:
+        gpu.now += seconds

@@ -6,10 +6,13 @@ public file shares with a secret one by coincidence are listed by hand in bundle
 
 import ast
 import html
+import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from grader.base.errors import CourseFault
 from grader.course import courses
@@ -121,9 +124,21 @@ def _beginning_at(i: int, lines: list[str]) -> Iterator[str]:
 
 
 def _text(path: str, content: bytes) -> str:
-    """The text of a file; for an HTML page, the text without tags."""
+    """The text of a file; for an HTML page, the text without tags; for a notebook, its strings."""
     text = content.decode("utf-8", errors="replace")
+    if path.endswith(".ipynb"):
+        with suppress(ValueError):  # it is no notebook
+            return "\n".join(_strings(json.loads(text)))
     return html.unescape(re.sub(r"<[^>]*>", "", text)) if path.endswith(".html") else text
+
+
+def _strings(tree: Any) -> Iterator[str]:
+    """The texts in JSON, in order, such as the lines of a notebook's cells."""
+    if isinstance(tree, str):
+        yield tree.removesuffix("\n")
+    elif isinstance(tree, dict | list):
+        for branch in tree.values() if isinstance(tree, dict) else tree:
+            yield from _strings(branch)
 
 
 def _of(source: str) -> set[str]:

@@ -14,7 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from grader.base.markdown_figures import without_marks
 from grader.course import courses
-from handout.site import calculators, formulas, mathml, pictures, quizzes, stubs
+from handout.site import calculators, formulas, mathml, notebooks, pictures, quizzes, stubs
 
 NUMBER = re.compile(r"(\d+)\.(\d+) ")
 ROOT = Path(__file__).parents[2]
@@ -197,6 +197,30 @@ def stubs_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield STUBS, {"title": "Stubs", "body": body}, "page.html"
 
 
+def link_notebook(
+    app: Sphinx,
+    name: str,
+    _template: str,
+    context: dict[str, Any],
+    _doctree: nodes.document | None,
+) -> None:
+    """Link each chapter to its notebook, below the title. The PDF has no such link."""
+    if app.builder.name == "html" and name[:1].isdigit() and "body" in context:
+        link = f'<a href="{notebooks.FOLDER}/{name}.ipynb" download>Notebook</a>'
+        context["body"] = context["body"].replace(
+            "</h1>", f'</h1>\n<p class="notebook">{link}</p>', 1
+        )
+
+
+def write_notebooks(app: Sphinx, error: Exception | None) -> None:
+    """Write the notebook of each chapter."""
+    if error is None and app.builder.name == "html":
+        folder = Path(app.outdir) / notebooks.FOLDER
+        folder.mkdir(exist_ok=True)
+        for name, content in notebooks.written(courses.load(ROOT)).items():
+            (folder / f"{name}.ipynb").write_text(content, encoding="utf-8")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx, which calls this function."""
     mathml.setup(app)
@@ -211,6 +235,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", link_stubs)
     app.connect("html-collect-pages", stubs_page)
     app.connect("html-page-context", citations_without_role)
+    app.connect("html-page-context", link_notebook)
+    app.connect("build-finished", write_notebooks)
     # After Furo, which makes the tree.
     app.connect("html-page-context", sections_in_sidebar, priority=900)
     return {"parallel_read_safe": True}

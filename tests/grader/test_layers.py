@@ -366,6 +366,7 @@ HANDOUT_LAYERS = [
         )
     ],
     ["handout.site.pictures", "handout.site.quizzes"],
+    ["handout.site.notebooks"],
     ["handout.site.extension"],
     ["handout.site.__main__"],
 ]

@@ -48,7 +48,7 @@ def test_no_line_of_a_solution_is_on_a_page(site):
     """
     secret = {code: where for code, where in leaks.secrets(COURSE).items() if len(code) >= LONG}
     files = {}
-    for path in [*site.glob("*.html"), *site.rglob("*.js")]:
+    for path in [*site.glob("*.html"), *site.rglob("*.js"), *site.rglob("*.ipynb")]:
         text = path.read_text(encoding="utf-8")
         parser = Code()
         parser.feed(text)

@@ -191,3 +191,27 @@ def test_threads_see_it_too():
         thread.join()
         assert made[0].is_cuda
         assert gpu.copies == ["pinned, on the current stream"]
+
+
+def test_the_clock_is_not_advanced_by_a_thread_that_ran_before():
+    """A notebook's kernel has a thread that polls; its sleep stays real."""
+    ended, slept = threading.Event(), threading.Event()
+
+    def poll():
+        while not ended.is_set():
+            time.sleep(0.001)
+            slept.set()
+
+    polling = threading.Thread(target=poll)
+    polling.start()
+    try:
+        with stand_in.gpu():
+            started = time.perf_counter()
+            for _ in range(3):
+                slept.clear()
+                assert slept.wait(60)
+            time.sleep(5)
+            assert round(time.perf_counter() - started, 3) == 5
+    finally:
+        ended.set()
+        polling.join()

@@ -1,5 +1,6 @@
 """Bundles: their contents are complete and reproducible, and contain no secret line."""
 
+import json
 import os
 import re
 import shutil
@@ -311,6 +312,16 @@ def test_a_secret_line_on_a_page_is_found_between_its_tags(secret):
     )
     page = f"<p>text</p>\n<pre>{tagged}\n</pre>".encode()
     found = leaks.leaks({"handout/site/07_linear.html": page}, secret)
+    assert [leak.line for leak in found] == [line]
+
+
+@pytest.mark.parametrize("as_list", [True, False], ids=["lines", "one text"])
+def test_a_secret_line_in_a_cell_of_a_notebook_is_found(as_list, secret):
+    """The search reads a notebook's texts, not the JSON around them."""
+    line = secret_line(COURSE.root, "solution").strip()
+    source = ["x = 1\n", f"{line}\n", "x"]
+    notebook = {"cells": [{"cell_type": "code", "source": source if as_list else "".join(source)}]}
+    found = leaks.leaks({"handout/a.ipynb": json.dumps(notebook, indent=1).encode()}, secret)
     assert [leak.line for leak in found] == [line]
 
 
