@@ -12,7 +12,11 @@ from kit import progress
 if __name__ == "__main__":
     root, arguments = Path(__file__).absolute().parents[1], sys.argv[1:]
     if arguments[:1] == ["fly"]:
-        from flight import command
+        try:
+            from flight import command
+        except KeyboardInterrupt:
+            sys.exit(130)
 
         sys.exit(command.main(root, arguments[1:]))
-    sys.exit(progress.main(root, arguments))
+    others = {"fly": "train a small language model that is made of your modules"}
+    sys.exit(progress.main(root, arguments, others))

@@ -139,12 +139,12 @@ class Live:
             self._say(self._steps, losses[-1], self.seconds)
 
     def _say(self, steps: int, loss: float, seconds: float) -> None:
-        left = (self._settings.steps - steps) * seconds
+        left = round((self._settings.steps - steps) * seconds)
         line = f"step {steps}/{self._settings.steps}  loss {loss:.3f}  "
         line += f"{self._settings.shape.tokens / seconds:,.0f} tokens/s  "
         if self._flops:
             line += f"MFU {self._flops / seconds / self._peak:.0%}  "
-        line += f"{left // 60:.0f}:{left % 60:02.0f} left"
+        line += f"{left // 60}:{left % 60:02} left"
         if self._out.isatty():
             self._out.write(f"\r{line:<78}")
         elif steps // max(1, self._settings.steps // 10) > self._said:

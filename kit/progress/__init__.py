@@ -3,7 +3,7 @@
 `check` runs the public tests and shows progress; `submit` makes the zip to hand in.
 
 Neither command needs the grader. Exit codes: 0 for success, 1 if a test does not pass, 2 if the
-call or the submission is rejected.
+call or the submission is rejected, 130 after Ctrl-C.
 """
 
 import argparse
@@ -29,18 +29,29 @@ from kit.text import print_anywhere
 ACTIVATE = r".venv\Scripts\activate" if os.name == "nt" else ". .venv/bin/activate"
 
 
-def main(root: Path, arguments: list[str]) -> int:
+def main(root: Path, arguments: list[str], others: dict[str, str] | None = None) -> int:
     """Run one command and return its exit code.
 
     Args:
         root: The folder that contains assignment/ and tests/.
         arguments: The words of the command line.
+        others: The course's own commands, which its `__main__` runs, each with a line for the help.
     """
     print_anywhere()
+    try:
+        return _main(root, arguments, others or {})
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
+
+
+def _main(root: Path, arguments: list[str], others: dict[str, str]) -> int:
     course = read_course(root)
     problems = course["problem"]
     ids = [p["id"] for p in problems]
-    parser = _parser()
+    parser = _parser(others)
+    if arguments and arguments[0] in ids:
+        parser.error(f"did you mean `python -m assignment check {arguments[0]}`?")
     parsed = parser.parse_args(arguments or ["check"])
     if parsed.command == "submit":
         from kit.progress import submit
@@ -99,7 +110,7 @@ def _is_installed(package: str) -> bool:
     return importlib.util.find_spec(package.replace("-", "_").replace(".", "_")) is not None
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m assignment", description="Your progress, and your zip to hand in."
     )
@@ -137,4 +148,6 @@ def _parser() -> argparse.ArgumentParser:
     submit.add_argument(
         "--anyway", action="store_true", help="write it even if a problem would earn nothing"
     )
+    for name, about in others.items():
+        commands.add_parser(name, help=about)
     return parser

@@ -72,7 +72,8 @@ def main(
         every: Show every failure, and go on after a test that takes too long or crashes.
 
     Returns:
-        0 if all tests pass, 1 if not, 2 if the tests cannot be run or the page cannot be written.
+        0 if all tests pass, 1 if not, 2 if the tests cannot be run or the page cannot be written,
+        130 if they were stopped by hand.
     """
     tested = [p for p in problems if (root / "tests/public" / f"test_{p['id']}.py").exists()]
     modules = {p["module"] for p in course["problem"]}
@@ -84,9 +85,9 @@ def main(
         suppress(KeyboardInterrupt),
     ):
         while True:
-            code = 1  # if Ctrl-C ends the next run before it is done
+            code = 130  # if Ctrl-C ends the next run before it is done
             files = Files.now(root, modules)
-            run = _Run(root, tested, course["limits"], files, out, watched=watch, every=every)
+            run = _Run(root, tested, course, files, out, watched=watch, every=every)
             code = run.everything()
             if run.changed:
                 continue
@@ -116,7 +117,7 @@ class _Run:
         self,
         root: Path,
         problems: list[dict[str, Any]],
-        limits: dict[str, Any],
+        course: dict[str, Any],
         files: Files,
         out: TextIO,
         *,
@@ -134,8 +135,9 @@ class _Run:
         done = {name for name, status in since.items() if status == "done"}
         self._folded = done if len(done) < len(problems) else set()
         self._in_order = problems
-        self._root, self._limits, self._files, self._out = root, limits, files, out
+        self._root, self._limits, self._files, self._out = root, course["limits"], files, out
         self._watched, self._every = watched, every
+        self._whole = len(problems) == len(course["problem"])
         self._live = out.isatty() and os.environ.get("TERM") != "dumb"
         self._rows = {p["id"]: ProblemProgress(p) for p in problems}
         self._failures: list[Failure] = []
@@ -166,8 +168,9 @@ class _Run:
             return 2
         self.outcome = self._finish()
         done = {name for name, row in self._rows.items() if row.status == "done"}
-        if not self.is_stopped:
-            self._before.write(self._root, self._files, self._in_order, done)
+        if self.is_stopped:
+            return 130
+        self._before.write(self._root, self._files, self._in_order, done)
         return 0 if len(done) == len(self._rows) else 1
 
     @property
@@ -383,11 +386,13 @@ class _Run:
             stopped = f"stopped{' at ' + self._stopped if self._stopped else ''}"
         rank = {p["id"]: i for i, p in enumerate(self._in_order)}
         failures = sorted(self._failures, key=lambda f: rank[f.problem["id"]])
-        outcome = RunOutcome(list(self._rows.values()), failures, stopped, self._notes)
-        self._print(f"\n{outcome.done}, {outcome.passed}")
+        outcome = RunOutcome(
+            list(self._rows.values()), failures, stopped, self._notes, self._whole, self._every
+        )
         if stopped:
             self._print(f"\n{stopped}")
             return outcome
+        self._print(f"\n{outcome.done}, {outcome.passed}")
         if self._every:
             for failure in outcome.wrong:
                 self._print(f"\n{failure}")

@@ -88,12 +88,16 @@ class RunOutcome:
         stopped: Where the run was stopped by hand, such as "stopped at assignment/linear.py:40", or
             "" if it was not stopped.
         notes: Further sentences for the student.
+        whole: Whether all problems of the course were tested.
+        every: Whether all failures were shown.
     """
 
     rows: list[ProblemProgress]
     failures: list[Failure]
     stopped: str = ""
     notes: list[str] = field(default_factory=list)
+    whole: bool = True
+    every: bool = False
 
     @property
     def done(self) -> str:
@@ -127,6 +131,8 @@ class RunOutcome:
     def next_step(self) -> str:
         """What the student should do next."""
         to_do = self.to_do
+        if to_do is None and not self.whole:
+            return "`python -m assignment` shows what is left"
         if to_do is None:
             return (
                 "`python -m assignment submit` makes the zip to hand in; "
@@ -135,9 +141,10 @@ class RunOutcome:
         problem = to_do.problem
         verb = "fix" if to_do.attempted else "write"
         place = to_do.place or handing_in.path_of(problem["module"])
+        shows = " --all` (all of its failures)" if to_do.attempted and not self.every else "`"
         return (
             f"{verb} {place}\nread handout §{problem['section']}, "
-            f"then run `python -m assignment check {problem['id']} --all` (all of its failures)"
+            f"then run `python -m assignment check {problem['id']}{shows}"
         )
 
 

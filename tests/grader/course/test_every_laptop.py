@@ -123,7 +123,7 @@ def test_ctrl_c_stops_where_no_signal_can_be_sent(solved):
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)  # to this process alone
         output, _ = process.communicate(timeout=600)
-        assert process.returncode == 1, output
+        assert process.returncode == 130, output
     assert re.search(r"^stopped", output, re.MULTILINE), output
     assert "Traceback" not in output
 
