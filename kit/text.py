@@ -18,7 +18,6 @@ PLAIN = {"█": "#", "·": ".", "…": "...", "−": "-", "–": "-", "→": "->
 
 def print_anywhere() -> None:
     """Let nothing that is printed raise a UnicodeEncodeError, whatever the output's encoding is."""
-    codecs.register_error("plain", _plain)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="plain")
@@ -29,6 +28,9 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
         raise error
     missing = error.object[error.start : error.end]
     return "".join(PLAIN.get(c, "?") for c in missing), error.end
+
+
+codecs.register_error("plain", _plain)
 
 
 def printable(text: str, limit: int) -> str:

@@ -153,7 +153,8 @@ class Gradebook:
         """
         entries = self.entries
         found = entries.students(self._rows_of_students())
-        return [one for one in found if removed or one.id not in entries.removed]
+        left_out = {} if removed else entries.removed
+        return [one for one in found if one.id not in left_out]
 
     def _rows_of_students(self) -> list[Student]:
         rows = self._database.execute("SELECT * FROM student ORDER BY id")

@@ -2,6 +2,9 @@
 
 import sys
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,9 +43,7 @@ def merge_students(
     """
     if bool(into) == undo:
         raise UsageError("merge-students: give either --into or --undo")
-    course, rules = course_and_rules(course_folder, rules_file)
-    with gradebook.writing(book) as opened:
-        whole = Class(opened, course, rules)
+    with _opened(book, course_folder, rules_file) as whole:
         if undo:
             _undo(whole, student, "merge", reason=reason, by=by)
             return
@@ -50,16 +51,16 @@ def merge_students(
         who = first.student.id, second.student.id
         if who[0] == who[1]:
             raise UsageError(f"{student} and {into} are the same student already: {who[0]}")
-        opened.change("merge", who[0], becomes=who[1], reason=reason, who=by)
+        whole.book.change("merge", who[0], becomes=who[1], reason=reason, who=by)
         lines = [f"before:  {texts.grade(one)}" for one in (first, second)]
-        undated = [one for one in opened.attempts(who[1]) if one.submitted_at is None]
+        undated = [one for one in whole.book.attempts(who[1]) if one.submitted_at is None]
         if first.attempts and second.attempts and undated:
             print(
                 f"grader: {one_line(who[1], 100)}: attempts without a time count in the order in "
                 "which they were read; `--undo` undoes this",
                 file=sys.stderr,
             )
-        now = texts.student(whole, Class(opened, course, rules).standing(who[1]))
+        now = texts.student(whole, Class(whole.book, whole.course, whole.rules).standing(who[1]))
         files.say("".join(f"{one_line(line, 500)}\n" for line in lines) + now, needed=False)
 
 
@@ -78,17 +79,15 @@ def rename_student(
     """Give a student another id or name; files with the former id are still the student's."""
     if bool(new_id or name) == undo:
         raise UsageError("rename-student: give --id or --name, or --undo")
-    course, rules = course_and_rules(course_folder, rules_file)
-    with gradebook.writing(book) as opened:
-        whole = Class(opened, course, rules)
+    with _opened(book, course_folder, rules_file) as whole:
         if undo:
             _undo(whole, student, "rename", reason=reason, by=by)
             return
         who = whole.find(student)
         becomes = _new(new_id, "--id") if new_id else who
-        _require_free(opened, who, becomes)
+        _require_free(whole.book, who, becomes)
         shown = _new(name, "--name") if name else ""
-        opened.change("rename", who, becomes=becomes, name=shown, reason=reason, who=by)
+        whole.book.change("rename", who, becomes=becomes, name=shown, reason=reason, who=by)
         files.say(texts.student(whole, whole.standing(becomes)), needed=False)
 
 
@@ -105,16 +104,22 @@ def remove_student(
     """Take a student who left out of status, exports and statistics; nothing is deleted."""
     if not reason.strip() and not undo:
         raise UsageError("--reason is empty: expected why, for the record")
-    course, rules = course_and_rules(course_folder, rules_file)
-    with gradebook.writing(book) as opened:
-        whole = Class(opened, course, rules)
+    with _opened(book, course_folder, rules_file) as whole:
         if undo:
             _undo(whole, student, "remove", reason=reason, by=by)
             return
         standing = whole.standing(student)
-        opened.change("remove", standing.student.id, reason=reason, who=by)
+        whole.book.change("remove", standing.student.id, reason=reason, who=by)
         said = f"removed: {texts.grade(standing)}; --undo brings the student back"
         files.say(f"{one_line(said, 500)}\n", needed=False)
+
+
+@contextmanager
+def _opened(book: Path, course_folder: Path | None, rules_file: Path | None) -> Iterator[Class]:
+    """Open a gradebook for writing, with its course and rules."""
+    course, rules = course_and_rules(course_folder, rules_file)
+    with gradebook.writing(book) as opened:
+        yield Class(opened, course, rules)
 
 
 def _undo(whole: Class, student: str, kind: Kind, *, reason: str, by: str) -> None:
@@ -131,8 +136,9 @@ def _undo(whole: Class, student: str, kind: Kind, *, reason: str, by: str) -> No
         raise UsageError(f"{whole.book.path}: there is no {kind} of {student} to undo")
     _require_last(entries.changes, change)
     whole.book.undo_change(change, reason=reason, who=by)
+    listed = {one.id for one in whole.book.students()}
     for who in dict.fromkeys((change.student, change.becomes)):
-        if who in [one.id for one in whole.book.students()]:
+        if who in listed:
             files.say(texts.student(whole, whole.standing(who)), needed=False)
 
 

@@ -3,6 +3,7 @@
 import base64
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from grader.base.markdown_figures import without_marks
 from grader.course import courses
+from grader.course.courses import Course
 from handout.site import calculators, formulas, mathml, notebooks, pictures, quizzes, stubs
 
 NUMBER = re.compile(r"(\d+)\.(\d+) ")
@@ -129,30 +131,36 @@ def number_sections(_app: Sphinx, doctree: nodes.document) -> None:
             section["ids"].append(f"section-{number[1]}-{number[2]}")
 
 
-def citations_without_role(
-    _app: Sphinx,
-    _name: str,
+def adapt_page(
+    app: Sphinx,
+    name: str,
     _template: str,
     context: dict[str, Any],
     _doctree: nodes.document | None,
 ) -> None:
+    """Change what a page's template gets: its text, and the sidebar."""
+    if "body" in context:
+        body = _without_role_of_citations(context["body"])
+        chapter = app.builder.name == "html" and name[:1].isdigit()
+        context["body"] = _with_notebook(body, name) if chapter else body
+    _list_sections(context)
+
+
+def _without_role_of_citations(body: str) -> str:
     """Remove the role that docutils gives to a list of works, whose entries do not have its role.
 
     Screen readers announce such a list as empty.
     """
-    if "body" in context:
-        context["body"] = context["body"].replace(
-            '<div role="list" class="citation', '<div class="citation'
-        )
+    return body.replace('<div role="list" class="citation', '<div class="citation')
 
 
-def sections_in_sidebar(
-    _app: Sphinx,
-    _name: str,
-    _template: str,
-    context: dict[str, Any],
-    _doctree: nodes.document | None,
-) -> None:
+def _with_notebook(body: str, name: str) -> str:
+    """Link a chapter to its notebook, below the title. The PDF has no such link."""
+    link = f'<a href="{notebooks.FOLDER}/{name}.ipynb" download>Notebook</a>'
+    return body.replace("</h1>", f'</h1>\n<p class="notebook">{link}</p>', 1)
+
+
+def _list_sections(context: dict[str, Any]) -> None:
     """List the sections of the current page below its title in the sidebar.
 
     They replace Furo's list on the right, which only wide screens show. static/page.js marks the
@@ -167,9 +175,14 @@ def sections_in_sidebar(
         context |= {"furo_navigation_tree": str(tree), "furo_hide_toc": True}
 
 
+@cache
+def _course() -> Course:
+    return courses.load(ROOT)
+
+
 def mark_stubs(app: Sphinx, doctree: nodes.document) -> None:
     """Note at each name of an asked function in the text, outside of titles, that it is one."""
-    names = stubs.linked(courses.load(ROOT), app.env.docname)
+    names = stubs.linked(_course(), app.env.docname)
     for literal in doctree.findall(nodes.literal):
         if literal.astext() in names and isinstance(literal.parent, nodes.paragraph):
             literal["stub"] = literal.astext()
@@ -191,25 +204,8 @@ def stubs_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
     if isinstance(app.builder, StandaloneHTMLBuilder) and app.builder.name == "html":
         highlighter = app.builder.highlighter
-        body = stubs.html(
-            courses.load(ROOT), lambda code: highlighter.highlight_block(code, "python")
-        )
+        body = stubs.html(_course(), lambda code: highlighter.highlight_block(code, "python"))
         yield STUBS, {"title": "Stubs", "body": body}, "page.html"
-
-
-def link_notebook(
-    app: Sphinx,
-    name: str,
-    _template: str,
-    context: dict[str, Any],
-    _doctree: nodes.document | None,
-) -> None:
-    """Link each chapter to its notebook, below the title. The PDF has no such link."""
-    if app.builder.name == "html" and name[:1].isdigit() and "body" in context:
-        link = f'<a href="{notebooks.FOLDER}/{name}.ipynb" download>Notebook</a>'
-        context["body"] = context["body"].replace(
-            "</h1>", f'</h1>\n<p class="notebook">{link}</p>', 1
-        )
 
 
 def write_notebooks(app: Sphinx, error: Exception | None) -> None:
@@ -217,7 +213,7 @@ def write_notebooks(app: Sphinx, error: Exception | None) -> None:
     if error is None and app.builder.name == "html":
         folder = Path(app.outdir) / notebooks.FOLDER
         folder.mkdir(exist_ok=True)
-        for name, content in notebooks.written(courses.load(ROOT)).items():
+        for name, content in notebooks.written(_course()).items():
             (folder / f"{name}.ipynb").write_text(content, encoding="utf-8")
 
 
@@ -234,9 +230,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-read", mark_stubs)
     app.connect("doctree-resolved", link_stubs)
     app.connect("html-collect-pages", stubs_page)
-    app.connect("html-page-context", citations_without_role)
-    app.connect("html-page-context", link_notebook)
     app.connect("build-finished", write_notebooks)
-    # After Furo, which makes the tree.
-    app.connect("html-page-context", sections_in_sidebar, priority=900)
+    # After Furo, which makes the tree of the sidebar.
+    app.connect("html-page-context", adapt_page, priority=900)
     return {"parallel_read_safe": True}

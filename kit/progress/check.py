@@ -32,7 +32,7 @@ from kit.progress.outcomes import (
     problem_of,
     told,
 )
-from kit.text import print_anywhere, printable
+from kit.text import printable
 from kit.workflow_commands import annotations
 
 BAR = 16
@@ -77,7 +77,6 @@ def main(
     """
     tested = [p for p in problems if (root / "tests/public" / f"test_{p['id']}.py").exists()]
     modules = {p["module"] for p in course["problem"]}
-    print_anywhere()
     if os.name == "nt":
         os.system("")  # makes the console of Windows obey the codes for colours
     with (
