@@ -1,7 +1,7 @@
 """Points and deadlines that people give, one by one or from a CSV file, and likely slips."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from grader.classroom import roster
 from grader.classroom.records import Standing, State, called
 from grader.classroom.standings import Class
 from grader.course import policies
+from grader.course.policies import Policy
 from kit.text import one_line
 
 SHOWN = 9  # the most rows with a mistake that one message lists
@@ -59,16 +60,17 @@ def read(path: Path, whole: Class, *, column: str, reason: str, anyway: bool) ->
             f"{path}:{line}: expected the columns {', '.join(sorted(known))}, found "
             f"{one_line(', '.join(header), 200)}"
         )
-    found: list[Decision] = []
+    standings = {one.student.id: one for one in whole.standings(problems=False)}
+    found: dict[tuple[str, str], Decision] = {}
     errors: list[str] = []
     for line, row in rows:
         # An apostrophe keeps a spreadsheet from running a text as a formula.
         cells = {n: c.strip().removeprefix("'") for n, c in zip(names, row, strict=False)}
         try:
-            one = _row(whole, cells, column, reason, anyway)
-            if (one.student, one.problem) in [(other.student, other.problem) for other in found]:
+            one = _row(whole, standings, cells, column, reason, anyway)
+            if (one.student, one.problem) in found:
                 raise UsageError(f"a second row for {one.student}")
-            found.append(one)
+            found[one.student, one.problem] = one
         except UsageError as e:
             errors.append(f"line {line}: {e}")
     if errors:
@@ -76,16 +78,22 @@ def read(path: Path, whole: Class, *, column: str, reason: str, anyway: bool) ->
         raise UsageError(f"{path}: {'; '.join(errors[:SHOWN])}{more}; nothing was written")
     if not found:
         raise UsageError(f"{path} has a header but no rows")
-    return found
+    return list(found.values())
 
 
-def _row(whole: Class, cells: dict[str, str], column: str, reason: str, anyway: bool) -> Decision:
+def _row(
+    whole: Class,
+    standings: Mapping[str, Standing],
+    cells: dict[str, str],
+    column: str,
+    reason: str,
+    anyway: bool,
+) -> Decision:
     text = cells.get(column, "")
     why = cells.get("reason", "") or reason
     if not why.strip():
         raise UsageError("expected a reason, in the row or with --reason")
-    student = whole.standing(cells.get("student", ""))
-    who = student.student.id
+    who = whole.find(cells.get("student", ""))
     if column == "until":
         return Decision(student=who, until=policies.when(text, what="until"), reason=why)
     try:
@@ -96,7 +104,7 @@ def _row(whole: Class, cells: dict[str, str], column: str, reason: str, anyway: 
         raise UsageError(f"points {one_line(text, 50)}: expected a number, 0 or more")
     problem = cells.get("problem", "")
     if not anyway:
-        require_possible(whole, student, points, problem)
+        require_possible(whole, standings[who], points, problem)
     elif problem:
         whole.problem(problem)
     return Decision(student=who, points=points, problem=problem, reason=why)
@@ -131,9 +139,17 @@ def write(whole: Class, decisions: Iterable[Decision], *, who: str) -> None:
         )
 
 
-def notes(whole: Class, decisions: Iterable[Decision], now: datetime) -> Iterator[str]:
-    """What a person probably did not expect of the new deadlines and points, after `write`."""
-    standings = {one.student.id: one for one in whole.standings(problems=False)}
+def notes(
+    rules: Policy, standings: Mapping[str, Standing], decisions: Iterable[Decision], now: datetime
+) -> Iterator[str]:
+    """What a person probably did not expect of the new deadlines and points.
+
+    Args:
+        rules: The rules of the class.
+        standings: The standing of each student after `write`, by id.
+        decisions: What was written.
+        now: The time.
+    """
     for one in decisions:
         standing = standings[one.student]
         who, deadline = called(standing.student), standing.deadline
@@ -143,7 +159,7 @@ def notes(whole: Class, decisions: Iterable[Decision], now: datetime) -> Iterato
         elif deadline is None:
             yield f"{who}: there is no deadline to extend, so this changes nothing"
         elif one.until < deadline:
-            usual = whole.rules.local(deadline.astimezone(UTC)).isoformat(timespec="minutes")
+            usual = rules.local(deadline.astimezone(UTC)).isoformat(timespec="minutes")
             yield f"{who}: the usual deadline is later ({usual}), so this changes nothing"
         elif one.until < now:
             yield f"{who}: the new deadline has passed; only what was handed in before it gains"

@@ -153,7 +153,7 @@ def _decide(
     with whole.book.together(keep=keep is not False):
         decisions.write(whole, found, who=by)
         after = {one.student.id: one for one in whole.standings()}
-        notes = list(decisions.notes(whole, found, datetime.now(UTC)))
+        notes = list(decisions.notes(rules, after, found, datetime.now(UTC)))
     for student in dict.fromkeys(one.student for one in found):
         now = texts.grade_and_deadline(rules, after[student])
         lines = texts.changed(before[student], now)
