@@ -95,10 +95,13 @@ def mistakes(
         return
     files.say(terminal.groups(groups))
     usable = [group for group in groups if group.programs]
-    for problem in course.problems:
-        if of_problem := [group for group in usable if group.problem == problem]:
-            assert draft
-            files.make_folder(draft)
-            path = draft / f"{problem.id}.toml"
-            files.write(path, drafts.written(problem, of_problem).encode())
-            files.say(f"wrote {path}\n", needed=False)
+    wrote: list[str] = []
+    with files.together():
+        for problem in course.problems:
+            if of_problem := [group for group in usable if group.problem == problem]:
+                assert draft
+                files.make_folder(draft)
+                path = draft / f"{problem.id}.toml"
+                files.write(path, drafts.written(problem, of_problem).encode())
+                wrote.append(f"wrote {path}\n")
+    files.say("".join(wrote), needed=False)

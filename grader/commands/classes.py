@@ -648,7 +648,7 @@ def export(
     if classroom50_collected and not classroom50_scores:
         raise UsageError("export: --classroom50-scores needs --classroom50, the file to write")
     course, rules = course_and_rules(course_folder, rules_file)
-    with gradebook.reading(book) as opened:
+    with gradebook.reading(book) as opened, files.together():
         whole = Class(opened, course, rules)
         found = whole.standings()
         if csv:

@@ -89,7 +89,7 @@ def similar(
     from grader.similarity import pairs, report
 
     least = pairs.THRESHOLD if threshold is None else threshold
-    with ExitStack() as stack:
+    with files.together(), ExitStack() as stack:
         whole = Class(stack.enter_context(gradebook.reading(book)), course, rules)
         groups = [_Cohort("Inside the class", _of_class(whole))]
         groups += [_of_path(path, book, course, stack) for path in against or ()]

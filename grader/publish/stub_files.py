@@ -11,6 +11,7 @@ import difflib
 import re
 from pathlib import Path
 
+from grader.base import files
 from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.course.courses import Course, sources_in
@@ -20,9 +21,10 @@ from grader.solutions.regions import BEGIN, END, MARK
 def write(course: Course) -> list[Path]:
     """Generate every stub that is missing or out of date; return the paths of the new stubs."""
     changed = drifted(course)
-    for path in changed:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_stub_of(course, path), encoding="utf-8")
+    with files.together():
+        for path in changed:
+            files.make_folder(path.parent)
+            files.write(path, _stub_of(course, path).encode())
     return changed
 
 

@@ -1,0 +1,104 @@
+"""A command line that no command can have, in a sentence: what was expected, and what was found.
+
+Typer's own messages fill five lines, and name neither the value nor what the command takes.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import typer
+
+from grader.commands.parameters import Parameter
+from kit.text import one_line
+
+# Every error of a command line: of click or, since Typer contains a copy of click, of Typer.
+ERRORS: tuple[type[Exception], ...] = tuple(
+    one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException"
+)
+SHOWN = 100  # characters of what was found
+
+
+def is_help(error: Any) -> bool:
+    """Whether nothing is wrong: a command line without words is answered by the help."""
+    return type(error).__name__ == "NoArgsIsHelpError"
+
+
+def sentence(error: Any, arguments: Sequence[str], parameters: Iterable[Parameter]) -> str:
+    """What is wrong with a command line.
+
+    Args:
+        error: Typer's error.
+        arguments: The words of the command line.
+        parameters: The parameters of all commands.
+    """
+    said = " ".join(str(error.format_message()).split())
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command", None)
+    if found := re.match(r"No such command '(.*?)'", said):
+        return _no_command(found[1], list(getattr(command, "commands", ())))
+    where = f"{command.name}: " if command is not None and command.name != "grader" else ""
+    if found := re.match(r"Got unexpected extra argument.*? \((.*)\)$", said):
+        several = "arguments" if " " in found[1] else "argument"
+        return f"{where}unexpected {several} {_shown(found[1])}{_usage(command)}"
+    match type(error).__name__:
+        case "NoSuchOption":
+            near = next(iter(error.possibilities or ()), "")
+            meant = f"; did you mean {near}?" if near else _usage(command)
+            return f"{where}there is no option {_shown(error.option_name)}{meant}"
+        case "MissingParameter":
+            return f"{where}{_name(error.param)} is missing{_usage(command)}"
+        case "BadOptionUsage":
+            needs = "takes no value" if "not take a value" in said else "needs a value"
+            return f"{where}{_shown(error.option_name)} {needs}"
+        case "BadParameter" if error.param is not None:
+            name = _name(error.param)
+            expected = next((one.expected for one in parameters if one.name == name), "")
+            if expected:
+                return f"{name}{_value(error.param, arguments)}: expected {expected}"
+    return f"{where}{said}"
+
+
+def _usage(command: Any) -> str:
+    """How the command is called, with what it cannot do without."""
+    if command is None or command.name in (None, "grader"):
+        return "; `grader --help` lists the commands"
+    words = []
+    for one in command.params:
+        if one.param_type_name == "argument":
+            words.append(_name(one) if one.required else f"[{_name(one)}]")
+    for one in command.params:
+        if one.param_type_name == "option" and one.required:
+            words.append(f"{one.opts[0]} {one.metavar or one.name.upper()}")
+    called = " ".join(["grader", command.name, *words])
+    return f"; call it as `{called}` (`grader {command.name} --help` lists the options)"
+
+
+def _no_command(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"there is no command {_shown(name)}; {meant}`grader --help` lists the commands"
+
+
+def _name(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar or parameter.name.upper())
+    return str(next((one for one in parameter.opts if one.startswith("--")), parameter.opts[0]))
+
+
+def _value(parameter: Any, arguments: Sequence[str]) -> str:
+    """The value that was given to an option or to the first argument, after a space."""
+    if parameter.param_type_name == "argument":
+        return "".join(f" {_shown(one)}" for one in arguments[1:2] if not one.startswith("-"))
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        option, equals, value = argument.partition("=")
+        if before in parameter.opts:
+            return f" {_shown(argument)}"
+        if equals and option in parameter.opts:
+            return f" {_shown(value)}"
+    return ""
+
+
+def _shown(text: str) -> str:
+    return one_line(text, SHOWN)
