@@ -1,5 +1,6 @@
 """Write files completely or not at all, print text on stdout, and read untrusted files."""
 
+import codecs
 import errno
 import os
 import stat
@@ -15,6 +16,9 @@ from kit.text import one_line
 written: list[Path] = []  # the files that this process wrote, in order
 kept: list[Path] = []  # gradebooks that this process updates while it runs
 _aside: "_Aside | None" = None  # the files of the `together` block that is open
+MOST_OF_A_TABLE = 64 * 2**20
+AS_CSV = ": save it as CSV in UTF-8 (in Excel: File, Save As, CSV UTF-8)"
+ZIP, OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # how .xlsx and .xls begin
 # Errors of the system that mean that a command names a place where nothing can be written.
 WRONG_PLACE = (
     errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP,
@@ -147,7 +151,9 @@ class _Aside:
             if place.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
             if place.parent not in self._folders:
-                self._folders[place.parent] = temporary.TemporaryFolder(str(place.parent), temporary.HIDDEN)
+                self._folders[place.parent] = temporary.TemporaryFolder(
+                    str(place.parent), temporary.HIDDEN
+                )
             file = Path(self._folders[place.parent].name, str(len(self._files)))
             with file.open("xb") as f:
                 f.write(content)
@@ -239,10 +245,29 @@ def read(path: Path, *, most: int) -> bytes:
         with path.open("rb") as file:
             content = file.read(most + 1)
     except OSError as e:
-        raise UsageError(f"{one_line(str(path), 300)} cannot be read: {e.strerror}") from None
+        why = {errno.ENOENT: "there is no such file", errno.EISDIR: "it is a folder, not a file"}
+        said = why.get(e.errno or 0, e.strerror)
+        raise UsageError(f"{one_line(str(path), 300)} cannot be read: {said}") from None
     if len(content) > most:
         raise UsageError(f"{one_line(str(path), 300)} is larger than {most >> 20} MiB")
     return content
+
+
+def table_text(path: Path) -> str:
+    """The text of a table that a spreadsheet or a person wrote as CSV, in UTF-8 or UTF-16.
+
+    Raises:
+        UsageError: It cannot be read, or is not text; the message says how to save it as CSV.
+    """
+    content = read(path, most=MOST_OF_A_TABLE)
+    if content.startswith(OLD_EXCEL) or (content.startswith(ZIP) and b"xl/" in content):
+        raise UsageError(f"{one_line(str(path), 300)} is an Excel file{AS_CSV}")
+    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = decoded(path, content, "utf-16" if wide else "utf-8-sig", advice=AS_CSV)
+    if "\0" in text:
+        why = "is UTF-16 without a mark" if text[1:2] == "\0" or text[:1] == "\0" else "is not text"
+        raise UsageError(f"{one_line(str(path), 300)} {why}{AS_CSV}")
+    return text
 
 
 def decoded(path: Path, content: bytes, encoding: str = "utf-8-sig", *, advice: str = "") -> str:

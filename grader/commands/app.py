@@ -29,7 +29,7 @@ class App(typer.Typer):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._texts: set[str] = set()  # the options whose value is a text, which may be empty
-        self._parameters: list[Parameter] = []
+        self._parameters: dict[str, list[Parameter]] = {}  # of each command
 
     def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
         """Add a function as a command, like `typer.Typer.command`."""
@@ -37,7 +37,8 @@ class App(typer.Typer):
 
         def added(function: Callable[..., None]) -> Callable[..., None]:
             parameters = parameters_of(function)
-            self._parameters += parameters
+            name = str(args[0] if args else function.__name__)
+            self._parameters[name] = parameters
             for one in parameters:
                 if one.takes_text:
                     self._texts |= set(one.options)

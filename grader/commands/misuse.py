@@ -3,13 +3,13 @@
 Typer's own messages fill five lines, and name neither the value nor what the command takes.
 """
 
-import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
 
+from grader.base.nearest import did_you_mean
 from grader.commands.parameters import Parameter
 from kit.text import one_line
 
@@ -25,13 +25,15 @@ def is_help(error: Any) -> bool:
     return type(error).__name__ == "NoArgsIsHelpError"
 
 
-def sentence(error: Any, arguments: Sequence[str], parameters: Iterable[Parameter]) -> str:
+def sentence(
+    error: Any, arguments: Sequence[str], parameters: Mapping[str, Sequence[Parameter]]
+) -> str:
     """What is wrong with a command line.
 
     Args:
         error: Typer's error.
         arguments: The words of the command line.
-        parameters: The parameters of all commands.
+        parameters: The parameters of each command.
     """
     said = " ".join(str(error.format_message()).split())
     context = getattr(error, "ctx", None)
@@ -54,9 +56,10 @@ def sentence(error: Any, arguments: Sequence[str], parameters: Iterable[Paramete
             return f"{where}{_shown(error.option_name)} {needs}"
         case "BadParameter" if error.param is not None:
             name = _name(error.param)
-            expected = next((one.expected for one in parameters if one.name == name), "")
+            own = parameters.get(command.name, ()) if command is not None else ()
+            expected = next((one.expected for one in own if one.name == name), "")
             if expected:
-                return f"{name}{_value(error.param, arguments)}: expected {expected}"
+                return f"{name}{_value(error.param, where, arguments)}: expected {expected}"
     return f"{where}{said}"
 
 
@@ -76,9 +79,8 @@ def _usage(command: Any) -> str:
 
 
 def _no_command(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    return f"there is no command {_shown(name)}; {meant}`grader --help` lists the commands"
+    meant = did_you_mean(name, known) or ";"
+    return f"there is no command {_shown(name)}{meant} `grader --help` lists the commands"
 
 
 def _name(parameter: Any) -> str:
@@ -87,13 +89,12 @@ def _name(parameter: Any) -> str:
     return str(next((one for one in parameter.opts if one.startswith("--")), parameter.opts[0]))
 
 
-def _value(parameter: Any, arguments: Sequence[str]) -> str:
+def _value(parameter: Any, where: str, arguments: Sequence[str]) -> str:
     """The value that was given to an option or to the first argument, after a space."""
-    if parameter.param_type_name == "argument":
-        return "".join(f" {_shown(one)}" for one in arguments[1:2] if not one.startswith("-"))
     for before, argument in zip(["", *arguments], arguments, strict=False):
         option, equals, value = argument.partition("=")
-        if before in parameter.opts:
+        is_first = f"{before}: " == where and not argument.startswith("-")
+        if before in parameter.opts or (is_first and parameter.param_type_name == "argument"):
             return f" {_shown(argument)}"
         if equals and option in parameter.opts:
             return f" {_shown(value)}"

@@ -16,6 +16,7 @@ from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.course.courses import Course, sources_in
 from grader.solutions.regions import BEGIN, END, MARK
+from kit.text import counted
 
 
 def write(course: Course) -> list[Path]:
@@ -140,7 +141,7 @@ def _replacement(
     count = _count(region)
     helpers = f", plus about {helper_lines} for the problem's helpers" if helper_lines >= 10 else ""
     return [
-        f"{indent}# TODO({problem_id}): about {count} line{'s' if count > 1 else ''}{helpers}.",
+        f"{indent}# TODO({problem_id}): about {counted(count, 'line')}{helpers}.",
         f'{indent}raise NotImplementedError("{problem_id}: see handout §{section}")',
     ]
 
