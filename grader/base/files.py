@@ -265,8 +265,9 @@ def table_text(path: Path) -> str:
     wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = decoded(path, content, "utf-16" if wide else "utf-8-sig", advice=AS_CSV)
     if "\0" in text:
-        why = "is UTF-16 without a mark" if text[1:2] == "\0" or text[:1] == "\0" else "is not text"
-        raise UsageError(f"{one_line(str(path), 300)} {why}{AS_CSV}")
+        what = f"{one_line(str(path), 300)}:{text.count(chr(10), 0, text.index(chr(0))) + 1}"
+        is_wide = "\0" in text[:2]
+        raise UsageError(f"{what} is {'UTF-16 without a mark' if is_wide else 'not text'}{AS_CSV}")
     return text
 
 

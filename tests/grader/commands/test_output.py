@@ -68,7 +68,7 @@ def test_the_file_and_the_code_do_not_depend_on_who_reads_the_report(
         (
             "> /dev/full",
             3,
-            "grader: this is a fault of the grader or of this machine: "
+            "grader: this machine cannot do this now: "
             "the report cannot be printed: No space left on device\n",
         ),
         (">&-", 2, "grader: the report cannot be printed: stdout is closed\n"),

@@ -309,7 +309,7 @@ def test_a_result_is_read_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, "cannot be read: No such file or directory"),
+        (None, "cannot be read: there is no such file"),
         (b"", "is not JSON"),
         (b'{"schema": 1', "is not JSON"),
         (b'"\xff"', "is not JSON"),
