@@ -260,15 +260,24 @@ def table_text(path: Path) -> str:
         UsageError: It cannot be read, or is not text; the message says how to save it as CSV.
     """
     content = read(path, most=MOST_OF_A_TABLE)
-    if content.startswith(OLD_EXCEL) or (content.startswith(ZIP) and b"xl/" in content):
-        raise UsageError(f"{one_line(str(path), 300)} is an Excel file{AS_CSV}")
+    refuse_excel(path, content)
     wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = decoded(path, content, "utf-16" if wide else "utf-8-sig", advice=AS_CSV)
     if "\0" in text:
         what = f"{one_line(str(path), 300)}:{text.count(chr(10), 0, text.index(chr(0))) + 1}"
-        is_wide = "\0" in text[:2]
-        raise UsageError(f"{what} is {'UTF-16 without a mark' if is_wide else 'not text'}{AS_CSV}")
+        kind = "UTF-16 text without a byte order mark" if "\0" in text[:2] else "not text"
+        raise UsageError(f"{what} is {kind}{AS_CSV}")
     return text
+
+
+def refuse_excel(path: Path, content: bytes) -> None:
+    """Refuse a workbook where a table as CSV is expected, whatever its name is.
+
+    Raises:
+        UsageError: It is one; the message says how to save it as CSV.
+    """
+    if content.startswith(OLD_EXCEL) or (content.startswith(ZIP) and b"xl/" in content):
+        raise UsageError(f"{one_line(str(path), 300)} is an Excel file{AS_CSV}")
 
 
 def decoded(path: Path, content: bytes, encoding: str = "utf-8-sig", *, advice: str = "") -> str:

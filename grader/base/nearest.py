@@ -13,6 +13,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def no_such(kind: str, name: str, known: Iterable[str]) -> str:
     """Say that there is no problem, test or comment of a name, and what there is."""
     names = list(known)
-    meant = did_you_mean(name, names)
-    there_are = f"{'there' if not meant else ' There'} are {', '.join(names) or 'none'}"
-    return f"no such {kind}{meant or '; '}{there_are}"
+    are = "is" if len(names) == 1 else "are"
+    listed = ", ".join(names) or "none"
+    if not (meant := did_you_mean(name, names)):
+        return f"no such {kind}; there {are} {listed}"
+    return f"no such {kind}{meant}" + (f" There {are} {listed}" if names[1:] else "")

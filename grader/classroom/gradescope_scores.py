@@ -59,7 +59,9 @@ def read(path: Path) -> list[GradescopeScore]:
     Raises:
         UsageError: It cannot be read, or is not an export of scores from Gradescope.
     """
-    text = files.table_text(path)
+    content = files.read(path, most=files.MOST_OF_A_TABLE)
+    files.refuse_excel(path, content)
+    text = files.decoded(path, content, advice=files.AS_CSV)
     shown = one_line(str(path), 300)
     reader = csv.reader(io.StringIO(text, newline=""))
     try:

@@ -550,8 +550,8 @@ def _current(book: Gradebook, device: str) -> int:
     current = book.current(device)
     if current is None:
         raise UsageError(
-            f"{book.path}: nothing has been graded on this device yet; `grader batch` with "
-            f"--device {device} does that"
+            f"{book.path}: nothing has been graded with --device {device} yet; `grader batch "
+            f"FOLDER --gradebook {book.path} --device {device}` does that"
         )
     return current
 

@@ -70,7 +70,10 @@ def override(
     """Give students points by hand; the grader's own result is kept."""
     _require_one("override", {"STUDENT": student, "--from": rows})
     if rows and (points is not None or problem or remove):
-        raise UsageError("override: --from takes the points and problems from the file")
+        raise UsageError(
+            "override: --from takes the points and problems from the file: remove --points, "
+            "--problem and --remove"
+        )
     require_points(points)
     if not rows:
         _require_reason(reason)
@@ -86,10 +89,8 @@ def override(
             return decisions.read(rows, whole, column="points", reason=reason, anyway=anyway)
         standing = whole.standing(student)
         if remove and not any(one.problem == problem for one in standing.overrides):
-            what = f" for {problem}" if problem else " as the total"
-            raise UsageError(
-                f"{standing.student.id} has no points by hand{what}: nothing to remove"
-            )
+            who, what = one_line(standing.student.id, 100), problem or "the assignment"
+            raise UsageError(f"{who} has no points by hand for {what}: there is nothing to remove")
         if points is not None and not anyway:
             decisions.require_possible(whole, standing, points, problem)
         who = standing.student.id

@@ -112,7 +112,9 @@ def _place(assignment: str, rules: Policy) -> CanvasPlace:
     """The assignment that the option or the policy names."""
     address = assignment or rules.canvas_url
     if not address:
-        raise UsageError("push: give the assignment's address with --assignment")
+        raise UsageError(
+            "push: expected the assignment's address, from --assignment or canvas_url in the policy"
+        )
     place = canvas_api.place_of(address)
     if rules.canvas_id not in (0, place.assignment):
         raise UsageError(

@@ -174,7 +174,7 @@ def load(path: Path, *, needed: bool = False) -> Policy:
         raise UsageError(f"{path} is not TOML: {e}") from None
     if unknown := sorted(listed.keys() - {"policy"}):
         is_table = isinstance(listed[unknown[0]], dict)
-        found = f"[{unknown[0]}]" if is_table else f"the key {unknown[0]} above it"
+        found = f"[{unknown[0]}]" if is_table else f"the key {unknown[0]} outside it"
         raise UsageError(f"{path}: expected only the table [policy], found {one_line(found, 100)}")
     rules = listed.get("policy", {})
     if not isinstance(rules, dict):
@@ -194,8 +194,8 @@ def load(path: Path, *, needed: bool = False) -> Policy:
         bank = path.parent / policy.late_days_file
         if not bank.parent.is_dir():
             raise UsageError(
-                f"{path}: late_days_file is {one_line(policy.late_days_file, 100)}; there is no "
-                f"folder {bank.parent}"
+                f"{path}: late_days_file in [policy] is {one_line(policy.late_days_file, 100)}; "
+                f"there is no folder {bank.parent}"
             )
         used = late_days.used_elsewhere(bank, policy.title)
         return msgspec.structs.replace(policy, late_days_used=used)
@@ -256,11 +256,11 @@ def _deadlines(path: Path, rules: dict[str, Any]) -> dict[str, datetime]:
         zone = ZoneInfo(name) if name else None
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise UsageError(
-            f"{path}: time_zone is {one_line(name, 100)}; expected the name of a time zone, such "
-            "as America/Los_Angeles or Europe/Berlin"
+            f"{path}: time_zone in [policy] is {one_line(name, 100)}; expected the name of a time "
+            "zone, such as America/Los_Angeles or Europe/Berlin"
         ) from None
     for section, when_due in rules.get("deadlines", {}).items():
-        what = f"{path}: the deadline of {one_line(section, 50)}"
+        what = f"{path}: the deadline {one_line(section, 50)} in [policy.deadlines]"
         if isinstance(when_due, date) and not isinstance(when_due, datetime):
             raise UsageError(f"{what} is a day; expected a time too, such as {when_due}T23:59:00")
         if not isinstance(when_due, datetime):
@@ -294,21 +294,23 @@ def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
     for name in numbers:
         if not 0 <= getattr(policy, name) < MOST:
             raise UsageError(
-                f"{path}: {name} is {listed[name]}; expected 0 or more, and less than {MOST:,.0f}"
+                f"{path}: {name} in [policy] is {listed[name]}; expected 0 or more, and less than "
+                f"{MOST:,.0f}"
             )
     if policy.handout_url and not WEB_ADDRESS.fullmatch(policy.handout_url):
         raise UsageError(
-            f"{path}: handout_url is {one_line(policy.handout_url, 100)}; "
+            f"{path}: handout_url in [policy] is {one_line(policy.handout_url, 100)}; "
             "expected an address such as https://course.example/handout"
         )
     if policy.canvas_url and not WEB_ADDRESS.fullmatch(policy.canvas_url):
         raise UsageError(
-            f"{path}: canvas_url is {one_line(policy.canvas_url, 100)}; expected the assignment's "
-            "address, such as https://canvas.example.edu/courses/12/assignments/345"
+            f"{path}: canvas_url in [policy] is {one_line(policy.canvas_url, 100)}; expected the "
+            "assignment's address, such as https://canvas.example.edu/courses/12/assignments/345"
         )
     if not 3 <= policy.gradescope_minutes < MOST:
         raise UsageError(
-            f"{path}: gradescope_minutes is {policy.gradescope_minutes:g}; expected 3 or more"
+            f"{path}: gradescope_minutes in [policy] is {policy.gradescope_minutes:g}; "
+            "expected 3 or more"
         )
     shows = policy.gradescope
     if shows.leaderboard and {shows.results, shows.tests or shows.results} != {"visible"}:
@@ -317,7 +319,9 @@ def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
             "see yet; remove it, or results and tests"
         )
     if policy.cap > 100:
-        raise UsageError(f"{path}: cap is {policy.cap:g}; expected at most 100 per cent")
+        raise UsageError(
+            f"{path}: cap in [policy] is {policy.cap:g}; expected at most 100 per cent"
+        )
 
 
 def when(text: str, *, what: str) -> datetime:

@@ -15,7 +15,7 @@ from pathlib import Path
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.classroom.records import HandedIn
-from kit.text import counted, one_line
+from kit.text import one_line
 
 EXPORT = "submission_metadata.yml"
 METADATA = "submission_metadata.json"
@@ -159,4 +159,6 @@ def first_notes(notes: list[str]) -> list[str]:
     """The first notes of a kind, then the number of the others."""
     if len(notes) <= MAX_NOTES:
         return notes
-    return [*notes[:MAX_NOTES], f"{counted(len(notes) - MAX_NOTES, 'more note')} of this kind."]
+    left = len(notes) - MAX_NOTES
+    are = "is 1 more note" if left == 1 else f"are {left} more notes"
+    return [*notes[:MAX_NOTES], f"There {are} of this kind."]

@@ -294,7 +294,7 @@ def test_what_is_no_gradebook_is_named(tmp_path, write):
         opened._database.execute("PRAGMA user_version = 99")
     assert said(newer, write=write).startswith(" was written by a newer grader (version 99")
     assert "there is no such gradebook" in said(tmp_path / "absent", write=write)
-    assert "there is no such gradebook" in said(tmp_path, write=write)
+    assert " is a folder: expected the gradebook, a file" in said(tmp_path, write=write)
 
 
 def test_a_truncated_file_is_named(path):

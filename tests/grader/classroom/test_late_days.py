@@ -48,5 +48,6 @@ def test_days_used_in_one_assignment_are_missing_in_the_next(grader, root, tmp_p
         *("ada,hw1,2", "ada,hw2,1", "bob,hw2,1", "cyd,hw1,3"),
     ]
     rows = [line.split(",") for line in (tmp_path / "c.csv").read_text().splitlines()]
-    late = {row[0]: row[rows[0].index("days_late")] for row in rows[1:]}
-    assert late == {"ada": "1", "bob": "0", "cyd": "1"}
+    columns = rows[0].index("days_late"), rows[0].index("late_days_used")
+    late = {row[0]: [row[column] for column in columns] for row in rows[1:]}
+    assert late == {"ada": ["1", "1"], "bob": ["0", "1"], "cyd": ["1", "0"]}

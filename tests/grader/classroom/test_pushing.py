@@ -283,7 +283,8 @@ def test_the_policy_can_name_the_assignment(push, canvas, book, grader):  # noqa
         opened.remember(Policy(canvas_id=3))
     assert "is not the assignment 3 that the policy's canvas_id names" in push()[2]
     assert grader("push", "canvas", book)[2] == (
-        "grader: push: give the assignment's address with --assignment"
+        "grader: push: expected the assignment's address, from --assignment or canvas_url in the "
+        "policy"
     )
 
 

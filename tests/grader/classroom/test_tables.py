@@ -93,7 +93,8 @@ def test_a_class_reads_back():
     header, first, *_ = text.splitlines()
     assert header == (
         "id,name,email,section,state,points,score,max_score,pending,penalty,days_late,"
-        "late_days_used,attempt,attempts,submitted_at,deadline,linear,adamw,overrides,note,seat,team,note (2)"
+        "late_days_used,attempt,attempts,submitted_at,deadline,linear,adamw,overrides,note,seat,"
+        "team,note (2)"
     )
     assert first == (
         "ada,Ada,ada@example.org,A,graded,17.5,17.5,20,0,0,0,0,2,3,2025-03-02T23:59:59+00:00,"
@@ -265,7 +266,9 @@ def test_a_column_that_canvas_does_not_know_is_refused(title, number):
 def test_two_assignments_of_one_title_need_the_id():
     """A wrong guess could overwrite the grades of the other assignment."""
     twice = EXPORTED.replace("Quiz (77)", "Homework 1 (77)")
-    with pytest.raises(UsageError, match=r"has 2 columns .*: give the assignment's id"):
+    with pytest.raises(
+        UsageError, match=r"has 2 columns .*: write canvas_id, the assignment's number"
+    ):
         filled(exported=twice)
     assert "17.5" == column(filled(exported=twice, number=42).text, 6)["Lovelace, Ada"]
 

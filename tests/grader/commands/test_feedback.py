@@ -57,7 +57,7 @@ def test_a_comment_is_in_the_reports_and_can_be_used_again(book, grader, shown, 
     code, _, said = grader("comment", "bob", *gradebook_of, "--again", "sing")
     assert (code, said) == (
         2,
-        "grader: --again sing: no such comment; did you mean sign? There are sign",
+        "grader: --again sing: no such comment; did you mean sign?",
     )
     assert "2026-10-05T10:00:00+00:00 ta7: comment 1 on adamw: Mind the sign." in shown("zoe")
     assert "Comment on adamw: Mind the sign." in shown("zoe")
