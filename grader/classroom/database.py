@@ -153,6 +153,7 @@ def to_write(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}")
     with _locked(path), _told(path):
+        is_new = create and not path.exists()
         database = _connected(path, "rwc" if create else "rw")
         try:
             _prepare(path, database)
@@ -161,6 +162,8 @@ def to_write(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
             with suppress(sqlite3.Error):  # if the disk is full, the next writer does this
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             database.close()
+            if is_new and path.stat().st_size == 0:  # on a full disk
+                path.unlink()
 
 
 def _require_file(path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from grader.base import outputs
+from grader.base import files, outputs
 from grader.base.errors import CourseFault, UsageError
 from grader.base.outputs import Holds, Named
 from grader.commands import misuse
@@ -65,7 +65,8 @@ class App(typer.Typer):
         try:
             code = super().__call__(*args, **options | {"standalone_mode": False})
         except misuse.ERRORS as e:
-            if misuse.is_help(e):
+            if (text := misuse.help_of(e)) is not None:
+                files.say(text)
                 raise SystemExit(2) from None
             raise UsageError(misuse.sentence(e, sys.argv[1:], self._parameters)) from None
         if code:

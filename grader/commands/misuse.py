@@ -20,9 +20,10 @@ ERRORS: tuple[type[Exception], ...] = tuple(
 SHOWN = 100  # characters of what was found
 
 
-def is_help(error: Any) -> bool:
-    """Whether nothing is wrong: a command line without words is answered by the help."""
-    return type(error).__name__ == "NoArgsIsHelpError"
+def help_of(error: Any) -> str | None:
+    """The help that answers a command line without words; empty if Typer has printed it."""
+    is_help = type(error).__name__ == "NoArgsIsHelpError"
+    return str(error.format_message()) if is_help else None
 
 
 def sentence(

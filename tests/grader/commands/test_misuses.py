@@ -355,6 +355,7 @@ def test_a_locked_gradebook_is_the_machines_fault(call, folder, line):
         ("export class.sqlite --csv t --junit pages", 40_000, "pages/bob.xml cannot be written: "),
         ("export class.sqlite --html new --csv t --junit new/x", 40_000, "bob.xml cannot be"),
         (DECIDES[0], 100, "class.sqlite: the disk cannot be written or read"),
+        ("batch handed_in --gradebook new.sqlite --isolation none", 100, "new.sqlite: "),
         ("new mine/course", 100, "cannot be written: "),
         ("release gradescope out.zip", 3_000, "out.zip cannot be written: "),
     ],
@@ -365,4 +366,17 @@ def test_a_full_disk_is_the_machines_fault_and_nothing_is_left(call, folder, lin
         code, said = call(line)
     assert (code, part in said) == (3, True), said
     assert said.startswith("grader: this machine cannot do this now: ")
+    assert found_in(folder) == before
+
+
+def test_too_few_open_files_are_the_machines_fault(call, folder):
+    """What no command expects is no traceback either, if the machine has no more of something."""
+    before = found_in(folder)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        ended = call("new mine")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert ended == (3, "grader: this machine cannot do this now: Too many open files: mine")
     assert found_in(folder) == before
