@@ -46,6 +46,11 @@ def one_line(text: str, limit: int) -> str:
     return printable(text, limit).replace("\n", "\\n")
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things, as in `1 test` and `2 tests`; `what` is one of them."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def labelled(label: str, text: str) -> str:
     """A line of a failure's message: a label in its own column, then a text."""
     return f"  {label:<9} {text}"

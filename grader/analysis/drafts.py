@@ -18,7 +18,8 @@ from grader.analysis.survey import Alike, costs
 from grader.classroom.records import State
 from grader.classroom.standings import Class
 from grader.course.courses import Course, Problem
-from grader.report.wording import clean, number
+from grader.report.wording import clean, in_points
+from kit.text import counted
 
 FEWEST = 2  # students with equal answers
 HARMLESS = {
@@ -94,7 +95,7 @@ def _entry(place: int, group: EqualAnswers) -> str:
         else ""
     )
     return (
-        f"\n# {group.students} students, {number(group.points)} points each\n"
+        f"\n# {counted(group.students, 'student')}, {in_points(group.points)} each\n"
         + "".join(answers)
         + f'[[mistake]]\nname = "draft_{place}"\nsays = "TODO: what is wrong, in one line"\n{price}'
         + f"source = '''\n{group.programs[0]}'''\n"

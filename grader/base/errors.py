@@ -85,9 +85,13 @@ class CourseFault(GraderFault):
 class MachineFault(GraderFault):
     """This machine cannot write a file now; the same command may succeed later, or elsewhere."""
 
+    opening = "this machine cannot do this now: "
+
 
 class SandboxUnavailable(GraderFault):
     """This machine cannot isolate a submission; the text ends with the fix."""
+
+    opening = "this machine cannot isolate submissions: "
 
 
 class StudentFault(Exception):

@@ -1,19 +1,24 @@
 """Write files completely or not at all, print text on stdout, and read untrusted files."""
 
+import codecs
 import errno
 import os
-import secrets
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from grader.base import interrupts
+from grader.base import interrupts, temporary
 from grader.base.errors import MachineFault, UsageError
 from kit.text import one_line
 
 written: list[Path] = []  # the files that this process wrote, in order
 kept: list[Path] = []  # gradebooks that this process updates while it runs
+_aside: "_Aside | None" = None  # the files of the `together` block that is open
+MOST_OF_A_TABLE = 64 * 2**20
+AS_CSV = ": save it as CSV in UTF-8 (in Excel: File, Save As, CSV UTF-8)"
+ZIP, OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # how .xlsx and .xls begin
 # Errors of the system that mean that a command names a place where nothing can be written.
 WRONG_PLACE = (
     errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP,
@@ -51,7 +56,8 @@ def check_folder(path: Path) -> None:
     """
     found = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
     if not found.is_dir():
-        raise UsageError(f"{path} cannot be made: {found} is not a folder")
+        what = "it" if found == path.absolute() else str(found)
+        raise UsageError(f"{path} cannot be made: {what} is a file, not a folder")
     if not os.access(found, os.W_OK):
         raise MachineFault(f"{path} cannot be written: {found} is read-only")
 
@@ -63,6 +69,8 @@ def make_folder(path: Path) -> None:
         UsageError: The folder cannot have this name.
         MachineFault: The folder cannot be made.
     """
+    if _aside is not None:
+        _aside.made += [one for one in (path, *path.parents) if not one.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as e:
@@ -94,32 +102,123 @@ def write(path: Path, content: bytes) -> None:
         KeyboardInterrupt: The command was interrupted.
     """
     interrupts.stop_if_seen()
+    with together():
+        assert _aside is not None
+        _aside.keep(path, content)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Write all files of this block or, if it ends with an error, none of them and no folder.
+
+    Until the block ends, they are in hidden folders next to their places.
+    """
+    global _aside
+    if _aside is not None:  # a part of another block
+        yield
+        return
+    aside = _aside = _Aside()
     try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(content)
-        else:
-            _replace(Path(os.path.realpath(path)), content)
-    except OSError as e:
-        raise _of(e, f"{path} cannot be written") from None
-    written.append(path)
+        yield
+        aside.move()
+    finally:
+        _aside = None
+        with interrupts.held():
+            aside.remove()
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Write a temporary file in the same folder and rename it to `path`."""
-    partial = path.parent / f".grader-{secrets.token_hex(8)}.partial"
-    with interrupts.held():
-        try:
-            with partial.open("xb") as f:
+class _Aside:
+    """The files of a `together` block until it ends.
+
+    Attributes:
+        made: The folders that the block made.
+    """
+
+    def __init__(self) -> None:
+        self.made: list[Path] = []
+        self._places: dict[Path, Path] = {}  # each file, and the path as the command names it
+        self._files: dict[Path, Path] = {}  # the place of each file, and the file
+        self._streams: list[tuple[Path, bytes]] = []
+        self._folders: dict[Path, temporary.TemporaryFolder] = {}
+
+    def keep(self, path: Path, content: bytes) -> None:
+        """Keep a file until `move`."""
+        if path.exists() and not path.is_file() and not path.is_dir():
+            self._streams.append((path, content))
+            return
+        place = Path(os.path.realpath(path))
+        with _named(path), interrupts.held():
+            if place.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            if place.parent not in self._folders:
+                self._folders[place.parent] = temporary.TemporaryFolder(
+                    str(place.parent), temporary.HIDDEN
+                )
+            file = Path(self._folders[place.parent].name, str(len(self._files)))
+            with file.open("xb") as f:
                 f.write(content)
                 f.flush()
-                if path.exists():
-                    os.fchmod(f.fileno(), stat.S_IMODE(path.stat().st_mode))
+                if place.exists():
+                    os.fchmod(f.fileno(), stat.S_IMODE(place.stat().st_mode))
                 os.fsync(f.fileno())
-            if not interrupts.seen():
-                partial.replace(path)
-                _sync(path.parent)
-        finally:
-            partial.unlink(missing_ok=True)
+            self._places[place], self._files[place] = path, file
+
+    def move(self) -> None:
+        """Move all files to their places; if one cannot be moved, the others are as before."""
+        moved: list[tuple[Path, Path | None]] = []
+        with interrupts.held():
+            if interrupts.seen():
+                return
+            for path, content in self._streams:
+                with _named(path):
+                    path.write_bytes(content)
+            try:
+                for place, file in self._files.items():
+                    with _named(self._places[place]):
+                        before = _linked(place, file.with_suffix(".before"))
+                        file.replace(place)
+                        moved.append((place, before))
+            except BaseException:
+                for place, before in moved:
+                    with suppress(OSError):
+                        before.replace(place) if before else place.unlink()
+                raise
+            for folder in self._folders:
+                _sync(folder)
+            written.extend([*(path for path, _ in self._streams), *self._places.values()])
+            self.made = []
+
+    def remove(self) -> None:
+        """Remove what was not moved."""
+        for folder in self._folders.values():
+            with suppress(OSError):
+                folder.cleanup()
+        for made in sorted(self.made, reverse=True):
+            with suppress(OSError):
+                made.rmdir()
+
+
+def _linked(place: Path, to: Path) -> Path | None:
+    """Where the file at a place is still found once the place has another; None if there is none.
+
+    On a file system without hard links, it is found nowhere else, and cannot be brought back.
+    """
+    try:
+        os.link(place, to)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return place
+    return to
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Say which file could not be written."""
+    try:
+        yield
+    except OSError as e:
+        raise _of(e, f"{path} cannot be written") from None
 
 
 def _sync(folder: Path) -> None:
@@ -146,10 +245,39 @@ def read(path: Path, *, most: int) -> bytes:
         with path.open("rb") as file:
             content = file.read(most + 1)
     except OSError as e:
-        raise UsageError(f"{one_line(str(path), 300)} cannot be read: {e.strerror}") from None
+        why = {errno.ENOENT: "there is no such file", errno.EISDIR: "it is a folder, not a file"}
+        said = why.get(e.errno or 0, e.strerror)
+        raise UsageError(f"{one_line(str(path), 300)} cannot be read: {said}") from None
     if len(content) > most:
         raise UsageError(f"{one_line(str(path), 300)} is larger than {most >> 20} MiB")
     return content
+
+
+def table_text(path: Path) -> str:
+    """The text of a table that a spreadsheet or a person wrote as CSV, in UTF-8 or UTF-16.
+
+    Raises:
+        UsageError: It cannot be read, or is not text; the message says how to save it as CSV.
+    """
+    content = read(path, most=MOST_OF_A_TABLE)
+    refuse_excel(path, content)
+    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = decoded(path, content, "utf-16" if wide else "utf-8-sig", advice=AS_CSV)
+    if "\0" in text:
+        what = f"{one_line(str(path), 300)}:{text.count(chr(10), 0, text.index(chr(0))) + 1}"
+        kind = "UTF-16 text without a byte order mark" if "\0" in text[:2] else "not text"
+        raise UsageError(f"{what} is {kind}{AS_CSV}")
+    return text
+
+
+def refuse_excel(path: Path, content: bytes) -> None:
+    """Refuse a workbook where a table as CSV is expected, whatever its name is.
+
+    Raises:
+        UsageError: It is one; the message says how to save it as CSV.
+    """
+    if content.startswith(OLD_EXCEL) or (content.startswith(ZIP) and b"xl/" in content):
+        raise UsageError(f"{one_line(str(path), 300)} is an Excel file{AS_CSV}")
 
 
 def decoded(path: Path, content: bytes, encoding: str = "utf-8-sig", *, advice: str = "") -> str:

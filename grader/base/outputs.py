@@ -103,6 +103,12 @@ def _check_outputs(output: Named, mark: Writes, other: Named, its: Writes) -> No
         )
     if mark.suffix and mark.suffix == its.suffix and _is_same(output.path, other.path, case=False):
         raise UsageError(f"{output} and {other.name} are one folder: name another folder")
+    if bool(mark.suffix) != bool(its.suffix):
+        folder, file = (output, other) if mark.suffix else (other, output)
+        if _is_same(folder.path, file.path, case=False) or _is_inside(folder.path, file.path):
+            raise UsageError(
+                f"{file} is a file, and {folder.name} writes a folder there: name another place"
+            )
     for folder, file, suffix in ((output, other, mark.suffix), (other, output, its.suffix)):
         if (
             suffix

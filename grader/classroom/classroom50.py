@@ -141,7 +141,7 @@ def read(path: Path | None) -> Scores:
     try:
         tree = json.loads(files.read(path, most=MOST_BYTES))
     except (ValueError, RecursionError):
-        raise UsageError(f"{path} is not JSON") from None
+        raise UsageError(f"{path} is not JSON: expected Classroom 50's scores.json") from None
     if not isinstance(tree, dict) or tree.get("schema") != SCHEMA or not _is_sound(tree):
         raise UsageError(f"{path} is not a scores.json of Classroom 50 ({SCHEMA})")
     return tree

@@ -127,8 +127,7 @@ def to_read(path: Path) -> Iterator[sqlite3.Connection]:
     Raises:
         UsageError: It cannot be read, or is not a gradebook.
     """
-    if not os.path.isfile(path):
-        raise UsageError(f"{path}: there is no such gradebook")
+    _require_file(path)
     with _told(path), closing(_connected(path, "ro")) as database:
         version = _version(path, database)
         if version == len(MIGRATIONS):
@@ -149,11 +148,12 @@ def to_write(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
         UsageError: It is not a gradebook.
         MachineFault: Another process writes it, or it cannot be written.
     """
-    if not create and not os.path.isfile(path):
-        raise UsageError(f"{path}: there is no such gradebook; `grader batch` creates one")
+    if not create:
+        _require_file(path)
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}")
     with _locked(path), _told(path):
+        is_new = create and not path.exists()
         database = _connected(path, "rwc" if create else "rw")
         try:
             _prepare(path, database)
@@ -162,6 +162,15 @@ def to_write(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
             with suppress(sqlite3.Error):  # if the disk is full, the next writer does this
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             database.close()
+            if is_new and path.stat().st_size == 0:  # on a full disk
+                path.unlink()
+
+
+def _require_file(path: Path) -> None:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: expected the gradebook, a file of `grader batch`")
+    if not os.path.isfile(path):
+        raise UsageError(f"{path}: there is no such gradebook; `grader batch` creates one")
 
 
 def _connected(path: Path, mode: str) -> sqlite3.Connection:
@@ -232,7 +241,9 @@ def _version(path: Path, database: sqlite3.Connection) -> int:
     """
     (application,) = database.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION:
-        raise UsageError(f"{path} is an SQLite file, but not a gradebook")
+        raise UsageError(
+            f"{path} is an SQLite file, but not a gradebook: expected one of `grader batch`"
+        )
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version > len(MIGRATIONS):
         raise UsageError(
@@ -296,7 +307,7 @@ def _told(path: Path) -> Iterator[None]:
         if said in of_machine:
             raise MachineFault(f"{path}: {of_machine[said]}") from None
         sentence = {
-            "file is not a database": "it is not an SQLite file",
+            "file is not a database": "expected a gradebook of `grader batch`, found another file",
             "database disk image is malformed": "it is damaged; use a backup of it",
             "string or blob too big": f"it holds more than {MOST_BYTES >> 20} MiB in one field",
         }.get(said, said)

@@ -56,8 +56,9 @@ def read(path: Path, whole: Class, *, column: str, reason: str, anyway: bool) ->
     names = [name.casefold() for name in header]
     wrong = [name for name in names if name not in known]
     if wrong or len(set(names)) < len(names) or not {"student", column} <= set(names):
+        listed = [name for name in ("student", column, "problem", "reason") if name in known]
         raise UsageError(
-            f"{path}:{line}: expected the columns {', '.join(sorted(known))}, found "
+            f"{path}:{line}: expected the columns {', '.join(listed)}, found "
             f"{one_line(', '.join(header), 200)}"
         )
     standings = {one.student.id: one for one in whole.standings(problems=False)}
@@ -104,14 +105,23 @@ def _row(
         raise UsageError(f"points {one_line(text, 50)}: expected a number, 0 or more")
     problem = cells.get("problem", "")
     if not anyway:
-        require_possible(whole, standings[who], points, problem)
+        require_possible(whole, standings[who], points, problem, "points")
     elif problem:
         whole.problem(problem)
     return Decision(student=who, points=points, problem=problem, reason=why)
 
 
-def require_possible(whole: Class, standing: Standing, points: float, problem: str) -> None:
+def require_possible(
+    whole: Class, standing: Standing, points: float, problem: str, option: str = "--points"
+) -> None:
     """Refuse points that are probably a slip of the finger.
+
+    Args:
+        whole: The class.
+        standing: The student's standing.
+        points: The points.
+        problem: The problem; empty for the total.
+        option: Where a person wrote the points.
 
     Raises:
         UsageError: There is no such problem, it has fewer points, or the student is missing.
@@ -119,7 +129,7 @@ def require_possible(whole: Class, standing: Standing, points: float, problem: s
     most = whole.problem(problem).points if problem else whole.max_score
     if points > most > 0:
         raise UsageError(
-            f"--points {points:g}: {problem or 'the assignment'} gives at most {most:g}; "
+            f"{option} {points:g}: {problem or 'the assignment'} gives at most {most:g}; "
             "--anyway gives them all the same"
         )
     if standing.state is State.MISSING:

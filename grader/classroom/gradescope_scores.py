@@ -12,7 +12,6 @@ from grader.base.errors import UsageError
 from grader.classroom.records import Standing
 from kit.text import one_line
 
-MOST_BYTES = 64 * 2**20
 SCORE = "Total Score"
 # The columns by which a student is found, in this order; the others are only shown.
 IDENTITIES = ("SID", "Email")
@@ -60,7 +59,9 @@ def read(path: Path) -> list[GradescopeScore]:
     Raises:
         UsageError: It cannot be read, or is not an export of scores from Gradescope.
     """
-    text = files.decoded(path, files.read(path, most=MOST_BYTES))
+    content = files.read(path, most=files.MOST_OF_A_TABLE)
+    files.refuse_excel(path, content)
+    text = files.decoded(path, content, advice=files.AS_CSV)
     shown = one_line(str(path), 300)
     reader = csv.reader(io.StringIO(text, newline=""))
     try:

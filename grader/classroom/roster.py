@@ -4,7 +4,6 @@ The roster is a CSV file with a header: written by hand, or exported from Canvas
 Gradescope's roster. Submissions of people who are not on the roster are graded all the same.
 """
 
-import codecs
 import csv
 import io
 import itertools
@@ -25,9 +24,7 @@ from grader.base.errors import UsageError
 from grader.classroom.records import HandedIn, Student
 from kit.text import one_line
 
-MAX_BYTES = 64 * 2**20
 MAX_SHOWN = 300
-AS_CSV = "; save the roster as CSV in UTF-8"
 DELIMITERS = ",;\t"
 
 # The names that a column may have, best first; only letters and digits are compared.
@@ -99,17 +96,6 @@ def read(path: Path) -> list[Student]:
     return students
 
 
-def _text(path: Path) -> str:
-    """Read a text file in UTF-8, or in UTF-16 if it starts with that byte order mark."""
-    content = files.read(path, most=MAX_BYTES)
-    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    text = files.decoded(path, content, "utf-16" if wide else "utf-8-sig", advice=AS_CSV)
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise UsageError(f"{_shown(path)}:{line} is not text{AS_CSV}")
-    return text
-
-
 def table(
     path: Path, known: Container[str] = KNOWN
 ) -> tuple[int, list[str], Iterator[tuple[int, list[str]]]]:
@@ -122,7 +108,7 @@ def table(
     Raises:
         UsageError: It cannot be read, or is empty or not CSV.
     """
-    text = _text(path)
+    text = files.table_text(path)
     best: tuple[int, int] = (-1, -1)
     delimiter = ","
     for candidate in DELIMITERS:
@@ -135,7 +121,7 @@ def table(
     records = _records(path, text, delimiter)
     line, header = next(records, (0, []))
     if not header:
-        raise UsageError(f"{_shown(path)} is empty; expected a header and one line per student")
+        raise UsageError(f"{_shown(path)} is empty: expected a header and one line per student")
     return line, [cell.strip() for cell in header], records
 
 
@@ -173,8 +159,8 @@ class _Columns:
         self.id, self.name, self.first, self.last, self.email, self.section = found
         if self.id is None:
             raise UsageError(
-                f"{where} has no column for the id; expected a header with a column named id, "
-                "student id, SID or SIS User ID"
+                f"{where} has no column for the id: expected a header with a column named id, "
+                f"student id, SID or SIS User ID, found {one_line(', '.join(header), 100)}"
             )
         if self.name is not None:
             self.first = self.last = None

@@ -16,6 +16,7 @@ import kit
 from grader import __version__
 from grader.course.courses import PACKAGE, Course, Problem
 from grader.sandbox.levels import Isolation
+from kit.text import counted
 
 # The parts of the grader that decide a score; a test compares them with the imports of
 # `grading.grade`.
@@ -126,7 +127,7 @@ def differences(old: Setup, new: Setup, *, then: str = "now") -> list[str]:
 
 def _short(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(value) if len(value) <= 3 else f"{len(value)} problems"
+        return ", ".join(value) if len(value) <= 3 else counted(len(value), "problem")
     text = str(value)
     return text[:12] if len(text) == 64 else text[:60]  # a hash is long and says nothing
 

@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from grader.base.errors import UsageError
+from grader.base.nearest import did_you_mean, no_such
 from grader.classroom.gradebook import Attempt, Grade, Gradebook
 from grader.classroom.records import (
     Override,
@@ -38,8 +39,12 @@ class Class:
     def __init__(self, book: Gradebook, course: Course, rules: Policy | None = None) -> None:
         self.book = book
         self.course = course
-        rules = rules or book.policy() or policies.load(course.policy)
-        self.rules = msgspec.structs.replace(rules, late_days_used=_used(book, rules))
+        self._given = rules or book.policy() or policies.load(course.policy)
+        self.rules = msgspec.structs.replace(self._given, late_days_used=_used(book, self._given))
+
+    def read_again(self) -> "Class":
+        """The class after its list of students has changed: late days may be of another id now."""
+        return Class(self.book, self.course, self._given)
 
     @property
     def max_score(self) -> float:
@@ -66,7 +71,7 @@ class Class:
         """
         known = {problem.id: problem for problem in self.course.problems}
         if name not in known:
-            raise UsageError(f"{one_line(name, 50)}: no such problem; there are {', '.join(known)}")
+            raise UsageError(f"problem {one_line(name, 50)}: {no_such('problem', name, known)}")
         return known[name]
 
     def sources(self, standing: Standing) -> dict[str, bytes]:
@@ -113,9 +118,16 @@ class Class:
                 "name one by the id"
             )
         if not found:
+            if not text.strip():
+                raise UsageError("the student is empty: expected an id, a name or an address")
             near = [] if by_beginning else _meant(text, known, {}, True)
-            meant = f"; did you mean {called(near[0])}?" if len(near) == 1 else ""
-            raise UsageError(f"{self.book.path} has no student {one_line(text, 100)}{meant}")
+            meant = (
+                f"; did you mean {called(near[0])}?"
+                if len(near) == 1
+                else did_you_mean(text, [word for one in known for word in (one.id, one.name)])
+            )
+            how = meant or f"; `grader status {self.book.path} --verbose` lists all"
+            raise UsageError(f"{self.book.path} has no student {one_line(text, 100)}{how}")
         gone = entries.removed.get(found[0].id)
         if gone is not None and not removed:
             undo = shlex.join(

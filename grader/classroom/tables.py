@@ -23,7 +23,7 @@ from kit.text import one_line, printable
 MAX_CELL = 10_000  # characters of a text; a spreadsheet allows 32,767
 BEFORE_PROBLEMS = (
     "id", "name", "email", "section", "state", "points", "score", "max_score", "pending", "penalty",
-    "days_late", "attempt", "attempts", "submitted_at", "deadline",
+    "days_late", "late_days_used", "attempt", "attempts", "submitted_at", "deadline",
 )  # fmt: skip
 AFTER_PROBLEMS = ("overrides", "note")
 # How a formula can begin. The last four are the wide forms of = + - @.
@@ -87,7 +87,7 @@ def _row(one: Standing, problems: Sequence[str], others: Sequence[str]) -> list[
     return [
         *map(_text, (student.id, student.name, student.email, student.section, one.state.value)),
         *map(_number, (one.points, one.score, one.max_score, one.pending, one.penalty)),
-        *map(str, (one.days_late, one.attempt, one.attempts)),
+        *map(str, (one.days_late, one.free_days, one.attempt, one.attempts)),
         *map(_time, (one.submitted_at, one.deadline)),
         *(_number(one.problems.get(problem)) for problem in problems),
         _text("; ".join(map(_override, one.overrides))),
@@ -176,8 +176,9 @@ def canvas(
         return _filled_in(standings, title, assignment_id, exported)
     if assignment_id is None:
         raise UsageError(
-            "Canvas would create a new assignment: give the assignment's id in Canvas, "
-            "or a gradebook exported from Canvas"
+            "--canvas: Canvas would create a new assignment; write canvas_id, the assignment's "
+            "number in Canvas, into the policy, or add --canvas-export with a gradebook that "
+            "Canvas exported"
         )
     listed = [one for one in standings if one.student.listed]
     most = max((one.max_score for one in standings), default=0.0)
@@ -269,7 +270,8 @@ def _delimiter(text: str) -> str:
     if start := re.match(r'"?Student"?([,;\t])"?ID"?\1', text):
         return start[1]
     raise UsageError(
-        "the file is not a gradebook exported from Canvas: its first columns are not Student and ID"
+        "--canvas-export: expected a gradebook that Canvas exported, with the first columns "
+        f"Student and ID, found {one_line(text.split(chr(10), 1)[0], 100)}"
     )
 
 
@@ -294,7 +296,7 @@ def _column(header: list[str], title: str, assignment_id: int | None) -> int:
     if len(places) > 1:
         raise UsageError(
             f"the file from Canvas has {len(places)} columns for an assignment with the {wanted}: "
-            "give the assignment's id"
+            "write canvas_id, the assignment's number in Canvas, into the policy"
         )
     return places[0]
 

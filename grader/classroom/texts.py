@@ -14,7 +14,7 @@ from grader.classroom.records import RegradeRequest, Standing, State, called
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts, why_it_counts
 from grader.course.policies import Policy
-from kit.text import one_line
+from kit.text import counted, one_line
 
 # The states that need attention come first.
 ORDER = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED, State.MISSING, State.GRADED)
@@ -32,7 +32,8 @@ def status(whole: Class, *, verbose: bool) -> str:
         console.print(_counts(found))
         for device, count in whole.book.under_way().items():
             console.print(
-                f"a run with --device {device} is under way, with results of {count} submissions; "
+                f"a run with --device {device} is under way, with results of "
+                f"{counted(count, 'submission')}; "
                 "until each student has one, the results of the other device count"
             )
         for old, new, done in whole.book.unfinished():
@@ -55,8 +56,8 @@ def _unfinished(whole: Class, old: int, new: int, count: str) -> str:
     setup = whole.book.setup
     changed = "; ".join(setups.differences(setup(old), setup(new), then="then"))
     return (
-        f"a regrade has graded {count} submissions so far ({changed}); the old results count, and "
-        "the same `grader regrade` command goes on"
+        f"a regrade has graded {count} submissions so far ({changed}); the old results "
+        "count, and the same `grader regrade` command goes on"
     )
 
 
@@ -83,7 +84,7 @@ def _counts(found: list[Standing]) -> str:
     points = [one.points for one in found if one.points is not None]
     mean = f"; mean {sum(points) / len(points):.2f}" if points else ""
     late = sum(one.days_late > 0 for one in found)
-    return f"{len(found)} students: {', '.join(parts) or 'none'}{mean}; {late} late"
+    return f"{counted(len(found), 'student')}: {', '.join(parts) or 'none'}{mean}; {late} late"
 
 
 def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
@@ -184,7 +185,7 @@ def grade(standing: Standing) -> str:
         return f"{who}: {standing.state.words}; {standing.why}".rstrip("; ")
     text = f"{who}: {standing.points:.2f} of {standing.max_score:g}"
     if standing.days_late:
-        days = "1 day" if standing.days_late == 1 else f"{standing.days_late} days"
+        days = counted(standing.days_late, "day")
         text += f"; {days} late, which costs {standing.penalty:g} %"
     for one in standing.overrides:
         about = f" for {one.problem}" if one.problem else ""
@@ -210,8 +211,8 @@ def changed(before: list[str], after: list[str]) -> list[str]:
 
 def compared(found: list[ScoreDifference], students: int) -> str:
     """The students whose points differ between Gradescope and the gradebook."""
-    rows = "1 row" if students == 1 else f"{students} rows"
-    some = "1 difference" if len(found) == 1 else f"{len(found)} differences"
+    rows = counted(students, "row")
+    some = counted(len(found), "difference")
     lines = [f"{rows} of Gradescope's file; {some}"]
     width = max((len(one.student) for one in found), default=0)
     for one in found:
@@ -229,12 +230,13 @@ def changes(book: Path, found: Comparison, old: Setup, new: Setup, *, verbose: b
     gain = sum(change.points > 0 for change in found.changes)
     lose = sum(change.points < 0 for change in found.changes)
     lines.append(
-        f"{found.students} students: {gain} gain, {lose} lose, "
+        f"{counted(found.students, 'student')}: {gain} gain, {lose} lose, "
         f"{len(found.changes) - gain - lose} change otherwise; "
         f"points of the class before {found.before:.2f}, after {found.after:.2f}"
     )
     if found.left:
-        lines.append(f"{found.left} more students have no new result yet: run regrade again")
+        have = "student has" if found.left == 1 else "students have"
+        lines.append(f"{found.left} more {have} no new result yet: run regrade again")
     limit = None if verbose else SHOWN
     for (test, way), number in found.tests.most_common(limit):
         lines.append(f"  {test}: {number} {way} points")

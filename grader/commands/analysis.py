@@ -14,6 +14,7 @@ from grader.classroom import gradebook
 from grader.classroom.standings import Class
 from grader.commands.classes import Book, RulesOption, course_and_rules
 from grader.commands.options import Folder, app
+from kit.text import counted
 
 # grader.analysis imports numpy and the libraries for pages, so only these commands import it.
 
@@ -58,9 +59,8 @@ def page(
         title = whole.rules.title
     text = class_page.render(found, title=title, with_names=not anonymous, link=link)
     files.write(out, text.encode("utf-8", "replace"))
-    files.say(
-        f"wrote {out}: {len(found.members)} students, {len(found.tests)} tests\n", needed=False
-    )
+    students, tests = counted(len(found.members), "student"), counted(len(found.tests), "test")
+    files.say(f"wrote {out}: {students}, {tests}\n", needed=False)
 
 
 @app.command()
@@ -95,10 +95,13 @@ def mistakes(
         return
     files.say(terminal.groups(groups))
     usable = [group for group in groups if group.programs]
-    for problem in course.problems:
-        if of_problem := [group for group in usable if group.problem == problem]:
-            assert draft
-            files.make_folder(draft)
-            path = draft / f"{problem.id}.toml"
-            files.write(path, drafts.written(problem, of_problem).encode())
-            files.say(f"wrote {path}\n", needed=False)
+    wrote: list[str] = []
+    with files.together():
+        for problem in course.problems:
+            if of_problem := [group for group in usable if group.problem == problem]:
+                assert draft
+                files.make_folder(draft)
+                path = draft / f"{problem.id}.toml"
+                files.write(path, drafts.written(problem, of_problem).encode())
+                wrote.append(f"wrote {path}\n")
+    files.say("".join(wrote), needed=False)

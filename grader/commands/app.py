@@ -6,20 +6,19 @@ command's paths before the command runs, so a new option needs nothing but its a
 """
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Any
 
 import typer
-from typer.models import ArgumentInfo, OptionInfo
 
-from grader.base import outputs
+from grader.base import files, outputs
 from grader.base.errors import CourseFault, UsageError
-from grader.base.outputs import Holds, Named, Writes
+from grader.base.outputs import Holds, Named
+from grader.commands import misuse
+from grader.commands.parameters import Parameter, parameters_of
 from grader.course import courses
 from kit.text import one_line
 
@@ -30,6 +29,7 @@ class App(typer.Typer):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._texts: set[str] = set()  # the options whose value is a text, which may be empty
+        self._parameters: dict[str, list[Parameter]] = {}  # of each command
 
     def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
         """Add a function as a command, like `typer.Typer.command`."""
@@ -37,6 +37,8 @@ class App(typer.Typer):
 
         def added(function: Callable[..., None]) -> Callable[..., None]:
             parameters = parameters_of(function)
+            name = str(args[0] if args else function.__name__)
+            self._parameters[name] = parameters
             for one in parameters:
                 if one.takes_text:
                     self._texts |= set(one.options)
@@ -53,9 +55,22 @@ class App(typer.Typer):
         return added
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Run the command line."""
+        """Run the command line.
+
+        Raises:
+            UsageError: It is not one that the commands can have.
+            SystemExit: The command ends with another exit code than 0.
+        """
         self._refuse_empty(sys.argv[1:])
-        return super().__call__(*args, **options)
+        try:
+            code = super().__call__(*args, **options | {"standalone_mode": False})
+        except misuse.ERRORS as e:
+            if (text := misuse.help_of(e)) is not None:
+                files.say(text)
+                raise SystemExit(2) from None
+            raise UsageError(misuse.sentence(e, sys.argv[1:], self._parameters)) from None
+        if code:
+            raise SystemExit(code)
 
     def _refuse_empty(self, arguments: list[str]) -> None:
         """Refuse an empty path: Python would take it for the current folder."""
@@ -65,70 +80,6 @@ class App(typer.Typer):
             named = option if is_empty else before if before.startswith("--") else "an argument"
             if (not argument or is_empty) and named not in self._texts:
                 raise UsageError(f"{named} is empty: is a variable of the shell not set?")
-
-
-# --- the parameters of a command ------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of a command, as its annotation describes it.
-
-    Attributes:
-        key: Its name in Python.
-        name: Its name on the command line, as in `--json` or `SUBMISSION`.
-        options: The names of the option; empty for an argument.
-        kind: The type of its value, as in `Path | None`.
-        marks: Its marks.
-    """
-
-    key: str
-    name: str
-    options: tuple[str, ...]
-    kind: Any
-    marks: tuple[object, ...]
-
-    @property
-    def writes(self) -> Writes | None:
-        """The mark of an output; None for an input."""
-        return next((mark for mark in self.marks if isinstance(mark, Writes)), None)
-
-    @property
-    def is_path(self) -> bool:
-        """Whether it names a file or folder, or several."""
-        return Path in (self.kind, *get_args(self.kind), *self._items)
-
-    @property
-    def _items(self) -> tuple[Any, ...]:
-        """The types of a list's items, as in `list[Path] | None`."""
-        lists = [one for one in (self.kind, *get_args(self.kind)) if get_origin(one) is list]
-        return tuple(item for one in lists for item in get_args(one))
-
-    @property
-    def takes_text(self) -> bool:
-        """Whether its value is any text."""
-        return self.kind is str
-
-
-def parameters_of(function: Callable[..., object]) -> list[Parameter]:
-    """The parameters of a command."""
-    return [
-        _described(key, parameter.annotation)
-        for key, parameter in inspect.signature(function).parameters.items()
-    ]
-
-
-def _described(key: str, annotation: Any) -> Parameter:
-    kind, *marks = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
-    of_typer = next((mark for mark in marks if isinstance(mark, OptionInfo | ArgumentInfo)), None)
-    options: tuple[str, ...] = ()
-    if isinstance(of_typer, OptionInfo):
-        # In an annotation, Typer keeps the first name of an option in `default`.
-        written = [str(one) for one in (of_typer.default, *(of_typer.param_decls or ()))]
-        options = tuple(one for one in written if one.startswith("--"))
-        options = options or (f"--{key.replace('_', '-')}",)
-    name = options[0] if options else (of_typer and of_typer.metavar) or key.upper()
-    return Parameter(key, name, options, kind, tuple(marks))
 
 
 def _course_keys(parameters: Iterable[Parameter]) -> list[str]:

@@ -57,6 +57,7 @@ from grader.report.reported import Reported
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
+from kit.text import counted
 
 # The reports that `export` writes for each student, and the suffix of their files.
 SUFFIXES = {"gradescope": "json", "junit": "xml", "markdown": "md", "html": "html"}
@@ -191,7 +192,8 @@ def batch(
         for note in found.notes:
             print(f"grader: {note}", file=sys.stderr)
         print(
-            f"{len(assigned.attempts)} submissions of {len(opened.students())} students, "
+            f"{counted(len(assigned.attempts), 'submission')} of "
+            f"{counted(len(opened.students()), 'student')}, "
             f"{new} of them new; {len(opened.to_grade(setup))} to grade",
             file=sys.stderr,
         )
@@ -234,8 +236,9 @@ def _count_if_complete(whole: Class, switch: Switch, setup: int) -> None:
         print(f"grader: the results of both devices count from now on; {undo}", file=sys.stderr)
         return
     some = ", ".join(one.student.id for one in left[: texts.SHOWN])
+    have = "1 student has" if len(left) == 1 else f"{len(left)} students have"
     print(
-        f"grader: {len(left)} students have no result of the new run yet, so the old results "
+        f"grader: {have} no result of the new run yet, so the old results "
         f"count: {some}; run batch again, or give these students their points with "
         "`grader override`",
         file=sys.stderr,
@@ -290,7 +293,7 @@ def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None
         progress = batches.grade(book, setup, executor, limit=limit, show=show)
     if progress.total:
         took = duration(time.monotonic() - started)
-        print(f"graded {progress.done} submissions in {took}", file=sys.stderr)
+        print(f"graded {counted(progress.done, 'submission')} in {took}", file=sys.stderr)
 
 
 def _any_fault(book: Gradebook, setup: int) -> bool:
@@ -367,9 +370,9 @@ def regrade(
     No student's grade changes without --apply, which --undo reverts.
     """
     if apply and undo:
-        raise UsageError("regrade: give either --apply or --undo")
+        raise UsageError("regrade: expected either --apply or --undo, found both")
     if only and all_problems:
-        raise UsageError("regrade: give either --only or --all-problems")
+        raise UsageError("regrade: expected either --only or --all-problems, found both")
     one_of("--device", device, "cpu", "cuda")
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.writing(book) as opened:
@@ -404,7 +407,7 @@ def _undo(book: Gradebook, course: Course, folder: Path | None, *, by: str) -> N
     """
     before = book.in_force()
     if not book.undo(who=by):
-        raise UsageError(f"{book.path}: there is no applied regrade to undo")
+        raise UsageError(f"{book.path}: no regrade was applied, so there is nothing to undo")
     after = book.in_force()
     lines = ["the results before the last regrade count again"]
     for device in sorted(device for device in before if before[device] != after.get(device)):
@@ -493,7 +496,7 @@ def diff(
     --gradescope, the command exits 1 if there is a difference.
     """
     if new is not None and exported is not None:
-        raise UsageError("diff: give either --gradescope or NEW.json")
+        raise UsageError("diff: expected either --gradescope or NEW.json, found both")
     if new is not None:
         if rules_file or device != "cpu":
             raise UsageError("diff: two results take neither --policy nor --device")
@@ -547,8 +550,8 @@ def _current(book: Gradebook, device: str) -> int:
     current = book.current(device)
     if current is None:
         raise UsageError(
-            f"{book.path}: nothing has been graded on this device yet; `grader batch` with "
-            f"--device {device} does that"
+            f"{book.path}: nothing has been graded with --device {device} yet; `grader batch "
+            f"FOLDER --gradebook {book.path} --device {device}` does that"
         )
     return current
 
@@ -636,19 +639,19 @@ def export(
         "markdown": markdown_folder,
         "html": html_folder,
     }
-    if not any(
-        [csv, canvas, late_days_file, classroom50_scores, classroom50_results, *folders.values()]
-    ):
-        raise UsageError(
-            "export: name at least one of --csv --canvas --gradescope --junit --markdown --html "
-            "--late-days --classroom50 --classroom50-results"
-        )
     if canvas_export and not canvas:
         raise UsageError("export: --canvas-export needs --canvas, the file to write")
     if classroom50_collected and not classroom50_scores:
         raise UsageError("export: --classroom50-scores needs --classroom50, the file to write")
+    if not any(
+        [csv, canvas, late_days_file, classroom50_scores, classroom50_results, *folders.values()]
+    ):
+        raise UsageError(
+            "export: expected at least one of --csv, --canvas, --gradescope, --junit, --markdown, "
+            "--html, --late-days, --classroom50 and --classroom50-results, found none"
+        )
     course, rules = course_and_rules(course_folder, rules_file)
-    with gradebook.reading(book) as opened:
+    with gradebook.reading(book) as opened, files.together():
         whole = Class(opened, course, rules)
         found = whole.standings()
         if csv:
@@ -666,23 +669,14 @@ def export(
         for kind, folder in folders.items():
             if folder:
                 _export_reports(whole, found, folder, kind)
-    for written in [
-        csv,
-        canvas,
-        late_days_file,
-        classroom50_scores,
-        classroom50_results,
-        *folders.values(),
-    ]:
+    outs = [csv, canvas, late_days_file, classroom50_scores, classroom50_results]
+    for written in dict.fromkeys([*outs, *folders.values()]):
         if written:
             files.say(f"wrote {written}\n", needed=False)
 
 
 def _export_canvas(path: Path, found: list[Standing], rules: Policy, exported: Path | None) -> None:
-    try:
-        text = exported.read_text(encoding="utf-8-sig") if exported else None
-    except (OSError, UnicodeDecodeError) as e:
-        raise UsageError(f"{exported} cannot be read: {e}") from None
+    text = files.table_text(exported) if exported else None
     table = tables.canvas(
         found, title=rules.title, assignment_id=rules.canvas_id or None, exported=text
     )

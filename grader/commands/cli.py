@@ -9,6 +9,7 @@ Slow imports happen only after the signal handlers are installed.
 """
 
 import atexit
+import errno
 import gc
 import os
 import sys
@@ -18,11 +19,19 @@ from typing import TYPE_CHECKING, NoReturn
 
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.base import files, interrupts
-from grader.base.errors import EndsCommand
+from grader.base.errors import EndsCommand, MachineFault
 from grader.shared import speed
+from kit.text import one_line
 
 if TYPE_CHECKING:
     from grader.commands.app import App
+
+
+# Errors of the system that mean that the machine has no more space, files or memory.
+EXHAUSTED = (
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE,
+    errno.ENOMEM, errno.EAGAIN,
+)  # fmt: skip
 
 
 def main() -> None:
@@ -66,13 +75,21 @@ def _run() -> tuple[int, str]:
         return (e.code if isinstance(e.code, int) else 0 if e.code is None else 1), ""
     except EndsCommand as e:
         return e.exit_code, f"grader: {e.opening}{e}"
+    except OSError as e:
+        if e.errno not in EXHAUSTED:
+            return 3, _unexpected()
+        place = f": {one_line(str(e.filename), 300)}" if e.filename else ""
+        return 3, f"grader: {MachineFault.opening}{e.strerror}{place}"
     except Exception:
-        return (
-            3,
-            f"{traceback.format_exc()}"
-            "grader: this is a fault of the grader; please report it with the lines above",
-        )
+        return 3, _unexpected()
     return 0, ""
+
+
+def _unexpected() -> str:
+    return (
+        f"{traceback.format_exc()}"
+        "grader: this is a fault of the grader; please report it with the lines above"
+    )
 
 
 def _leave(code: int) -> NoReturn:

@@ -1,7 +1,7 @@
 """The commands that give students points and deadlines by hand."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -68,14 +68,18 @@ def override(
     course_folder: Folder = None,
 ) -> None:
     """Give students points by hand; the grader's own result is kept."""
-    _require_one("override", "STUDENT or --from", student, rows)
+    _require_one("override", {"STUDENT": student, "--from": rows})
     if rows and (points is not None or problem or remove):
-        raise UsageError("override: --from takes the points and problems from the file")
+        raise UsageError(
+            "override: --from takes the points and problems from the file: remove --points, "
+            "--problem and --remove"
+        )
     require_points(points)
     if not rows:
         _require_reason(reason)
         if (points is None) != remove:
-            raise UsageError("override: give either --points or --remove")
+            found = "both" if remove else "neither"
+            raise UsageError(f"override: expected either --points or --remove, found {found}")
     course, rules = course_and_rules(course_folder, rules_file)
     if problem:
         chosen(course, [problem], "--problem")
@@ -84,6 +88,9 @@ def override(
         if rows:
             return decisions.read(rows, whole, column="points", reason=reason, anyway=anyway)
         standing = whole.standing(student)
+        if remove and not any(one.problem == problem for one in standing.overrides):
+            who, what = one_line(standing.student.id, 100), problem or "the assignment"
+            raise UsageError(f"{who} has no points by hand for {what}: there is nothing to remove")
         if points is not None and not anyway:
             decisions.require_possible(whole, standing, points, problem)
         who = standing.student.id
@@ -118,9 +125,10 @@ def extend(
     course_folder: Folder = None,
 ) -> None:
     """Give students a later deadline."""
-    _require_one("extend", "STUDENT, --section or --from", student, section, rows)
+    _require_one("extend", {"STUDENT": student, "--section": section, "--from": rows})
     if bool(rows) == bool(until):
-        raise UsageError("extend: give --until, or --from with a column until")
+        found = "both" if rows else "neither"
+        raise UsageError(f"extend: expected --until, or --from with a column until, found {found}")
     if not rows:
         _require_reason(reason)
     course, rules = course_and_rules(course_folder, rules_file)
@@ -179,17 +187,20 @@ def _in_section(whole: Class, section: str) -> list[str]:
     return found
 
 
-def _require_one(command: str, expected: str, *given: object) -> None:
-    if sum(map(bool, given)) != 1:
-        raise UsageError(f"{command}: give either {expected}")
+def _require_one(command: str, given: Mapping[str, object]) -> None:
+    found = [name for name, value in given.items() if value]
+    if len(found) != 1:
+        *others, last = given
+        expected = f"{', '.join(others)} or {last}"
+        raise UsageError(f"{command}: expected {expected}, found {' and '.join(found) or 'none'}")
 
 
 def _require_reason(reason: str) -> None:
     if not reason.strip():
-        raise UsageError("--reason is empty: expected why, for the record and the student")
+        raise UsageError("--reason is empty: expected the reason, which the student's report shows")
 
 
 def require_points(points: float | None) -> None:
     """Refuse an infinite number of points."""
     if points is not None and not points < policies.MOST:
-        raise UsageError(f"--points {points:g}: expected a number of points")
+        raise UsageError(f"--points {points:g}: expected a number of points, such as 4.5")

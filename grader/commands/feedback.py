@@ -6,6 +6,7 @@ import typer
 
 from grader.base import files
 from grader.base.errors import UsageError
+from grader.base.nearest import no_such
 from grader.classroom import gradebook, texts
 from grader.classroom.gradebook import Attempt, Gradebook
 from grader.classroom.standings import Class
@@ -19,7 +20,7 @@ from grader.commands.decisions import require_points
 from grader.commands.options import Folder, app, chosen
 from grader.report.wording import MAX_TEXT
 from grader.results.records import TestResult
-from kit.text import one_line
+from kit.text import counted, one_line
 
 
 @app.command()
@@ -44,7 +45,7 @@ def comment(
 ) -> None:
     """Write a comment into a student's reports, or use one again that was written before."""
     if sum([bool(text), bool(again), remove is not None]) != 1:
-        raise UsageError("comment: give either --text, --again or --remove")
+        raise UsageError("comment: expected one of --text, --again and --remove, with a value")
     if name and not text:
         raise UsageError("comment: --name needs --text")
     course, rules = course_and_rules(course_folder, rules_file)
@@ -68,8 +69,8 @@ def comment(
 def _named(book: Gradebook, name: str) -> str:
     known = book.named_comments()
     if name not in known:
-        there_are = ", ".join(one_line(one, 50) for one in known) or "none"
-        raise UsageError(f"--again {name}: no comment has this name; the names are: {there_are}")
+        names = [one_line(one, 50) for one in known]
+        raise UsageError(f"--again {name}: {no_such('comment', name, names)}")
     return known[name]
 
 
@@ -112,8 +113,11 @@ def request(
         student = standing.student.id
         attempts = opened.attempts(student)
         place = attempt or standing.attempt
+        if not attempts:
+            raise UsageError(f"{student} handed in nothing: there is no attempt to regrade")
         if not 1 <= place <= len(attempts):
-            raise UsageError(f"{student} has {len(attempts)} attempts; there is no attempt {place}")
+            has = counted(len(attempts), "attempt")
+            raise UsageError(f"--attempt {place}: {student} has {has}")
         setup, found = _evidence(opened, attempts[place - 1], problem, test)
         ended = found.status.words + (f": {one_line(found.said, 200)}" if found.said else "")
         number = opened.request(
@@ -139,13 +143,11 @@ def _evidence(book: Gradebook, attempt: Attempt, problem: str, test: str) -> tup
         tests = {(p.id, t.id): t for p in result.problems for t in p.tests}
         if (problem, test) in tests:
             return setup, tests[problem, test]
-        known = [one for name, one in tests if name == problem] or [
-            one.id for one in result.problems
-        ]
-        raise UsageError(
-            f"--problem {problem} --test {test}: the result has no such test; there are "
-            f"{one_line(', '.join(known), 1_000)}"
-        )
+        known = [one for name, one in tests if name == problem]
+        if not known:
+            ids = [one.id for one in result.problems]
+            raise UsageError(f"--problem {problem}: {no_such('problem', problem, ids)}")
+        raise UsageError(f"--test {test}: {one_line(no_such('test', test, known), 1_000)}")
     raise UsageError(f"{attempt.student}: this attempt has no result yet")
 
 
@@ -172,7 +174,8 @@ def answer(
     Accept it with points, or correct the test and run `grader regrade`. The last answer counts.
     """
     if accept == refuse:
-        raise UsageError("answer: give either --accept or --refuse")
+        found = "both" if accept else "neither"
+        raise UsageError(f"answer: expected either --accept or --refuse, found {found}")
     if refuse and points is not None:
         raise UsageError("answer: --points needs --accept")
     require_points(points)
@@ -181,7 +184,8 @@ def answer(
     with gradebook.writing(book) as opened:
         asked = next((one for one in opened.requests() if one.id == number), None)
         if asked is None:
-            raise UsageError(f"{book} has no regrade request {number}")
+            there_are = ", ".join(str(one.id) for one in opened.requests()) or "none"
+            raise UsageError(f"REQUEST {number}: no such regrade request; there are {there_are}")
         whole = Class(opened, course, rules)
         if points is not None and points > (most := whole.problem(asked.problem).points):
             raise UsageError(

@@ -4,6 +4,7 @@ Each command parses its options, calls one function, and prints the result.
 """
 
 import hashlib
+import re
 import sys
 import zipfile
 from contextlib import closing
@@ -52,6 +53,7 @@ from grader.sandbox.levels import Isolation
 from grader.sandbox.session import Session
 from grader.submission import submissions
 from kit import handing_in
+from kit.text import counted, one_line
 
 # grader.grading and grader.proof.validate import torch, which takes seconds; html_report imports
 # the HTML libraries. So each is imported inside the functions that need it.
@@ -177,7 +179,7 @@ def new(
     """Start a course of your own: a small, complete one, to be changed step by step."""
     written = new_course.write(folder)
     files.say(
-        f"{folder}: {len(written)} files of a course with two problems\n"
+        f"{folder}: {counted(len(written), 'file')} of a course with two problems\n"
         f"next: grader validate --course {folder}\n",
         needed=False,
     )
@@ -270,8 +272,9 @@ def validate(
         raise UsageError("--mutants runs on a CPU only: remove --mutants or --device cuda")
     if matrix and quick:
         raise UsageError("--quick produces no matrix: remove --quick or --matrix")
-    if matrix:
-        one_of("--matrix", matrix.suffix, *matrices.FORMATS)
+    if matrix and matrix.suffix not in matrices.FORMATS:
+        endings = " or ".join(matrices.FORMATS)
+        raise UsageError(f"--matrix {matrix}: expected a name that ends in {endings}")
     from grader.proof import validate as proof
     from grader.proof.whole import DECLINABLE, HOW_TO_DECLINE
     from grader.sandbox.pool import usual_jobs
@@ -316,11 +319,12 @@ def release(
     kind: Annotated[
         str,
         typer.Argument(
+            metavar="student|gradescope",
             help="student: stubs, public tests, probes, handout. gradescope: the autograder, "
-            "including everything that is secret."
+            "including everything that is secret.",
         ),
     ],
-    out: Annotated[Path, typer.Argument(help="The zip to write."), Writes()],
+    out: Annotated[Path, typer.Argument(metavar="OUT.zip", help="The zip to write."), Writes()],
     handout: Annotated[
         Path | None,
         typer.Option(help="The built handout (default: handout/build, from `make handout`)."),
@@ -346,8 +350,16 @@ def release(
         raise UsageError("release student: --wheels and --index-url are for release gradescope")
     if kind == "gradescope" and handout:
         raise UsageError("release gradescope: --handout is for release student")
+    if index_url and not re.match(r"https?://\S+$", index_url):
+        raise UsageError(
+            f"--index-url {one_line(index_url, 100)}: expected an address such as "
+            "https://packages.example/simple"
+        )
     if handout and not handout.is_dir():
-        raise UsageError(f"--handout {handout}: expected the folder of the built handout")
+        found = "a file" if handout.exists() else "nothing"
+        raise UsageError(
+            f"--handout {handout}: expected the folder that `make handout` builds, found {found}"
+        )
     course = courses.load(folder)
     if kind == "gradescope":
         bundle = gradescope_bundle.bundle(course, wheels=wheels, index_url=index_url)
@@ -356,7 +368,7 @@ def release(
     content = handing_in.zipped(bundle, compression=zipfile.ZIP_STORED)
     files.write(out, content)
     sha256 = hashlib.sha256(content).hexdigest()[:12]
-    text = f"{out}: {len(bundle)} files, {len(content):,} bytes, sha256 {sha256}\n"
+    text = f"{out}: {counted(len(bundle), 'file')}, {len(content):,} bytes, sha256 {sha256}\n"
     if kind == "gradescope":
         text += "it contains the hidden tests and the solutions: never give it to a student\n"
     if "handout/site/index.html" in bundle and "handout/handout.pdf" not in bundle:

@@ -10,6 +10,7 @@ import typer
 from grader import __version__
 from grader.base import files
 from grader.base.errors import UsageError
+from grader.base.nearest import no_such
 from grader.base.outputs import Writes
 from grader.commands.app import App
 from grader.course.courses import Course, Problem
@@ -130,9 +131,7 @@ def chosen(course: Course, only: list[str] | None, option: str = "--only") -> li
     known = {p.id: p for p in course.problems}
     for problem_id in only or []:
         if problem_id not in known:
-            raise UsageError(
-                f"{option} {problem_id}: no such problem; there are {', '.join(known)}"
-            )
+            raise UsageError(f"{option} {problem_id}: {no_such('problem', problem_id, known)}")
     return [known[p] for p in known if not only or p in only]
 
 
@@ -140,7 +139,8 @@ def one_of(option: str, value: str, *allowed: Choice) -> Choice:
     for choice in allowed:
         if choice == value:
             return choice
-    raise UsageError(f"{option} {value}: expected {' or '.join(allowed)}")
+    listed = f"{', '.join(allowed[:-1])} or {allowed[-1]}" if allowed[1:] else allowed[0]
+    raise UsageError(f"{option} {value}: expected {listed}")
 
 
 def level_named(name: str) -> Isolation:

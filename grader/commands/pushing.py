@@ -29,7 +29,7 @@ from grader.course.policies import Policy
 from grader.report import comment_report
 from grader.report.formats import RENDER
 from grader.report.wording import number
-from kit.text import one_line
+from kit.text import counted, one_line
 
 
 @app.command()
@@ -112,7 +112,9 @@ def _place(assignment: str, rules: Policy) -> CanvasPlace:
     """The assignment that the option or the policy names."""
     address = assignment or rules.canvas_url
     if not address:
-        raise UsageError("push: give the assignment's address with --assignment")
+        raise UsageError(
+            "push: expected the assignment's address, from --assignment or canvas_url in the policy"
+        )
     place = canvas_api.place_of(address)
     if rules.canvas_id not in (0, place.assignment):
         raise UsageError(
@@ -188,7 +190,9 @@ def _say_outcome(found: Difference, left: Difference, complaint: str) -> None:
     remaining = {one.user for one in left.changes}
     done = [one for one in found.changes if one.user not in remaining]
     grades, comments = sum(one.grade for one in done), sum(bool(one.comment) for one in done)
-    files.say(f"pushed {grades} grades and {comments} comments\n", needed=False)
+    files.say(
+        f"pushed {counted(grades, 'grade')} and {counted(comments, 'comment')}\n", needed=False
+    )
     if not left.changes:
         return
     who = ", ".join(called(one.student) for one in left.changes[: texts.SHOWN])
@@ -196,7 +200,8 @@ def _say_outcome(found: Difference, left: Difference, complaint: str) -> None:
         why = "Canvas may still be at work on them: run the same command again in 15 minutes"
     else:
         why = f"{complaint or 'Canvas did not take them'}; run the same command again"
-    print(f"grader: {len(left.changes)} students are not complete ({who}): {why}", file=sys.stderr)
+    are = "1 student is" if len(left.changes) == 1 else f"{len(left.changes)} students are"
+    print(f"grader: {are} not complete ({who}): {why}", file=sys.stderr)
     raise typer.Exit(3)
 
 
@@ -237,5 +242,10 @@ def _table(found: Difference, *, verbose: bool) -> str:
             console.print(table)
         if len(found.changes) > len(shown):
             console.print(f"and {len(found.changes) - len(shown)} more; --verbose lists all")
-        console.print(f"{len(found.changes)} students differ, {found.same} do not")
+        differ = (
+            "1 student differs"
+            if len(found.changes) == 1
+            else f"{len(found.changes)} students differ"
+        )
+        console.print(f"{differ}, {found.same} do not")
     return text.get()

@@ -47,8 +47,9 @@ def write(one: Reported, paths: Mapping[str, Path | None], *, annotate: bool = F
         annotate: Whether to print annotations for a GitHub workflow, too.
     """
     named = {kind: path for kind, path in paths.items() if path}
-    for kind, path in named.items():
-        files.write(path, RENDER[kind](one).encode("utf-8", "replace"))
+    with files.together():
+        for kind, path in named.items():
+            files.write(path, RENDER[kind](one).encode("utf-8", "replace"))
     text = RENDER["terminal"](one)
     if annotate:  # a student's text must not become a command of the workflow
         text = workflow_commands.quoted(text) + RENDER["annotations"](one)

@@ -89,7 +89,7 @@ def similar(
     from grader.similarity import pairs, report
 
     least = pairs.THRESHOLD if threshold is None else threshold
-    with ExitStack() as stack:
+    with files.together(), ExitStack() as stack:
         whole = Class(stack.enter_context(gradebook.reading(book)), course, rules)
         groups = [_Cohort("Inside the class", _of_class(whole))]
         groups += [_of_path(path, book, course, stack) for path in against or ()]
@@ -130,7 +130,9 @@ def _of_path(path: Path, book: Path, course: Course, stack: ExitStack) -> _Cohor
         named = [one_line(one.name, 100) + where for one in works]
         sources = [partial(corpus.sources, one) for one in works]
         return _Cohort(title, list(map(_Compared, named, sources)))
-    if path.exists() and path.samefile(book):
+    if not path.exists():
+        raise UsageError(f"--against {path}: there is no such folder or gradebook")
+    if path.samefile(book):
         raise UsageError(f"--against {path}: this is the class itself")
     former = Class(stack.enter_context(gradebook.reading(path)), course)
     return _Cohort(title, _of_class(former, where))

@@ -20,6 +20,7 @@ from grader.commands.options import Folder, app
 from kit.text import one_line
 
 LONGEST = 200  # characters of an id or name
+DONE: dict[Kind, str] = {"merge": "merged", "rename": "renamed", "remove": "removed"}
 Undo = Annotated[bool, typer.Option("--undo", help="Undo the last change of this kind.")]
 Why = Annotated[str, typer.Option("--reason", help="The reason, which is recorded.")]
 
@@ -42,7 +43,8 @@ def merge_students(
     What the first entry gets later, such as the next file with its name, is the student's, too.
     """
     if bool(into) == undo:
-        raise UsageError("merge-students: give either --into or --undo")
+        found = "both" if undo else "neither"
+        raise UsageError(f"merge-students: expected either --into OTHER or --undo, found {found}")
     with _opened(book, course_folder, rules_file) as whole:
         if undo:
             _undo(whole, student, "merge", reason=reason, by=by)
@@ -50,7 +52,7 @@ def merge_students(
         first, second = whole.standing(student), whole.standing(into)
         who = first.student.id, second.student.id
         if who[0] == who[1]:
-            raise UsageError(f"{student} and {into} are the same student already: {who[0]}")
+            raise UsageError(f"--into {into}: this is {who[0]} itself; expected another entry")
         whole.book.change("merge", who[0], becomes=who[1], reason=reason, who=by)
         lines = [f"before:  {texts.grade(one)}" for one in (first, second)]
         undated = [one for one in whole.book.attempts(who[1]) if one.submitted_at is None]
@@ -60,8 +62,9 @@ def merge_students(
                 "which they were read; `--undo` undoes this",
                 file=sys.stderr,
             )
-        now = texts.student(whole, Class(whole.book, whole.course, whole.rules).standing(who[1]))
-        files.say("".join(f"{one_line(line, 500)}\n" for line in lines) + now, needed=False)
+        now = whole.read_again()
+        said = texts.student(now, now.standing(who[1]))
+        files.say("".join(f"{one_line(line, 500)}\n" for line in lines) + said, needed=False)
 
 
 @app.command("rename-student")
@@ -78,7 +81,8 @@ def rename_student(
 ) -> None:
     """Give a student another id or name; files with the former id are still the student's."""
     if bool(new_id or name) == undo:
-        raise UsageError("rename-student: give --id or --name, or --undo")
+        found = "both" if undo else "neither"
+        raise UsageError(f"rename-student: expected --id or --name, or else --undo, found {found}")
     with _opened(book, course_folder, rules_file) as whole:
         if undo:
             _undo(whole, student, "rename", reason=reason, by=by)
@@ -88,7 +92,8 @@ def rename_student(
         _require_free(whole.book, who, becomes)
         shown = _new(name, "--name") if name else ""
         whole.book.change("rename", who, becomes=becomes, name=shown, reason=reason, who=by)
-        files.say(texts.student(whole, whole.standing(becomes)), needed=False)
+        now = whole.read_again()
+        files.say(texts.student(now, now.standing(becomes)), needed=False)
 
 
 @app.command("remove-student")
@@ -103,7 +108,7 @@ def remove_student(
 ) -> None:
     """Take a student who left out of status, exports and statistics; nothing is deleted."""
     if not reason.strip() and not undo:
-        raise UsageError("--reason is empty: expected why, for the record")
+        raise UsageError("--reason is empty: expected the reason, which the gradebook keeps")
     with _opened(book, course_folder, rules_file) as whole:
         if undo:
             _undo(whole, student, "remove", reason=reason, by=by)
@@ -133,13 +138,15 @@ def _undo(whole: Class, student: str, kind: Kind, *, reason: str, by: str) -> No
     if change is None:
         change = entries.last(whole.find(student, removed=True), kind)
     if change is None:
-        raise UsageError(f"{whole.book.path}: there is no {kind} of {student} to undo")
+        raise UsageError(
+            f"{whole.book.path}: {student} was not {DONE[kind]}, so there is nothing to undo"
+        )
     _require_last(entries.changes, change)
     whole.book.undo_change(change, reason=reason, who=by)
-    listed = {one.id for one in whole.book.students()}
+    now, listed = whole.read_again(), {one.id for one in whole.book.students()}
     for who in dict.fromkeys((change.student, change.becomes)):
         if who in listed:
-            files.say(texts.student(whole, whole.standing(who)), needed=False)
+            files.say(texts.student(now, now.standing(who)), needed=False)
 
 
 def _require_last(changes: list[EntryChange], change: EntryChange) -> None:
@@ -157,7 +164,7 @@ def _new(text: str, option: str) -> str:
     found = " ".join(unicodedata.normalize("NFC", text).split())
     if not found or len(found) > LONGEST or one_line(found, LONGEST) != found:
         raise UsageError(
-            f"{option} {one_line(text, 50)}: expected 1 to {LONGEST} printable characters"
+            f"{option} {one_line(text, 50)!r}: expected 1 to {LONGEST} printable characters"
         )
     return found
 

@@ -429,7 +429,8 @@ def load(root: Path | None = None) -> Course:
     except OSError as e:
         if root is None:
             raise CourseFault(f"no course in {folder}: {e}") from None
-        why = "there is no such folder" if not root.is_dir() else f"there is no {path}"
+        why = f"there is no {path}" if root.is_dir() else "it is a file"
+        why = why if root.exists() else "there is no such folder"
         raise UsageError(f"--course {root}: expected the folder of a course; {why}") from None
     except UnicodeDecodeError as e:
         raise CourseFault(f"{path} is not UTF-8 text: {e}") from None

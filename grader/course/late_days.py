@@ -9,6 +9,7 @@ import csv
 import io
 from pathlib import Path
 
+from grader.base import files
 from grader.base.errors import UsageError
 from kit.text import one_line
 
@@ -21,15 +22,16 @@ def read(path: Path) -> dict[tuple[str, str], int]:
     Raises:
         UsageError: It cannot be read, or a row is wrong.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
+    if not path.exists():
         return {}
-    except (OSError, UnicodeDecodeError) as e:
-        raise UsageError(f"{path} cannot be read: {e}") from None
+    text = files.table_text(path)
     rows = list(csv.reader(io.StringIO(text, newline="")))
     if not rows or [cell.strip().lower() for cell in rows[0]] != COLUMNS:
-        raise UsageError(f"{path}: expected the columns {', '.join(COLUMNS)} in its first line")
+        found_there = one_line(", ".join(rows[0]), 100) if rows else "an empty file"
+        raise UsageError(
+            f"{path}:1: expected a file of late days with the columns {', '.join(COLUMNS)}, found "
+            f"{found_there}"
+        )
     found: dict[tuple[str, str], int] = {}
     for line, row in enumerate(rows[1:], start=2):
         if not any(cell.strip() for cell in row):

@@ -4,7 +4,6 @@ They are in a separate file, `policy.toml` in the course's folder, so that a new
 change the hash of the suite. Without the file nothing is late, and the latest attempt counts.
 """
 
-import difflib
 import math
 import re
 import tomllib
@@ -16,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from grader.base.errors import UsageError
+from grader.base.nearest import did_you_mean
 from grader.course import late_days
 from kit.text import one_line
 
@@ -173,7 +173,9 @@ def load(path: Path, *, needed: bool = False) -> Policy:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise UsageError(f"{path} is not TOML: {e}") from None
     if unknown := sorted(listed.keys() - {"policy"}):
-        raise UsageError(f"{path}: expected only the table [policy], found {unknown[0]}")
+        is_table = isinstance(listed[unknown[0]], dict)
+        found = f"[{unknown[0]}]" if is_table else f"the key {unknown[0]} outside it"
+        raise UsageError(f"{path}: expected only the table [policy], found {one_line(found, 100)}")
     rules = listed.get("policy", {})
     if not isinstance(rules, dict):
         raise UsageError(f"{path}: expected the table [policy], found policy = {rules!r}")
@@ -181,6 +183,7 @@ def load(path: Path, *, needed: bool = False) -> Policy:
     for name, kind in (("gradescope", Shows), ("classroom50", Classroom50)):
         if isinstance(inner := rules.get(name), dict):
             _check_keys(path, f"policy.{name}", inner, kind)
+            _check_complete(path, f"policy.{name}", inner, kind)
     rules = {**rules, "deadlines": _deadlines(path, rules)}
     try:
         policy = msgspec.convert(rules, Policy)
@@ -188,7 +191,13 @@ def load(path: Path, *, needed: bool = False) -> Policy:
         raise UsageError(f"{path}: [policy]: {e}") from None
     _check(path, policy, rules)
     if policy.late_days_file:
-        used = late_days.used_elsewhere(path.parent / policy.late_days_file, policy.title)
+        bank = path.parent / policy.late_days_file
+        if not bank.parent.is_dir():
+            raise UsageError(
+                f"{path}: late_days_file in [policy] is {one_line(policy.late_days_file, 100)}; "
+                f"there is no folder {bank.parent}"
+            )
+        used = late_days.used_elsewhere(bank, policy.title)
         return msgspec.structs.replace(policy, late_days_used=used)
     return policy
 
@@ -215,12 +224,9 @@ def _check_keys(path: Path, table: str, rules: dict[str, Any], kind: type[msgspe
     kinds = {f.name: f.type for f in msgspec.structs.fields(kind) if f.name != "late_days_used"}
     for key, value in rules.items():
         if key not in kinds:
-            near = difflib.get_close_matches(key, kinds, 1)
-            meant = f"did you mean {near[0]}? It" if near else "it"
-            raise UsageError(
-                f"{path}: [{table}] has no key {one_line(key, 50)}; {meant} can have "
-                f"{', '.join(kinds)}"
-            )
+            meant = did_you_mean(key, kinds)
+            can_have = f"{' It' if meant else '; it'} can have {', '.join(kinds)}"
+            raise UsageError(f"{path}: [{table}] has no key {one_line(key, 50)}{meant}{can_have}")
         if isinstance(value, dict) and key in ("deadlines", "gradescope", "classroom50"):
             continue  # each is checked separately
         try:
@@ -232,6 +238,17 @@ def _check_keys(path: Path, table: str, rules: dict[str, Any], kind: type[msgspe
             ) from None
 
 
+def _check_complete(
+    path: Path, table: str, rules: dict[str, Any], kind: type[msgspec.Struct]
+) -> None:
+    """Check that a table has the keys without a default."""
+    for field in msgspec.structs.fields(kind):
+        if field.required and field.name not in rules:
+            raise UsageError(
+                f"{path}: [{table}] lacks the key {field.name}; expected {EXPECTED[field.type]}"
+            )
+
+
 def _deadlines(path: Path, rules: dict[str, Any]) -> dict[str, datetime]:
     """The deadlines, each with an offset."""
     name, found = rules.get("time_zone", ""), {}
@@ -239,11 +256,11 @@ def _deadlines(path: Path, rules: dict[str, Any]) -> dict[str, datetime]:
         zone = ZoneInfo(name) if name else None
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise UsageError(
-            f"{path}: time_zone is {one_line(name, 100)}; expected the name of a time zone, such "
-            "as America/Los_Angeles or Europe/Berlin"
+            f"{path}: time_zone in [policy] is {one_line(name, 100)}; expected the name of a time "
+            "zone, such as America/Los_Angeles or Europe/Berlin"
         ) from None
     for section, when_due in rules.get("deadlines", {}).items():
-        what = f"{path}: the deadline of {one_line(section, 50)}"
+        what = f"{path}: the deadline {one_line(section, 50)} in [policy.deadlines]"
         if isinstance(when_due, date) and not isinstance(when_due, datetime):
             raise UsageError(f"{what} is a day; expected a time too, such as {when_due}T23:59:00")
         if not isinstance(when_due, datetime):
@@ -276,15 +293,24 @@ def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
     numbers = ("per_cent_a_day", "grace_minutes", "late_days", "cap", "canvas_id")
     for name in numbers:
         if not 0 <= getattr(policy, name) < MOST:
-            raise UsageError(f"{path}: {name} is {listed[name]}; expected 0 or more, and finite")
+            raise UsageError(
+                f"{path}: {name} in [policy] is {listed[name]}; expected 0 or more, and less than "
+                f"{MOST:,.0f}"
+            )
     if policy.handout_url and not WEB_ADDRESS.fullmatch(policy.handout_url):
         raise UsageError(
-            f"{path}: handout_url is {one_line(policy.handout_url, 100)}; "
+            f"{path}: handout_url in [policy] is {one_line(policy.handout_url, 100)}; "
             "expected an address such as https://course.example/handout"
+        )
+    if policy.canvas_url and not WEB_ADDRESS.fullmatch(policy.canvas_url):
+        raise UsageError(
+            f"{path}: canvas_url in [policy] is {one_line(policy.canvas_url, 100)}; expected the "
+            "assignment's address, such as https://canvas.example.edu/courses/12/assignments/345"
         )
     if not 3 <= policy.gradescope_minutes < MOST:
         raise UsageError(
-            f"{path}: gradescope_minutes is {policy.gradescope_minutes:g}; expected 3 or more"
+            f"{path}: gradescope_minutes in [policy] is {policy.gradescope_minutes:g}; "
+            "expected 3 or more"
         )
     shows = policy.gradescope
     if shows.leaderboard and {shows.results, shows.tests or shows.results} != {"visible"}:
@@ -293,7 +319,9 @@ def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
             "see yet; remove it, or results and tests"
         )
     if policy.cap > 100:
-        raise UsageError(f"{path}: cap is {policy.cap:g}; expected at most 100 per cent")
+        raise UsageError(
+            f"{path}: cap in [policy] is {policy.cap:g}; expected at most 100 per cent"
+        )
 
 
 def when(text: str, *, what: str) -> datetime:
@@ -318,4 +346,4 @@ def _check_time(found: datetime, what: str) -> None:
             f"{what} has no time zone: write it as {found.isoformat()}-07:00, or with Z for UTC"
         )
     if not 2000 <= found.year < 3000:
-        raise UsageError(f"{what}: expected a year from 2000 on")
+        raise UsageError(f"{what} is in the year {found.year}; expected 2000 or later")

@@ -5,7 +5,6 @@ numbers, so an entry is found by counting headers, and a key by the first line i
 the key before an equals sign. Quoted text that looks like either can only shift the reported line.
 """
 
-import difflib
 import math
 import re
 import tomllib
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
+
+from grader.base.nearest import did_you_mean
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -162,7 +163,7 @@ def _by_definition(
     for definition, names in problem.get("forbidden_in", {}).items():
         if definition not in problem["functions"]:
             text = f"{name}: forbidden_in: expected one of its functions; got {_shown(definition)}"
-            yield Wrong(line_of(definition), text + _meant(definition, problem["functions"]))
+            yield Wrong(line_of(definition), text + did_you_mean(definition, problem["functions"]))
         expected, holds = KEYS["forbidden"]
         if not holds(names):
             yield Wrong(
@@ -185,7 +186,7 @@ def _names(
     known = list(known)
     for key in table:
         if key not in known:
-            meant = _meant(key, known) or f"; the known keys are {', '.join(known)}"
+            meant = did_you_mean(key, known) or f"; the known keys are {', '.join(known)}"
             yield Wrong(line_of(key), f"{where}: {_shown(key)} is not a known key{meant}")
     for key in required:
         if key not in table:
@@ -204,11 +205,6 @@ def _limits(
         ):
             expected = f"a {'whole ' if whole else ''}number above 0"
             yield Wrong(line_of(key), f"{where}: {key}: expected {expected}; got {_shown(value)}")
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _shown(value: Any) -> str:

@@ -9,12 +9,11 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 
-from grader.base import files, outputs
+from grader.base import files, outputs, temporary
 from grader.base.errors import SubmissionRefused, UsageError
 from grader.base.outputs import Named, Writes
 from grader.course import courses
@@ -85,7 +84,7 @@ def _graded(
     began: float,
 ) -> str:
     seconds = 60 * rules.gradescope_minutes
-    with tempfile.TemporaryDirectory(prefix="grader-") as folder:
+    with temporary.TemporaryFolder() as folder:
         report = Path(folder, "result.json")
         command = [
             *(sys.executable, "-m", "grader", "grade", str(home / platform.submission)),

@@ -10,12 +10,12 @@ import linecache
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+from grader.base import temporary
 from grader.base.errors import NotAttempted, StudentFault, raised
 from grader.grading.restored import restored
 from grader.sandbox import replies
@@ -38,7 +38,7 @@ class LocalBox:
     gpu_works = False
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="grader-")
+        self._folder = temporary.TemporaryFolder()
         self._sources: dict[str, bytes] | None = None
         self.scratch = Path(self._folder.name, "scratch")
 

@@ -12,7 +12,6 @@ neither runs nor trusts the student's code.
 import os
 import random
 import sys
-import tempfile
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
@@ -21,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from grader.base import temporary
 from grader.base.errors import CourseFault, Raised, StudentFault
 from grader.course.courses import Course, Problem
 from grader.grading import garbage, local_student
@@ -323,7 +323,7 @@ def _undisturbed() -> Iterator[None]:
             nowhere = stack.enter_context(open(os.devnull, "w"))
             stack.enter_context(redirect_stdout(nowhere))
             stack.enter_context(redirect_stderr(nowhere))
-            os.chdir(stack.enter_context(tempfile.TemporaryDirectory()))
+            os.chdir(stack.enter_context(temporary.TemporaryFolder()))
             try:
                 yield
             finally:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.course import courses
+from kit.text import counted
 
 KINDS = {
     "reference": "reference",
@@ -337,14 +338,14 @@ def summary(matrix: Matrix) -> str:
         rows = [row for row in matrix.rows if row.kind == kind]
         if not rows:
             continue
-        count = f"{len(rows)} {word}{'s' if len(rows) != 1 else ''}"
+        count = counted(len(rows), word)
         good = sum(1 for row in rows if not row.complaint)
         if kind == "reference":
             best = {row.problem: row.max_score for row in rows}
             score = {
                 row.problem: min(r.score for r in rows if r.problem == row.problem) for row in rows
             }
-            where = f"{len(best)} problem{'s' if len(best) != 1 else ''}"
+            where = counted(len(best), "problem")
             lines.append(
                 f"reference {sum(score.values()):g} of {sum(best.values()):g} in {where}"
                 if any(best.values())
@@ -428,7 +429,9 @@ def as_markdown(matrix: Matrix) -> str:
     for problem, tests in matrix.tests.items():
         alone = matrix.alone(problem)
         wrong = [row for row in matrix.rows if row.problem == problem and row.kind == "wrong"]
-        parts.append(f"## {problem}: {len(tests)} tests, {len(wrong)} wrong solutions")
+        parts.append(
+            f"## {problem}: {counted(len(tests), 'test')}, {counted(len(wrong), 'wrong solution')}"
+        )
         parts.append(
             "| test | catches | alone | why it stays |\n|---|---|---|---|\n"
             + "\n".join(

@@ -525,7 +525,9 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
     others = [p.id for p in graded.problems if p.id != trial.problem.id and _lost(p, trial.device)]
     lost = _lost(result, trial.device)
     if trial.kind in RIGHT and lost:
-        return f"{len(lost)} tests fail, the first is {lost[0].id}: {lost[0].said}"
+        first = lost[0].id
+        which = f"{len(lost)} tests fail, the first is {first}" if lost[1:] else f"{first} fails"
+        return f"{which}: {lost[0].said}"
     attempted = [
         t for t in result.tests if t.device == trial.device and t.status is not Status.NOT_ATTEMPTED
     ]

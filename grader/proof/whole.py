@@ -13,12 +13,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from grader.base import temporary
 from grader.base.errors import CourseFault, GraderFault, ReleaseRefused
 from grader.course import courses, problems
 from grader.course.courses import Course, Problem, sources_in
@@ -69,7 +69,7 @@ def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
     except ReleaseRefused as e:
         yield f"release student: {e}"
         return
-    with tempfile.TemporaryDirectory(prefix="grader-") as made:
+    with temporary.TemporaryFolder() as made:
         folder = Path(made)
         _write(folder, files)
         tests = [f"tests/public/{name}" for name in names if f"tests/public/{name}" in files]
@@ -88,7 +88,7 @@ def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
 
 def gradescope(course: Course) -> Iterator[str]:
     """What is wrong with the grade of the reference by the zip for Gradescope."""
-    with tempfile.TemporaryDirectory(prefix="grader-") as made:
+    with temporary.TemporaryFolder() as made:
         home, source = Path(made), Path(made) / "source"
         try:
             _write(source, gradescope_bundle.bundle(course))

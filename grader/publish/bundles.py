@@ -17,6 +17,7 @@ from grader.course.courses import Course, files_below, sources_in
 from grader.publish import stub_files
 from grader.publish.leaks import leaks, of_the_staff, secrets
 from kit import handing_in
+from kit.text import counted
 
 ON_THE_GRADERS_SIDE = {"tests/probes/benchmark.py"}
 
@@ -46,7 +47,7 @@ def student(course: Course, built: Path | None) -> dict[str, bytes]:
     files |= _handout(site) if site else {}
     if found := leaks(files, secrets(course)):  # the kit has nothing of a course
         raise ReleaseRefused(
-            f"{len(found)} secret line{'s' if len(found) > 1 else ''} would be published:\n"
+            f"{counted(len(found), 'secret line')} would be published:\n"
             + "\n".join(f"  {leak}" for leak in found[:20])
             + f"\nchange each line, or add it to {course.bundle / 'shared_lines.txt'} if it is a "
             "coincidence"

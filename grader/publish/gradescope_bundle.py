@@ -64,7 +64,8 @@ def bundle(course: Course, *, wheels: Path | None = None, index_url: str = "") -
         found = {f"wheels/{path.name}": path.read_bytes() for path in wheels.glob("*.whl")}
         if not found:
             raise UsageError(
-                f"--wheels {wheels}: the folder has no wheels; fill it with `pip download`"
+                f"--wheels {wheels}: expected a folder of wheels, which `pip download` fills, "
+                "found none"
             )
         files |= found
     return files

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from grader.base import files
 from grader.base.errors import UsageError
 from grader.course.courses import PACKAGE, files_below
 
 TITLE = "A tiny course"  # of the course that is copied
 
 
-def files(name: str) -> dict[str, bytes]:
+def files_of(name: str) -> dict[str, bytes]:
     """The files of a new course, by their path in it.
 
     Args:
@@ -27,17 +28,15 @@ def write(folder: Path) -> list[str]:
     Raises:
         UsageError: The folder has something in it, or cannot be written.
     """
-    try:
-        folder.mkdir(exist_ok=True)
+    with files.together():
+        files.make_folder(folder)
         if any(folder.iterdir()):
             raise UsageError(f"{folder} is not empty: name a new folder")
-        written = files(folder.resolve().name)
-        for path, content in written.items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_bytes(content)
-    except OSError as e:
-        raise UsageError(f"{folder} cannot be written: {e.strerror}") from None
-    return list(written)
+        new = files_of(folder.resolve().name)
+        for path, content in new.items():
+            files.make_folder((folder / path).parent)
+            files.write(folder / path, content)
+    return list(new)
 
 
 def _model() -> Path:

@@ -11,18 +11,21 @@ import difflib
 import re
 from pathlib import Path
 
+from grader.base import files
 from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.course.courses import Course, sources_in
 from grader.solutions.regions import BEGIN, END, MARK
+from kit.text import counted
 
 
 def write(course: Course) -> list[Path]:
     """Generate every stub that is missing or out of date; return the paths of the new stubs."""
     changed = drifted(course)
-    for path in changed:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_stub_of(course, path), encoding="utf-8")
+    with files.together():
+        for path in changed:
+            files.make_folder(path.parent)
+            files.write(path, _stub_of(course, path).encode())
     return changed
 
 
@@ -138,7 +141,7 @@ def _replacement(
     count = _count(region)
     helpers = f", plus about {helper_lines} for the problem's helpers" if helper_lines >= 10 else ""
     return [
-        f"{indent}# TODO({problem_id}): about {count} line{'s' if count > 1 else ''}{helpers}.",
+        f"{indent}# TODO({problem_id}): about {counted(count, 'line')}{helpers}.",
         f'{indent}raise NotImplementedError("{problem_id}: see handout §{section}")',
     ]
 

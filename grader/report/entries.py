@@ -11,6 +11,7 @@ from grader.base.errors import Status
 from grader.report.reasons import Reason, cause, grouped
 from grader.report.wording import clean, whole_parts
 from grader.results.records import SubmissionResult
+from kit.text import counted
 
 # The outcome in an entry's name, after the number of tests.
 ENDED = {
@@ -81,7 +82,7 @@ def _worth(groups: list[Reason]) -> list[Decimal]:
 
 def _entry(group: Reason, worth: float, number: str, *, reasons: bool) -> ReportEntry:
     status = group.first.status
-    count = "1 test" if len(group.tests) == 1 else f"{len(group.tests)} tests"
+    count = counted(len(group.tests), "test")
     return ReportEntry(
         name=f"{clean(group.problem.id)}: {count} {ENDED[status]}",
         number=number,

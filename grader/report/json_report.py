@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from grader.base import files
 from grader.base.errors import UsageError
 from grader.report.reported import Reported
 from grader.results.records import SCHEMA, SubmissionResult
@@ -39,6 +40,9 @@ def parse(text: str | bytes) -> SubmissionResult:
     return msgspec.json.decode(text, type=SubmissionResult)
 
 
+WANTED = "what `grader grade --json` wrote"
+
+
 def read(path: Path) -> SubmissionResult:
     """Read a result from an untrusted file, and make its texts safe to print.
 
@@ -46,17 +50,15 @@ def read(path: Path) -> SubmissionResult:
         UsageError: The file cannot be read, or this grader cannot use it.
     """
     try:
-        tree = _safe(msgspec.json.decode(path.read_bytes()))
-    except OSError as e:
-        raise UsageError(f"{path} cannot be read: {e.strerror}") from None
+        tree = _safe(msgspec.json.decode(files.read(path, most=2**30)))
     except (ValueError, RecursionError):
-        raise UsageError(f"{path} is not JSON") from None
+        raise UsageError(f"{path} is not JSON: expected {WANTED}") from None
     if (
         not isinstance(tree, dict)
         or not isinstance(tree.get("schema"), int)
         or "problems" not in tree
     ):
-        raise UsageError(f"{path} is not a result of the grader")
+        raise UsageError(f"{path} is not a result of the grader: expected {WANTED}")
     if tree["schema"] != SCHEMA:
         raise UsageError(
             f"{path}: expected a result of schema {SCHEMA}, found schema {tree['schema']}: "

@@ -11,6 +11,7 @@ from grader.report.remarks import Note
 from grader.report.reported import RemainingStubs, Reported
 from grader.report.wording import MAX_TEXT, clean, in_points, number, unlinked
 from grader.results.records import ProblemResult, SubmissionResult
+from kit.text import counted
 
 LIMIT = 60_000  # characters; GitHub allows 65,536 in a comment
 FOR_THE_REST = 3_000  # reserved for the sentences about omitted parts
@@ -45,7 +46,8 @@ def _notes(notes: list[Note]) -> list[str]:
     """A list of what people wrote, and a sentence about what does not fit."""
     items = _fitting([f"- {prose(note.text, MAX_TEXT)}" for note in notes], FOR_NOTES)
     left = len(notes) - len(items)
-    more = [f"{left} more comments are left out to keep this report short."] if left else []
+    comments = "1 more comment is" if left == 1 else f"{left} more comments are"
+    more = [f"{comments} left out to keep this report short."] if left else []
     return [*(["\n".join(items)] if items else []), *more]
 
 
@@ -64,7 +66,7 @@ def _table(problems: list[ProblemResult]) -> str:
     rows = _fitting([_row(problem) for problem in problems], FOR_THE_TABLE)
     left = problems[len(rows) :]
     points = f"{number(sum(p.score for p in left))} of {in_points(sum(p.max_score for p in left))}"
-    more = f"\n\nThe table leaves out {len(left)} problems, {points}." if left else ""
+    more = f"\n\nThe table leaves out {counted(len(left), 'problem')}, {points}." if left else ""
     return "\n".join([head, *rows]) + more
 
 
@@ -92,7 +94,7 @@ def _reason(reason: Reason, reported: Reported) -> str:
     items = [f"looks like: {prose(first.mistake)}"] if first.mistake else []
     items += [f"rule: {prose(rule)}" for rule in rules[:MAX_RULES]]
     if len(rules) > MAX_RULES:
-        items.append(f"and {len(rules) - MAX_RULES} more rules")
+        items.append(f"and {counted(len(rules) - MAX_RULES, 'more rule')}")
     items += [f"hint: {prose(first.hint)}"] if first.hint else []
     if section := "" if reason.is_ours else reported.sections.get(problem, ""):
         link = reported.links.get(problem, "")

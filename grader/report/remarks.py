@@ -11,6 +11,7 @@ from typing import Protocol
 
 from grader.report.wording import clean, in_points, number
 from grader.results.records import SubmissionResult
+from kit.text import counted
 
 
 class Given(Protocol):
@@ -136,7 +137,7 @@ def _lateness(grade: FinalGrade) -> list[str]:
     """A sentence about the late penalty; no sentence if no day is charged."""
     if not grade.days_late and not grade.penalty:
         return []
-    days = "1 day" if grade.days_late == 1 else f"{grade.days_late} days"
+    days = counted(grade.days_late, "day")
     cost = f"{number(grade.penalty)} % of the score" if grade.penalty else "nothing"
     return [f"Handed in late: {days} after grace and free days. This costs {cost}."]
 

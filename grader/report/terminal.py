@@ -18,6 +18,7 @@ from grader.report.reasons import Reason
 from grader.report.reported import RemainingStubs, Reported
 from grader.report.wording import in_column
 from grader.results.records import ProblemResult, SubmissionResult
+from kit.text import counted
 
 WIDTH = 80
 BAR = 16
@@ -91,7 +92,7 @@ def _more(reasons: list[Reason]) -> list[RenderableType]:
         return []
     points = sum(reason.points for reason in reasons)
     problems = ", ".join(dict.fromkeys(reason.problem.id for reason in reasons))
-    count = "1 more reason" if len(reasons) == 1 else f"{len(reasons)} more reasons"
+    count = counted(len(reasons), "more reason")
     return [Text(f"{count}, {points:.2f} points, in {problems}: --verbose shows all"), Text()]
 
 
@@ -115,7 +116,7 @@ def _table(reported: Reported) -> Table:
         if problem not in untouched:
             _add_row(table, problem.id, [problem])
     if untouched:
-        _add_row(table, f"{len(untouched)} others", untouched)
+        _add_row(table, counted(len(untouched), "other"), untouched)
     total = f"{result.score:.2f} / {in_column(result.max_score)}"
     table.add_row(Text("total", style="bold"), Text(total, style="bold"), "", "", "")
     return table

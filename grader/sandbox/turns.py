@@ -40,7 +40,7 @@ from grader.base.durations import duration
 from grader.base.errors import MachineFault
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.usage import GIVE_BACK_SECONDS, Usage
-from kit.text import one_line
+from kit.text import counted, one_line
 
 FOLDER_VARIABLE = "GRADER_GPU_QUEUES"  # names the folder of all queues
 FOLDER = "/tmp/grader-gpu-queues"  # unlike the folder that TMPDIR names, the same for all users
@@ -160,7 +160,7 @@ class QueueState:
         """What a grader waits for, in one short line."""
         place = self.waiting.index(mine)
         ahead = place + bool(self.holder)
-        turns = "1 turn" if ahead == 1 else f"{ahead} turns"
+        turns = counted(ahead, "turn")
         short = self.label.partition(" (")[0]
         return f"waiting for {short}: {turns} ahead, {self._about(place)}; {self._first()}"
 

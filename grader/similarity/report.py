@@ -13,7 +13,7 @@ from rich.text import Text
 
 from grader.report import pages
 from grader.similarity.pairs import Code, Pair, Work
-from kit.text import one_line
+from kit.text import counted, one_line
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_LINES = 1_000  # of one definition
@@ -46,7 +46,7 @@ class Section:
     @property
     def counted(self) -> str:
         """How many pairs there are, and how many of them are shown."""
-        number = f"{self.found} pair{'' if self.found == 1 else 's'}"
+        number = counted(self.found, "pair")
         shown = len(self.pairs)
         return number if shown == self.found else f"the first {shown} of {number}"
 

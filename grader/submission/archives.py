@@ -98,7 +98,7 @@ def _not_an_archive(path: Path) -> str:
     """Say why a file cannot be a submission; a broken download keeps the name of an archive."""
     if path.suffix.lower() in (".zip", ".gz", ".tgz"):
         return f"{path} is damaged or incomplete: its content is neither a zip nor a tar.gz"
-    return f"{path} is not a folder, a .zip or a .tar.gz"
+    return f"{path} is not a submission: expected a folder, a .zip, a .tar.gz, a .py or an .ipynb"
 
 
 def _at_most(found: Iterator[SubmittedItem], path: Path) -> list[SubmittedItem]:

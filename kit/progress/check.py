@@ -32,7 +32,7 @@ from kit.progress.outcomes import (
     problem_of,
     told,
 )
-from kit.text import printable
+from kit.text import counted, printable
 from kit.workflow_commands import annotations
 
 BAR = 16
@@ -181,7 +181,7 @@ class _Run:
 
     def _say_what_starts(self) -> None:
         count = len(self._rows)
-        text = f"{count} problem{'s' * (count != 1)}"
+        text = counted(count, "problem")
         if self._first and len(self._first) < count:
             some = ", ".join(self._first[:3]) + (", …" if len(self._first) > 3 else "")
             text += f"; changed ones first: {some}"

@@ -16,7 +16,7 @@ from kit import handing_in
 from kit.handing_in import Accepted
 from kit.progress import forbidden
 from kit.progress.forbidden import ForbiddenUse
-from kit.text import printable
+from kit.text import counted, printable
 
 
 class Refused(Exception):
@@ -48,7 +48,7 @@ def main(root: Path, course: dict[str, Any], out: Path, *, anyway: bool = False)
     except Refused as e:
         print(f"nothing was written: {e}", file=sys.stderr)
         return 2
-    print(f"{out}: {len(sources)} files, {len(archive):,} bytes, ready to hand in")
+    print(f"{out}: {counted(len(sources), 'file')}, {len(archive):,} bytes, ready to hand in")
     width = max(len(path) for path in sources)
     for path, source in sources.items():
         print(f"  {path:<{width}}  {len(source):>7,} bytes{_still_to_do(source)}")
@@ -208,4 +208,4 @@ def _leave(signum: int, frame: FrameType | None) -> NoReturn:
 
 def _still_to_do(source: bytes) -> str:
     count = len(re.findall(rb"^\s*raise NotImplementedError\(", source, re.MULTILINE))
-    return f"   still to do in {count} place{'s' if count > 1 else ''}" if count else ""
+    return f"   still to do in {counted(count, 'place')}" if count else ""

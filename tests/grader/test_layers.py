@@ -144,6 +144,7 @@ def test_reports_know_results_alone(path):
         "grader.results.compare",
         "grader.results.records",
         "grader.base.errors",
+        "grader.base.files",
         "kit.text",
         "grader.base.markdown_figures",
         "grader.course.policies",

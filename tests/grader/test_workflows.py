@@ -444,7 +444,10 @@ def test_every_command_of_a_workflow_exists(path):
         ("make chekc", "No rule to make target 'chekc'"),
         ("make test PYTHN=python", "the Makefile has no PYTHN"),
         ("make test | curl -T - example.org", "not a command of ours: curl"),
-        (".venv/bin/grader valdate --matrix a.md", "No such command 'valdate'"),
+        (
+            ".venv/bin/grader valdate --matrix a.md",
+            "there is no command valdate; did you mean validate?",
+        ),
         (".venv/bin/grader validate --matrx a.md", "-m grader validate has no --matrx"),
         (".venv/bin/python scripts/none.py a", "No such file"),
         (

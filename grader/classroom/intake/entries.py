@@ -159,4 +159,6 @@ def first_notes(notes: list[str]) -> list[str]:
     """The first notes of a kind, then the number of the others."""
     if len(notes) <= MAX_NOTES:
         return notes
-    return [*notes[:MAX_NOTES], f"There are {len(notes) - MAX_NOTES} more notes of this kind."]
+    left = len(notes) - MAX_NOTES
+    are = "is 1 more note" if left == 1 else f"are {left} more notes"
+    return [*notes[:MAX_NOTES], f"There {are} of this kind."]

@@ -211,7 +211,8 @@ def why_not() -> str | None:
         return f"bubblewrap does not run: {e}"
     if done.returncode == 0:
         return None
-    said = printable(done.stderr.strip().splitlines()[0] if done.stderr.strip() else "", 300)
+    first = done.stderr.strip().partition("\n")[0].rstrip(".")
+    said = printable(first, 300)
     return f"the sandbox cannot be started: {said or 'bubblewrap fails'}; {advice()}"
 
 

@@ -36,6 +36,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from grader.base import temporary
 from grader.base.errors import SandboxUnavailable
 from grader.sandbox import ioctls, seccomp, shown
 from grader.sandbox.gpus import Gpu
@@ -119,7 +120,7 @@ class LandlockLevel(Level):
         """Why this level cannot be used on this machine; None if no obstacle is known."""
         return why_not()
 
-    def new_folder(self) -> "tempfile.TemporaryDirectory[str]":
+    def new_folder(self) -> temporary.TemporaryFolder:
         """Make a folder that any user may pass through and run programs from, but not list."""
         return new_folder()
 
@@ -145,7 +146,7 @@ class LandlockLevel(Level):
 
     def empty(self, folder: Path) -> None:
         """Empty the folder of a box, however deep the student's code has nested folders in it."""
-        empty(folder)
+        temporary.empty(folder)
 
 
 def command(order: Order, *, filter_fd: int) -> list[str]:
@@ -350,7 +351,7 @@ def _promises_with_a_gpu(sockets: list[str], gpu: Mapping[str, Any]) -> dict[str
     }
 
 
-def new_folder() -> "tempfile.TemporaryDirectory[str]":
+def new_folder() -> temporary.TemporaryFolder:
     """Create a folder that any user may pass through and run programs from, but not list.
 
     Raises:
@@ -363,23 +364,13 @@ def new_folder() -> "tempfile.TemporaryDirectory[str]":
             "no place for the sandbox: other users may not pass through, or may not run programs "
             f"from, {' or '.join(places)}"
         )
-    made = tempfile.TemporaryDirectory(prefix="grader-", dir=usable[0])
+    made = temporary.TemporaryFolder(usable[0])
     os.chmod(made.name, 0o711)
     return made
 
 
 def _is_usable(place: Path) -> bool:
     return not _closed_above(place / "x") and not os.statvfs(place).f_flag & os.ST_NOEXEC
-
-
-def empty(folder: Path) -> None:
-    """Empty a folder made by `new_folder`, after all of the student's processes have exited.
-
-    Folders that student code leaves behind may be nested too deep for shutil.rmtree.
-    """
-    remove = shutil.which("rm", path=os.defpath) or "rm"
-    with suppress(OSError):  # then the caller's own clean-up must suffice
-        subprocess.run([remove, "-rf", "--one-file-system", str(folder)], capture_output=True)
 
 
 def kill_all(user: int) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from grader.base import temporary
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.toolchain import Toolchain
 
@@ -98,9 +99,9 @@ class Level:
         """Why the level does not work on this machine, with the fix; None if it may work."""
         return None
 
-    def new_folder(self) -> "tempfile.TemporaryDirectory[str]":
+    def new_folder(self) -> temporary.TemporaryFolder:
         """Make a folder for the files of one box."""
-        return tempfile.TemporaryDirectory(prefix="grader-")
+        return temporary.TemporaryFolder()
 
     def start(self, order: Order) -> StartedWorker:
         """Start a worker.

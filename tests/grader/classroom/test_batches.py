@@ -397,7 +397,7 @@ def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, h
     undone = grader("regrade", book, "--undo", "--course", course)
     assert (undone.returncode, undone.stderr) == (
         2,
-        f"grader: {book}: there is no applied regrade to undo\n",
+        f"grader: {book}: no regrade was applied, so there is nothing to undo\n",
     )
 
 

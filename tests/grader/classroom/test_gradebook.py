@@ -280,18 +280,21 @@ def test_what_is_no_gradebook_is_named(tmp_path, write):
     """A text file, a foreign database, a newer version and a folder each get their own message."""
     text = tmp_path / "text"
     text.write_text("not a database, but more than a hundred bytes long " * 5)
-    assert said(text, write=write) == ": it is not an SQLite file"
+    assert said(text, write=write) == ": expected a gradebook of `grader batch`, found another file"
     other = tmp_path / "other"
     with sqlite3.connect(other) as database:
         database.execute("CREATE TABLE t (x)")
     database.close()
-    assert said(other, write=write) == " is an SQLite file, but not a gradebook"
+    assert (
+        said(other, write=write)
+        == " is an SQLite file, but not a gradebook: expected one of `grader batch`"
+    )
     newer = tmp_path / "newer"
     with gradebook.writing(newer, create=True) as opened:
         opened._database.execute("PRAGMA user_version = 99")
     assert said(newer, write=write).startswith(" was written by a newer grader (version 99")
     assert "there is no such gradebook" in said(tmp_path / "absent", write=write)
-    assert "there is no such gradebook" in said(tmp_path, write=write)
+    assert " is a folder: expected the gradebook, a file" in said(tmp_path, write=write)
 
 
 def test_a_truncated_file_is_named(path):

@@ -122,7 +122,7 @@ def test_only_what_changed_is_sent(push, canvas, book):
         db.execute("DELETE FROM push")
     of_12 = canvas.submissions[12]["submission_comments"]
     of_12[1]["author_id"] = 12
-    assert push("--apply")[1].endswith("pushed 0 grades and 1 comments\n")
+    assert push("--apply")[1].endswith("pushed 0 grades and 1 comment\n")
     assert [one["author_id"] for one in of_12] == [TEACHER, 12, TEACHER]
 
 
@@ -225,7 +225,7 @@ def test_who_has_no_number_in_canvas_is_listed_and_not_guessed(push, canvas, boo
         )
         hand_in(opened, "11", "x = 1", setup_1=Status.PASSED)
         opened.enrol([Student(id="s11", columns={"seat": "14"})])
-    assert "1 students differ, 0 do not" in push("--apply")[1]
+    assert "1 student differs, 0 do not" in push("--apply")[1]
     assert canvas.scores() == {11: None, 12: None, 13: None, 14: 7, 15: None}
     assert "2 students are left alone, because the roster has no Canvas id of them" in printed.err
     assert "the roster gives their Canvas id to several students: s12, " in printed.err
@@ -283,7 +283,8 @@ def test_the_policy_can_name_the_assignment(push, canvas, book, grader):  # noqa
         opened.remember(Policy(canvas_id=3))
     assert "is not the assignment 3 that the policy's canvas_id names" in push()[2]
     assert grader("push", "canvas", book)[2] == (
-        "grader: push: give the assignment's address with --assignment"
+        "grader: push: expected the assignment's address, from --assignment or canvas_url in the "
+        "policy"
     )
 
 

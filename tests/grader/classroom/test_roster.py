@@ -123,8 +123,8 @@ def test_a_roster_that_cannot_be_right_is_refused_with_its_line(tmp_path, conten
 
 
 def test_a_roster_that_cannot_be_read_is_refused(tmp_path):
-    assert "cannot be read: No such file" in refusal(tmp_path / "nowhere.csv")
-    assert "cannot be read: Is a directory" in refusal(tmp_path)
+    assert "cannot be read: there is no such file" in refusal(tmp_path / "nowhere.csv")
+    assert "cannot be read: it is a folder, not a file" in refusal(tmp_path)
 
 
 # --- matching submissions to students -------------------------------------------------------------

@@ -15,6 +15,8 @@ DECIDES_NOTHING = {
     "grader.base.files",
     "grader.base.durations",
     "grader.base.interrupts",
+    "grader.base.nearest",
+    "grader.base.temporary",
     "kit.text",
     "grader.base.markdown_figures",
 }

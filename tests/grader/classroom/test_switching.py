@@ -284,7 +284,7 @@ def test_a_part_of_the_class_counts_for_nobody(class_):
     before = class_.grades()
     code, said = class_.batch(CUDA, "--limit", 1)
     assert (code, class_.grades()) == (0, before)
-    assert "1 students have no result of the new run yet, so the old results count: bob" in said
+    assert "1 student has no result of the new run yet, so the old results count: bob" in said
     code, said = class_.batch(CUDA, "--limit", 1)
     assert code == 0
     assert "the results of both devices count from now on" in said
@@ -359,7 +359,7 @@ def test_what_was_undone_comes_back_by_the_command_that_undo_prints(class_):
         commands += re.findall("`grader (regrade .*?)` makes the results that were undone", said)
     assert "changed: the seed: 7, now 0" in said
     code, said = class_.run("regrade", class_.book, "--undo", *course)
-    assert (code, "there is no applied regrade to undo" in said) == (2, True)
+    assert (code, "no regrade was applied, so there is nothing to undo" in said) == (2, True)
     class_.stops_after = 0  # nothing may be graded
     for command, state in zip(reversed(commands), states[1:], strict=True):
         code, said = class_.run(*shlex.split(command))

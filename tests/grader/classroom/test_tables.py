@@ -55,6 +55,7 @@ CLASS = [
         problems={"linear": 20 / 3},
         pending=4.0,
         days_late=2,
+        free_days=1,
         penalty=20.0,
         attempt=1,
         attempts=1,
@@ -91,11 +92,12 @@ def test_a_class_reads_back():
     assert "\r" not in text
     header, first, *_ = text.splitlines()
     assert header == (
-        "id,name,email,section,state,points,score,max_score,pending,penalty,days_late,attempt,"
-        "attempts,submitted_at,deadline,linear,adamw,overrides,note,seat,team,note (2)"
+        "id,name,email,section,state,points,score,max_score,pending,penalty,days_late,"
+        "late_days_used,attempt,attempts,submitted_at,deadline,linear,adamw,overrides,note,seat,"
+        "team,note (2)"
     )
     assert first == (
-        "ada,Ada,ada@example.org,A,graded,17.5,17.5,20,0,0,0,2,3,2025-03-02T23:59:59+00:00,"
+        "ada,Ada,ada@example.org,A,graded,17.5,17.5,20,0,0,0,0,2,3,2025-03-02T23:59:59+00:00,"
         "2025-03-02T23:59:59+00:00,10,7.5,,,12,red,"
     )
     assert [one.student.id for one in CLASS] == list(rows(text))
@@ -104,9 +106,10 @@ def test_a_class_reads_back():
 def test_numbers_are_written_as_a_person_writes_them():
     """Numbers have at most four decimals and no trailing zeros."""
     late = rows(csv_table(CLASS, PROBLEMS))["late"]
-    assert ("5.3333", "6.6667", "20", "4", "20", "2") == tuple(
-        late[name] for name in ("points", "score", "max_score", "pending", "penalty", "days_late")
+    assert ("5.3333", "6.6667", "20", "4", "20") == tuple(
+        late[name] for name in ("points", "score", "max_score", "pending", "penalty")
     )
+    assert ("2", "1") == (late["days_late"], late["late_days_used"])
     assert ("6.6667", "") == (late["linear"], late["adamw"])
     tiny = rows(csv_table([standing("Tiny", points=-0.00001, score=100.0)], []))["tiny"]
     assert ("0", "100") == (tiny["points"], tiny["score"])
@@ -263,7 +266,9 @@ def test_a_column_that_canvas_does_not_know_is_refused(title, number):
 def test_two_assignments_of_one_title_need_the_id():
     """A wrong guess could overwrite the grades of the other assignment."""
     twice = EXPORTED.replace("Quiz (77)", "Homework 1 (77)")
-    with pytest.raises(UsageError, match=r"has 2 columns .*: give the assignment's id"):
+    with pytest.raises(
+        UsageError, match=r"has 2 columns .*: write canvas_id, the assignment's number"
+    ):
         filled(exported=twice)
     assert "17.5" == column(filled(exported=twice, number=42).text, 6)["Lovelace, Ada"]
 
@@ -273,7 +278,7 @@ def test_two_assignments_of_one_title_need_the_id():
 )
 def test_another_file_is_no_export(text):
     """The message says which kind of file was expected."""
-    with pytest.raises(UsageError, match=r"not a gradebook exported from Canvas|is not CSV"):
+    with pytest.raises(UsageError, match=r"expected a gradebook that Canvas exported|is not CSV"):
         filled(exported=text)
 
 
@@ -369,7 +374,7 @@ def test_without_an_export_strangers_are_left_out():
 
 def test_without_an_export_and_an_id_canvas_would_create_an_assignment():
     """The export is therefore refused."""
-    with pytest.raises(UsageError, match="Canvas would create a new assignment: give the assign"):
+    with pytest.raises(UsageError, match="Canvas would create a new assignment; write canvas_id"):
         canvas(CLASS, title="Homework 1", assignment_id=None, exported=None)
 
 

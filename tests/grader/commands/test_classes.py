@@ -154,14 +154,6 @@ def test_a_report_has_the_name_of_its_own_student(path, today, grader, tmp_path)
     assert "zoe" not in texts["bob"]
 
 
-def test_a_student_whom_nobody_knows_is_one_sentence(path, grader):
-    assert grader("show", "eve", "--gradebook", path) == (
-        2,
-        "",
-        f"grader: {path} has no student eve",
-    )
-
-
 def known(path, today):
     """A gradebook with two students, one of whom has handed in nothing."""
     with gradebook.writing(path, create=False) as book:

@@ -5,12 +5,13 @@ import os
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from grader.base import files
-from grader.base.errors import MachineFault
+from grader.base.errors import MachineFault, UsageError
 from tests.grader.commands.test_cli import run_on
 
 pytestmark = pytest.mark.slow
@@ -67,7 +68,7 @@ def test_the_file_and_the_code_do_not_depend_on_who_reads_the_report(
         (
             "> /dev/full",
             3,
-            "grader: this is a fault of the grader or of this machine: "
+            "grader: this machine cannot do this now: "
             "the report cannot be printed: No space left on device\n",
         ),
         (">&-", 2, "grader: the report cannot be printed: stdout is closed\n"),
@@ -152,3 +153,38 @@ def test_a_read_only_folder_is_said_before_the_work(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     with pytest.raises(MachineFault, match="is read-only"):
         files.check_writable(tmp_path / "r.json")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_files_that_belong_together_are_all_written_or_none(tmp_path, fails):
+    """Until then, no other program sees a new file or folder."""
+    (tmp_path / "old").write_bytes(b"old")
+    names = [tmp_path / "old", tmp_path / "new", tmp_path / "pages" / "deep" / "a.html"]
+    with suppress(UsageError), files.together():
+        files.make_folder(names[2].parent)
+        for path in names:
+            files.write(path, b"new")
+        assert [path.exists() for path in names] == [True, False, False]
+        assert names[0].read_bytes() == b"old"
+        if fails:
+            raise UsageError("the last one cannot be made")
+    found = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == ({"old": b"old"} if fails else dict.fromkeys(("old", "new", "a.html"), b"new"))
+    assert (tmp_path / "pages").exists() is not fails
+    assert not list(tmp_path.rglob(".*"))
+
+
+def test_if_one_file_cannot_be_moved_the_others_are_as_before(tmp_path):
+    """Here, another program makes a folder of its name in the meantime."""
+    (tmp_path / "old").write_bytes(b"old")
+
+    def write():
+        with files.together():
+            for name in ("old", "new", "third"):
+                files.write(tmp_path / name, b"x")
+            (tmp_path / "third").mkdir()
+
+    with pytest.raises(UsageError, match="third cannot be written: Is a directory"):
+        write()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old", "third"]
+    assert (tmp_path / "old").read_bytes() == b"old"

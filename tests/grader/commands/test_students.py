@@ -75,11 +75,17 @@ def test_two_entries_become_one_student_and_two_again(class_, grader):  # noqa: 
     ):
         assert part in said
     assert grader("status", class_)[1].startswith("3 students: 2 graded, 1 missing")
-    assert "already: ada" in grader("merge-students", "Ada Lovelace", "--into", "ada", *words)[2]
+    assert (
+        "--into ada: this is ada itself"
+        in grader("merge-students", "Ada Lovelace", "--into", "ada", *words)[2]
+    )
     assert rows(class_) == before
     assert grader("merge-students", "ada lovelace", "--undo", *words)[0] == 0
     assert (rows(class_), grader("status", class_, "--verbose")[1]) == (before, shown)
-    assert "no merge of ada to undo" in grader("merge-students", "ada", "--undo", *words)[2]
+    assert (
+        "ada was not merged, so there is nothing to undo"
+        in grader("merge-students", "ada", "--undo", *words)[2]
+    )
 
 
 def test_a_file_with_a_former_name_is_the_students(class_, grader):  # noqa: F811
@@ -112,6 +118,19 @@ def test_late_days_of_a_former_name_are_the_students(class_, grader, tmp_path): 
     assert "late days  0 of 3 used, and 1 in other assignments" in said
 
 
+def test_a_rename_and_its_undo_show_the_late_days_of_the_id(class_, grader, tmp_path):  # noqa: F811
+    """The file of late days may know the student by either id."""
+    (tmp_path / "bank.csv").write_text("student,assignment,days\nbob,hw1,2\nb42,hw0,1\n")
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[policy]\ntitle = "hw2"\nlate_days = 5\nlate_days_file = "bank.csv"\n')
+    words = ("--gradebook", class_, "--policy", rules)
+    assert "and 2 in other assignments" in grader("show", "bob", *words)[1]
+    for again in (("rename-student", "bob", "--id", "b42"), ("show", "b42")):
+        assert "0 of 5 used, and 3 in other assignments" in grader(*again, *words)[1]
+    said = grader("rename-student", "b42", "--undo", *words)[1]
+    assert "0 of 5 used, and 2 in other assignments" in said
+
+
 def test_late_days_of_nobody_are_told(class_, grader, tmp_path):  # noqa: F811
     """Another assignment's gradebook may have renamed the student."""
     (tmp_path / "bank.csv").write_text("student,assignment,days\nb42,hw1,1\nada,hw1,1\n")
@@ -139,23 +158,6 @@ def test_a_renamed_student_keeps_everything(class_, grader):  # noqa: F811
     assert "\nalso" not in grader("show", "bob", *words)[1].splitlines()[0]
     assert grader("show", "bob", *words)[1].startswith("bob Bob B: 3.00 of 5")
     assert "4 students" in grader("status", class_)[1]
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ("ada", "a student has this id; if both are one student, use `grader merge-students`"),
-        ("ADA", "a student has this id"),
-        (" ", "expected 1 to 200 printable characters"),
-        ("a\x1b[2J", "expected 1 to 200 printable characters"),
-        ("x" * 201, "expected 1 to 200 printable characters"),
-    ],
-)
-def test_an_id_that_cannot_be_is_refused(class_, grader, asked, said):  # noqa: F811
-    before = rows(class_)
-    code, _, told = grader("rename-student", "bob", "--id", asked, "--gradebook", class_)
-    assert (code, said in told) == (2, True), told
-    assert rows(class_) == before
 
 
 def test_a_former_id_comes_back_only_by_undo(class_, grader):  # noqa: F811
@@ -225,8 +227,8 @@ def test_one_wrong_row_and_nothing_is_written(class_, grader, tmp_path):  # noqa
         "has no student zed",
         "line 4: points nan: expected a number, 0 or more",
         "line 5: points -1",
-        "line 6: --points 500: the assignment gives at most 5; --anyway",
-        "line 7: nosuch: no such problem",
+        "line 6: points 500: the assignment gives at most 5; --anyway",
+        "line 7: problem nosuch: no such problem",
         "line 8: Eve E (eve) handed in nothing; --anyway",
         "line 9: a second row for bob",
         "line 10: expected a reason, in the row or with --reason",
@@ -235,7 +237,7 @@ def test_one_wrong_row_and_nothing_is_written(class_, grader, tmp_path):  # noqa
         assert part in said
     file.write_text("student,marks\nbob,4\n")
     said = grader("override", "--from", file, *words)[2]
-    assert ":1: expected the columns points, problem, reason, student, found student, marks" in said
+    assert ":1: expected the columns student, points, problem, reason, found student, marks" in said
 
 
 def test_a_whole_section_gets_a_later_deadline(class_, grader):  # noqa: F811
@@ -292,25 +294,3 @@ class Lines:
 
     def flush(self):
         """Nothing is buffered."""
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("override", "--points", 1, "--reason", "x"),
-        ("override", "ada", "--from", "x.csv"),
-        ("override", "--from", "x.csv", "--points", 1),
-        ("extend", "ada", "--section", "evening", "--until", "2026-10-09T00:00:00Z"),
-        ("extend", "--section", "evening", "--reason", "x"),
-        ("extend", "ada", "--until", "2026-10-09T00:00:00Z", "--reason", " "),
-        ("merge-students", "ada"),
-        ("merge-students", "ada", "--into", "bob", "--undo"),
-        ("rename-student", "ada"),
-    ],
-)
-def test_commands_that_do_not_say_what_to_do_are_misuse(class_, grader, tmp_path, words):  # noqa: F811
-    (tmp_path / "x.csv").write_text("student,points\nada,1\n")
-    words = [str(tmp_path / one) if one == "x.csv" else one for one in words]
-    before = rows(class_)
-    assert grader(*words, "--gradebook", class_)[0] == 2
-    assert rows(class_) == before

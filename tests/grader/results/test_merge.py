@@ -309,14 +309,17 @@ def test_a_result_is_read_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, "cannot be read: No such file or directory"),
-        (b"", "is not JSON"),
-        (b'{"schema": 1', "is not JSON"),
-        (b'"\xff"', "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
-        (b"[1]", "is not a result of the grader"),
-        (b"{}", "is not a result of the grader"),
-        (b'{"schema": {"a": 1}, "problems": []}', "is not a result of the grader"),
+        (None, "cannot be read: there is no such file"),
+        (b"", "is not JSON: expected what `grader grade --json` wrote"),
+        (b'{"schema": 1', "is not JSON: expected what `grader grade --json` wrote"),
+        (b'"\xff"', "is not JSON: expected what `grader grade --json` wrote"),
+        (b"[" * 100_000, "is not JSON: expected what `grader grade --json` wrote"),
+        (b"[1]", "is not a result of the grader: expected what `grader grade --json` wrote"),
+        (b"{}", "is not a result of the grader: expected what `grader grade --json` wrote"),
+        (
+            b'{"schema": {"a": 1}, "problems": []}',
+            "is not a result of the grader: expected what `grader grade --json` wrote",
+        ),
         (
             b'{"schema": 1, "problems": []}',
             ": expected a result of schema 2, found schema 1: "

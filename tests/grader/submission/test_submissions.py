@@ -285,7 +285,10 @@ def test_a_file_that_is_no_archive_is_refused(content, tmp_path):
         (tmp_path / name).write_bytes(content)
     said = "PATH is damaged or incomplete: its content is neither a zip nor a tar.gz"
     assert said == refusal(tmp_path / "a.zip")
-    assert "PATH is not a folder, a .zip or a .tar.gz" == refusal(tmp_path / "a.txt")
+    assert (
+        "PATH is not a submission: expected a folder, a .zip, a .tar.gz, a .py or an .ipynb"
+        == refusal(tmp_path / "a.txt")
+    )
 
 
 def test_an_archive_that_is_too_large_is_refused(tmp_path):
