@@ -227,10 +227,12 @@ class Runner:
                 "place": self._definition(problem["module"], error.of),
                 "test": test,
             }
-        said, shown = message_of(str(error)), ()
+        said = message_of(str(error))
+        shown: Sequence[str] = ()
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._package):
             wrong = parse_error_of(error)
-            place, said, shown = wrong.at(self._short(error.filename)), wrong.message, wrong.shown
+            place = wrong.at(self._short(error.filename or ""))
+            said, shown = wrong.message, wrong.shown
         text = f"{problem['id']}: raised {printable(type(error).__name__, 100)}: "
         text += printable(said, 400) or "without a message"
         return {**self._told_at(text, place, problem, shown), "test": test}
