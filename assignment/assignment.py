@@ -5,4 +5,4 @@ from pathlib import Path
 
 if __name__ == "__main__":
     above = Path(__file__).resolve().parents[1]
-    sys.exit(f"`python -m assignment` runs in the folder above this one: first `cd {above}`")
+    sys.exit(f'`python -m assignment` runs in the folder above this one: first `cd "{above}"`')

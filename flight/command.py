@@ -15,7 +15,7 @@ from flight import flying, page, parts, text
 from flight.model import SIZES
 from flight.prediction import Machine
 from kit.progress import check, last_time, read_course, submit
-from kit.text import print_anywhere, printable
+from kit.text import message_of, print_anywhere, printable
 
 FOLDER = "flights"
 
@@ -79,7 +79,8 @@ def _fly(
             raise
         module = Path(place.split(":")[0]).stem
         names = [name for name, (of, _) in parts.OF_PROBLEM.items() if of == module]
-        print(f"\n{place} raised {type(error).__name__}: {str(error)[:400]}", file=sys.stderr)
+        text = printable(message_of(str(error)), 400)
+        print(f"\n{place} raised {type(error).__name__}: {text}", file=sys.stderr)
         print(f"look with `python -m assignment check {' '.join(names)}`", file=sys.stderr)
         return 1
     submit.write(folder / "record.json", json.dumps(asdict(record)).encode())
@@ -169,7 +170,7 @@ def _own(root: Path, mine: list[str]) -> list[str]:
     unknown = [p for p in problems if known.status(p, files) != "done"]
     if unknown:
         print("your parts are used where the public tests pass; running those tests first\n")
-        if (code := check.main(root, unknown, course)) not in (0, 1):
+        if (code := check.main(root, unknown, course, advise=False)) not in (0, 1):
             raise SystemExit(code)
         print()
         known = last_time.read(root)

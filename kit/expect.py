@@ -43,6 +43,9 @@ UNWRITTEN_HERE = (
 )
 
 
+# Wrong answers, each with a hint.
+Hints = Mapping[Any, str] | Sequence[tuple[Any, str]]
+
 BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}"}
 
 
@@ -132,6 +135,7 @@ def value(
     name: str = "",
     inputs: str = "",
     hint: str | None = None,
+    hints: Hints = (),
     optional: bool = False,
 ) -> None:
     """Check that `got` equals `expected` and has the same type, at every level of nesting.
@@ -142,10 +146,12 @@ def value(
     Args:
         name: Which value this is, such as "first_step".
         optional: Whether the function returns None in other cases, so that no `return` is missing.
+        hints: For wrong answers, what may have gone wrong; see `hint_for`.
 
     Raises:
         Mismatch: The value or its type differs.
     """
+    hint = hint_for(got, hints) or hint
     which = f" of {name}" if name else ""
     _not_nothing(got, expected, of, hint, which, optional=optional)
     if (problem := _first_difference(got, expected)) is None:
@@ -202,6 +208,7 @@ def number(
     name: str = "",
     inputs: str = "",
     hint: str | None = None,
+    hints: Hints = (),
 ) -> None:
     """Check that `got` is a finite float or int within `tolerance` of `expected`.
 
@@ -210,10 +217,12 @@ def number(
     Args:
         tolerance: The largest difference allowed, in the number's own units.
         name: Which number this is, such as "the loss of step 3".
+        hints: For wrong answers, what may have gone wrong; see `hint_for`.
 
     Raises:
         Mismatch: `got` is not such a number.
     """
+    hint = hint_for(got, hints) or hint
     which = f" of {name}" if name else ""
     _not_nothing(got, expected, of, hint, which)
     if not (_is_a(got, float) or _is_a(got, int)):
@@ -247,6 +256,7 @@ def tensor(
     rtol: float = 0.0,
     inputs: str = "",
     hint: str | None = None,
+    hints: Hints = (),
     name: str = "",
 ) -> None:
     """Check that `got` is a tensor with the shape, dtype, device type and values of `expected`.
@@ -256,10 +266,12 @@ def tensor(
 
     Args:
         name: Which of several tensors this is, such as "exp_avg after step 3".
+        hints: For wrong answers, what may have gone wrong; see `hint_for`.
 
     Raises:
         Mismatch: `got` is not such a tensor.
     """
+    hint = hint_for(got, hints) or hint
     which = f" of {name}" if name else ""
     _not_nothing(got, expected, of, hint, which)
     if not is_tensor(got):
@@ -298,6 +310,7 @@ def array(
     rtol: float = 0.0,
     inputs: str = "",
     hint: str | None = None,
+    hints: Hints = (),
     name: str = "",
 ) -> None:
     """Check that `got` is a NumPy array with the shape, dtype and values of `expected`.
@@ -307,10 +320,12 @@ def array(
 
     Args:
         name: Which of several arrays this is.
+        hints: For wrong answers, what may have gone wrong; see `hint_for`.
 
     Raises:
         Mismatch: `got` is not such an array.
     """
+    hint = hint_for(got, hints) or hint
     import numpy as np
 
     which = f" of {name}" if name else ""
@@ -433,20 +448,43 @@ def right_call(what: str) -> Iterator[None]:
         raise
 
 
-def hint_for(got: object, hints: Mapping[float, str]) -> str | None:
+def hint_for(got: object, hints: Hints) -> str | None:
     """The hint that belongs to a wrong answer, or None if it is none of the known ones.
 
     Args:
-        got: The answer: a number, or a tensor whose entries are equal.
-        hints: For each wrong number, what may have gone wrong. Five digits decide.
+        got: The answer.
+        hints: For each wrong answer, what may have gone wrong; the first that fits counts. Five
+            digits of a number decide. A number also stands for a tensor of equal entries. For
+            tensors, give pairs instead of a dict.
     """
-    if is_tensor(got):
-        entries = got.detach().flatten().tolist()
-        got = entries[0] if entries and len(set(entries)) == 1 else None
-    if not isinstance(got, (int, float)):
+    pairs = hints.items() if isinstance(hints, Mapping) else hints
+    return next((hint for wrong, hint in pairs if _is_about(got, wrong)), None)
+
+
+def _is_about(got: Any, wrong: Any) -> bool:
+    """Whether an answer is a certain wrong one."""
+    if isinstance(got, (tuple, list)) and isinstance(wrong, (tuple, list)):
+        return len(got) == len(wrong) and all(map(_is_about, got, wrong))
+    if (mine := _entries(got)) is not None:
+        theirs = _entries(wrong)
+        if theirs is not None:
+            return bool(got.shape == wrong.shape) and _is_about(mine, theirs)
+        return bool(mine) and len(set(mine)) == 1 and _is_about(mine[0], wrong)
+    if isinstance(got, bool) or isinstance(wrong, bool):
+        return got is wrong
+    if isinstance(got, (int, float)) and isinstance(wrong, (int, float)):
+        return math.isclose(got, wrong, rel_tol=1e-5)
+    return type(got) is type(wrong) and not is_tensor(got) and bool(got == wrong)
+
+
+def _entries(x: Any) -> list[Any] | None:
+    """The entries of a tensor or of an array, or None if there are none to look at."""
+    if is_tensor(x) and x.device.type != "meta":
+        x = x.detach()
+    elif not is_array(x):
         return None
-    near = (hint for wrong, hint in hints.items() if math.isclose(got, wrong, rel_tol=1e-5))
-    return next(near, None)
+    entries: list[Any] = x.reshape(-1).tolist()
+    return entries
 
 
 def is_students(error: BaseException) -> bool:

@@ -19,6 +19,7 @@ import pytest
 from kit import USUAL_PACKAGES, expect, generators
 from kit.speed import Side, Speed, Turn
 from kit.student import StudentPackage
+from kit.text import message_of
 
 NOT_ATTEMPTED = "not attempted"
 
@@ -168,8 +169,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-    report = yield
     error = call.excinfo.value if call.excinfo else None
+    if error and error.args and isinstance(text := error.args[0], str) and text != message_of(text):
+        error.args = (message_of(text), *error.args[1:])
+    report = yield
     problem = problem_of(item)
     if problem and report.failed and isinstance(error, expect.Mismatch):
         report.longrepr = expect.render(error, problem=problem["id"], section=problem["section"])

@@ -6,12 +6,16 @@ such as cp1252, as in a pipe on Windows, not every character can be printed.
 
 import codecs
 import io
+import re
 import sys
 import unicodedata
 
 # Control, format (including bidirectional overrides), surrogate, private use, line and paragraph
 # separators.
 UNSAFE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+STYLE = re.compile(r"\x1b\[[\d;:]*m")  # what makes a part of a library's message bold or coloured
+# What torch.load with weights_only=True has found in a file.
+REFUSED = re.compile(r"GLOBAL (\S+)|[Uu]nsupported (\w+ \S+)")
 # What is printed instead of a character that the output's encoding lacks; "?" for all others.
 PLAIN = {"█": "#", "·": ".", "…": "...", "−": "-", "–": "-", "→": "->", "≤": "<=", "₁": "1"}
 
@@ -49,6 +53,19 @@ def one_line(text: str, limit: int) -> str:
 def counted(number: int, what: str) -> str:
     """A number of things, as in `1 test` and `2 tests`; `what` is one of them."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def message_of(text: str) -> str:
+    """An exception's text for a student: without codes for styles, and without torch's own advice.
+
+    torch.load explains each file that it refuses by how to load it without weights_only=True.
+    """
+    text = STYLE.sub("", text)
+    if "Weights only load failed" not in text:
+        return text
+    found = REFUSED.search(text)
+    what = f": it contains {found[1] or found[2]}" if found else ""
+    return f"torch.load refuses the file{what}, which is neither a tensor nor plain data"
 
 
 def labelled(label: str, text: str) -> str:

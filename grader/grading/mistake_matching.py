@@ -2,8 +2,9 @@
 
 A test calls the student's code until one of the answers is wrong. A wrong solution explains that
 failure if it gives the same answers to the same calls and fails with the same message. A mistake is
-reported if it explains everything observed about a function: if the student's code failed a test,
-the wrong solution fails it in the same way, and if the code passed, the wrong solution passes too.
+reported if it explains everything observed about a function, and about the functions that it
+changes itself: if the student's code failed a test, the wrong solution fails it in the same way,
+and if the code passed, the wrong solution passes too.
 If two mistakes explain it, the report names both; if more do, it names none. Repeating a test with
 a wrong solution is called a rehearsal. It runs in the trusted process, on our own solutions; it
 neither runs nor trusts the student's code.
@@ -203,7 +204,15 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
                 if mistake.reaches([function], reference)
             ]
             agreeing = [
-                mistake for mistake, package in reaching if _explains(package, of_function, passed)
+                mistake
+                for mistake, package in reaching
+                if _explains(package, of_function, passed)
+                # A mistake in a function that this one calls shows in that function's tests, too.
+                and all(
+                    _fails_alike(package, case)
+                    for case in failed
+                    if case not in of_function and mistake.is_in(case.function, reference)
+                )
             ]
             if 1 <= len(agreeing) <= MOST_NAMED:
                 found |= {case.test: _either(agreeing) for case in of_function}

@@ -1,6 +1,7 @@
 """Whether two answers of student code are equal, up to the order of floating-point operations."""
 
 import math
+import struct
 from typing import TYPE_CHECKING, Any
 
 from grader.sandbox.replies import parts
@@ -10,7 +11,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # The same formula computed in another order differs by less than this, as a share of the largest
-# value; two different mistakes differ by more. The first is for float64.
+# value; two different mistakes differ by more. The first is for float64, and for a Python number
+# that float32 cannot hold; one that it can hold most likely comes from a float32 tensor.
 RTOL, RTOL_NARROW, ATOL = 1e-8, 1e-5, 1e-12
 
 
@@ -25,9 +27,18 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
     if type(a) is float and type(b) is float:
-        near = math.isfinite(b) and abs(a - b) <= (ATOL + RTOL) * abs(b)
+        rtol = RTOL_NARROW if _is_narrow(a) and _is_narrow(b) else RTOL
+        near = math.isfinite(b) and abs(a - b) <= (ATOL + rtol) * abs(b)
         return near or a == b or (math.isnan(a) and math.isnan(b))
     return type(a) is type(b) and bool(a == b)
+
+
+def _is_narrow(number: float) -> bool:
+    """Whether float32 holds this number exactly."""
+    try:
+        return bool(struct.unpack("f", struct.pack("f", number))[0] == number)
+    except OverflowError:
+        return False
 
 
 def _equal(a: Any, b: Any) -> bool:

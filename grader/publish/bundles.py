@@ -5,6 +5,7 @@ If a file or a line in a bundle is secret (see `leaks`), nothing is written.
 
 import re
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -20,6 +21,8 @@ from kit import handing_in
 from kit.text import counted
 
 ON_THE_GRADERS_SIDE = {"tests/probes/benchmark.py"}
+# The keys of problems.toml that only the staff needs.
+OF_THE_STAFF = ("folders", "preload", "green_may_lose", "declined")
 
 
 def student(course: Course, built: Path | None) -> dict[str, bytes]:
@@ -27,8 +30,8 @@ def student(course: Course, built: Path | None) -> dict[str, bytes]:
 
     Args:
         course: The course to release.
-        built: The folder with the built handout: site/, handout.pdf and made_from. None leaves
-            the built handout out.
+        built: The folder with the built handout: site/, handout.pdf and made_from. With None, the
+            handout is its Markdown.
 
     Raises:
         ReleaseRefused: A stub has drifted from its reference, a secret line or a file of the staff
@@ -40,6 +43,9 @@ def student(course: Course, built: Path | None) -> dict[str, bytes]:
             "run `grader stubs` first"
         )
     files = {path: _given(course.root / path) for path in _of_students(course)}
+    files["assignment/problems.toml"] = of_students(
+        course.list_of_problems.read_text(encoding="utf-8")
+    ).encode()
     files |= _settings(course) | _below(course.bundle / "student")
     _check_packages(course, files["pyproject.toml"])
     # A handout without conf.py is only Markdown and is not built.
@@ -58,7 +64,36 @@ def student(course: Course, built: Path | None) -> dict[str, bytes]:
         raise ReleaseRefused(
             f"{site} was built from another version of the handout: run `make handout` again"
         )
+    if site:  # then students read the pages, and not the text that they are made of
+        files = {
+            path: files[path] for path in files if not re.fullmatch(r"handout/[^/]+\.md", path)
+        }
     return dict(sorted((files | kit_files()).items()))
+
+
+def of_students(text: str) -> str:
+    """A problems.toml without the keys that only the staff needs, and without their comments."""
+    lines = text.splitlines(keepends=True)
+    kept: list[str] = []
+    while lines:
+        if not re.match(rf"({'|'.join(OF_THE_STAFF)})\s*=", lines[0]):
+            kept.append(lines.pop(0))
+            continue
+        value = lines.pop(0)
+        while not _is_toml(value):
+            value += lines.pop(0)
+        while kept and kept[-1].startswith("#"):
+            kept.pop()
+        if lines and not lines[0].strip() and (not kept or not kept[-1].strip()):
+            lines.pop(0)
+    return "".join(kept)
+
+
+def _is_toml(text: str) -> bool:
+    """Whether a value is complete."""
+    with suppress(tomllib.TOMLDecodeError):
+        return bool(tomllib.loads(text))
+    return False
 
 
 def _settings(course: Course) -> dict[str, bytes]:

@@ -59,6 +59,7 @@ def main(
     watch: bool = False,
     annotate: bool = False,
     every: bool = False,
+    advise: bool = True,
 ) -> int:
     """Run the public tests of these problems and show the results.
 
@@ -70,6 +71,7 @@ def main(
         watch: Run again whenever a file in assignment/ is saved, until Ctrl-C.
         annotate: Print the failures as annotations for a GitHub workflow, too.
         every: Show every failure, and go on after a test that takes too long or crashes.
+        advise: Say what to do next, after the first failure.
 
     Returns:
         0 if all tests pass, 1 if not, 2 if the tests cannot be run or the page cannot be written,
@@ -86,7 +88,7 @@ def main(
         while True:
             code = 130  # if Ctrl-C ends the next run before it is done
             files = Files.now(root, modules)
-            run = _Run(root, tested, course, files, out, watched=watch, every=every)
+            run = _Run(root, tested, course, files, out, watched=watch, every=every, advise=advise)
             code = run.everything()
             if run.changed:
                 continue
@@ -122,6 +124,7 @@ class _Run:
         *,
         watched: bool,
         every: bool,
+        advise: bool,
     ) -> None:
         self.outcome: RunOutcome | None = None
         self.changed = False  # a file was saved meanwhile
@@ -135,7 +138,7 @@ class _Run:
         self._folded = done if len(done) < len(problems) else set()
         self._in_order = problems
         self._root, self._limits, self._files, self._out = root, course["limits"], files, out
-        self._watched, self._every = watched, every
+        self._watched, self._every, self._advise = watched, every, advise
         self._whole = len(problems) == len(course["problem"])
         self._live = out.isatty() and os.environ.get("TERM") != "dumb"
         self._rows = {p["id"]: ProblemProgress(p) for p in problems}
@@ -145,6 +148,7 @@ class _Run:
         self._current: ProblemProgress | None = None
         self._ran: list[str] = []
         self._skipped: set[str] = set()  # problems that are not tested any further
+        self._counted: list[dict[str, Any]] = []  # problems whose tests are to be counted only
         self._ended: Counter[str] = Counter()  # tests that ended their process, by problem
         self._stopped: str | None = None
         self._test, self._unreadable, self._paused = "", False, False
@@ -191,17 +195,18 @@ class _Run:
         """Report missing files and syntax errors at once; their problems are not tested."""
         for module in dict.fromkeys(p["module"] for p in self._problems):
             path = handing_in.path_of(module)
-            text, place = _not_python(self._root / path, path)
-            for problem in self._problems:
-                if text and problem["module"] == module:
-                    name = problem["id"]
-                    self._skipped.add(name)
-                    said = told(f"{name}: {text}", problem, place)
-                    self._rows[name].ended.append("failed")
-                    self._rows[name].tests += 1
-                    self._failures.append(Failure(problem, True, said, place, ""))
-                    self._above(f"  {said.splitlines()[0]}")
-                    self._show(self._rows[name], end="\n")
+            text, place, shown = _not_python(self._root / path, path)
+            if not text:
+                continue
+            problems = [p for p in self._problems if p["module"] == module]
+            names = [p["id"] for p in problems]
+            said = told(f"{', '.join(names)}: {text}", problems[0], place, shown)
+            self._failures.append(Failure(problems[0], True, said, place, ""))
+            self._above(f"  {said.splitlines()[0]}")
+            for name in names:
+                self._skipped.add(name)
+                self._rows[name].ended.append("failed")
+                self._counted.append(self._rows[name].problem)
 
     # --- the process of the tests
 
@@ -212,7 +217,7 @@ class _Run:
             for p in self._problems
             if p["id"] not in self._skipped and not self._rows[p["id"]].all_ended
         ]
-        if not left:
+        if not left and not self._counted:
             return 0
         self._ended_by_limit = False
         with tempfile.TemporaryDirectory() as folder:
@@ -223,6 +228,7 @@ class _Run:
             ordered = Path(folder, "order")
             order = {
                 "problems": left,
+                "counted": self._counted,
                 "left_out": self._ran,
                 "limits": self._limits,
                 "crash": str(crash),
@@ -312,7 +318,12 @@ class _Run:
             case "tests":
                 for name, count in event["counts"].items():
                     row = self._rows[name]
-                    row.tests = max(row.tests, len(row.ended) + count)
+                    if row.problem in self._counted:
+                        row.tests = max(1, count)
+                        self._show(row, end="\n")
+                    else:
+                        row.tests = max(row.tests, len(row.ended) + count)
+                self._counted = []
             case "use":
                 self._note_use(event)
             case "unreadable":
@@ -392,6 +403,8 @@ class _Run:
             self._print(f"\n{stopped}")
             return outcome
         self._print(f"\n{outcome.done}, {outcome.passed}")
+        if not self._advise:
+            return outcome
         if self._every:
             for failure in outcome.wrong:
                 self._print(f"\n{failure}")
@@ -468,17 +481,17 @@ def _named(code: int) -> str:
     return f"exit code {code}" if code < 256 else f"exit code 0x{code:08X}"
 
 
-def _not_python(file: Path, path: str) -> tuple[str, str]:
-    """Why a module cannot be imported, and where; empty if it can be parsed."""
+def _not_python(file: Path, path: str) -> tuple[str, str, tuple[str, ...]]:
+    """Why a module cannot be imported, where, and the lines to show; empty if it can be parsed."""
     try:
         error = submit.parse_error(file.read_bytes())
     except FileNotFoundError:
-        return f"{path} is missing; put it back (it is in the course's bundle)", path
+        return f"{path} is missing; put it back (it is in the course's bundle)", path, ()
     except OSError as e:
-        return f"{path} cannot be read: {e.strerror}", path
+        return f"{path} cannot be read: {e.strerror}", path, ()
     if error is None:
-        return "", ""
-    return f"raised SyntaxError: {error.message}", error.at(path)
+        return "", "", ()
+    return f"raised SyntaxError: {error.message}", error.at(path), error.shown
 
 
 def _events(lines: TextIO) -> Iterator[dict[str, Any]]:

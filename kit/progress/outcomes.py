@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -169,9 +170,17 @@ def annotated(outcome: RunOutcome) -> list[Annotation]:
     return list(found.values())
 
 
-def told(text: str, problem: dict[str, Any], place: str = "") -> str:
-    """A failure in the form of `expect.render`: what happened, where, and what to read."""
+def told(text: str, problem: dict[str, Any], place: str = "", shown: Sequence[str] = ()) -> str:
+    """A failure in the form of `expect.render`: what happened, where, and what to read.
+
+    Args:
+        text: What happened.
+        problem: The problem's entry in problems.toml.
+        place: The place in the student's code, or "".
+        shown: Lines of that place.
+    """
     at = [labelled("at", place)] if place else []
+    at += [labelled("", line) for line in shown]
     return "\n".join([text, *at, labelled("see", f"handout §{problem['section']}")])
 
 

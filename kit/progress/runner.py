@@ -3,9 +3,10 @@
     python -m kit.progress.runner ROOT EVENTS ORDER
 
 `check` starts this process, reads the lines of the file EVENTS as they come, and shows them. The
-file ORDER is JSON: the problems in the order in which they are tested, the tests that are left out,
-the limits of a test, and the file to which Python writes a traceback if it crashes. If a test
-exceeds the limits, this process exits, and `check` starts another one for the remaining tests.
+file ORDER is JSON: the problems in the order in which they are tested, those whose tests are only
+counted, the tests that are left out, the limits of a test, and the file to which Python writes a
+traceback if it crashes. If a test exceeds the limits, this process exits, and `check` starts
+another one for the remaining tests.
 """
 
 import bdb
@@ -19,6 +20,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -33,14 +35,16 @@ import pytest  # noqa: E402
 from kit import expect  # noqa: E402
 from kit.progress import forbidden  # noqa: E402
 from kit.progress.outcomes import problem_of, told  # noqa: E402
+from kit.progress.submit import parse_error_of  # noqa: E402
+from kit.text import message_of, printable  # noqa: E402
 
 LOOK_SECONDS = 0.25
 PRINTED = 2_000  # characters of a test's output that are shown
 
 
 def main(root: Path, events: Path, order: dict[str, Any]) -> None:
-    """Run the tests of some problems."""
-    problems: list[dict[str, Any]] = order["problems"]
+    """Run the tests of some problems, and count those of others."""
+    problems: list[dict[str, Any]] = [*order["counted"], *order["problems"]]
     # Relative ones, because pytest reads brackets in the name of a folder as a test's parameters.
     files = [f"tests/public/test_{p['id']}.py" for p in problems]
     settings = root / "pyproject.toml"
@@ -56,7 +60,7 @@ def main(root: Path, events: Path, order: dict[str, Any]) -> None:
     ):
         faulthandler.enable(dump)
         events_out = Events(out)
-        for use in forbidden.uses_under(root, problems):
+        for use in forbidden.uses_under(root, order["problems"]):
             events_out.say(
                 "use",
                 problem=use.problem["id"],
@@ -65,9 +69,11 @@ def main(root: Path, events: Path, order: dict[str, Any]) -> None:
                 certain=use.certain,
             )
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        runner = Runner(root, problems, order["limits"], events_out)
+        only_counted = {p["id"] for p in order["counted"]}
+        runner = Runner(root, problems, order["limits"], events_out, only_counted)
         code = pytest.main([*options, *files], plugins=[runner])
-        events_out.say("end", code=int(code))
+        is_right = code == pytest.ExitCode.NO_TESTS_COLLECTED and not order["problems"]
+        events_out.say("end", code=0 if is_right else int(code))
 
 
 class Events:
@@ -85,8 +91,14 @@ class Runner:
     """A pytest plugin that reports how each test ended, and stops a test that takes too long."""
 
     def __init__(
-        self, root: Path, problems: list[dict[str, Any]], limits: dict[str, Any], events: Events
+        self,
+        root: Path,
+        problems: list[dict[str, Any]],
+        limits: dict[str, Any],
+        events: Events,
+        only_counted: set[str],
     ) -> None:
+        self._only_counted = only_counted  # problems whose modules are not Python
         self._problems = {p["id"]: p for p in problems}
         self._package = str(root / "assignment") + os.sep
         self._root, self._limits, self._events = root, limits, events
@@ -112,6 +124,7 @@ class Runner:
         for item in items:
             counts[problem_of(item.nodeid)] += 1
         self._events.say("tests", counts=counts)
+        items[:] = [i for i in items if problem_of(i.nodeid) not in self._only_counted]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Report the full error of an unreadable public test: it is not the student's mistake."""
@@ -214,14 +227,20 @@ class Runner:
                 "place": self._definition(problem["module"], error.of),
                 "test": test,
             }
+        said = message_of(str(error))
+        shown: Sequence[str] = ()
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._package):
-            place = f"{self._short(error.filename or '')}:{error.lineno}"
-        text = f"{problem['id']}: raised {type(error).__name__}: "
-        text += str(error)[:400] or "without a message"
-        return {**self._told_at(text, place, problem), "test": test}
+            wrong = parse_error_of(error)
+            place = wrong.at(self._short(error.filename or ""))
+            said, shown = wrong.message, wrong.shown
+        text = f"{problem['id']}: raised {printable(type(error).__name__, 100)}: "
+        text += printable(said, 400) or "without a message"
+        return {**self._told_at(text, place, problem, shown), "test": test}
 
-    def _told_at(self, text: str, place: str, problem: dict[str, Any]) -> dict[str, Any]:
-        return {"text": told(text, problem, place), "place": place, "test": self._test}
+    def _told_at(
+        self, text: str, place: str, problem: dict[str, Any], shown: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        return {"text": told(text, problem, place, shown), "place": place, "test": self._test}
 
     def _place(self, traceback: TracebackType | None) -> str:
         """The innermost line of the student's code in a traceback, or "" if there is none."""

@@ -18,6 +18,8 @@ from kit.progress import forbidden
 from kit.progress.forbidden import ForbiddenUse
 from kit.text import counted, printable
 
+LONGEST_SHOWN = 80  # characters of a line that is not Python
+
 
 class Refused(Exception):
     """The modules cannot be handed in as they are. The message explains why and what to do."""
@@ -138,12 +140,14 @@ class ParseError:
     """Why a module is not Python.
 
     Attributes:
-        message: What Python says.
+        message: What Python says, after the name of the exception.
         line: The line; None if Python names none.
+        shown: That line, and a line with carets below its wrong part; empty if Python has neither.
     """
 
     message: str
     line: int | None
+    shown: tuple[str, ...]
 
     def at(self, path: str) -> str:
         """The place in a file, as "assignment/linear.py:12"."""
@@ -157,8 +161,23 @@ def parse_error(source: bytes) -> ParseError | None:
             warnings.simplefilter("ignore")  # such as those about backslashes
             ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
-        return ParseError(getattr(e, "msg", None) or str(e), getattr(e, "lineno", None))
+        return parse_error_of(e)
     return None
+
+
+def parse_error_of(error: Exception) -> ParseError:
+    """What an exception of Python's parser says."""
+    message = getattr(error, "msg", None) or str(error)
+    line, begin, end = (getattr(error, key, None) for key in ("lineno", "offset", "end_offset"))
+    text = (getattr(error, "text", None) or "").rstrip()
+    shown = text.lstrip()
+    at = (begin or 0) - 1 - (len(text) - len(shown))
+    if not shown or not 0 <= at < LONGEST_SHOWN:
+        return ParseError(message, line, ())
+    is_on_one_line = getattr(error, "end_lineno", line) == line
+    width = max(1, min(end - begin, len(shown) - at)) if end and is_on_one_line else 1
+    carets = " " * at + "^" * min(width, LONGEST_SHOWN - at)
+    return ParseError(message, line, (printable(shown, LONGEST_SHOWN), carets))
 
 
 def _readable(file: Path, path: str) -> bytes:
@@ -174,6 +193,7 @@ def _readable(file: Path, path: str) -> bytes:
     if path.endswith(".py") and (error := parse_error(source)):
         raise Refused(
             f"{error.at(path)} is not Python: {error.message}; all of its problems would earn 0"
+            + "".join(f"\n  {line}" for line in error.shown)
         )
     return source
 

@@ -1,5 +1,6 @@
 """`python -m assignment fly`, as a student runs it in the unpacked bundle."""
 
+import re
 import subprocess
 import sys
 
@@ -45,6 +46,7 @@ def test_half_of_the_parts_fly(folder):
     assert "yours: linear, einops, adamw, get_batch, training_loop" in done.stdout
     assert "given: gradient_clipping, checkpoint" in done.stdout
     assert "gradient_clipping · clip_gradient_norm: wrong" in done.stdout
+    assert not re.search("^(next|first failure)$", done.stdout, re.MULTILINE)
     assert "your flop_formulas would predict it" in done.stdout
     assert "what it writes:" in done.stdout
     page = (folder / "flights" / "index.html").read_text(encoding="utf-8")

@@ -31,6 +31,7 @@ import torch
 
 from grader.base.markdown_figures import MARK, without_marks
 from grader.course import courses
+from grader.report.wording import whole_parts
 from handout.site import agreement, wren
 
 HANDOUT = Path(__file__).parents[2] / "handout"
@@ -142,7 +143,10 @@ def _shortest(value: float) -> str:
 
 
 def stage_points(problem: str) -> dict[int, float]:
-    """The points of each stage of a problem, from the weights of its hidden CPU tests."""
+    """The points of each stage of a problem, from the weights of its hidden CPU tests.
+
+    They are rounded to halves, which add up to the points of the problem.
+    """
     weights: dict[int, int] = {}
     for name, test in vars(import_module(f"tests.hidden.test_{problem}")).items():
         if name.startswith("test_"):
@@ -150,7 +154,8 @@ def stage_points(problem: str) -> dict[int, float]:
             stage = marks["stage"]
             weights[stage] = weights.get(stage, 0) + marks.get("points", 1)
     share = COURSE.problem(problem).points / sum(weights.values())
-    return {stage: weight * share for stage, weight in sorted(weights.items())}
+    halves = whole_parts([2 * weight * share for _, weight in sorted(weights.items())])
+    return {stage: half / 2 for stage, half in zip(sorted(weights), halves, strict=True)}
 
 
 def flat(text: str) -> str:

@@ -106,12 +106,12 @@ class Watched(TypedDict):
 
 
 class Refused(TypedDict):
-    """Whether load_checkpoint raised, and which states were unchanged."""
+    """Whether load_checkpoint raised, and how many values of each state have changed."""
 
     raised: bool
-    model: bool
-    optimizer: bool
-    generators: bool
+    model: int
+    optimizer: int
+    generators: int
 
 
 class Planted(TypedDict):
@@ -547,7 +547,7 @@ def paths(student: Any, *, names: Sequence[str], kind: str) -> list[tuple[int | 
                 "absolute": os.path.abspath,
             }[kind]
             _save_number(student, number, make(name))
-            results.append((_load_number(student, make(name)), _files()))
+            results.append((_load_number(student, make(name)), _files(name)))
     return results
 
 
@@ -658,7 +658,7 @@ def crash(student: Any, *, how: str, size: int, first: bool = True) -> list[Writ
 
     with _folders():
         _save_number(student, 1, size=size)
-        limit = sum(Path(file).stat().st_size for file in _files()) * 9 // 10
+        limit = sum(path.stat().st_size for path in _paths()) * 9 // 10
         if not first:
             Path(NAME).unlink()
         # The third one is smaller than what the second one has left.
@@ -722,7 +722,7 @@ def saved_onto_a_folder(student: Any) -> Refusal:
         with suppress(Exception):
             _save_number(student, 2, "folder/taken")
             ending = "returned"
-        return {"ending": ending, "files": _files()}
+        return {"ending": ending, "files": _files(NAME, "folder/taken/file")}
 
 
 def watched_save(
@@ -955,12 +955,12 @@ def _refused(student: Any, src: str, model: nn.Module, optimizer: torch.optim.Op
     before = _states(model, optimizer)
     raised = _load_raises(student, src, model, optimizer)
     after = _states(model, optimizer)
-    unchanged = [_same(a, b) for a, b in zip(before, after, strict=True)]
+    changed = [_differences(a, b) for a, b in zip(before, after, strict=True)]
     return {
         "raised": raised,
-        "model": unchanged[0],
-        "optimizer": unchanged[1],
-        "generators": unchanged[2],
+        "model": changed[0],
+        "optimizer": changed[1],
+        "generators": changed[2],
     }
 
 
@@ -1191,13 +1191,18 @@ def _generators() -> list[Any]:
 
 def _same(a: Any, b: Any) -> bool:
     """Whether two nested values are equal bit for bit."""
+    return _differences(a, b) == 0
+
+
+def _differences(a: Any, b: Any) -> int:
+    """How many parts of two nested values differ in a bit; 1 if they have other parts."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return a.dtype == b.dtype and torch.equal(a, b)
+        return int(not (a.dtype == b.dtype and torch.equal(a, b)))
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+        return sum(_differences(a[k], b[k]) for k in a) if a.keys() == b.keys() else 1
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(map(_same, a, b))
-    return bool(np.array_equal(a, b))
+        return sum(map(_differences, a, b)) if len(a) == len(b) else 1
+    return int(not np.array_equal(a, b))
 
 
 # --- processes and folders
@@ -1219,14 +1224,20 @@ def _folders() -> Iterator[None]:
             tempfile.tempdir = temporary
 
 
-def _files() -> list[str]:
+def _paths() -> list[Path]:
     """Every file in the two folders."""
-    return sorted(
-        str(path)
-        for folder in (".", "../tmp")
-        for path in Path(folder).rglob("*")
-        if not path.is_dir()
-    )
+    found = (path for folder in (".", "../tmp") for path in Path(folder).rglob("*"))
+    return [path for path in found if not path.is_dir()]
+
+
+def _files(*known: str) -> list[str]:
+    """Every file in the two folders, by its name if it is one of these, or else NAME.
+
+    Of any other file only the folder is told: its name is the student's choice.
+    """
+    names = known or (NAME,)
+    paths = [path.as_posix() for path in _paths()]
+    return sorted(p if p in names else f"a file in {Path(p).parent}" for p in paths)
 
 
 def _elsewhere(work: Callable[[], Any]) -> Any:

@@ -17,23 +17,20 @@ def test_linear_backward_of_the_example(student):
     )
     inputs = "x [[1, 2]], weight [[3, 4], [5, 6]], grad_output [[1, 10]]"
     grad_x, grad_weight = student.autograd.linear_backward(x, weight, upstream)
-    expect.tensor(
-        grad_x,
-        torch.tensor([[53.0, 64.0]]),
-        of="linear_backward",
-        inputs=inputs,
-        name="the gradient of x",
-    )
+    want, of = torch.tensor([[53.0, 64.0]]), "linear_backward"
+    hints = [(torch.tensor([[8.0, 10.0]]), "G is [[1, 10]], and not ones")]
+    name = "the gradient of x"
+    expect.tensor(grad_x, want, of=of, inputs=inputs, name=name, hints=hints)
     want = torch.tensor([[1.0, 2.0], [10.0, 20.0]])
-    expect.tensor(
-        grad_weight, want, of="linear_backward", inputs=inputs, name="the gradient of weight"
-    )
+    hints = [(want.T, "the gradient of weight has weight's shape: Gᵀ x, and not xᵀ G")]
+    name = "the gradient of weight"
+    expect.tensor(grad_weight, want, of=of, inputs=inputs, name=name, hints=hints)
     unasked, _ = student.autograd.linear_backward(x, weight, upstream, need_input_grad=False)
     expect.that(
         unasked is None,
         "a gradient of x although need_input_grad is False",
         of="linear_backward",
-        hint="None",
+        hint="then return None for it, and do not compute it",
     )
 
 
@@ -43,20 +40,16 @@ def test_mlp_backward_of_the_example(student):
     x, w1, w2, upstream = (torch.tensor(x, dtype=torch.float64) for x in numbers)
     inputs = "x [[1]], w1 [[2], [-3]], w2 [[5, 7]], grad_output [[10]]"
     grad_w1, grad_w2 = student.autograd.mlp_backward(x, w1, w2, upstream)
-    expect.tensor(
-        grad_w2,
-        torch.tensor([[20.0, 0.0]], dtype=torch.float64),
-        of="mlp_backward",
-        inputs=inputs,
-        name="the gradient of w2",
-    )
-    expect.tensor(
-        grad_w1,
-        torch.tensor([[50.0], [0.0]], dtype=torch.float64),
-        of="mlp_backward",
-        inputs=inputs,
-        name="the gradient of w1",
-    )
+    hints = [
+        (torch.tensor([[2.0, 0.0]]), "G is [[10]], and not ones"),
+        (torch.tensor([[20.0, -30.0]]), "the layer's input is relu(h), and not h"),
+    ]
+    more, want = {"inputs": inputs, "name": "the gradient of w2"}, torch.tensor([[20.0, 0.0]])
+    expect.tensor(grad_w2, want.double(), of="mlp_backward", hints=hints, **more)
+    relu = "relu lets a gradient through where its input is above 0, and nowhere else"
+    hints = [(torch.tensor([[50.0], [70.0]]), relu)]
+    more, want = {"inputs": inputs, "name": "the gradient of w1"}, torch.tensor([[50.0], [0.0]])
+    expect.tensor(grad_w1, want.double(), of="mlp_backward", hints=hints, **more)
 
 
 def test_matmul_of_the_example(student):
@@ -75,9 +68,11 @@ def test_matmul_of_the_example(student):
         expect.tensor(product.detach(), a @ b, of="MatMul.forward", inputs=inputs)
         product.backward(torch.full_like(product, 10))
         for name, leaf, want in zip("ab", leaves, (grad_a, grad_b), strict=True):
-            expect.tensor(
-                leaf.grad, want, of="MatMul.backward", inputs=inputs, name=f"the gradient of {name}"
-            )
+            hints = [(want / 10, "the gradient that arrives is 10, and not 1")]
+            if a.ndim > 2 and name == "b":
+                hints = [(want / 2, "both matrices use b: their gradients are added up")]
+            more = {"inputs": inputs, "name": f"the gradient of {name}", "hints": hints}
+            expect.tensor(leaf.grad, want, of="MatMul.backward", **more)
 
 
 def test_numerical_gradient_of_the_example(student):
@@ -89,13 +84,15 @@ def test_numerical_gradient_of_the_example(student):
     expect.value(
         len(got), 1, of="numerical_gradient", name="the number of gradients", inputs=inputs
     )
-    expect.tensor(
-        got[0],
-        torch.tensor(12.25, dtype=torch.float64),
-        of="numerical_gradient",
-        inputs=inputs,
-        atol=1e-12,
-    )
+    hints = {
+        24.5: "the two points are 2ε apart",
+        15.25: "central: one point on each side of x",
+        9.25: "central: one point on each side of x",
+        12.0: "this is the derivative itself: ε is 0.5, and two points decide",
+    }
+    more = {"inputs": inputs, "atol": 1e-12, "hints": hints}
+    want = torch.tensor(12.25, dtype=torch.float64)
+    expect.tensor(got[0], want, of="numerical_gradient", **more)
     expect.tensor(
         x, torch.tensor(2.0, dtype=torch.float64), of="numerical_gradient", name="x after the call"
     )
@@ -116,13 +113,14 @@ def test_intermediate_gradients_of_the_example(student):
     expect.value(
         sorted(got), ["0", "1"], of="intermediate_gradients", name="the names", inputs=inputs
     )
-    expect.tensor(
-        got["0"],
-        torch.tensor([[1.0, 0.0], [1.0, 1.0]]),
-        of="intermediate_gradients",
-        inputs=inputs,
-        name="0",
-    )
+    want = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    hints = [
+        (want / 4, "the gradient of the output's sum, and not of its mean"),
+        (torch.zeros(2, 2), "does the graph go on from this output to the next one?"),
+        (torch.ones(2, 2), "the gradient of the Linear's output, which is ReLU's input"),
+    ]
+    more = {"inputs": inputs, "name": "0", "hints": hints}
+    expect.tensor(got["0"], want, of="intermediate_gradients", **more)
     expect.tensor(got["1"], torch.ones(2, 2), of="intermediate_gradients", inputs=inputs, name="1")
     hooks = sum(len(m._forward_hooks) + len(m._backward_hooks) for m in module.modules())
     of = "intermediate_gradients"
@@ -144,23 +142,23 @@ def test_accumulate_gradients_of_the_example(student):
     loss = student.autograd.accumulate_gradients(
         model, lambda out, y: (out - y).mean(), x, torch.zeros_like(x), 2
     )
-    expect.number(
-        loss,
-        3.0,
-        of="accumulate_gradients",
-        inputs=inputs,
-        tolerance=1e-12,
-        hint="the weight of a chunk is its number of rows",
-    )
+    weight = "the weight of a chunk is its number of rows: the last one has 1 of 3"
+    hints = {
+        3.75: weight,
+        6.0: "this is the loss of the last chunk",
+        7.5: "the losses of the chunks have weights: they are not just added",
+        9.0: "the mean over all rows, and not their sum",
+        1.0: "the last chunk, though short, counts",
+        1.5: "the last chunk, though short, counts",
+    }
+    more = {"inputs": inputs, "hints": hints}
+    expect.number(loss, 3.0, of="accumulate_gradients", tolerance=1e-12, **more)
+    before = "the gradient is added to what .grad holds, and that stays"
+    hints = {103.75: weight, 105.0: weight, 107.5: weight, 3.0: before, 109 / 3: before}
+    hints |= {2.0: "each chunk adds to .grad"}
+    more = {"inputs": inputs, "hints": hints, "name": ".grad, 100 before"}
     want = torch.full((1, 1), 103.0, dtype=torch.float64)
-    expect.tensor(
-        model.weight.grad,
-        want,
-        of="accumulate_gradients",
-        inputs=inputs,
-        atol=1e-12,
-        name=".grad, 100 before",
-    )
+    expect.tensor(model.weight.grad, want, of="accumulate_gradients", atol=1e-12, **more)
 
 
 def test_gradients_may_be_small(student):

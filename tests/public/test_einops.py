@@ -14,7 +14,12 @@ def test_split_heads_of_the_example(student):
     x = torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
     expected = torch.tensor([[[1.0, 2.0], [5.0, 6.0]], [[3.0, 4.0], [7.0, 8.0]]])
     got = student.einops_reshaping.split_heads(x, 2)
-    expect.tensor(got, expected, of="split_heads", inputs="x [[1, 2, 3, 4], [5, 6, 7, 8]], heads 2")
+    hints = [
+        (x.reshape(2, 2, 2).permute(2, 0, 1), "the features are (heads d), not (d heads)"),
+        (x.reshape(2, 2, 2), "the heads come before the positions: a reshape alone moves nothing"),
+    ]
+    inputs = "x [[1, 2, 3, 4], [5, 6, 7, 8]], heads 2"
+    expect.tensor(got, expected, of="split_heads", inputs=inputs, hints=hints)
     with expect.raises(
         (ValueError, RuntimeError),
         of="split_heads",
@@ -28,32 +33,45 @@ def test_merge_heads_of_the_example(student):
     x = torch.tensor([[[[1.0, 2.0], [5.0, 6.0]], [[3.0, 4.0], [7.0, 8.0]]]])
     expected = torch.tensor([[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]])
     got = student.einops_reshaping.merge_heads(x)
-    expect.tensor(
-        got, expected, of="merge_heads", inputs="heads [[1, 2], [5, 6]] and [[3, 4], [7, 8]]"
-    )
+    hints = [
+        (x.permute(0, 2, 3, 1).reshape(1, 2, 4), "the features are (heads d), not (d heads)"),
+        (x.reshape(1, 2, 4), "a reshape alone does not move the heads behind the positions"),
+    ]
+    inputs = "heads [[1, 2], [5, 6]] and [[3, 4], [7, 8]]"
+    expect.tensor(got, expected, of="merge_heads", inputs=inputs, hints=hints)
 
 
 def test_attention_scores_of_the_example(student):
-    """A query and a key of four ones: 4 / √4 = 2. A key that is orthogonal to the query: 0."""
+    """A query and a key of four ones: 4 / √4 = 2. Keys that are orthogonal to the query: 0."""
     q = torch.ones(1, 4)
-    k = torch.tensor([[1.0, 1.0, 1.0, 1.0], [1.0, -1.0, 1.0, -1.0]])
+    k = torch.tensor([[1.0, 1.0, 1.0, 1.0], [1.0, -1.0, 1.0, -1.0], [1.0, 1.0, -1.0, -1.0]])
     got = student.einops_reshaping.attention_scores(q, k)
-    expect.tensor(
-        got,
-        torch.tensor([[2.0, 0.0]]),
-        of="attention_scores",
-        atol=1e-6,
-        hint="is the product divided by √d?",
+    want, inputs = (
+        torch.tensor([[2.0, 0.0, 0.0]]),
+        "q four ones; k four ones, and two like [1, -1, 1, -1]",
     )
+    hints = [
+        (2 * want, "is the product divided by √d?"),
+        (want / 2, "divide by √d once, and not by d"),
+        (4 * want, "divide by √d, and do not multiply by it"),
+        (2 / 3**0.5 * want, "d is the length of a query, not the number of keys"),
+        (want.T, "queries are rows, and keys are columns"),
+        (want.softmax(-1), "the scores are those before the softmax"),
+    ]
+    of = "attention_scores"
+    expect.tensor(got, want, of=of, atol=1e-6, inputs=inputs, hints=hints)
 
 
 def test_per_head_linear_of_the_example(student):
     """Head 0 multiplies by 10 and head 1 by 100."""
     x, w = torch.tensor([3.0, 5.0]), torch.tensor([[[10.0]], [[100.0]]])
     got = student.einops_reshaping.per_head_linear(x, w)
-    expect.tensor(
-        got, torch.tensor([30.0, 500.0]), of="per_head_linear", inputs="x [3, 5], w 10 and 100"
-    )
+    hints = [
+        (torch.tensor([30.0, 50.0]), "each head has its own matrix"),
+        (torch.tensor([300.0, 50.0]), "head 0 has the first matrix"),
+    ]
+    want, inputs = torch.tensor([30.0, 500.0]), "x [3, 5], w 10 and 100"
+    expect.tensor(got, want, of="per_head_linear", inputs=inputs, hints=hints)
 
 
 def test_masked_mean_of_the_example(student):
@@ -62,13 +80,19 @@ def test_masked_mean_of_the_example(student):
     mask = torch.tensor([[True, False, True], [False, False, False]])
     got = student.einops_reshaping.masked_mean(x.expand(2, 3, 2), mask)
     expected = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
-    expect.tensor(
-        got,
-        expected,
-        of="masked_mean",
-        atol=1e-6,
-        hint="divide by the number of positions that are kept",
-    )
+    hints = [
+        (2 * expected, "this is the sum: divide by the number of positions that are kept"),
+        (expected * 2 / 3, "divide by the number of positions that are kept, here 2"),
+        (torch.tensor([[3.0, 4.0], [3.0, 4.0]]), "True marks a position that is kept"),
+        (torch.tensor([[3.0, 4.0], [1.0, 2.0]]), "where the mask keeps none, the result is 0"),
+        (torch.tensor([[3.5, 3.5], [0.0, 0.0]]), "the mean is over positions, not over features"),
+    ]
+    nothing = "where the mask keeps no position, 0 is divided by 0"
+    is_nan = isinstance(got, torch.Tensor) and bool(got[..., 1, :].isnan().all())
+    inputs = "x [[1, 2], [3, 4], [5, 6]], masks (True, False, True) and (False, False, False)"
+    hint = nothing if is_nan else None
+    of = "masked_mean"
+    expect.tensor(got, expected, of=of, atol=1e-6, inputs=inputs, hint=hint, hints=hints)
 
 
 def test_masked_mean_of_padding_that_is_nan(student):
@@ -89,9 +113,16 @@ def test_patchify_of_the_example(student):
     image = torch.arange(8.0).reshape(1, 1, 2, 4)
     expected = torch.tensor([[[0.0, 1.0, 4.0, 5.0], [2.0, 3.0, 6.0, 7.0]]])
     got = student.einops_reshaping.patchify(image, 2)
-    expect.tensor(
-        got, expected, of="patchify", inputs="one channel [[0, 1, 2, 3], [4, 5, 6, 7]], patch 2"
-    )
+    hints = [
+        (image.reshape(1, 2, 4), "a reshape alone leaves the pixels in rows of the image"),
+        (expected.reshape(1, 2, 2, 2).mT.reshape(1, 2, 4), "the pixels of a patch go row by row"),
+        (
+            torch.tensor([[[0.0, 2.0, 4.0, 6.0], [1.0, 3.0, 5.0, 7.0]]]),
+            "a patch is a block of neighbours, not every second pixel",
+        ),
+    ]
+    inputs = "one channel [[0, 1, 2, 3], [4, 5, 6, 7]], patch 2"
+    expect.tensor(got, expected, of="patchify", inputs=inputs, hints=hints)
     got = student.einops_reshaping.patchify(torch.cat([image, image + 10], dim=1), 2)
     both = torch.stack([expected, expected + 10], dim=-1).flatten(-2)
     expect.tensor(
@@ -99,7 +130,7 @@ def test_patchify_of_the_example(student):
         both,
         of="patchify",
         inputs="that image, and itself + 10 as a second channel",
-        hint="(p p c)",
+        hints=[(torch.cat([expected, expected + 10], -1), "the features are (p p c)")],
     )
 
 

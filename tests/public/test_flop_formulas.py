@@ -30,13 +30,13 @@ GPT2_SMALL = {
 def test_matmul_of_the_example(student, a, b, expected):
     """2 · K per element of the result: (4, 8, 16, 32) @ (32, 2) has 1,024 elements and K = 32."""
     got = student.flop_counting.matmul_flops(a, b)
-    expect.value(
-        got,
-        expected,
-        of="matmul_flops",
-        inputs=f"a {a}, b {b}",
-        hint="2 · K per element of the result",
-    )
+    k = a[-1]
+    hints = {
+        expected // 2: "a multiply and an add are two FLOPs",
+        expected // (2 * k) * (2 * k - 1): "count 2 · K for each element of the result",
+        **({expected * k: "a vector is summed over: it adds no rows or columns"} if k < 9 else {}),
+    }
+    expect.value(got, expected, of="matmul_flops", inputs=f"a {a}, b {b}", hints=hints)
 
 
 def test_matmul_refuses_what_torch_refuses(student):
@@ -60,13 +60,19 @@ def test_linear_of_the_example(student):
         ({"backward": True, "input_grad": False}, 480),
     ]:
         got = student.flop_counting.linear_flops(10, 3, 4, **options)
-        expect.value(
-            got,
-            expected,
-            of="linear_flops",
-            inputs=f"10, 3, 4, {options}",
-            hint="the result includes the forward pass",
-        )
+        hints = {
+            240: {120: "a multiply and an add are two FLOPs", 280: "the layer has no bias"},
+            720: {
+                480: "the result has the forward pass and both gradients: three products",
+                240: "the result has the forward pass and both gradients: three products",
+            },
+            480: {
+                720: "input_grad=False leaves out the gradient of the input",
+                240: "the forward pass and the weight's gradient are left",
+            },
+        }[expected]
+        inputs = f"10, 3, 4, {options}"
+        expect.value(got, expected, of="linear_flops", inputs=inputs, hints=hints)
 
 
 @pytest.mark.parametrize("options", [{}, {"backward": True}, {"input_grad": False}])
@@ -86,7 +92,14 @@ def test_mlp_of_the_example(student):
     """
     for backward, expected in [(False, 196_608), (True, 458_752)]:
         got = student.flop_counting.mlp_flops(64, (32, 32, 16), backward=backward)
-        expect.value(got, expected, of="mlp_flops", inputs=f"64, (32, 32, 16), backward={backward}")
+        inputs = f"64, (32, 32, 16), backward={backward}"
+        hints = {
+            589_824: "the first layer's input is data: it needs no gradient",
+            524_288: "the first layer needs no gradient of its input, the last one does",
+            393_216: "all layers but the first need the gradient of their input",
+            65_536: "each pair of neighbouring sizes is a layer",
+        }
+        expect.value(got, expected, of="mlp_flops", inputs=inputs, hints=hints)
 
 
 def test_transformer_of_the_example(student):
@@ -107,12 +120,20 @@ def test_transformer_of_the_example(student):
         "lm_head": 24_000,
     }
     got = module.transformer_forward_flops(tiny, 3, 5)
-    expect.value(
-        got,
-        expected,
-        of="transformer_forward_flops",
-        inputs="batch 3, seq 5, 2 layers of d_model 8",
-    )
+    half, context = "every score counts: no discount for the causal mask", "seq is 5, not 16"
+    embedding = "looking up an embedding is no product"
+    hints = [
+        ({**expected, "attention_scores": 1_440, "attention_values": 1_440}, half),
+        ({**expected, "attention_scores": 1_200, "attention_values": 1_200}, half),
+        ({**expected, "attention_scores": 1_440}, half),
+        ({**expected, "attention_scores": 1_200}, half),
+        ({**expected, "attention_scores": 7_680, "attention_values": 7_680}, context),
+        ({**expected, "lm_head": 48_000}, embedding + ", and the head is in no layer"),
+        ({**expected, "lm_head": 1_600}, "the head works on every token"),
+        ({**expected, "ffn": 46_080}, "only a gated FFN has three matrices"),
+    ]
+    of, inputs = "transformer_forward_flops", "batch 3, seq 5, 2 layers of d_model 8"
+    expect.value(got, expected, of=of, inputs=inputs, hints=hints)
     got = module.transformer_forward_flops(module.TransformerConfig(**GPT2_SMALL), 1, 1024)
     expect.value(
         sum(got.values()),

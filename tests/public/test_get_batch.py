@@ -21,10 +21,17 @@ def test_get_batch_of_the_example(student):
     expect.tensor(
         x, torch.tensor([[7, 3], [3, 9]])[starts], of="get_batch", name="x", inputs=inputs
     )
-    expect.tensor(
-        y, torch.tensor([[3, 9], [9, 4]])[starts], of="get_batch", name="y", inputs=inputs
-    )
-    expect.that(0 < int(starts.sum()) < 100, "100 windows have the same start", of="get_batch")
+    hints = [
+        (x, "y is x: is each target the token after its input?"),
+        (x + 1, "the next token in the dataset, not the next id"),
+        (x.roll(-1, 1), "the last target is the token after the window, not the window's first"),
+    ]
+    want = torch.tensor([[3, 9], [9, 4]])[starts]
+    expect.tensor(y, want, of="get_batch", name="y", inputs=inputs, hints=hints)
+    starts = starts.tolist()
+    which = "(7, 3)" if starts[0] == 0 else "(3, 9)"
+    reason = f"100 windows are {which}: there are two starts, and each row draws its own"
+    expect.that(len(set(starts)) == 2, reason, of="get_batch")
 
 
 def test_get_batch_draws_from_the_generator(student):
@@ -34,13 +41,9 @@ def test_get_batch_draws_from_the_generator(student):
         student.data.get_batch(dataset, 8, 4, "cpu", generator=torch.Generator().manual_seed(1))
         for _ in range(2)
     )
-    expect.tensor(
-        second[0],
-        first[0],
-        of="get_batch",
-        name="x",
-        hint="is the generator given to torch.randint?",
-    )
+    for got, want, name in zip(second, first, "xy", strict=True):
+        name = f"{name} of a second batch, whose generator has the same seed"
+        expect.tensor(got, want, of="get_batch", name=name)
 
 
 def test_get_batch_reads_only_the_batch(student):
@@ -79,13 +82,15 @@ def test_open_tokens_of_a_raw_file(student, tmp_path):
 def test_open_tokens_of_a_npy_file(student, tmp_path):
     """A file written by np.save has a header, which gives the dtype and contains no tokens."""
     np.save(tmp_path / "tokens.npy", np.array([5, 70000, 7], dtype=np.int32))
-    got = student.data.open_tokens(tmp_path / "tokens.npy")
-    expect.value(
-        got.tolist(),
-        [5, 70000, 7],
-        of="open_tokens",
-        inputs="int32 tokens 5, 70000, 7, saved by np.save",
-    )
+    got = student.data.open_tokens(tmp_path / "tokens.npy").tolist()
+    header = "these tokens begin with the file's header"
+    hint = header if got[:1] == [20115] else None
+    hints = [
+        ([5, 0, 4464, 1, 7, 0], "the header gives the dtype: int32 here"),
+        ([5, 4464, 7], "the header gives the dtype: int32 here"),
+    ]
+    inputs = "int32 tokens 5, 70000, 7, saved by np.save"
+    expect.value(got, [5, 70000, 7], of="open_tokens", inputs=inputs, hint=hint, hints=hints)
 
 
 def starts_of(student, count, generator=None, tokens=8):
@@ -106,7 +111,8 @@ def test_get_batch_draws_every_start_equally_often(student):
     expect.that(even, f"the six starts were drawn {counts} times in 3000", of="get_batch")
     steps = starts.diff().remainder(6).bincount(minlength=6).tolist()
     even = all(350 <= count <= 650 for count in steps)
-    expect.that(even, f"the distances between starts occur {steps} times", of="get_batch")
+    reason = f"the distances of a start from the one before it, 0 to 5, occur {steps} times"
+    expect.that(even, reason, of="get_batch", hint="is each start drawn by itself?")
 
 
 def test_get_batch_goes_on_with_its_generator(student):
@@ -166,7 +172,11 @@ def test_open_tokens_looks_into_the_file(student, tmp_path):
     for name, dtype, expected in cases:
         got = student.data.open_tokens(str(tmp_path / name), dtype)
         expect.that(isinstance(got, np.memmap), "the tokens are not mapped", of="open_tokens")
-        expect.value(got.tolist(), expected, of="open_tokens", inputs=f"{name} as a str")
+        inputs = f"{name} as a str, dtype {dtype.__name__}"
+        hint = "these tokens begin with the file's header" if got[:1].tolist() == [20115] else None
+        hints = [([65531, 7], "a raw file has the dtype that is given: int16 here")]
+        got_list = got.tolist()
+        expect.value(got_list, expected, of="open_tokens", inputs=inputs, hint=hint, hints=hints)
         before = (tmp_path / name).read_bytes()
         with contextlib.suppress(ValueError):
             got[0] = 9

@@ -14,11 +14,16 @@ def made(mib):
     return torch.empty(mib * MIB, dtype=torch.uint8, device="cuda")
 
 
-def check(got, before, peak, retained, hint=None):
-    """Check PeakMemory's three numbers, in MiB."""
+def check(got, before, peak, retained, hints=()):
+    """Check PeakMemory's three numbers, in MiB.
+
+    `hints` has hints for wrong numbers of MiB, by the name of the number.
+    """
     wanted = {"allocated_before": before, "peak_above_before": peak, "retained": retained}
     for name, mib in wanted.items():
-        expect.value(getattr(got, name, None), mib * MIB, of="peak_memory", inputs=name, hint=hint)
+        value, of = getattr(got, name, None), "peak_memory"
+        known = {wrong * MIB: hint for wrong, hint in dict(hints).get(name, {}).items()}
+        expect.value(value, mib * MIB, of=of, inputs=f"{name}, in bytes", hints=known)
 
 
 def test_the_example(student):
@@ -32,9 +37,19 @@ def test_the_example(student):
     with stand_in.gpu():
         there = made(4)
         got = student.gpu.peak_memory(fn)
-        lost = getattr(got, "retained", None) == 0
-        hint = "is fn's result still alive when the bytes are read?" if lost else None
-        check(got, 4, 5, 2, hint=hint)
+        hints = {
+            "peak_above_before": {
+                9: "what was allocated before is not part of it",
+                3: "the peak is above what was allocated before, and not above what is left",
+                2: "read the peak, and not only what is allocated at the end",
+            },
+            "retained": {
+                0: "is fn's result still alive when the bytes are read?",
+                5: "this is the peak, or reserved memory: what is allocated after the call?",
+                6: "what was allocated before is not part of it",
+            },
+        }
+        check(got, 4, 5, 2, hints=hints)
         del there
 
 
@@ -43,9 +58,8 @@ def test_what_was_before_is_not_the_calls(student):
     with stand_in.gpu():
         made(20)
         got = student.gpu.peak_memory(lambda: made(3))
-        is_old = getattr(got, "peak_above_before", None) == 20 * MIB
-        hint = "torch.cuda.reset_peak_memory_stats" if is_old else None
-        check(got, 0, 3, 3, hint=hint)
+        hints = {"peak_above_before": {20: "torch.cuda.reset_peak_memory_stats"}}
+        check(got, 0, 3, 3, hints=hints)
 
 
 def test_a_cpu_is_refused(student):
@@ -65,7 +79,8 @@ def test_a_call_may_free_more_than_it_leaves(student):
             held.clear()
             return made(1)
 
-        check(student.gpu.peak_memory(fn), 6, 0, -3, hint="retained may be negative")
+        got = student.gpu.peak_memory(fn)
+        check(got, 6, 0, -3, hints={"retained": {0: "retained may be negative"}})
         del kept
 
 
@@ -98,7 +113,9 @@ def test_garbage_of_before_the_call_is_not_measured(student):
             got = student.gpu.peak_memory(lambda: made(3))
         finally:
             gc.enable()
-        check(got, 0, 3, 3, hint="gc.collect() before anything is read or reset")
+        collect = "gc.collect() before anything is read or reset: 8 MiB are garbage, twice"
+        before = {8: collect, 16: collect}
+        check(got, 0, 3, 3, hints={"allocated_before": before, "peak_above_before": {19: collect}})
 
 
 def test_fn_is_called_once_and_its_exceptions_propagate(student):

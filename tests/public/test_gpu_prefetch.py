@@ -30,13 +30,17 @@ def test_kernels_read_what_was_handed_out(student, slow):
         }
         for i, (x, y) in enumerate(read):
             expect.tensor(
-                x[0], torch.full((5,), i), of="Prefetcher", name=f"x of batch {i}", hint=hints[slow]
+                x[0],
+                torch.full((5,), i),
+                of="Prefetcher",
+                name=f"x of batch {i + 1} of 5",
+                hint=hints[slow],
             )
             expect.tensor(
                 y[0],
                 torch.full((3,), -i),
                 of="Prefetcher",
-                name=f"y of batch {i}",
+                name=f"y of batch {i + 1} of 5",
                 hint=hints[slow],
             )
 
@@ -169,12 +173,12 @@ def test_the_current_stream_may_change(student, slow):
         torch.cuda.synchronize()
     hint = "ask for the current stream whenever a batch is returned"
     for number, (got,) in enumerate(read):
-        name = f"x of batch {number}, on a stream of its own"
+        name = f"x of batch {number + 1}, on a stream of its own"
         expect.tensor(got, torch.full((5,), number), of="Prefetcher", name=name, hint=hint)
 
 
 def test_memory_is_kept_for_the_stream_that_is_current(student):
-    """From batch 1 on, slow kernels run on another stream, and each batch is dropped at once."""
+    """From batch 2 on, slow kernels run on another stream, and each batch is dropped at once."""
     with stand_in.gpu(slow="kernels") as gpu:
         read = []
         for number, (x, y) in enumerate(student.gpu.Prefetcher(iter(batches(6)), "cuda")):
@@ -188,5 +192,5 @@ def test_memory_is_kept_for_the_stream_that_is_current(student):
         torch.cuda.synchronize()
     hint = "call record_stream with the stream that is current when a batch is returned"
     for number, (got,) in enumerate(read):
-        name = f"x of batch {number}, on another stream from batch 1 on"
+        name = f"x of batch {number + 1}, on another stream from batch 2 on"
         expect.tensor(got, torch.full((5,), number), of="Prefetcher", name=name, hint=hint)

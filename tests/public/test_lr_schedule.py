@@ -4,6 +4,32 @@ import pytest
 
 from kit import expect
 
+# For each iteration of the example, the rates of known mistakes.
+HINTS = {
+    0: {
+        1.0: "the rate rises from 0 to max during the first w iterations",
+        0.1: "the rate of iteration 0 is 0: the warm-up begins neither at min nor one early",
+    },
+    5: {5 / 9: "divide by w", 0.0: "// rounds down to a whole number"},
+    10: {
+        0.1: "the cosine falls from max to min",
+        0.775: "x counts from the end of the warm-up",
+        1.1: "the cosine's height is max - min",
+        1.2: "the cosine's height is max - min",
+        1.9: "half of the cosine's height times 1 + cos",
+    },
+    15: {
+        0.853553: "the cosine falls to min, not to 0",
+        0.854777: "x is divided by c - w",
+        0.939711: "the cosine ends at iteration c, so x is divided by c - w",
+        0.931492: "the angle goes up to π",
+        0.775: "this is a straight line, not a cosine",
+        0.55: "the angle goes up to π, not 2π",
+    },
+    30: {0.0: "after c the rate is min"},
+    1000: dict.fromkeys((0.0, 0.55, 1.0), "after c the rate stays at min"),
+}
+
 
 @pytest.mark.parametrize(
     ("it", "expected"),
@@ -16,7 +42,9 @@ def test_schedule_of_the_example(student, it, expected):
     """
     got = student.optimizers.lr_cosine_schedule(it, 1.0, 0.1, 10, 30)
     inputs = f"it {it}, from 1 down to 0.1, warm-up until 10, cosine until 30"
-    expect.number(got, expected, of="lr_cosine_schedule", tolerance=1e-6, inputs=inputs)
+    hints = HINTS.get(it, {})
+    of = "lr_cosine_schedule"
+    expect.number(got, expected, of=of, tolerance=1e-6, inputs=inputs, hints=hints)
 
 
 def test_without_a_warm_up(student):
@@ -27,7 +55,9 @@ def test_without_a_warm_up(student):
     for it, expected in [(0, 1.0), (10, 0.55), (20, 0.1)]:
         got = student.optimizers.lr_cosine_schedule(it, 1.0, 0.1, 0, 20)
         inputs = f"it {it}, from 1 down to 0.1, no warm-up, cosine until 20"
-        expect.number(got, expected, of="lr_cosine_schedule", tolerance=1e-6, inputs=inputs)
+        hints = {0.0: "without a warm-up the first rate is max"} if it == 0 else {}
+        of = "lr_cosine_schedule"
+        expect.number(got, expected, of=of, tolerance=1e-6, inputs=inputs, hints=hints)
 
 
 def test_rates_may_be_tiny_or_0(student):

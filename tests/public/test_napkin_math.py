@@ -16,18 +16,22 @@ def test_bytes_and_parameters_of_the_examples(student):
         (ra.TrainingRecipe(BF16, BF16, (FP32, FP32), master=FP32), 16, 40_000_000_000),
         (ra.TrainingRecipe(BF16, BF16, (FP32, FP32)), 12, 53_333_333_333),
     ]:
-        expect.value(
-            ra.bytes_per_parameter(recipe),
-            per_parameter,
-            of="bytes_per_parameter",
-            inputs=str(recipe),
+        got, has_master = ra.bytes_per_parameter(recipe), recipe.master is not None
+        hints = {12: "the master copy counts, too"} if has_master else {}
+        hints |= (
+            {per_parameter + 4: "two states, the parameter and its gradient, and no master copy"}
+            if not has_master
+            else {}
         )
+        of, inputs = "bytes_per_parameter", str(recipe)
+        expect.value(got, per_parameter, of=of, inputs=inputs, hints=hints)
         got = ra.max_parameters(8 * 80_000_000_000, recipe)
+        gib = "this takes a GB for a GiB; the memory is in bytes"
+        hints = {640 * 2**30 // per_parameter: gib, 640 * 10**9 // 2**30: gib}
+        of, inputs = "max_parameters", f"640e9 bytes, {per_parameter} bytes per parameter"
+        hint = "round down" if got == expected + 1 else None
         expect.value(
-            got,
-            expected,
-            of="max_parameters",
-            inputs=f"640e9 bytes, {per_parameter} bytes per parameter",
+            got, expected, of=of, inputs=inputs, hint=hint, hints=hints if not hint else ()
         )
 
 
@@ -45,7 +49,12 @@ def test_min_devices_of_the_example(student):
     ]:
         got = ra.min_devices(count, recipe, 80_000_000_000, reserve)
         inputs = f"{count} parameters of 16 bytes, 80e9 bytes per device, reserve {reserve}"
-        expect.value(got, expected, of="min_devices", inputs=inputs)
+        hints = {
+            14: {15: "14 devices are just enough: round up with -(-n // d), not with n // d + 1"},
+            15: {14: "round up: one more parameter needs one more device"},
+            28: {14: "the reserve leaves half of each device", 21: "the reserve is of the memory"},
+        }[expected]
+        expect.value(got, expected, of="min_devices", inputs=inputs, hints=hints)
 
 
 def test_training_days_of_the_examples(student):
@@ -60,7 +69,19 @@ def test_training_days_of_the_examples(student):
     ]:
         got = ra.training_days(n, d, ra.H100_SXM, BF16, devices, 0.5)
         inputs = f"{n:g} parameters, {d:g} tokens, H100_SXM, bfloat16, {devices} devices, mfu 0.5"
-        expect.number(got, expected, of="training_days", tolerance=0.005, inputs=inputs)
+        days = 6 * n * d / (989.5e12 * devices * 0.5) / 86_400
+        hints = {
+            days / 3: "2ND is the forward pass alone",
+            days * 4 / 3: "6ND: no recomputation",
+            days / 2: "the devices reach the MFU times the peak, which is the one without sparsity",
+            days / 4: "divide by the MFU: a lower one takes longer",
+            days * devices: "all devices work at the same time",
+            days * 24: "in days, not in hours",
+            days * 86_400: "in days, not in seconds",
+        }
+        expect.number(
+            got, expected, of="training_days", tolerance=0.005, inputs=inputs, hints=hints
+        )
 
 
 def test_training_days_refuses_a_percentage(student):
@@ -88,7 +109,21 @@ def test_transformer_parameters_of_the_example(student):
         ({"gated_ffn": True}, 592),
     ]:
         got = student.run(probes.transformer_parameters, config={**sizes, **options})
-        expect.value(got, expected, of="transformer_parameters", inputs=str({**sizes, **options}))
+        hints = {
+            464: {
+                424: "the LM head is a matrix of its own if it is not tied",
+                272: "there are two layers",
+                492: "positions have no parameters here",
+                468: "the gains of the norms do not count",
+                480: "the gains of the norms do not count",
+                484: "the gains of the norms do not count",
+                432: "attention has four matrices, one of them for its output",
+            },
+            424: {464: "a tied LM head is the embedding, which counts once"},
+            592: {464: "a gated FFN has three matrices", 448: "d_ff is as it is given"},
+        }[expected]
+        inputs = str({**sizes, **options})
+        expect.value(got, expected, of="transformer_parameters", inputs=inputs, hints=hints)
 
 
 def test_cheapest_cluster_of_the_example(student):
@@ -132,14 +167,16 @@ def test_compute_optimal_of_the_examples(student):
         got = student.resource_accounting.compute_optimal(flops)
         expect.kind(got, (tuple, list), of="compute_optimal")
         expect.that(len(got) == 2, "expected two numbers, (N, D)", of="compute_optimal")
-        for number, expected in zip(got, (n, d), strict=True):
-            expect.number(
-                number,
-                expected,
-                of="compute_optimal",
-                tolerance=1e-3 * expected,
-                inputs=f"flops {flops:g}",
-            )
+        hints = {
+            (flops / 40) ** 0.5: "6ND is the whole training, 2ND the forward pass alone",
+            (flops / 6) ** 0.5: "D is 20 N",
+            d: "N comes first, then D",
+            flops / 120: "N is a root: 6 · N · 20 N are the FLOPs",
+        }
+        for name, number, expected in zip("ND", got, (n, d), strict=True):
+            more = {"tolerance": 1e-3 * expected, "inputs": f"flops {flops:g}"}
+            more |= {"name": name, "hints": hints if name == "N" else {}}
+            expect.number(number, expected, of="compute_optimal", **more)
 
 
 def a_gpu(student, **changes):

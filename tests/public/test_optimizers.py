@@ -16,8 +16,8 @@ def check_steps(optimizer, p, steps, *, of, hints):
         p.grad = torch.full_like(p, gradient)
         optimizer.step()
         want = torch.full_like(p, expected).detach()
-        hint, name = expect.hint_for(p, hints), f"p after step {number}"
-        expect.tensor(p.detach(), want, of=of, atol=1e-6, name=name, hint=hint)
+        name = f"p after step {number}"
+        expect.tensor(p.detach(), want, of=of, atol=1e-6, name=name, hints=hints)
 
 
 def test_sgd_of_the_example(student):
@@ -29,10 +29,12 @@ def test_sgd_of_the_example(student):
         p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
         optimizer = student.optimizers.SGD([p], lr=0.1, momentum=momentum)
         hints = {
-            0.9: "b is (1 - μ) g after the first step: it is g, without dampening",
+            0.9: "b is g after the first step: neither μ nor 1 - μ scales g",
             0.55: "lr · (μ g + g) for the first step? b starts at 0",
             **({0.6: "is b kept from step to step?"} if momentum else {}),
             0.7: "this is Nesterov's momentum: the step is lr · b",
+            1.2: "subtract lr · b",
+            1.0: "p does not change: is p changed in place, also without momentum?",
         }
         check_steps(optimizer, p, steps, of="SGD", hints=hints)
 
@@ -68,6 +70,10 @@ def test_adagrad_of_the_example(student):
         1 - 0.3 / 10**0.5: "ε is inside the root: it is added to √s",
         0.9: "the step is lr · g / √s: where is ε?",
         0.925 - 0.4 / 5: "s is the sum of all squares so far: 9 + 16",
+        0.7: "the square of this gradient is added to s before the step",
+        0.97: "divide by √s + ε, and not by s + ε",
+        0.925 - 0.4 / (12.5**0.5 + 1): "s is a sum, and not a mean",
+        0.875: "add g², and not |g|",
     }
     check_steps(optimizer, p, [(3.0, 0.925), (4.0, 0.925 - 0.4 / 6)], of="AdaGrad", hints=hints)
 
@@ -84,8 +90,9 @@ def test_rmsprop_of_the_example(student):
     hints = {
         1 - 0.2 / 2**0.5: "ε is inside the root: it is added to √v",
         1 - 0.2 / (3**0.5 + 1): "α and 1 - α are swapped: v ← α v + (1 - α) g²",
-        1 - 0.2 / 3: "v is corrected for its bias; RMSProp does not do that",
-        0.8: "the step is lr · g / √v: where is ε?",
+        1 - 0.2 / 3: "v is 1 now, and not 4: g² has the weight 1 - α, and no bias is corrected",
+        0.8: "the step is lr · g / (√v + ε), with the new v",
+        0.9 - 0.1 * 13**0.5 / 5: "divide by √v + ε, and not by v + ε",
     }
     check_steps(optimizer, p, steps, of="RMSProp", hints=hints)
 
@@ -97,16 +104,19 @@ def test_state_bytes_of_the_example(student):
     """
     weight = nn.Parameter(torch.ones(3, 4))
     optimizer = torch.optim.Adam([weight])
-    expect.value(student.optimizers.optimizer_state_bytes(optimizer), 0, of="optimizer_state_bytes")
+    of = "optimizer_state_bytes"
+    got, hints = student.optimizers.optimizer_state_bytes(optimizer), {48: "weights are no state"}
+    expect.value(got, 0, of=of, inputs="Adam before its first step", hints=hints)
     weight.grad = torch.ones(3, 4)
     optimizer.step()
-    hint = "a count of steps is not counted"
-    expect.value(
-        student.optimizers.optimizer_state_bytes(optimizer),
-        96,
-        of="optimizer_state_bytes",
-        hint=hint,
-    )
+    hints = {
+        100: "a count of steps is not counted",
+        24: "these are elements: how many bytes does each take?",
+        144: "the weights and gradients are no state",
+        48: "all tensors of the state count: two for each weight",
+    }
+    got = student.optimizers.optimizer_state_bytes(optimizer)
+    expect.value(got, 96, of=of, inputs="Adam after a step on float32[3, 4]", hints=hints)
 
 
 WIDE = torch.tensor([1e-7, -1e-3, 1.0, -300.0], dtype=torch.float64)
@@ -144,8 +154,8 @@ def step(optimizer, parameters, gradients):
 
 
 def check_same(got, want, *, of, when, hint=None):
-    for number, (p, q) in enumerate(zip(got, want, strict=True)):
-        name = f"parameter {number} {when}"
+    for number, (p, q) in enumerate(zip(got, want, strict=True), 1):
+        name = f"parameter {number} of {len(want)} {when}"
         expect.tensor(p.detach(), q.detach(), of=of, atol=1e-12, rtol=1e-9, name=name, hint=hint)
 
 
@@ -286,4 +296,7 @@ def test_state_bytes_of_torchs_optimizers(student):
         made.state[wide] |= {"note": "text", "one": torch.ones(1, 1)}
         got = student.optimizers.optimizer_state_bytes(made)
         inputs = f"{optimizer.__name__}, float64[2, 3] and bfloat16[5]"
-        expect.value(got, expected, of="optimizer_state_bytes", inputs=inputs)
+        hints = {88: "not every element takes 4 bytes", 22: "in bytes, not in elements"}
+        hints |= {96: "the second group has state, too", 124: "a count of steps is not counted"}
+        hints = hints if expected == 116 else {}
+        expect.value(got, expected, of="optimizer_state_bytes", inputs=inputs, hints=hints)

@@ -26,24 +26,28 @@ def test_float_spec_of_the_examples(student):
     """float16 has 1 + 5 + 10 bits and ends at 65504; float8_e4m3fn ends at 448."""
     spec = student.precision.float_spec(torch.float16)
     expect.kind(spec, student.precision.FloatSpec, of="float_spec")
-    for field, expected in [("bits", 16), ("exponent_bits", 5), ("mantissa_bits", 10)]:
-        expect.value(getattr(spec, field), expected, of="float_spec", name=field, inputs="float16")
-    for field, expected in [
-        ("max", 65504.0),
-        ("smallest_normal", 2.0**-14),
-        ("smallest_subnormal", 2.0**-24),
-        ("eps", 2.0**-10),
+    for field, expected, hints in [
+        ("bits", 16, {2: "in bits, not in bytes"}),
+        ("exponent_bits", 5, {10: "this is the mantissa"}),
+        ("mantissa_bits", 10, {11: "the leading 1 is not stored", 5: "this is the exponent"}),
     ]:
-        expect.number(
-            getattr(spec, field),
-            expected,
-            of="float_spec",
-            tolerance=0,
-            name=field,
-            inputs="float16",
-        )
+        got, more = getattr(spec, field), {"name": field, "inputs": "float16", "hints": hints}
+        expect.value(got, expected, of="float_spec", **more)
+    for field, expected, hints in [
+        ("max", 65504.0, {65536.0: "the largest number is just below 2^16"}),
+        ("smallest_normal", 2.0**-14, {2.0**-15: "the bias is 2^(e-1) - 1"}),
+        ("smallest_subnormal", 2.0**-24, {2.0**-14: "subnormal numbers are smaller than this"}),
+        ("eps", 2.0**-10, {2.0**-11: "eps is the gap after 1, not half of it"}),
+    ]:
+        more = {"tolerance": 0, "name": field, "inputs": "float16", "hints": hints}
+        expect.number(getattr(spec, field), expected, of="float_spec", **more)
     largest = student.precision.float_spec(torch.float8_e4m3fn).max
-    expect.number(largest, 448.0, of="float_spec", tolerance=0, name="max", inputs="float8_e4m3fn")
+    hints = {
+        240.0: "this format has no infinities: its largest exponent holds numbers, too",
+        480.0: "the last code of this format is NaN",
+    }
+    more = {"tolerance": 0, "name": "max", "inputs": "float8_e4m3fn", "hints": hints}
+    expect.number(largest, 448.0, of="float_spec", **more)
 
 
 @pytest.mark.parametrize(
@@ -53,26 +57,44 @@ def test_float_spec_of_the_examples(student):
 def test_underflows_to_zero_of_the_example(student, value, expected):
     """In float16, |v| ≤ 2⁻²⁵ ≈ 2.98e-8 becomes 0; 5e-5, below the smallest normal, does not."""
     got = student.precision.underflows_to_zero(value, torch.float16)
-    expect.value(got, expected, of="underflows_to_zero", inputs=f"{value}, float16")
+    why = {
+        1e-8: "it is nearer to 0 than to the smallest subnormal number, 2⁻²⁴",
+        2.0**-25: "halfway between 0 and 2⁻²⁴, it rounds to 0, whose last bit is even",
+        3e-8: "it is nearer to the smallest subnormal number, 2⁻²⁴, than to 0",
+        5e-5: "numbers below the smallest normal one are subnormal, and not 0",
+        -1e-8: "what counts is |v|",
+    }[value]
+    inputs = f"{value}, float16"
+    expect.value(got, expected, of="underflows_to_zero", inputs=inputs, hints={not expected: why})
 
 
 def test_quantize_blocks_of_the_example(student):
     """Scales 4/2 and 6/2; a tie goes to the lower index; the last block has one element."""
     codes, scales = codes_and_scales(student.precision.quantize_blocks(X, 4, LEVELS))
     inputs = f"x {X.tolist()}, block_size 4, levels {LEVELS.tolist()}"
-    expect.tensor(
-        scales, torch.tensor([2.0, 3.0]), of="quantize_blocks", name="the scales", inputs=inputs
-    )
+    hints = [
+        (torch.tensor([1.5, 3.0]), "a negative x may have the largest |x|"),
+        (torch.tensor([4.0, 6.0]), "the scale is absmax divided by the largest |level|"),
+        (torch.tensor([3.0, 3.0]), "each block has its own scale"),
+        (torch.tensor([1.75, 0.0]), "the scale comes from the largest |x|, not from a range"),
+    ]
+    want, name = torch.tensor([2.0, 3.0]), "the scales"
+    more = {"name": name, "inputs": inputs, "hints": hints}
+    expect.tensor(scales, want, of="quantize_blocks", **more)
     expected = torch.tensor([2, 0, 3, 2, 4], dtype=torch.uint8)
-    expect.tensor(codes, expected, of="quantize_blocks", name="the codes", inputs=inputs)
+    hints = [
+        (torch.tensor([3, 0, 4, 2, 4]), "is x scaled, and does the lower of two near codes win?"),
+    ]
+    more = {"name": "the codes", "inputs": inputs, "hints": hints}
+    expect.tensor(codes, expected, of="quantize_blocks", **more)
 
 
 def test_quantize_blocks_of_zeros(student):
     """A block of zeros has scale 0, and its codes are valid indices."""
     codes, scales = codes_and_scales(student.precision.quantize_blocks(torch.zeros(3), 3, LEVELS))
-    expect.tensor(
-        scales, torch.zeros(1), of="quantize_blocks", name="the scales", inputs="x [0, 0, 0]"
-    )
+    hints = {1e-8: "a lower bound ruins small numbers: 0 is a scale", 1.0: "absmax is 0, not 1"}
+    more = {"name": "the scales", "inputs": "x [0, 0, 0]", "hints": hints}
+    expect.tensor(scales, torch.zeros(1), of="quantize_blocks", **more)
     expect.kind(codes, torch.Tensor, of="quantize_blocks", name="the codes")
     expect.that(bool((codes < 5).all()), "a code is not an index into levels", of="quantize_blocks")
 
@@ -82,12 +104,14 @@ def test_dequantize_blocks_of_the_example(student):
     codes = torch.tensor([2, 0, 3, 2, 4], dtype=torch.uint8)
     got = student.precision.dequantize_blocks(codes, torch.tensor([2.0, 3.0]), 4, LEVELS)
     expected = torch.tensor([0.0, -4.0, 2.0, 0.0, 6.0])
-    expect.tensor(
-        got,
-        expected,
-        of="dequantize_blocks",
-        inputs="codes [2, 0, 3, 2, 4], scales [2, 3], block_size 4",
-    )
+    hints = [
+        (torch.tensor([0.0, -1.0, 0.5, 0.0, 2 / 3]), "multiply by the scale"),
+        (torch.tensor([0.0, -6.0, 2.0, 0.0, 4.0]), "each scale is for 4 codes in a row"),
+        (torch.tensor([0.0, -2.0, 1.0, 0.0, 3.0]), "the levels are used as they are"),
+        (torch.tensor([0.0, -4.0, 2.0, 0.0, 4.0]), "the last block, though short, has a scale"),
+    ]
+    inputs = "codes [2, 0, 3, 2, 4], scales [2, 3], block_size 4"
+    expect.tensor(got, expected, of="dequantize_blocks", inputs=inputs, hints=hints)
 
 
 @pytest.mark.parametrize(

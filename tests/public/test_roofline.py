@@ -11,22 +11,26 @@ def test_intensities_of_the_examples(student):
     A product of n = 1024 has 341.3 FLOPs per byte, and ReLU has 0.25.
     """
     ra = student.resource_accounting
-    got = ra.accelerator_intensity(ra.H100_SXM, torch.bfloat16)
-    expect.number(
-        got, 295.4, of="accelerator_intensity", tolerance=0.05, inputs="H100_SXM, bfloat16"
-    )
-    got = ra.matmul_intensity(1024, 1024, 1024, torch.bfloat16)
-    expect.number(
-        got, 341.3, of="matmul_intensity", tolerance=0.05, inputs="1024, 1024, 1024, bfloat16"
-    )
-    got = ra.elementwise_intensity(1, 1, 1, torch.bfloat16)
-    expect.number(
-        got,
-        0.25,
-        of="elementwise_intensity",
-        tolerance=0.0,
-        inputs="1 FLOP, 1 read, 1 written, bfloat16",
-    )
+    bf16, peak, of = torch.bfloat16, 989.5e12, "accelerator_intensity"
+    got = ra.accelerator_intensity(ra.H100_SXM, bf16)
+    hints = {
+        3.35e12 / peak: "FLOPs per byte, and not bytes per FLOP",
+        2 * peak / 3.35e12: "FLOPs per byte, and not per element of 2 bytes",
+    }
+    expect.number(got, 295.4, of=of, tolerance=0.05, inputs="H100_SXM, bfloat16", hints=hints)
+    got, of = ra.matmul_intensity(1024, 1024, 1024, bf16), "matmul_intensity"
+    hints = {
+        512.0: "the result is written to memory, too",
+        1024 / 6: "a multiply and an add are two FLOPs",
+        256.0: "the result moves once, with 2 bytes per element",
+        2048 / 3: "FLOPs per byte, and not per element of 2 bytes",
+    }
+    inputs = "1024, 1024, 1024, bfloat16"
+    expect.number(got, 341.3, of=of, tolerance=0.05, inputs=inputs, hints=hints)
+    got, of = ra.elementwise_intensity(1, 1, 1, bf16), "elementwise_intensity"
+    hints = {0.5: "the result is written to memory, too", 0.125: "not every element takes 4 bytes"}
+    inputs = "1 FLOP, 1 read, 1 written, bfloat16"
+    expect.number(got, 0.25, of=of, tolerance=0.0, inputs=inputs, hints=hints)
 
 
 def test_roofline_seconds_of_the_example(student):
@@ -38,14 +42,13 @@ def test_roofline_seconds_of_the_example(student):
     for bytes_moved, expected in [(6.7e12, 2.0), (1.675e12, 1.0)]:
         got = ra.roofline_seconds(989.5e12, bytes_moved, ra.H100_SXM, torch.bfloat16)
         inputs = f"989.5e12 FLOPs, {bytes_moved:g} bytes, H100_SXM, bfloat16"
-        expect.number(
-            got,
-            expected,
-            of="roofline_seconds",
-            tolerance=1e-12,
-            inputs=inputs,
-            hint="computation and traffic overlap",
-        )
+        traffic = 2 * bytes_moved / 6.7e12
+        hints = {
+            1 + traffic: "computation and traffic overlap: their times do not add up",
+            min(1.0, traffic): "computing takes 1 s, and the longer of the two times decides",
+        }
+        more = {"tolerance": 1e-12, "inputs": inputs, "hints": hints}
+        expect.number(got, expected, of="roofline_seconds", **more)
 
 
 def test_square_matmul_is_compute_bound_from_887(student):
@@ -68,7 +71,16 @@ def test_mfu_of_the_example(student):
     for num_devices, expected in [(8, 0.5), (1, 4.0)]:
         got = ra.mfu(3.958e15, 1.0, ra.H100_SXM, torch.bfloat16, num_devices)
         inputs = f"3.958e15 FLOPs, 1 s, H100_SXM, bfloat16, {num_devices} devices"
-        expect.number(got, expected, of="mfu", tolerance=1e-12, inputs=inputs)
+        hints = {
+            8: {
+                4.0: "the peak of all devices together: that of one, times their number",
+                32.0: "divide by the number of devices",
+                50.0: "a share, and not a percentage",
+                0.25: "this is the peak with sparsity: use the device's peak_flops",
+            },
+            1: {1.0: "an MFU above 1 shows that something was counted or timed wrong: return it"},
+        }[num_devices]
+        expect.number(got, expected, of="mfu", tolerance=1e-12, inputs=inputs, hints=hints)
 
 
 def test_attainable_mfu_of_the_example(student):
@@ -80,7 +92,10 @@ def test_attainable_mfu_of_the_example(student):
     for intensity, expected in [(1.0, 0.003386), (341.3, 1.0)]:
         got = ra.attainable_mfu(intensity, ra.H100_SXM, torch.bfloat16)
         inputs = f"{intensity} FLOP per byte, H100_SXM, bfloat16"
-        expect.number(got, expected, of="attainable_mfu", tolerance=1e-6, inputs=inputs)
+        hints = {341.3 * 3.35e12 / 989.5e12: "no work can do more than the peak: the most is 1"}
+        hints = hints if intensity > 1 else {1.0: "1 FLOP per byte leaves the peak mostly unused"}
+        of = "attainable_mfu"
+        expect.number(got, expected, of=of, tolerance=1e-6, inputs=inputs, hints=hints)
 
 
 def test_min_rows_of_the_examples(student):
@@ -95,10 +110,19 @@ def test_min_rows_of_the_examples(student):
         (512, 512, bf16, None),
         (2048, 8192, torch.float32, 42),
     ]:
-        got = ra.min_rows(k, n, ra.H100_SXM, dtype)
-        expect.value(
-            got, expected, of="min_rows", optional=True, inputs=f"{k}, {n}, H100_SXM, {dtype}"
-        )
+        got, inputs = ra.min_rows(k, n, ra.H100_SXM, dtype), f"{k}, {n}, H100_SXM, {dtype}"
+        hints = {
+            361: {
+                296: "this is the device's intensity: the rows and the result are moved, too",
+                295: "this is the device's intensity: the rows and the result are moved, too",
+                307: "the result is moved, too",
+                346: "the rows are moved, too",
+                360: "round up: 360 rows are not enough",
+                924: "a multiply and an add are two FLOPs",
+            },
+            42: {924: "the peak in float32 is another one", 21: "a float32 takes 4 bytes"},
+        }.get(expected, {})
+        expect.value(got, expected, of="min_rows", optional=True, inputs=inputs, hints=hints)
     got = ra.min_rows(400, 400, device(student), torch.float32)
     inputs = "400, 400 on a device of 100 FLOP per byte: the intensity's limit is exactly 100"
     if got is not None:  # rounding may leave a limit just above 100

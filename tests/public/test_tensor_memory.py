@@ -5,28 +5,36 @@ import torch
 
 from kit import expect
 
+ELEMENTS = "this is the number of elements: how many bytes does each take?"
+BITS = "these are bits: 8 of them make a byte"
+FOUR = "not every element takes 4 bytes: what is the size of this dtype?"
+
 
 def test_tensor_bytes_of_the_example(student):
     """A 4×8 float32 matrix takes 32 · 4 = 128 bytes, and half of that in bfloat16."""
-    for dtype, expected in [
-        (torch.float32, 128),
-        (torch.bfloat16, 64),
-        (torch.float64, 256),
-        (torch.bool, 32),
+    for dtype, expected, hints in [
+        (torch.float32, 128, {32: ELEMENTS, 1024: BITS, 16: "is it the product of all sizes?"}),
+        (torch.bfloat16, 64, {128: FOUR, 32: ELEMENTS, 512: BITS}),
+        (torch.float64, 256, {128: FOUR, 32: ELEMENTS}),
+        (torch.bool, 32, {128: FOUR, 4: "a bool takes a byte, not a bit"}),
     ]:
         got = student.tensor_memory.tensor_bytes(torch.zeros(4, 8, dtype=dtype))
-        expect.value(got, expected, of="tensor_bytes", inputs=f"x {expect.dtype_name(dtype)}[4, 8]")
+        inputs = f"x {expect.dtype_name(dtype)}[4, 8]"
+        expect.value(got, expected, of="tensor_bytes", inputs=inputs, hints=hints)
 
 
 def test_storage_bytes_of_a_row(student):
-    """One row of a 4×8 float32 matrix keeps the whole matrix in memory: 128 bytes."""
-    row = torch.zeros(4, 8)[2]
-    expect.value(
-        student.tensor_memory.storage_bytes(row),
-        128,
-        of="storage_bytes",
-        inputs="x row 2 of float32[4, 8]",
-    )
+    """One row of a 5×8 float32 matrix keeps the whole matrix in memory: 160 bytes."""
+    got = student.tensor_memory.storage_bytes(torch.zeros(5, 8)[1])
+    hints = {
+        32: "these are the bytes of the row alone: what does x.untyped_storage() have?",
+        40: "these are the elements of the storage: how many bytes do they take?",
+        8: "these are the elements of the row: what does x.untyped_storage() have?",
+        128: "the storage begins before the row",
+        64: "the storage goes on after the row",
+    }
+    inputs = "x row 1 of float32[5, 8]"
+    expect.value(got, 160, of="storage_bytes", inputs=inputs, hints=hints)
 
 
 def test_unique_bytes_counts_a_storage_once(student):
@@ -35,15 +43,16 @@ def test_unique_bytes_counts_a_storage_once(student):
     A second matrix has its own storage.
     """
     a, b = torch.zeros(4, 8), torch.zeros(2, 3)
-    expect.value(
-        student.tensor_memory.unique_bytes([a, a.T, a[2]]),
-        128,
-        of="unique_bytes",
-        inputs="a, a.T, a[2]",
-    )
-    expect.value(
-        student.tensor_memory.unique_bytes([a, b, a]), 128 + 24, of="unique_bytes", inputs="a, b, a"
-    )
+    every = "a, a.T and a[2] are three tensors, but one storage"
+    address = "a and a[2] begin at different addresses, but share a storage"
+    elements = "these are elements: how many bytes do the storages have?"
+    hints = {384: every, 288: every, 256: address, 160: address, 32: elements}
+    got = student.tensor_memory.unique_bytes([a, a.T, a[2]])
+    expect.value(got, 128, of="unique_bytes", inputs="a, a.T, a[2]", hints=hints)
+    earlier = "does an earlier call leave something behind?"
+    hints = {280: "a comes twice, but has one storage", 24: earlier, 38: elements}
+    got = student.tensor_memory.unique_bytes([a, b, a])
+    expect.value(got, 128 + 24, of="unique_bytes", inputs="a, b, a", hints=hints)
 
 
 def tensors():
@@ -84,8 +93,8 @@ def test_storage_bytes_of_views_without_a_base(student):
         got = student.tensor_memory.storage_bytes(x)
         expect.value(got, want, of="storage_bytes", inputs=inputs)
     got = student.tensor_memory.unique_bytes([torch.zeros(100)[:0]])
-    inputs = "an empty slice of 400 bytes, which it keeps in memory"
-    expect.value(got, 400, of="unique_bytes", inputs=inputs)
+    inputs, hints = "an empty slice of 400 bytes", {0: "an empty slice keeps its storage in memory"}
+    expect.value(got, 400, of="unique_bytes", inputs=inputs, hints=hints)
 
 
 def test_unique_bytes_of_any_iterable(student):
@@ -94,8 +103,10 @@ def test_unique_bytes_of_any_iterable(student):
     listed = [a, b, c[:3], c[50:], c[:0], a.expand(9, 4, 8), c.view(torch.int32)[7:8]]
     for given, inputs in ((iter(listed), "a generator"), (tuple(listed), "a tuple")):
         got = student.tensor_memory.unique_bytes(given)
+        hints = {0: "a generator is empty after the first loop"} if "generator" in inputs else {}
+        hints[528] = "a and b are equal, but each has a storage of its own"
         inputs = f"{inputs} of a, b, c[:3], c[50:] and further views; a, b float32[4, 8], c [100]"
-        expect.value(got, 128 + 128 + 400, of="unique_bytes", inputs=inputs)
+        expect.value(got, 128 + 128 + 400, of="unique_bytes", inputs=inputs, hints=hints)
     expect.value(student.tensor_memory.unique_bytes([]), 0, of="unique_bytes", inputs="nothing")
     inputs = "c[90:95], whose storage has 400 bytes"
     got = student.tensor_memory.unique_bytes([c[90:95]])
@@ -110,13 +121,19 @@ def test_unique_bytes_tells_storages_apart_without_addresses(student):
     a, b = (torch.zeros(3, device="meta") for _ in range(2))
     count = student.tensor_memory.unique_bytes
     hint = "two storages are told apart by themselves, not by an address"
-    for given, want, inputs in [
-        ([a, b], 24, "two meta tensors of 12 bytes"),
-        ([a, a[1:], b], 24, "a meta tensor, a slice of it, and another one"),
-        ([torch.zeros(0), torch.zeros(3)], 12, "an empty tensor, and one of 12 bytes"),
-        ((torch.zeros(n) for n in (3, 3, 5)), 44, "a generator that makes its tensors"),
+    keep = "a storage that is freed leaves its address to the next: keep what you compare"
+    for given, want, inputs, hints in [
+        ([a, b], 24, "two meta tensors of 12 bytes", {12: hint}),
+        ([a, a[1:], b], 24, "a meta tensor, a slice of it, and another one", {12: hint}),
+        ([torch.zeros(0), torch.zeros(3)], 12, "an empty tensor, and one of 12 bytes", {0: hint}),
+        (
+            (torch.zeros(n) for n in (3, 3, 5)),
+            44,
+            "a generator that makes its tensors",
+            {12: keep, 32: keep},
+        ),
     ]:
-        expect.value(count(given), want, of="unique_bytes", inputs=inputs, hint=hint)
+        expect.value(count(given), want, of="unique_bytes", inputs=inputs, hints=hints)
     given = [a, b]
     count(given)
     expect.value(len(given), 2, of="unique_bytes", name="the length of the caller's list")

@@ -82,14 +82,13 @@ def test_stage_1_learning_rates_of_the_example(student):
         name="the number of learning rates",
         inputs="steps 6",
     )
+    hints = {0: {0.5: "step s has the rate of iteration s: the first is 0"}}
+    hints[2] = {0.775: "the cosine begins at the end of the warm-up"}
+    inputs = "max 1.0, min 0.1, warmup_steps 2, steps 6"
     for step, want in enumerate([0, 0.5, 1, 0.868198, 0.55, 0.231802]):
-        inputs, name = (
-            "max 1.0, min 0.1, warmup_steps 2, steps 6",
-            f"the learning rate of step {step}",
-        )
-        expect.number(
-            result.learning_rates[step], want, of="train", tolerance=1e-6, name=name, inputs=inputs
-        )
+        got, name = result.learning_rates[step], f"the learning rate of step {step}"
+        more = {"name": name, "inputs": inputs, "hints": hints.get(step, {})}
+        expect.number(got, want, of="train", tolerance=1e-6, **more)
 
 
 def test_stage_1_every_group_gets_the_learning_rate(student):
@@ -104,8 +103,10 @@ def test_stage_1_every_group_gets_the_learning_rate(student):
         model, optimizer, TOKENS, student.training.TrainConfig(**EXAMPLE)
     )
     for number, group in enumerate(optimizer.param_groups):
-        name = f"the learning rate of group {number} in the last step"
-        expect.number(group["lr"], result.learning_rates[-1], of="train", tolerance=1e-6, name=name)
+        name = f'optimizer.param_groups[{number}]["lr"] after the last of 6 steps'
+        want = result.learning_rates[-1]
+        hints = {5.0: "each step sets the rate of every parameter group"}
+        expect.number(group["lr"], want, of="train", tolerance=1e-6, name=name, hints=hints)
 
 
 def test_stage_1_the_first_loss_is_that_of_a_guess(student):
@@ -117,15 +118,8 @@ def test_stage_1_the_first_loss_is_that_of_a_guess(student):
         5 * math.log(8): "the mean over the tokens of a window, too",
         4 * math.log(8): "the mean over the windows of the batch, too",
     }
-    hint = expect.hint_for(result.losses[0], hints)
-    expect.number(
-        result.losses[0],
-        math.log(8),
-        of="train",
-        tolerance=1e-5,
-        name="the loss of step 0",
-        hint=hint,
-    )
+    loss, name = result.losses[0], "the loss of step 0"
+    expect.number(loss, math.log(8), of="train", tolerance=1e-5, name=name, hints=hints)
 
 
 class Successor(nn.Module):
@@ -217,7 +211,9 @@ def test_stage_1_the_seed_decides(student):
     once, again, other = (
         run(student, model=Table(dropout=0.5), seed=seed)[0].losses for seed in (0, 0, 1)
     )
-    expect.value(again, once, of="train", name="the losses of a second run with the same seed")
+    hint = "does everything that is random, dropout too, begin with config.seed?"
+    name = "the losses of a second run with the same seed"
+    expect.value(again, once, of="train", name=name, hint=hint)
     expect.that(once != other, "runs with the seeds 0 and 1 have equal losses", of="train")
 
 
@@ -225,22 +221,22 @@ def test_stage_1_gradients_of_earlier_steps_do_not_count(student):
     """With only one possible window and a tiny learning rate, every step has the same gradients."""
     result, _ = run(student, context_length=len(TOKENS) - 1, batch_size=1, steps=2, **STILL)
     first, second = result.grad_norms
-    hint = expect.hint_for(second, {2 * first: "backward adds to .grad: when is it set to zero?"})
-    expect.number(
-        second,
-        first,
-        of="train",
-        tolerance=1e-6,
-        name="the norm in step 1, with the gradients of step 0",
-        hint=hint,
-    )
+    hints = {2 * first: "backward adds to .grad: when is it set to zero?"}
+    name = "the norm in step 1, with the gradients of step 0"
+    expect.number(second, first, of="train", tolerance=1e-6, name=name, hints=hints)
 
 
 def test_stage_2_micro_batches_change_only_rounding(student):
     """A batch of 4 windows in micro-batches of 3 and 1 gives the same run as the whole batch."""
-    (whole, _), (parts, model) = (
-        run(student, optimizer=torch.optim.SGD, micro_batch_size=m) for m in (None, 3)
-    )
+    steps = []
+
+    class Counting(torch.optim.SGD):
+        def step(self, closure=None):
+            steps.append(None)
+            return super().step(closure)
+
+    whole, _ = run(student, optimizer=torch.optim.SGD)
+    parts, model = run(student, optimizer=Counting, micro_batch_size=3)
     expect.value(
         model.forwards,
         12,
@@ -248,15 +244,15 @@ def test_stage_2_micro_batches_change_only_rounding(student):
         name="the number of forward passes",
         hint="two forward passes per step: 3 windows and 1",
     )
-    for loss, want in zip(parts.losses, whole.losses, strict=True):
-        expect.number(
-            loss,
-            want,
-            of="train",
-            tolerance=1e-4,
-            name="a loss",
-            hint="the weight of a micro-batch is its number of windows",
-        )
+    hints, name = {12: "the micro-batches of a step share one optimizer.step()"}, "optimizer steps"
+    expect.value(len(steps), 6, of="train", name=f"the number of {name}", hints=hints)
+    more = {"of": "train", "tolerance": 1e-4, "inputs": "micro-batches of 3 windows and 1"}
+    weight = "the weight of a micro-batch is its number of windows"
+    mean = "the loss of a step is the mean over all of its windows"
+    numbers = (whole.losses, parts.losses, whole.grad_norms, parts.grad_norms)
+    for step, (loss, got_loss, norm, got_norm) in enumerate(zip(*numbers, strict=True)):
+        expect.number(got_loss, loss, name=f"the loss of step {step}", hint=mean, **more)
+        expect.number(got_norm, norm, name=f"the norm of step {step}", hint=weight, **more)
 
 
 @pytest.mark.parametrize(("limit", "want"), [(None, 2), (3.0, 2), (0.5, 0.5), (0.0, 0)])
@@ -269,20 +265,33 @@ def test_stage_2_all_gradients_are_clipped_together_and_once(student, limit, wan
     result, model = step(student, THREES, max_grad_norm=limit, micro_batch_size=1)
     inputs = f"two gradients of norm √2, max_grad_norm {limit}, in 4 micro-batches"
     norm, name = result.grad_norms[0], "the norm of all gradients together, before clipping"
-    expect.number(norm, 2, of="train", tolerance=1e-5, name=name, inputs=inputs)
+    hints = {}
+    if limit == 0.5:
+        hints[0.5] = "clip once, after the last micro-batch, and note the norm before it"
+    expect.number(norm, 2, of="train", tolerance=1e-5, name=name, inputs=inputs, hints=hints)
     new = Successor()
     moved = [p - q for p, q in zip(model.parameters(), new.parameters(), strict=True)]
     got = float(torch.cat([x.flatten() for x in moved]).norm().detach())
-    name = "the norm of the clipped gradients"
-    expect.number(got, want, of="train", tolerance=1e-5, name=name, inputs=inputs)
+    name = "the norm of the clipped gradients, as the weights have moved"
+    hints = {
+        None: {0: "is the learning rate set before the step?", 1: "None is no limit"},
+        3.0: {3: "gradients that are short enough stay as they are"},
+        0.5: {2**-0.5: "one norm for all gradients together", 2: "clip before optimizer.step()"},
+        0.0: {2: "0 is a limit, and None is none"},
+    }[limit]
+    expect.number(got, want, of="train", tolerance=1e-5, name=name, inputs=inputs, hints=hints)
 
 
 def test_stage_2_autocast_around_the_forward_pass(student):
     """With autocast_dtype bfloat16, the model runs under autocast and stays float32."""
     _, model = step(student, SUCCESSORS, autocast_dtype=torch.bfloat16, eval_every=1)
     name = "torch.get_autocast_dtype in the forward passes"
-    expect.value(model.autocast, {torch.bfloat16}, of="train", name=name)
-    expect.value(model.table.dtype, torch.float32, of="train", name="the dtype of the weights")
+    bf16, hint = torch.bfloat16, "the forward passes of an evaluation run under autocast, too"
+    hints = [({False}, "with torch.autocast(…) is around a forward pass"), ({False, bf16}, hint)]
+    expect.value(model.autocast, {bf16}, of="train", name=name, hints=hints)
+    hints = [(bf16, "autocast converts in the forward pass; the model is not converted")]
+    dtype, name = model.table.dtype, "the dtype of the weights"
+    expect.value(dtype, torch.float32, of="train", name=name, hints=hints)
     _, model = step(student, SUCCESSORS)
     expect.value(model.autocast, {False}, of="train", name="autocast without autocast_dtype")
 
@@ -306,9 +315,8 @@ def test_stage_3_evaluation_changes_no_training(student):
     """
     (with_evaluation, model), (without, _) = run(student, eval_every=3), run(student)
     keys = sorted(with_evaluation.eval_losses)
-    expect.value(
-        keys, [3, 6], of="train", name="the keys of eval_losses", inputs="eval_every 3, steps 6"
-    )
+    name, hints = "the keys of eval_losses", [([2, 5], "a key is the number of finished steps")]
+    expect.value(keys, [3, 6], of="train", name=name, inputs="eval_every 3, steps 6", hints=hints)
     name = "losses, with and without evaluations"
     expect.value(
         with_evaluation.losses,
@@ -317,8 +325,9 @@ def test_stage_3_evaluation_changes_no_training(student):
         name=name,
         hint="does the evaluation draw from training's generator?",
     )
-    hint = "after an evaluation, back to training mode"
-    expect.that(not model.trained_in_eval_mode, "a step runs in eval mode", of="train", hint=hint)
+    hint = "is training mode back after an evaluation, and are its gradients disabled?"
+    reason = "a forward pass with gradients runs in eval mode"
+    expect.that(not model.trained_in_eval_mode, reason, of="train", hint=hint)
 
 
 def test_stage_3_each_submodule_gets_its_own_mode_back(student):
@@ -428,20 +437,15 @@ def test_stage_4_a_stopped_run_goes_on(student, tmp_path):
     with contextlib.suppress(KeyboardInterrupt):
         run(student, model=Table(stop_at=5, dropout=0.5), **files)
     resumed, resumed_model = run(student, model=Table(dropout=0.5), **files)
-    expect.value(
-        resumed.first_step,
-        4,
-        of="train",
-        name="first_step",
-        inputs="checkpoint_every 4, stopped in step 5",
-    )
-    expect.value(
-        resumed.losses,
-        whole.losses[4:],
-        of="train",
-        name="losses after the resume",
-        hint="what does a step depend on, dropout too, and is it in the checkpoint?",
-    )
+    hints = {0: "is the checkpoint loaded, with its number of finished steps?"}
+    hints[5] = "the checkpoint comes after step 3, when 4 steps are finished"
+    inputs = "checkpoint_every 4, stopped in step 5"
+    name = "first_step"
+    expect.value(resumed.first_step, 4, of="train", name=name, inputs=inputs, hints=hints)
+    hint = "what does a step depend on, dropout too, and is it in the checkpoint?"
+    hint = "only the steps of this call" if len(resumed.losses) == 6 else hint
+    name = "losses after the resume"
+    expect.value(resumed.losses, whole.losses[4:], of="train", name=name, hint=hint)
     expect.tensor(resumed_model.table.weight, model.table.weight, of="train", name="the table")
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     steps = [line["step"] for line in lines]
@@ -459,9 +463,12 @@ def test_stage_4_a_finished_run_is_not_run_again(student, tmp_path):
     files = {"checkpoint_every": 4, "checkpoint_path": str(tmp_path / "checkpoint")}
     _, model = run(student, **files)
     again, loaded = run(student, **files)
-    expect.value(again.first_step, 6, of="train", name="first_step of a finished run")
+    hints, name = {4: "is there a checkpoint after the last step?"}, "first_step of a finished run"
+    expect.value(again.first_step, 6, of="train", name=name, hints=hints)
     expect.value(again.losses, [], of="train", name="the losses of a finished run")
-    expect.tensor(loaded.table.weight, model.table.weight, of="train", name="the table")
+    table, want = loaded.table.weight, model.table.weight
+    hints = {0.0: "a finished run loads its checkpoint into the model, too"}
+    expect.tensor(table, want, of="train", name="the table of a finished run", hints=hints)
 
 
 class Unwritable(Table):
@@ -486,5 +493,5 @@ def test_stage_4_the_old_checkpoint_stays_until_the_new_one_is_complete(student,
     with contextlib.suppress(Exception):
         first_step = run(student, model=Unwritable(), **files)[0].first_step
     reason = "after an error in a checkpoint, a run does not resume from the one before"
-    hint = "write to a temporary file, then os.replace"
+    hint = None if first_step else "write to a temporary file, then os.replace"
     expect.that(first_step == 3, reason, of="train", hint=hint)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.text import UNSAFE, printable
+from kit.text import UNSAFE, message_of, printable
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,32 @@ def test_no_unsafe_character_is_left(text):
     assert not any(unicodedata.category(c) in UNSAFE for c in shown if c != "\n")
     assert text.count("\n") == shown.count("\n")
     shown.encode()
+
+
+REFUSAL = (
+    "Weights only load failed. \x1b[1mtrust the source\x1b[0m Re-running with weights_only=False"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("\x1b[1;31mbold\x1b[0m and plain", "bold and plain"),
+        ("\x1b[2J", "\x1b[2J"),
+        (
+            f"{REFUSAL} Unsupported global: GLOBAL posix.mkdir was not an allowed global",
+            "torch.load refuses the file: it contains posix.mkdir, which is neither a tensor nor "
+            "plain data",
+        ),
+        (
+            f"{REFUSAL} WeightsUnpickler error: \n\nUnsupported operand 149\n",
+            "torch.load refuses the file: it contains operand 149, which is neither a tensor nor "
+            "plain data",
+        ),
+        (REFUSAL, "torch.load refuses the file, which is neither a tensor nor plain data"),
+    ],
+    ids=["styles", "other codes", "global", "operand", "neither"],
+)
+def test_a_message_for_a_student_has_no_styles_and_no_advice_of_torch(text, read):
+    """Codes that do more than a style stay, and are escaped where they are printed."""
+    assert read == message_of(text)

@@ -3,6 +3,7 @@
 import math
 import tracemalloc
 import types
+from functools import partial
 
 import numpy as np
 import pytest
@@ -429,6 +430,31 @@ def test_a_hint_belongs_to_a_wrong_value():
     assert expect.hint_for(torch.full((3,), 0.5), hints) == "half"
     for other in (1.0, None, "2", torch.tensor([0.5, 2.0]), torch.ones(0), NAN):
         assert expect.hint_for(other, hints) is None
+
+
+def test_the_first_hint_that_fits_a_wrong_answer_counts():
+    """Answers may be nested; tensors agree with tensors of their shape, bools with bools."""
+    pairs = [((1, [2.5, "a"]), "nested"), (torch.tensor([[1, 2]]), "tensor"), (True, "bool")]
+    for got, hint in [
+        ([1, (2.500001, "a")], "nested"),
+        ((1, [2.5, "b"]), None),
+        (torch.tensor([[1.0, 2.0]]), "tensor"),
+        (torch.tensor([1, 2]), None),
+        (True, "bool"),
+        (1, None),
+    ]:
+        assert hint == expect.hint_for(got, [*pairs, ((1, [2.5, "a"]), "later")])
+    for check, got, right in [
+        (expect.value, (1, 2), (2, 1)),
+        (partial(expect.number, tolerance=0.1), 3.0, 2.0),
+        (expect.tensor, torch.tensor([1, 2]), torch.tensor([2, 1])),
+        (expect.array, np.array([1.5, 1.5]), np.array([2.5, 1.5])),
+    ]:
+        wrong = 1.5 if isinstance(got, np.ndarray) else got
+        for hints, hint in [([(wrong, "swapped")], "swapped"), ([("x", "swapped")], "else")]:
+            with pytest.raises(Mismatch) as e:
+                check(got, right, of="f", hint="else", hints=hints)
+            assert hint == e.value.hint
 
 
 def test_an_infinite_tolerance_lets_no_nan_through():

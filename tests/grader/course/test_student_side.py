@@ -116,13 +116,51 @@ def test_an_exception_is_told_with_its_place(work, root):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_syntax_error_is_told_with_its_line(work):
-    """A syntax error is reported for its own module, and the other problems still run."""
-    (work / "assignment/linear.py").write_text("def broken(:\n")
-    done = assignment(work, "check", "tensor_memory", "linear")
-    assert "linear: raised SyntaxError: " in done.stdout
-    assert "  at        assignment/linear.py:1\n" in done.stdout
+def test_a_syntax_error_is_told_with_its_line(work, root):
+    """A syntax error is reported once for its own module, and the other problems still run.
+
+    Its line has carets, and each problem of the module has the number of its tests.
+    """
+    (work / "assignment/optimizers.py").write_text("if 1:\n    x = 2 +\n")
+    done = assignment(work, "check", "tensor_memory", "adamw", "lr_schedule", "--all")
+    assert done.stdout.count("\nadamw, lr_schedule: raised SyntaxError: invalid syntax\n") == 1
+    shown = "  at        assignment/optimizers.py:2\n            x = 2 +\n                   ^\n"
+    assert shown in done.stdout
     assert re.search(r"^tensor_memory .* not attempted$", done.stdout, re.MULTILINE)
+    rows = re.findall(r"^(\w+) .*  0/(\d+) +failing$", done.stdout, re.MULTILINE)
+    passed = re.search(r", 0 of (\d+) public tests pass$", done.stdout, re.MULTILINE)
+    solve(work, root, "optimizers")
+    right = assignment(work, "check", "adamw", "lr_schedule").stdout
+    assert rows == re.findall(r"^(\w+) .*  \d+/(\d+) +done$", right, re.MULTILINE)
+    assert int(passed[1]) > sum(int(count) for _, count in rows)
+
+
+def test_a_syntax_error_in_a_helper_is_told_with_its_line(work, root):
+    """Python finds it when the module is imported."""
+    (module,) = solve(work, root, "linear")
+    module.write_text("from assignment.helpers import x\n" + module.read_text())
+    (work / "assignment/helpers.py").write_text("x = )\n")
+    done = assignment(work, "check", "linear")
+    shown = "  at        assignment/helpers.py:1\n            x = )\n                ^\n"
+    assert f"linear: raised SyntaxError: unmatched ')'\n{shown}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command", [("assignment", "check", "checkpoint"), ("pytest", "-x", "-k", "checkpoint")]
+)
+def test_what_torch_advises_against_the_handout_is_not_shown(work, root, command):
+    """torch.load explains how to load a file as a program, with codes for bold text."""
+    (module,) = solve(work, root, "checkpointing")
+    text = module.read_text().replace(
+        '"iteration": iteration', '"iteration": __import__("fractions").Fraction(iteration)'
+    )
+    assert text != module.read_text()
+    module.write_text(text)
+    words = [python(), "-m", *command]
+    done = subprocess.run(words, cwd=work, capture_output=True, text=True, timeout=600)
+    said = "UnpicklingError: torch.load refuses the file: it contains fractions.Fraction, which is"
+    assert said in " ".join(done.stdout.split()), done.stdout
+    assert not re.search(r"\x1b|x1b|weights_only.*False|trust", done.stdout)
 
 
 def test_what_the_code_prints_is_shown_above_its_row(work, root):
@@ -602,7 +640,7 @@ def test_an_exception_of_the_students_cannot_break_the_page(work, root):
     (module,) = solve(work, root, "linear")
     error = (
         r"""type("E```<b>", (Exception,), {})("a\n````\n# owned\n<img src=x>\r| a | b |"""
-        r"""\x1b[31m \u202e \ud800 @all")"""
+        r"""\x1b[2J \u202e \ud800 @all")"""
     )
     module.write_text(module.read_text().replace("return x @ self.weight.T", f"raise {error}"))
     assert assignment(work, "check", "linear", "--markdown", "page.md").returncode == 1
@@ -611,7 +649,7 @@ def test_an_exception_of_the_students_cannot_break_the_page(work, root):
     (shown,) = [text for text in texts if "raised" in text]
     assert shown.startswith(
         "linear: raised E```<b>: a\n````\n# owned\n"
-        "<img src=x>\\r| a | b |\\x1b[31m \\u202e \\ud800 @all\n"
+        "<img src=x>\\r| a | b |\\x1b[2J \\u202e \\ud800 @all\n"
     )
 
 
@@ -840,7 +878,7 @@ def test_in_the_folder_below_one_sentence_says_where_to_go(root):
         capture_output=True,
         text=True,
     )
-    said = f"`python -m assignment` runs in the folder above this one: first `cd {root}`\n"
+    said = f'`python -m assignment` runs in the folder above this one: first `cd "{root}"`\n'
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 

@@ -113,6 +113,10 @@ def test_values_agree_within_rounding_alone():
     assert same(np.arange(3), np.arange(3))
     for other in (x + 1e-3, x.double(), x[:4], x.tolist(), None, x.to("meta")):
         assert not same(x, other)
+    third = torch.tensor(1 / 3)
+    assert same(third.item(), (third * (1 + 1e-6)).item())  # a sum in another order, in float32
+    assert not same(1 / 3, (1 + 1e-6) / 3)
+    assert not same(0.5, 0.5001)
     assert not same(1, 1.0)
     assert not same(True, 1)
     assert not same([1, 2], (1, 2))

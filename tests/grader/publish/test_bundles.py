@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -97,20 +98,46 @@ def test_nothing_of_the_graders_is_in_the_bundle(bundle):
 
 
 def test_the_bundle_has_the_built_handout(bundle):
-    """The bundle has the start page, one page per chapter, the files they load, and Markdown."""
+    """The bundle has the start page, one page per chapter, and the files they load.
+
+    It has no Markdown that the pages are made of.
+    """
     chapters = [f"{i:02}_{module}" for i, module in enumerate(COURSE.modules, 1)]
     pages = {
         f"handout/site/{name}.html"
         for name in ("index", "grading", "calculators", "search", *chapters)
     }
-    assert pages | {"handout/site/_static/calculators.js", "handout/index.md"} <= set(bundle)
+    assert pages | {"handout/site/_static/calculators.js"} <= set(bundle)
+    assert [path for path in bundle if path.endswith(".md")] == ["README.md"]
 
 
-def test_the_markdown_leaves_without_the_marks_of_its_figures(bundle):
-    """The bundle's Markdown has no marks of figures, because students read it as plain text."""
+def test_the_list_of_problems_leaves_without_what_is_for_the_staff(bundle):
+    """Its keys for the grader's proofs are gone, with their comments; all others are the same."""
+    ours = tomllib.loads(COURSE.list_of_problems.read_text(encoding="utf-8"))
+    theirs = tomllib.loads(bundle["assignment/problems.toml"].decode())
+    assert theirs == {key: value for key, value in ours.items() if key in theirs}
+    assert set(ours) - set(theirs) == {"folders", "preload", "green_may_lose"}
+    assert b"mistake" not in bundle["assignment/problems.toml"]
+
+
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        ('# Ours.\npreload = [\n    "a",\n]\npackages = []\n', "packages = []\n"),
+        ('# A\npackages = []\n\n# B\nfolders = ["f"]\n\n# C\n', "# A\npackages = []\n\n# C\n"),
+        ('[[problem]]\nid = "a"\ndeclined = {"x" = "y"}\n', '[[problem]]\nid = "a"\n'),
+    ],
+)
+def test_a_key_for_the_staff_is_taken_out_with_its_comment(written, left):
+    """Whether its value has one line or several."""
+    assert left == bundles.of_students(written)
+
+
+def test_the_markdown_leaves_without_the_marks_of_its_figures():
+    """Without the built handout, students read the Markdown as plain text, without these marks."""
     pages = {
         path: content
-        for path, content in bundle.items()
+        for path, content in bundles.student(COURSE, None).items()
         if path.endswith(".md") and path.startswith("handout/")
     }
     assert b"float32 the state takes 8 of 16 bytes" in pages["handout/08_optimizers.md"]

@@ -88,7 +88,7 @@ class Chapter(Figures):
         self.model()
         self.exercises()
         for stage, points in stage_points("checkpoint").items():
-            self.gives(stage=stage, stage_points=n(points, ".2f"), stage_test=stage)
+            self.gives(stage=stage, stage_points=n(points, "g"), stage_test=stage)
 
     def in_place(self) -> None:
         """The bet: neither checkpoint is left."""

@@ -61,7 +61,7 @@ class Chapter(Figures):
         self.model()
         self.exercises()
         for stage, points in stage_points("training_loop").items():
-            self.gives(stage=stage, stage_points=n(points, ".2f"), stage_test=stage)
+            self.gives(stage=stage, stage_points=n(points, "g"), stage_test=stage)
 
     def loss(self) -> None:
         """The loss of a uniform guess, and the lowest possible loss."""
