@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
-from typer.models import ArgumentInfo, OptionInfo
+from typer.models import ArgumentInfo, CommandInfo, OptionInfo
 
 from grader.base import outputs
 from grader.base.errors import CourseFault, UsageError
@@ -53,9 +53,19 @@ class App(typer.Typer):
         return added
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Run the command line."""
+        """Run the command line.
+
+        Typer works out the parameters of all commands, which takes longer than many a command. So
+        it gets only the one that is named, if there is one.
+        """
         self._refuse_empty(sys.argv[1:])
-        return super().__call__(*args, **options)
+        every = self.registered_commands
+        named = [one for one in every if sys.argv[1:2] == [name_of(one)]]
+        self.registered_commands = named or every
+        try:
+            return super().__call__(*args, **options)
+        finally:
+            self.registered_commands = every
 
     def _refuse_empty(self, arguments: list[str]) -> None:
         """Refuse an empty path: Python would take it for the current folder."""
@@ -108,6 +118,11 @@ class Parameter:
     def takes_text(self) -> bool:
         """Whether its value is any text."""
         return self.kind is str
+
+
+def name_of(command: CommandInfo) -> str | None:
+    """A command's name on the command line."""
+    return command.name or getattr(command.callback, "__name__", None)
 
 
 def parameters_of(function: Callable[..., object]) -> list[Parameter]:
