@@ -418,7 +418,10 @@ PUBLIC_LISTS = {
     "relu": ("relu([-1.0, 0.0, 2.0])", "[0.0, 0.0, 2.0]"),
     "softmax": ("softmax([0.0, 0.0])", "[0.5, 0.5]"),
 }
-MISTAKES_OF_LISTS = {"relu": ("max(0.0, n)", "abs(n)"), "softmax": ("n - max(x)", "n")}
+MISTAKES_OF_LISTS = {
+    "relu": {"absolute": ("max(0.0, n)", "abs(n)")},
+    "softmax": {"not_shifted": ("n - max(x)", "n"), "not_divided": ("n / sum(e)", "n")},
+}
 
 
 def with_lists(folder: Path) -> Path:
@@ -429,7 +432,9 @@ def with_lists(folder: Path) -> Path:
         call, expected = PUBLIC_LISTS[name]
         files[f"tests/hidden/test_{name}.py"] = f'"""{name}."""\n\n{imports}\n{hidden}'
         files[f"tests/public/test_{name}.py"] = _public("activations", name, call, expected)
-        files[f"solutions/mistakes/{name}.toml"] = _mistake(*MISTAKES_OF_LISTS[name])
+        files[f"solutions/mistakes/{name}.toml"] = "\n".join(
+            _mistake(*change, name=mistake) for mistake, change in MISTAKES_OF_LISTS[name].items()
+        )
     _written(folder, [], "activations", ("relu", "softmax"), files)
     listed = folder / "assignment" / "problems.toml"
     before, softmax, after = listed.read_text().partition('id = "softmax"')
@@ -445,8 +450,8 @@ def _public(module: str, name: str, call: str, expected: str) -> str:
     )
 
 
-def _mistake(old: str, new: str) -> str:
-    words = ("wrong", "It is wrong.", "read the text again", "this is the whole problem", old, new)
+def _mistake(old: str, new: str, name: str = "wrong") -> str:
+    words = (name, "It is wrong.", "read the text again", "this is the whole problem", old, new)
     keys = ("name", "says", "hint", "price", "old", "new")
     lines = "".join(f"{key} = '{word}'\n" for key, word in zip(keys, words, strict=True))
     return f"[[mistake]]\n{lines}"
