@@ -228,9 +228,8 @@ def test_a_requirement_can_be_declined_with_a_reason(grader, lists):
     passes, how = complaints("relu")
     assert "relu · junk the first argument" in passes
     assert how.startswith("where the course is right and the requirement is not, ")
-    reason = 'declined = {"junk the first argument" = "the test is about positive numbers"}'
-    changed(lists / LISTED, "points = 1", f"points = 1\n{reason}")
+    reason = '"junk" = "the test is about positive numbers"'
+    changed(lists / LISTED, "points = 1", f"points = 1\ndeclined = {{{reason}}}")
     assert complaints("relu") == []
     hidden.write_text(text)
-    expected = "relu: declined: 'junk the first argument' is met, so remove it"
-    assert complaints("relu") == [expected]
+    assert complaints("relu") == ["relu: declined: 'junk' is met, so remove it"]
