@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from typer.models import CommandInfo
 
 from grader.base import files, outputs
 from grader.base.errors import CourseFault, UsageError
@@ -63,7 +64,8 @@ class App(typer.Typer):
         """
         self._refuse_empty(sys.argv[1:])
         try:
-            code = super().__call__(*args, **options | {"standalone_mode": False})
+            with self._only_the_named():
+                code = super().__call__(*args, **options | {"standalone_mode": False})
         except misuse.ERRORS as e:
             if (text := misuse.help_of(e)) is not None:
                 files.say(text)
@@ -71,6 +73,20 @@ class App(typer.Typer):
             raise UsageError(misuse.sentence(e, sys.argv[1:], self._parameters)) from None
         if code:
             raise SystemExit(code)
+
+    @contextmanager
+    def _only_the_named(self) -> Iterator[None]:
+        """Typer works out the parameters of all commands, which takes longer than many a command.
+
+        So it gets only the one that is named, if there is one.
+        """
+        every = self.registered_commands
+        named = [one for one in every if sys.argv[1:2] == [name_of(one)]]
+        self.registered_commands = named or every
+        try:
+            yield
+        finally:
+            self.registered_commands = every
 
     def _refuse_empty(self, arguments: list[str]) -> None:
         """Refuse an empty path: Python would take it for the current folder."""
@@ -80,6 +96,11 @@ class App(typer.Typer):
             named = option if is_empty else before if before.startswith("--") else "an argument"
             if (not argument or is_empty) and named not in self._texts:
                 raise UsageError(f"{named} is empty: is a variable of the shell not set?")
+
+
+def name_of(command: CommandInfo) -> str | None:
+    """A command's name on the command line."""
+    return command.name or getattr(command.callback, "__name__", None)
 
 
 def _course_keys(parameters: Iterable[Parameter]) -> list[str]:

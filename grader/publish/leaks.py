@@ -26,6 +26,7 @@ SHORTEST = 14
 SHORTEST_PART = 30
 TELLS_NOTHING = re.compile(r"import|from\S+import|class[A-Z]|(async)?def\w|@(\w|\.)+(\(\))?$|#|\)")
 MOST_LINES = 30  # of one statement
+PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?")
 OF_THE_STAFF = re.compile(
     r"(grader|solutions|tests/grader)/"
     r"|(.*/)?(hidden|mistakes|variants|promises|course_files|__pycache__)/|(.*/)?mutants\.toml$"
@@ -54,7 +55,15 @@ class Leak:
 
 def squeezed(code: str) -> str:
     """Remove the parts of code that are only style: blanks, line ends, quotes, trailing commas."""
-    return re.sub(r",(?=[)\]}])", "", re.sub(r"[\s'\"]", "", code))
+    return _without_trailing_commas(_without_blanks_and_quotes(code))
+
+
+def _without_blanks_and_quotes(code: str) -> str:
+    return "".join(code.split()).replace("'", "").replace('"', "")
+
+
+def _without_trailing_commas(code: str) -> str:
+    return code.replace(",)", ")").replace(",]", "]").replace(",}", "}")
 
 
 def secrets(course: Course) -> dict[str, str]:
@@ -107,19 +116,26 @@ def leaks(files: dict[str, bytes], secret: dict[str, str]) -> list[Leak]:
     found = []
     for path, content in files.items():
         lines = _text(path, content).splitlines()
+        code = [PROMPT.sub("", line) for line in lines]
+        bare = [_without_blanks_and_quotes(line) for line in code]
+        opened = [sum(map(line.count, "([{")) - sum(map(line.count, ")]}")) for line in code]
         for i in range(len(lines)):
-            if code := next((code for code in _beginning_at(i, lines) if code in secret), None):
-                found.append(Leak(path, i + 1, lines[i].strip(), secret[code]))
+            if told := next((t for t in _beginning_at(i, bare, opened) if t in secret), None):
+                found.append(Leak(path, i + 1, lines[i].strip(), secret[told]))
     return found
 
 
-def _beginning_at(i: int, lines: list[str]) -> Iterator[str]:
-    """Yield the line with this index, squeezed; then add further lines while a bracket is open."""
-    code = ""
-    for line in lines[i : i + MOST_LINES]:
-        code += re.sub(r"^\s*(>>>|\.\.\.) ?", "", line)
-        yield squeezed(code)
-        if sum(map(code.count, "([{")) <= sum(map(code.count, ")]}")):
+def _beginning_at(i: int, bare: list[str], opened: list[int]) -> Iterator[str]:
+    """Yield the line with this index, squeezed; then add further lines while a bracket is open.
+
+    `bare` has the lines without blanks and quotes, `opened` how many brackets each leaves open.
+    """
+    code, depth = "", 0
+    for line, brackets in zip(bare[i : i + MOST_LINES], opened[i : i + MOST_LINES], strict=True):
+        code += line
+        yield _without_trailing_commas(code)
+        depth += brackets
+        if depth <= 0:
             return
 
 

@@ -167,13 +167,16 @@ def _start(course: Course, gpu: Gpu | None, isolation: Isolation | None) -> None
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     if isolation is None:
         return
-    try:
-        _sandbox = Sandbox.of(course, isolation=isolation, gpu=gpu)
-    except GraderFault as e:
-        # An exception would break the pool and lose the message.
-        _sandbox = e
-        return
-    close_at_end(_sandbox)
+    # If this process is told to end now, it waits until it has a box that it can close. Otherwise,
+    # the box's folder would be left.
+    with _closing:
+        try:
+            _sandbox = Sandbox.of(course, isolation=isolation, gpu=gpu)
+        except GraderFault as e:
+            # An exception would break the pool and lose the message.
+            _sandbox = e
+            return
+        close_at_end(_sandbox)
 
 
 def _end_with_the_parent() -> None:

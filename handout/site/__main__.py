@@ -63,9 +63,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def site(out: Path, scratch: Path, builder: str = "html") -> bool:
-    """Run Sphinx on the handout; warnings are errors. Return whether everything succeeded."""
+    """Run Sphinx on the handout; warnings are errors. Return whether everything succeeded.
+
+    In the same scratch folder, the text is read only once.
+    """
     written = scratch / builder
-    quiet = ["-q", "-W", "--keep-going", "-d", str(scratch / f"{builder}-doctrees")]
+    quiet = ["-q", "-W", "--keep-going", "-d", str(scratch / "doctrees")]
     if build_main(["-b", builder, *quiet, str(HANDOUT), str(written)]):
         print("the handout is not built: see the warnings above", file=sys.stderr)
         return False

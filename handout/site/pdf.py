@@ -1,12 +1,13 @@
 """The handout as a PDF: the site's single page, printed, with page numbers in its contents."""
 
+import re
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Page, PdfMargins
-from pypdf import PdfReader, PdfWriter
+from pypdf import PdfReader
 
 from handout.site.browser import browser
 
@@ -58,11 +59,21 @@ def write(single_page: Path, out: Path) -> int:
             raise RuntimeError(
                 "the table of contents moved what it lists: its first and second printing differ"
             )
-    writer = PdfWriter(clone_from=BytesIO(printed))
-    # The metadata has no time, so that the same text gives the same bytes.
-    writer.metadata = {"/Title": "PyTorch primitives and resource accounting"}
-    writer.write(out)
-    return len(writer.pages)
+    out.write_bytes(_with_title(printed, b"PyTorch primitives and resource accounting"))
+    return len(PdfReader(out).pages)
+
+
+def _with_title(printed: bytes, title: bytes) -> bytes:
+    """Replace the metadata by a title. They had the time, but the same text gives the same bytes.
+
+    They keep their length, because a PDF lists where in the file each object is.
+    """
+    (number,) = re.findall(rb"/Info (\d+) 0 R", printed)
+    found = re.search(rb"(?s)\n" + number + rb" 0 obj\n<<(.*?)>>\nendobj\n", printed)
+    entry = b"/Title (" + title + b")"
+    if not found or len(found[1]) < len(entry):
+        raise RuntimeError("Chromium has printed a PDF whose metadata are not where they were")
+    return printed[: found.start(1)] + entry.ljust(len(found[1])) + printed[found.end(1) :]
 
 
 def _printed(page: Page) -> bytes:

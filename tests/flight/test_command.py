@@ -1,16 +1,17 @@
 """`python -m assignment fly`, as a student runs it in the unpacked bundle."""
 
 import re
+import shutil
 import subprocess
-import sys
 
 import pytest
 
 from flight import command
 from grader.course import courses
 from grader.publish import bundles
+from tests.grader.warm_python import python
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flight")]  # for the bundle
 
 COURSE = courses.load()
 
@@ -35,7 +36,7 @@ def folder(tmp_path_factory):
 
 def fly(folder, *options):
     """Run the command."""
-    words = [sys.executable, "-m", "assignment", "fly", *options]
+    words = [python(), "-m", "assignment", "fly", *options]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=550)
 
 
@@ -83,8 +84,9 @@ def test_settings_that_cannot_fly_are_refused_at_once(folder, options, said):
     assert said in done.stderr
 
 
-def test_a_part_that_breaks_is_named(folder):
+def test_a_part_that_breaks_is_named(folder, tmp_path):
     """A part that is used although its tests fail is told with its line, without a traceback."""
+    folder = shutil.copytree(folder, tmp_path / "broken")
     path = folder / "assignment" / "checkpointing.py"
     stub = path.read_text(encoding="utf-8")
     path.write_text(stub.replace("raise NotImplementedError", "raise OSError"), encoding="utf-8")

@@ -15,6 +15,7 @@ from grader.base.errors import (
 )
 from grader.course import courses
 from grader.sandbox import seccomp
+from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from kit.student import call
 
@@ -24,6 +25,21 @@ MIB = 2**20
 LIMITS = msgspec.structs.replace(
     COURSE.limits, wall_seconds=120.0, cpu_seconds=60, memory_bytes=512 * MIB
 )
+
+# A course without torch, for tests of what a box does whatever its zygote imports. Torch takes a
+# zygote ten times as long to start.
+PLAIN = courses.load(COURSE.root / "examples" / "byte_pairs")
+
+
+def plain_box(isolation, *, scratch_bytes=MIB):
+    """A new sandbox whose zygote does not import torch."""
+    return Sandbox(
+        PLAIN.tests,
+        isolation=isolation,
+        scratch_bytes=scratch_bytes,
+        packages=PLAIN.packages,
+        preload=PLAIN.imported_first,
+    )
 
 
 def warm(test):

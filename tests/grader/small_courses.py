@@ -331,11 +331,7 @@ def plain_python(folder: Path) -> Path:
     for name, hidden in HIDDEN_WORDS.items():
         call, expected = PUBLIC_WORDS[name]
         files[f"tests/hidden/test_{name}.py"] = f'"""{name}."""\n\n{imports}{kit}{hidden}'
-        files[f"tests/public/test_{name}.py"] = (
-            f'"""{name}: the handout\'s example."""\n\nfrom kit import expect\n\n\n'
-            f'def test_the_worked_example(student):\n    """The worked example."""\n'
-            f'    expect.value(student.words.{call}, {expected}, of="{name}")\n'
-        )
+        files[f"tests/public/test_{name}.py"] = _public("words", name, call, expected)
         files[f"solutions/mistakes/{name}.toml"] = _mistake(*MISTAKES_OF_WORDS[name])
     return _written(folder, [], "words", FUNCTIONS, files)
 
@@ -352,8 +348,110 @@ def with_numpy(folder: Path) -> Path:
     return _written(folder, ["numpy"], "rows", ("centred",), files)
 
 
-def _mistake(old: str, new: str) -> str:
-    words = ("wrong", "It is wrong.", "read the text again", "this is the whole problem", old, new)
+LISTS = '''"""Chapter 1: two functions that nearly every network has."""
+
+import math
+
+
+def relu(x: list[float]) -> list[float]:
+    """The larger of x and 0, entry by entry.
+
+    Example:
+        relu of (-1, 0, 2) is (0, 0, 2).
+
+    Handout §1.1 · `python -m assignment check relu`
+    """
+    # BEGIN SOLUTION(relu)
+    return [max(0.0, n) for n in x]
+    # END SOLUTION
+
+
+def softmax(x: list[float]) -> list[float]:
+    """Positive numbers that add up to 1, in proportion to exp(x).
+
+    Scores may be large: exp(1000) overflows every float, but the result must still be right.
+
+    Example:
+        softmax of (0, 0) is (1/2, 1/2).
+
+    Handout §1.2 · `python -m assignment check softmax`
+    """
+    # BEGIN SOLUTION(softmax)
+    e = [math.exp(n - max(x)) for n in x]
+    return [n / sum(e) for n in e]
+    # END SOLUTION
+'''
+HIDDEN_LISTS = {
+    "relu": '''
+@pytest.mark.core
+def test_relu_of_numbers_of_either_sign(student, rng):
+    """Negative numbers become 0; all others stay the same."""
+    x = [rng.gauss(0, 1) for _ in range(9)]
+    expected = [n if n >= 0 else 0.0 for n in x]
+    expect.value(student.activations.relu(x), expected, of="relu", hint="max(0, x)")
+''',
+    "softmax": '''
+def check(student, x, hint):
+    """Compare softmax(x) with its definition."""
+    scaled = [math.exp(n - statistics.mean(x)) for n in x]
+    got = student.activations.softmax(x)
+    expect.kind(got, list, of="softmax")
+    expect.value(len(got), len(x), of="softmax", hint=hint)
+    for one, other in zip(got, scaled, strict=True):
+        expect.number(one, other / math.fsum(scaled), of="softmax", tolerance=1e-9, hint=hint)
+
+
+# Stays: this test checks the formula; the other test is about how the formula is computed.
+@pytest.mark.core
+def test_softmax_adds_up_to_1(student, rng):
+    """The entries add up to 1."""
+    check(student, [rng.gauss(0, 1) for _ in range(5)], "what is summed over?")
+
+
+def test_softmax_of_large_scores(student, rng):
+    """Scores of 1000 and more give neither inf nor NaN."""
+    x = [1000 + rng.gauss(0, 1) for _ in range(4)]
+    check(student, x, "softmax is the same for x and x - max(x)")
+''',
+}
+PUBLIC_LISTS = {
+    "relu": ("relu([-1.0, 0.0, 2.0])", "[0.0, 0.0, 2.0]"),
+    "softmax": ("softmax([0.0, 0.0])", "[0.5, 0.5]"),
+}
+MISTAKES_OF_LISTS = {
+    "relu": {"absolute": ("max(0.0, n)", "abs(n)")},
+    "softmax": {"not_shifted": ("n - max(x)", "n"), "not_divided": ("n / sum(e)", "n")},
+}
+
+
+def with_lists(folder: Path) -> Path:
+    """Write the tiny course without torch: same problems, points and names; return its folder."""
+    files = {"solutions/reference/activations.py": LISTS}
+    imports = "import math\nimport statistics\n\nimport pytest\n\nfrom kit import expect\n"
+    for name, hidden in HIDDEN_LISTS.items():
+        call, expected = PUBLIC_LISTS[name]
+        files[f"tests/hidden/test_{name}.py"] = f'"""{name}."""\n\n{imports}\n{hidden}'
+        files[f"tests/public/test_{name}.py"] = _public("activations", name, call, expected)
+        files[f"solutions/mistakes/{name}.toml"] = "\n".join(
+            _mistake(*change, name=mistake) for mistake, change in MISTAKES_OF_LISTS[name].items()
+        )
+    _written(folder, [], "activations", ("relu", "softmax"), files)
+    listed = folder / "assignment" / "problems.toml"
+    before, softmax, after = listed.read_text().partition('id = "softmax"')
+    listed.write_text(before + softmax + after.replace("points = 1", "points = 2"))
+    return folder
+
+
+def _public(module: str, name: str, call: str, expected: str) -> str:
+    return (
+        f'"""{name}: the handout\'s example."""\n\nfrom kit import expect\n\n\n'
+        f'def test_the_worked_example(student):\n    """The worked example."""\n'
+        f'    expect.value(student.{module}.{call}, {expected}, of="{name}")\n'
+    )
+
+
+def _mistake(old: str, new: str, name: str = "wrong") -> str:
+    words = (name, "It is wrong.", "read the text again", "this is the whole problem", old, new)
     keys = ("name", "says", "hint", "price", "old", "new")
     lines = "".join(f"{key} = '{word}'\n" for key, word in zip(keys, words, strict=True))
     return f"[[mistake]]\n{lines}"

@@ -5,6 +5,9 @@ import zipfile
 
 import pytest
 
+from grader.course import courses
+from grader.proof import whole
+
 pytestmark = pytest.mark.slow
 COURSE = "examples/byte_pairs"
 
@@ -35,6 +38,16 @@ def test_a_package_that_the_course_does_not_name_is_not_there(grader, root, solv
     assert "may import the standard library, regex" in done.stdout
 
 
+def test_a_sample_of_it_is_proved(grader, root):
+    """Both bundles are built, and a sample of each kind of trial is as required."""
+    course = courses.load(root / COURSE)
+    assert list(whole.public_tests(course, course.problems)) == []
+    done = grader("validate", "--course", root / COURSE, "--quick")
+    assert 0 == done.returncode, done.stdout + done.stderr
+    assert "the zip for Gradescope: as required" in done.stdout
+
+
+@pytest.mark.proof
 def test_it_is_proved(grader, root):
     """Junk programs, wrong programs and both bundles are tried."""
     done = grader("validate", "--course", root / COURSE)

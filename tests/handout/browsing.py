@@ -54,6 +54,11 @@ def page(window):
 
     Nothing of the previous test remains: storage, window size and colour scheme are reset.
     """
+    return emptied(window)
+
+
+def emptied(window):
+    """The shared page, reset."""
     window.goto("about:blank")
     store = window.context.new_cdp_session(window)
     store.send("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "all"})

@@ -4,6 +4,7 @@ import pytest
 
 from tests.handout.browsing import browser, page, window  # noqa: F401, these are fixtures
 from tests.handout.building import built_once
+from tests.handout.visiting import visited  # noqa: F401, a fixture
 
 
 @pytest.fixture(scope="session")

@@ -38,13 +38,12 @@ def opened(page, address):
 
 
 @pytest.mark.parametrize("name", [*PAGES, "search"])
-def test_nothing_leaves_the_page(site, opened, page, name):
+def test_nothing_leaves_the_page(site, visited, name):
     """Every request of a page is for an existing file of the site, and the console stays empty."""
-    opened(name)
-    page.wait_for_load_state("load")
-    inside = site.as_uri() + "/"
-    assert page.requests
-    assert [url for url in page.requests if not url.startswith(inside)] == []
+    visit, inside = visited(name), site.as_uri() + "/"
+    assert visit.seen == []
+    assert visit.requests
+    assert [url for url in visit.requests if not url.startswith(inside)] == []
     text = (site / f"{name}.html").read_text(encoding="utf-8")
     assert re.findall(r'<(?!a )[^>]+(?:src|href)="[^"]*//[^"]*"', text) == [], (
         "a file from outside the site"
@@ -97,11 +96,9 @@ def test_every_reference_is_cited():
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_link_leads_somewhere(site, opened, page, name):
+def test_every_link_leads_somewhere(site, visited, name):
     """Each link leads to an existing place in a file of the site, or to a cited work."""
-    opened(name)
-    links = set(page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)"))
-    links -= {THEME}
+    links = visited(name).links - {THEME}
     if name == "bibliography":
         assert cited_addresses() <= links
         links -= cited_addresses()

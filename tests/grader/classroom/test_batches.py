@@ -13,56 +13,22 @@ import sqlite3
 import subprocess
 import sys
 import time
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from grader.classroom import batches, gradebook
+from tests.grader import small_courses
+from tests.grader.classroom.a_class import WITH_LISTS, hand_in, hand_in_class, keep
 from tests.grader.classroom.reading_back import read_csv_table
 from tests.grader.processes import descendants, until
 from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
 
-SOLVED = """
-def relu(x):
-    return x * (x > 0)
-
-
-def softmax(x):
-    e = (x - x.max(-1, keepdim=True).values).exp()
-    return e / e.sum(-1, keepdim=True)
-"""
-NO_SHIFT = SOLVED.replace("x - x.max(-1, keepdim=True).values", "x")
-STUB = 'def relu(x):\n    raise NotImplementedError("relu")\n'
-FORKS = "import os\nwhile True:\n    os.fork()\n"
-HOG = "held = [bytearray(2**24) for _ in range(10**6)]\n"
-KILLS = "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos.kill(-1, signal.SIGKILL)\n"
-# Each student's submission and its expected points; None for no submission or no points.
-CLASS = {
-    "ada": (SOLVED, 3.0),
-    "bob": (NO_SHIFT, 2.0),
-    "cyd": (f"{STUB}{SOLVED.partition('def softmax')[1]}{SOLVED.partition('def softmax')[2]}", 2.0),
-    "dan": (SOLVED.replace("x * (x > 0)", "x.abs()"), 2.0),
-    "eve": (FORKS, 0.0),
-    "fay": (HOG, 0.0),
-    "gil": (KILLS, 0.0),
-    "hal": ("def relu(x:\n", 0.0),
-    "ian": (None, None),
-    "joy": (SOLVED.replace("x * (x > 0)", "x.clamp(0)"), 3.0),
-}
+CLASS = WITH_LISTS
+SOLVED, NO_SHIFT = (CLASS[name][0] for name in ("ada", "bob"))
 POINTS_OF_FOUR = {name: CLASS[name][1] for name in ("ada", "bob", "cyd", "dan")}
-
-
-def hand_in(folder, name, source):
-    """Write a submission; if `source` is None, write a file that is not a valid zip."""
-    path = folder / f"{name}.zip"
-    if source is None:
-        path.write_bytes(b"PK\3\4 no zip")
-        return
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("assignment/activations.py", f"import torch\n{source}")
 
 
 def test_a_refused_file_is_read_only_if_it_is_as_small_as_an_archive(tmp_path):
@@ -81,29 +47,15 @@ def test_a_refused_file_is_read_only_if_it_is_as_small_as_an_archive(tmp_path):
 
 
 @pytest.fixture
-def course(root, tmp_path):
-    """A copy of the tiny course, whose tests and policy a test may change.
-
-    Its tests may use less memory, because filling 2 GiB takes seconds.
-    """
-    copy = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
-    listed = copy / "assignment" / "problems.toml"
-    listed.write_text(listed.read_text().replace("2_147_483_648", f"{2**29}"))
-    return copy
-
-
-def hand_in_class(folder):
-    """Write the submissions of CLASS into a new folder, and return the folder."""
-    folder.mkdir()
-    for name, (source, _) in CLASS.items():
-        hand_in(folder, name, source)
-    return folder
+def course(tmp_path):
+    """The tiny course without torch, whose tests and policy a test may change."""
+    return small_courses.with_lists(tmp_path / "course")
 
 
 @pytest.fixture
 def handed_in(tmp_path):
     """The folder with the submissions of CLASS."""
-    return hand_in_class(tmp_path / "handed_in")
+    return hand_in_class(tmp_path / "handed_in", CLASS)
 
 
 def points(book):
@@ -227,18 +179,11 @@ def assert_intact(book):
     database.close()
 
 
-def keep(handed_in, *names):
-    """Remove all submissions except those of these students."""
-    for path in handed_in.glob("*.zip"):
-        if path.stem not in names:
-            path.unlink()
-
-
 @pytest.fixture
 def started(request, course, handed_in, tmp_path, root):
     """A running batch of four that has stored its first result: its process and its gradebook.
 
-    The parameter is the number of its jobs; 1 by default, because each job imports torch twice.
+    The parameter is the number of its jobs; 1 by default.
     """
     jobs = str(getattr(request, "param", 1))
     keep(handed_in, *POINTS_OF_FOUR)
@@ -369,7 +314,7 @@ def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, h
     keep(handed_in, "ada", "bob", "dan")
     hidden = course / "tests" / "hidden" / "test_relu.py"
     right = hidden.read_text()
-    hidden.write_text(right.replace("torch.relu(x)", "torch.abs(x)"))
+    hidden.write_text(right.replace("n if n >= 0 else 0.0", "abs(n)"))
     batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
     assert grader(*batch).returncode == 0
     wrong = {"ada": 2.0, "bob": 1.0, "dan": 3.0}
@@ -406,7 +351,7 @@ def test_a_broken_suite_is_the_graders_fault_for_everybody(grader, course, hande
     book = tmp_path / "class.sqlite"
     keep(handed_in, "ada", "bob")
     hidden = course / "tests" / "hidden" / "test_relu.py"
-    hidden.write_text(hidden.read_text().replace("torch.relu(x)", "torch.rrelu_(x, y)"))
+    hidden.write_text(hidden.read_text().replace("n if n >= 0 else 0.0", "abs(n, x)"))
     done = grader("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
     assert done.returncode == 3, done.stderr
     assert "2 students: 2 grader error" in done.stdout

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from grader.sandbox import turns
-from tests.grader.classroom.test_batches import NO_SHIFT, SOLVED, hand_in
+from tests.grader.classroom.a_class import NO_SHIFT, SOLVED, hand_in
 from tests.grader.processes import until
 from tests.grader.simulated_gpu import Machine
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from grader.commands import cli
+from tests.grader.classroom.a_class import SOLVED, hand_in
 from tests.grader.classroom.reading_back import read_csv_table
-from tests.grader.classroom.test_batches import SOLVED, hand_in
 
 WRITTEN = Path(__file__).parent / "gradebooks"
 VERSIONS = {"0.8.0-first": 1, "0.8.0": 1, "0.9.0-before-changes": 2}

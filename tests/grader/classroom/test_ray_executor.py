@@ -11,8 +11,9 @@ import pytest
 
 from grader.classroom import gradebook
 from grader.sandbox import turns
+from tests.grader.classroom.a_class import SOLVED, WITH_TORCH, hand_in, hand_in_class, keep
 from tests.grader.classroom.raylets import RAY, Raylets
-from tests.grader.classroom.test_batches import SOLVED, graded, hand_in, hand_in_class, keep
+from tests.grader.classroom.test_batches import graded
 from tests.grader.processes import until
 from tests.grader.simulated_gpu import Machine
 
@@ -44,7 +45,7 @@ def raylets():
 @pytest.fixture
 def handed_in(tmp_path):
     """Broken, hostile, wrong and right submissions, and right ones that take up to a second."""
-    folder = hand_in_class(tmp_path / "handed_in")
+    folder = hand_in_class(tmp_path / "handed_in", WITH_TORCH)
     hand_in_slow(folder, 12)
     return folder
 

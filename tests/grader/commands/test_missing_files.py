@@ -9,6 +9,9 @@ import shutil
 import pytest
 
 from grader.classroom import gradebook
+from grader.course import courses
+from grader.publish import stub_files
+from tests.grader import small_courses
 from tests.grader.commands.test_outputs import CALLS, call, places  # noqa: F401  fixtures
 from tests.grader.warm_python import python
 from tests.sampling import every
@@ -49,10 +52,28 @@ MORE = [
 ]
 
 
+# Further files of the tiny course without torch: every one that a course may have is there.
+OPTIONAL = {
+    "solutions/variants/softmax/total.py": (
+        '"""The sum is computed once."""\n\n\ndef softmax(x):\n'
+        "    e = [math.exp(n - max(x)) for n in x]\n    total = sum(e)\n"
+        "    return [n / total for n in e]\n"
+    ),
+    "bundle/student/pyproject.toml": (
+        '[project]\nname = "lists"\nversion = "1"\ndependencies = ["pytest>=8.2"]\n'
+    ),
+}
+
+
 @pytest.fixture
-def course(root, tmp_path):
-    """A copy of the tiny course."""
-    return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
+def course(tmp_path):
+    """The tiny course without torch."""
+    folder = small_courses.with_lists(tmp_path / "course")
+    stub_files.write(courses.load(folder))
+    for path, text in OPTIONAL.items():
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_text(text)
+    return folder
 
 
 @pytest.fixture(autouse=True)

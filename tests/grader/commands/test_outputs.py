@@ -8,8 +8,10 @@ import os
 import shutil
 import sqlite3
 import sys
+import tempfile
 import zipfile
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -138,22 +140,27 @@ def places(course, tmp_path):
             archive.writestr("assignment/activations.py", SOURCE)
     for device in ("cpu", "gpu"):
         found[device.upper()].write_text(json_report.render(Reported(result_of(of(SOURCE)))))
-    _graded(found["BOOK"], load(course))
+    found["BOOK"].write_bytes(_graded(course))
     return found | {"COURSE": course}
 
 
-def _graded(path, course):
-    """Write a gradebook in which Ada has a grade of today's setup."""
+@cache
+def _graded(folder):
+    """A gradebook in which Ada has a grade of today's setup of the course in this folder."""
+    course = load(folder)
     problems = [course.problem(PROBLEM)]
     today = setups.of_today(course, problems, device="cpu", isolation="none", seed=0)
-    with gradebook.writing(path, create=True) as book:
-        book.enrol([Student(id="ada")])
-        book.add_attempt("ada", "ada.zip", of(SOURCE))
-        setup = book.number_of(today)
-        book.apply(setup, why="batch")
-        book.keep(setup, result_of(of(SOURCE), Status.PASSED))
-        (attempt,) = book.attempts()
-        book.request(attempt, setup, problem="adamw", test="test_steps", evidence="x", text="y")
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made) / "class.sqlite"
+        with gradebook.writing(path, create=True) as book:
+            book.enrol([Student(id="ada")])
+            book.add_attempt("ada", "ada.zip", of(SOURCE))
+            setup = book.number_of(today)
+            book.apply(setup, why="batch")
+            book.keep(setup, result_of(of(SOURCE), Status.PASSED))
+            (attempt,) = book.attempts()
+            book.request(attempt, setup, problem="adamw", test="test_steps", evidence="x", text="y")
+        return path.read_bytes()
 
 
 def contents(folder):

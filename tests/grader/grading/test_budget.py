@@ -14,7 +14,7 @@ from grader.submission.submissions import Submission
 from tests.grader.in_the_sandbox import COURSE, POINTS
 from tests.grader.test_attacks import ATTACKS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("budget")]  # for its sandbox
 PROBLEM = COURSE.problem("storage_views")  # has more than 15 tests
 SECONDS = 0.004
 # Every call takes its time, and in a used process some answers are wrong.

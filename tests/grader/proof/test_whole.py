@@ -9,12 +9,21 @@ import pytest
 from grader.course import courses
 from grader.proof import whole
 from grader.publish import stub_files
+from tests.grader import small_courses
 
 
 @pytest.fixture
 def tiny(root, tmp_path):
     """A copy of the example course."""
     return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "tiny")
+
+
+@pytest.fixture
+def lists(tmp_path):
+    """The same course without torch, for tests that run it."""
+    folder = small_courses.with_lists(tmp_path / "lists")
+    stub_files.write(courses.load(folder))
+    return folder
 
 
 def changed(path, old, new):
@@ -144,7 +153,7 @@ def test_a_name_of_a_package_that_is_not_there_is_forbidden_at_any_rate(tiny):
         (
             "student.activations.relu(",
             "student.activations.rellu(",
-            r"test_relu_of_the_worked_example with the reference: ",
+            r"test_the_worked_example with the reference: ",
         ),
         (
             "from kit",
@@ -154,10 +163,10 @@ def test_a_name_of_a_package_that_is_not_there_is_forbidden_at_any_rate(tiny):
         ("def test_", "def test_(", r"public tests with stubs: they do not run: SyntaxError: "),
     ],
 )
-def test_public_tests_are_tried_on_the_reference_and_on_stubs(tiny, old, new, said):
+def test_public_tests_are_tried_on_the_reference_and_on_stubs(lists, old, new, said):
     """A public test that fails on the reference, passes on a stub or does not run is named."""
-    changed(tiny / "tests/public/test_relu.py", old, new)
-    course = courses.load(tiny)
+    changed(lists / "tests/public/test_relu.py", old, new)
+    course = courses.load(lists)
     found = list(whole.public_tests(course, course.problems[:1]))
     assert [sentence for sentence in found if re.search(said, sentence)], found
 
@@ -187,44 +196,40 @@ def test_a_stub_of_the_same_size_and_second_is_not_taken_for_the_reference(tiny,
 
 
 @pytest.mark.slow
-def test_both_bundles_are_built_and_grade_the_reference(tiny):
+def test_both_bundles_are_built_and_grade_the_reference(lists):
     """A file that the tests need and the zip lacks is noticed, and so is a secret line."""
-    course = courses.load(tiny)
+    course = courses.load(lists)
     assert [*whole.public_tests(course, course.problems), *whole.gradescope(course)] == []
-    secret = next(line for line in (tiny / SOLVED).read_text().splitlines() if "amax" in line)
-    (tiny / "handout" / "leak.md").write_text(secret)
+    secret = next(line for line in (lists / SOLVED).read_text().splitlines() if "math.exp" in line)
+    (lists / "handout" / "leak.md").write_text(secret)
     (found,) = whole.public_tests(course, course.problems)
     assert found.startswith("release student: 1 secret line would be published:")
     changed(
-        tiny / "tests/hidden/test_relu.py",
-        "import torch\n",
-        "import pathlib\n\nimport torch\n\nassert pathlib.Path('handout/leak.txt').is_file()\n",
+        lists / "tests/hidden/test_relu.py",
+        "import pytest\n",
+        "import pathlib\n\nimport pytest\n\nassert pathlib.Path('handout/leak.txt').is_file()\n",
     )
     (found,) = whole.gradescope(course)
     assert found.startswith("release gradescope: its autograder gives the reference None of 3")
 
 
 @pytest.mark.slow
-def test_a_requirement_can_be_declined_with_a_reason(grader, tiny):
+def test_a_requirement_can_be_declined_with_a_reason(grader, lists):
     """Without the reason it is a complaint, and a reason without need is one, too."""
 
     def complaints(only):
-        done = grader("validate", "--course", tiny, "--only", only, "--jobs", 1)
+        done = grader("validate", "--course", lists, "--only", only, "--jobs", 1)
         return [line for line in done.stderr.splitlines() if not line.startswith("validating:")]
 
-    hidden = tiny / "tests/hidden/test_relu.py"
+    hidden = lists / "tests/hidden/test_relu.py"
     text = hidden.read_text()
-    before, _, _ = text.partition("    expect.tensor(")
-    hidden.write_text(
-        f"{before}    answer = student.activations.relu(x)\n"
-        "    expect.kind(answer, torch.Tensor, of='relu')\n"
-        "    right = answer.device.type == 'cpu' and torch.equal(answer, torch.relu(x))\n"
-        "    expect.that(right, 'wrong', of='relu', hint='max(0, x)')\n"
-    )
-    missing, how = complaints("relu")
-    assert "relu · unwritten torch.empty" in missing
+    changed(hidden, "[rng.gauss(0, 1) for _ in range(9)]", "[1.0, 2.5]")
+    changed(lists / "solutions/mistakes/relu.toml", "abs(n)", "-n")
+    passes, how = complaints("relu")
+    assert "relu · junk the first argument" in passes
     assert how.startswith("where the course is right and the requirement is not, ")
-    changed(tiny / LISTED, "points = 1", 'points = 1\ndeclined = {"unwritten" = "no such memory"}')
+    reason = '"junk" = "the test is about positive numbers"'
+    changed(lists / LISTED, "points = 1", f"points = 1\ndeclined = {{{reason}}}")
     assert complaints("relu") == []
     hidden.write_text(text)
-    assert complaints("relu") == ["relu: declined: 'unwritten' is met, so remove it"]
+    assert complaints("relu") == ["relu: declined: 'junk' is met, so remove it"]

@@ -15,7 +15,14 @@ from grader.base.errors import (
 )
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
-from tests.grader.in_the_sandbox import COURSE, LIMITS, MIB, answer, ask, graded_in_a_shell, session
+from tests.grader.in_the_sandbox import (
+    LIMITS,
+    answer,
+    ask,
+    graded_in_a_shell,
+    plain_box,
+    session,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 
@@ -23,7 +30,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 @pytest.mark.parametrize("dies", ["between tests", "between problems", "during a test"])
 def test_a_box_that_ends_while_a_child_lives_is_replaced(dies):
     """The next test has the new box; only a test that was running is a fault of the grader."""
-    own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    own = plain_box("bubblewrap")
     with own, session(own, "import time\ndef f(seconds):\n    time.sleep(seconds)") as made:
         ask(made, 0.2)
         if dies.startswith("between"):
@@ -55,7 +62,7 @@ def test_a_sandbox_that_cannot_be_waited_for_is_a_fault_of_ours(sandbox, monkeyp
 @pytest.mark.parametrize("when", ["before the next test", "as the next test begins"])
 def test_a_zygote_that_dies_is_a_fault_of_ours_and_is_replaced(when):
     """A dead zygote never costs a student anything, and a closed sandbox leaves no process."""
-    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB) as own:
+    with plain_box("bubblewrap") as own:
         pidfd = os.pidfd_open(own.host_pid)
         os.kill(own.host_pid, 9)
         if when == "before the next test":
@@ -74,7 +81,7 @@ def test_a_zygote_that_dies_is_a_fault_of_ours_and_is_replaced(when):
 def test_a_closed_sandbox_is_not_restarted(tmp_path, monkeypatch):
     """One thread may close it while another still asks it something."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    own = plain_box("bubblewrap")
     own.wait_until_ready()
     own.close()
     with pytest.raises(GraderFault, match=r"^the sandbox has been closed$"):
@@ -85,7 +92,7 @@ def test_a_closed_sandbox_is_not_restarted(tmp_path, monkeypatch):
 def test_a_thread_that_closes_a_sandbox_in_use_ends_it_once(tmp_path, monkeypatch):
     """Both threads notice that the zygote is gone, but only one of them ends the box."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    own = plain_box("bubblewrap")
     own.wait_until_ready()
     box = own._box
     ends, end = [], box.end
@@ -113,7 +120,7 @@ def test_a_run_leaves_nothing_in_the_temporary_folder(right, quick_course, tmp_p
 def test_a_zygote_that_hangs_is_gone_when_its_box_is_closed(monkeypatch):
     """This holds even if the zygote no longer reads its socket and another user started it."""
     monkeypatch.setattr("grader.sandbox.running_box.END_SECONDS", 1.0)
-    hanging = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=2**20)
+    hanging = plain_box("bubblewrap")
     pid = hanging.host_pid
     os.kill(pid, signal.SIGSTOP)
     hanging.close()

@@ -14,9 +14,8 @@ from grader.base.errors import (
     GraderFault,
 )
 from grader.sandbox import cores
-from grader.sandbox.box import Sandbox
 from grader.sandbox.cores import SharedCore
-from tests.grader.in_the_sandbox import COURSE, MIB, answer, ask, fault, session, warm
+from tests.grader.in_the_sandbox import MIB, answer, ask, fault, plain_box, session, warm
 
 # Stands in for a zygote: it forks a child, and says so.
 PARENT = """
@@ -217,7 +216,7 @@ def test_a_test_that_is_killed_leaves_the_core(sandbox):
 def test_a_sandbox_that_is_closed_as_a_test_begins_leaves_the_thread_its_cores(monkeypatch):
     """This thread moves to the shared core after the other one has left it, and before the end."""
     before = os.sched_getaffinity(0)
-    own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    own = plain_box("bubblewrap")
     own.wait_until_ready()
     take = own.core.take
 

@@ -10,10 +10,10 @@ import pytest
 
 from grader.base.errors import Crashed, GraderFault, StudentFault
 from grader.course import courses
-from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
 from kit.student import call
+from tests.grader.in_the_sandbox import plain_box
 
 pytestmark = pytest.mark.slow
 COURSE = courses.load()
@@ -157,7 +157,7 @@ WAYS = [
 @pytest.fixture(scope="module", params=LEVELS)
 def sandbox(request):
     """A sandbox of each level."""
-    with Sandbox.of(COURSE, isolation=request.param) as running:
+    with plain_box(request.param) as running:
         yield running
 
 

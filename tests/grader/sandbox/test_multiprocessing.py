@@ -3,8 +3,7 @@
 import pytest
 
 from grader.base.errors import Raised, StudentFault
-from grader.sandbox.box import Sandbox
-from tests.grader.in_the_sandbox import COURSE, MIB, answer, ask, session, warm
+from tests.grader.in_the_sandbox import MIB, answer, ask, plain_box, session, warm
 
 SOURCE = """
     import multiprocessing, os
@@ -80,7 +79,7 @@ TAKEN = [True, False, False, True, True, True, False, False, False]
 @pytest.fixture(scope="module")
 def by_landlock():
     """A sandbox at the second level."""
-    with Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=8 * MIB) as sandbox:
+    with plain_box("landlock", scratch_bytes=8 * MIB) as sandbox:
         yield sandbox
 
 

@@ -13,11 +13,17 @@ from grader.base.errors import (
 from grader.grading.grade import grade
 from grader.report import json_report
 from grader.sandbox import shown
-from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import COURSE, LIMITS, MIB, answer, ask, graded_in_a_shell
+from tests.grader.in_the_sandbox import (
+    COURSE,
+    LIMITS,
+    answer,
+    ask,
+    graded_in_a_shell,
+    plain_box,
+)
 from tests.sampling import every
 
 pytestmark = pytest.mark.slow
@@ -151,7 +157,7 @@ def bare_with(monkeypatch, tmp_path):
             )
 
         monkeypatch.setattr(subprocess, "Popen", popen)
-        with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB) as running:
+        with plain_box("none") as running:
             yield running
 
     return start

@@ -6,9 +6,8 @@ import pytest
 
 from grader.base.errors import Crashed, NotAttempted, PolicyBroken, Raised, StudentFault
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.sandbox.box import Sandbox
 from kit.programs import run_program
-from tests.grader.in_the_sandbox import COURSE, MIB, session, warm
+from tests.grader.in_the_sandbox import MIB, plain_box, session, warm
 
 ECHO = """
     import pathlib, subprocess, sys
@@ -43,7 +42,7 @@ SAID = {
 @pytest.fixture(scope="module")
 def by_landlock():
     """A sandbox at the second level."""
-    with Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=8 * MIB) as sandbox:
+    with plain_box("landlock", scratch_bytes=8 * MIB) as sandbox:
         yield sandbox
 
 

@@ -12,6 +12,7 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import bubblewrap, landlock
 from grader.sandbox.session import Session
 from kit.student import call
+from tests.grader.in_the_sandbox import PLAIN
 
 pytestmark = pytest.mark.slow
 COURSE = courses.load()
@@ -30,7 +31,7 @@ def closed(tmp_path, monkeypatch):
     home = tmp_path / "source"
     for folder in shown.WORKER:
         shutil.copytree(folder, home / "grader" / folder.name)
-    shutil.copytree(COURSE.tests / "probes", home / "tests" / "probes")
+    shutil.copytree(PLAIN.tests / "probes", home / "tests" / "probes")
     for path in [home, *home.rglob("*")]:
         path.chmod(0o700 if path.is_dir() else 0o600)
     monkeypatch.setattr(shown, "WORKER", tuple(home / "grader" / p.name for p in shown.WORKER))
@@ -42,7 +43,8 @@ def closed(tmp_path, monkeypatch):
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_worker_reads_what_only_the_grader_may_read(closed, level):
     """Gradescope's setup.sh makes the grader and the course private to root."""
-    with Sandbox(closed / "tests", isolation=level, scratch_bytes=2**20) as sandbox:
+    options = {"packages": PLAIN.packages, "preload": PLAIN.imported_first}
+    with Sandbox(closed / "tests", isolation=level, scratch_bytes=2**20, **options) as sandbox:
         made = Session(sandbox, {"assignment/m.py": b"def f(): return 1"}, COURSE.limits)
         inputs = {"module": "m", "function": "f", "args": (), "kwargs": {}}
         assert 1 == made.run(call, inputs)

@@ -31,6 +31,7 @@ from tests.grader.in_the_sandbox import (
     answer,
     ask,
     fault,
+    plain_box,
     session,
 )
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
@@ -293,12 +294,13 @@ def test_no_path_of_the_graders_shows(sandbox):
 
 SCRIPT = """
 import sys
+from pathlib import Path
 from grader.course import courses
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from kit.student import call
-c = courses.load()
-with Sandbox(c.tests, isolation=sys.argv[1], scratch_bytes=2**20) as sandbox:
+c = courses.load(Path("examples/byte_pairs"))
+with Sandbox.of(c, isolation=sys.argv[1]) as sandbox:
     source = b"import os\\ndef f(): return os.getpid(), os.getuid(), sorted(os.listdir('/'))\\n"
     session = Session(sandbox, {"assignment/m.py": source}, c.limits, seed=0, forbidden=[])
     pid, uid, root = session.run(call, {"module": "m", "function": "f", "args": (), "kwargs": {}})
@@ -381,7 +383,7 @@ def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
                     file.write(bytes(2**20))
                 time.sleep(0.05)
     """
-    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB) as old:
+    with plain_box("bubblewrap", scratch_bytes=8 * MIB) as old:
         assert (1, 0, True, 2, False) == tuple(
             old.facts[name]
             for name in ("pid", "capabilities", "no_new_privileges", "seccomp", "nests")
@@ -412,5 +414,5 @@ def test_a_bubblewrap_that_is_too_old_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", bubblewrap_of_age(tmp_path, "0.3.1"))
     lacks = "it lacks --as-pid-1, --ro-bind-try. The sandbox needs 0.4.0 or later, first in PATH"
     with pytest.raises(SandboxUnavailable) as refusal:
-        Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+        plain_box("bubblewrap")
     assert f"bubblewrap 0.3.1 ({tmp_path}/bwrap) is too old: {lacks}" == str(refusal.value)

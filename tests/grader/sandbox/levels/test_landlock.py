@@ -21,11 +21,11 @@ from grader.base.errors import Crashed, SandboxUnavailable
 from grader.course import courses
 from grader.results.merge import WEAKEST_FIRST
 from grader.sandbox import levels
-from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
 from grader.worker import walls
 from kit.student import call
+from tests.grader.in_the_sandbox import plain_box
 from tests.grader.processes import processes, until
 
 NEEDS_IT = pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not()))
@@ -78,7 +78,7 @@ def test_a_worker_that_cannot_confine_itself_is_not_used():
 @pytest.fixture(scope="module")
 def sandbox():
     """A sandbox of the second level."""
-    with Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=MIB) as running:
+    with plain_box("landlock") as running:
         yield running
 
 
@@ -133,7 +133,7 @@ def test_the_student_is_another_user_than_the_zygote(sandbox):
 @pytest.mark.slow
 def test_when_the_zygote_is_killed_its_processes_end_and_the_next_test_runs():
     """The grader then kills the remaining processes of the student's user itself."""
-    with Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=MIB) as own:
+    with plain_box("landlock") as own:
         source = textwrap.dedent(STAYS).replace("return os.getuid()", "return [].pop()")
         sources = {"assignment/m.py": source.encode()}
         session = Session(own, sources, COURSE.limits, seed=0, forbidden=[])
@@ -164,7 +164,7 @@ def test_a_neighbours_process_may_have_any_name(sandbox):
         assert b"named\n" == neighbour.stdout.readline()
         waits = "import time\ndef f():\n    time.sleep(0.2)\n    return 3"
         assert 3 == ask(sandbox, waits)
-        with Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=MIB) as another:
+        with plain_box("landlock") as another:
             assert 3 == ask(another, waits)
         neighbour.stdin.close()
 
@@ -305,7 +305,7 @@ DEEP = """
 @pytest.mark.slow
 def test_whatever_is_left_in_the_folder_goes_with_the_box():
     """This holds even if the zygote, which normally empties the folder, was killed."""
-    with Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=64 * MIB) as own:
+    with plain_box("landlock", scratch_bytes=64 * MIB) as own:
         sources = {"assignment/m.py": textwrap.dedent(DEEP).encode()}
         session = Session(own, sources, COURSE.limits, seed=0, forbidden=[])
         arguments = {"module": "m", "function": "f", "args": (), "kwargs": {}}
@@ -355,12 +355,13 @@ def test_a_container_without_a_capability_is_noticed(monkeypatch):
 
 KILLED = """
 import sys, time
+from pathlib import Path
 from grader.course import courses
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from kit.student import call
-course = courses.load()
-box = Sandbox(course.tests, isolation="landlock", scratch_bytes=2**20)
+course = courses.load(Path("examples/byte_pairs"))
+box = Sandbox.of(course, isolation="landlock")
 sources = {"assignment/m.py": sys.argv[1].encode()}
 session = Session(box, sources, course.limits, seed=0, forbidden=[])
 session.run(call, {"module": "m", "function": "f", "args": (), "kwargs": {}})
@@ -393,7 +394,7 @@ def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monk
     monkeypatch.setattr(landlock, "MOST_COPIED_BYTES", MIB)
     sentence = r"may not pass through /.*, where big is: chmod o\+x /"
     with pytest.raises(SandboxUnavailable, match=sentence):
-        Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=MIB)
+        plain_box("landlock")
 
 
 @NEEDS_IT

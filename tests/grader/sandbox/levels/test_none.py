@@ -12,7 +12,7 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from tests.grader.in_the_sandbox import COURSE, LIMITS, MIB, answer, ask
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("none")]  # for its sandbox
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,109 @@
+"""What several tests look at on a page of the site, from one visit, because loading takes long."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+
+from tests.handout.browsing import emptied
+
+PHONE, WIDTHS = 400, (400, 1000, 1300, 1600)
+# Compare every piece of text, drawing and field of the article with all boxes around it. Boxes with
+# a clip path are hidden on purpose: only screen readers read them.
+MEASURE = """async (mayScroll) => {
+  const found = new Set(), known = new Map(), article = document.querySelector("article");
+  document.querySelectorAll("article details").forEach((one) => { one.open = true; });
+  await new Promise((done) => setTimeout(done)); // after the events that this causes
+  const quote = (e) => `"${e.textContent.trim().slice(0, 40)}"`;
+  const named = (e) => `${e.localName}.${e.getAttribute("class") ?? ""}`;
+  const reachable = (box) => box.tabIndex === 0 && box.getAttribute("role") === "group"
+    && box.getAttribute("aria-label")
+    && getComputedStyle(box).backgroundImage.includes("gradient");
+  // The sides between which the content of a box may be, and the box that sets each side.
+  const sides = (box) => {
+    if (known.has(box)) return known.get(box);
+    const style = getComputedStyle(box);
+    const anywhere = { left: [-Infinity], right: [Infinity] }, svg = box.localName === "svg";
+    let inside = box === article ? anywhere : sides(box.parentElement);
+    const wider = box.scrollWidth > box.clientWidth && !box.matches(".formula");
+    if (style.clipPath !== "none" || inside.hidden) inside = { ...anywhere, hidden: true };
+    else if (wider && mayScroll && style.overflowX === "auto" && reachable(box)) {
+      check(box.parentElement, [box.getBoundingClientRect()], box);
+      inside = anywhere;
+    } else if (svg || (style.display !== "inline" && box instanceof HTMLElement)) {
+      const at = box.getBoundingClientRect(), left = at.left + box.clientLeft;
+      const right = svg ? at.right : left + box.clientWidth;
+      inside = {
+        left: left >= inside.left[0] ? [left, box] : inside.left,
+        right: right <= inside.right[0] ? [right, box] : inside.right,
+      };
+    }
+    known.set(box, inside);
+    return inside;
+  };
+  const check = (box, rects, what) => {
+    const { left, right } = sides(box);
+    for (const r of rects) {
+      if (!r.width || !r.height) continue;
+      const beyond = r.left < left[0] - 1 ? left[1] : r.right > right[0] + 1 ? right[1] : null;
+      if (!beyond) continue;
+      const element = what.closest ? what : what.parentElement;
+      const block = element.closest("pre, table, .formula, p, li, svg") ?? element;
+      found.add(`${named(beyond)} is narrower than ${named(block)} ${quote(block)}`);
+    }
+  };
+  const walker = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  while (walker.nextNode()) {
+    if (!walker.currentNode.data.trim()) continue;
+    range.selectNodeContents(walker.currentNode);
+    check(walker.currentNode.parentElement, range.getClientRects(), walker.currentNode);
+  }
+  for (const e of article.querySelectorAll("svg, img, input, select, button, math"))
+    check(e.parentElement, e.getClientRects(), e);
+  for (const [box, { hidden }] of known) {
+    const taller = box.scrollHeight > box.clientHeight && !hidden;
+    if (taller && getComputedStyle(box).overflowY !== "visible")
+      found.add(`${named(box)} ${quote(box)} is cut off below`);
+  }
+  if (document.documentElement.scrollWidth > innerWidth) found.add("the page scrolls sideways");
+  return [...found];
+}"""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a visit of a page has shown.
+
+    Attributes:
+        requests: The addresses that the page has requested.
+        seen: Errors, warnings and messages of the console.
+        links: The address of each link.
+        cut: What is cut off, by width and colour scheme, with folded answers unfolded.
+    """
+
+    requests: list[str]
+    seen: list[str]
+    links: set[str]
+    cut: dict[str, list[str]]
+
+
+@pytest.fixture(scope="session")
+def visited(window, address):
+    """Return the visit of a page; each page is visited once."""
+    return cache(lambda name: _visit(emptied(window), address(name)))
+
+
+def _visit(page, address):
+    page.set_viewport_size({"width": WIDTHS[0], "height": 900})
+    page.goto(address)
+    links = page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)")
+    requests = [*page.requests]
+    cut = {}
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            if found := page.evaluate(MEASURE, width <= PHONE):
+                cut[f"{width}, {scheme}"] = found
+    return Visit(requests, [*page.seen], set(links), cut)
