@@ -195,7 +195,7 @@ def test_layers_are_drawn_anew(student):
     """Two layers of the same size differ, and a weight has torch's default dtype."""
     first, second = student.linear.Linear(3, 3), student.linear.Linear(3, 3)
     expect.that(not torch.equal(first.weight, second.weight), "two layers are equal", of="Linear")
-    one, other = (list(student.linear.MLP((3, 3, 3)).parameters()) for _ in range(2))
+    one, other = (parameters(student.linear.MLP((3, 3, 3)), 2) for _ in range(2))
     expect.that(not torch.equal(one[0], one[1]), "both layers are equal", of="MLP")
     expect.that(not torch.equal(one[0], other[0]), "two MLPs are equal", of="MLP")
     before = torch.get_default_dtype()
@@ -303,7 +303,7 @@ def test_count_parameters_counts_what_is_there_now(student):
 def test_mlp_keeps_small_values(student):
     """relu(1e-8) = 1e-8: two layers with weights of 1 return it."""
     mlp = student.linear.MLP((1, 1, 1))
-    for p in mlp.parameters():
+    for p in parameters(mlp, 2):
         torch.nn.init.ones_(p)
     got = mlp(torch.tensor([[1e-8]])).detach()
     expect.tensor(got, torch.tensor([[1e-8]]), of="MLP.forward", inputs="x 1e-8, weights of 1")

@@ -76,9 +76,11 @@ def tensors():
 def test_bytes_of_many_kinds_of_tensors(student, name):
     """torch gives both numbers: x.nbytes, and the size of x.untyped_storage()."""
     x = tensors()[name]
-    expect.value(student.tensor_memory.tensor_bytes(x), x.nbytes, of="tensor_bytes", inputs=name)
-    want = x.untyped_storage().nbytes()
-    expect.value(student.tensor_memory.storage_bytes(x), want, of="storage_bytes", inputs=name)
+    got, more = student.tensor_memory.tensor_bytes(x), {"inputs": name}
+    expect.value(got, x.nbytes, of="tensor_bytes", hints={x.numel(): ELEMENTS}, **more)
+    got, want = student.tensor_memory.storage_bytes(x), x.untyped_storage().nbytes()
+    hints = {want // x.itemsize: ELEMENTS}
+    expect.value(got, want, of="storage_bytes", hints=hints, **more)
 
 
 def test_storage_bytes_of_views_without_a_base(student):
