@@ -69,13 +69,15 @@ def test_a_wrong_answer_is_told_in_a_few_lines(bundle, root):
     )
     module = bundle / "assignment" / "tensor_memory.py"
     module.write_text(
-        module.read_text().replace("return x.numel() * x.element_size()", "return x.numel() * 4")
+        module.read_text().replace(
+            "x.numel() * x.element_size()", "x.numel() * x.element_size() + 1"
+        )
     )
     output = run_pytest(bundle, "-k", "test_tensor_memory and tensor_bytes")
     assert (
         "tensor_memory · tensor_bytes: wrong value\n"
         "  expected  64\n"
-        "  got       128\n"
+        "  got       65\n"
         "  inputs    x bfloat16[4, 8]\n"
         "  see       handout §1.1\n"
     ) in output
