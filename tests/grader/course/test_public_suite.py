@@ -76,8 +76,8 @@ def test_a_wrong_answer_is_told_in_a_few_lines(bundle, root):
     output = run_pytest(bundle, "-k", "test_tensor_memory and tensor_bytes")
     assert (
         "tensor_memory · tensor_bytes: wrong value\n"
-        "  expected  64\n"
-        "  got       65\n"
-        "  inputs    x bfloat16[4, 8]\n"
+        "  expected  128\n"
+        "  got       129\n"
+        "  inputs    x float32[4, 8]\n"
         "  see       handout §1.1\n"
     ) in output
