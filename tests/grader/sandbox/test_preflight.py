@@ -51,7 +51,7 @@ def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right
     Nobody loses a point because of a scheduler's settings.
     """
     done = graded_in_a_shell(f"ulimit {limit}", right, "--json", tmp_path / "result.json")
-    ours = "grader: this is a fault of the grader or of this machine: "
+    ours = "grader: this machine cannot isolate submissions: "
     further = ": start the grader from a shell or job whose hard limit is at least that high\n"
     assert (3, "", ours + LOW[limit] + further) == (done.returncode, done.stdout, done.stderr)
     assert not (tmp_path / "result.json").exists()
