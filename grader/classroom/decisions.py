@@ -130,7 +130,7 @@ def require_possible(
     if points > most > 0:
         raise UsageError(
             f"{option} {points:g}: {problem or 'the assignment'} gives at most {most:g}; "
-            "--anyway gives them all the same"
+            "--anyway gives them nevertheless"
         )
     if standing.state is State.MISSING:
         raise UsageError(

@@ -181,7 +181,7 @@ def _in_section(whole: Class, section: str) -> list[str]:
     if not found:
         there_are = ", ".join(sorted({one.section for one in students if one.section})) or "none"
         raise UsageError(
-            f"--section {one_line(section, 100)}: no student is in it; the sections are: "
+            f"--section {one_line(section, 100)}: no student is in it; sections with students: "
             f"{one_line(there_are, 300)}"
         )
     return found
@@ -197,7 +197,9 @@ def _require_one(command: str, given: Mapping[str, object]) -> None:
 
 def _require_reason(reason: str) -> None:
     if not reason.strip():
-        raise UsageError("--reason is empty: expected the reason, which the student's report shows")
+        raise UsageError(
+            "--reason is missing or empty: expected the reason, which the student's report shows"
+        )
 
 
 def require_points(points: float | None) -> None:

@@ -267,7 +267,7 @@ def validate(
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
     if prices and (with_mutants or quick or draft or seeds > 1 or device == "cuda"):
-        raise UsageError("--prices needs no other option than --only, --jobs and --matrix")
+        raise UsageError("--prices goes only with --only, --jobs and --matrix")
     if with_mutants and device == "cuda":
         raise UsageError("--mutants runs on a CPU only: remove --mutants or --device cuda")
     if matrix and quick:

@@ -108,7 +108,9 @@ def remove_student(
 ) -> None:
     """Take a student who left out of status, exports and statistics; nothing is deleted."""
     if not reason.strip() and not undo:
-        raise UsageError("--reason is empty: expected the reason, which the gradebook keeps")
+        raise UsageError(
+            "--reason is missing or empty: expected the reason, which the gradebook keeps"
+        )
     with _opened(book, course_folder, rules_file) as whole:
         if undo:
             _undo(whole, student, "remove", reason=reason, by=by)

@@ -175,7 +175,7 @@ def test_a_removed_student_is_nowhere_and_comes_back(class_, grader, tmp_path): 
     """Neither status nor exports have the student; a batch with new files does not bring any."""
     words, table = ("--gradebook", class_), tmp_path / "table.csv"
     before, shown = rows(class_), grader("status", class_, "--verbose")[1]
-    assert "--reason is empty" in grader("remove-student", "bob", *words)[2]
+    assert "--reason is missing or empty" in grader("remove-student", "bob", *words)[2]
     assert grader("remove-student", "bob", "--reason", "left", "--by", "ta", *words)[0] == 0
     said = grader("status", class_)[1]
     assert said.startswith("3 students")
@@ -250,7 +250,7 @@ def test_a_whole_section_gets_a_later_deadline(class_, grader):  # noqa: F811
     assert "deadline  2026-10-09" in grader("show", "bob", "--gradebook", class_)[1]
     assert "deadline  2026-10-02" in grader("show", "eve", "--gradebook", class_)[1]
     told = grader("extend", "--section", "night", *words)[2]
-    assert "--section night: no student is in it; the sections are: evening" in told
+    assert "--section night: no student is in it; sections with students: evening" in told
 
 
 def test_a_new_deadline_that_changes_no_points_names_its_student(class_, grader):  # noqa: F811
