@@ -170,8 +170,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     error = call.excinfo.value if call.excinfo else None
-    if error and error.args and isinstance(text := error.args[0], str) and text != message_of(text):
-        error.args = (message_of(text), *error.args[1:])
+    if error and error.args and isinstance(error.args[0], str):
+        error.args = (message_of(error.args[0]), *error.args[1:])
     report = yield
     problem = problem_of(item)
     if problem and report.failed and isinstance(error, expect.Mismatch):

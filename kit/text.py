@@ -50,9 +50,15 @@ def one_line(text: str, limit: int) -> str:
     return printable(text, limit).replace("\n", "\\n")
 
 
-def counted(number: int, what: str) -> str:
-    """A number of things, as in `1 test` and `2 tests`; `what` is one of them."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def counted(number: int, one: str, several: str = "") -> str:
+    """A number of things, as in `1 test` and `2 tests`.
+
+    Args:
+        number: How many there are.
+        one: The words for one of them.
+        several: The words for another number, as in `students are` (default: `one` with an s).
+    """
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
 
 
 def message_of(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, repeat
 
-from kit.text import printable
+from kit.text import counted, printable
 
 # GitHub shows ten annotations of each level for a step.
 SHOWN = 10
@@ -49,7 +49,7 @@ def annotations(found: Iterable[Annotation], notices: Iterable[Annotation] = ())
     levels = chain.from_iterable(repeat(level, SHOWN) for level in LEVELS)
     commands = [_command(level, one) for level, one in zip(levels, found, strict=False)]
     if left := len(found) - len(commands):
-        more = "1 more failure is" if left == 1 else f"{left} more failures are"
+        more = counted(left, "more failure is", "more failures are")
         text = f"{more} not shown here: GitHub shows {len(commands)}"
         notices = [*notices[: SHOWN - 1], Annotation("More failures", text)]
     commands += [_command("notice", one) for one in notices[:SHOWN]]

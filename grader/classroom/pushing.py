@@ -29,7 +29,7 @@ from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import Pushed, Standing, State, Student
 from grader.classroom.tables import called, canvas_user
 from grader.report.wording import number
-from kit.text import one_line
+from kit.text import counted, one_line
 
 CHUNK = 50  # students in one request
 SETTLES = timedelta(minutes=15)  # how long a job of Canvas may take to begin
@@ -110,7 +110,7 @@ class Difference:
     def notes(self) -> list[str]:
         """A sentence for each reason."""
         return [
-            f"{len(who)} {'student is' if len(who) == 1 else 'students are'} left alone, because "
+            f"{counted(len(who), 'student is', 'students are')} left alone, because "
             f"{why}: {', '.join(who[:SHOWN])}{' and more' if len(who) > SHOWN else ''}"
             for why, who in self.left.items()
         ]

@@ -235,8 +235,8 @@ def changes(book: Path, found: Comparison, old: Setup, new: Setup, *, verbose: b
         f"points of the class before {found.before:.2f}, after {found.after:.2f}"
     )
     if found.left:
-        have = "student has" if found.left == 1 else "students have"
-        lines.append(f"{found.left} more {have} no new result yet: run regrade again")
+        have = counted(found.left, "more student has", "more students have")
+        lines.append(f"{have} no new result yet: run regrade again")
     limit = None if verbose else SHOWN
     for (test, way), number in found.tests.most_common(limit):
         lines.append(f"  {test}: {number} {way} points")

@@ -236,7 +236,7 @@ def _count_if_complete(whole: Class, switch: Switch, setup: int) -> None:
         print(f"grader: the results of both devices count from now on; {undo}", file=sys.stderr)
         return
     some = ", ".join(one.student.id for one in left[: texts.SHOWN])
-    have = "1 student has" if len(left) == 1 else f"{len(left)} students have"
+    have = counted(len(left), "student has", "students have")
     print(
         f"grader: {have} no result of the new run yet, so the old results "
         f"count: {some}; run batch again, or give these students their points with "

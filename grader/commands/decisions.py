@@ -14,7 +14,7 @@ from grader.classroom import decisions, gradebook, texts
 from grader.classroom.decisions import Decision
 from grader.classroom.standings import Class
 from grader.commands.classes import BookOption, RulesOption, Who, course_and_rules
-from grader.commands.options import Folder, app, chosen
+from grader.commands.options import Folder, app, chosen, require_one_of_two
 from grader.course import policies
 from kit.text import one_line
 
@@ -77,9 +77,8 @@ def override(
     require_points(points)
     if not rows:
         _require_reason(reason)
-        if (points is None) != remove:
-            found = "both" if remove else "neither"
-            raise UsageError(f"override: expected either --points or --remove, found {found}")
+        options = "either --points or --remove"
+        require_one_of_two("override", options, points is not None, remove)
     course, rules = course_and_rules(course_folder, rules_file)
     if problem:
         chosen(course, [problem], "--problem")
@@ -126,9 +125,8 @@ def extend(
 ) -> None:
     """Give students a later deadline."""
     _require_one("extend", {"STUDENT": student, "--section": section, "--from": rows})
-    if bool(rows) == bool(until):
-        found = "both" if rows else "neither"
-        raise UsageError(f"extend: expected --until, or --from with a column until, found {found}")
+    options = "--until, or --from with a column until"
+    require_one_of_two("extend", options, bool(until), bool(rows))
     if not rows:
         _require_reason(reason)
     course, rules = course_and_rules(course_folder, rules_file)

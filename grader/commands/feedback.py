@@ -17,7 +17,7 @@ from grader.commands.classes import (
     course_and_rules,
 )
 from grader.commands.decisions import require_points
-from grader.commands.options import Folder, app, chosen
+from grader.commands.options import Folder, app, chosen, require_one_of_two
 from grader.report.wording import MAX_TEXT
 from grader.results.records import TestResult
 from kit.text import counted, one_line
@@ -173,9 +173,7 @@ def answer(
 
     Accept it with points, or correct the test and run `grader regrade`. The last answer counts.
     """
-    if accept == refuse:
-        found = "both" if accept else "neither"
-        raise UsageError(f"answer: expected either --accept or --refuse, found {found}")
+    require_one_of_two("answer", "either --accept or --refuse", accept, refuse)
     if refuse and points is not None:
         raise UsageError("answer: --points needs --accept")
     require_points(points)

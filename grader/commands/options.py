@@ -143,6 +143,23 @@ def one_of(option: str, value: str, *allowed: Choice) -> Choice:
     raise UsageError(f"{option} {value}: expected {listed}")
 
 
+def require_one_of_two(command: str, expected: str, first: bool, second: bool) -> None:
+    """Check that one of two options is given, and not the other.
+
+    Args:
+        command: The command's name.
+        expected: The two in words, as in `either --accept or --refuse`.
+        first: Whether the first is given.
+        second: Whether the second is.
+
+    Raises:
+        UsageError: Both are given, or neither is.
+    """
+    if first == second:
+        found = "both" if first else "neither"
+        raise UsageError(f"{command}: expected {expected}, found {found}")
+
+
 def level_named(name: str) -> Isolation:
     """The requested isolation level; for `auto`, the strongest that works on this machine."""
     level: Isolation | Literal["auto"] = one_of("--isolation", name, "auto", *get_args(Isolation))

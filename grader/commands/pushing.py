@@ -200,7 +200,7 @@ def _say_outcome(found: Difference, left: Difference, complaint: str) -> None:
         why = "Canvas may still be at work on them: run the same command again in 15 minutes"
     else:
         why = f"{complaint or 'Canvas did not take them'}; run the same command again"
-    are = "1 student is" if len(left.changes) == 1 else f"{len(left.changes)} students are"
+    are = counted(len(left.changes), "student is", "students are")
     print(f"grader: {are} not complete ({who}): {why}", file=sys.stderr)
     raise typer.Exit(3)
 
@@ -242,10 +242,6 @@ def _table(found: Difference, *, verbose: bool) -> str:
             console.print(table)
         if len(found.changes) > len(shown):
             console.print(f"and {len(found.changes) - len(shown)} more; --verbose lists all")
-        differ = (
-            "1 student differs"
-            if len(found.changes) == 1
-            else f"{len(found.changes)} students differ"
-        )
+        differ = counted(len(found.changes), "student differs", "students differ")
         console.print(f"{differ}, {found.same} do not")
     return text.get()

@@ -16,7 +16,7 @@ from grader.classroom.entries import EntryChange, Kind
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.standings import Class
 from grader.commands.classes import BookOption, RulesOption, StudentId, Who, course_and_rules
-from grader.commands.options import Folder, app
+from grader.commands.options import Folder, app, require_one_of_two
 from kit.text import one_line
 
 LONGEST = 200  # characters of an id or name
@@ -42,9 +42,7 @@ def merge_students(
 
     What the first entry gets later, such as the next file with its name, is the student's, too.
     """
-    if bool(into) == undo:
-        found = "both" if undo else "neither"
-        raise UsageError(f"merge-students: expected either --into OTHER or --undo, found {found}")
+    require_one_of_two("merge-students", "either --into OTHER or --undo", bool(into), undo)
     with _opened(book, course_folder, rules_file) as whole:
         if undo:
             _undo(whole, student, "merge", reason=reason, by=by)
@@ -80,9 +78,8 @@ def rename_student(
     course_folder: Folder = None,
 ) -> None:
     """Give a student another id or name; files with the former id are still the student's."""
-    if bool(new_id or name) == undo:
-        found = "both" if undo else "neither"
-        raise UsageError(f"rename-student: expected --id or --name, or else --undo, found {found}")
+    options = "--id or --name, or else --undo"
+    require_one_of_two("rename-student", options, bool(new_id or name), undo)
     with _opened(book, course_folder, rules_file) as whole:
         if undo:
             _undo(whole, student, "rename", reason=reason, by=by)

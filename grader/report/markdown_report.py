@@ -46,7 +46,7 @@ def _notes(notes: list[Note]) -> list[str]:
     """A list of what people wrote, and a sentence about what does not fit."""
     items = _fitting([f"- {prose(note.text, MAX_TEXT)}" for note in notes], FOR_NOTES)
     left = len(notes) - len(items)
-    comments = "1 more comment is" if left == 1 else f"{left} more comments are"
+    comments = counted(left, "more comment is", "more comments are")
     more = [f"{comments} left out to keep this report short."] if left else []
     return [*(["\n".join(items)] if items else []), *more]
 
@@ -116,7 +116,7 @@ def _left_out(reasons: list[Reason]) -> list[str]:
     """A sentence about the failures that are not shown."""
     if not reasons:
         return []
-    failures = "1 more failure is" if len(reasons) == 1 else f"{len(reasons)} more failures are"
+    failures = counted(len(reasons), "more failure is", "more failures are")
     names = _names(list(dict.fromkeys(reason.problem.id for reason in reasons)))
     points = in_points(sum(reason.points for reason in reasons if not reason.is_ours))
     return [f"{failures} left out to keep this report short ({points}, in {names})."]

@@ -15,7 +15,7 @@ from pathlib import Path
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.classroom.records import HandedIn
-from kit.text import one_line
+from kit.text import counted, one_line
 
 EXPORT = "submission_metadata.yml"
 METADATA = "submission_metadata.json"
@@ -160,5 +160,5 @@ def first_notes(notes: list[str]) -> list[str]:
     if len(notes) <= MAX_NOTES:
         return notes
     left = len(notes) - MAX_NOTES
-    are = "is 1 more note" if left == 1 else f"are {left} more notes"
-    return [*notes[:MAX_NOTES], f"There {are} of this kind."]
+    are = "is" if left == 1 else "are"
+    return [*notes[:MAX_NOTES], f"There {are} {counted(left, 'more note')} of this kind."]

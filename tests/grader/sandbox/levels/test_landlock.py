@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -145,10 +144,7 @@ def test_when_the_zygote_is_killed_its_processes_end_and_the_next_test_runs():
         os.kill(own.host_pid, signal.SIGKILL)
         session.close()
         assert 3 == ask(own, "def f(): return 3")
-        until = time.monotonic() + 600  # a killed process takes a moment to end
-        while processes("Uid", user) and time.monotonic() < until:
-            time.sleep(0.05)
-        assert [] == processes("Uid", user)
+        until(lambda: processes("Uid", user) == [])  # a killed process takes a moment to end
 
 
 NAMED = """
