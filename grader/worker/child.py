@@ -41,12 +41,23 @@ CHANNEL, TRACEBACKS = 3, 4
 def warm_up() -> None:
     """Do once in the zygote what every child does.
 
-    The first calls import modules, and every child would import them anew.
+    The first calls import modules and resolve symbols of torch's libraries, and every child would
+    do so anew.
     """
     leftovers.surroundings()
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
+        _use_operators(torch)
     seed_generators_of_the_cpu(0)
+
+
+def _use_operators(torch: Any) -> None:
+    """Call common operators once. None of them starts a thread or autograd's engine."""
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        x = torch.rand(4, 4).to(dtype).requires_grad_()
+        y = torch.cat([x.T @ x, (x + 1).relu() * 2]).mean(dim=0).sqrt().log_softmax(dim=0)
+        torch.stack([y, y]).detach().clone()[1:, ::2].reshape(-1).double().isfinite().all().item()
+    torch.arange(8).view(2, 4).sum(dim=1).tolist()
 
 
 def main(handover: socket.socket, confine: Callable[..., None]) -> NoReturn:

@@ -77,15 +77,18 @@ def check_count(got, expected, *, of, hint=None):
 
 def bytes_of(student, recipe):
     """The student's own bytes_per_parameter."""
-    got = number_of(
-        student.run(probes.with_recipe, function="bytes_per_parameter", recipe=recipe),
-        of="bytes_per_parameter",
-    )
-    is_size = 0 < got < 1000 and got.denominator == 1
-    expect.that(
-        is_size, "expected a whole number of bytes between 1 and 999", of="bytes_per_parameter"
-    )
-    return int(got)
+    return bytes_of_each(student, [recipe])[0]
+
+
+def bytes_of_each(student, recipes):
+    """The student's own bytes_per_parameter of each recipe."""
+    of, sizes = "bytes_per_parameter", []
+    for answer in each_recipe(student, of, [((), recipe, ()) for recipe in recipes]):
+        got = number_of(answer, of=of)
+        is_size = 0 < got < 1000 and got.denominator == 1
+        expect.that(is_size, "expected a whole number of bytes between 1 and 999", of=of)
+        sizes.append(int(got))
+    return sizes
 
 
 def max_parameters(student, recipe, memory_bytes, *reserve):
@@ -536,11 +539,18 @@ def best_of(offers, *asked):
     return {"offer": ordered[0][1], "devices": ordered[0][0][1]} if ordered else None
 
 
-def clusters(rng, size_of, *, count):
-    """Cases of a model, a recipe, a share, a number of days and offers, with the answer."""
+def clusters(rng, recipes, *, count):
+    """Cases of a model, a recipe, a share, a number of days and offers, with the answer.
+
+    Args:
+        rng: Draws the cases.
+        recipes: The recipes to draw from, each with its bytes per parameter.
+        count: The number of cases.
+    """
     cases = []
     while len(cases) < count:
-        recipe, dtype = recipe_of(rng), DTYPES[integer(rng, 0, len(DTYPES))]
+        recipe, size = recipes[integer(rng, 0, len(recipes))]
+        dtype = DTYPES[integer(rng, 0, len(DTYPES))]
         n, d, share = integer(rng, 10**9, 10**11), 10 ** integer(rng, 9, 13), uniform(rng, 0.1, 0.9)
         if len(cases) < len(EXTREMES):
             n, d, share = EXTREMES[len(cases)]
@@ -558,9 +568,8 @@ def clusters(rng, size_of, *, count):
         if len(cases) > 8 and len(cases) % 3 == 1:  # a device that does not compute in the dtype
             peaks = offers[0]["hw"]["peak_flops"]
             offers[0]["hw"]["peak_flops"] = {t: peak for t, peak in peaks.items() if t != dtype}
-        size = n * size_of(recipe)
         try:
-            answer = best_of(offers, size, 6 * n * d, dtype, share, max_days)
+            answer = best_of(offers, n * size, 6 * n * d, dtype, share, max_days)
         except TooClose:
             continue
         wanted = (answer is None) == (len(cases) % 5 == 4 and len(cases) > 8)
@@ -576,20 +585,20 @@ def test_cheapest_cluster(student, rng):
 
     None if no offer does both.
     """
-    of, sizes = "cheapest_cluster", {}
-
-    def size_of(recipe):
-        key = str(recipe)
-        if key not in sizes:
-            sizes[key] = bytes_of(student, recipe)
-        return sizes[key]
-
-    for before, recipe, after, offers, answer in clusters(rng, size_of, count=30):
-        several = tuple(offers) if len(offers) % 2 else offers
-        inputs = {"before": before, "recipe": recipe, "after": after, "offers": several}
-        got = student.run(probes.cheapest_cluster, **inputs)
+    of = "cheapest_cluster"
+    recipes = [recipe_of(rng) for _ in range(12)]
+    sizes = bytes_of_each(student, recipes)
+    cases, answers = [], []
+    for *case, offers, answer in clusters(rng, list(zip(recipes, sizes, strict=True)), count=30):
+        cases.append([*case, tuple(offers) if len(offers) % 2 else offers])
+        answers.append(answer)
+    cases.append([*case, []])
+    answers.append(None)
+    few = [cases[start : start + 10] for start in range(0, len(cases), 10)]  # for a request's limit
+    returned = [got for part in few for got in student.run(probes.cheapest_clusters, cases=part)]
+    for got, answer in zip(returned, answers, strict=True):
         if answer is None:
-            hint = "too few nodes, or no peak for the dtype: such an offer cannot be used"
+            hint = "no offer, too few nodes, or no peak for the dtype: none can be used"
             expect.value(got, None, of=of, hint=hint)
             continue
         expect.kind(got, dict, of=of, hint="a pair: the offer and the number of its devices")
@@ -605,8 +614,6 @@ def test_cheapest_cluster(student, rng):
             of=of,
             hint="whole nodes, enough of them for the memory and for the time",
         )
-    got = student.run(probes.cheapest_cluster, **{**inputs, "offers": []})
-    expect.value(got, None, of=of, hint="no offer can be used")
 
 
 def test_counts_are_integers(student, rng):

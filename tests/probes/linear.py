@@ -149,7 +149,7 @@ def forward(
 def spikes(student: Any, *, kind: str, args: Sequence[Any]) -> list[int]:
     """How many entries of a new module's first weight equal its largest entry, and its smallest."""
     weight = _matrices(getattr(student.linear, kind)(*args))[0].detach()
-    return [int((weight == extreme).sum()) for extreme in weight.aminmax()]
+    return [int(torch.count_nonzero(weight == extreme)) for extreme in weight.aminmax()]
 
 
 def pair(student: Any, *, kind: str, args: Sequence[Any]) -> list[list[Tensor]]:

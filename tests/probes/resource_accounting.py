@@ -125,18 +125,27 @@ class Chosen(TypedDict):
     devices: Any
 
 
-def cheapest_cluster(
+Offers = list[dict[str, Any]] | tuple[dict[str, Any], ...]
+
+
+def cheapest_clusters(
+    student: Any, *, cases: Sequence[tuple[Sequence[Any], dict[str, Any], Sequence[Any], Offers]]
+) -> list[Chosen | Any]:
+    """Call cheapest_cluster for each case; an offer is returned as its number.
+
+    A case is the arguments before, the fields of the recipe, the arguments after, and the fields of
+    the offers. Whatever is not a pair is returned unchanged.
+    """
+    return [_cheapest_cluster(student, *case) for case in cases]
+
+
+def _cheapest_cluster(
     student: Any,
-    *,
     before: Sequence[Any],
     recipe: dict[str, Any],
     after: Sequence[Any],
-    offers: list[dict[str, Any]] | tuple[dict[str, Any], ...],
+    offers: Offers,
 ) -> Chosen | Any:
-    """cheapest_cluster of offers with these fields; an offer is returned as its number.
-
-    Whatever is not a pair is returned unchanged.
-    """
     module = student.resource_accounting
     made = type(offers)(
         module.Offer(**{**fields, "hw": module.Hardware(**fields["hw"])}) for fields in offers
