@@ -5,11 +5,15 @@ import graphlib
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import kit
+
+# One worker reads each source once.
+pytestmark = pytest.mark.xdist_group("sources")
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GRADER = ROOT / "grader"
@@ -56,15 +60,20 @@ def name_of(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def nodes_of(path):
+    """Every node of a file's syntax tree. Many tests ask for them."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
 def imports(path, *, top_level=False):
     """Every module that a file imports, at any place in the file.
 
     `from a import b` counts as a.b if that is a module.
     """
-    tree = ast.parse(path.read_text())
-    nodes = tree.body if top_level else ast.walk(tree)
     found = set()
-    for node in nodes:
+    for node in nodes_of(path)[0].body if top_level else nodes_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -77,7 +86,7 @@ def imports(path, *, top_level=False):
                     if file.with_suffix(".py").is_file() or (file / "__init__.py").is_file()
                     else node.module
                 )
-    return found
+    return frozenset(found)
 
 
 def tops(names):
@@ -206,11 +215,7 @@ def test_nothing_is_ever_unpickled(path):
         "joblib",
         "multiprocess",
     }
-    calls = {
-        ast.unparse(node.func)
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call)
-    }
+    calls = {ast.unparse(node.func) for node in nodes_of(path) if isinstance(node, ast.Call)}
     # mistake_matching executes wrong solutions, which are ours.
     allowed = {"exec"} if name_of(path) == "grader.grading.mistake_matching" else set()
     assert (
@@ -295,7 +300,7 @@ def test_no_class_name_has_two_meanings():
     names = Counter(
         node.name.lstrip("_")
         for path in program
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.ClassDef)
     )
     assert [] == [name for name, count in names.items() if count > 1]
