@@ -467,17 +467,26 @@ def test_it_is_refused(attack, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "sandbox",
+    ("sandbox", "chosen"),
     [
-        # `grader grade` does the same in test_cli.
-        pytest.param("bubblewrap", marks=[*LEVELS[0].marks, pytest.mark.proof]),
-        LEVELS[1],
+        # At the first level, `grader grade` does the same in test_cli.
+        pytest.param("bubblewrap", None, marks=[*LEVELS[0].marks, pytest.mark.proof], id="first"),
+        pytest.param("landlock", None, marks=[*LEVELS[1].marks, pytest.mark.proof], id="second"),
+        # Those that write files, start processes, or compare with many modules of torch.
+        pytest.param(
+            "landlock",
+            {"checkpoint", "training_loop", "get_batch", "flop_counter"},
+            marks=LEVELS[1].marks,
+            id="a sample at the second",
+        ),
     ],
-    indirect=True,
+    indirect=["sandbox"],
 )
-def test_an_honest_solution_in_the_same_sandbox_earns_everything(sandbox, planted):
+def test_an_honest_solution_in_the_same_sandbox_earns_everything(sandbox, chosen, planted):
     """Control: at no level do the defences reject a right solution of any problem."""
-    problems = [problem for problem in COURSE.problems if problem.device == "cpu"]
+    problems = [
+        p for p in COURSE.problems if p.device == "cpu" and (chosen is None or p.id in chosen)
+    ]
     result = grade(Submission("honest", honest_sources(), []), COURSE, sandbox, problems=problems)
     assert_harmless(result, problems[0], planted)
     lost = [(p.id, t.id, t.said) for p in result.problems for t in p.tests if t.score < t.max_score]

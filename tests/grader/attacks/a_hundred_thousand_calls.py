@@ -3,6 +3,7 @@
 group: cheat the exercise
 kind: source
 target: linear
+tests: registers_its_weight
 status: policy
 holds: the problem gets the status policy, and the report stays short.
 """

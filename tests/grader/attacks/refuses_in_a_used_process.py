@@ -3,6 +3,7 @@
 group: cheat the exercise
 target: storage_views
 reference: before
+tests: element_offset
 status: failed
 earns: less
 holds: an error is an answer too: a repetition that passes makes all tests of its problem run again.

@@ -3,6 +3,7 @@
 group: cheat the exercise
 target: storage_views
 reference: before
+tests: shares_storage | element_offset
 status: failed
 earns: less
 holds: a repetition that passes makes all tests of its problem run again, each in a process of its own.
