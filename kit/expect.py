@@ -28,6 +28,8 @@ sandboxed = False  # whether `student` runs in another process; set by whoever r
 
 # A student's process fills new memory with NaN, so reading unwritten memory gives the same answer
 # in every run.
+# The entries of an answer that is compared with wrong answers which have a hint.
+MOST_ENTRIES = 10_000
 UNWRITTEN = (
     (
         "NaN",
@@ -458,7 +460,10 @@ def hint_for(got: object, hints: Hints) -> str | None:
             tensors, give pairs instead of a dict.
     """
     pairs = hints.items() if isinstance(hints, Mapping) else hints
-    return next((hint for wrong, hint in pairs if _is_about(got, wrong)), None)
+    try:
+        return next((hint for wrong, hint in pairs if _is_about(got, wrong)), None)
+    except Exception:  # nobody has judged this answer yet: it may be a sparse tensor, or 10**400
+        return None
 
 
 def _is_about(got: Any, wrong: Any) -> bool:
@@ -478,10 +483,10 @@ def _is_about(got: Any, wrong: Any) -> bool:
 
 
 def _entries(x: Any) -> list[Any] | None:
-    """The entries of a tensor or of an array, or None if there are none to look at."""
-    if is_tensor(x) and x.device.type != "meta":
+    """The entries of a tensor or of an array, or None if there are none or too many."""
+    if is_tensor(x) and x.device.type != "meta" and x.numel() <= MOST_ENTRIES:
         x = x.detach()
-    elif not is_array(x):
+    elif not (is_array(x) and x.size <= MOST_ENTRIES):
         return None
     entries: list[Any] = x.reshape(-1).tolist()
     return entries

@@ -3,7 +3,7 @@
 import math
 import tracemalloc
 import types
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 import pytest
@@ -430,6 +430,25 @@ def test_a_hint_belongs_to_a_wrong_value():
     assert expect.hint_for(torch.full((3,), 0.5), hints) == "half"
     for other in (1.0, None, "2", torch.tensor([0.5, 2.0]), torch.ones(0), NAN):
         assert expect.hint_for(other, hints) is None
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        10**400,
+        torch.eye(3).to_sparse(),
+        torch.zeros(1).expand(10**10),
+        np.broadcast_to(np.zeros(1), (10**10,)),
+        [np.zeros(2), np.zeros(2)],
+        {"a": np.zeros(2)},
+        reduce(lambda inner, _: [inner], range(5000), 2.0),
+    ],
+    ids=["huge", "sparse", "expanded", "wide", "arrays", "in a dict", "deep"],
+)
+@pytest.mark.parametrize("wrong", [2.0, torch.ones(3, 3), [2.0], {"a": np.ones(2)}], ids=type)
+def test_an_odd_answer_has_no_hint(odd, wrong):
+    """The answer has not been judged yet, so looking for a hint raises nothing and has an end."""
+    assert expect.hint_for(odd, [(wrong, "hint")]) is None
 
 
 def test_the_first_hint_that_fits_a_wrong_answer_counts():
