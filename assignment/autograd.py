@@ -245,8 +245,8 @@ def accumulate_gradients(
             the same weight.
         x: Inputs, one row per example; there is at least one row.
         y: Targets, one row per example.
-        micro_batch_size: The largest number of rows per call of the model. It may exceed the
-            number of rows of x.
+        micro_batch_size: The largest number of rows per call of the model, at least 1. It may
+            exceed the number of rows of x.
 
     Returns:
         loss_fn(model(x), y), up to rounding.

@@ -78,8 +78,8 @@ def get_batch(
     Args:
         dataset: Tokens of any integer dtype in either byte order, in memory or memory-mapped, with
             any stride.
-        batch_size: Number of windows. It may exceed the number of starts.
-        context_length: Tokens per window.
+        batch_size: Number of windows, at least 1. It may exceed the number of starts.
+        context_length: Tokens per window, at least 1.
         device: The device of x and y: any torch device, as a str or a torch.device. Tests without a
             GPU use "meta", a device without data. For a CUDA device, pin x and y and copy them with
             non_blocking=True.

@@ -52,8 +52,8 @@ class Linear(nn.Module):
     outside this range is drawn again, not clamped.
 
     Args:
-        in_features: Size of x's last dimension.
-        out_features: Size of y's last dimension.
+        in_features: Size of x's last dimension, at least 1.
+        out_features: Size of y's last dimension, at least 1.
         device: The device of the weight; None for torch's default. On "meta" the weight has a shape
             but no values.
         dtype: The dtype of the weight; None for torch's default.

@@ -13,6 +13,7 @@ import bdb
 import faulthandler
 import gc
 import json
+import linecache
 import os
 import pdb
 import re
@@ -20,6 +21,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -40,6 +42,7 @@ from kit.text import message_of, printable  # noqa: E402
 
 LOOK_SECONDS = 0.25
 PRINTED = 2_000  # characters of a test's output that are shown
+CALL = re.compile(r"\bstudent\.\w+\.(\w+)\(")
 
 
 def main(root: Path, events: Path, order: dict[str, Any]) -> None:
@@ -233,9 +236,30 @@ class Runner:
             wrong = parse_error_of(error)
             place = wrong.at(self._short(error.filename or ""))
             said, shown = wrong.message, wrong.shown
-        text = f"{problem['id']}: raised {printable(type(error).__name__, 100)}: "
-        text += printable(said, 400) or "without a message"
+        raised = printable(type(error).__name__, 100)
+        raised += f": {printable(said, 400) or 'without a message'}"
+        if not place and (in_test := _innermost(error.__traceback__, str(item.path))):
+            return {**self._unusable(raised, in_test, problem), "test": test}
+        text = f"{problem['id']}: raised {raised}"
         return {**self._told_at(text, place, problem, shown), "test": test}
+
+    def _unusable(
+        self, raised: str, in_test: traceback.FrameSummary, problem: dict[str, Any]
+    ) -> dict[str, Any]:
+        """An exception outside the student's code: after an answer that the test does not expect.
+
+        The line of the test is told, and the function is the one that it called there or above.
+        """
+        lines = linecache.getlines(in_test.filename)
+        line, until = in_test.lineno or 1, in_test.end_lineno or in_test.lineno
+        begin = next((n for n in range(line, 1, -1) if lines[n - 1].startswith("def ")), 1)
+        calls = CALL.findall("".join(lines[begin - 1 : until]))
+        asked = calls[-1] if calls else ""
+        what = "raised" if f"{asked}()" in raised else "returned what the test cannot use:"
+        where = f"{self._short(in_test.filename)}:{line}"
+        text = f"{' · '.join(filter(None, (problem['id'], asked)))}: {what} {raised}"
+        facts = self._told_at(text, where, problem, [printable(in_test.line or "", 200)])
+        return {**facts, "place": self._definition(problem["module"], asked) if asked else ""}
 
     def _told_at(
         self, text: str, place: str, problem: dict[str, Any], shown: Sequence[str] = ()
@@ -277,6 +301,12 @@ class Runner:
 
     def _short(self, file: str) -> str:
         return Path(os.path.relpath(file, self._root)).as_posix()
+
+
+def _innermost(places: TracebackType | None, file: str) -> traceback.FrameSummary | None:
+    """The innermost frame of a file in a traceback, if there is one."""
+    frames = [frame for frame in traceback.extract_tb(places) if frame.filename == file]
+    return frames[-1] if frames else None
 
 
 if __name__ == "__main__":

@@ -307,13 +307,15 @@ def test_half_precision(student, rng):
     got = clip(student, gradients, 1e9)["returned"]
     hint = "add up in float32 or wider: a sum in bfloat16 stops growing"
     check_norm(got, norm_of(gradients), rtol=0.05, hint=hint)
-    # The factor does not fit into float16 here, but the clipped gradient does.
-    gradients = random_gradients(rng, shapes=[(1,)], size=3e4, dtype=torch.float16)
-    wide = clip(student, [g.float() for g in gradients], 1e-3, eps=0.0)["gradients"]
-    check_shorter(wide, gradients)
-    got = clip(student, gradients, 1e-3, eps=0.0)["gradients"]
-    hint, rtol = "compute the factor in float32 or wider", 2 * tolerance(gradients)
-    check_gradients(got, [g.half() for g in wide], rtol=rtol, hint=hint)
+    # Here the factor does not fit into float16, and then the small entry divided by the norm does
+    # not. The clipped gradients do.
+    large = random_gradients(rng, shapes=[(1,)], size=3e4, dtype=torch.float16)
+    for gradients, limit in [(large, 1e-3), ([*large, torch.full((2,), 1e-3).half()], 6e3)]:
+        wide = clip(student, [g.float() for g in gradients], limit, eps=0.0)["gradients"]
+        check_shorter(wide, gradients)
+        got = clip(student, gradients, limit, eps=0.0)["gradients"]
+        hint, rtol = "compute the factor in float32 or wider", 2 * tolerance(gradients)
+        check_gradients(got, [g.half() for g in wide], rtol=rtol, hint=hint)
 
 
 @pytest.mark.points(2)

@@ -332,6 +332,10 @@ def test_view_strides_ignores_dimensions_of_size_one(student, rng):
     x = torch.as_strided(numbered(400), (a, 1, b, 1), (b, 77, 1, 0))
     for new_shape in [(a * b,), (1, a, 1, 1, b), (a, b, 1), (1, 1, a * b, 1), (b, a)]:
         check_view(student, x, new_shape, "no step is ever taken along a dimension of size 1")
+    for stride in (a * b + 5, b + 1, 1):
+        x = torch.as_strided(numbered(400), (a, 1, b), (b + 3, stride, 1))
+        for new_shape in [(a * b,), (a, b), (a, b, 1), (1, a * b)]:
+            check_view(student, x, new_shape, "across a 1, two dimensions are still neighbours")
     check_view(student, numbered(1, 1), (1,), "one element can be viewed in any shape of ones")
     check_view(student, numbered(1)[0], (1, 1, 1), "a scalar is one element")
     check_view(student, numbered(1, 1), (), "a scalar is one element")

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from kit import expect
+from kit.student import call_and_keep_inputs
 from tests.probes import tensor_memory as probes
 
 DTYPES = [
@@ -20,6 +21,11 @@ DTYPES = [
     torch.complex64, torch.complex128,
 ]  # fmt: skip
 VALUES = (0.0, math.inf, 1e-6, 2e4, 1.0)
+
+
+def same_tensor(a, b):
+    """Whether two tensors look alike."""
+    return isinstance(a, torch.Tensor) and (a.shape, a.dtype) == (b.shape, b.dtype)
 
 
 def random_shape(rng, dims):
@@ -181,8 +187,15 @@ def test_unique_bytes_of_any_iterable(student, rng):
     hint = "does the code read its input twice, ask for its length, or forget a storage too soon?"
     for got in student.run(probes.unique_bytes_of_generators, tensors=tensors):
         check_bytes(got, expected, of="unique_bytes", hint=hint)
-    for given in (tensors, tuple(tensors)):
-        check_bytes(student.tensor_memory.unique_bytes(given), expected, of="unique_bytes")
+    got = student.tensor_memory.unique_bytes(tuple(tensors))
+    check_bytes(got, expected, of="unique_bytes")
+    listed = [*tensors, tensors[0]]
+    asked = {"module": "tensor_memory", "function": "unique_bytes", "args": (listed,)}
+    got = student.run(call_and_keep_inputs, **asked)
+    check_bytes(got["result"], expected, of="unique_bytes")
+    (after,) = got["inputs"]
+    same = len(after) == len(listed) and all(map(same_tensor, after, listed))
+    expect.that(same, "the list holds other tensors after the call", of="unique_bytes")
     for nothing in ([], [torch.zeros(0), torch.zeros(2, 0)]):
         check_bytes(student.tensor_memory.unique_bytes(nothing), 0, of="unique_bytes")
 

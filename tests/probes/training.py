@@ -141,13 +141,14 @@ class Bigram(nn.Module):
         self.embedding = nn.Parameter(embedding.clone())
         self.head = nn.Parameter(head.clone())
         self.unused = nn.Parameter(torch.ones(3), requires_grad=not frozen) if unused else None
-        self.dropout = nn.Dropout(dropout)
+        # In a module of its own, so that a mode may differ from those of two modules around it.
+        self.block = nn.Sequential(nn.Dropout(dropout))
         self.noise = noise
         self.on_forward: Callable[[Tensor, Tensor], Tensor] = lambda tokens, logits: logits
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the logits, as changed by `on_forward`."""
-        x = self.dropout(F.embedding(tokens, self.embedding))
+        x = self.block(F.embedding(tokens, self.embedding))
         if self.average is not None and self.training:
             self.average.lerp_(x.detach().mean((0, 1)), 0.1)
         elif self.average is not None:
@@ -479,7 +480,7 @@ def _run(
     watcher = Watch(network, stepper, folder, **(watch or {}))
     network.train(not eval_before)
     if asleep:
-        network.dropout.eval()
+        network.block[0].eval()
     if gradients_before:
         for p in members:
             p.grad = torch.full_like(p, 3.0)

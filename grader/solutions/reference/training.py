@@ -55,13 +55,15 @@ def fit(
 class TrainConfig:
     """The settings of a training run.
 
+    A number of steps, windows, tokens or batches is at least 1, except where 0 has a meaning.
+
     Args:
         steps: Steps of the whole run, including those before a resume.
         batch_size: Windows per batch.
         context_length: Tokens per window.
         max_learning_rate: Learning rate at the end of the warm-up.
         min_learning_rate: Learning rate that the cosine would reach one step after the last.
-        warmup_steps: Steps of linear warm-up.
+        warmup_steps: Steps of linear warm-up, from 0 to `steps`.
         micro_batch_size: Windows that go through the model at a time; None for the whole batch.
         max_grad_norm: Largest norm of the gradients; larger gradients are scaled down to it.
             0 scales them to 0; None is for no clipping.

@@ -116,6 +116,27 @@ def test_an_exception_is_told_with_its_place(work, root):
     assert "Traceback" not in done.stdout + done.stderr
 
 
+def test_an_answer_that_a_test_cannot_use_is_told_with_the_line_of_the_test(work, root):
+    """The function that answered is named, also where the test stumbles over the answer later."""
+    (module,) = solve(work, root, "autograd")
+    wrong = {
+        "linear_backward": "(x, weight, upstream): return x.sum()",
+        "mlp_backward": "(*args): return 2.0",
+        "numerical_gradient": "(*args, **options): return None",
+    }
+    sources = [f"def {name}{rest}\n" for name, rest in wrong.items()]
+    module.write_text("\n\n".join([module.read_text(), *sources]))
+    done = assignment(work, "check", "autograd", "--all")
+    unusable = r"returned what the test cannot use: \w+Error: .+"
+    at = r"\n  at        tests/public/test_autograd\.py:\d+\n {12}\S"
+    for name in wrong:
+        assert re.search(rf"^autograd · {name}: {unusable}{at}", done.stdout, re.MULTILINE), name
+    call = r"raised TypeError: linear_backward\(\) got an unexpected keyword argument"
+    assert re.search(rf"^autograd · linear_backward: {call}.*{at}", done.stdout, re.MULTILINE)
+    assert "autograd: raised" not in done.stdout
+    assert re.search(r"^  fix assignment/autograd\.py:\d+ in linear_backward$", done.stdout, re.M)
+
+
 def test_a_syntax_error_is_told_with_its_line(work, root):
     """A syntax error is reported once for its own module, and the other problems still run.
 
