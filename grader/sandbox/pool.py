@@ -118,7 +118,7 @@ class Closes(Protocol):
 
 
 _course: Course | None = None
-_sandbox: Sandbox | GraderFault | None = None
+_sandbox: Sandbox | GraderFault | OSError | None = None
 _to_close: list[Closes] = []
 _closing = threading.Lock()
 
@@ -134,9 +134,10 @@ def own_sandbox() -> Sandbox:
 
     Raises:
         GraderFault: It could not be started.
+        OSError: A file of the course is missing, or the machine cannot write one.
     """
     assert _sandbox is not None
-    if isinstance(_sandbox, GraderFault):
+    if isinstance(_sandbox, Exception):
         raise _sandbox
     return _sandbox
 
@@ -172,7 +173,7 @@ def _start(course: Course, gpu: Gpu | None, isolation: Isolation | None) -> None
     with _closing:
         try:
             _sandbox = Sandbox.of(course, isolation=isolation, gpu=gpu)
-        except GraderFault as e:
+        except (GraderFault, OSError) as e:
             # An exception would break the pool and lose the message.
             _sandbox = e
             return
