@@ -75,12 +75,13 @@ def emptied(window):
     return window
 
 
-def serious(page):
-    """The violations that axe-core finds on a page and rates as serious or critical."""
+def serious(page, within=None):
+    """The violations that axe-core rates as serious or critical, on a page or within an element."""
     from axe_playwright_python.sync_playwright import Axe
 
     # Without the elements that pass, a run takes two thirds of the time.
-    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    options = {"resultTypes": ["violations"]}
+    found = Axe().run(page, within, options).response["violations"]
     return [
         (v["id"], v["help"], [node["html"][:160] for node in v["nodes"][:3]])
         for v in found
