@@ -15,7 +15,7 @@ from tests.handout.page_figures import reference_as_assignment
 
 pytestmark = pytest.mark.slow
 
-TINY = model.Size(num_layers=2, d_model=64, num_heads=4, context_length=32, batch=16, steps=160)
+TINY = model.Size(num_layers=2, d_model=64, num_heads=4, context_length=32, batch=16, steps=220)
 MACHINE = prediction.Machine({torch.float32: 1e11, torch.bfloat16: 1e11}, 1e10)
 ALL = list(parts.OF_PROBLEM)
 
@@ -147,13 +147,13 @@ def test_a_wrong_part_flies_visibly_worse(tokens, tmp_path):
     """A wrong optimizer learns less; targets that are not shifted teach the model to copy."""
     own = [name for name in ALL if name != "training_loop"]
     used = parts.load(own)
-    right = fly(used, tokens, tmp_path / "right", steps=80)
+    right = fly(used, tokens, tmp_path / "right", steps=60)
     used._found["AdamW"] = DecaysThroughTheGradient
-    wrong = fly(used, tokens, tmp_path / "adamw", steps=80)
+    wrong = fly(used, tokens, tmp_path / "adamw", steps=60)
     assert wrong.losses[-1] > right.losses[-1] + 0.3
     used = parts.load(own)
     used._found["get_batch"] = not_shifted(used.get_batch)
-    copying = fly(used, tokens, tmp_path / "batch", steps=80)
+    copying = fly(used, tokens, tmp_path / "batch", steps=60)
     assert copying.losses[-1] < right.losses[-1] / 2
 
 
@@ -213,7 +213,7 @@ def test_the_live_line_follows_a_log_that_grows_and_is_cut(tmp_path):
         log.write_text(text_of_log)
         live._look()
         assert live.times[-1][0] == steps
-    assert out.getvalue().startswith("step 60/160  loss 2.500  ")
+    assert out.getvalue().startswith("step 60/220  loss 2.500  ")
 
 
 def test_the_curve_fits_a_terminal():
