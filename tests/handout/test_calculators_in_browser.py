@@ -40,6 +40,7 @@ def opened(browser, address):
 @pytest.fixture
 def kept(opened):
     """Return a calculator's form on the page that stays open. All calculators have been reset."""
+    opened.seen = []
     opened.evaluate(
         """document.querySelectorAll("[data-calculator] .reset").forEach((one) => one.click())"""
     )

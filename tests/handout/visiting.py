@@ -101,7 +101,7 @@ class Visit:
         requests: The addresses that the page has requested.
         seen: Errors, warnings and messages of the console.
         links: The address of each link.
-        headings: The titles of the sections.
+        headings: The titles of the sections of a chapter.
         listed: The sections that the sidebar lists.
         marked: What the sidebar has shown at each section: how many marks, and whether at its link.
         cut: What is cut off, by width and colour scheme, with folded answers unfolded.
@@ -119,15 +119,15 @@ class Visit:
 @pytest.fixture(scope="session")
 def visited(window, address):
     """Return the visit of a page; each page is visited once."""
-    return cache(lambda name: _visit(emptied(window), address(name)))
+    return cache(lambda name: _visit(emptied(window), address(name), scrolls=name[0].isdigit()))
 
 
-def _visit(page, address):
+def _visit(page, address, scrolls):
     page.set_viewport_size({"width": 1400, "height": 900})
     page.goto(address)
     links = page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)")
     requests = [*page.requests]
-    sidebar = page.evaluate(SIDEBAR)
+    sidebar = page.evaluate(SIDEBAR) if scrolls else ([], [], [])
     cut = cut_off(page, MEASURED)
     return Visit(requests, [*page.seen], set(links), *sidebar, cut)
 
