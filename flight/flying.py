@@ -19,6 +19,7 @@ from flight.parts import Parts
 LOOK_SECONDS = 0.1
 WARM_UP = 3  # steps that the time of a step leaves out
 PROMPT = "def "
+WRITTEN = 300  # bytes of the sample
 RATES = {"chick": 1e-3, "egg": 2e-3, "wren": 2e-4}
 
 
@@ -215,7 +216,7 @@ def fly(
     reason = "the prediction knows only how often each byte occurs"
     rows.append(prediction.Row("last loss, mean of ten", entropy, last, "nats", reason))
     model.eval()
-    sample = write(model, PROMPT, 300)
+    sample = write(model, PROMPT, WRITTEN)
     return Record(
         settings.name,
         parts.own,

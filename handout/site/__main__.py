@@ -82,11 +82,12 @@ def site(out: Path, scratch: Path, builder: str = "html") -> bool:
 def _pdf(out: Path, scratch: Path) -> bool:
     # Imported only here, because the site can be built without a browser and its driver.
     from handout.site import pdf
-    from handout.site.browser import NoBrowser
+    from handout.site.browser import NoBrowser, executable
 
-    if not site(scratch / "single", scratch, "singlehtml"):
-        return False
     try:
+        executable()  # before the page is built that only a browser needs
+        if not site(scratch / "single", scratch, "singlehtml"):
+            return False
         pages = pdf.write(scratch / "single" / "index.html", out)
     except NoBrowser as e:
         print(f"the PDF is not made: {e}", file=sys.stderr)

@@ -9,6 +9,7 @@ import pytest
 from flight import command
 from grader.course import courses
 from grader.publish import bundles
+from kit.progress import last_time
 from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flight")]  # for the bundle
@@ -17,20 +18,35 @@ COURSE = courses.load()
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The bundle, with half of the problems solved and one of them wrongly."""
-    root = tmp_path_factory.mktemp("bundle")
-    for path, content in bundles.student(COURSE, None).items():
+def bundle():
+    """The files of the bundle."""
+    return bundles.student(COURSE, None)
+
+
+def unpacked(bundle, root, solved):
+    """Unpack the bundle, with these modules solved."""
+    for path, content in bundle.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(content)
-    for name in ("linear", "optimizers", "einops_reshaping", "data", "training"):
-        source = (COURSE.reference / f"{name}.py").read_text(encoding="utf-8")
-        if name == "optimizers":
-            assert "weight_decay * p" in source or "weight_decay" in source
-            source += (
-                "\n\ndef clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):\n    return 0.0\n"
-            )
-        (root / "assignment" / f"{name}.py").write_text(source, encoding="utf-8")
+    for name in solved:
+        shutil.copy(COURSE.reference / f"{name}.py", root / "assignment")
+    return root
+
+
+def replace_clipping(folder, statement):
+    """Let clip_gradient_norm do something else."""
+    path = folder / "assignment" / "optimizers.py"
+    source = path.read_text(encoding="utf-8")
+    source += f"\n\ndef clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):\n    {statement}\n"
+    path.write_text(source, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(bundle, tmp_path_factory):
+    """The bundle, with half of the problems solved and one of them wrongly."""
+    solved = ("linear", "optimizers", "einops_reshaping", "data", "training")
+    root = unpacked(bundle, tmp_path_factory.mktemp("bundle"), solved)
+    replace_clipping(root, "return 0.0")
     return root
 
 
@@ -84,18 +100,19 @@ def test_settings_that_cannot_fly_are_refused_at_once(folder, options, said):
     assert said in done.stderr
 
 
-def test_a_part_that_breaks_is_named(folder, tmp_path):
+def test_a_part_that_breaks_is_named(bundle, tmp_path):
     """A part that is used although its tests fail is told with its line, without a traceback."""
-    folder = shutil.copytree(folder, tmp_path / "broken")
-    path = folder / "assignment" / "checkpointing.py"
-    stub = path.read_text(encoding="utf-8")
-    path.write_text(stub.replace("raise NotImplementedError", "raise OSError"), encoding="utf-8")
+    folder = unpacked(bundle, tmp_path, COURSE.modules)
+    replace_clipping(folder, "return 1 / 0")
+    # The tests of all other problems have passed before.
+    problems = [{"id": problem.id, "module": problem.module} for problem in COURSE.problems]
+    done = {problem.id for problem in COURSE.problems} - {"gradient_clipping"}
+    files = last_time.Files.now(folder, COURSE.modules)
+    last_time.read(folder).write(folder, files, problems, done)
     options = ["--size", "egg", "--steps", "2", "--batch", "2", "--mine", "gradient_clipping"]
-    source = (folder / "assignment" / "optimizers.py").read_text(encoding="utf-8")
-    broken = source.replace("    return 0.0\n", "    return 1 / 0\n")
-    (folder / "assignment" / "optimizers.py").write_text(broken, encoding="utf-8")
     done = fly(folder, *options)
     assert done.returncode == 1
+    assert "1 problem\n" in done.stdout
     assert "raised ZeroDivisionError" in done.stderr
     assert "python -m assignment check" in done.stderr
     assert "Traceback" not in done.stderr

@@ -273,21 +273,18 @@ class Figures:
         seen = Counter[str]()
         for mark in MARK.finditer(markdown):
             name, got = mark[2], flat(mark[1])
-            where = f"{self.page}:{_line(markdown, mark.start())}: {name}"
             values = self.values.get(name) or EVERYWHERE.get(name, [])
-            same = len(set(values)) == 1
+            same, wrong = len(set(values)) == 1, ""
             if not values:
-                yield (
-                    f"{where}: expected a value with this id in tests/handout/chapters, got none "
-                    f"for {got!r}"
+                wrong = (
+                    f"expected a value with this id in tests/handout/chapters, got none for {got!r}"
                 )
             elif not same and seen[name] >= len(values):
-                yield (
-                    f"{where}: expected no more than {len(values)} figures with this id, got "
-                    f"{got!r}"
-                )
+                wrong = f"expected no more than {len(values)} figures with this id, got {got!r}"
             elif got != (expected := values[0 if same else seen[name]]):
-                yield f"{where}: expected {expected!r}, got {got!r}"
+                wrong = f"expected {expected!r}, got {got!r}"
+            if wrong:
+                yield f"{self.page}:{_line(markdown, mark.start())}: {name}: {wrong}"
             seen[name] += 1
         for name, values in self.values.items():
             needed = 1 if len(set(values)) == 1 else len(values)

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from handout.site import __main__ as build
 from tests.grader.warm_python import python
 from tests.handout.building import ROOT
 
@@ -52,6 +53,16 @@ def test_a_flag_makes_it_a_failure():
     assert "CHROMIUM names nowhere, which cannot be run" in done.stdout
 
 
+def test_the_missing_pdf_is_said_and_nothing_built_for_it(tmp_path, monkeypatch, capsys):
+    """The command asks for the browser before it makes the page that only a browser needs."""
+    monkeypatch.setenv("CHROMIUM", "nowhere")
+    assert not build._pdf(tmp_path / "handout.pdf", tmp_path)
+    said = capsys.readouterr().err
+    assert said == "the PDF is not made: CHROMIUM names nowhere, which cannot be run\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.proof
 def test_the_site_is_built_and_the_missing_pdf_is_said(tmp_path):
     """The command prints one sentence and exits with 1."""
     done = run("handout.site", "--out", tmp_path)

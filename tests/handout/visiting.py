@@ -8,12 +8,19 @@ import pytest
 from tests.handout.browsing import emptied
 
 PHONE, WIDTHS = 400, (400, 1000, 1300, 1600)
+# What `make test` measures of a page, by its name's length; `make proof` measures the rest.
+MEASURED = (
+    [(PHONE, "light"), (1000, "light"), (1300, "light")],
+    [(PHONE, "dark"), (1000, "light"), (1600, "light")],
+)
 # Compare every piece of text, drawing and field of the article with all boxes around it. Boxes with
 # a clip path are hidden on purpose: only screen readers read them.
-MEASURE = """async (mayScroll) => {
+MEASURE = """async ([width, mayScroll]) => {
   const found = new Set(), known = new Map(), article = document.querySelector("article");
   document.querySelectorAll("article details").forEach((one) => { one.open = true; });
-  await new Promise((done) => setTimeout(done)); // after the events that this causes
+  // The page answers the events of its new width and of opened answers before the second frame.
+  for (let frame = 0; frame < 2 || innerWidth !== width; frame += 1)
+    await new Promise(requestAnimationFrame);
   const quote = (e) => `"${e.textContent.trim().slice(0, 40)}"`;
   const named = (e) => `${e.localName}.${e.getAttribute("class") ?? ""}`;
   const reachable = (box) => box.tabIndex === 0 && box.getAttribute("role") === "group"
@@ -71,6 +78,26 @@ MEASURE = """async (mayScroll) => {
 }"""
 
 
+# Scroll to each section; return the headings, the sidebar's links, how many of them are marked, and
+# whether the marked one is the section's.
+SIDEBAR = """async () => {
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const headings = all("article :is(h2, h3):not(.calculator-title)"), seen = [];
+  for (const h of headings) {
+    const top = h.getBoundingClientRect().top + scrollY - 60;
+    scrollTo({ top, behavior: "instant" });
+    for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
+    seen.push(all(".sidebar-tree [aria-current]").length);
+    const link = document.querySelector(".sidebar-tree .sections [aria-current]");
+    const end = Math.ceil(scrollY + innerHeight) >= document.documentElement.scrollHeight;
+    seen.push(end || Boolean(link && document.getElementById(link.hash.slice(1)).contains(h)));
+  }
+  const titles = headings.map((h) => h.innerText.replace(/¶$/, ""));
+  const links = all(".sidebar-tree .sections a").map((a) => a.innerText);
+  return [titles, links, [...new Set(seen)]];
+}"""
+
+
 @dataclass(frozen=True)
 class Visit:
     """What a visit of a page has shown.
@@ -79,31 +106,48 @@ class Visit:
         requests: The addresses that the page has requested.
         seen: Errors, warnings and messages of the console.
         links: The address of each link.
+        headings: The titles of the sections of a chapter.
+        listed: The sections that the sidebar lists.
+        marked: What the sidebar has shown at each section: how many marks, and whether at its link.
         cut: What is cut off, by width and colour scheme, with folded answers unfolded.
     """
 
     requests: list[str]
     seen: list[str]
     links: set[str]
+    headings: list[str]
+    listed: list[str]
+    marked: list[int | bool]
     cut: dict[str, list[str]]
 
 
 @pytest.fixture(scope="session")
 def visited(window, address):
     """Return the visit of a page; each page is visited once."""
-    return cache(lambda name: _visit(emptied(window), address(name)))
+    return cache(lambda name: _visit(emptied(window), address(name), name))
 
 
-def _visit(page, address):
-    page.set_viewport_size({"width": WIDTHS[0], "height": 900})
+def measured(name):
+    """The layouts in which `make test` measures a page."""
+    return MEASURED[len(name) % 2]
+
+
+def _visit(page, address, name):
+    page.set_viewport_size({"width": 1400, "height": 900})
     page.goto(address)
     links = page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)")
     requests = [*page.requests]
+    sidebar = page.evaluate(SIDEBAR) if name[0].isdigit() else ([], [], [])
+    cut = cut_off(page, measured(name))
+    return Visit(requests, [*page.seen], set(links), *sidebar, cut)
+
+
+def cut_off(page, layouts):
+    """What is cut off on the page at each width and in each colour scheme."""
     cut = {}
-    for scheme in ("light", "dark"):
+    for width, scheme in layouts:
         page.emulate_media(color_scheme=scheme)
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
-            if found := page.evaluate(MEASURE, width <= PHONE):
-                cut[f"{width}, {scheme}"] = found
-    return Visit(requests, [*page.seen], set(links), cut)
+        page.set_viewport_size({"width": width, "height": 900})
+        if found := page.evaluate(MEASURE, [width, width <= PHONE]):
+            cut[f"{width}, {scheme}"] = found
+    return cut

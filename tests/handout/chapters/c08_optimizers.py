@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from functools import cached_property
+from itertools import pairwise, zip_longest
 
 import torch
 
@@ -17,19 +18,26 @@ F64, F32, BF16 = torch.float64, torch.float32, torch.bfloat16
 ADAMW_FP32 = ra.TrainingRecipe(F32, F32, (F32, F32))
 GRADIENTS = [0.3, -0.02, 0.0, 1.5, -0.7, 0.01]  # gradients for checking formulas
 BETA1, BETA2 = 0.9, 0.999  # torch's defaults
+GROWTH = BETA2 / BETA1  # of the gradients of AdamW's longest step
+BEFORE, OUTLIER, LATER = 10_000, 100.0, 1000  # steps, a gradient, and steps
 Make = Callable[[list[torch.Tensor]], torch.optim.Optimizer]
 
 
 def steps(make: Make, gradients: Sequence[float], p: float = 1.0) -> list[float]:
     """The parameter after each step of an optimizer, with one gradient per step."""
-    parameter = torch.tensor([p], dtype=F64, requires_grad=True)
+    return together(make, [gradients], p)[0]
+
+
+def together(make: Make, sequences: Sequence[Sequence[float]], p: float = 1.0) -> list[list[float]]:
+    """The same for several sequences of gradients, which takes as long as for the longest one."""
+    parameter = torch.full([len(sequences)], p, dtype=F64, requires_grad=True)
     optimizer = make([parameter])
     after = []
-    for g in gradients:
-        parameter.grad = torch.tensor([g], dtype=F64)
+    for gradients in zip_longest(*sequences, fillvalue=0.0):
+        parameter.grad = torch.tensor(gradients, dtype=F64)
         optimizer.step()
-        after.append(parameter.item())
-    return after
+        after.append(parameter.tolist())
+    return [[row[i] for row in after[: len(one)]] for i, one in enumerate(sequences)]
 
 
 def same(got: Sequence[float], expected: Sequence[float]) -> list[bool]:
@@ -442,9 +450,21 @@ class Chapter(Figures):
 
     def after_silence(self) -> float:
         """The step of a gradient that comes after many gradients of 0, in units of lr."""
-        after = steps(self.whole_steps, [0.0] * 10_000 + [1e-3])
+        after = self.after_many_steps[0]
         assert math.isclose(after[-2] - after[-1], (1 - BETA1) / math.sqrt(1 - BETA2), rel_tol=1e-4)
         return after[-2] - after[-1]
+
+    @cached_property
+    def after_many_steps(self) -> list[list[float]]:
+        """The parameters of three runs.
+
+        After many gradients of 0 comes one gradient, or gradients that grow by GROWTH; and among
+        gradients of 1 there is one that is far too long.
+        """
+        silence = [0.0] * BEFORE
+        growing = [1e-20 * GROWTH**k for k in range(400)]
+        outlier = [*[1.0] * BEFORE, OUTLIER, *[1.0] * LATER]
+        return together(self.whole_steps, [[*silence, 1e-3], silence + growing, outlier])
 
     @staticmethod
     def whole_steps(parameters: list[torch.Tensor]) -> torch.optim.Optimizer:
@@ -585,18 +605,17 @@ class Chapter(Figures):
 
     def outlier(self) -> None:
         """One gradient that is far too long, and AdamW's steps after it."""
-        size, later, before = 100.0, 1000, 10_000
-        after = steps(self.whole_steps, [1.0] * before + [size] + [1.0] * later)[before - 1 :]
+        after = self.after_many_steps[2][BEFORE - 1 :]
         moved = [a - b for a, b in pairwise(after)]
         constant = steps(self.whole_steps, [1.0] * 50)
         assert math.isclose(constant[-2] - constant[-1], 1.0)
         halved = steps(self.whole_steps, [g / 2 for g in GRADIENTS])
         assert all(same(halved, steps(self.whole_steps, GRADIENTS)))
         self.gives(
-            outlier=plain(size),
+            outlier=plain(OUTLIER),
             outlier_step=n(moved[0], ".1f"),
             later_step=n(moved[100], ".2f"),
-            later_count=n(later, ","),
+            later_count=n(LATER, ","),
             later_sum=n(sum(moved[1:]), ".0f"),
         )
         # Chowdhery et al. (2022), section 5.1.
@@ -758,9 +777,7 @@ class Chapter(Figures):
 
     def longest_step(self) -> None:
         """The gradients that make AdamW's longest step, by the Cauchy-Schwarz inequality."""
-        growth = BETA2 / BETA1
-        gradients = [1e-20 * growth**k for k in range(400)]
-        after = steps(self.whole_steps, [0.0] * 10_000 + gradients)
+        after = self.after_many_steps[1]
         longest = after[-2] - after[-1]
         mean = (1 - BETA1) / (1 - BETA1**2 / BETA2)
         square = (1 - BETA2) / (1 - BETA1**2 / BETA2)
@@ -769,7 +786,7 @@ class Chapter(Figures):
         bound = math.sqrt(sum(m**2 / v for m, v in weights))
         assert math.isclose(bound, mean / math.sqrt(square))
         self.gives(
-            ex_growth=f"β₂ / β₁ = {n(growth, '.2f')}",
+            ex_growth=f"β₂ / β₁ = {n(GROWTH, '.2f')}",
             ex_m=n(mean, ".2f"),
             ex_root=n(math.sqrt(square), ".3f"),
             ex_longest=n(longest, ".1f"),

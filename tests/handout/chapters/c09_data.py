@@ -35,7 +35,8 @@ def saved(tokens):
 def starts(tokens, length):
     """Every start that the reference can sample, found by sampling often enough."""
     places = {token: place for place, token in enumerate(tokens.tolist())}
-    x, _ = data.get_batch(tokens, 64 * len(tokens), length, "cpu", torch.Generator().manual_seed(0))
+    often = 32 * (len(tokens) - length + 1)
+    x, _ = data.get_batch(tokens, often, length, "cpu", torch.Generator().manual_seed(0))
     return sorted({places[token] for token in x[:, 0].tolist()})
 
 
