@@ -143,8 +143,8 @@ def view_strides(
     The view shows the same elements in the same order, as Tensor.view does. Two neighbouring
     dimensions can be merged if one step along the outer dimension spans the whole inner one:
     stride[d] = shape[d + 1] · stride[d + 1]. Any dimension can be split. A dimension of size
-    1 never prevents a view, and its own stride may be any number, because no step is ever
-    taken along it.
+    1 never prevents a view, and its own stride may be any number from 0 on, because no step is
+    ever taken along it.
 
     Args:
         shape: Sizes of the tensor, each at least 1.

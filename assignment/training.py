@@ -186,7 +186,7 @@ def train(
 
     Args:
         model: Maps int64 tokens (batch, context) to logits (batch, context, vocabulary). It is
-            already on `config.device`.
+            already on `config.device`. A parameter gets a gradient in every step or in none.
         optimizer: A torch.optim.Optimizer of all of the model's parameters.
         train_tokens: Tokens of any integer dtype, in memory or memory-mapped. Read
             only the batches.

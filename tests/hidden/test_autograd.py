@@ -1141,6 +1141,7 @@ def test_accumulate_gradients_of_any_data(student, rng):
         ({"x": x[:1].expand(x.shape), "y": y[:1].expand(y.shape)}, {"frozen": [0]}),
         ({"x": x[:, None], "y": y[:, None]}, {"evaluates": True}),
         ({}, {"unused": True}),
+        ({}, {"unused": True, "already": [two["weights"][0]]}),
         ({**tokens, "x": tokens["x"][:, 0], "y": tokens["y"][:, 0]}, {}),
         ({"x": x, "y": x, "weights": [uniform(rng, x.shape[1], x.shape[1])]}, {}),
         (loss_of_zero(), {}),
@@ -1150,7 +1151,7 @@ def test_accumulate_gradients_of_any_data(student, rng):
         inputs = {**two, **changed}
         loss, gradients = whole_batch(inputs)
         gradients = [None if i in options.get("frozen", []) else g for i, g in enumerate(gradients)]
-        gradients = [None] * options.get("unused", 0) + gradients
+        gradients = options.get("already", [None] * options.get("unused", 0)) + gradients
         # A loss of squares and its gradients grow with the square of x and y.
         atol = CHUNKS_TOLERANCE * max(1.0, inputs["x"].double().abs().max().item() ** 2)
         options |= {"expected_loss": loss, "atol": atol, "hint": hint}

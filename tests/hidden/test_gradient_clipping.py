@@ -330,6 +330,10 @@ def test_skips_parameters_without_a_gradient(student, rng):
     expected = [None, plain["gradients"][0], None, *plain["gradients"][1:], None]
     check_gradients(got["gradients"], expected, rtol=tolerance(gradients), hint=hint)
     check_same_norm(got, plain, rtol=tolerance(gradients), hint=hint)
+    large = random_gradients(rng, size=1e90, dtype=torch.float64)
+    got = clip(student, [None, *large], 1e100)["returned"]
+    hint = "the norm's dtype follows from the gradients, not from a parameter without one"
+    check_norm(got, norm_of(large), rtol=tolerance(large), hint=hint)
 
 
 @pytest.mark.points(3)

@@ -550,9 +550,10 @@ def test_mlp_has_one_weight_a_layer(student, rng):
 def test_mlp_has_relus_between_its_layers(student, rng):
     """A ReLU follows every layer but the last, for small and large numbers."""
     hint = "max(0, x) between the layers, for every x, and none after the last layer"
-    # Five sizes make four layers: enough to show which of them lacks its ReLU.
-    for count in (5, 3, 4, 6):
-        dims = sizes(rng, count, 3, 12)
+    # Five sizes make four layers: enough to show which of them lacks its ReLU. Layers may have
+    # names, in whose alphabetical order the eleventh comes before the third.
+    for count in (5, 3, 4, 6, 13):
+        dims = sizes(rng, count, 3, 20)
         check_output(
             student,
             "MLP",

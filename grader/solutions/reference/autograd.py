@@ -106,7 +106,8 @@ def mlp_backward(
         x: A batch of inputs.
         w1: Weight of the first layer.
         w2: Weight of the second layer.
-        grad_output: Gradient of the loss with respect to y. All inputs are finite.
+        grad_output: Gradient of the loss with respect to y. All inputs are finite, and so are all
+            products of them that occur.
 
     Returns:
         The gradients of w1 and of w2.
