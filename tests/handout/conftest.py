@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.text import counted
 from tests.handout.browsing import browser, page, window  # noqa: F401, these are fixtures
 from tests.handout.building import built_once
 from tests.handout.visiting import visited  # noqa: F401, a fixture
@@ -42,8 +43,7 @@ def pytest_terminal_summary(terminalreporter):
     ]
     if skipped:
         terminalreporter.write_line(
-            f"NOT TESTED: {len(skipped)} tests of the handout's pages, as no Chromium could be "
-            "started "
-            "(--require-browser makes this a failure)",
+            f"NOT TESTED: {counted(len(skipped), 'test')} of the handout's pages, as no Chromium "
+            "could be started (--require-browser makes this a failure)",
             yellow=True,
         )

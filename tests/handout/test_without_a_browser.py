@@ -34,7 +34,7 @@ def test_skipped_pages_are_said_at_the_end():
     done = run("pytest", "tests/handout/test_pdf.py", "-k", "outline", "-p", "no:cacheprovider")
     assert done.returncode == 0, done.stdout
     assert (
-        "NOT TESTED: 1 tests of the handout's pages, as no Chromium could be started" in done.stdout
+        "NOT TESTED: 1 test of the handout's pages, as no Chromium could be started" in done.stdout
     )
 
 
