@@ -456,6 +456,13 @@ def test_counts_the_same_without_autograd(student, rng, mode):
 # --- by_op
 
 
+def check_sum(read, hint):
+    """Check that the values of by_op add up to the total."""
+    total = total_of(read)
+    alike = abs(sum(by_op_of(read).values()) - total) <= 1e-12 * total
+    expect.that(alike, "its sum is not the total", of=f"{OF}.by_op", hint=hint)
+
+
 def check_keys(read, kind, hint):
     """Check that by_op has at most this key. Another test judges whether it is empty."""
     by_op = by_op_of(read)
@@ -496,12 +503,15 @@ def test_names_of_composite_operators(student, rng):
         args = [torch.randn(x, generator=rng) if isinstance(x, tuple) else x for x in args]
         for mode in ("", "no_grad", "inference_mode"):
             got = student.run(probes.count, function=function, args=args, mode=mode)
-            by_op, total = by_op_of(got), total_of(got)
-            others = sum(name not in PRODUCTS for name in by_op)
+            others = sum(name not in PRODUCTS for name in by_op_of(got))
             reason = f"{others} keys that the docstring does not list"
             expect.that(others == 0, reason, of=f"{OF}.by_op", hint=hint)
-            alike = abs(sum(by_op.values()) - total) <= 1e-12 * total
-            expect.that(alike, "its sum is not the total", of=f"{OF}.by_op", hint=hint)
+            check_sum(got, hint)
+    a, b = torch.randn(b, m, k, generator=rng), torch.randn(k, n, generator=rng)
+    for mode in ("", "inference_mode"):
+        inputs = {"steps": NESTED, "function": "torch.matmul", "mode": mode}
+        for read in student.run(probes.session, a=a, b=b, **inputs):
+            check_sum(read, "a second product of a kind is added to the first one")
 
 
 def test_names_of_products_of_nothing(student, rng):

@@ -614,6 +614,14 @@ def test_cheapest_cluster(student, rng):
             of=of,
             hint="whole nodes, enough of them for the memory and for the time",
         )
+    # An offer that differs in its device's name alone costs the same.
+    (*case, offers), answer = next(pair for pair in zip(cases, answers, strict=True) if pair[1])
+    best = offers[answer["offer"]]
+    alike = [best, {**best, "hw": {**best["hw"], "name": "another"}}]
+    (got,) = student.run(probes.cheapest_clusters, cases=[[*case, alike]])
+    expect.kind(got, dict, of=of, hint="a pair: the offer and the number of its devices")
+    is_one = got["offer"] in (0, 1) and got["devices"] == answer["devices"]
+    expect.that(is_one, "neither of two offers that cost the same is returned", of=of)
 
 
 def test_counts_are_integers(student, rng):

@@ -352,6 +352,9 @@ def test_min_rows(student, rng):
         cases += [(k, n, slow, torch.float32, None) for k, n, *_ in cases[:2]]
     fast = {**device(rng), "memory_bandwidth": BIG}  # compute-bound from the first row on
     cases += [(1, 1, device(rng), torch.float32, None), (9000, 7000, fast, torch.float32, 1)]
+    # The limit is 1.75 FLOPs per byte and the device's intensity 1.25.
+    even = {**device(rng), "peak_flops": {torch.float32: 5e12}, "memory_bandwidth": 4e12}
+    cases += [(7, 7, even, torch.float32, fewest_rows(7, 7, even, torch.float32))]
     k, n, hw, dtype, _ = next(case for case in cases if case[-1])
     for sizes in [(BIG, n), (k, BIG), (BIG, BIG), (1, BIG), (BIG, 1)]:
         cases += [(*sizes, hw, dtype, fewest_rows(*sizes, hw, dtype))]
