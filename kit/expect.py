@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 sandboxed = False  # whether `student` runs in another process; set by whoever runs the tests
-
+MOST_ENTRIES = 10_000  # of an answer that is compared with the wrong ones that have a hint
 
 # A student's process fills new memory with NaN, so reading unwritten memory gives the same answer
 # in every run.
-# The entries of an answer that is compared with wrong answers which have a hint.
-MOST_ENTRIES = 10_000
 UNWRITTEN = (
     (
         "NaN",

@@ -239,14 +239,14 @@ class Runner:
         raised = printable(type(error).__name__, 100)
         raised += f": {printable(said, 400) or 'without a message'}"
         if not place and (in_test := _innermost(error.__traceback__, str(item.path))):
-            return {**self._unusable(raised, in_test, problem), "test": test}
+            return {**self._stopped(raised, in_test, problem), "test": test}
         text = f"{problem['id']}: raised {raised}"
         return {**self._told_at(text, place, problem, shown), "test": test}
 
-    def _unusable(
+    def _stopped(
         self, raised: str, in_test: traceback.FrameSummary, problem: dict[str, Any]
     ) -> dict[str, Any]:
-        """An exception outside the student's code: after an answer that the test does not expect.
+        """An exception outside the student's code, as after an answer that the test cannot use.
 
         The line of the test is told, and the function is the one that it called there or above.
         """
@@ -255,9 +255,10 @@ class Runner:
         begin = next((n for n in range(line, 1, -1) if lines[n - 1].startswith("def ")), 1)
         calls = CALL.findall("".join(lines[begin - 1 : until]))
         asked = calls[-1] if calls else ""
-        what = "raised" if f"{asked}()" in raised else "returned what the test cannot use:"
         where = f"{self._short(in_test.filename)}:{line}"
-        text = f"{' · '.join(filter(None, (problem['id'], asked)))}: {what} {raised}"
+        text = (
+            f"{' · '.join(filter(None, (problem['id'], asked)))}: the test cannot go on: {raised}"
+        )
         facts = self._told_at(text, where, problem, [printable(in_test.line or "", 200)])
         return {**facts, "place": self._definition(problem["module"], asked) if asked else ""}
 

@@ -127,11 +127,13 @@ def test_an_answer_that_a_test_cannot_use_is_told_with_the_line_of_the_test(work
     sources = [f"def {name}{rest}\n" for name, rest in wrong.items()]
     module.write_text("\n\n".join([module.read_text(), *sources]))
     done = assignment(work, "check", "autograd", "--all")
-    unusable = r"returned what the test cannot use: \w+Error: .+"
+    stopped = r"the test cannot go on: \w+Error: .+"
     at = r"\n  at        tests/public/test_autograd\.py:\d+\n {12}\S"
     for name in wrong:
-        assert re.search(rf"^autograd · {name}: {unusable}{at}", done.stdout, re.MULTILINE), name
-    call = r"raised TypeError: linear_backward\(\) got an unexpected keyword argument"
+        assert re.search(rf"^autograd · {name}: {stopped}{at}", done.stdout, re.MULTILINE), name
+    call = (
+        r"the test cannot go on: TypeError: linear_backward\(\) got an unexpected keyword argument"
+    )
     assert re.search(rf"^autograd · linear_backward: {call}.*{at}", done.stdout, re.MULTILINE)
     assert "autograd: raised" not in done.stdout
     assert re.search(r"^  fix assignment/autograd\.py:\d+ in linear_backward$", done.stdout, re.M)
