@@ -67,7 +67,8 @@ def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
     """Compute fn(*inputs) but keep only the inputs: the backward pass calls fn again.
 
     The output is the same as that of fn(*inputs). So are the gradients of the inputs that require
-    one and of the parameters that fn uses, even if no input requires a gradient.
+    one and of the parameters that fn uses, even if no input requires a gradient. The output may
+    require a gradient where that of fn does not.
 
     fn is called twice, once in the forward pass and once in the backward pass. The second call
     draws the same random numbers as the first (dropout drops the same entries) and runs under the

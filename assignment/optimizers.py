@@ -81,7 +81,7 @@ class SGD(torch.optim.Optimizer):
 
     Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
     parameter whose gradient is None. Keep b in `self.state[p]`, with p's dtype. With momentum 0 the
-    step is p ← p − lr · g, and nothing is kept.
+    step is p ← p − lr · g, and no b is made.
 
     Args:
         params: Parameters, or one dict per group with the key "params" and the group's own options.
@@ -133,7 +133,7 @@ class AdaGrad(torch.optim.Optimizer):
     Args:
         params: Parameters, or one dict per group with the key "params" and the group's own options.
         lr: Learning rate; it may be 0.
-        eps: ε; it may be 0.
+        eps: ε; it may be 0, where no 0 / 0 occurs.
 
     Example:
         p = 1, lr = 0.1, ε = 1, gradients 3 and then 4. s is 9, then 25:
@@ -184,7 +184,7 @@ class RMSProp(torch.optim.Optimizer):
         params: Parameters, or one dict per group with the key "params" and the group's own options.
         lr: Learning rate; it may be 0.
         alpha: α, the weight of the old v, in [0, 1).
-        eps: ε; it may be 0.
+        eps: ε; it may be 0, where no 0 / 0 occurs.
 
     Example:
         p = 1, g = 2 at the first step, lr = 0.1, α = 0.75, ε = 1: v = 0.25 · 4 = 1, so
@@ -266,7 +266,7 @@ class AdamW(torch.optim.Optimizer):
         params: Parameters, or one dict per group with the key "params" and the group's own options.
         lr: Learning rate; it may be 0.
         betas: β₁ and β₂, both in [0, 1).
-        eps: ε; it may be 0.
+        eps: ε; it may be 0, where no 0 / 0 occurs.
         weight_decay: λ; it may be 0.
 
     Example:
@@ -322,8 +322,8 @@ def clip_gradient_norm(
     float32 or wider. If an entry is NaN or infinite, the gradients may become anything.
 
     Args:
-        parameters: Any iterable of parameters. `model.parameters()` is a generator, which can be
-            iterated over only once.
+        parameters: Any iterable of parameters, each of them once. `model.parameters()` is a
+            generator, which can be iterated over only once.
         max_l2_norm: The largest norm that is left as it is; it may be 0 or infinite.
         eps: ε, which prevents a division by 0; it may be 0.
 
@@ -358,7 +358,7 @@ def lr_cosine_schedule(
 
     Args:
         it: The iteration, counted from 0.
-        max_learning_rate: The rate at the end of the warm-up.
+        max_learning_rate: The rate at the end of the warm-up; it may be 0.
         min_learning_rate: The rate after the cosine, between 0 and max_learning_rate.
         warmup_iters: The number of warm-up iterations; 0 means no warm-up.
         cosine_cycle_iters: The iteration at which the cosine ends, counted from 0 and not from the

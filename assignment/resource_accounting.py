@@ -168,8 +168,8 @@ def roofline_seconds(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
     Computing and moving overlap, so the longer of the two decides.
 
     Args:
-        flops: Total FLOPs.
-        bytes_moved: Total bytes read and written.
+        flops: Total FLOPs, 0 or more.
+        bytes_moved: Total bytes read and written, 0 or more.
         hw: The device.
         dtype: The dtype of the computation.
 
@@ -191,8 +191,8 @@ def is_compute_bound(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
     If both take equally long, either answer is right.
 
     Args:
-        flops: Total FLOPs.
-        bytes_moved: Total bytes read and written.
+        flops: Total FLOPs, 0 or more.
+        bytes_moved: Total bytes read and written, 0 or more.
         hw: The device.
         dtype: The dtype of the computation.
 
@@ -334,8 +334,8 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
     Args:
         memory_bytes: Bytes of memory, of one device or of all devices together.
         recipe: The dtypes that training keeps for each parameter.
-        reserve: The fraction of the memory that is kept free, for activations and buffers. Where
-            1 - reserve is not exact as a float, as for 0.1, rounding it is right, too.
+        reserve: The fraction of the memory that is kept free, for activations and buffers, from 0
+            to 1. Where 1 - reserve is not exact as a float, as for 0.1, rounding it is right, too.
 
     Raises:
         ValueError: `reserve` is above 1, as a percentage would be.
@@ -363,8 +363,8 @@ def min_devices(
         num_parameters: Number of parameters of the model.
         recipe: The dtypes that training keeps for each parameter.
         memory_bytes: Bytes of memory per device.
-        reserve: The fraction of each device's memory that is kept free. Where 1 - reserve is not
-            exact as a float, as for 0.1, rounding it is right, too.
+        reserve: The fraction of each device's memory that is kept free, less than 1. Where
+            1 - reserve is not exact as a float, as for 0.1, rounding it is right, too.
 
     Raises:
         ValueError: `reserve` is above 1, as a percentage would be.

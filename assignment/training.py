@@ -194,8 +194,8 @@ def train(
         val_tokens: Tokens to evaluate on, required if `eval_every` is not 0.
 
     Raises:
-        FloatingPointError: A loss is NaN or infinite. Neither take nor log that step. It helps if
-            the message names the step.
+        FloatingPointError: A training loss is NaN or infinite. Neither take nor log that step. It
+            helps if the message names the step.
         ValueError: train_tokens, or val_tokens if they are required, have no more than
             context_length tokens, or `checkpoint_every` is set without `checkpoint_path`. Raise
             this error before the first step.
