@@ -1194,6 +1194,7 @@ def test_accumulate_gradients_with_a_short_last_chunk(student, rng):
             )
 
 
+# Stays: a loop over batches needs this, and another test has such gradients beside much else.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_accumulate_gradients_adds_to_what_is_there(student, rng):

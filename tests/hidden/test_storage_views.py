@@ -266,6 +266,7 @@ def test_view_strides_merges_and_splits(student, rng):
         check_view(student, x, new_shape, "shapes may be lists", kind=list)
 
 
+# Stays: this is the plain case of a copy, and the other tests have sizes or strides of one kind.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_view_strides_needs_a_copy(student, rng):
