@@ -21,9 +21,9 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from traceback import FrameSummary, extract_tb
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -239,12 +239,12 @@ class Runner:
         raised = printable(type(error).__name__, 100)
         raised += f": {printable(said, 400) or 'without a message'}"
         if not place and (in_test := _innermost(error.__traceback__, str(item.path))):
-            return {**self._stopped(raised, in_test, problem), "test": test}
+            return {**self._failure_in_the_test(raised, in_test, problem), "test": test}
         text = f"{problem['id']}: raised {raised}"
         return {**self._told_at(text, place, problem, shown), "test": test}
 
-    def _stopped(
-        self, raised: str, in_test: traceback.FrameSummary, problem: dict[str, Any]
+    def _failure_in_the_test(
+        self, raised: str, in_test: FrameSummary, problem: dict[str, Any]
     ) -> dict[str, Any]:
         """An exception outside the student's code, as after an answer that the test cannot use.
 
@@ -304,9 +304,9 @@ class Runner:
         return Path(os.path.relpath(file, self._root)).as_posix()
 
 
-def _innermost(places: TracebackType | None, file: str) -> traceback.FrameSummary | None:
+def _innermost(places: TracebackType | None, file: str) -> FrameSummary | None:
     """The innermost frame of a file in a traceback, if there is one."""
-    frames = [frame for frame in traceback.extract_tb(places) if frame.filename == file]
+    frames = [frame for frame in extract_tb(places) if frame.filename == file]
     return frames[-1] if frames else None
 
 

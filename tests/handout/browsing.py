@@ -39,7 +39,7 @@ def window(browser):
 
 
 def watched(context):
-    """A new page; page.seen and page.requests record what it says and asks for."""
+    """A new page that keeps its messages and errors in `seen`, and its requests in `requests`."""
     page = context.new_page()
     page.seen, page.requests = [], []
     page.set_default_timeout(10_000)

@@ -187,8 +187,8 @@ def test_unique_bytes_of_any_iterable(student, rng):
     hint = "does the code read its input twice, ask for its length, or forget a storage too soon?"
     for got in student.run(probes.unique_bytes_of_generators, tensors=tensors):
         check_bytes(got, expected, of="unique_bytes", hint=hint)
-    got = student.tensor_memory.unique_bytes(tuple(tensors))
-    check_bytes(got, expected, of="unique_bytes")
+    for given in (tensors, tuple(tensors)):
+        check_bytes(student.tensor_memory.unique_bytes(given), expected, of="unique_bytes")
     listed = [*tensors, tensors[0]]
     asked = {"module": "tensor_memory", "function": "unique_bytes", "args": (listed,)}
     (after,) = student.run(call_and_keep_inputs, **asked)["inputs"]
