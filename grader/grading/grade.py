@@ -10,7 +10,7 @@ StudentFault. Any other exception is the grader's fault.
 folder and the `tests` package in sys.modules.
 """
 
-import importlib
+import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -118,14 +118,17 @@ def grade(
 
 
 def import_preloaded(course: Course) -> None:
-    """Import torch if the course uses it, and what it preloads, as the sandbox does at its start.
+    """Import the course's torch and NumPy, as the sandbox does, and look for what it preloads.
 
     Raises:
-        CourseFault: A module cannot be imported.
+        CourseFault: A module is not installed.
     """
     for name in course.imported_first:
         try:
-            importlib.import_module(name)
+            if name not in course.preload:
+                importlib.import_module(name)
+            elif importlib.util.find_spec(name) is None:
+                raise ModuleNotFoundError(f"No module named '{name}'")
         except ImportError as e:
             raise CourseFault(f"problems.toml: preload: {name} cannot be imported: {e}") from None
     if course.uses_torch:

@@ -773,9 +773,14 @@ def _bytes_alive(fn: Wrap, *inputs: Any, besides: Sequence[Tensor]) -> tuple[Any
 
 
 def _backward(output: Any, upstream: Tensor | None = None) -> None:
-    """Run the backward pass of a result, if it has one."""
+    """Run the backward pass of a result, if it has one.
+
+    A hook passes `upstream` on, because the argument of output.backward imports sympy for half a
+    second, also in the grader's own process.
+    """
     if isinstance(output, Tensor) and output.requires_grad:
-        torch.autograd.backward(output, torch.ones_like(output) if upstream is None else upstream)
+        output.register_hook(lambda ones: torch.ones_like(ones) if upstream is None else upstream)
+        output.sum().backward()
 
 
 def _result(output: Any) -> Any:
