@@ -10,6 +10,7 @@ StudentFault. Any other exception is the grader's fault.
 folder and the `tests` package in sys.modules.
 """
 
+import importlib
 import importlib.util
 import sys
 import time

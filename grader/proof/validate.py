@@ -299,10 +299,21 @@ def trials_of(
 ) -> Iterator[Trial]:
     """Yield every trial of a problem's tests for a device."""
     reference = sources_in(course.reference)
-    module = course.reference_of(problem)
     for seed in range(seeds):
         yield Trial(problem, "reference", "reference", reference, device, seed)
     yield Trial(problem, "stub", "stub", sources_in(course.assignment), device)
+    yield from _trials_of_solutions(course, problem, device, seeds, reference)
+    yield from _trials_of_answers(course, problem, device, reference)
+    yield from _trials_of_fields(course, problem, device, reference)
+    if with_mutants:
+        yield from _trials_of_mutants(course, problem, device, reference)
+
+
+def _trials_of_solutions(
+    course: Course, problem: Problem, device: str, seeds: int, reference: dict[str, bytes]
+) -> Iterator[Trial]:
+    """Yield a trial of each wrong solution, and for each seed one of each right one."""
+    module = course.reference_of(problem)
     neighbours = tuple(p for p in course.problems if p.module == problem.module and p != problem)
     solutions = [*to_catch(course, problem, device), *right_solutions(course, problem, device)]
     for number, solution in enumerate(solutions):
@@ -328,6 +339,13 @@ def trials_of(
             yield replace(trial, kind="wrong", excused=solution.price or "", most=solution.most)
         else:
             yield from (replace(trial, seed=seed) for seed in range(seeds))
+
+
+def _trials_of_answers(
+    course: Course, problem: Problem, device: str, reference: dict[str, bytes]
+) -> Iterator[Trial]:
+    """Yield a trial of each kind of wrong answer: made by rule, for a class of inputs, hostile."""
+    module = course.reference_of(problem)
     for kind, name, changed in derived(problem, module):
         for seed in range(2 if kind == "unwritten" else 1):
             yield Trial(
@@ -363,6 +381,12 @@ def trials_of(
                 in_process=True,
                 sessions=(partial(hostile.HostileSession, which=which, round=number),),
             )
+
+
+def _trials_of_fields(
+    course: Course, problem: Problem, device: str, reference: dict[str, bytes]
+) -> Iterator[Trial]:
+    """Yield a trial of each field that a probe returns, in which the field has other values."""
     here = [course.hidden_tests(problem)["cpu"]] if device == "cpu" else []
     for probe, keys in (field for file in here for field in fields.of(course.tests, file)):
         yield Trial(
@@ -375,20 +399,26 @@ def trials_of(
             in_process=True,
             sessions=tuple(fields.ChangedField(probe, keys, change) for change in fields.CHANGES),
         )
-    if with_mutants:
-        excused = mutants.listed(course.mutants).get(problem.id, {})
-        for mutant in mutants.of(module, problem.id):
-            sources = reference | {problem.path: mutant.source.encode()}
-            reason = excused.get(mutant.name, "")
-            yield Trial(
-                problem,
-                "mutant",
-                mutant.name,
-                sources,
-                device,
-                excused=reason,
-                until_one_fails=True,
-            )
+
+
+def _trials_of_mutants(
+    course: Course, problem: Problem, device: str, reference: dict[str, bytes]
+) -> Iterator[Trial]:
+    """Yield a trial of each mutant of the reference."""
+    module = course.reference_of(problem)
+    excused = mutants.listed(course.mutants).get(problem.id, {})
+    for mutant in mutants.of(module, problem.id):
+        sources = reference | {problem.path: mutant.source.encode()}
+        reason = excused.get(mutant.name, "")
+        yield Trial(
+            problem,
+            "mutant",
+            mutant.name,
+            sources,
+            device,
+            excused=reason,
+            until_one_fails=True,
+        )
 
 
 def _claims(course: Course, problem: Problem) -> Claims:

@@ -779,8 +779,10 @@ def _backward(output: Any, upstream: Tensor | None = None) -> None:
     second, also in the grader's own process.
     """
     if isinstance(output, Tensor) and output.requires_grad:
-        output.register_hook(lambda ones: torch.ones_like(ones) if upstream is None else upstream)
-        output.sum().backward()
+        output.register_hook(  # type: ignore[no-untyped-call]
+            lambda ones: torch.ones_like(ones) if upstream is None else upstream
+        )
+        torch.autograd.backward(output.sum())
 
 
 def _result(output: Any) -> Any:
