@@ -183,10 +183,13 @@ def assert_intact(book):
 def started(request, course, handed_in, tmp_path, root):
     """A running batch of four that has stored its first result: its process and its gradebook.
 
-    The parameter is the number of its jobs; 1 by default.
+    The last two are slow, so that the batch still runs when its first result has been seen. The
+    parameter is the number of its jobs; 1 by default.
     """
     jobs = str(getattr(request, "param", 1))
     keep(handed_in, *POINTS_OF_FOUR)
+    for name in ("cyd", "dan"):
+        hand_in(handed_in, name, f"import time\ntime.sleep(2)\n{CLASS[name][0]}")
     book = tmp_path / "class.sqlite"
     command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
     process = subprocess.Popen(
