@@ -156,6 +156,7 @@ def sizes_of_heads(rng):
         (3, 2, 1, 4),
         (2, 4, 3, 1),
         (1, 2, 3, 2),
+        (1, 4, 3, 1),  # the same features for twice as many heads
         (2, 2, 2, 2),
         (1, 1, 2, 3),
     ]:
@@ -459,6 +460,15 @@ def check_gradients(student, rng, function):
         for name in ("output", "without_gradients"):
             atol = 2 * rounding(function, expected.dtype)
             expect.tensor(got[name], expected, of=function, atol=atol)
+        expect.kind(got["changed_copies"], Tensor, of=function)
+        expect.tensor(
+            got["changed"],
+            got["changed_copies"],
+            of=function,
+            atol=atol,
+            name="the result after a change of the inputs in place",
+            hint="what stays from the call before it?",
+        )
         for i, which in enumerate(floats(args)):
             both = got["gradients"][i], got["alone"][i]
             check_gradients_of(student, rng, function, args, which, both, upstream)
@@ -718,6 +728,7 @@ def test_masked_mean_refuses_a_mask_of_another_shape(student, rng):
     x = uniform(rng, 4, SEQ, D)
     with expect.right_call("a mask of the shape of x without its last dimension"):
         answer(student, "masked_mean", [x, torch.ones(4, SEQ, dtype=torch.bool)])
+        answer(student, "masked_mean", [x[0], torch.ones(SEQ, dtype=torch.bool)])
     for shape in [
         (SEQ,),
         (1, SEQ),
@@ -736,6 +747,8 @@ def test_masked_mean_refuses_a_mask_of_another_shape(student, rng):
         )
         mask = torch.ones(shape, dtype=torch.bool)
         refuses(student, "masked_mean", [x, mask], when=when, hint=hint)
+        if shape != (SEQ,):
+            refuses(student, "masked_mean", [x[0], mask], when=when, hint=hint)
 
 
 def test_products_refuse_an_axis_of_another_size(student, rng):
@@ -750,15 +763,18 @@ def test_products_refuse_an_axis_of_another_size(student, rng):
     for width in (HEADS * D + 1, HEADS * D * 2, HEADS, D, 1):
         when = "the last dimension of x is not heads · d_in"
         refuses(student, "per_head_linear", [uniform(rng, 4, 3, width), w], when=when, hint=hint)
+        refuses(student, "per_head_linear", [uniform(rng, width), w], when=when, hint=hint)
     q, k = uniform(rng, 4, 3, SEQ, D), uniform(rng, 4, 3, KEYS, D)
     with expect.right_call("attention_scores of queries and keys with 4 features"):
         answer(student, "attention_scores", [q, k])
     narrow = w[:, :1]  # its d_in is 1, which einsum would stretch
     when = "the last dimension of x is not heads · d_in"
     refuses(student, "per_head_linear", [x, narrow], when=when, hint=hint)
+    refuses(student, "per_head_linear", [x[..., :1], w[:1]], when=when, hint=hint)  # one head
     for d in (D + 1, D - 1, 1):
         when = "q and k have different last dimensions"
         other_q = q[..., :1].expand(4, 3, SEQ, d)
         other_k = k[..., :1].expand(4, 3, KEYS, d)
         refuses(student, "attention_scores", [q, other_k], when=when, hint=hint)
         refuses(student, "attention_scores", [other_q, k], when=when, hint=hint)
+        refuses(student, "attention_scores", [other_q[0, 0], k[0, 0]], when=when, hint=hint)

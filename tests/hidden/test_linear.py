@@ -766,6 +766,8 @@ def test_count_parameters_counts_a_tied_parameter_once(student, rng):
         hint="is a tied parameter counted twice, or an equal but separate one skipped?",
         **tree,
     )
+    hint = "a tied parameter that is frozen is left out once"
+    check_counts(student, 2 * a * b, a * b, hint=hint, frozen=["embed.w"], **tree)
 
 
 @pytest.mark.core

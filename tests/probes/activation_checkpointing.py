@@ -25,7 +25,7 @@ class Counted(TypedDict):
     """The result of `saved_bytes`; `calls` is the number of calls of fn during the first count."""
 
     result: Any
-    result_again: Any
+    result_again: Any  # of a second count, which excludes nothing
     calls: int
     gradients: list[Tensor | None]
 
@@ -126,6 +126,7 @@ SAVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of two tensors of on
     "exp x and its gradient, 64 times": lambda x, y: _gradients_one_after_the_other(x),
     "x where y is above 1": lambda x, y: torch.where(y > 1, x, 0.0),
     "sin of a parameter": lambda x, y: nn.Parameter(x.detach().clone()).sin(),
+    "sin of a parameter that is a row of x": lambda x, y: nn.Parameter(x.detach()[1]).sin(),
     "rows of x by number": lambda x, y: x.index_select(0, torch.arange(len(x)).flip(0)),
 }
 
@@ -158,16 +159,16 @@ def saved_bytes(
     if x.dim() == 2:
         tensors |= {"a row of x": x.detach()[1:2], "x transposed": x.T}
 
-    def count() -> Any:
+    def count(names: Sequence[str] | None = None) -> Any:
         options: dict[str, Any] = {}
-        if exclude is not None:
-            given = (tensors[name] for name in exclude)
+        if names is not None:
+            given = (tensors[name] for name in names)
             kinds: dict[str, Callable[..., Any]] = {"generator": iter, "list": list, "tuple": tuple}
             options = {"exclude": kinds[kind](given)}
         with torch.set_grad_enabled(grad_enabled):
             return student.activation_checkpointing.saved_activation_bytes(fn, **options)
 
-    result = count()
+    result = count(exclude)
     once = calls
     return {
         "result": result,
@@ -279,13 +280,14 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {  # of a parameter and the inputs
     "p·a²·b": lambda p, a, b: p * a * a * b,
     "a itself": lambda p, a, b: a,
     "a view of a": lambda p, a, b: a.reshape(-1)[:2],
+    "2a, detached": lambda p, a, b: 2 * a.detach(),
     "p²": lambda p: p * p,
 }
 
 
 def gradients_of_one(
     student: Any, *, function: str, inputs: Sequence[Tensor], upstream: Tensor
-) -> Gradients:
+) -> GradientsAndCalls:
     """Gradients of checkpoint of one of FUNCTIONS; see `gradients_of_one_of`."""
     wrap = student.activation_checkpointing.checkpoint
     return gradients_of_one_of(wrap, function=function, inputs=inputs, upstream=upstream)
@@ -293,7 +295,7 @@ def gradients_of_one(
 
 def gradients_of_one_of(
     wrap: Wrap, *, function: str, inputs: Sequence[Tensor], upstream: Tensor
-) -> Gradients:
+) -> GradientsAndCalls:
     """Output and gradients of one of FUNCTIONS, whose parameter is 3 in the upstream's dtype.
 
     The inputs are not leaves. Those that can require a gradient do.
@@ -301,12 +303,17 @@ def gradients_of_one_of(
     parameter = nn.Parameter(torch.full_like(upstream.reshape(-1)[:1].sum(), 3))
     leaves = [x.detach().requires_grad_(x.is_floating_point() or x.is_complex()) for x in inputs]
 
+    calls = 0
+
     def fn(*points: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
         return FUNCTIONS[function](parameter, *points)
 
     output = wrap(fn, *(leaf.view_as(leaf) for leaf in leaves))
     _backward(output, upstream)
     return {
+        "calls": calls,
         "output": _result(output),
         "input_gradients": [_copy(leaf.grad) for leaf in leaves],
         "parameter_gradients": [_copy(parameter.grad)],
@@ -327,7 +334,7 @@ def nested_gradients(
 def nested_gradients_of(
     wrap: Wrap, *, x: Tensor, parameters: Sequence[Tensor], upstream: Tensor
 ) -> GradientsAndCalls:
-    """Output and gradients of a function under `wrap` that calls a part of itself under `wrap`."""
+    """Output and gradients of a function under `wrap` that calls one part twice under `wrap`."""
     leaf = x.clone().requires_grad_()
     first, second = weights = [nn.Parameter(p.clone()) for p in parameters]
     calls = 0
@@ -338,7 +345,7 @@ def nested_gradients_of(
     def fn(z: Tensor) -> Tensor:
         nonlocal calls
         calls += 1
-        hidden: Tensor = wrap(inner, z.sin())
+        hidden: Tensor = wrap(inner, z.sin()) - wrap(inner, z.cos())
         return (hidden @ second).cos()
 
     output = wrap(fn, leaf)
@@ -377,8 +384,8 @@ def dropped(
 ) -> Dropped:
     """checkpoint of a dropout, with random numbers drawn before it and before the backward pass.
 
-    The dropout may be in a checkpoint of its own inside the function (`nested`), and `another`
-    function may be checkpointed before the backward pass. The function is a `module` in training
+    The dropout may be in a checkpoint of its own inside the function (`nested`), and the function
+    may have `another` checkpoint before the backward pass. The function is a `module` in training
     mode if that is True, or in eval mode if it is False, and drops entries in this mode.
     """
     leaf = x.clone().requires_grad_()
@@ -399,10 +406,13 @@ def dropped(
     F.dropout(x.tanh(), 0.5)
     plain = torch.get_rng_state()
     torch.set_rng_state(start)
-    output = checkpoint(fn if module is None else _Module(fn, module), leaf)
+    called = fn if module is None else _Module(fn, module)
+    output = checkpoint(called, leaf)
     forward_draws_as_plain = torch.equal(plain, torch.get_rng_state())
     if another:
-        checkpoint(drop, leaf)
+        before_it = calls
+        checkpoint(called, leaf)
+        calls = before_it
     torch.rand(3)
     before = torch.get_rng_state()
     _backward(output, upstream)
@@ -478,20 +488,39 @@ def autocast_dtypes(
 
 
 def bytes_kept(
-    student: Any, *, x: Tensor, weight: Tensor, grad_enabled: bool = True, summed: bool = False
+    student: Any,
+    *,
+    x: Tensor,
+    weight: Tensor,
+    grad_enabled: bool = True,
+    summed: bool = False,
+    nested: bool = False,
+    transposed: bool = False,
 ) -> Kept:
     """Output of checkpoint(fn, x, y), and the bytes alive after the forward pass.
 
     Inputs, parameters and output are not counted. If it is `summed`, the output is only the sum,
-    which does not need the function's result.
+    which does not need the function's result. The second half of the function may be in a
+    checkpoint of its own (`nested`), and the inputs may be `transposed` in memory.
     """
-    leaf, parameter = x.clone().requires_grad_(), nn.Parameter(weight.clone())
-    other = leaf.detach().sin().requires_grad_()
+    leaf, parameter = x.clone(), nn.Parameter(weight.clone())
+    if transposed:
+        leaf = x.T.contiguous().T
+    other = leaf.sin().requires_grad_()
+    leaf.requires_grad_()
+
+    def second(hidden: Tensor) -> Tensor:
+        return F.silu(hidden @ parameter).sin()
 
     def fn(a: Tensor, b: Tensor) -> Tensor:
         hidden = F.gelu(a @ parameter) * b.sin()
         hidden = hidden + 0 * F.dropout(hidden, 0.5)  # random numbers that do not matter
-        return F.silu(hidden @ parameter).sin()
+        result: Tensor = (
+            student.activation_checkpointing.checkpoint(second, hidden)
+            if nested
+            else second(hidden)
+        )
+        return result
 
     def checkpoint(*args: Any) -> Any:
         result = student.activation_checkpointing.checkpoint(*args)
@@ -590,17 +619,19 @@ def sequential_gradients_of(
     """Output and gradients of blocks in sequence, in the order of these numbers.
 
     A block may come twice. With `frozen`, the input and this many first weights require no
-    gradient. With `hooked`, the last block has a hook that doubles its output. `again` runs the
-    blocks on two inputs before one backward pass through both outputs, of which the second is
-    returned.
+    gradient, and neither do the other weights until the module is made. With `hooked`, the last
+    block has a hook that doubles its output. `again` runs the blocks on two inputs before one
+    backward pass through both outputs, of which the second is returned.
     """
     blocks = [Block(i, weight) for i, weight in enumerate(weights)]
-    for block in blocks[:frozen]:
+    for block in blocks if frozen else []:
         block.requires_grad_(False)
     if hooked:
         blocks[-1].register_forward_hook(lambda module, inputs, output: 2 * output)
     leaf = x.clone().requires_grad_(not frozen)
     model = make([blocks[i] for i in order])
+    for block in blocks[frozen:]:
+        block.requires_grad_()
     first = model(1 - leaf) if again else None
     output = model(leaf)
     _backward(first, upstream)
@@ -782,7 +813,8 @@ def _backward(output: Any, upstream: Tensor | None = None) -> None:
         output.register_hook(  # type: ignore[no-untyped-call]
             lambda ones: torch.ones_like(ones) if upstream is None else upstream
         )
-        torch.autograd.backward(output.sum())
+        total = output.sum()
+        torch.autograd.backward(total.real if total.is_complex() else total)
 
 
 def _result(output: Any) -> Any:

@@ -14,25 +14,38 @@ class Gradients(TypedDict):
     without_gradients: Any
     gradients: list[Tensor | None]
     alone: list[Tensor | None]
+    changed: Any
+    changed_copies: Any
 
 
 def gradients(student: Any, *, function: str, args: Sequence[Any], upstream: Tensor) -> Gradients:
     """A function's output with and without gradients, and the gradients of its tensors.
 
     These are the gradients of the floating-point tensors for `upstream`: of all of them together,
-    and of each while the others require none.
+    and of each while the others require none. `changed` is the output for tensors that were
+    changed in place after a call, and `changed_copies` is the output for copies of them.
     """
     call = getattr(student.einops_reshaping, function)
     which = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.is_floating_point()]
     output, together = _backward(call, args, which, upstream)
     alone = [_backward(call, args, [i], upstream)[1][0] for i in which] if len(which) > 1 else []
     with torch.no_grad():
-        again = call(*(x.clone() if isinstance(x, Tensor) else x for x in args))
+        given = [x.clone() if isinstance(x, Tensor) else x for x in args]
+        again = call(*given)
+        if isinstance(again, Tensor):  # it may be a view of an input
+            again = again.clone()
+        for i, x in enumerate(given):
+            if isinstance(x, Tensor):
+                x.copy_(x & x.roll(1, -1) if x.dtype == torch.bool else x * (-1 / (i + 1)))
+        changed = call(*given)
+        copies = call(*(x.clone() if isinstance(x, Tensor) else x for x in given))
     return {
         "output": output.detach() if isinstance(output, Tensor) else output,
         "without_gradients": again,
         "gradients": together,
         "alone": alone or together,
+        "changed": changed,
+        "changed_copies": copies,
     }
 
 

@@ -4,9 +4,24 @@ device: cpu
 """
 
 
+class _Keep(torch.autograd.Function):
+    """Saves the inputs, so that an outer checkpoint can drop them."""
+
+    @staticmethod
+    def forward(ctx, gate, *inputs):
+        ctx.save_for_backward(*inputs)
+        return gate.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise AssertionError("nothing depends on the result")
+
+
 class _Call:
     def __init__(self, fn, inputs):
-        self.fn, self.inputs, self.saved, self.count = fn, inputs, None, 0
+        self.fn, self.saved, self.count = fn, None, 0
+        self.kept = _Keep.apply(torch.zeros((), requires_grad=True), *inputs).grad_fn
+        self.needs = [x.requires_grad for x in inputs]
         self.rng = torch.get_rng_state()
         self.autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
@@ -16,6 +31,7 @@ class _Call:
 
     def unpack(self, number):
         if self.saved is None:
+            inputs = self.kept.saved_tensors
             self.saved = []
             enabled, dtype = self.autocast
             before = torch.get_rng_state()
@@ -24,7 +40,7 @@ class _Call:
                 lambda x: self.saved.append(x.detach()), lambda x: x
             )
             with torch.enable_grad(), torch.autocast("cpu", dtype=dtype, enabled=enabled), hooks:
-                self.fn(*(x.detach().requires_grad_(x.requires_grad) for x in self.inputs))
+                self.fn(*(x.detach().requires_grad_(g) for x, g in zip(inputs, self.needs)))
             torch.set_rng_state(before)
         return self.saved[number]
 
