@@ -37,7 +37,10 @@ def check_tensors(got, expected, *, of, hint=None):
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_parameters_and_buffers_come_back(student, rng):
-    """Every parameter and buffer is restored bit by bit, for any dtype, shape and magnitude."""
+    """Every parameter and buffer is restored bit by bit, for any dtype, shape and magnitude.
+
+    Frozen parameters are, too. A buffer that is not in the state_dict is no obstacle.
+    """
     parameters = {
         "a": torch.randn(3, 5, generator=rng) * torch.tensor([1e-8, 1e-4, 1.0, 100.0, 1e4]),
         "b": torch.randn(4, generator=rng, dtype=torch.float64),
@@ -70,7 +73,8 @@ def test_the_optimizer_comes_back(student, rng):
     """The optimizer's moments, step counts and current group options are restored.
 
     The optimizers are AdamW, SGD with momentum, and one whose state also contains numbers and
-    lists. They replace the state of an optimizer that may have done more steps or fewer.
+    lists, and whose options contain a tensor. They replace the state of an optimizer that may have
+    done more steps or fewer.
     """
     parameters = [torch.randn(shape, generator=rng) for shape in [(3, 4), (5,), (2,)]]
     parameters[2] = parameters[2].double() / 3  # float32 does not have these numbers
@@ -416,8 +420,9 @@ def test_a_write_that_fails_leaves_the_old_checkpoint(student, rng):
 
     The steps are the writing, the sync and the rename. The path may end in .tmp.
     """
-    hint = "who removes the temporary file?"
-    for how, when in [("fails", "writing fails"), ("failing sync", "os.fsync fails")]:
+    hint = "who removes the temporary file, whatever the exception is?"
+    cases = [("fails", "writing fails"), ("failing sync", "os.fsync fails")]
+    for how, when in [*cases, ("raises", "writing raises a ValueError")]:
         check_nothing_left(check_crash(student, how, when, ["raised"], rng), hint=hint)
     got = student.run(probes.whole_after_failing_syncs, names=NAMES)
     for name, is_whole in zip(NAMES, got, strict=True):

@@ -175,7 +175,10 @@ def test_matmul_of_sizes_of_0(student, rng):
 
 
 def test_shapes_of_other_kinds_stay_as_they_are(student, rng):
-    """A shape may be any sequence, such as a list or a torch.Size, and is not changed."""
+    """A shape may be any sequence, such as a list or a torch.Size, and is not changed.
+
+    The two shapes may be of different kinds.
+    """
     m, k, n, b = sizes(rng, 4)
     # Compare with the student's own counts, so that a mistake in the formula costs nothing here.
     matmul = student.flop_counting.matmul_flops

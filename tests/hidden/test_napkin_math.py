@@ -207,7 +207,7 @@ def test_max_parameters_is_rounded_down(student, rng):
     # The same memory for parameters of another size.
     count, rest = some[-1]
     states = (*recipe["optimizer_state"], torch.float32)
-    larger = {**recipe, "optimizer_state": states}
+    larger = {**recipe, "optimizer_state": states, "master": torch.float64}
     size = bytes_of(student, larger)
     got = max_parameters(student, larger, size * count + rest)
     check_count(got, count + rest // size, of="max_parameters", hint="the bytes of this recipe")
@@ -240,7 +240,8 @@ def test_min_devices_is_rounded_up(student, rng):
             hint="a remainder needs one more device, even if it does not fill that device",
         )
     # The same parameters in another recipe.
-    larger = {**recipe, "optimizer_state": (*recipe["optimizer_state"], torch.float32)}
+    states = (*recipe["optimizer_state"], torch.float32)
+    larger = {**recipe, "optimizer_state": states, "master": torch.float64}
     got = min_devices(student, larger, each * devices + each // 2, size * each)
     total = bytes_of(student, larger) * (each * devices + each // 2)
     check_count(got, -(-total // (size * each)), of="min_devices", hint="the bytes of this recipe")
@@ -471,8 +472,8 @@ def test_compute_optimal_spends_the_budget(student, rng):
         near = abs(6 * n * d - Fraction(flops)) <= Fraction(TOLERANCE) * Fraction(flops)
         hint = "substitute D = ratio · N into 6ND = flops; do not round N and D"
         expect.that(near, "6 · N · D is not flops", of="compute_optimal", hint=hint)
-    for none in (0, 0.0):
-        got = student.resource_accounting.compute_optimal(none)
+    for none in ((0,), (0.0,), (0, 5.0)):
+        got = student.resource_accounting.compute_optimal(*none)
         expect.kind(got, (tuple, list), of="compute_optimal")
         numbers = [number_of(number, of="compute_optimal") for number in got]
         expect.that(numbers == [0, 0], "a budget of 0 gives more than 0", of="compute_optimal")
@@ -586,7 +587,9 @@ def test_cheapest_cluster(student, rng):
     None if no offer does both.
     """
     of = "cheapest_cluster"
-    recipes = [recipe_of(rng) for _ in range(12)]
+    recipes = [recipe_of(rng, i % 4) for i in range(12)]
+    for recipe in recipes[::2]:
+        recipe["master"] = DTYPES[integer(rng, 0, len(DTYPES))]
     sizes = bytes_of_each(student, recipes)
     cases, answers = [], []
     for *case, offers, answer in clusters(rng, list(zip(recipes, sizes, strict=True)), count=30):
@@ -618,10 +621,16 @@ def test_cheapest_cluster(student, rng):
     (*case, offers), answer = next(pair for pair in zip(cases, answers, strict=True) if pair[1])
     best = offers[answer["offer"]]
     alike = [best, {**best, "hw": {**best["hw"], "name": "another"}}]
-    (got,) = student.run(probes.cheapest_clusters, cases=[[*case, alike]])
+    free = {**best, "dollars": 0}
+    orders = [alike, [free, best], [best, free]]
+    got, *of_free = student.run(probes.cheapest_clusters, cases=[[*case, few] for few in orders])
     expect.kind(got, dict, of=of, hint="a pair: the offer and the number of its devices")
     is_one = got["offer"] in (0, 1) and got["devices"] == answer["devices"]
     expect.that(is_one, "neither of two offers that cost the same is returned", of=of)
+    for got, offers in zip(of_free, orders[1:], strict=True):
+        expect.kind(got, dict, of=of, hint="a pair: the offer and the number of its devices")
+        name, hint = "the offer, if one costs nothing", "a bill of 0 is a bill, too"
+        expect.value(got["offer"], offers.index(free), of=of, name=name, hint=hint)
 
 
 def test_counts_are_integers(student, rng):

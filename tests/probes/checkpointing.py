@@ -125,7 +125,10 @@ class Planted(TypedDict):
 
 
 class Holder(nn.Module):
-    """A module whose parameters and buffers have these values, or zeros of their shapes."""
+    """A module whose parameters and buffers have these values, or zeros of their shapes.
+
+    Its buffer "scratch" is not persistent, so not in its state_dict, and may have another size.
+    """
 
     def __init__(
         self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], *, zeros: bool
@@ -137,20 +140,26 @@ class Holder(nn.Module):
             )
         for name, value in buffers.items():
             self.register_buffer(name, torch.zeros_like(value) if zeros else value.clone())
+        self.register_buffer("scratch", torch.ones(2 if zeros else 3), persistent=False)
 
 
 def state_after_load(
     student: Any, *, parameters: dict[str, Tensor], buffers: dict[str, Tensor]
 ) -> dict[str, Tensor]:
-    """A module's state after it loads a checkpoint of another module with these values."""
+    """A module's state after it loads a checkpoint of another module with these values.
+
+    The first parameter is frozen when it is loaded, and the second was when it was saved.
+    """
 
     def save() -> None:
         model = Holder(parameters, buffers, zeros=False)
+        list(model.parameters())[1].requires_grad_(False)
         student.checkpointing.save_checkpoint(model, _adamw(model), 3, NAME)
 
     with _folders():
         _elsewhere(save)
         model = Holder(parameters, buffers, zeros=True)
+        next(model.parameters()).requires_grad_(False)
         student.checkpointing.load_checkpoint(NAME, model, _adamw(model))
         return _weights(model)
 
@@ -582,16 +591,24 @@ def _moved(name: str, elsewhere: str) -> Iterator[None]:
 # --- crashes
 
 
-class _Interrupting:
-    """A part of a model's state that raises KeyboardInterrupt while it is written."""
+class _Breaking:
+    """A part of a model's state that raises an exception while it is written."""
+
+    def __init__(self, kind: type[BaseException]) -> None:
+        self._kind = kind
 
     def __reduce__(self) -> NoReturn:
-        raise KeyboardInterrupt
+        raise self._kind
 
 
 class _Interrupted(nn.Linear):
     def get_extra_state(self) -> Any:
-        return _Interrupting()
+        return _Breaking(KeyboardInterrupt)
+
+
+class _Unwritable(nn.Linear):
+    def get_extra_state(self) -> Any:
+        return _Breaking(ValueError)
 
 
 def whole_after_failing_syncs(student: Any, *, names: Sequence[str]) -> list[bool]:
@@ -620,14 +637,15 @@ def crash(student: Any, *, how: str, size: int, first: bool = True) -> list[Writ
     Args:
         student: The student's package.
         how: "fails" if a write fails in the middle of the file, "kills" if that kills the process,
-            "interrupted" for a KeyboardInterrupt while the state is read, "interrupted sync" for
-            one while the file is synced before the rename, "failing sync" if that fails.
+            "raises" for a ValueError and "interrupted" for a KeyboardInterrupt while the state is
+            read, "interrupted sync" for one while the file is synced before the rename, "failing
+            sync" if that fails.
         size: The size of the model.
         first: Whether there is a first checkpoint; without, it is removed before the second one.
     """
     results: list[Written] = []
     error = {"interrupted sync": KeyboardInterrupt(), "failing sync": OSError(errno.EIO)}.get(how)
-    kind = _Interrupted if how == "interrupted" else nn.Linear
+    kind = {"interrupted": _Interrupted, "raises": _Unwritable}.get(how, nn.Linear)
 
     def second() -> str:
         with _broken_sync(NAME, error) as broken:
@@ -921,6 +939,7 @@ def parts_missing(student: Any) -> list[Refused]:
             for changed in _without_a_part(whole, plain):
                 torch.save(changed, "changed")
                 results.append(_refused(student, "changed", *_used(task(), 4)))
+                results.append(_refused(student, "changed", *task()))
             return [result for result in results if result["raised"]]
 
 
@@ -1063,7 +1082,8 @@ class Unusual(torch.optim.Optimizer):
     """An optimizer whose state has other types than torch's own: an int, a list, None and bools."""
 
     def __init__(self, params: Any, lr: float) -> None:
-        super().__init__(params, {"lr": lr, "signs": (True, None), "name": "unusual"})
+        options = {"signs": (True, None), "name": "unusual", "limits": torch.ones(2)}
+        super().__init__(params, {"lr": lr, **options})
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Change nothing but the state."""
@@ -1102,6 +1122,8 @@ def _stepped(
             group["weight_decay"] = 0.25 * number
             if "betas" in group:
                 group["betas"] = (0.5, 0.75)
+            if "limits" in group:
+                group["limits"] = torch.tensor([0.25, number])
     return model, optimizer
 
 
@@ -1159,14 +1181,18 @@ def _optimizer_state(optimizer: torch.optim.Optimizer) -> Optimizer:
         for i, of in saved["state"].items()
         for name, value in of.items()
     }
-    groups = [
-        {key: list(v) if isinstance(v, tuple) else v for key, v in group.items()}
-        for group in saved["param_groups"]
-    ]
+    groups = [{key: _listed(v) for key, v in group.items()} for group in saved["param_groups"]]
     return {
         "state": {name: torch.as_tensor(value).clone() for name, value in state.items()},
         "groups": groups,
     }
+
+
+def _listed(option: Any) -> Any:
+    """An option; a tuple or a tensor as a list."""
+    if isinstance(option, Tensor):
+        return option.tolist()
+    return list(option) if isinstance(option, tuple) else option
 
 
 def _states(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any, Any]:

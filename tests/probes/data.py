@@ -81,7 +81,8 @@ def opened(
         given_as: How dtype is given: as a "type" such as np.uint16, a "dtype" or a "str".
         as_text: Whether the path is a str and not a Path.
         write: Whether to write to the array afterwards, if the array is writable.
-        before: The bytes of an older file of that name, which has been opened and replaced.
+        before: The bytes of an older file of that name, which has been opened and replaced. The
+            new one has been opened with another dtype, too.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
@@ -90,6 +91,8 @@ def opened(
             student.data.open_tokens(str(path) if as_text else path)
             path.unlink()
         path.write_bytes(contents)
+        if before is not None:
+            student.data.open_tokens(str(path) if as_text else path, np.uint8)
         options: dict[str, Any] = {}
         if dtype is not None:
             forms = {"type": np.dtype(dtype).type, "dtype": np.dtype(dtype), "str": dtype}

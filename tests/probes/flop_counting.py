@@ -108,21 +108,21 @@ def of_sequences(
     shapes: Sequence[Sequence[int]],
     kind: str,
 ) -> Kept:
-    """The answer for shapes of this kind, "list" or "Size".
+    """The answer for shapes of this kind: "list", or "Size" for a Size and a list.
 
     A list had other sizes in an earlier call.
     """
-    make: Callable[[Sequence[int]], Any] = list if kind == "list" else torch.Size
+    kinds: list[Callable[[Sequence[int]], Any]] = [list if kind == "list" else torch.Size, list]
     call = getattr(student.flop_counting, function)
-    made = [make([2 * size for size in shape]) for shape in shapes]
+    made = [make([2 * size for size in shape]) for make, shape in zip(kinds, shapes, strict=False)]
     call(*before, *made)
     for i, shape in enumerate(shapes):
-        if kind == "list":
+        if isinstance(made[i], list):
             made[i][:] = shape
         else:
-            made[i] = make(shape)
+            made[i] = torch.Size(shape)
     answer = call(*before, *made)
-    return {"answer": answer, "kept": made == [make(shape) for shape in shapes]}
+    return {"answer": answer, "kept": list(map(list, made)) == list(map(list, shapes))}
 
 
 # --- flop_counter: what is counted

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import chdir, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -153,7 +153,7 @@ class Bigram(nn.Module):
             self.average.lerp_(x.detach().mean((0, 1)), 0.1)
         elif self.average is not None:
             x = x - self.average
-        logits: Tensor = x @ self.head.T
+        logits = F.linear(x, self.head)
         if self.noise:
             logits = logits + self.noise * torch.randn(logits.shape[-1], device=logits.device)
         return self.on_forward(tokens, logits)
@@ -260,14 +260,17 @@ def trained(student: Any, **run: Any) -> Run:
 def one_after_the_other(
     student: Any, *, runs: Sequence[dict[str, Any]], **shared: Any
 ) -> tuple[list[Ended], list[list[Any]]]:
-    """Runs in one folder, with shared and own inputs, and the log after each of them."""
+    """Runs in one folder, with shared and own inputs, and the log after each of them.
+
+    It is the working folder, and the paths are bare file names.
+    """
     done: list[Ended] = []
     logs = []
-    with _folder() as folder:
+    with _folder() as folder, chdir(folder):
         for run in runs:
-            got = _run(student, folder, **{**shared, **run})
+            got = _run(student, Path(), **{**shared, **run})
             done.append({"result": got["result"], "parameters": got["parameters"]})
-            logs.append(_log(folder))
+            logs.append(_log(Path()))
     return done, logs
 
 
@@ -462,7 +465,7 @@ def _run(
         parameters: The initial embedding and head.
         config: Fields of TrainConfig; paths are inside `folder`.
         optimizer: A class of torch.optim.
-        groups: Number of parameter groups, 1 or 2.
+        groups: Number of parameter groups: 1, 2, or 3 for a group of each parameter.
         model: Options of Bigram.
         watch: Options of Watch.
         gradients_before: Whether every parameter already has a gradient.
@@ -473,8 +476,11 @@ def _run(
     """
     network = Bigram(*parameters, **(model or {}))
     members = list(network.parameters())
+    parts = {1: [], 2: [members[1:]], 3: [[p] for p in members[1:]]}[groups]
     grouped: list[Any] = (
-        members if groups == 1 else [{"params": members[:1]}, {"params": members[1:], "lr": 0.5}]
+        [{"params": members[:1]}, *({"params": part, "lr": 0.5} for part in parts)]
+        if parts
+        else members
     )
     stepper = getattr(torch.optim, optimizer)(grouped, lr=0.25)
     watcher = Watch(network, stepper, folder, **(watch or {}))

@@ -45,8 +45,8 @@ def open_tokens(path: str | os.PathLike[str], dtype: DTypeLike = np.uint16) -> n
     """Open a token file as a read-only np.memmap, which reads only the tokens that are indexed.
 
     A file is either raw (only tokens of `dtype`, as ndarray.tofile writes them) or a .npy file
-    (as np.save writes it), whose header contains its dtype and shape. Tell them apart by the first
-    six bytes, which are b"\\x93NUMPY" in a .npy file, and not by the file's name.
+    (as np.save writes it), whose header contains its dtype, shape and order. Tell them apart by the
+    first six bytes, which are b"\\x93NUMPY" in a .npy file, and not by the file's name.
 
     Args:
         path: The file, as a str or a Path.

@@ -335,7 +335,8 @@ def train(
 
     Args:
         model: Maps int64 tokens (batch, context) to logits (batch, context, vocabulary). It is
-            already on `config.device`. A parameter gets a gradient in every step or in none.
+            already on `config.device`. A parameter gets a gradient in every step or in none; in
+            the second case it does not change.
         optimizer: A torch.optim.Optimizer of all of the model's parameters.
         train_tokens: Tokens of any integer dtype, in memory or memory-mapped. Read
             only the batches.
@@ -344,7 +345,7 @@ def train(
 
     Raises:
         FloatingPointError: A training loss is NaN or infinite. Neither take nor log that step. It
-            helps if the message names the step.
+            helps if the message names the step. (The loss of an evaluation may be NaN.)
         ValueError: train_tokens, or val_tokens if they are required, have no more than
             context_length tokens, or `checkpoint_every` is set without `checkpoint_path`. Raise
             this error before the first step.

@@ -12,8 +12,9 @@ def open_tokens(path, dtype=np.uint16):
             if version == (1, 0)
             else np.lib.format.read_array_header_2_0
         )
-        shape, _, dtype = read_header(file)
-        return np.memmap(path, dtype=dtype, mode="r", offset=file.tell(), shape=shape)
+        shape, by_columns, dtype = read_header(file)
+        order = "F" if by_columns else "C"
+        return np.memmap(path, dtype, "r", file.tell(), shape, order)
 
 
 def get_batch(dataset, batch_size, context_length, device, generator=None):
