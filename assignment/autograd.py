@@ -138,9 +138,9 @@ class MatMul(torch.autograd.Function):
         """Return a @ b and save what the backward pass needs.
 
         Args:
-            ctx: The context that autograd passes from here to `backward`. If an operand is changed
-                in place in between, the backward pass must raise torch's RuntimeError, as with
-                torch.matmul, instead of computing with the changed numbers.
+            ctx: The context that autograd passes from here to `backward`. If an operand that a
+                gradient needs is changed in place in between, the backward pass must raise torch's
+                RuntimeError, as with torch.matmul, instead of computing with the changed numbers.
             a: The left operand.
             b: The right operand.
         """

@@ -317,10 +317,10 @@ def clip_gradient_norm(
 
     Change the gradients in place: each stays the same tensor with its own storage and dtype. Skip
     parameters whose gradient is None. In float16 an entry's square may overflow, or become 0,
-    although the norm fits, and the factor of g may become 0, although its products fit. An entry
-    may become 0 where it is divided by the norm alone. In other dtypes entries are not so large or
-    small. A sum in bfloat16 stops growing at 256 ones: add up in float32 or wider. If an entry is
-    NaN or infinite, the gradients may become anything.
+    although the norm fits, and the factor of g may become 0, although its products fit. To divide
+    an entry by the norm first is accepted, although a small entry may then become 0. In other
+    dtypes entries are not so large or small. A sum in bfloat16 stops growing at 256 ones: add up in
+    float32 or wider. If an entry is NaN or infinite, the gradients may become anything.
 
     Args:
         parameters: Any iterable of parameters, each of them once. `model.parameters()` is a

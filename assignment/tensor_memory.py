@@ -124,7 +124,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     stride[d] = product of the sizes after d
 
     Args:
-        shape: Sizes of at least 1; () for a scalar.
+        shape: Sizes of at least 1, of a tensor that could exist; () for a scalar.
 
     Example:
         (3, 4, 5) has strides (20, 5, 1), as torch.empty(3, 4, 5).stride() gives.
@@ -147,7 +147,7 @@ def view_strides(
     ever taken along it.
 
     Args:
-        shape: Sizes of the tensor, each at least 1.
+        shape: Sizes of a tensor that could exist, each at least 1.
         stride: Its strides in elements, one per dimension; 0 for an expanded dimension.
         new_shape: The new sizes, each at least 1.
 

@@ -196,7 +196,9 @@ def test_leaves_a_short_gradient(student, rng):
 
 
 def test_leaves_a_gradient_at_the_limit(student, rng):
-    """A norm of exactly max_l2_norm, even 0, leaves the gradients exactly as they are."""
+    """A norm of exactly max_l2_norm, even 0, leaves the gradients exactly as they are; one just
+    above it does not. Limits, ε and norms may be as large or small as float64 allows.
+    """
     hint = "only if ‖g‖ > max_l2_norm, and not where they are equal"
     (sign,) = torch.randint(0, 2, (1,), generator=rng).tolist()
     for scale in (2.0**-20, 1.0, 2.0**20, -1.0):
@@ -208,9 +210,25 @@ def test_leaves_a_gradient_at_the_limit(student, rng):
     # Float32 has no such number.
     one = [torch.tensor([0.0, 1.0 + 2.0**-30], dtype=torch.float64)]
     check_gradients(clip(student, one, 1.0 + 2.0**-30)["gradients"], one, hint=hint)
+    above = [torch.tensor([1.0 + 2.0**-31], dtype=torch.float64)]  # so near that ε halves it
+    got = clip(student, above, 1.0, eps=1.0)["gradients"]
+    check_shorter(got, above)
+    # The rest is judged against the student's own gradients at size 1.
+    wide = random_gradients(rng, dtype=torch.float64)
+    own = clip(student, wide, 0.5, eps=0)["gradients"]
+    for size in (2.0**-300, 2.0**300):
+        got = clip(student, [g * size for g in wide], 0.5 * size, eps=0)["gradients"]
+        hint_on_size = "neither the norm nor the factor is a float32, or compared with a fixed one"
+        expected = [g * size for g in own]
+        check_gradients(got, expected, rtol=2 * tolerance(wide), hint=hint_on_size)
+    own = clip(student, wide, 0)["gradients"]
+    got = clip(student, wide, 0, eps=0)["gradients"]
+    check_gradients(got, own, hint="a limit of 0 needs no ε")
+    got = clip(student, gradients, 1e200)["gradients"]
+    check_gradients(got, gradients, hint="compare the norms, not their squares")
     zeros = [torch.zeros(3), torch.zeros(2, 2)]
-    for limit in (0, 0.5):
-        got = clip(student, zeros, limit)
+    for limit, eps in ((0, None), (0.5, None), (0, 0), (0.5, 0.0)):
+        got = clip(student, zeros, limit, eps=eps)
         check_gradients(got["gradients"], zeros, hint=hint)
 
 
@@ -239,12 +257,15 @@ def test_returns_the_norm_before_clipping(student, rng):
         expect.that(before > 0 or shapes != SHAPES, "the norm of gradients is 0", of=OF)
         if before == 0:
             continue  # another test judges the norm
-        for limit, earlier in [(0.4, False), (1e-3, True), (math.inf, True)]:
+        for limit, earlier in [(0.4, False), (1e-3, True), (math.inf, True), (0, False)]:
             got = clip(student, gradients, limit, earlier=earlier)
-            if limit < 1 and shapes == SHAPES:
+            if 0 < limit < 1 and shapes == SHAPES:
                 check_shorter(got["gradients"], gradients)
             hint = "compute the norm in every call, and before you rescale anything"
             check_norm(got["returned"], before, rtol=tolerance(gradients), hint=hint)
+            if earlier:
+                hint = "a later call must not change an earlier result"
+                check_norm(got["first"], 2 * before, rtol=2 * tolerance(gradients), hint=hint)
 
 
 @pytest.mark.points(2)
@@ -254,6 +275,10 @@ def test_works_in_place(student, rng):
     plain = clip(student, gradients, 0.5)
     check_shorter(plain["gradients"], gradients)
     hint = "p.grad.mul_(...) changes the tensor in place"
+    got = clip(student, gradients, 0)
+    same = all(got["are_the_same"])
+    expect.that(same, "with a limit of 0, p.grad is another tensor", of=OF, hint=hint)
+    check_gradients(got["inside"], got["gradients"], hint=hint)
     for views, dtypes in [
         (False, [torch.float32] * 5),
         (True, [torch.float32] * 5),
@@ -300,9 +325,10 @@ def test_half_precision(student, rng):
         torch.ones(3, dtype=torch.float16),
         *random_gradients(rng, shapes=[(3,)], size=1e6),
     ]
-    got = clip(student, gradients, 1e9)["returned"]
-    hint = "the norm of all gradients need not fit into the first one's dtype"
-    check_norm(got, norm_of(gradients), rtol=tolerance(gradients), hint=hint)
+    for mixed in (gradients, gradients[::-1]):
+        got = clip(student, mixed, 1e9)["returned"]
+        hint = "the norm of all gradients need not fit into the dtype of one of them"
+        check_norm(got, norm_of(mixed), rtol=tolerance(mixed), hint=hint)
     # The first square is 256, and bfloat16 has no odd numbers above that.
     gradients = [torch.full((1,), x, dtype=torch.bfloat16) for x in (16.0, *[0.9] * 100)]
     got = clip(student, gradients, 1e9)["returned"]
@@ -329,6 +355,8 @@ def test_skips_parameters_without_a_gradient(student, rng):
     expected = [None, plain["gradients"][0], None, *plain["gradients"][1:], None]
     check_gradients(got["gradients"], expected, rtol=tolerance(gradients), hint=hint)
     check_same_norm(got, plain, rtol=tolerance(gradients), hint=hint)
+    got = clip(student, with_none, math.inf)
+    check_gradients(got["gradients"], with_none, hint=hint)
 
 
 @pytest.mark.points(3)
@@ -356,8 +384,15 @@ def test_no_gradient_at_all(student, rng):
     """If no parameter has a gradient, or all gradients are zeros, the norm is 0."""
     some = clip(student, random_gradients(rng), 1e3)["returned"]
     expect.that(norm_in(some) > 0, "the norm of gradients is not positive", of=OF)
-    for gradients, limit in [([], 1.0), ([None, None], 1.0), ([None], 0), ([torch.zeros(2)], 1.0)]:
-        got = clip(student, gradients, limit)["returned"]
+    for gradients, limit, passed_as in [
+        ([], 1.0, "a list"),
+        ([], 1.0, "a generator"),
+        ([None, None], 1.0, "a list"),
+        ([None], 0, "a list"),
+        ([torch.zeros(2)], 1.0, "a list"),
+        ([torch.zeros(0)], 1.0, "a list"),
+    ]:
+        got = clip(student, gradients, limit, passed_as=passed_as)["returned"]
         hint = "without any gradient the norm is 0, as a tensor"
         check_norm(got, 0.0, rtol=0.0, hint=hint)
         # Another test asks for a tensor of a float dtype where there are gradients.

@@ -45,6 +45,7 @@ class Clipped(TypedDict):
     """The result of `clipped`."""
 
     returned: Any
+    first: Any
     gradients: list[Any]
     inside: list[Tensor | None]
     are_the_same: list[bool]
@@ -85,6 +86,7 @@ def run_steps(
     schedule: Sequence[dict[str, Any]] = (),
     views: bool = False,
     frozen: Sequence[int] = (),
+    set_back: bool = False,
 ) -> list[list[Tensor]]:
     """The parameters after each step of an optimizer.
 
@@ -98,6 +100,7 @@ def run_steps(
         views: Whether parameters and gradients are views, transposed or expanded, and gradients
             require a gradient.
         frozen: The numbers of the parameters that do not require a gradient, but have one.
+        set_back: Whether the parameters get their initial values again before each step.
     """
     leaves = [nn.Parameter(p) for p in (_views(parameters) if views else map(_copy, parameters))]
     for i in frozen:
@@ -111,6 +114,8 @@ def run_steps(
         for options_now in schedule[step : step + 1]:
             for group in optimizer.param_groups:
                 group.update(options_now)
+        for p, value in zip(leaves, parameters, strict=True) if set_back else ():
+            p.data.copy_(value)
         _set_gradients(leaves, row, views=views)
         optimizer.step()
         after.append(_values(leaves))
@@ -360,7 +365,7 @@ def _odd_state() -> dict[str, Any]:
         "expanded": torch.zeros(1).expand(3, 7),
         "part": torch.zeros(100)[10:15],
         "transposed": torch.zeros(2, 3, dtype=torch.complex64).T,
-        "flags": torch.zeros(5, dtype=torch.bool),
+        "flags": torch.zeros(6, dtype=torch.bool),
         "empty": torch.zeros(0, 4),
         "elsewhere": torch.empty(2**53 + 1, dtype=torch.uint8, device="meta"),
         "trained": nn.Parameter(torch.zeros(4)),
@@ -414,9 +419,9 @@ def clipped(
         passed_as: How the parameters are passed, a key of `_ITERABLES`.
 
     Returns:
-        The result, the parameters' gradients after the call, views of the gradients that were made
-        before the call, whether the gradients are the same tensors, the parameters, and whether a
-        list of them is unchanged.
+        The result, that of the earlier call as it is after the last one, the parameters' gradients
+        after the call, views of the gradients that were made before the call, whether the
+        gradients are the same tensors, the parameters, and whether a list of them is unchanged.
     """
     leaves = [nn.Parameter(torch.ones(2) if g is None else g / 3) for g in gradients]
     for p, g in zip(leaves, gradients, strict=True):
@@ -426,18 +431,20 @@ def clipped(
         p.requires_grad_(False)
     held = [p.grad for p in leaves]
     inside = [None if g is None else g.detach() for g in held]
+    first: Any = None
     if earlier:
         for g in inside:
             if g is not None:
                 g.mul_(2)
-        student.optimizers.clip_gradient_norm(leaves, max_l2_norm, **options)
-        for g, first in zip(inside, gradients, strict=True):
-            if g is not None and first is not None:
-                g.copy_(first)
+        first = student.optimizers.clip_gradient_norm(leaves, max_l2_norm, **options)
+        for g, old in zip(inside, gradients, strict=True):
+            if g is not None and old is not None:
+                g.copy_(old)
     given = _ITERABLES[passed_as](leaves)
     returned = student.optimizers.clip_gradient_norm(given, max_l2_norm, **options)
     return {
         "returned": returned.detach().clone() if isinstance(returned, Tensor) else returned,
+        "first": first.detach().clone() if isinstance(first, Tensor) else first,
         "gradients": [None if p.grad is None else p.grad.detach().clone() for p in leaves],
         "inside": [None if g is None else g.clone() for g in inside],
         "are_the_same": [p.grad is g for p, g in zip(leaves, held, strict=True)],
