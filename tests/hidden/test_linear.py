@@ -278,9 +278,10 @@ def test_linear_of_an_input_that_is_not_contiguous_or_empty(student, rng):
         (torch.zeros(3, 1, i), "0 times a weight is 0"),
     ]:
         check_output(student, "Linear", (i, o), drawn(rng, (i, o)), x, hint=hint)
-    for args, leading in [((1, o), (4,)), ((i, 1), (4,)), ((i, 1), (2, 1)), ((1, 1), (1,))]:
+    small = [((1, o), (4,)), ((i, 1), (4,)), ((i, 1), (2, 1)), ((1, 1), (1,))]
+    for args, leading in [*small, ((i, o), (4,))]:
         x, weights = torch.randn(*leading, args[0], generator=rng), drawn(rng, args)
-        options = {"again": args[0] == 1, "grad_enabled": args[0] == 1}
+        options = {"again": args[0] == 1 or args[1] == o, "grad_enabled": args[0] == 1}
         hint = "a layer keeps nothing from one call to the next"
         check_output(student, "Linear", args, weights, x, hint=hint, **options)
 
@@ -288,12 +289,16 @@ def test_linear_of_an_input_that_is_not_contiguous_or_empty(student, rng):
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_linear_gradients(student, rng):
-    """Gradients of any size reach the weight and the input, and the input is not changed."""
+    """Gradients of any size reach the weight and the input, and the input is not changed.
+
+    A frozen weight still lets the input's gradient through, and 0 rows give a gradient of zeros.
+    """
     i, o = sizes(rng, 2)
-    calls = [(scale, {}) for scale in MAGNITUDES] + [(1.0, {"again": True, "of_data": True})]
-    for scale, options in calls:
+    calls = [(scale, 6, {}) for scale in MAGNITUDES]
+    calls += [(1.0, 6, {"again": True, "of_data": True}), (1.0, 6, {"frozen": [0]}), (1.0, 0, {})]
+    for scale, n, options in calls:
         (weight,) = drawn(rng, (i, o))
-        x, upstream = torch.randn(6, i, generator=rng), torch.randn(6, o, generator=rng) * scale
+        x, upstream = torch.randn(n, i, generator=rng), torch.randn(n, o, generator=rng) * scale
         got = run(student, "Linear", (i, o), [weight], x, upstream=upstream, **options)
         expect.tensor(
             got["x"],
@@ -310,8 +315,8 @@ def test_linear_gradients(student, rng):
                 g.T @ x.double(),
             ),
         }
-        if options:  # x is data, which needs no gradient
-            del gradients["x"]
+        if options:  # x is data, or the weight is frozen
+            del gradients["the weight" if "frozen" in options else "x"]
         for which, (gradient, expected) in gradients.items():
             hint = (
                 "use the parameter itself, without .data or .detach(), and do not rescale or "
@@ -391,16 +396,16 @@ def test_linear_is_drawn_alike_in_half_precision(student, rng):
 def test_linear_in_every_float_dtype(student, rng):
     """Weight and output have the requested dtype, and a float64 layer computes in float64."""
     i, o = sizes(rng, 2)
-    for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.float32):
-        x = torch.randn(7, i, generator=rng, dtype=torch.float64).to(dtype)
+    some = [(dtype, 7) for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.float32)]
+    for dtype, n in [*some, (torch.float64, 0), (torch.float16, 0)]:
+        x = torch.randn(n, i, generator=rng, dtype=torch.float64).to(dtype)
         got = student.run(probes.module, kind="Linear", args=(i, o), x=x, dtype=dtype)
         weight = weight_of(got, (i, o), dtype=dtype).double()
         # Another test judges whether a layer in float32 has a trainable parameter.
         frozen = bool(got["trainable"]) and not any(got["trainable"])
         expect.that(not frozen, f"a weight in {dtype} is not trainable", of="Linear")
-        tolerance = (
-            (i + 1) * torch.finfo(dtype).eps * (x.double().abs() @ weight.abs().T).max().item()
-        )
+        sums = (x.double().abs() @ weight.abs().T).flatten().tolist()
+        tolerance = (i + 1) * torch.finfo(dtype).eps * max(sums, default=0.0)
         hint = "pass dtype= to the tensor that becomes the weight, and compute in x's own dtype"
         expected = (x.double() @ weight.T).to(dtype)
         expect.tensor(
@@ -428,8 +433,9 @@ def test_linear_on_the_meta_device(student, rng):
         got["output"], torch.empty(3, o, device="meta"), of="Linear.forward", name="the output"
     )
     by_object = {"args": (i, o), "device": "meta", "device_by_name": False}
-    got = weight_of(student.run(probes.module, kind="Linear", **by_object), (i, o))
-    expect.value(got.device.type, "meta", of="Linear", name="the weight's device", hint=hint)
+    for dtype in (torch.float32, torch.bfloat16):
+        made = student.run(probes.module, kind="Linear", **by_object, dtype=dtype)
+        weight_of(made, (i, o), device="meta", dtype=dtype)
     large = student.run(probes.module, kind="Linear", args=(2**20, 2**21), device="meta")
     expect.value(
         weight_of(large, (2**20, 2**21)).device.type,
@@ -639,7 +645,10 @@ def test_mlp_keeps_leading_dimensions(student, rng):
 
 @pytest.mark.points(4)
 def test_mlp_gradients(student, rng):
-    """Gradients reach every weight of an MLP and its input, and the input is not changed."""
+    """Gradients reach every weight of an MLP and its input, and the input is not changed.
+
+    They pass through frozen layers, and 0 rows give a gradient to every weight too.
+    """
     dims = sizes(rng, 4)
     weights = [w.abs() + 0.1 for w in drawn(rng, dims)]  # all above 0, so that no unit is dead
     x, upstream = (
@@ -661,6 +670,20 @@ def test_mlp_gradients(student, rng):
     ]:
         reached = gradient is not None and bool(gradient.isfinite().all()) and bool(gradient.any())
         expect.that(reached, f"no gradient reaches {which}", of="MLP.forward", hint=hint)
+    # Another test judges whether Linear itself does so.
+    one = {"kind": "Linear", "args": (dims[0], dims[1]), "weights": weights[:1]}
+    upstream_of_one = torch.ones(6, dims[1])
+    own = run(student, x=x, upstream=upstream_of_one, frozen=[0], **one)["x_gradient"]
+    got = run(student, "MLP", (dims,), weights, x, upstream=upstream, frozen=[0, 1])
+    for name, gradient in [("x", got["x_gradient"]), ("a weight", got["weight_gradients"][-1])]:
+        reached = own is None or (gradient is not None and bool(gradient.any()))
+        reason = f"no gradient reaches {name} if other layers are frozen"
+        expect.that(reached, reason, of="MLP.forward", hint=hint)
+    own = run(student, x=x[:0], upstream=upstream_of_one[:0], **one)["weight_gradients"]
+    got = run(student, "MLP", (dims,), weights, x[:0], upstream=upstream[:0])["weight_gradients"]
+    zeros = None in own or all(g is not None and not bool(g.any()) for g in got)
+    reason = "0 rows do not give every weight a gradient of zeros"
+    expect.that(zeros, reason, of="MLP.forward", hint="do 0 rows pass through the layers too?")
 
 
 @pytest.mark.points(4)
@@ -766,8 +789,9 @@ def test_count_parameters_counts_a_tied_parameter_once(student, rng):
         hint="is a tied parameter counted twice, or an equal but separate one skipped?",
         **tree,
     )
-    hint = "a tied parameter that is frozen is left out once"
-    check_counts(student, 2 * a * b, a * b, hint=hint, frozen=["embed.w"], **tree)
+    hint = "a tied parameter that is frozen is left out once, and one that is not counts once"
+    for frozen in ("embed.w", "twin.w"):
+        check_counts(student, 2 * a * b, a * b, hint=hint, frozen=[frozen], **tree)
 
 
 @pytest.mark.core

@@ -52,6 +52,7 @@ def test_shares_storage_of_windows_that_do_not_touch(student, rng):
         (x, x.T),
         (x[1:], x.view(torch.int32)),
         (x[::2], x.flatten()[1:2]),
+        (x[0, 0], x[-1, -1]),
     ]:
         expect.value(
             student.tensor_memory.shares_storage(a, b), True, of="shares_storage", hint=hint
@@ -90,8 +91,8 @@ def test_shares_storage_where_addresses_are_zero(student, rng):
     hint = "x.untyped_storage() is the storage itself, even where its address is 0"
     for shape, device in [((size, 3), "cpu"), ((size, 3), "meta"), ((0, 3), "cpu"), ((0,), "meta")]:
         got = student.run(probes.shares_storage_of_made, shape=shape, device=device)
-        # With itself, its data, a slice of it, and another tensor.
-        for both, expected in zip(got, (True, True, True, False), strict=True):
+        # With itself, its data, four views of it, and another tensor.
+        for both, expected in zip(got, (*[True] * 6, False), strict=True):
             expect.value(both, (expected, expected), of="shares_storage", hint=hint)
 
 
@@ -156,9 +157,9 @@ def test_element_offset_of_negative_indices(student):
 
 def test_element_offset_of_a_parameter(student, rng):
     """A parameter's elements have offsets like all others, also without gradients."""
-    x = torch.rand(4, integers(rng, 3, 7, 1)[0], generator=rng)[1:]
+    x = torch.rand(4, integers(rng, 3, 7, 1)[0], generator=rng)
     indices = [(0, 0), (2, 1), (-1, -1)]
-    for mode in ("in grad mode", "without gradients"):
+    for mode in ("in grad mode", "without gradients", "of a conjugate"):
         got = student.run(probes.element_offsets, x=x, indices=indices, mode=mode)
         expected = [int(numbered(4, x.shape[1])[1:][at]) for at in indices]
         expect.value(got, expected, of="element_offset", name="the offsets")
@@ -184,6 +185,9 @@ def test_element_offset_refuses_wrong_indices(student):
         (x[:, :0], (0, -1)),
         (x[0, 0], (0,)),
         (x[:1].expand(2, 4), (2, 0)),  # its stride is 0
+        (x[:1].expand(2, 4), (-3, 0)),
+        (x[:1, :1], (0, 1)),
+        (x[:1, :1], (-2, 0)),
         (x[:1], (1, 0)),
         (x[:, :1], (1, -2)),
         (x.T, (0, 3)),
@@ -244,6 +248,7 @@ def check_view(student, x, new_shape, hint, *, kind=tuple):
     expect.that(len(got) == len(new_shape), "expected one stride per size of new_shape", of=of)
     for stride in got:
         expect.kind(stride, int, of=of, name="a stride")
+        expect.that(stride >= 0, "a stride is less than 0", of=of)
     same = all(g == e for g, e, n in zip(got, expected, new_shape, strict=True) if n > 1)
     expect.that(same, "the strides show other elements", of=of, hint=hint)
 
@@ -345,6 +350,10 @@ def test_view_strides_ignores_dimensions_of_size_one(student, rng):
         n = column.numel()
         for new_shape in [(n,), (n, 1), (1, n), (1, n, 1)]:
             check_view(student, column, new_shape, "a vector is a column, and a row of one row")
+    hint = "two dimensions of one size have strides of their own"
+    for square in (numbered(a, a), numbered(a, a).T, numbered(a, 1).expand(a, a)):
+        for new_shape in [(a, a), (a, 1, a), (1, a, a, 1), (a * a,)]:
+            check_view(student, square, new_shape, hint)
 
 
 def test_view_strides_refuses_another_number_of_elements(student):
@@ -396,8 +405,8 @@ def test_sliding_windows_agree_with_unfold(student, rng):
         expect.tensor(got, x.unfold(0, 2, 2), of="sliding_windows")
     got = student.run(probes.windows_of_conjugates, x=complex_numbers, size=2, step=2)
     hint = "conj() only sets a bit of the tensor, and so does the minus of its imaginary part"
-    for windows, x in zip(got, (complex_numbers.conj(), complex_numbers.conj().imag), strict=True):
-        expect.tensor(windows, x.unfold(0, 2, 2), of="sliding_windows", hint=hint)
+    for made, x in zip(got, (complex_numbers.conj(), complex_numbers.conj().imag), strict=True):
+        expect.tensor(made["result"], x.unfold(0, 2, 2), of="sliding_windows", hint=hint)
 
 
 def check_windows(got, x, size, step, *, hint=None):
@@ -429,10 +438,12 @@ def test_sliding_windows_copies_nothing(student, rng):
     """The windows are a view of x: a change of x shows in them."""
     column = torch.rand(9, 5, generator=rng)[:, 0]
     plain = torch.rand(9, generator=rng)
+    whole, pairs = torch.arange(9), torch.randn(9, dtype=torch.complex64, generator=rng)
     for i, (vector, size, step) in enumerate([
         (plain, 4, 1), (column, 2, 1), (plain, 9, 1), (column, 3, 3), (plain, 3, 3), (plain, 1, 1),
         (column, 1, 2), (plain, 2, 5), (column, 9, 4), (plain[2:], 3, 2), (column[3:], 2, 1),
-        (plain, 3, 2), (column[:1], 1, 1), (column, 4, 2),
+        (plain, 3, 2), (column[:1], 1, 1), (column, 4, 2), (plain[:1].expand(6), 3, 2),
+        (whole, 3, 2), (whole[1:].int(), 2, 2), (pairs, 4, 1), (plain.double()[2:], 3, 3),
     ]):  # fmt: skip
         got = student.run(
             probes.windows,
@@ -440,10 +451,13 @@ def test_sliding_windows_copies_nothing(student, rng):
             size=size,
             step=step,
             gradients=i % 2 == 1,
-            required=i % 3 == 0 or vector is column,
+            required=vector.is_floating_point() and (i % 3 == 0 or vector is column),
         )
         check_windows(got["result"], vector, size, step)
         expect.that(got["is_view"], "the windows are a copy, not a view of x", of="sliding_windows")
+    for made in student.run(probes.windows_of_conjugates, x=pairs, size=2, step=2):
+        reason = "the windows of a conjugate are a copy, not a view of x"
+        expect.that(made["is_view"], reason, of="sliding_windows", hint="conj() only sets a bit")
 
 
 def test_sliding_windows_refuses_a_vector_that_is_too_short(student):

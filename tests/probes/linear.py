@@ -90,6 +90,7 @@ def forward(
     again: bool = False,
     grad_enabled: bool = True,
     of_data: bool = False,
+    frozen: Sequence[int] = (),
 ) -> Ran:
     """A new module with these weights: its output for x, and the gradients for `upstream`.
 
@@ -109,6 +110,7 @@ def forward(
             weights, with gradients disabled.
         grad_enabled: Whether gradients are enabled.
         of_data: Whether x requires no gradient in spite of `upstream`.
+        frozen: The positions of the weights that require no gradient.
     """
     made = getattr(student.linear, kind)(*args).to(dtype)
     for changed in args if lists_change else ():
@@ -127,6 +129,9 @@ def forward(
         for bias in made.parameters():
             if bias.dim() == 1:
                 bias.zero_()
+    for place in (places[i] for i in frozen):
+        if place is not None and place.is_leaf:
+            place.requires_grad_(False)
     x = x.detach().requires_grad_(upstream is not None and not of_data)
     with torch.set_grad_enabled(grad_enabled):
         output = made(x)

@@ -57,23 +57,28 @@ def bytes_of(student: Any, *, tensors: Sequence[Tensor], how: str) -> Bytes:
 def shares_storage_of_made(
     student: Any, *, shape: Sequence[int], device: str
 ) -> list[tuple[Any, Any]]:
-    """shares_storage of a parameter of this shape and four other tensors, in both orders.
+    """shares_storage of a complex parameter of this shape and other tensors, in both orders.
 
-    These are itself, its data, a slice of it, and another tensor of its shape. The second order is
-    asked for without gradients.
+    These are itself, its data, a slice of it, its real part, its bits as integers, its conjugate,
+    and another tensor of its shape. The second order is asked for without gradients.
     """
     shares = student.tensor_memory.shares_storage
     without_gradients = torch.no_grad()(shares)
-    x = nn.Parameter(torch.zeros(tuple(shape), device=device))
-    others = [x, x.data, x[1:], torch.ones(tuple(shape), device=device)]
+    x = nn.Parameter(torch.zeros(tuple(shape), device=device, dtype=torch.complex64))
+    views = [x[1:], x.real, x.data.view(torch.int32), x.conj()]
+    others = [x, x.data, *views, torch.ones_like(x)]
     return [(shares(x, other), without_gradients(other, x)) for other in others]
 
 
 def element_offsets(
     student: Any, *, x: Tensor, indices: Sequence[Sequence[int]], mode: str
 ) -> list[Any]:
-    """element_offset of a parameter at each index, in grad mode or without gradients."""
+    """element_offset of a parameter at each index, in grad mode or without gradients.
+
+    Or "of a conjugate": x without gradients, as the conjugate of a complex tensor.
+    """
     x = x.requires_grad_(mode == "in grad mode")
+    x = torch.complex(x, x).conj()[1:] if mode == "of a conjugate" else x[1:]
     with torch.set_grad_enabled(mode == "in grad mode"):
         return [student.tensor_memory.element_offset(x, index) for index in indices]
 
@@ -92,10 +97,14 @@ def _on_meta(tensors: Sequence[Tensor]) -> list[Tensor]:
     return made
 
 
-def windows_of_conjugates(student: Any, *, x: Tensor, size: int, step: int) -> list[Any]:
+def windows_of_conjugates(student: Any, *, x: Tensor, size: int, step: int) -> list[Windows]:
     """sliding_windows of x.conj(), and of its imaginary part."""
-    sliding_windows = student.tensor_memory.sliding_windows
-    return [sliding_windows(y, size, step) for y in (x.conj(), x.conj().imag)]
+    found: list[Windows] = []
+    for y in (x.conj(), x.conj().imag):
+        result = student.tensor_memory.sliding_windows(y, size, step)
+        is_view = type(result) is Tensor and torch._C._is_alias_of(result, x)  # type: ignore[attr-defined]
+        found.append({"result": result, "is_view": is_view})
+    return found
 
 
 def windows(
@@ -115,7 +124,7 @@ def windows(
         return {"result": result, "is_view": False}
     x, result = x.detach(), result.detach()
     before = result.clone()
-    x.add_(1)
+    (x if x.stride(0) else x[:1]).add_(1)
     is_view = result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() and bool(
         (result == before + 1).all()
     )
