@@ -212,6 +212,8 @@ def test_the_sign_does_not_matter(student, rng):
         cases = {small: True, -float(limit * normal): False, -float(limit * 5 * normal): False}
         cases |= {-float(limit): True, -1e300: False}
         check_underflows(student, dtype, cases, hint="compare the absolute value")
+    cases = {-math.ulp(0.0): False, -1e-300: False, -1e300: False}
+    check_underflows(student, "float64", cases, hint="compare the absolute value")
 
 
 @pytest.mark.points(2)
@@ -279,6 +281,14 @@ def quantized(student, x, block_size, levels, *, kinds=INTEGERS):
         of=of,
     )
     return codes, scales
+
+
+def codes_of(got):
+    """The codes of a result, as int64; other tests judge its scales."""
+    expect.kind(got, (tuple, list), of="quantize_blocks")
+    first = got[0] if got else None
+    expect.kind(first, torch.Tensor, of="quantize_blocks", name="the codes")
+    return first.long()
 
 
 def each(scales, block_size, n):
@@ -375,8 +385,10 @@ def test_codes_name_the_nearest_level(student, rng):
         )
     levels, signs = even_levels(4)[5:], torch.tensor([1.0, -1.0]).repeat(30)  # all above 0
     x = numbers(rng, 60, 6).abs() * signs
-    codes, scales = quantized(student, x, 6, levels)
-    check_codes(codes, scales, x, 6, levels, hint="which level is nearest to a negative number?")
+    for given in (levels, -levels):
+        codes, scales = quantized(student, x, 6, given)
+        hint = "which level is nearest to a number of the other sign?"
+        check_codes(codes, scales, x, 6, given, hint=hint)
 
 
 # Stays: code that needs sorted levels may also break ties by the level, and a student should learn
@@ -414,12 +426,18 @@ def test_ties_go_to_the_lower_index(student):
             min((abs(value - level), i) for i, level in enumerate(levels.tolist()))[1]
             for value in x.tolist()
         ]
+        hint = "which of two equally near levels has the lower index?"
         for scale in (1.0, 0.25, 2.0**20):
             codes, _ = quantized(student, x * scale, len(x), levels)
-            hint = "which of two equally near levels has the lower index?"
             expect.tensor(
                 codes, torch.tensor(nearest), of="quantize_blocks", name="the codes", hint=hint
             )
+        # Two blocks, the last of which is short.
+        two, right = torch.cat([x, 2 * x[:5]]), torch.tensor(nearest + nearest[:5])
+        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+            args = (two.to(dtype), len(x), levels.to(dtype))
+            codes = codes_of(student.precision.quantize_blocks(*args))
+            expect.tensor(codes, right, of="quantize_blocks", name="the codes", hint=hint)
 
 
 def plain_example():
@@ -434,6 +452,7 @@ def test_codes_are_uint8(student):
     x, block_size, levels, expected = plain_example()
     codes, _ = quantized(student, x, block_size, levels, kinds=(torch.uint8,))
     expect.tensor(codes, expected, of="quantize_blocks", name="the codes")
+    quantized(student, x[:0], block_size, levels, kinds=(torch.uint8,))
 
 
 @pytest.mark.points(4)
@@ -552,9 +571,15 @@ def test_no_numbers_at_all(student):
     with expect.right_call("six numbers"):
         got, _ = quantized(student, x, block_size, levels)
         expect.tensor(got, expected, of="quantize_blocks", name="the codes")
-    for block_size in (1, 4):
-        quantized(student, torch.zeros(0), block_size, levels)
-        check_dequantized(student, codes, scales, block_size, levels, hint="0 codes have 0 blocks")
+    for block_size, dtype in [(1, torch.float32), (4, torch.float16), (2, torch.float64)]:
+        given, own = levels.to(dtype), student.precision.quantize_blocks(x.to(dtype), 3, levels)
+        # Another test judges the dtypes where there are numbers.
+        codes_of(own)
+        wide = getattr(own[-1], "dtype", None) == torch.float32
+        quantized(student, x[:0].to(dtype if wide else torch.float32), block_size, levels)
+        back = student.precision.dequantize_blocks(expected.byte(), torch.ones(2), 3, given)
+        given = given if getattr(back, "dtype", None) == torch.float32 else levels
+        check_dequantized(student, codes, scales, block_size, given, hint="0 codes have 0 blocks")
 
 
 def random_codes(rng, n, block_size, k):
@@ -584,11 +609,13 @@ def test_dequantize_multiplies_scale_and_level(student, rng):
         (20, 1, 16),
         (15, 15, 4),
         (1500, 3, 200),
+        (30, 3, 256),
         (36, 6, 6),
         (1, 1, 1),
         (4000, 2000, 3),
     ]:
         codes, scales = random_codes(rng, n, block_size, k)
+        codes[0] = k - 1
         levels = 3 * uneven_levels(rng, k)[torch.randperm(k, generator=rng)]
         hint = (
             "convert uint8 codes to an integer index (torch takes uint8 for a mask); each "
@@ -661,8 +688,14 @@ def test_more_than_256_levels_are_refused(student, rng):
         codes, _ = quantized(student, x, block_size, levels)
         expect.tensor(codes, expected, of="quantize_blocks", name="the codes")
     when = "levels has 257 entries"
-    with expect.raises((ValueError, RuntimeError, OverflowError), of="quantize_blocks", when=when):
-        student.precision.quantize_blocks(numbers(rng, 6, 3), 3, even_levels(128))
+    for x, levels in [
+        (numbers(rng, 6, 3), even_levels(128)),
+        (numbers(rng, 6, 3), even_levels(128).round()),  # only three of them differ
+        (torch.zeros(0), even_levels(128)),
+    ]:
+        errors = (ValueError, RuntimeError, OverflowError)
+        with expect.raises(errors, of="quantize_blocks", when=when):
+            student.precision.quantize_blocks(x, 3, levels)
 
 
 def test_scales_that_do_not_fit_are_refused(student):
@@ -680,13 +713,14 @@ def test_scales_that_do_not_fit_are_refused(student):
             when="scales is not one per block",
         ):
             student.precision.dequantize_blocks(codes, torch.ones(count), 4, levels)
-    for count in (2, 4):  # a short last block needs one scale as well
+    # A short last block needs one scale as well.
+    for n, count, block_size in [(11, 1, 4), (11, 2, 4), (11, 4, 4), (12, 13, 1), (3, 2, 8)]:
         with expect.raises(
             (ValueError, RuntimeError, IndexError),
             of="dequantize_blocks",
             when="scales is not one per block",
         ):
-            student.precision.dequantize_blocks(codes[:-1], torch.ones(count), 4, levels)
+            student.precision.dequantize_blocks(codes[:n], torch.ones(count), block_size, levels)
     when = "there is a scale, but no code"
     with expect.raises((ValueError, RuntimeError, IndexError), of="dequantize_blocks", when=when):
         student.precision.dequantize_blocks(codes[:0], torch.ones(1), 4, levels)
@@ -720,10 +754,7 @@ def test_inputs_are_left_as_they_were(student, rng):
             kept_inputs(student, "quantize_blocks", args)["result"],
             student.run(probes.without_gradients, function="quantize_blocks", args=args),
         ):
-            expect.kind(got, (tuple, list), of="quantize_blocks")
-            first = got[0] if got else None
-            expect.kind(first, torch.Tensor, of="quantize_blocks", name="the codes")
-            expect.tensor(first.long(), codes, of="quantize_blocks", name="the codes")
+            expect.tensor(codes_of(got), codes, of="quantize_blocks", name="the codes")
         scales = torch.rand(math.ceil(6 / block_size), generator=rng) + 0.5
         args = [codes.to(torch.uint8), scales, block_size, (3 * levels).to(dtype)]
         right = each(scales, block_size, len(codes)) * 3 * levels[codes]

@@ -150,6 +150,8 @@ def test_unique_bytes_counts_views_once(student, rng):
             expected = base.numel() * 4 + other.numel() * 4
             got = student.tensor_memory.unique_bytes([group[0], other, *group[1:]])
             check_bytes(got, expected, of="unique_bytes", hint=hint)
+        got = student.run(probes.bytes_of, tensors=[base[:0]], how="on meta")["together"]
+        check_bytes(got[0], base.numel() * 4, of="unique_bytes", hint=hint)
 
 
 # Stays: this is the plain case. A failure of the test of parameters and meta tensors alone is about
@@ -199,11 +201,13 @@ def test_unique_bytes_of_any_iterable(student, rng):
 
 
 def test_bytes_of_parameters_and_meta_tensors(student, rng):
-    """Parameters, slices and tensors on the meta device count like all others, in every call."""
+    """Parameters, slices, conjugates and meta tensors count like all others, in every call."""
     hint = "two storages on the meta device have the same address, 0; do calls share anything?"
-    for how in ("as parameters", "as slices", "on meta", "without gradients"):
-        weight = torch.rand(random_shape(rng, 2), generator=rng)
-        tensors = [weight, weight[1:], weight.clone(), torch.rand(3, generator=rng)]
+    for how in ("as parameters", "as slices", "on meta", "as conjugates", "without gradients"):
+        dtype = torch.complex64 if how == "as conjugates" else torch.float32
+        weight = torch.rand(random_shape(rng, 2), dtype=dtype, generator=rng)
+        bias = torch.rand(3, dtype=dtype, generator=rng)
+        tensors = [weight, weight[1:], weight.T[1:], weight.clone(), bias, weight[:0]]
         got = student.run(probes.bytes_of, tensors=tensors, how=how)
         for one, x in zip(got["tensors"], tensors, strict=True):
             x = x[:1] if how == "as slices" else x
@@ -212,7 +216,7 @@ def test_bytes_of_parameters_and_meta_tensors(student, rng):
             check_bytes(one, x.untyped_storage().nbytes(), of="storage_bytes", hint=hint)
         # Slices in unique_bytes have a test of their own.
         for one in got["together"] if how != "as slices" else ():
-            check_bytes(one, 2 * weight.nbytes + 12, of="unique_bytes", hint=hint)
+            check_bytes(one, 2 * weight.nbytes + bias.nbytes, of="unique_bytes", hint=hint)
 
 
 def test_bytes_are_an_int(student, rng):

@@ -23,9 +23,10 @@ class Windows(TypedDict):
 
 
 def unique_bytes_of_generators(student: Any, *, tensors: Sequence[Tensor]) -> list[Any]:
-    """unique_bytes of a generator of tensors, and of one that makes a copy of each on the way."""
+    """unique_bytes of a generator of tensors, and of two that make copies, or views of copies."""
     unique_bytes = student.tensor_memory.unique_bytes
-    return [unique_bytes(x for x in tensors), unique_bytes(x.clone() for x in tensors)]
+    made = [unique_bytes(x for x in tensors), unique_bytes(x.clone() for x in tensors)]
+    return [*made, unique_bytes(x.clone().unsqueeze(0) for x in tensors)]
 
 
 def bytes_of(student: Any, *, tensors: Sequence[Tensor], how: str) -> Bytes:
@@ -36,11 +37,13 @@ def bytes_of(student: Any, *, tensors: Sequence[Tensor], how: str) -> Bytes:
     Args:
         student: The student's package.
         tensors: The tensors; views of one storage stay views of one storage.
-        how: "as parameters", every second one; "as slices", the first row of each; "on meta"; or
-            "without gradients", the mode for the calls.
+        how: "as parameters", every second one; "as slices", the first row of each; "on meta"; "as
+            conjugates", every second one; or "without gradients", the mode for the calls.
     """
     if how == "as parameters":
         tensors = [x if i % 2 else nn.Parameter(x) for i, x in enumerate(tensors)]
+    if how == "as conjugates":
+        tensors = [x.conj() if i % 2 else x for i, x in enumerate(tensors)]
     if how == "as slices":  # views that torch knows to be views
         tensors = [x[:1] for x in tensors]
     if how == "on meta":
