@@ -82,7 +82,7 @@ def load_checkpoint(
     gradients as they are. Load with weights_only=True, which refuses to run code from the file. A
     machine without GPUs must be able to load a checkpoint that was saved on a GPU (map_location).
     Ignore the RNG states of GPUs that the machine does not have. The optimizer's state may get its
-    parameters' dtypes, as optimizer.load_state_dict does it.
+    parameters' dtypes, as optimizer.load_state_dict does it, even if the load fails.
 
     Load either everything or nothing: if the checkpoint does not fit, raise an exception and leave
     model, optimizer and random number generators as they were. (`model.load_state_dict` copies
@@ -92,6 +92,7 @@ def load_checkpoint(
         src: A path, or a binary file-like object that is read from its current position and
             contains nothing after the checkpoint.
         model: A model of the same architecture as the saved one, with any values, on any device.
+            copy.deepcopy can copy it.
         optimizer: An optimizer of the same class and with the same groups as the saved one,
             with any options.
 

@@ -118,6 +118,7 @@ def plain(fn, *inputs):
 # --- saved_activation_bytes
 
 
+# Stays: the other tests count special cases only.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_counts_what_operations_keep(student, rng):
@@ -325,6 +326,7 @@ def test_calls_the_function_once(student, rng):
 # --- checkpoint
 
 
+# Stays: without it, other tests would judge the gradients only in special cases.
 @pytest.mark.core
 @pytest.mark.points(12)
 def test_output_and_gradients_are_those_of_the_function(student, rng):

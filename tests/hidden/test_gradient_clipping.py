@@ -371,6 +371,7 @@ def test_takes_any_iterable(student, rng):
         for passed_as in (
             "a generator",
             "model.parameters()",
+            "an iterator",
             "a tuple",
             "the values of a dict",
             "an iterable object",

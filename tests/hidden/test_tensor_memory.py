@@ -217,6 +217,12 @@ def test_bytes_of_parameters_and_meta_tensors(student, rng):
         # Slices in unique_bytes have a test of their own.
         for one in got["together"] if how != "as slices" else ():
             check_bytes(one, 2 * weight.nbytes + bias.nbytes, of="unique_bytes", hint=hint)
+    growing = [3, 40]
+    for size, answers in zip(
+        growing, student.run(probes.bytes_while_growing, sizes=growing), strict=True
+    ):
+        for of, answer in answers.items():
+            check_bytes(answer, 4 * size, of=of, hint="a storage can grow between two calls")
 
 
 def test_bytes_are_an_int(student, rng):

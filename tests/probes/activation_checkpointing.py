@@ -138,13 +138,13 @@ def saved_bytes(
     x: Tensor,
     y: Tensor,
     exclude: Sequence[str] | None = None,
-    kind: str = "generator",
+    kind: str = "iterator",
     requires_grad: bool = True,
     grad_enabled: bool = True,
 ) -> Counted:
     """saved_activation_bytes of one of SAVES.
 
-    `exclude` names "x", "y" or views of them, and is passed as a generator, list or tuple.
+    `exclude` names "x", "y" or views of them, and is passed as an iterator, list or tuple.
     """
     # A fresh copy: a tensor from another process may be a view of a storage of another size.
     x, y = (_fresh(t).requires_grad_(requires_grad) for t in (x, y))
@@ -163,7 +163,11 @@ def saved_bytes(
         options: dict[str, Any] = {}
         if names is not None:
             given = (tensors[name] for name in names)
-            kinds: dict[str, Callable[..., Any]] = {"generator": iter, "list": list, "tuple": tuple}
+            kinds: dict[str, Callable[..., Any]] = {
+                "iterator": lambda given: filter(torch.is_tensor, given),
+                "list": list,
+                "tuple": tuple,
+            }
             options = {"exclude": kinds[kind](given)}
         with torch.set_grad_enabled(grad_enabled):
             return student.activation_checkpointing.saved_activation_bytes(fn, **options)

@@ -474,6 +474,7 @@ _ITERABLES: dict[str, Callable[[list[nn.Parameter]], Any]] = {
     "a list": list,
     "a tuple": tuple,
     "a generator": lambda leaves: (p for p in leaves),
+    "an iterator": iter,
     "model.parameters()": lambda leaves: _model_of(leaves).parameters(),
     "the values of a dict": lambda leaves: dict(enumerate(leaves)).values(),
     "an iterable object": _Again,

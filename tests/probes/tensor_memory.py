@@ -23,9 +23,9 @@ class Windows(TypedDict):
 
 
 def unique_bytes_of_generators(student: Any, *, tensors: Sequence[Tensor]) -> list[Any]:
-    """unique_bytes of a generator of tensors, and of two that make copies, or views of copies."""
+    """unique_bytes of a generator of tensors, of a map that copies, and of views of copies."""
     unique_bytes = student.tensor_memory.unique_bytes
-    made = [unique_bytes(x for x in tensors), unique_bytes(x.clone() for x in tensors)]
+    made = [unique_bytes(x for x in tensors), unique_bytes(map(torch.clone, tensors))]
     return [*made, unique_bytes(x.clone().unsqueeze(0) for x in tensors)]
 
 
@@ -55,6 +55,22 @@ def bytes_of(student: Any, *, tensors: Sequence[Tensor], how: str) -> Bytes:
             "storages": [module.storage_bytes(x) for x in tensors],
             "together": [module.unique_bytes(listed) for _ in range(2)],
         }
+
+
+def bytes_while_growing(student: Any, *, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """The answers of the three functions for one tensor, which is resized between the calls."""
+    module, x = student.tensor_memory, torch.zeros(0)
+    answers = []
+    for size in sizes:
+        x.resize_(size)
+        answers.append(
+            {
+                "tensor_bytes": module.tensor_bytes(x),
+                "storage_bytes": module.storage_bytes(x),
+                "unique_bytes": module.unique_bytes([x]),
+            }
+        )
+    return answers
 
 
 def shares_storage_of_made(

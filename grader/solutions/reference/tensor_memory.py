@@ -34,7 +34,7 @@ def tensor_bytes(x: Tensor) -> int:
     bytes = number of elements · bytes per element, however large the storage is.
 
     Args:
-        x: A tensor of any dtype, shape and device.
+        x: A tensor of any dtype, shape and device, with less than 2⁶³ bytes.
 
     Example:
         A 4×8 float32 matrix: 32 · 4 = 128 bytes.

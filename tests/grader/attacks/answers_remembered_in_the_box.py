@@ -3,7 +3,7 @@
 group: cheat the exercise
 target: napkin_math
 reference: before
-status: failed
+status: failed, timeout
 earns: less
 holds: tests that run again run in a new box, which remembers nothing.
 """

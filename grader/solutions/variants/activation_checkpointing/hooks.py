@@ -63,11 +63,11 @@ class CheckpointedSequential(nn.Sequential):
         start = 0
         for i in range(self.segments):
             end = start + size + (i < longer)
-            x = checkpoint(self.run, x, torch.tensor([start, end]))
+            x = checkpoint(lambda x, part=slice(start, end): self.run(x, part), x)
             start = end
         return x
 
-    def run(self, x, ends):
-        for layer in list(self)[ends[0] : ends[1]]:
+    def run(self, x, part):
+        for layer in list(self)[part]:
             x = layer(x)
         return x
