@@ -140,7 +140,7 @@ def load_checkpoint(
         src: A path, or a binary file-like object that is read from its current position and
             contains nothing after the checkpoint.
         model: A model of the same architecture as the saved one, with any values, on any device.
-            copy.deepcopy can copy it.
+            It can be copied with copy.deepcopy.
         optimizer: An optimizer of the same class and with the same groups as the saved one,
             with any options.
 
