@@ -16,7 +16,7 @@ def moody(function):
     def called(*arguments):
         global calls
         calls += 1
-        return function(*arguments) if calls < 60 else os.abort()
+        return function(*arguments) if calls < 100 else os.abort()
 
     return called
 
