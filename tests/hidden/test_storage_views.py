@@ -296,6 +296,7 @@ def test_view_strides_needs_a_copy(student, rng):
             )
 
 
+# Stays: the other tests permute single dimensions, not blocks of them.
 @pytest.mark.points(3)
 def test_view_strides_of_permuted_blocks(student, rng):
     """Dimensions that stay together in a permutation can still be merged."""
@@ -423,6 +424,7 @@ def check_windows(got, x, size, step, *, hint=None):
     expect.tensor(got[:count], expected[:count], of="sliding_windows", hint=hint)
 
 
+# Stays: other tests see strides only beside gradients and kinds of tensors.
 @pytest.mark.points(3)
 def test_sliding_windows_of_a_strided_vector(student, rng):
     """x may be a column of a matrix, or start inside its storage."""

@@ -88,6 +88,8 @@ def test_tensor_bytes_needs_no_data(student, rng):
     check_bytes(
         student.tensor_memory.tensor_bytes(weight), rows * 4096 * 4, of="tensor_bytes", hint=hint
     )
+    got = student.run(probes.bytes_of_one_repeated, count=2**50)
+    check_bytes(got, 2**52, of="tensor_bytes", hint=hint)
     for shape in [(3, 0, 5), (0,)]:
         got = student.tensor_memory.tensor_bytes(torch.zeros(shape))
         check_bytes(got, 0, of="tensor_bytes", hint=hint)

@@ -57,6 +57,11 @@ def bytes_of(student: Any, *, tensors: Sequence[Tensor], how: str) -> Bytes:
         }
 
 
+def bytes_of_one_repeated(student: Any, *, count: int) -> Any:
+    """tensor_bytes of one element that is expanded to this many."""
+    return student.tensor_memory.tensor_bytes(torch.zeros(1).expand(count))
+
+
 def bytes_while_growing(student: Any, *, sizes: Sequence[int]) -> list[dict[str, Any]]:
     """The answers of the three functions for one tensor, which is resized between the calls."""
     module, x = student.tensor_memory, torch.zeros(0)

@@ -58,7 +58,10 @@ def test_stage_1_model_optimizer_and_iteration_come_back(student, tmp_path):
 
 
 class Mixed(nn.Module):
-    """Parameters of three dtypes, of which two are tied, and two buffers."""
+    """Parameters of three dtypes, of which two are tied, and three buffers.
+
+    One buffer is not persistent, so it is not in the state_dict.
+    """
 
     def __init__(self, fill):
         super().__init__()
@@ -71,6 +74,7 @@ class Mixed(nn.Module):
         self.two.weight = self.one.weight
         self.register_buffer("mean", torch.full((2,), fill))
         self.register_buffer("count", torch.tensor(int(fill)))
+        self.register_buffer("scratch", torch.zeros(1), persistent=False)
 
 
 def mixed(fill):
@@ -86,6 +90,7 @@ def mixed(fill):
         p.grad = torch.full_like(p, fill)
     optimizer.step()
     optimizer.state[model.wide]["history"] = [fill, 2 * fill]
+    optimizer.param_groups[1]["limit"] = torch.tensor(fill)
     return model, optimizer
 
 
@@ -104,6 +109,8 @@ def test_stage_1_every_tensor_and_option_comes_back(student, tmp_path):
         for option in ("lr", "weight_decay"):
             name, hint = f"{option} of a group", "a group's options are in optimizer.state_dict()"
             expect.value(got[option], want[option], of="load_checkpoint", name=name, hint=hint)
+    got, name = other_optimizer.param_groups[1]["limit"], "an option that is a tensor"
+    expect.tensor(got, torch.tensor(1.0), of="load_checkpoint", name=name)
     for p, q in zip(model.parameters(), other.parameters(), strict=True):
         want = optimizer.state[p].get("momentum_buffer")
         got = other_optimizer.state[q].get("momentum_buffer")

@@ -242,6 +242,7 @@ def test_cheapest_cluster_by_hand(student):
     single = ra.Offer(hw, dollars=1.0, devices_per_node=1, nodes=9)
     node = ra.Offer(hw, dollars=1.1, devices_per_node=4, nodes=9)
     slower = ra.Offer(other, dollars=0.9, devices_per_node=1, nodes=9)
+    free = ra.Offer(hw, dollars=0.0, devices_per_node=1, nodes=9)
     useless = ra.Offer(a_gpu(student, peak_flops={BF16: 8e12}), 0.1, 1, 9)
     for what, offers, max_days, want in [
         ("2.2 days of work within one day", [single], 1.0, (single, 3)),
@@ -249,9 +250,15 @@ def test_cheapest_cluster_by_hand(student):
         ("a device without a peak for float32 comes first", [useless, single], 1.0, (single, 3)),
         ("nodes of 4 at 1.1 dollars, or of 1 at 1 dollar", [node, single], 1.0, (single, 3)),
         ("two devices that differ in bfloat16 alone", [single, slower], 1.0, (slower, 3)),
+        ("the first offer costs nothing", [free, single], 1.0, (free, 3)),
     ]:
         tokens = 316_800_000_000_000  # 6 · 100 · tokens = 2.2 · 86,400 · 1e12
         got = ra.cheapest_cluster(100, tokens, recipe, FP32, 1.0, max_days, offers)
         expect.kind(got, (tuple, list), of="cheapest_cluster", optional=True)
         expect.value(got[1], want[1], of="cheapest_cluster", name="the devices", inputs=what)
         expect.that(got[0] == want[0], f"another offer is cheaper: {what}", of="cheapest_cluster")
+    with_master = ra.TrainingRecipe(BF16, BF16, (FP32, FP32), master=FP32)
+    got = ra.cheapest_cluster(70, 1, with_master, FP32, 1.0, 1.0, [single])
+    expect.kind(got, (tuple, list), of="cheapest_cluster", optional=True)
+    what = "70 parameters of 16 bytes, 4 of which are the master copy's"
+    expect.value(got[1], 2, of="cheapest_cluster", name="the devices", inputs=what)

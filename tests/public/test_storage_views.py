@@ -237,6 +237,8 @@ def test_shares_storage_of_other_dtypes_and_empty_slices(student):
     for name, y in cases:
         got = student.tensor_memory.shares_storage(x, y)
         expect.value(got, True, of="shares_storage", inputs=f"x, {name}")
+    got = student.tensor_memory.shares_storage(x[0], x[7])
+    expect.value(got, True, of="shares_storage", inputs="x[0], x[7]")
     got = student.tensor_memory.shares_storage(torch.zeros(0), torch.zeros(4))
     expect.value(got, False, of="shares_storage", inputs="torch.zeros(0), torch.zeros(4)")
 

@@ -449,7 +449,7 @@ class Offer:
 
     Args:
         hw: The kind of each device.
-        dollars: The price of one device for one hour.
+        dollars: The price of one device for one hour, 0 or more.
         devices_per_node: Devices are rented in whole nodes of this many.
         nodes: Number of nodes that can be rented.
     """
