@@ -91,9 +91,9 @@ class Grader:
                 gpu = self._held.enter_context(gpus.opened())
             box = Sandbox.of(self._course, isolation=self._setup.isolation, gpu=gpu)
             self._sandbox = self._held.enter_context(box)
-            from grader.grading.grade import import_preloaded  # and torch, as the sandbox does
+            from grader.grading.grade import import_libraries  # and torch, as the sandbox does
 
-            import_preloaded(self._course)
+            import_libraries(self._course)
             self._sandbox.wait_until_ready()
         except (GraderFault, UsageError) as e:
             return Reply(refused=str(e))

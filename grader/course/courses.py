@@ -138,7 +138,7 @@ class Course(msgspec.Struct, frozen=True):
     @property
     def uses_torch(self) -> bool:
         """Whether a submission may import torch, which is then imported before the first test."""
-        return "torch" in [Requirement(package).name for package in self.packages]
+        return "torch" in self.libraries
 
     @property
     def compiles(self) -> bool:
@@ -146,10 +146,15 @@ class Course(msgspec.Struct, frozen=True):
         return any(problem.compiler for problem in self.problems)
 
     @property
-    def imported_first(self) -> list[str]:
-        """The modules that both sides of the sandbox import before the first test."""
+    def libraries(self) -> list[str]:
+        """torch and NumPy, if a submission may import them."""
         names = [Requirement(package).name for package in self.packages]
-        return [*(name for name in ("torch", "numpy") if name in names), *self.preload]
+        return [name for name in ("torch", "numpy") if name in names]
+
+    @property
+    def imported_first(self) -> list[str]:
+        """The modules that the sandbox imports before the first test."""
+        return [*self.libraries, *self.preload]
 
     @property
     def assignment(self) -> Path:

@@ -11,7 +11,6 @@ folder and the `tests` package in sys.modules.
 """
 
 import importlib
-import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -81,7 +80,7 @@ def grade(
         GraderFault: The tests cannot run on this machine, or the course is broken; no submission
             could be graded.
     """
-    import_preloaded(course)
+    import_libraries(course)
     garbage.collect()
     started = time.monotonic()
     chosen = list(course.problems if problems is None else problems)
@@ -118,20 +117,17 @@ def grade(
     return submission_result(submission.info, info, results, seconds=time.monotonic() - started)
 
 
-def import_preloaded(course: Course) -> None:
-    """Import the course's torch and NumPy, as the sandbox does, and look for what it preloads.
+def import_libraries(course: Course) -> None:
+    """Import torch and NumPy if the course uses them, as the sandbox does.
 
     Raises:
-        CourseFault: A module is not installed.
+        CourseFault: One of them cannot be imported.
     """
-    for name in course.imported_first:
+    for name in course.libraries:
         try:
-            if name not in course.preload:
-                importlib.import_module(name)
-            elif importlib.util.find_spec(name) is None:
-                raise ModuleNotFoundError(f"No module named '{name}'")
+            importlib.import_module(name)
         except ImportError as e:
-            raise CourseFault(f"problems.toml: preload: {name} cannot be imported: {e}") from None
+            raise CourseFault(f"problems.toml: packages: {name} cannot be imported: {e}") from None
     if course.uses_torch:
         torch_compiler.postpone_import()
         # The tests' own tensors are small, and a second thread would compete with the student's.

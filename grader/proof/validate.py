@@ -27,7 +27,7 @@ from grader.base.errors import CourseFault, Status, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Problem, id_of_test, sources_in
 from grader.grading.blame import UNUSABLE
-from grader.grading.grade import grade, import_preloaded
+from grader.grading.grade import grade, import_libraries
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.sessions import Host, Opens
 from grader.proof import fields, hostile, mutants, promised, public, whole
@@ -136,7 +136,7 @@ def validate(
         UsageError: None of the problems has tests for the device.
     """
     courses.check_packages(course)
-    import_preloaded(course)
+    import_libraries(course)
     files = {problem.id: course.hidden_tests(problem) for problem in problems}
     chosen = [problem for problem in problems if device in files[problem.id]]
     if not chosen:
@@ -197,7 +197,7 @@ def prices(
     This is a part of `validate`, without a sandbox. Hidden tests are run on such mistakes alone.
     """
     courses.check_packages(course)
-    import_preloaded(course)
+    import_libraries(course)
     matrix = Matrix(green_may_lose=course.green_may_lose, whole=list(whole.wrong_names(course)))
     if matrix.whole:
         return matrix

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from grader.base import interrupts
-from grader.base.errors import GraderFault, SandboxUnavailable
+from grader.base.errors import CourseFault, GraderFault, SandboxUnavailable
 from grader.sandbox import shown
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
@@ -73,6 +73,7 @@ class RunningBox:
         self.facts: dict[str, Any] = {}
         self.promises: list[str] = []
         self.host_pid = 0
+        self._refusal = ""  # why the course's fault keeps the zygote from starting
         self._pidfd: int | None = None
         self._shows: Mapping[str, bytes] = {}
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -116,10 +117,13 @@ class RunningBox:
         Raises:
             SandboxUnavailable: The box cannot be started on this machine, or does not isolate
                 strictly enough; the message says why.
+            CourseFault: A module that the course preloads cannot be imported.
             GraderFault: The start takes too long.
         """
         if self.facts:
             return
+        if self._refusal:
+            raise CourseFault(self._refusal)
         self._control.settimeout(START_SECONDS)
         try:
             hello = self._control.recv(65536)
@@ -128,6 +132,9 @@ class RunningBox:
         if not hello:
             raise SandboxUnavailable(f"the sandbox cannot be started: {self._last_words()}")
         facts = json.loads(hello)
+        if reason := facts.get("not_preloaded"):
+            self._refusal = f"problems.toml: preload: {reason}"
+            raise CourseFault(self._refusal)
         self._check(self._level.promises(facts))
         self.host_pid = self._level.host_pid(facts, self._info)
         if self._level.is_isolated:

@@ -28,8 +28,12 @@ def main() -> None:
     wall.start(setup["user"])
     from grader.worker import zygote
 
-    with wall.as_student():
-        zygote.import_slow_packages(setup["preload"])
+    try:
+        with wall.as_student():
+            zygote.import_slow_packages(setup["preload"])
+    except zygote.NotPreloaded as e:
+        zygote.refuse(setup["control"], e)
+        return
     forget_runtime(runtime)
     zygote.serve(setup["control"], wall)
 

@@ -50,11 +50,22 @@ END_SECONDS = 5.0
 ASLEEP = "STtZX"
 
 
+class NotPreloaded(Exception):
+    """A module that the course preloads cannot be imported; the message says which and why."""
+
+
 def import_slow_packages(preload: list[str]) -> None:
-    """Import the modules that the course preloads, and its probes."""
+    """Import the modules that the course preloads, and its probes.
+
+    Raises:
+        NotPreloaded: A module that the course preloads cannot be imported.
+    """
     gc.disable()  # importing creates many objects and hardly any garbage
     for name in preload:
-        importlib.import_module(name)
+        try:
+            importlib.import_module(name)
+        except ImportError as e:
+            raise NotPreloaded(f"{name} cannot be imported: {e}") from e
     import kit
     import tests.probes
 
@@ -96,6 +107,11 @@ def serve(control_fd: int, wall: NoWall) -> None:
     while zygote.turn():
         pass
     zygote.end_everything()
+
+
+def refuse(control_fd: int, reason: NotPreloaded) -> None:
+    """Tell the grader, in place of the facts, that the course preloads what cannot be imported."""
+    socket.socket(fileno=control_fd).send(json.dumps({"not_preloaded": str(reason)}).encode())
 
 
 def facts(wall: NoWall) -> dict[str, Any]:

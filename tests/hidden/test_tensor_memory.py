@@ -81,7 +81,10 @@ def test_tensor_bytes_counts_what_a_view_shows(student, rng):
 
 
 def test_tensor_bytes_needs_no_data(student, rng):
-    """Shape and dtype determine the size, also of meta tensors; empty tensors take 0 bytes."""
+    """Shape and dtype determine the size, also of meta tensors; empty tensors take 0 bytes.
+
+    An expanded tensor may show more than memory holds.
+    """
     rows = random_shape(rng, 1)[0] * 1_000_000  # more bytes than an int32 can count
     weight = torch.empty(rows, 4096, device="meta")
     hint = "numel and the size of an element are known without reading any data"
@@ -203,7 +206,10 @@ def test_unique_bytes_of_any_iterable(student, rng):
 
 
 def test_bytes_of_parameters_and_meta_tensors(student, rng):
-    """Parameters, slices, conjugates and meta tensors count like all others, in every call."""
+    """Parameters, slices, conjugates and meta tensors count like all others, in every call.
+
+    So does a storage that has grown between two calls.
+    """
     hint = "two storages on the meta device have the same address, 0; do calls share anything?"
     for how in ("as parameters", "as slices", "on meta", "as conjugates", "without gradients"):
         dtype = torch.complex64 if how == "as conjugates" else torch.float32
@@ -219,10 +225,9 @@ def test_bytes_of_parameters_and_meta_tensors(student, rng):
         # Slices in unique_bytes have a test of their own.
         for one in got["together"] if how != "as slices" else ():
             check_bytes(one, 2 * weight.nbytes + bias.nbytes, of="unique_bytes", hint=hint)
-    growing = [3, 40]
-    for size, answers in zip(
-        growing, student.run(probes.bytes_while_growing, sizes=growing), strict=True
-    ):
+    sizes = [3, 40]
+    got = student.run(probes.bytes_while_growing, sizes=sizes)
+    for size, answers in zip(sizes, got, strict=True):
         for of, answer in answers.items():
             check_bytes(answer, 4 * size, of=of, hint="a storage can grow between two calls")
 

@@ -234,7 +234,7 @@ def test_cheapest_cluster_by_hand(student):
     """100 parameters of 16 bytes need two devices of 1000 bytes, and 2.2 days of one in float32.
 
     Within one day that takes three devices, and two where time does not matter. Dollars are for one
-    device: a larger node is not cheaper by itself.
+    device: a larger node is not cheaper by itself. A master copy is a part of the training state.
     """
     ra = student.resource_accounting
     recipe = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))

@@ -231,7 +231,9 @@ def test_sliding_windows_refuses_a_window_that_does_not_fit(student):
 
 
 def test_shares_storage_of_other_dtypes_and_empty_slices(student):
-    """Views of one storage may differ in dtype or be empty; a detached tensor is a view too."""
+    """Views of one storage may differ in dtype, be empty or show one element each; a detached
+    tensor is a view too.
+    """
     x = torch.zeros(8)
     cases = [("x.view(torch.int32)", x.view(torch.int32)), ("x[8:]", x[8:]), ("x.data", x.data)]
     for name, y in cases:

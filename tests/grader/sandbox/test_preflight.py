@@ -144,8 +144,8 @@ def bare_with(monkeypatch, tmp_path):
         boot = shown.GRADER / "worker" / "boot.py"
         changed = tmp_path / "boot.py"
         text = boot.read_text().replace(
-            "    zygote.import_slow",
-            f"    from grader.worker import child\n    {line}\n    zygote.import_slow",
+            "    forget_runtime(runtime)",
+            f"    from grader.worker import child\n    {line}\n    forget_runtime(runtime)",
         )
         assert line in text
         changed.write_text(text)
