@@ -116,6 +116,7 @@ def test_stubs_are_written_below_folders_and_given_modules_are_copied(course):
     assert given == FILES["solutions/reference/helpers.py"]
 
 
+@pytest.mark.proof
 def test_the_course_is_proved(grader, course):
     """Junk, mistakes, public tests and both bundles."""
     done = grader("validate", "--course", course)

@@ -67,6 +67,7 @@ def test_it_is_graded(grader, course, solved, tmp_path):
     assert "score 2.00 of 3" in report
 
 
+@pytest.mark.proof
 def test_it_is_proved(grader, course, tmp_path):
     """The course's own mistakes are tried, and an unneeded test is named."""
     done = grader("validate", "--course", course, "--only", "softmax", "--jobs", 1)

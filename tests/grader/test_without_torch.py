@@ -130,9 +130,8 @@ def test_a_known_mistake_is_named(course, old, new, isolation, tmp_path):
     assert "looks like It is wrong." in done.stdout
 
 
-@pytest.mark.parametrize(
-    "course", [pytest.param("plain", marks=pytest.mark.proof), "with_numpy"], indirect=True
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("course", ["plain", "with_numpy"], indirect=True)
 def test_such_a_course_is_proved(course):
     """Junk, hostile values, other types and other arithmetic are tried, as far as they exist."""
     python, folder = course

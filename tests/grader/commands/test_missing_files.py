@@ -82,7 +82,7 @@ def processes_start_at_once(monkeypatch):
     monkeypatch.setattr(multiprocessing.spawn, "_python_exe", python().encode())
 
 
-@pytest.mark.parametrize("missing", every(10, MISSING))
+@pytest.mark.parametrize("missing", every(18, MISSING))
 def test_a_missing_file_is_a_sentence(call, places, course, capfd, missing):  # noqa: F811
     """No command prints a traceback; one that fails names a file of the course or a test."""
     path = course / missing

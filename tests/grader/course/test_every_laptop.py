@@ -96,6 +96,7 @@ def test_help_can_be_printed(work):
     assert "AdamW with a ?1 of 0" in output
 
 
+@pytest.mark.proof
 def test_a_crash_has_its_line_and_ends_no_other_problem(work, root):
     """The path has characters that Python escapes when it reports a crash.
 

@@ -16,17 +16,21 @@ from tests.grader.test_attacks import ATTACKS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("budget")]  # for its sandbox
 PROBLEM = COURSE.problem("storage_views")  # has more than 15 tests
-SECONDS = 0.004
-# Every call takes its time, and in a used process some answers are wrong.
+SECONDS = 0.02
+# The first call of every test takes its time, and in a used process some answers are wrong.
 SLOW = f"""
 import time
+
+@functools.cache
+def take_time(test):
+    end = time.process_time() + {SECONDS}
+    while time.process_time() < end:
+        pass
 
 def slowly(function):
     @functools.wraps(function)
     def called(*args, **kwargs):
-        end = time.process_time() + {SECONDS}
-        while time.process_time() < end:
-            pass
+        take_time(torch.initial_seed())  # which differs from test to test
         return function(*args, **kwargs)
     return called
 

@@ -101,7 +101,7 @@ def files_may_stay_open(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("files_may_stay_open")
-@pytest.mark.parametrize("problem", every(4, COURSE.problems[::-1]), ids=lambda p: p.id)
+@pytest.mark.parametrize("problem", every(8, COURSE.problems[::-1]), ids=lambda p: p.id)
 @pytest.mark.parametrize(
     "one_in", [6, pytest.param(1, marks=pytest.mark.proof)], ids=["a sample", "all"]
 )
