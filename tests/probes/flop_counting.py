@@ -46,7 +46,9 @@ class Escaped(TypedDict):
     failed: bool
     escaped: bool
     read: Read
+    outer: Total
     read_later: Read
+    read_again: Total
 
 
 class Trace(TypedDict):
@@ -162,6 +164,11 @@ def counts(student: Any, *, cases: Sequence[dict[str, Any]]) -> list[Total]:
     return [{"total": count(student, **case)["total"]} for case in cases]
 
 
+def reads(student: Any, *, cases: Sequence[dict[str, Any]]) -> list[Read]:
+    """A counter after one call of a function of torch, for each of these arguments of `count`."""
+    return [count(student, **case) for case in cases]
+
+
 def forward_and_backward(
     student: Any,
     *,
@@ -205,16 +212,24 @@ def mlp(
     return _total(forward), _total(backward)
 
 
-def no_products(student: Any, *, x: Tensor) -> Total:
-    """The total after work on a square matrix that includes no matrix product."""
-    table = nn.Parameter(x.clone())
-    with student.flop_counting.FlopCounter() as counter:
-        y = F.embedding(torch.tensor([[0, 1, 1]]), table) * 2 + 1
-        y = F.layer_norm(F.gelu(y).softmax(-1), y.shape[-1:]).transpose(0, 1).contiguous()
-        y = y + (x * x).sum(-1).exp().sort().values + torch.outer(x[0], x[1]).cumsum(0).mean()
-        torch.autograd.backward(y.square().sum())
-        torch.mvlgamma(x.abs() + 2, 2)  # begins like mv
-    return _total(counter)
+def no_products(student: Any, *, x: Tensor) -> list[Total]:
+    """The totals after work on a square matrix that includes no matrix product.
+
+    The first work includes a backward pass, and the second runs in inference mode.
+    """
+    totals = []
+    for infers in (False, True):
+        with torch.inference_mode(infers), student.flop_counting.FlopCounter() as counter:
+            table = nn.Parameter(x.clone())
+            y = F.embedding(torch.tensor([[0, 1, 1]]), table) * 2 + 1
+            y = F.layer_norm(F.gelu(y).softmax(-1), y.shape[-1:]).transpose(0, 1).contiguous()
+            y = y + (x * x).sum(-1).exp().sort().values + torch.outer(x[0], x[1]).cumsum(0).mean()
+            y = y + torch.einsum("ij,ij->ij", x, x).flatten().mean()
+            if not infers:
+                torch.autograd.backward(y.square().sum())
+            torch.mvlgamma(x.abs() + 2, 2)  # begins like mv
+        totals += [_total(counter)]
+    return totals
 
 
 def several_kinds(student: Any, *, a: Tensor, b: Tensor, times: int) -> Read:
@@ -293,7 +308,9 @@ def after_exception(
 ) -> Escaped:
     """A counter whose `with` an exception ends after two products, and the counter after another.
 
-    Between the two, products fail because the shapes or the dtypes of their operands do not fit.
+    Between the two, products fail because the shapes or the dtypes of their operands do not fit. An
+    outer counter counts a further product, and the exception passes through it, too. In the end
+    the counter is entered again for one product.
 
     Args:
         function: The path of the function that computes the products.
@@ -301,28 +318,49 @@ def after_exception(
         end: What ends the `with`: an "error", an "interrupt" or an "operator" that fails.
     """
     product, counter = _resolve(function), student.flop_counting.FlopCounter()
+    outer = student.flop_counting.FlopCounter()
     failures, escaped = 0, False
     with _in_mode(mode):
         a, b = a.clone(), b.clone()
+        wrong = torch.zeros(1, dtype=torch.int64)
+        failing: list[Callable[[], Any]] = [
+            lambda: product(a, a),
+            lambda: product(a, b.double()),
+            lambda: torch.mm(a, b, out=wrong),
+            lambda: torch.bmm(a, b),
+            lambda: a.clone().addmm_(a, a),
+        ]
         try:
-            with counter:
+            with outer:
                 product(a, b)
-                for other in (a, b.double()):
-                    try:
-                        product(a, other)
-                    except RuntimeError:
-                        failures += 1
-                product(a, b)
-                if end == "operator":
-                    product(a, a)
-                raise _Interrupt if end == "interrupt" else _Stop
+                with counter:
+                    product(a, b)
+                    for fails in failing:
+                        try:
+                            fails()
+                        except RuntimeError:
+                            failures += 1
+                    product(a, b)
+                    if end == "operator":
+                        product(a, a)
+                    raise _Interrupt if end == "interrupt" else _Stop
         except (_Stop, _Interrupt):
             escaped = end != "operator"
         except RuntimeError:
             escaped = end == "operator"
         read = _read(counter)
         product(a, b)
-    return {"failed": failures == 2, "escaped": escaped, "read": read, "read_later": _read(counter)}
+        read_later = _read(counter)
+        with counter:
+            product(a, b)
+    return {
+        "failed": failures == len(failing),
+        "escaped": escaped,
+        "read": read,
+        "outer": _total(outer),
+        "read_later": read_later,
+        "read_again": _total(counter),
+    }
 
 
 # --- flop_counter: what it changes
@@ -396,6 +434,9 @@ def aliasing(a: Tensor, b: Tensor, c: Tensor) -> Trace:
     same = [torch.mm(a, b, out=out) is out, out.addmm_(a, b) is out, c.mul_(3.0) is c]
     view = out.view(-1)[1:]
     view.add_(1.0)
+    # These are composite operators.
+    flat, turned = out.flatten(), out.T
+    flat[2:].mul_(2.0)
     row = out[0].detach()
     row.zero_()
     address = out.untyped_storage().data_ptr()
@@ -403,6 +444,9 @@ def aliasing(a: Tensor, b: Tensor, c: Tensor) -> Trace:
         view._base is out,
         view.untyped_storage().data_ptr() == address,
         row.untyped_storage().data_ptr() == address,
+        flat.untyped_storage().data_ptr() == address,
+        turned.untyped_storage().data_ptr() == address,
+        out.is_inference(),
     ]
     return {"tensors": [out, c, view, row], "facts": same}
 

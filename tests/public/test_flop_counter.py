@@ -46,12 +46,13 @@ def test_counts_addmm_and_bmm(student):
     expect.value(counter.total, 288, of="FlopCounter")
 
 
-def test_counts_complex_products_like_others(student):
-    """A multiply and an add are two FLOPs in every dtype, also in complex64: 2 · 2 · 3 · 4."""
-    a, b = torch.ones(2, 3, dtype=torch.complex64), torch.ones(3, 4, dtype=torch.complex64)
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.int64])
+def test_counts_products_of_other_dtypes(student, dtype):
+    """A multiply and an add are two FLOPs in every dtype: 2 · 2 · 3 · 4."""
+    a, b = torch.ones(2, 3, dtype=dtype), torch.ones(3, 4, dtype=dtype)
     with student.flop_counting.FlopCounter() as counter:
         a @ b
-    expect.value(counter.total, 48, of="FlopCounter", inputs="complex64 a[2, 3] @ b[3, 4]")
+    expect.value(counter.total, 48, of="FlopCounter", inputs=f"{dtype} a[2, 3] @ b[3, 4]")
 
 
 def test_counts_a_training_step(student):
@@ -154,13 +155,20 @@ def test_counts_every_kind_of_product_once(student, number, setting):
         expect.value(dict(counter.by_op), same, of="FlopCounter", inputs=name)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_counts_attention_of_other_sizes(student, causal):
-    """4 queries and 4 keys, with 8 features each; a causal mask does not lower the count."""
+MASKS = {
+    "no mask": {},
+    "a causal mask": {"is_causal": True},
+    "attn_mask": {"attn_mask": torch.eye(4) > 0},
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_counts_attention_of_other_sizes(student, mask):
+    """4 queries and 4 keys, with 8 features each; a mask does not lower the count."""
     q, k, v = (torch.ones(2, 3, 4, 8, requires_grad=True) for _ in range(3))
     with student.flop_counting.FlopCounter() as counter:
-        F.scaled_dot_product_attention(q, k, v, is_causal=causal).sum().backward()
-    inputs = f"b·h·q·k·d = 2·3·4·4·8, causal {causal}"
+        F.scaled_dot_product_attention(q, k, v, **MASKS[mask]).sum().backward()
+    inputs = f"b·h·q·k·d = 2·3·4·4·8, {mask}"
     expect.value(counter.total, (4 + 10) * 2 * 3 * 4 * 4 * 8, of="FlopCounter", inputs=inputs)
 
 

@@ -276,9 +276,9 @@ class FlopCounter(TorchDispatchMode):
 
     A counter does not change the computation. Both attributes are up to date at any time: inside
     the `with`, after it, and after an exception, which propagates to the caller. An operator that
-    raises an exception is not counted; parts of it that have run may be. Counters can be nested,
-    and each one counts everything that runs inside its own `with`. A counter that was left can be
-    entered again and goes on counting.
+    raises an exception is not counted and adds no key; parts of it that have run may be counted.
+    Counters can be nested, and each one counts everything that runs inside its own `with`. A
+    counter that was left can be entered again and goes on counting, also after an exception.
 
     Under torch.inference_mode, and with tensors that were created there, a composite operator (such
     as matmul, einsum, linear or scaled_dot_product_attention) arrives at `__torch_dispatch__`
