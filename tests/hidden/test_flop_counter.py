@@ -353,15 +353,19 @@ def test_attention_backward(student, rng):
 
 
 def test_attention_without_a_fused_kernel(student, rng):
-    """Attention without a fused kernel counts as its products: two forward and four backward."""
+    """Attention without a fused kernel counts as its products: two forward and four backward.
+
+    It makes no difference whether autograd records the backward pass.
+    """
     batch, heads, queries, keys, d, v = sizes(rng, 6, 2, 10)
-    for width, options in [(v, {}), (d, {"dropout_p": 0.25})]:
+    for width, options, recorded in [(v, {}, True), (d, {"dropout_p": 0.25}, False)]:
         args = qkv(rng, batch=batch, heads=heads, queries=queries, keys=keys, d=d, v=width)
         inputs = {
             "function": ATTENTION,
             "args": args,
             "needs_gradient": [True] * 3,
             "options": options,
+            "recorded": recorded,
         }
         got = student.run(probes.forward_and_backward, **inputs)
         forward = 2 * batch * heads * queries * keys * (d + width)

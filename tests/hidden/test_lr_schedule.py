@@ -170,6 +170,7 @@ def test_rates_of_any_size(student, rng):
     own = rate(student, 0, (1.0, 0.5, *iterations))
     expect.kind(own, (float, int), of=OF, name="the rate", hint=hint)
     check(student, 0, (1, 1, *iterations), float(own), name=name, hint=hint)
+    check(student, 0, (1, 0.5, 1, 1), float(own), name=name, hint=hint)
     check(student, end, (1, 1, 0, end), 1.0, name=name, hint=hint)
     own, later = (
         rate(student, n + warmup + 3, (largest, smallest, n + warmup, n + end)) for n in (0, 20)

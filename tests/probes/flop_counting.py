@@ -177,12 +177,14 @@ def forward_and_backward(
     needs_gradient: Sequence[bool],
     options: dict[str, Any] | None = None,
     extra: Sequence[Any] = (),
+    recorded: bool = False,
 ) -> Pass:
     """A counter of a torch function's call, and another of the backward pass of its (first) result.
 
     Args:
         needs_gradient: Whether each of `args` requires a gradient.
         extra: Further arguments, which are not tensors.
+        recorded: Whether autograd records the backward pass, as for second derivatives.
     """
     leaves = [
         x.clone().requires_grad_(needs) for x, needs in zip(args, needs_gradient, strict=True)
@@ -191,7 +193,12 @@ def forward_and_backward(
         result = _resolve(function)(*leaves, *extra, **(options or {}))
     output = result[0] if isinstance(result, tuple) else result
     with student.flop_counting.FlopCounter() as backward:
-        torch.autograd.backward(output, torch.full_like(output, 0.5))
+        torch.autograd.grad(
+            output,
+            [x for x in leaves if x.requires_grad],
+            torch.full_like(output, 0.5),
+            create_graph=recorded,
+        )
     return {"forward": _read(forward), "backward": _read(backward)}
 
 
