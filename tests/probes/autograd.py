@@ -130,7 +130,7 @@ def by_hand(
 
 
 class Returned(TypedDict):
-    """The result of `matmul`.
+    """Everything that is known about a product and its backward pass.
 
     `output` and `gradients` are what a user sees, without gradients if the student's backward did
     not run. `returned` is what each call of the student's backward returned to autograd, and
@@ -145,7 +145,7 @@ class Returned(TypedDict):
     inputs: list[Tensor]
 
 
-def matmul(
+def _matmul(
     student: Any,
     *,
     a: Tensor,
@@ -206,13 +206,25 @@ def matmul(
     }
 
 
-def matmul_each(student: Any, *, calls: Sequence[dict[str, Any]]) -> list[Returned]:
-    """The results of `matmul` for several calls."""
-    return [matmul(student, **call) for call in calls]
+class Product(TypedDict):
+    """What a user sees, from `Returned`."""
+
+    output: Any
+    gradients: list[Tensor | None]
+    inputs: list[Tensor]
+
+
+def matmul_each(student: Any, *, calls: Sequence[dict[str, Any]]) -> list[Product]:
+    """MatMul.apply and a backward pass for several calls; see `_matmul` for what a call has."""
+    each = [_matmul(student, **call) for call in calls]
+    return [
+        {"output": got["output"], "gradients": got["gradients"], "inputs": got["inputs"]}
+        for got in each
+    ]
 
 
 class ByNeed(TypedDict):
-    """A part of `Returned`."""
+    """What tests of `needs_input_grad` look at, from `Returned`."""
 
     gradients: list[Tensor | None]
     returned: list[Any]
@@ -222,7 +234,7 @@ class ByNeed(TypedDict):
 def matmul_by_need(
     student: Any, *, operands: Sequence[tuple[Tensor, Tensor, Tensor]]
 ) -> list[list[ByNeed]]:
-    """For each a, b and upstream: `matmul` with both gradients, with that of a, and with that of b.
+    """For each a, b and upstream: `_matmul` with both gradients, with that of a, and with that of b.
 
     Later operands are left out if they fail with both gradients: other tests judge that.
     """
@@ -230,12 +242,12 @@ def matmul_by_need(
     for a, b, upstream in operands:
         given: Any = {"a": a, "b": b, "upstream": upstream}
         try:
-            each = [matmul(student, **given)]
+            each = [_matmul(student, **given)]
         except Exception:
             if not found:
                 raise
             continue
-        each += [matmul(student, **given, needs=needs) for needs in ((True, False), (False, True))]
+        each += [_matmul(student, **given, needs=needs) for needs in ((True, False), (False, True))]
         found.append(
             [
                 {
