@@ -234,7 +234,7 @@ class ByNeed(TypedDict):
 def matmul_by_need(
     student: Any, *, operands: Sequence[tuple[Tensor, Tensor, Tensor]]
 ) -> list[list[ByNeed]]:
-    """For each a, b and upstream: `_matmul` with both gradients, with that of a, and with that of b.
+    """For each a, b and upstream: `_matmul` with both gradients, that of a, and that of b.
 
     Later operands are left out if they fail with both gradients: other tests judge that.
     """
