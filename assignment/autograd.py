@@ -123,7 +123,7 @@ class MatMul(torch.autograd.Function):
     gradient is the sum over these uses and has the operand's own shape.
 
     Operands have two or more dimensions (you need not support vectors), and their leading
-    dimensions broadcast as in torch.matmul. First derivatives are enough.
+    dimensions broadcast as in torch.matmul. The size k is at least 1. First derivatives are enough.
 
     Example:
         a = [[1, 2]], b = [[3], [4]] and G = [[10]]: [[30, 40]] for a and [[10], [20]] for b.
@@ -177,7 +177,8 @@ def numerical_gradient(
     Args:
         f: A function that takes as many tensors as there are inputs and returns a scalar.
         inputs: Floating-point tensors of any shapes and strides, with or without requires_grad.
-            When the function returns, they are bit for bit unchanged.
+            When the function returns, they are bit for bit unchanged, and gradients are enabled
+            or not as before.
         eps: The size of the step.
 
     Returns:

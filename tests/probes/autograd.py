@@ -3,6 +3,7 @@
 Graphs, hooks and modules are in the student's process, so changes to them are read there.
 """
 
+import itertools
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -63,42 +64,73 @@ class Counted(TypedDict):
     products_for_weight: int
 
 
-def linear_backward_by_need(
-    student: Any, *, x: Tensor, weight: Tensor, grad_output: Tensor
-) -> Counted:
-    """linear_backward with the input's gradient (the default) and without it."""
+def linear_backward_by_need(student: Any, *, calls: Sequence[Sequence[Tensor]]) -> list[Counted]:
+    """linear_backward with the input's gradient (the default) and without it, for each call.
+
+    A later call is left out if it fails with both gradients: other tests judge that.
+    """
     linear_backward = student.autograd.linear_backward
-    with _Products() as products:
-        both = linear_backward(x, weight, grad_output)
-        products_for_both = products.count
-        weight_alone = linear_backward(x, weight, grad_output, need_input_grad=False)
-    return {
-        "both": both,
-        "products_for_both": products_for_both,
-        "weight_alone": weight_alone,
-        "products_for_weight": products.count - products_for_both,
-    }
+    counted: list[Counted] = []
+    for args in calls:
+        with _Products() as products:
+            try:
+                both = linear_backward(*args)
+            except Exception:
+                if not counted:
+                    raise
+                continue
+            products_for_both = products.count
+            weight_alone = linear_backward(*args, need_input_grad=False)
+        counted.append(
+            {
+                "both": both,
+                "products_for_both": products_for_both,
+                "weight_alone": weight_alone,
+                "products_for_weight": products.count - products_for_both,
+            }
+        )
+    return counted
+
+
+def linear_backward_refuses(student: Any, *, calls: Sequence[Sequence[Tensor]]) -> list[bool]:
+    """Whether linear_backward refuses each call, with the gradient of x and without it."""
+    refuses: list[bool] = []
+    for args, need in itertools.product(calls, (True, False)):
+        try:
+            student.autograd.linear_backward(*args, need_input_grad=need)
+        except NotImplementedError:
+            raise
+        except (ValueError, RuntimeError):
+            refuses.append(True)
+        else:
+            refuses.append(False)
+    return refuses
 
 
 def by_hand(
-    student: Any, *, function: str, args: Sequence[Tensor], graph: bool = False, **options: Any
-) -> Any:
-    """The result of a function in inference mode, where autograd records nothing.
+    student: Any,
+    *,
+    function: str,
+    calls: Sequence[Sequence[Tensor]],
+    graph: bool = False,
+    **options: Any,
+) -> list[Any]:
+    """The results of calls of a function in inference mode, where autograd records nothing.
 
     With `graph`, gradients are enabled and every input requires one.
     """
     by_hand = getattr(student.autograd, function)
     if graph:
-        return by_hand(*(x.detach().requires_grad_() for x in args), **options)
+        return [by_hand(*(x.detach().requires_grad_() for x in args), **options) for args in calls]
     with torch.inference_mode():
-        return by_hand(*args, **options)
+        return [by_hand(*args, **options) for args in calls]
 
 
 # --- MatMul
 
 
 class Returned(TypedDict):
-    """The result of `matmul`.
+    """Everything that is known about a product and its backward pass.
 
     `output` and `gradients` are what a user sees, without gradients if the student's backward did
     not run. `returned` is what each call of the student's backward returned to autograd, and
@@ -113,7 +145,7 @@ class Returned(TypedDict):
     inputs: list[Tensor]
 
 
-def matmul(
+def _matmul(
     student: Any,
     *,
     a: Tensor,
@@ -133,8 +165,8 @@ def matmul(
         needs: Whether each operand requires a gradient.
         layout: With "expanded", a sum follows, whose gradient is one expanded number, scaled by the
             first entry of upstream.
-        another: Whether another product of these shapes is computed before the backward pass, and
-            the graph is used once more afterwards.
+        another: Whether two other products, one of these shapes, are computed before the backward
+            pass, and the graph is used once more afterwards.
     """
     theirs = student.autograd.MatMul
     returned: list[Any] = []
@@ -151,6 +183,7 @@ def matmul(
     output = watching.apply(*leaves)
     if another:
         watching.apply(1 - a, 1 - b)
+        watching.apply((1 - b).mT, (1 - a).mT)
     fits = isinstance(output, Tensor) and (output.shape, output.dtype) == (
         upstream.shape,
         upstream.dtype,
@@ -173,22 +206,79 @@ def matmul(
     }
 
 
-def matmul_after_a_change(
-    student: Any, *, a: Tensor, b: Tensor, changed: int, both: bool = True
-) -> bool:
+class Product(TypedDict):
+    """What a user sees, from `Returned`."""
+
+    output: Any
+    gradients: list[Tensor | None]
+    inputs: list[Tensor]
+
+
+def matmul_each(student: Any, *, calls: Sequence[dict[str, Any]]) -> list[Product]:
+    """MatMul.apply and a backward pass for several calls; see `_matmul` for what a call has."""
+    each = [_matmul(student, **call) for call in calls]
+    return [
+        {"output": got["output"], "gradients": got["gradients"], "inputs": got["inputs"]}
+        for got in each
+    ]
+
+
+class ByNeed(TypedDict):
+    """What tests of `needs_input_grad` look at, from `Returned`."""
+
+    gradients: list[Tensor | None]
+    returned: list[Any]
+    products: int
+
+
+def matmul_by_need(
+    student: Any, *, operands: Sequence[tuple[Tensor, Tensor, Tensor]]
+) -> list[list[ByNeed]]:
+    """For each a, b and upstream: `_matmul` with both gradients, that of a, and that of b.
+
+    Later operands are left out if they fail with both gradients: other tests judge that.
+    """
+    found: list[list[ByNeed]] = []
+    for a, b, upstream in operands:
+        given: Any = {"a": a, "b": b, "upstream": upstream}
+        try:
+            each = [_matmul(student, **given)]
+        except Exception:
+            if not found:
+                raise
+            continue
+        each += [_matmul(student, **given, needs=needs) for needs in ((True, False), (False, True))]
+        found.append(
+            [
+                {
+                    "gradients": got["gradients"],
+                    "returned": got["returned"],
+                    "products": got["products"],
+                }
+                for got in each
+            ]
+        )
+    return found
+
+
+def matmul_after_a_change(student: Any, *, operands: Sequence[tuple[Tensor, Tensor]]) -> list[bool]:
     """Whether a backward pass raises RuntimeError after an in-place change of an operand.
 
-    `changed` is the number of the operand. Only the other one requires a gradient, or `both` do.
+    For each pair, each of the two is changed; both require a gradient, or only the other one does.
     """
-    leaves = [x.detach().requires_grad_(both or i != changed) for i, x in enumerate((a, b))]
-    output = student.autograd.MatMul.apply(*leaves)
-    with torch.no_grad():
-        leaves[changed].add_(1)
-    try:
-        torch.autograd.backward(output, torch.ones_like(output))
-    except RuntimeError:
-        return True
-    return False
+    raised: list[bool] = []
+    for pair, changed, both in itertools.product(operands, (0, 1), (True, False)):
+        leaves = [x.detach().requires_grad_(both or i != changed) for i, x in enumerate(pair)]
+        output = student.autograd.MatMul.apply(*leaves)
+        with torch.no_grad():
+            leaves[changed].add_(1)
+        try:
+            torch.autograd.backward(output, torch.ones_like(output))
+        except RuntimeError:
+            raised.append(True)
+        else:
+            raised.append(False)
+    return raised
 
 
 # --- numerical_gradient
@@ -201,6 +291,7 @@ class Differences(TypedDict):
     inputs: list[Tensor]
     gradients: list[Tensor | None]
     list_is_as_it_was: bool
+    grad_mode_is_the_same: bool
     generators_changed: list[str]
 
 
@@ -248,13 +339,20 @@ def numerical_gradient(
     numerical_gradient = student.autograd.numerical_gradient
     with torch.set_grad_enabled(grad_mode), watching_generators() as changed:
         result = numerical_gradient(f, given, **options)
+        grad_mode_is_the_same = torch.is_grad_enabled() == grad_mode
     return {
         "result": result,
         "inputs": [x.detach() for x in leaves],
         "gradients": [x.grad for x in leaves],
         "list_is_as_it_was": [id(x) for x in given] == [id(x) for x in leaves],
+        "grad_mode_is_the_same": grad_mode_is_the_same,
         "generators_changed": changed,
     }
+
+
+def numerical_gradient_each(student: Any, *, calls: Sequence[dict[str, Any]]) -> list[Differences]:
+    """The results of `numerical_gradient` for several calls."""
+    return [numerical_gradient(student, **call) for call in calls]
 
 
 def numerical_gradient_of_an_element(student: Any, *, x: Tensor, eps: float) -> Any:
@@ -334,10 +432,14 @@ class _Net(nn.Module):
 
 
 class _State(TypedDict):
-    """Everything that a call could leave behind in a module and its input."""
+    """Everything that a call could leave behind in a module and its input.
 
-    hooks: dict[str, int]
-    attributes: dict[str, int]
+    `hooks` has the number of hooks of each kind in each submodule, and `attributes` the number of
+    attributes of each submodule.
+    """
+
+    hooks: list[int]
+    attributes: list[int]
     training: list[bool]
     requires_grad: list[bool]
     gradients: list[Tensor | None]
@@ -411,6 +513,13 @@ def intermediate_gradients(
     }
 
 
+def intermediate_gradients_each(
+    student: Any, *, calls: Sequence[dict[str, Any]]
+) -> list[Intermediate]:
+    """The results of `intermediate_gradients` for several calls."""
+    return [intermediate_gradients(student, **call) for call in calls]
+
+
 def intermediate_gradients_of_activations(student: Any, *, x: Tensor, names: Sequence[str]) -> Any:
     """intermediate_gradients of two leaky ReLUs, "0" and "1", which is also "1.0"."""
     module = nn.Sequential(nn.LeakyReLU(0.25), nn.Sequential(nn.LeakyReLU(0.25)))
@@ -418,17 +527,17 @@ def intermediate_gradients_of_activations(student: Any, *, x: Tensor, names: Seq
 
 
 def _state(module: _Net, x: Tensor) -> _State:
-    named = dict(module.named_modules())
+    modules = list(module.modules())
     parameters = list(module.parameters())
     return {
-        "hooks": {
-            f"{name}.{key}": len(value)
-            for name, m in named.items()
-            for key, value in vars(m).items()
+        "hooks": [
+            len(value)
+            for m in modules
+            for key, value in sorted(vars(m).items())
             if key.endswith("_hooks") and value is not None
-        },
-        "attributes": {name: len(vars(m)) for name, m in named.items()},
-        "training": [m.training for m in named.values()],
+        ],
+        "attributes": [len(vars(m)) for m in modules],
+        "training": [m.training for m in modules],
         "requires_grad": [p.requires_grad for p in parameters],
         "gradients": [None if p.grad is None else p.grad.clone() for p in parameters],
         "input_requires_grad": x.requires_grad,
@@ -464,9 +573,28 @@ class _Kept:
         self.x = x
 
 
-def make_model(weights: Sequence[Tensor], embed: Tensor | None = None) -> nn.Sequential:
-    """Matrices with a tanh between them, after an embedding if one is given."""
+class _Expert(nn.Module):
+    """A product with a matrix, of only those rows that begin with a positive number."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.layer = _Layer(weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x[:, 0] > 0
+        if not rows.any():
+            return x
+        out = x.clone()
+        out[rows] = self.layer(x[rows])
+        return out
+
+
+def make_model(
+    weights: Sequence[Tensor], embed: Tensor | None = None, expert: Tensor | None = None
+) -> nn.Sequential:
+    """Matrices with a tanh between them, after an embedding or an expert if one is given."""
     layers: list[nn.Module] = [] if embed is None else [_embedding(embed)]
+    layers += [] if expert is None else [_Expert(expert)]
     for weight in weights:
         layers += [_Layer(weight), nn.Tanh()]
     return nn.Sequential(*layers[:-1])
@@ -489,6 +617,7 @@ def accumulate_gradients(
     y: Tensor,
     micro_batch_size: int,
     embed: Tensor | None = None,
+    expert: Tensor | None = None,
     loss: str = "square",
     scale: float = 1.0,
     already: Sequence[Tensor | None] = (),
@@ -507,6 +636,7 @@ def accumulate_gradients(
         y: Targets.
         micro_batch_size: Passed on.
         embed: See `make_model`.
+        expert: See `make_model`.
         loss: See `mean_loss`.
         scale: See `mean_loss`.
         already: Gradients of the parameters before the call, in the order of `parameters()`.
@@ -517,7 +647,7 @@ def accumulate_gradients(
         of_data: Whether x and y require a gradient, too.
         unused: Whether the model has a first parameter that it does not use.
     """
-    model: nn.Sequential = make_model(weights, embed)
+    model: nn.Sequential = make_model(weights, embed, expert)
     if evaluates:
         twin = nn.Dropout(0.5)
         twin.register_buffer("steps", torch.zeros(()))
@@ -561,3 +691,10 @@ def accumulate_gradients(
         "y": y.detach(),
         "generators_changed": changed,
     }
+
+
+def accumulate_gradients_each(
+    student: Any, *, calls: Sequence[dict[str, Any]]
+) -> list[Accumulated]:
+    """The results of `accumulate_gradients` for several calls."""
+    return [accumulate_gradients(student, **call) for call in calls]

@@ -84,13 +84,19 @@ def intermediate_gradients(module, x, names):
     """Catch the gradients with hooks on the outputs; a copy of x requires a gradient."""
     caught, handles = {}, []
     x = x.detach().clone()
+    leaves = [*module.parameters()]
     if x.is_floating_point():
-        x.requires_grad_()
+        leaves.append(x.requires_grad_())
+    leaves = [leaf for leaf in leaves if leaf.requires_grad]
 
     def forward_hook(name):
         def hook(_module, _args, output):
             caught[name] = torch.zeros_like(output)
+            if not output.requires_grad:  # of token ids in a frozen module
+                leaves.append(output.detach().requires_grad_())
+                output = leaves[-1] * 1
             output.register_hook(lambda g: caught.__setitem__(name, g))
+            return output
 
         return hook
 
@@ -102,8 +108,8 @@ def intermediate_gradients(module, x, names):
         finally:
             while handles:
                 handles.pop().remove()
-    leaves = [t for t in (x, *module.parameters()) if t.requires_grad]
-    torch.autograd.grad(total, leaves, allow_unused=True)
+    if total.requires_grad:
+        torch.autograd.grad(total, leaves, allow_unused=True)
     return {name: caught[name] for name in names}
 
 
