@@ -257,6 +257,11 @@ def trained(student: Any, **run: Any) -> Run:
         return _run(student, folder, **run)
 
 
+def followed(student: Any, **run: Any) -> Followed:
+    """The same, with fewer records."""
+    return _followed(trained(student, **run))
+
+
 def one_after_the_other(
     student: Any, *, runs: Sequence[dict[str, Any]], **shared: Any
 ) -> tuple[list[Ended], list[list[Any]]]:
