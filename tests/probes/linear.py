@@ -151,13 +151,13 @@ def forward(
     }
 
 
-def spikes(student: Any, *, kind: str, args: Sequence[Any], count: int) -> list[int]:
+def spikes(student: Any, *, kind: str, args: Sequence[Any], modules: int) -> list[int]:
     """How many entries of new modules' first weights equal the largest of all, and the smallest.
 
     Several small weights take less time than a large one.
     """
     found: list[dict[float, int]] = [{}, {}]
-    for _ in range(count):
+    for _ in range(modules):
         weight = _matrices(getattr(student.linear, kind)(*args))[0].detach()
         for counted, extreme in zip(found, weight.aminmax(), strict=True):
             equal = int(torch.count_nonzero(weight == extreme))

@@ -193,6 +193,22 @@ def resumed(
     return after
 
 
+def resumed_late(
+    student: Any,
+    *,
+    optimizer: str,
+    parameters: Sequence[Tensor],
+    gradients: Gradients,
+    options: dict[str, Any],
+    zeros: int,
+    stop: int,
+) -> list[list[Tensor]]:
+    """The same for the last steps alone, after a number of steps whose gradients are zeros."""
+    before = [[torch.zeros_like(p) for p in parameters]] * zeros
+    run = {"parameters": parameters, "gradients": [*before, *gradients], "options": options}
+    return resumed(student, optimizer=optimizer, stop=stop, **run)[zeros - stop :]
+
+
 def state_elements(
     student: Any,
     *,
@@ -451,6 +467,11 @@ def clipped(
         "parameters": _values(leaves),
         "is_unchanged": type(given) is not list or [*map(id, given)] == [*map(id, leaves)],
     }
+
+
+def clipped_each(student: Any, *, calls: Sequence[dict[str, Any]]) -> list[Clipped]:
+    """The same for each of these calls, one after the other."""
+    return [clipped(student, **inputs) for inputs in calls]
 
 
 def _model_of(leaves: Sequence[nn.Parameter]) -> nn.Module:
