@@ -635,7 +635,8 @@ def test_every_start_is_equally_likely(student, rng):
         (8, 8, 3, 80),
     ]:
         run = run_of(rng, context_length=length, batch_size=size, steps=steps)
-        got = readable(student.run(probes.followed, **run), run)
+        passes = student.run(probes.passes, **run)
+        got = readable({"forwards": passes, "parameters": run["parameters"]}, run)
         starts = [starts_of(windows, run["train_tokens"]) for windows in batches(got, run)]
         draws, pairs = size * steps, 0
         for start in range(9):
