@@ -405,7 +405,7 @@ def _copied_at_each_change(folder: Path) -> Iterator[None]:
         file = frame.f_code.co_filename
         if file.startswith(inside) and file != writes:
             return
-        checkpoint, log = (os.stat(name) if os.path.exists(name) else None for name in names)
+        checkpoint, log = map(_status, names)
         now = (checkpoint.st_ino if checkpoint else -1, log.st_size if log else -1)
         if now != seen[-1]:
             shutil.copytree(folder, f"{folder} {len(seen) - 1}")
@@ -416,6 +416,13 @@ def _copied_at_each_change(folder: Path) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
+
+
+def _status(name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name)
+    except OSError:
+        return None
 
 
 def _as_it_was_left(root: Path, place: int) -> Path:
