@@ -986,7 +986,8 @@ def _refused(
     changed something or has not raised.
     """
     results: list[Refused] = []
-    tasks, before = [], []
+    tasks: list[tuple[nn.Module, torch.optim.Optimizer]] = []
+    before: list[Any] = []
     for file in files:
         if not tasks:
             tasks = [make() for make in makes]

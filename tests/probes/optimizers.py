@@ -215,8 +215,15 @@ def resumed_late(
 ) -> list[list[Tensor]]:
     """The same for the last steps alone, after a number of steps whose gradients are zeros."""
     before = [[torch.zeros_like(p) for p in parameters]] * zeros
-    run = {"parameters": parameters, "gradients": [*before, *gradients], "options": options}
-    return resumed(student, optimizer=optimizer, stop=stop, **run)[zeros - stop :]
+    after = resumed(
+        student,
+        optimizer=optimizer,
+        parameters=parameters,
+        gradients=[*before, *gradients],
+        options=options,
+        stop=stop,
+    )
+    return after[zeros - stop :]
 
 
 def state_elements(
