@@ -37,10 +37,14 @@ def random(rng, *shape, dtype=torch.float64):
 
 
 def check_bytes(student, save, x, y, expected, *, hint, **options):
-    of = "saved_activation_bytes"
     got = student.run(probes.saved_bytes, save=save, x=x, y=y, **options)
-    expect.value(got["result"], expected, of=of, name="the bytes", hint=hint)
+    check_count(got, expected, hint=hint)
     return got
+
+
+def check_count(got, expected, *, hint):
+    of = "saved_activation_bytes"
+    expect.value(got["result"], expected, of=of, name="the bytes", hint=hint)
 
 
 def check_gradients(got, expected, *, of, hint=None, tolerance=ATOL):
@@ -127,6 +131,7 @@ def test_counts_what_operations_keep(student, rng):
     Each kept tensor counts with the bytes of its own dtype.
     """
     n, m = sizes(rng, 2)
+    cases, checks = [], []
     for dtype, size in [(torch.float32, 4), (torch.float64, 8), (torch.bfloat16, 2)]:
         x, y = random(rng, n, m, dtype=dtype), random(rng, n, m, dtype=dtype)
         for save, tensors in [
@@ -140,7 +145,8 @@ def test_counts_what_operations_keep(student, rng):
                 "saved_tensors_hooks shows each tensor that an operation saves: how many "
                 "bytes does it have?"
             )
-            check_bytes(student, save, x, y, tensors * n * m * size, hint=hint)
+            cases.append({"save": save, "x": x, "y": y})
+            checks.append((tensors * n * m * size, hint))
     size = x.element_size()
     for save, expected in [
         ("x where y is above 1", n * m),
@@ -148,7 +154,11 @@ def test_counts_what_operations_keep(student, rng):
         ("sin of a parameter", n * m * size),
     ]:
         hint = "a mask or the numbers of rows have a dtype of their own; a parameter is a tensor"
-        check_bytes(student, save, x, y, expected, hint=hint)
+        cases.append({"save": save, "x": x, "y": y})
+        checks.append((expected, hint))
+    results = student.run(probes.saved_bytes_of_each, cases=cases)
+    for got, (expected, hint) in zip(results, checks, strict=True):
+        check_count(got, expected, hint=hint)
 
 
 # Stays: chapter 12 derives this sum, and students compare their own results with it.
@@ -240,6 +250,7 @@ def test_leaves_out_excluded_tensors_of_any_kind(student, rng):
     """
     n, m = sizes(rng, 2)
     hint = "only the storage of an excluded tensor matters"
+    cases, checks = [], []
     for shape, dtype, scale in [
         ((), torch.float64, 1.0),
         ((n,), torch.bfloat16, 1.0),
@@ -255,15 +266,19 @@ def test_leaves_out_excluded_tensors_of_any_kind(student, rng):
             ([], "tuple", 2),
         ]:
             size = x.numel() * x.element_size()
-            options = {"exclude": exclude, "kind": kind, "hint": hint}
-            got = check_bytes(student, "sin x, sin y", x, y, tensors * size, **options)
-            expect.value(
-                got["result_again"],
-                2 * size,
-                of="saved_activation_bytes",
-                name="the bytes in a second call, without exclude",
-                hint="does something stay from the first call?",
-            )
+            given = {"save": "sin x, sin y", "x": x, "y": y}
+            cases.append({**given, "exclude": exclude, "kind": kind})
+            checks.append((tensors * size, 2 * size))
+    results = student.run(probes.saved_bytes_of_each, cases=cases)
+    for got, (expected, without) in zip(results, checks, strict=True):
+        check_count(got, expected, hint=hint)
+        expect.value(
+            got["result_again"],
+            without,
+            of="saved_activation_bytes",
+            name="the bytes in a second call, without exclude",
+            hint="does something stay from the first call?",
+        )
 
 
 @pytest.mark.points(4)
@@ -389,19 +404,20 @@ def test_inputs_may_be_any_tensors(student, rng):
         ("a view of a", [a, b]),
         ("p²", []),
     ]
+    cases = []
     for function, inputs in calls:
         like = probes.FUNCTIONS[function](torch.ones((), dtype=a.dtype), *inputs)
         dtype = like.dtype
         given = {"function": function, "inputs": inputs}
         given["upstream"] = upstream.flatten()[: like.numel()].view(like.shape).to(dtype)
-        expected = probes.gradients_of_one_of(plain, **given)
-        got = student.run(probes.gradients_of_one, **given)
-        check_exact(got, expected)
-        if not inputs:
-            check_called_again(got["calls"])
+        cases.append(given)
     # Zeros are a gradient of what does not depend on a; so is none.
-    given = {"function": "2a, detached", "inputs": [a, b], "upstream": upstream}
-    got = student.run(probes.gradients_of_one, **given)
+    cases.append({"function": "2a, detached", "inputs": [a, b], "upstream": upstream})
+    *results, got = student.run(probes.gradients_of_each, cases=cases)
+    for given, of_given in zip(cases, results, strict=False):
+        check_exact(of_given, probes.gradients_of_one_of(plain, **given))
+        if not given["inputs"]:
+            check_called_again(of_given["calls"])
     expect.tensor(got["output"], 2 * a, of="checkpoint", name="the output")
     some = [g for g in got["input_gradients"] if g is not None and bool(g.any())]
     expect.that(not some, "a gradient reaches an input that was detached", of="checkpoint")
@@ -689,10 +705,10 @@ def test_layers_take_any_input(student, rng):
     cases = [x[0, 0], x[0], x[:, None, :1], x[:0], x.T, x[1:, ::2], x[:1].expand(3, 6)]
     cases += [0 * x, x * 2**20, x * 2**-20, x.float(), x.bfloat16(), x.half()]
     cases += [x.to(torch.complex64), x.to(torch.uint8), x.long(), x > 1]
-    for given in cases:
-        for grad_enabled in (True, False):
-            inputs = {"x": given, "count": 4, "segments": 2, "grad_enabled": grad_enabled}
-            got = student.run(probes.run_layers, **inputs)
+    results = student.run(probes.run_each, xs=cases, count=4, segments=2)
+    for given, outputs in zip(cases, results, strict=True):
+        expect.that(len(outputs) == 2, "not every call returned", of="CheckpointedSequential")
+        for got in outputs:
             expect.tensor(got, 16.0 * given, of="CheckpointedSequential", name="the output")
 
 

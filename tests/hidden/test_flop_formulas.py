@@ -128,6 +128,18 @@ def check_part(student, rng, name, hint):
         )
 
 
+def check_calls(student, function, cases, *, hint=None):
+    """Check the answer to each call, given its arguments, its options and the right one.
+
+    A call without a right answer must not change the next answers.
+    """
+    calls = [(args, options) for args, options, _ in cases]
+    results = student.run(probes.with_options, function=function, calls=calls)
+    for got, (_, _, expected) in zip(results, cases, strict=True):
+        if expected is not None:
+            check(got, expected, of=function, hint=hint)
+
+
 # --- matmul_flops
 
 
@@ -282,63 +294,60 @@ def stacks(rng):
 @pytest.mark.points(2)
 def test_linear_forward(student, rng):
     """The forward pass is one product; without `backward`, `input_grad` has no effect."""
+    cases = []
     for t, i, o in sizes_of_a_layer(rng):
         for options in ({}, {"backward": False}, {"input_grad": True}, {"input_grad": False}):
-            got = student.flop_counting.linear_flops(t, i, o, **options)
-            check(got, flops_of((t, i), (i, o)), of="linear_flops", hint="2 · tokens · in · out")
+            cases.append(((t, i, o), options, flops_of((t, i), (i, o))))
+    check_calls(student, "linear_flops", cases, hint="2 · tokens · in · out")
 
 
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_linear_backward(student, rng):
     """`backward` adds two products to the forward pass: the weight's gradient and the input's."""
+    cases = []
     for t, i, o in sizes_of_a_layer(rng):
         expected = flops_of((t, i), (i, o)) + flops_of((o, t), (t, i)) + flops_of((t, o), (o, i))
-        student.flop_counting.linear_flops(t, i, o)  # must not change the next answers
+        cases.append(((t, i, o), {}, None))
         for options in ({}, {"input_grad": True}):
-            got = student.flop_counting.linear_flops(t, i, o, backward=True, **options)
-            check(
-                got,
-                expected,
-                of="linear_flops",
-                hint=(
-                    "one product each for the forward pass, the weight's gradient and the "
-                    "input's gradient"
-                ),
-            )
+            cases.append(((t, i, o), {"backward": True, **options}, expected))
+    hint = "one product each for the forward pass, the weight's gradient and the input's gradient"
+    check_calls(student, "linear_flops", cases, hint=hint)
 
 
 def test_linear_backward_without_input_gradient(student, rng):
     """If the input needs no gradient, the backward pass is one product: the weight's gradient."""
+    cases = []
     for t, i, o in sizes_of_a_layer(rng):
-        student.flop_counting.linear_flops(t, i, o, backward=True)  # must not change the next one
-        got = student.flop_counting.linear_flops(t, i, o, backward=True, input_grad=False)
-        check(got, flops_of((t, i), (i, o)) + flops_of((o, t), (t, i)), of="linear_flops")
+        expected = flops_of((t, i), (i, o)) + flops_of((o, t), (t, i))
+        cases.append(((t, i, o), {"backward": True}, None))
+        cases.append(((t, i, o), {"backward": True, "input_grad": False}, expected))
+    check_calls(student, "linear_flops", cases)
 
 
 def test_mlp_forward(student, rng):
     """The forward pass of a stack is one product per layer."""
+    cases = []
     for b, dims in stacks(rng):
         expected = sum(flops_of((b, i), (i, o)) for i, o in itertools.pairwise(dims))
         for options in ({}, {"backward": False}):
-            got = student.flop_counting.mlp_flops(b, tuple(dims), **options)
-            check(
-                got, expected, of="mlp_flops", hint="layer i maps dims[i] features to dims[i + 1]"
-            )
+            cases.append(((b, tuple(dims)), options, expected))
+    hint = "layer i maps dims[i] features to dims[i + 1]"
+    check_calls(student, "mlp_flops", cases, hint=hint)
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_mlp_backward(student, rng):
     """A layer's backward pass is two products, or one in the first: x needs no gradient."""
+    cases = []
     for b, dims in stacks(rng):
         weights = sum(i * o for i, o in itertools.pairwise(dims))
-        student.flop_counting.mlp_flops(b, tuple(dims))  # must not change the next answer
-        got = student.flop_counting.mlp_flops(b, tuple(dims), backward=True)
         expected = 6 * b * weights - 2 * b * dims[0] * dims[1]
-        check(
-            got, expected, of="mlp_flops", hint="two products per layer, but only one in the first"
-        )
+        cases.append(((b, tuple(dims)), {}, None))
+        cases.append(((b, tuple(dims)), {"backward": True}, expected))
+    hint = "two products per layer, but only one in the first"
+    check_calls(student, "mlp_flops", cases, hint=hint)
 
 
 # --- transformer_forward_flops
@@ -422,23 +431,21 @@ def runs(rng):
 @pytest.mark.points(2)
 def test_training_takes_six_flops_for_a_parameter_and_a_token(student, rng):
     """Training takes 6 FLOPs per parameter and token: 2 forward and 4 backward."""
+    cases = []
     for n, d in [*runs(rng), (70_000_000_000, 15_000_000_000_000)]:
         for options in ({}, {"recompute_forward": False}):
-            got = student.flop_counting.training_flops(n, d, **options)
-            check(got, 6 * n * d, of="training_flops", hint="6 · parameters · tokens")
+            cases.append(((n, d), options, 6 * n * d))
+    check_calls(student, "training_flops", cases, hint="6 · parameters · tokens")
 
 
 def test_training_with_recomputation_takes_eight(student, rng):
     """Recomputing the forward pass adds 2 FLOPs per parameter and token: 8 in total."""
+    cases = []
     for n, d in [*runs(rng), (70_000_000_001, 15_000_000_000_001)]:
-        student.flop_counting.training_flops(n, d)  # must not change the next answer
-        got = student.flop_counting.training_flops(n, d, recompute_forward=True)
-        check(
-            got,
-            8 * n * d,
-            of="training_flops",
-            hint="which pass is recomputed, and how many FLOPs does it take?",
-        )
+        cases.append(((n, d), {}, None))
+        cases.append(((n, d), {"recompute_forward": True}, 8 * n * d))
+    hint = "which pass is recomputed, and how many FLOPs does it take?"
+    check_calls(student, "training_flops", cases, hint=hint)
 
 
 def test_counts_are_integers(student, rng):

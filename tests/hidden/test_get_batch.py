@@ -368,7 +368,7 @@ def test_a_generator_leaves_the_global_ones_alone(student, rng):
 
 def test_without_a_generator_the_global_seed_decides(student, rng):
     """Without a generator, the global seed determines the batches."""
-    dataset = permutation(rng, 20_000)
+    dataset = permutation(rng, 1000)
     a, b = permutation(rng, 2**18)[:2].tolist()
     # A generator that was given before must not be used again.
     seeds = [(a, b), (a, None), (a, None), (b, None)]
@@ -437,16 +437,13 @@ def test_a_gpu_gets_its_batch_from_pinned_memory(student, rng):
 
 def test_batches_of_a_file(student, rng):
     """The dataset may be a memory-mapped file, read-only, or a slice, forwards or backwards."""
-    for layout, dtype in itertools.product(sorted(probes.LAYOUTS), ("uint16", "int64")):
-        tokens = permutation(rng, integer(rng, 900, 1100))
-        batch = student.run(
-            probes.batch_of_layout,
-            tokens=tokens,
-            dtype=dtype,
-            layout=layout,
-            batch_size=6,
-            context_length=9,
-        )
+    datasets = [
+        (permutation(rng, integer(rng, 900, 1100)), dtype, layout)
+        for layout, dtype in itertools.product(sorted(probes.LAYOUTS), ("uint16", "int64"))
+    ]
+    inputs = {"datasets": datasets, "batch_size": 6, "context_length": 9}
+    results = student.run(probes.batches_of_layouts, **inputs)
+    for batch, (tokens, _, layout) in zip(results, datasets, strict=True):
         starts_of(batch, tokens, (6, 9), hint=f"this dataset is stored as: {layout}")
 
 
@@ -456,16 +453,11 @@ def test_only_the_batch_is_read(student, rng):
     The test uses 2**50 tokens.
     """
     shape = (4, 6)
-    for dtype in ("uint16", "int64", ">u2", ">i8", "uint32", "int16", "uint64", "uint8"):
-        token = integer(rng, 0, 2**15) if dtype != "uint8" else integer(rng, 0, 2**8)
-        got = student.run(
-            probes.batch_of_endless_data,
-            token=token,
-            dtype=dtype,
-            length=2**50,
-            batch_size=4,
-            context_length=6,
-        )
+    dtypes = ("uint16", "int64", ">u2", ">i8", "uint32", "int16", "uint64", "uint8")
+    datasets = [(integer(rng, 0, 2**8 if dtype == "uint8" else 2**15), dtype) for dtype in dtypes]
+    inputs = {"length": 2**50, "batch_size": 4, "context_length": 6}
+    results = student.run(probes.batches_of_endless_data, datasets=datasets, **inputs)
+    for got, (token, _) in zip(results, datasets, strict=True):
         reason = f"{got['error']} on data that are far larger than memory"
         hint = "convert the windows, not the dataset, and do not build a list of all starts"
         expect.that(got["error"] is None, reason, of="get_batch", hint=hint)
@@ -539,6 +531,7 @@ def check_opened(got, tokens, *, hint):
 @pytest.mark.points(2)
 def test_open_raw_tokens(student, rng):
     """A raw file contains uint16 tokens unless another dtype is given, however few they are."""
+    files, expected = [], []
     for dtype, given_as in [
         (None, "type"),
         ("int32", "type"),
@@ -550,14 +543,11 @@ def test_open_raw_tokens(student, rng):
     ]:
         for size in (1, 2, integer(rng, 200, 900)):
             tokens = permutation(rng, 2**16)[:size].astype(dtype or "uint16")
-            got = student.run(
-                probes.opened,
-                name="tokens.bin",
-                contents=tokens.tobytes(),
-                dtype=dtype,
-                given_as=given_as,
-            )
-            check_opened(got, tokens, hint="use np.memmap with the given dtype")
+            file = {"name": "tokens.bin", "contents": tokens.tobytes()}
+            files.append({**file, "dtype": dtype, "given_as": given_as})
+            expected.append(tokens)
+    for got, tokens in zip(student.run(probes.opened_each, files=files), expected, strict=True):
+        check_opened(got, tokens, hint="use np.memmap with the given dtype")
 
 
 # What other kinds of files begin with: zip, pickle, gzip, and almost the six bytes of .npy.
@@ -571,6 +561,7 @@ def test_open_a_npy_file(student, rng):
         r"a file that starts with b'\x93NUMPY' has a header: np.load(path, mmap_mode='r') "
         r"reads it"
     )
+    files, expected = [], []
     for name, dtype, shape, asked, version in [
         ("tokens.npy", "uint16", (-1,), None, None),
         ("tokens.bin", "int32", (-1,), None, (2, 0)),
@@ -586,9 +577,14 @@ def test_open_a_npy_file(student, rng):
         tokens = tokens.reshape(shape) if 0 not in shape else np.empty(shape, dtype)
         if shape == (6, -1):
             tokens = np.asfortranarray(tokens)  # np.save writes the columns one after the other
-        got = student.run(
-            probes.opened, name=name, contents=npy(tokens, version=version), dtype=asked
-        )
+        contents = npy(tokens, version=version)
+        files.append({"name": name, "contents": contents, "dtype": asked})
+        expected.append(tokens)
+    tokens = permutation(rng, 300, np.uint16)
+    raw = [start + tokens.tobytes()[len(start) :] for start in (b"", *LOOK_ALIKES)]
+    files += [{"name": "tokens.npy", "contents": contents} for contents in raw]
+    results = student.run(probes.opened_each, files=files)
+    for got, tokens in zip(results, expected, strict=False):
         check_opened(got, tokens, hint=hint)
         expect.that(
             got["is_memmap"],
@@ -596,10 +592,7 @@ def test_open_a_npy_file(student, rng):
             of="open_tokens",
             hint=hint,
         )
-    tokens = permutation(rng, 300, np.uint16)
-    for start in (b"", *LOOK_ALIKES):
-        contents = start + tokens.tobytes()[len(start) :]
-        got = student.run(probes.opened, name="tokens.npy", contents=contents)
+    for got, contents in zip(results[len(expected) :], raw, strict=True):
         check_opened(
             got,
             np.frombuffer(contents, dtype=np.uint16),

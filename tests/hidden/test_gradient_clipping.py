@@ -12,6 +12,7 @@ follow from the right norm or from the norm that the student's function returns.
 function on the same gradients in a list.
 """
 
+import itertools
 import math
 
 import pytest
@@ -51,11 +52,20 @@ def tolerance(gradients):
     return (len(gradients) + 8) * own + entries * min(own, torch.finfo(torch.float32).eps)
 
 
-def clip(student, gradients, max_l2_norm, *, eps=None, **how):
+def call(gradients, max_l2_norm, *, eps=None, **how):
+    """The inputs of one call."""
     options = {} if eps is None else {"eps": eps}
-    return student.run(
-        probes.clipped, gradients=gradients, max_l2_norm=max_l2_norm, options=options, **how
-    )
+    return {"gradients": gradients, "max_l2_norm": max_l2_norm, "options": options, **how}
+
+
+def clip(student, gradients, max_l2_norm, **how):
+    return student.run(probes.clipped, **call(gradients, max_l2_norm, **how))
+
+
+def clip_each(student, calls):
+    """The result of each of these calls, together with the gradients before it."""
+    results = student.run(probes.clipped_each, calls=calls)
+    return [(of["gradients"], got) for of, got in zip(calls, results, strict=True)]
 
 
 def norm_in(returned, *, hint=None):
@@ -122,24 +132,26 @@ def check_shorter(got, before):
     )
 
 
-def own_norm(student, gradients):
-    """The norm that the student's function returns for these gradients.
+def own_norms(student, each):
+    """The norm that the student's function returns for each of these lists of gradients.
 
     It is the right one if the returned value is none that a norm can be.
     """
-    returned = clip(student, gradients, 1e30)["returned"]
-    try:
-        norm = norm_in(returned)
-    except expect.Mismatch:
-        return norm_of(gradients)
-    return norm if 0 <= norm <= math.inf else norm_of(gradients)
+    norms = []
+    for gradients, got in clip_each(student, [call(gradients, 1e30) for gradients in each]):
+        try:
+            norm = norm_in(got["returned"])
+        except expect.Mismatch:
+            norm = math.nan
+        norms.append(norm if 0 <= norm <= math.inf else norm_of(gradients))
+    return norms
 
 
 @pytest.mark.core
 @pytest.mark.points(11)
 def test_rescales_a_long_gradient(student, rng):
     """If the norm exceeds max_l2_norm, every gradient is multiplied by max_l2_norm / (norm + ε)."""
-    for size, share, relative_eps, *dtype in [
+    cases = [
         (1e-8, 0.9, 0.5),
         (1e-8, 0.01, 2.0),
         (1e-4, 0.3, 0),
@@ -150,9 +162,15 @@ def test_rescales_a_long_gradient(student, rng):
         (1.0, None, 1),
         (1.0, None, 1e-7),
         (1.0, 0.3, 10, torch.float64),
-    ]:
-        gradients = random_gradients(rng, size=size, dtype=(*dtype, torch.float32)[0])
-        right, own = norm_of(gradients), own_norm(student, gradients)
+    ]
+    each = [
+        random_gradients(rng, size=size, dtype=(*dtype, torch.float32)[0])
+        for size, _, _, *dtype in cases
+    ]
+    calls, factors = [], []
+    owns = own_norms(student, each)
+    for (size, share, relative_eps, *_), gradients, own in zip(cases, each, owns, strict=True):
+        right = norm_of(gradients)
         if size != 1.0 and not 0 < own < math.inf:
             continue  # another test judges the norm
         # None is the int 1, which is below the norm of entries near 1.
@@ -162,12 +180,15 @@ def test_rescales_a_long_gradient(student, rng):
         )
         if own + eps == 0:
             continue  # another test judges the norm
-        got = clip(student, gradients, limit, eps=eps)["gradients"]
+        calls.append(call(gradients, limit, eps=eps))
+        factors.append((limit / (own + eps), limit / (right + eps)))
+    results = clip_each(student, calls)
+    for (gradients, got), (of_own, of_right) in zip(results, factors, strict=True):
         rtol, hint = tolerance(gradients), "every gradient is multiplied by max / (norm + ε)"
         try:
-            check_rescaled(got, gradients, limit / (own + eps), rtol=rtol, hint=hint)
+            check_rescaled(got["gradients"], gradients, of_own, rtol=rtol, hint=hint)
         except expect.Mismatch:
-            check_rescaled(got, gradients, limit / (right + eps), rtol=rtol, hint=hint)
+            check_rescaled(got["gradients"], gradients, of_right, rtol=rtol, hint=hint)
 
 
 def check_rescaled(got, gradients, factor, *, rtol, hint):
@@ -182,17 +203,23 @@ def check_rescaled(got, gradients, factor, *, rtol, hint):
 def test_leaves_a_short_gradient(student, rng):
     """If the norm is not above max_l2_norm, the gradients stay exactly as they are."""
     hint = "only a norm above max_l2_norm changes a gradient"
-    for size, factors in [(1.0, (10, math.inf)), (1e-8, (10,)), (1e-4, (1000,)), (1e4, (10,))]:
-        gradients = random_gradients(rng, size=size)
-        right, own = norm_of(gradients), own_norm(student, gradients)
+    cases = [(1.0, (10, math.inf)), (1e-8, (10,)), (1e-4, (1000,)), (1e4, (10,))]
+    each = [random_gradients(rng, size=size) for size, _ in cases]
+    to_shorten, to_leave = [], []
+    owns = own_norms(student, each)
+    for (size, factors), gradients, own in zip(cases, each, owns, strict=True):
+        right = norm_of(gradients)
         if size != 1.0 and not 0 < own < math.inf:
             continue  # another test judges the norm
-        shorter = clip(student, gradients, 0.1 * min(right, own))["gradients"]
-        check_shorter(shorter, gradients)
+        to_shorten.append(call(gradients, 0.1 * min(right, own)))
         for limit in (2**53, *(factor * max(right, own) for factor in factors)):
             # With an ε this small, a factor that is clamped at 1 is exactly 1.
-            got = clip(student, gradients, limit, eps=1e-6 * right)
-            check_gradients(got["gradients"], gradients, hint=hint)
+            to_leave.append(call(gradients, limit, eps=1e-6 * right))
+    results = clip_each(student, to_shorten + to_leave)
+    for gradients, got in results[: len(to_shorten)]:
+        check_shorter(got["gradients"], gradients)
+    for gradients, got in results[len(to_shorten) :]:
+        check_gradients(got["gradients"], gradients, hint=hint)
 
 
 def test_leaves_a_gradient_at_the_limit(student, rng):
@@ -201,35 +228,37 @@ def test_leaves_a_gradient_at_the_limit(student, rng):
     """
     hint = "only if ‖g‖ > max_l2_norm, and not where they are equal"
     (sign,) = torch.randint(0, 2, (1,), generator=rng).tolist()
+    to_shorten, to_leave = [], []
     for scale in (2.0**-20, 1.0, 2.0**20, -1.0):
         # The norm is exactly 5, as 9 + 16 = 25.
         gradients = [torch.tensor([3.0, 0.0]) * scale, torch.tensor([[4.0 - 8 * sign]]) * scale]
-        check_shorter(clip(student, gradients, 2 * abs(scale))["gradients"][1:], gradients[1:])
-        got = clip(student, gradients, 5 * abs(scale))
-        check_gradients(got["gradients"], gradients, hint=hint)
+        to_shorten.append(call(gradients, 2 * abs(scale)))
+        to_leave.append(call(gradients, 5 * abs(scale)))
     # Float32 has no such number.
     one = [torch.tensor([0.0, 1.0 + 2.0**-30], dtype=torch.float64)]
-    check_gradients(clip(student, one, 1.0 + 2.0**-30)["gradients"], one, hint=hint)
+    to_leave.append(call(one, 1.0 + 2.0**-30))
+    zeros = [torch.zeros(3), torch.zeros(2, 2)]
+    for limit, eps in ((0, None), (0.5, None), (0, 0), (0.5, 0.0)):
+        to_leave.append(call(zeros, limit, eps=eps))
     above = [torch.tensor([1.0 + 2.0**-31], dtype=torch.float64)]  # so near that ε halves it
-    got = clip(student, above, 1.0, eps=1.0)["gradients"]
-    check_shorter(got, above)
+    to_shorten.append(call(above, 1.0, eps=1.0))
     # The rest is judged against the student's own gradients at size 1.
-    wide = random_gradients(rng, dtype=torch.float64)
-    own = clip(student, wide, 0.5, eps=0)["gradients"]
-    for size in (2.0**-300, 2.0**300):
-        got = clip(student, [g * size for g in wide], 0.5 * size, eps=0)["gradients"]
+    wide, sizes = random_gradients(rng, dtype=torch.float64), (2.0**-300, 2.0**300)
+    others = [call(wide, 0.5, eps=0)]
+    others += [call([g * size for g in wide], 0.5 * size, eps=0) for size in sizes]
+    others += [call(wide, 0), call(wide, 0, eps=0), call(gradients, 1e200)]
+    results = iter(clip_each(student, [*to_shorten, *to_leave, *others]))
+    for before, got in itertools.islice(results, len(to_shorten)):
+        check_shorter(got["gradients"][-1:], before[-1:])
+    for before, got in itertools.islice(results, len(to_leave)):
+        check_gradients(got["gradients"], before, hint=hint)
+    own, *of_sizes, own_at_0, at_0, far = (got["gradients"] for _, got in results)
+    for size, got in zip(sizes, of_sizes, strict=True):
         hint_on_size = "neither the norm nor the factor is a float32, or compared with a fixed one"
         expected = [g * size for g in own]
         check_gradients(got, expected, rtol=2 * tolerance(wide), hint=hint_on_size)
-    own = clip(student, wide, 0)["gradients"]
-    got = clip(student, wide, 0, eps=0)["gradients"]
-    check_gradients(got, own, hint="a limit of 0 needs no ε")
-    got = clip(student, gradients, 1e200)["gradients"]
-    check_gradients(got, gradients, hint="compare the norms, not their squares")
-    zeros = [torch.zeros(3), torch.zeros(2, 2)]
-    for limit, eps in ((0, None), (0.5, None), (0, 0), (0.5, 0.0)):
-        got = clip(student, zeros, limit, eps=eps)
-        check_gradients(got["gradients"], zeros, hint=hint)
+    check_gradients(at_0, own_at_0, hint="a limit of 0 needs no ε")
+    check_gradients(far, gradients, hint="compare the norms, not their squares")
 
 
 # Stays: this is the plain case, and the other tests of the norm are about half precision or lists.
@@ -239,11 +268,13 @@ def test_returns_the_norm_of_all_gradients(student, rng):
     """The norm is the root of the sum of the squares of all entries of all gradients."""
     sizes = [(size, torch.float32) for size in SIZES]
     sizes += [(size, torch.float64) for size in WIDE_SIZES]
+    calls = []
     for i, (size, dtype) in enumerate(sizes):
         shapes = (SHAPES, [(40, 50)], [(2, 3)] * 150)[i % 3]
         gradients = random_gradients(rng, shapes=shapes, size=size, dtype=dtype)
         gradients[-1] = gradients[0].reshape(shapes[-1]) if i % 3 else gradients[-1]  # equal ones
-        got = clip(student, gradients, 1e3 * norm_of(gradients))
+        calls.append(call(gradients, 1e3 * norm_of(gradients)))
+    for gradients, got in clip_each(student, calls):
         hint = "one norm of all entries together: √(Σ g²)"
         check_norm(got["returned"], norm_of(gradients), rtol=tolerance(gradients), hint=hint)
 
@@ -305,6 +336,7 @@ def test_works_in_place(student, rng):
 def test_half_precision(student, rng):
     """A norm that fits into half precision is right although the squares of entries do not."""
     hint = "in float16 the square of 256 is infinite, and that of 1e-4 is 0"
+    calls = []
     for dtype, size in [
         (torch.float16, 400.0),
         (torch.float16, 1e-4),
@@ -312,35 +344,36 @@ def test_half_precision(student, rng):
         (torch.float16, 1.0),
     ]:
         gradients = random_gradients(rng, size=size, dtype=dtype)
-        norm = norm_of(gradients)
-        got = clip(student, gradients, 10 * norm)
-        check_norm(got["returned"], norm, rtol=tolerance(gradients), hint=hint)
-        check_gradients(got["gradients"], gradients, hint=hint)
+        norm, own = norm_of(gradients), [g.float() for g in gradients]
         # With a limit of half the norm, no gradient gets close to the smallest float16.
-        wide = clip(student, [g.float() for g in gradients], 0.5 * norm, eps=0.0)["gradients"]
-        got = clip(student, gradients, 0.5 * norm, eps=0.0)["gradients"]
-        rtol = 2 * tolerance(gradients)
-        check_gradients(got, [g.to(dtype) for g in wide], rtol=rtol, hint=hint)
+        calls += [call(gradients, 10 * norm), call(own, 0.5 * norm, eps=0.0)]
+        calls.append(call(gradients, 0.5 * norm, eps=0.0))
+    results = clip_each(student, calls)
+    for (gradients, got), (_, wide), (_, clipped) in zip(*[iter(results)] * 3, strict=True):
+        check_norm(got["returned"], norm_of(gradients), rtol=tolerance(gradients), hint=hint)
+        check_gradients(got["gradients"], gradients, hint=hint)
+        expected = [g.to(gradients[0].dtype) for g in wide["gradients"]]
+        check_gradients(clipped["gradients"], expected, rtol=2 * tolerance(gradients), hint=hint)
     gradients = [
         torch.ones(3, dtype=torch.float16),
         *random_gradients(rng, shapes=[(3,)], size=1e6),
     ]
-    for mixed in (gradients, gradients[::-1]):
-        got = clip(student, mixed, 1e9)["returned"]
-        hint = "the norm of all gradients need not fit into the dtype of one of them"
-        check_norm(got, norm_of(mixed), rtol=tolerance(mixed), hint=hint)
     # The first square is 256, and bfloat16 has no odd numbers above that.
-    gradients = [torch.full((1,), x, dtype=torch.bfloat16) for x in (16.0, *[0.9] * 100)]
-    got = clip(student, gradients, 1e9)["returned"]
-    hint = "add up in float32 or wider: a sum in bfloat16 stops growing"
-    check_norm(got, norm_of(gradients), rtol=0.05, hint=hint)
+    many = [torch.full((1,), x, dtype=torch.bfloat16) for x in (16.0, *[0.9] * 100)]
     # The factor does not fit into float16 here, but the clipped gradient does.
-    gradients = random_gradients(rng, shapes=[(1,)], size=3e4, dtype=torch.float16)
-    wide = clip(student, [g.float() for g in gradients], 1e-3, eps=0.0)["gradients"]
-    check_shorter(wide, gradients)
-    got = clip(student, gradients, 1e-3, eps=0.0)["gradients"]
-    hint, rtol = "compute the factor in float32 or wider", 2 * tolerance(gradients)
-    check_gradients(got, [g.half() for g in wide], rtol=rtol, hint=hint)
+    one = random_gradients(rng, shapes=[(1,)], size=3e4, dtype=torch.float16)
+    calls = [call(of, 1e9) for of in (gradients, gradients[::-1], many)]
+    calls += [call(of, 1e-3, eps=0.0) for of in ([g.float() for g in one], one)]
+    *mixed, (_, of_many), (own, wide), (_, got) = clip_each(student, calls)
+    for before, of_mixed in mixed:
+        hint = "the norm of all gradients need not fit into the dtype of one of them"
+        check_norm(of_mixed["returned"], norm_of(before), rtol=tolerance(before), hint=hint)
+    hint = "add up in float32 or wider: a sum in bfloat16 stops growing"
+    check_norm(of_many["returned"], norm_of(many), rtol=0.05, hint=hint)
+    check_shorter(wide["gradients"], own)
+    hint, rtol = "compute the factor in float32 or wider", 2 * tolerance(one)
+    expected = [g.half() for g in wide["gradients"]]
+    check_gradients(got["gradients"], expected, rtol=rtol, hint=hint)
 
 
 @pytest.mark.points(2)
@@ -365,18 +398,20 @@ def test_takes_any_iterable(student, rng):
     gradients = random_gradients(rng)
     rtol, hint = tolerance(gradients), "a generator is used up after one loop: go through it once"
     for count in (len(gradients), 1):
-        plain = clip(student, gradients[:count], 0.5)
-        check_shorter(plain["gradients"], gradients[:count])
-        expect.that(plain["is_unchanged"], "the caller's list is another list now", of=OF)
-        for passed_as in (
+        kinds = (
+            "a list",
             "a generator",
             "model.parameters()",
             "an iterator",
             "a tuple",
             "the values of a dict",
             "an iterable object",
-        ):
-            got = clip(student, gradients[:count], 0.5, passed_as=passed_as)
+        )
+        calls = [call(gradients[:count], 0.5, passed_as=kind) for kind in kinds]
+        (before, plain), *others = clip_each(student, calls)
+        check_shorter(plain["gradients"], before)
+        expect.that(plain["is_unchanged"], "the caller's list is another list now", of=OF)
+        for _, got in others:
             check_gradients(got["gradients"], plain["gradients"], rtol=rtol, hint=hint)
             check_same_norm(got, plain, rtol=rtol, hint=hint)
 

@@ -511,7 +511,8 @@ def offer_of(rng):
     if integer(rng, 0, 2):
         nodes, per_node = 60, 1
     hw = device(rng)
-    hw["peak_flops"] = {dtype: uniform(rng, 1e13, 9e14) for dtype in hw["peak_flops"]}
+    peaks = torch.empty(len(DTYPES), dtype=torch.float64).uniform_(1e13, 9e14, generator=rng)
+    hw["peak_flops"] = dict(zip(hw["peak_flops"], peaks.tolist(), strict=True))
     offer = {"hw": hw, "dollars": uniform(rng, 0.5, 9)}
     return {**offer, "devices_per_node": per_node, "nodes": nodes}
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from kit import expect
-from kit.student import call_and_keep_inputs
+from kit.student import call_and_keep_inputs, call_each
 from tests.probes import precision as probes
 
 # dtype: (exponent bits, mantissa bits), as in the names of the fp8 formats
@@ -250,8 +250,24 @@ def test_the_answer_is_a_bool(student):
 
 def quantized(student, x, block_size, levels, *, kinds=INTEGERS):
     """Return the codes (as int64) and the scales, after checking types, sizes and ranges."""
-    of = "quantize_blocks"
     got = student.precision.quantize_blocks(x, block_size, levels)
+    return checked(got, x, block_size, levels, kinds=kinds)
+
+
+def answers(student, function, calls):
+    """Call the student's function with each of these arguments, one after the other."""
+    return student.run(call_each, module="precision", function=function, calls=calls)
+
+
+def quantized_each(student, cases):
+    """The codes and scales of each of these calls, as `quantized` returns them."""
+    results = answers(student, "quantize_blocks", cases)
+    return [checked(got, *case) for got, case in zip(results, cases, strict=True)]
+
+
+def checked(got, x, block_size, levels, *, kinds=INTEGERS):
+    """Check types, sizes and ranges of codes and scales; return the codes as int64."""
+    of = "quantize_blocks"
     expect.kind(got, (tuple, list), of=of, hint="return both codes and scales")
     expect.that(
         len(got) == 2,
@@ -427,17 +443,17 @@ def test_ties_go_to_the_lower_index(student):
             for value in x.tolist()
         ]
         hint = "which of two equally near levels has the lower index?"
-        for scale in (1.0, 0.25, 2.0**20):
-            codes, _ = quantized(student, x * scale, len(x), levels)
-            expect.tensor(
-                codes, torch.tensor(nearest), of="quantize_blocks", name="the codes", hint=hint
-            )
+        cases = [(x * scale, len(x), levels) for scale in (1.0, 0.25, 2.0**20)]
         # Two blocks, the last of which is short.
         two, right = torch.cat([x, 2 * x[:5]]), torch.tensor(nearest + nearest[:5])
-        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
-            args = (two.to(dtype), len(x), levels.to(dtype))
-            codes = codes_of(student.precision.quantize_blocks(*args))
-            expect.tensor(codes, right, of="quantize_blocks", name="the codes", hint=hint)
+        dtypes = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+        of_two = [(two.to(dtype), len(x), levels.to(dtype)) for dtype in dtypes]
+        results = answers(student, "quantize_blocks", cases + of_two)
+        found = [checked(got, *case)[0] for got, case in zip(results, cases, strict=False)]
+        found += map(codes_of, results[len(cases) :])
+        for i, codes in enumerate(found):
+            want = torch.tensor(nearest) if i < len(cases) else right
+            expect.tensor(codes, want, of="quantize_blocks", name="the codes", hint=hint)
 
 
 def plain_example():
@@ -459,12 +475,12 @@ def test_codes_are_uint8(student):
 def test_the_last_block_may_be_short(student, rng):
     """Leftover elements form a short last block with its own scale."""
     levels = even_levels(4)
-    for n, block_size in [(23, 5), (16, 5), (14, 5), (3, 8), (1, 64), (9, 1), (2600, 2000)]:
-        x = numbers(rng, n, block_size)
-        codes, scales = quantized(student, x, block_size, levels)
+    sizes = [(23, 5), (16, 5), (14, 5), (3, 8), (1, 64), (9, 1), (2600, 2000)]
+    cases = [(numbers(rng, n, block_size), block_size, levels) for n, block_size in sizes]
+    for case, (codes, scales) in zip(cases, quantized_each(student, cases), strict=True):
         hint = "the last block has n % block_size elements if that is not 0, and its own scale"
-        check_scales(scales, x, block_size, levels, hint=hint)
-        check_codes(codes, scales, x, block_size, levels, hint=hint)
+        check_scales(scales, *case, hint=hint)
+        check_codes(codes, scales, *case, hint=hint)
 
 
 @pytest.mark.points(3)
@@ -505,10 +521,10 @@ def test_blocks_of_every_magnitude(student, rng):
                 # So small or large that the square of a difference leaves the range of float32.
                 cases.append((x.to(dtype), (levels * magnitude).to(dtype)))
     hint = "is anything clamped, or computed or stored in a format with too small a range?"
-    for x, given in cases:
-        codes, scales = quantized(student, x, 6, given)
-        check_scales(scales, x, 6, given, hint=hint)
-        check_codes(codes, scales, x, 6, given, hint=hint)
+    cases = [(x, 6, given) for x, given in cases]
+    for case, (codes, scales) in zip(cases, quantized_each(student, cases), strict=True):
+        check_scales(scales, *case, hint=hint)
+        check_codes(codes, scales, *case, hint=hint)
 
 
 # Stays: see above.
@@ -589,13 +605,24 @@ def random_codes(rng, n, block_size, k):
 
 
 def check_dequantized(student, codes, scales, block_size, levels, *, hint):
-    """Check dequantize_blocks up to rounding.
+    """Check dequantize_blocks up to rounding."""
+    got = student.precision.dequantize_blocks(codes, scales, block_size, levels)
+    check_numbers(got, codes, scales, block_size, levels, hint=hint)
+
+
+def check_dequantized_each(student, cases, *, hint):
+    """Check each of these calls of dequantize_blocks up to rounding."""
+    for got, case in zip(answers(student, "dequantize_blocks", cases), cases, strict=True):
+        check_numbers(got, *case, hint=hint)
+
+
+def check_numbers(got, codes, scales, block_size, levels, *, hint):
+    """Check the answer of dequantize_blocks up to rounding.
 
     A level, its product with the scale and the expected value are each rounded to float32. Together
     these errors are below 2 eps32.
     """
     expected = each(scales.double(), block_size, len(codes)) * levels.double()[codes.long()]
-    got = student.precision.dequantize_blocks(codes, scales, block_size, levels)
     expect.tensor(got, expected.float(), of="dequantize_blocks", rtol=2 * EPS32, hint=hint)
 
 
@@ -603,6 +630,7 @@ def check_dequantized(student, codes, scales, block_size, levels, *, hint):
 @pytest.mark.points(11)
 def test_dequantize_multiplies_scale_and_level(student, rng):
     """x[i] is scales[i // block_size] · levels[codes[i]], for any number of blocks."""
+    cases = []
     for n, block_size, k in [
         (24, 4, 9),
         (24, 8, 24),
@@ -617,26 +645,23 @@ def test_dequantize_multiplies_scale_and_level(student, rng):
         codes, scales = random_codes(rng, n, block_size, k)
         codes[0] = k - 1
         levels = 3 * uneven_levels(rng, k)[torch.randperm(k, generator=rng)]
-        hint = (
-            "convert uint8 codes to an integer index (torch takes uint8 for a mask); each "
-            "scale belongs to block_size neighbours"
-        )
-        check_dequantized(student, codes, scales, block_size, levels, hint=hint)
+        cases.append((codes, scales, block_size, levels))
+    hint = (
+        "convert uint8 codes to an integer index (torch takes uint8 for a mask); each "
+        "scale belongs to block_size neighbours"
+    )
+    check_dequantized_each(student, cases, hint=hint)
 
 
 @pytest.mark.points(3)
 def test_dequantize_a_short_last_block(student, rng):
     """The last block, or the only one, may be shorter than block_size."""
+    cases = []
     for n, block_size in [(23, 5), (16, 5), (14, 5), (3, 8)]:
         codes, scales = random_codes(rng, n, block_size, 9)
-        check_dequantized(
-            student,
-            codes,
-            scales,
-            block_size,
-            even_levels(4),
-            hint="return as many numbers as there are codes",
-        )
+        cases.append((codes, scales, block_size, even_levels(4)))
+    hint = "return as many numbers as there are codes"
+    check_dequantized_each(student, cases, hint=hint)
 
 
 @pytest.mark.points(2)

@@ -389,25 +389,18 @@ def test_the_peak_is_that_of_the_dtype(student, rng):
         "mfu": [(1e15, 7.0)],
         "attainable_mfu": [(intensity,) for intensity in intensities],
     }
+    # What the student's own code returns for a device that has no other peak.
+    same = [{**hw, "peak_flops": {dtype: hw["peak_flops"][dtype]}} for dtype in DTYPES]
+    devices = [(hw, (dtype,)) for dtype in DTYPES]
+    devices += [(fields, (dtype,)) for fields, dtype in zip(same, DTYPES, strict=True)]
     for function, befores in works.items():
-        answers = []
-        for dtype in DTYPES:
-            # What the student's own code returns for a device that has no other peak.
-            same = {**hw, "peak_flops": {dtype: hw["peak_flops"][dtype]}}
-            of_device, of_same = (
-                student.run(
-                    probes.with_hardware_each,
-                    function=function,
-                    hardware=fields,
-                    befores=befores,
-                    after=(dtype,),
-                )
-                for fields in (hw, same)
-            )
+        inputs = {"function": function, "devices": devices, "befores": befores}
+        results = student.run(probes.with_each_hardware, **inputs)
+        answers = results[: len(DTYPES)]
+        for of_device, of_same in zip(answers, results[len(DTYPES) :], strict=True):
             for got, alone in zip(of_device, of_same, strict=True):
                 expect.kind(alone, (float, int, bool), of=function)
                 expect.value(got, alone, of=function, hint=hint)
-            answers.append(of_device)
         varies = any(answer != answers[0] for answer in answers)
         expect.that(
             varies, "the same answers for dtypes of different peaks", of=function, hint=hint

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from kit import expect
-from kit.student import call_and_keep_inputs
+from kit.student import call_and_keep_inputs, call_each
 from tests.probes import tensor_memory as probes
 
 DTYPES = [
@@ -33,6 +33,18 @@ def integers(rng, low, high, count):
     return torch.randint(low, high, (count,), generator=rng).tolist()
 
 
+def answers(student, function, calls):
+    """Call the student's function with each of these arguments, one after the other."""
+    return student.run(call_each, module="tensor_memory", function=function, calls=list(calls))
+
+
+def check_each(student, function, cases):
+    """Check the answer to each call, given the right one and a hint for each."""
+    results = answers(student, function, [args for args, _, _ in cases])
+    for got, (_, expected, hint) in zip(results, cases, strict=True):
+        expect.value(got, expected, of=function, hint=hint)
+
+
 def of_each_dtype(*shape):
     """A tensor of each dtype, filled with one value."""
     for i, dtype in enumerate(DTYPES):
@@ -46,6 +58,7 @@ def test_shares_storage_of_windows_that_do_not_touch(student, rng):
     x = torch.rand(4, integers(rng, 3, 9, 1)[0], generator=rng)
     other = torch.rand(9, dtype=torch.float64, generator=rng)
     hint = "does the code compare the addresses of the first elements, or ranges of addresses?"
+    cases = []
     for a, b in [
         (x[0], x[3]),
         (x[:2], x[2:]),
@@ -54,15 +67,11 @@ def test_shares_storage_of_windows_that_do_not_touch(student, rng):
         (x[::2], x.flatten()[1:2]),
         (x[0, 0], x[-1, -1]),
     ]:
-        expect.value(
-            student.tensor_memory.shares_storage(a, b), True, of="shares_storage", hint=hint
-        )
-        expect.value(student.tensor_memory.shares_storage(a, other), False, of="shares_storage")
+        cases += [((a, b), True, hint), ((a, other), False, None)]
     for i, x in enumerate(of_each_dtype(2, 1, 3)):
         view = (x[1], x[0, 0, 0], x.expand(2, 4, 3), x.view(6))[i % 4]
-        for a, b in [(x, view), (view, x)]:
-            got = student.tensor_memory.shares_storage(a, b)
-            expect.value(got, True, of="shares_storage", hint=hint)
+        cases += [((x, view), True, hint), ((view, x), True, hint)]
+    check_each(student, "shares_storage", cases)
 
 
 # Stays: this test is about values, and its message should not speak of devices or of windows.
@@ -70,19 +79,18 @@ def test_shares_storage_of_windows_that_do_not_touch(student, rng):
 def test_shares_storage_of_equal_copies(student, rng):
     """Tensors with equal values but separate storages share nothing, nor do empty tensors."""
     x = torch.rand(5, generator=rng)
-    expect.value(student.tensor_memory.shares_storage(x, x), True, of="shares_storage")
     pairs = [(x, x.clone()), (torch.zeros(3), torch.zeros(3)), (torch.zeros(0), x)]
     pairs += [(x.clone(), x) for x in of_each_dtype(2, 3)]
-    for a, b in pairs:
-        expect.value(student.tensor_memory.shares_storage(a, b), False, of="shares_storage")
+    cases = [((x, x), True, None), *((pair, False, None) for pair in pairs)]
+    check_each(student, "shares_storage", cases)
 
 
 # Stays: an empty slice of a storage with elements is the common case, which needs no odd device.
 def test_shares_storage_of_an_empty_window(student, rng):
     """A slice without elements still shares its storage."""
     x, other = torch.rand(6, generator=rng), torch.rand(6, generator=rng)
-    for a, b, expected in [(x, other, False), (x[:0], x, True), (x[1:], x[6:], True)]:
-        expect.value(student.tensor_memory.shares_storage(a, b), expected, of="shares_storage")
+    cases = [((x, other), False), ((x[:0], x), True), ((x[1:], x[6:]), True)]
+    check_each(student, "shares_storage", [(*case, None) for case in cases])
 
 
 def test_shares_storage_where_addresses_are_zero(student, rng):
@@ -100,26 +108,23 @@ def test_shares_storage_where_addresses_are_zero(student, rng):
 @pytest.mark.points(5)
 def test_element_offset_is_where_the_element_lies(student, rng):
     """The offset is a sum of index · stride, in elements, even for permuted or strided tensors."""
-    x = numbered(3, 4, 5)
+    x, cases = numbered(3, 4, 5), []
     for view in (x, x.permute(2, 0, 1), x[:, ::2], x.transpose(0, 2)[:, :, ::2]):
         index = [integers(rng, 0, size, 1)[0] for size in view.shape]
         last = [size - 1 for size in view.shape]
         for at in (index, last):
-            got = student.tensor_memory.element_offset(view, at)
-            expect.value(
-                got, int(view[tuple(at)]), of="element_offset", hint="Σ index · stride, in elements"
-            )
+            hint = "Σ index · stride, in elements"
+            cases.append(((view, at), int(view[tuple(at)]), hint))
     x = torch.empty(3, 2**53 + 1, device="meta").T  # more elements than a float can count
     for at in [(2**53 - 1, 1), (-2, 2)]:
         expected = at[0] % len(x) + at[1] * len(x)
-        got = student.tensor_memory.element_offset(x, at)
-        expect.value(got, expected, of="element_offset", hint="Σ index · stride, as ints")
+        cases.append(((x, at), expected, "Σ index · stride, as ints"))
     offsets = numbered(2, 1, 3)
     for i, x in enumerate(of_each_dtype(2, 1, 3)):
         part = ((), (1,), (1, 0), (1, 0, 2))[i % 4]
         at = tuple(size - 1 for size in offsets[part].shape)
-        got = student.tensor_memory.element_offset(x[part], at)
-        expect.value(got, int(offsets[part][at]), of="element_offset")
+        cases.append(((x[part], at), int(offsets[part][at]), None))
+    check_each(student, "element_offset", cases)
 
 
 # Stays: the offset is a rule of its own; the other tests meet it only in single cases.
@@ -144,15 +149,10 @@ def test_element_offset_counts_the_storage_offset(student, rng):
 @pytest.mark.points(3)
 def test_element_offset_of_negative_indices(student):
     """A negative index counts from the end of its dimension."""
-    view = numbered(4, 5)
-    for index in itertools.product((-1, -4, 2), (-2, -5, 3)):
-        got = student.tensor_memory.element_offset(view, index)
-        expect.value(
-            got,
-            int(view[index]),
-            of="element_offset",
-            hint="as in Python: -1 is the last, -size the first",
-        )
+    view, hint = numbered(4, 5), "as in Python: -1 is the last, -size the first"
+    indices = itertools.product((-1, -4, 2), (-2, -5, 3))
+    cases = [((view, index), int(view[index]), hint) for index in indices]
+    check_each(student, "element_offset", cases)
 
 
 def test_element_offset_of_a_parameter(student, rng):
@@ -205,7 +205,7 @@ def test_element_offset_refuses_wrong_indices(student):
 @pytest.mark.points(5)
 def test_contiguous_strides_agree_with_torch(student, rng):
     """Strides are row-major for every shape, including (), sizes of 1 and shapes as lists."""
-    for shape in [
+    shapes = [
         (),
         (1,),
         (1, 1, 1),
@@ -216,8 +216,9 @@ def test_contiguous_strides_agree_with_torch(student, rng):
         tuple(integers(rng, 2, 9, 3)),
         (3, 2**53 + 1),  # more than a float can count
         (2, 1, 5, 2**56 + 3, 1),
-    ]:
-        got = student.tensor_memory.contiguous_strides(shape)
+    ]
+    results = answers(student, "contiguous_strides", [(shape,) for shape in shapes])
+    for got, shape in zip(results, shapes, strict=True):
         expect.kind(got, (tuple, list), of="contiguous_strides")
         expect.value(
             list(got),
@@ -226,14 +227,20 @@ def test_contiguous_strides_agree_with_torch(student, rng):
         )
 
 
-def check_view(student, x, new_shape, hint, *, kind=tuple):
-    """Check view_strides against Tensor.view.
+def check_views(student, cases, *, kind=tuple):
+    """Check view_strides of each of these tensors and new shapes, with a hint for each."""
+    calls = [(kind(x.shape), kind(x.stride()), kind(new_shape)) for x, new_shape, _ in cases]
+    for got, case in zip(answers(student, "view_strides", calls), cases, strict=True):
+        check_view(got, *case)
 
-    It must return None where view refuses, and otherwise the same strides, except along dimensions
+
+def check_view(got, x, new_shape, hint):
+    """Check an answer of view_strides against Tensor.view.
+
+    It must be None where view refuses, and otherwise the same strides, except along dimensions
     of size 1.
     """
     of = "view_strides"
-    got = student.tensor_memory.view_strides(kind(x.shape), kind(x.stride()), kind(new_shape))
     try:
         expected = x.view(new_shape).stride()
     except RuntimeError:
@@ -260,15 +267,18 @@ def test_view_strides_merges_and_splits(student, rng):
     """Dimensions that one stride can describe are merged, and any dimension can be split."""
     a, b, c = integers(rng, 2, 6, 3)
     x = numbered(a, b * 2, c * 3)
-    for new_shape in [
+    shapes = [
         (a * b * 2, c * 3),
         (x.numel(),),
         (a, b, 2, 3, c),
         (a * 2, b * 3, c),
         (a * b, 6 * c),
+    ]
+    for kind, hint in [
+        (tuple, "iterate over both shapes from the last dimension"),
+        (list, "shapes may be lists"),
     ]:
-        check_view(student, x, new_shape, "iterate over both shapes from the last dimension")
-        check_view(student, x, new_shape, "shapes may be lists", kind=list)
+        check_views(student, [(x, new_shape, hint) for new_shape in shapes], kind=kind)
 
 
 # Stays: this is the plain case of a copy, and the other tests have sizes or strides of one kind.
@@ -277,7 +287,7 @@ def test_view_strides_merges_and_splits(student, rng):
 def test_view_strides_needs_a_copy(student, rng):
     """Dimensions that no single stride can describe, as in a transposed tensor, need a copy."""
     a, b, c = integers(rng, 2, 5, 3)
-    x = numbered(a * 2, b * 2, c * 2)
+    x, cases = numbered(a * 2, b * 2, c * 2), []
     for view in (x.transpose(0, 1), x.permute(2, 1, 0), x[:, 1:], x[:, :, ::2], x[::2], x[1:, :b]):
         n = view.numel()
         for new_shape in [
@@ -288,12 +298,9 @@ def test_view_strides_needs_a_copy(student, rng):
             (n // 2, 2),
         ]:
             sizes = tuple(s if s > 0 else -n // math.prod(new_shape) for s in new_shape)
-            check_view(
-                student,
-                view,
-                sizes,
-                "can one stride describe both of these neighbouring dimensions?",
-            )
+            hint = "can one stride describe both of these neighbouring dimensions?"
+            cases.append((view, sizes, hint))
+    check_views(student, cases)
 
 
 # Stays: the other tests permute single dimensions, not blocks of them.
@@ -302,15 +309,16 @@ def test_view_strides_of_permuted_blocks(student, rng):
     """Dimensions that stay together in a permutation can still be merged."""
     a, b, c, d = integers(rng, 2, 5, 4)
     x = numbered(a, b, c, d).permute(2, 3, 0, 1)
-    for new_shape in [
+    shapes = [
         (c * d, a * b),
         (c, d, a * b),
         (c * d, a, b),
         (c, d * a, b),
         (a * b * c * d,),
         (d * c, b, a),
-    ]:
-        check_view(student, x, new_shape, "merge inside a group, never across groups")
+    ]
+    hint = "merge inside a group, never across groups"
+    check_views(student, [(x, new_shape, hint) for new_shape in shapes])
 
 
 @pytest.mark.points(3)
@@ -318,49 +326,51 @@ def test_view_strides_of_expanded_dimensions(student, rng):
     """An expanded dimension (stride 0) can be split, but merges only with another of stride 0."""
     a, b = integers(rng, 2, 5, 2)
     x = numbered(a, 1, 1, b).expand(a, 4, 6, b)
-    for new_shape in [
+    shapes = [
         (a, 24, b),
         (a, 2, 12, b),
         (a * 4, 6, b),
         (a, 4, 6 * b),
         (a, 2, 2, 3, 2, b),
         (a * 24 * b,),
-    ]:
-        check_view(student, x, new_shape, "0 = size · 0 holds, but 0 = size · stride does not")
-    x = numbered(1).expand(a, 6)
-    for new_shape in [(a * 6,), (a, 2, 3), (6, a), (a, 6)]:
-        check_view(student, x, new_shape, "one element, shown again and again: each stride is 0")
+    ]
+    hint = "0 = size · 0 holds, but 0 = size · stride does not"
+    cases = [(x, new_shape, hint) for new_shape in shapes]
+    x, hint = numbered(1).expand(a, 6), "one element, shown again and again: each stride is 0"
+    shapes = [(a * 6,), (a, 2, 3), (6, a), (a, 6)]
+    check_views(student, [*cases, *((x, new_shape, hint) for new_shape in shapes)])
 
 
 @pytest.mark.points(3)
 def test_view_strides_ignores_dimensions_of_size_one(student, rng):
     """A dimension of size 1, of any stride, never prevents a view and can be added anywhere."""
     a, b = integers(rng, 2, 6, 2)
-    x = torch.as_strided(numbered(400), (a, 1, b, 1), (b, 77, 1, 0))
+    x, cases = torch.as_strided(numbered(400), (a, 1, b, 1), (b, 77, 1, 0)), []
     for new_shape in [(a * b,), (1, a, 1, 1, b), (a, b, 1), (1, 1, a * b, 1), (b, a)]:
-        check_view(student, x, new_shape, "no step is ever taken along a dimension of size 1")
+        cases.append((x, new_shape, "no step is ever taken along a dimension of size 1"))
     for stride in (a * b + 5, b + 1, 1):
         x = torch.as_strided(numbered(400), (a, 1, b), (b + 3, stride, 1))
         for new_shape in [(a * b,), (a, b), (a, b, 1), (1, a * b)]:
-            check_view(student, x, new_shape, "across a 1, two dimensions are still neighbours")
-    check_view(student, numbered(1, 1), (1,), "one element can be viewed in any shape of ones")
-    check_view(student, numbered(1)[0], (1, 1, 1), "a scalar is one element")
-    check_view(student, numbered(1, 1), (), "a scalar is one element")
-    check_view(student, numbered(1)[0], (), "a scalar has no strides: (), not None")
+            cases.append((x, new_shape, "across a 1, two dimensions are still neighbours"))
+    cases.append((numbered(1, 1), (1,), "one element can be viewed in any shape of ones"))
+    cases.append((numbered(1)[0], (1, 1, 1), "a scalar is one element"))
+    cases.append((numbered(1, 1), (), "a scalar is one element"))
+    cases.append((numbered(1)[0], (), "a scalar has no strides: (), not None"))
     for column in (numbered(b, a)[:, :1], numbered(b, a).T[:, 1:2], numbered(2 * a)[1::2]):
         n = column.numel()
         for new_shape in [(n,), (n, 1), (1, n), (1, n, 1)]:
-            check_view(student, column, new_shape, "a vector is a column, and a row of one row")
+            cases.append((column, new_shape, "a vector is a column, and a row of one row"))
     hint = "two dimensions of one size have strides of their own"
     for square in (numbered(a, a), numbered(a, a).T, numbered(a, 1).expand(a, a)):
         for new_shape in [(a, a), (a, 1, a), (1, a, a, 1), (a * a,)]:
-            check_view(student, square, new_shape, hint)
+            cases.append((square, new_shape, hint))
+    check_views(student, cases)
 
 
 def test_view_strides_refuses_another_number_of_elements(student):
     """A new shape with a different number of elements is an error, not a reason to return None."""
     with expect.right_call("shape (2, 3), stride (3, 1), new_shape (2, 3)"):
-        check_view(student, numbered(2, 3), (2, 3), None)
+        check_views(student, [(numbered(2, 3), (2, 3), None)])
     for shape, stride, new_shapes in [
         ((2, 3), (3, 1), [(5,), (2, 2), (3, 3), (2, 3, 2), ()]),
         ((3, 2), (1, 3), [(5,), (3, 1), (3, 4), (3, 2, 2)]),  # transposed
@@ -382,6 +392,7 @@ def test_view_strides_refuses_another_number_of_elements(student):
 @pytest.mark.points(5)
 def test_sliding_windows_agree_with_unfold(student, rng):
     """The windows start `step` elements apart. Every complete window is returned, and no other."""
+    cases = []
     for n, size, step in [
         (10, 3, 1),
         (11, 4, 3),
@@ -392,18 +403,12 @@ def test_sliding_windows_agree_with_unfold(student, rng):
         (1, 1, 1),
         (6, 4, 2**53),
     ]:
-        x = torch.rand(n, generator=rng)
-        got = student.tensor_memory.sliding_windows(x, size, step)
-        expect.tensor(
-            got,
-            x.unfold(0, size, step),
-            of="sliding_windows",
-            hint="(n - size) // step + 1 windows",
-        )
+        cases.append((torch.rand(n, generator=rng), size, step))
     complex_numbers = torch.randn(5, generator=rng, dtype=torch.complex64)
-    for x in (*of_each_dtype(5), complex_numbers):
-        got = student.tensor_memory.sliding_windows(x, 2, 2)
-        expect.tensor(got, x.unfold(0, 2, 2), of="sliding_windows")
+    cases += [(x, 2, 2) for x in (*of_each_dtype(5), complex_numbers)]
+    for got, (x, *steps) in zip(answers(student, "sliding_windows", cases), cases, strict=True):
+        hint = "(n - size) // step + 1 windows"
+        expect.tensor(got, x.unfold(0, *steps), of="sliding_windows", hint=hint)
     got = student.run(probes.windows_of_conjugates, x=complex_numbers, size=2, step=2)
     hint = "conj() only sets a bit of the tensor, and so does the minus of its imaginary part"
     for made, x in zip(got, (complex_numbers.conj(), complex_numbers.conj().imag), strict=True):
@@ -429,8 +434,9 @@ def check_windows(got, x, size, step, *, hint=None):
 def test_sliding_windows_of_a_strided_vector(student, rng):
     """x may be a column of a matrix, or start inside its storage."""
     x = torch.rand(12, 5, generator=rng)
-    for view in (x[:, 2], x[1], x[3:, 4], x.flatten()[7::3], x[0, 1].expand(6)):
-        got = student.tensor_memory.sliding_windows(view, 3, 2)
+    views = (x[:, 2], x[1], x[3:, 4], x.flatten()[7::3], x[0, 1].expand(6))
+    results = answers(student, "sliding_windows", [(view, 3, 2) for view in views])
+    for got, view in zip(results, views, strict=True):
         check_windows(got, view, 3, 2, hint="does the code use x's stride and storage offset?")
 
 

@@ -30,6 +30,13 @@ class Counted(TypedDict):
     gradients: list[Tensor | None]
 
 
+class CountedTwice(TypedDict):
+    """The result of `saved_bytes_of_each` for each input: a part of that of `saved_bytes`."""
+
+    result: Any
+    result_again: Any
+
+
 class Gradients(TypedDict):
     """An output and its gradients."""
 
@@ -182,6 +189,12 @@ def saved_bytes(
     }
 
 
+def saved_bytes_of_each(student: Any, *, cases: Sequence[dict[str, Any]]) -> list[CountedTwice]:
+    """The result of `saved_bytes` for each of these inputs, in short."""
+    results = (saved_bytes(student, **case) for case in cases)
+    return [{"result": got["result"], "result_again": got["result_again"]} for got in results]
+
+
 def saved_bytes_of_layers(
     student: Any,
     *,
@@ -295,6 +308,11 @@ def gradients_of_one(
     """Gradients of checkpoint of one of FUNCTIONS; see `gradients_of_one_of`."""
     wrap = student.activation_checkpointing.checkpoint
     return gradients_of_one_of(wrap, function=function, inputs=inputs, upstream=upstream)
+
+
+def gradients_of_each(student: Any, *, cases: Sequence[dict[str, Any]]) -> list[GradientsAndCalls]:
+    """The same for each of these inputs, one after the other."""
+    return [gradients_of_one(student, **case) for case in cases]
 
 
 def gradients_of_one_of(
@@ -752,6 +770,17 @@ def run_layers(
     model = student.activation_checkpointing.CheckpointedSequential(layers, segments)
     with torch.set_grad_enabled(grad_enabled):
         return _result(model(x))
+
+
+def run_each(student: Any, *, xs: Sequence[Tensor], count: int, segments: int) -> list[list[Any]]:
+    """The outputs for each of these inputs, with gradients and without; see `run_layers`."""
+    return [
+        [
+            run_layers(student, x=x, count=count, segments=segments, grad_enabled=enabled)
+            for enabled in (True, False)
+        ]
+        for x in xs
+    ]
 
 
 class _Double(nn.Module):

@@ -17,7 +17,7 @@ import resource
 import signal
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypedDict
@@ -889,7 +889,10 @@ def unfit(student: Any) -> dict[str, Refused]:
     with _folders(), _gpus((5, 6)):
         _save(student, *_used(_task(), 3))
         _load(student, *_task())
-        return {name: _refused(student, NAME, *_used(make(), 4)) for name, make in OTHERS.items()}
+        return {
+            name: _refused(student, [NAME], lambda: _used(make(), 4))[0]  # noqa: B023
+            for name, make in OTHERS.items()
+        }
 
 
 def damaged(student: Any) -> dict[str, Refused]:
@@ -911,7 +914,7 @@ def damaged(student: Any) -> dict[str, Refused]:
             "a list",
             "(there is none)",
         ]
-        return {name: _refused(student, name, *_used(_task(), 4)) for name in files}
+        return dict(zip(files, _refused(student, files, lambda: _used(_task(), 4)), strict=True))
 
 
 def parts_missing(student: Any) -> list[Refused]:
@@ -935,11 +938,13 @@ def parts_missing(student: Any) -> list[Refused]:
                 plain, whole = (torch.load(x, weights_only=True) for x in ("without GPUs", NAME))
             except Exception:
                 return []
-            results = []
-            for changed in _without_a_part(whole, plain):
-                torch.save(changed, "changed")
-                results.append(_refused(student, "changed", *_used(task(), 4)))
-                results.append(_refused(student, "changed", *task()))
+
+            def files() -> Iterator[str]:
+                for changed in _without_a_part(whole, plain):
+                    torch.save(changed, "changed")
+                    yield "changed"
+
+            results = _refused(student, files(), lambda: _used(task(), 4), task)
             return [result for result in results if result["raised"]]
 
 
@@ -970,17 +975,37 @@ def _is_empty(container: Any, key: Any) -> bool:
     return part is None or (isinstance(part, (dict, list, tuple)) and not part)
 
 
-def _refused(student: Any, src: str, model: nn.Module, optimizer: torch.optim.Optimizer) -> Refused:
-    before = _states(model, optimizer)
-    raised = _load_raises(student, src, model, optimizer)
-    after = _states(model, optimizer)
-    changed = [_differences(a, b) for a, b in zip(before, after, strict=True)]
-    return {
-        "raised": raised,
-        "model": changed[0],
-        "optimizer": changed[1],
-        "generators": changed[2],
-    }
+def _refused(
+    student: Any,
+    files: Iterable[str],
+    *makes: Callable[[], tuple[nn.Module, torch.optim.Optimizer]],
+) -> list[Refused]:
+    """The results of loading each of these files into each of the models that these make.
+
+    The models and their optimizers are made once, and all of them anew after a load that has
+    changed something or has not raised.
+    """
+    results: list[Refused] = []
+    tasks: list[tuple[nn.Module, torch.optim.Optimizer]] = []
+    before: list[Any] = []
+    for file in files:
+        if not tasks:
+            tasks = [make() for make in makes]
+            before = [copy.deepcopy(_states(*task)) for task in tasks]
+        for task, states in zip(tasks, before, strict=True):
+            generators = _generators()
+            raised = _load_raises(student, file, *task)
+            found = zip((*states, generators), (*_states(*task), _generators()), strict=True)
+            model, optimizer, changed = (_differences(a, b) for a, b in found)
+            results.append(
+                {"raised": raised, "model": model, "optimizer": optimizer, "generators": changed}
+            )
+        news = results[-len(tasks) :]
+        if not all(
+            r["raised"] and not (r["model"] or r["optimizer"] or r["generators"]) for r in news
+        ):
+            tasks = []
+    return results
 
 
 def _load_raises(
@@ -1195,8 +1220,8 @@ def _listed(option: Any) -> Any:
     return list(option) if isinstance(option, tuple) else option
 
 
-def _states(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any, Any]:
-    """The states of a model, an optimizer and the generators, and whose parameters they are."""
+def _states(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
+    """The live states of a model and an optimizer, and whose parameters they are."""
     held = [id(p) for group in optimizer.param_groups for p in group["params"]]
     own = [id(x) for x in (*model.parameters(), *model.buffers())]
     more = (
@@ -1204,8 +1229,7 @@ def _states(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, An
         [p.requires_grad for p in model.parameters()],
         [m.training for m in model.modules()],
     )
-    states = (dict(model.state_dict()), own, *more), (optimizer.state_dict(), held), _generators()
-    return copy.deepcopy(states)
+    return (dict(model.state_dict()), own, *more), (optimizer.state_dict(), held)
 
 
 def _generators() -> list[Any]:

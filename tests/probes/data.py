@@ -30,6 +30,14 @@ class Opened(TypedDict):
     contents: bytes  # of the file, at the end
 
 
+class Found(TypedDict):
+    """The result of `opened_each` for a file: a part of that of `opened`."""
+
+    is_memmap: bool
+    tokens: Any
+    dtype: str
+
+
 class OpenedLong(TypedDict):
     """The result of `opened_long`: bytes of memory that opening the file took."""
 
@@ -112,6 +120,15 @@ def opened(
         }
 
 
+def opened_each(student: Any, *, files: Sequence[dict[str, Any]]) -> list[Found]:
+    """The result of `opened` for each of these inputs, in short."""
+    results = (opened(student, **file) for file in files)
+    return [
+        {"is_memmap": got["is_memmap"], "tokens": got["tokens"], "dtype": got["dtype"]}
+        for got in results
+    ]
+
+
 def opened_long(student: Any, *, header: bytes, size: int) -> OpenedLong:
     """What it takes to open a file of this many bytes: a header, then zeros."""
     with tempfile.TemporaryDirectory() as folder:
@@ -185,6 +202,21 @@ def batch_of_layout(
     dataset = LAYOUTS[layout](tokens.astype(dtype))
     with _read_only_allowed():
         return student.data.get_batch(dataset, batch_size, context_length, "cpu")
+
+
+def batches_of_layouts(
+    student: Any,
+    *,
+    datasets: Sequence[tuple[Array, str, str]],
+    batch_size: int,
+    context_length: int,
+) -> list[Any]:
+    """A batch of each of these datasets: its tokens, their dtype and its layout."""
+    shape = {"batch_size": batch_size, "context_length": context_length}
+    return [
+        batch_of_layout(student, tokens=tokens, dtype=dtype, layout=layout, **shape)
+        for tokens, dtype, layout in datasets
+    ]
 
 
 def _in_a_file(tokens: Array) -> Array:
@@ -284,6 +316,22 @@ def batch_of_endless_data(
         else _sendable(batch)
     )
     return {**got, "batch": parts}
+
+
+def batches_of_endless_data(
+    student: Any,
+    *,
+    datasets: Sequence[tuple[int, str]],
+    length: int,
+    batch_size: int,
+    context_length: int,
+) -> list[BatchOrError]:
+    """The same for each of these tokens and their dtypes."""
+    shape = {"length": length, "batch_size": batch_size, "context_length": context_length}
+    return [
+        batch_of_endless_data(student, token=token, dtype=dtype, **shape)
+        for token, dtype in datasets
+    ]
 
 
 def _sendable(x: Any) -> Any:

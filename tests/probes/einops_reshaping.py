@@ -6,6 +6,8 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 
+from kit.student import ResultAndInputs, call_and_keep_inputs
+
 
 class Gradients(TypedDict):
     """The result of `gradients`."""
@@ -47,6 +49,26 @@ def gradients(student: Any, *, function: str, args: Sequence[Any], upstream: Ten
         "changed": changed,
         "changed_copies": copies,
     }
+
+
+def gradients_each(
+    student: Any, *, function: str, calls: Sequence[tuple[Sequence[Any], Tensor]]
+) -> list[Gradients]:
+    """The same for each of these arguments and gradients of the output."""
+    return [
+        gradients(student, function=function, args=args, upstream=upstream)
+        for args, upstream in calls
+    ]
+
+
+def kept_each(
+    student: Any, *, function: str, calls: Sequence[tuple[Any, ...]]
+) -> list[ResultAndInputs]:
+    """The result of a function for each of these arguments, and the arguments after it."""
+    module = "einops_reshaping"
+    return [
+        call_and_keep_inputs(student, module=module, function=function, args=args) for args in calls
+    ]
 
 
 def _backward(

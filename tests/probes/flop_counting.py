@@ -102,6 +102,14 @@ def transformers(student: Any, *, models: Sequence[tuple[dict[str, Any], int, in
     ]
 
 
+def with_options(
+    student: Any, *, function: str, calls: Sequence[tuple[Sequence[Any], dict[str, Any]]]
+) -> list[Any]:
+    """The answers to calls with these arguments and options, one after the other."""
+    called = getattr(student.flop_counting, function)
+    return [called(*args, **options) for args, options in calls]
+
+
 def of_sequences(
     student: Any,
     *,

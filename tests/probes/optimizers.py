@@ -50,6 +50,16 @@ class Clipped(TypedDict):
     inside: list[Tensor | None]
     are_the_same: list[bool]
     parameters: list[Tensor]
+
+
+class Rescaled(TypedDict):
+    """The result of `clipped_each` for a call: a part of that of `clipped`.
+
+    `is_unchanged` is whether a list of the parameters is the same list as before.
+    """
+
+    returned: Any
+    gradients: list[Any]
     is_unchanged: bool
 
 
@@ -191,6 +201,29 @@ def resumed(
         second.step()
         after.append(_values(leaves))
     return after
+
+
+def resumed_late(
+    student: Any,
+    *,
+    optimizer: str,
+    parameters: Sequence[Tensor],
+    gradients: Gradients,
+    options: dict[str, Any],
+    zeros: int,
+    stop: int,
+) -> list[list[Tensor]]:
+    """The same for the last steps alone, after a number of steps whose gradients are zeros."""
+    before = [[torch.zeros_like(p) for p in parameters]] * zeros
+    after = resumed(
+        student,
+        optimizer=optimizer,
+        parameters=parameters,
+        gradients=[*before, *gradients],
+        options=options,
+        stop=stop,
+    )
+    return after[zeros - stop :]
 
 
 def state_elements(
@@ -421,8 +454,32 @@ def clipped(
     Returns:
         The result, that of the earlier call as it is after the last one, the parameters' gradients
         after the call, views of the gradients that were made before the call, whether the
-        gradients are the same tensors, the parameters, and whether a list of them is unchanged.
+        gradients are the same tensors, and the parameters.
     """
+    return _clipped(
+        student,
+        gradients=gradients,
+        max_l2_norm=max_l2_norm,
+        options=options,
+        views=views,
+        frozen=frozen,
+        earlier=earlier,
+        passed_as=passed_as,
+    )[0]
+
+
+def _clipped(
+    student: Any,
+    *,
+    gradients: Sequence[Tensor | None],
+    max_l2_norm: float,
+    options: dict[str, Any],
+    views: bool = False,
+    frozen: bool = False,
+    earlier: bool = False,
+    passed_as: str = "a list",
+) -> tuple[Clipped, bool]:
+    """The result of `clipped`, and whether a list of the parameters is the same as before."""
     leaves = [nn.Parameter(torch.ones(2) if g is None else g / 3) for g in gradients]
     for p, g in zip(leaves, gradients, strict=True):
         if g is not None:
@@ -442,15 +499,25 @@ def clipped(
                 g.copy_(old)
     given = _ITERABLES[passed_as](leaves)
     returned = student.optimizers.clip_gradient_norm(given, max_l2_norm, **options)
-    return {
+    got: Clipped = {
         "returned": returned.detach().clone() if isinstance(returned, Tensor) else returned,
         "first": first.detach().clone() if isinstance(first, Tensor) else first,
         "gradients": [None if p.grad is None else p.grad.detach().clone() for p in leaves],
         "inside": [None if g is None else g.clone() for g in inside],
         "are_the_same": [p.grad is g for p, g in zip(leaves, held, strict=True)],
         "parameters": _values(leaves),
-        "is_unchanged": type(given) is not list or [*map(id, given)] == [*map(id, leaves)],
     }
+    return got, type(given) is not list or [*map(id, given)] == [*map(id, leaves)]
+
+
+def clipped_each(student: Any, *, calls: Sequence[dict[str, Any]]) -> list[Rescaled]:
+    """The result of `clipped` for each of these inputs, in short."""
+    results: list[Rescaled] = []
+    for inputs in calls:
+        got, is_unchanged = _clipped(student, **inputs)
+        returned, gradients = got["returned"], got["gradients"]
+        results.append({"returned": returned, "gradients": gradients, "is_unchanged": is_unchanged})
+    return results
 
 
 def _model_of(leaves: Sequence[nn.Parameter]) -> nn.Module:

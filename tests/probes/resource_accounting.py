@@ -58,6 +58,22 @@ def with_hardware_each(
     ]
 
 
+def with_each_hardware(
+    student: Any,
+    *,
+    function: str,
+    devices: Sequence[tuple[dict[str, Any], Sequence[Any]]],
+    befores: Sequence[Sequence[Any]],
+) -> list[list[Any]]:
+    """The same for each of these devices, with its own arguments after."""
+    return [
+        with_hardware_each(
+            student, function=function, hardware=hardware, befores=befores, after=after
+        )
+        for hardware, after in devices
+    ]
+
+
 def in_dtypes(
     student: Any, *, function: str, arguments: Sequence[Any], dtypes: Sequence[str]
 ) -> list[Any]:

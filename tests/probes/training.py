@@ -257,6 +257,11 @@ def trained(student: Any, **run: Any) -> Run:
         return _run(student, folder, **run)
 
 
+def passes(student: Any, **run: Any) -> Passes:
+    """The tokens of the same run, without its other records."""
+    return _followed(trained(student, **run))["forwards"]
+
+
 def one_after_the_other(
     student: Any, *, runs: Sequence[dict[str, Any]], **shared: Any
 ) -> tuple[list[Ended], list[list[Any]]]:
@@ -400,7 +405,7 @@ def _copied_at_each_change(folder: Path) -> Iterator[None]:
         file = frame.f_code.co_filename
         if file.startswith(inside) and file != writes:
             return
-        checkpoint, log = (os.stat(name) if os.path.exists(name) else None for name in names)
+        checkpoint, log = map(_status, names)
         now = (checkpoint.st_ino if checkpoint else -1, log.st_size if log else -1)
         if now != seen[-1]:
             shutil.copytree(folder, f"{folder} {len(seen) - 1}")
@@ -411,6 +416,13 @@ def _copied_at_each_change(folder: Path) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
+
+
+def _status(name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name)
+    except OSError:
+        return None
 
 
 def _as_it_was_left(root: Path, place: int) -> Path:
