@@ -627,7 +627,7 @@ def test_every_start_is_equally_likely(student, rng):
         "context_length - 1, both included"
     )
     # Independent draws give 88,667, 96 and 25 pairs on average, and leave these limits less than
-    # once in 1e10 runs. Starts drawn from shuffled lists of all starts give 86,800, 0 and 8 pairs,
+    # once in 1e9 runs. Starts drawn from shuffled lists of all starts give 86,800, 0 and 8 pairs,
     # and 0 in a batch of 8 if each batch has a list of its own.
     for size, steps, fewest, most in [
         (400, 10, 87_244, 92_222),

@@ -128,6 +128,9 @@ def test_min_rows_of_the_examples(student):
     if got is not None:  # rounding may leave a limit just above 100
         expect.kind(got, int, of="min_rows", optional=True, name="the fewest rows")
         expect.that(got > 10**6, f"{got} rows are enough for {inputs}", of="min_rows")
+    got = ra.min_rows(400, 400, device(student, memory_bandwidth=1.00015e10), torch.float32)
+    inputs = "400, 400 on a device of 99.985 FLOP per byte: the intensity's limit is 100"
+    expect.value(got, 1_333_334, of="min_rows", optional=True, inputs=inputs)
 
 
 def test_min_rows_is_where_is_compute_bound_turns(student):
