@@ -268,7 +268,8 @@ def test_mlp_backward_of_any_batch(student, rng):
 def test_mlp_backward_where_relu_is_exactly_at_zero(student, rng):
     """Where relu's input is exactly 0, its gradient is 0, as in torch.
 
-    This is so for a unit that is 0 for all rows, and for units that are 0 for one row.
+    This is so for a unit that is 0 for all rows, and for units that are 0 for one row. It is not so
+    for a unit just above 0.
     """
     of = "mlp_backward"
     x, w1, w2, upstream = (exact(rng, *shape).abs() + 1 for shape in mlp_shapes(rng))
@@ -276,13 +277,15 @@ def test_mlp_backward_where_relu_is_exactly_at_zero(student, rng):
     w1[:, 1] = w1[:, 0]
     x[0] = 0
     x[0, :2] = torch.tensor([1.0, -1.0])
-    calls = [(x, w1, w2, upstream), (x[1:], w1, w2, upstream[1:])]
+    calls = [(x, w1, w2, upstream), (x[1:], w1, w2, upstream[1:]), (x, w1 / 2.0**200, w2, upstream)]
     results = student.run(probes.by_hand, function=of, calls=calls)
-    grad_w1, without = (a_tensor(pair(got, of=of)[0], of=of) for got in results)
+    grad_w1, without, just_above = (a_tensor(pair(got, of=of)[0], of=of) for got in results)
     name, hint = "the gradient of w1 for a unit at 0", "what is the slope of relu at 0?"
     expect.tensor(grad_w1[0], torch.zeros_like(w1[0]), of=of, name=name, hint=hint)
     name = "the gradient of w1 with one more row, for which all units are 0"
     expect.tensor(grad_w1, without, of=of, name=name, hint=hint)
+    name = "the gradient of w1 where units are just above 0"
+    expect.tensor(just_above, grad_w1, of=of, name=name, hint="compare with 0 in the inputs' dtype")
 
 
 @pytest.mark.points(2)

@@ -185,7 +185,7 @@ def test_rates_of_any_size(student, rng):
 
 
 def test_a_smallest_rate_of_zero(student, rng):
-    """min may be 0; the rate then ends at 0."""
+    """min may be 0; the rate then ends at 0. Each call has the rate of its own arguments."""
     largest, _ = rates(rng)
     warmup, length = integers(rng, 5, 30, 2)
     schedule = (largest, 0.0, warmup, warmup + length)
@@ -194,6 +194,13 @@ def test_a_smallest_rate_of_zero(student, rng):
     expect.that(float(before) > 0, "the rate on the cosine is not positive", of=OF)
     hint = "a min of 0 needs no special case"
     check(student, warmup + length, schedule, 0.0, name="the rate after the cosine", hint=hint)
+    name, hint = "the rate after a call with one other argument", "does the code keep rates?"
+    for of_this_call, expected in [
+        ((largest, largest, warmup, warmup + length), largest),
+        ((0.0, 0.0, warmup, warmup + length), 0.0),
+        ((largest, 0.0, warmup, warmup + 1), 0.0),
+    ]:
+        check(student, warmup + 1, of_this_call, expected, name=name, hint=hint)
 
 
 @pytest.mark.points(2)
