@@ -110,7 +110,8 @@ def _changes(tree: ast.Module, statement: ast.stmt) -> Iterator[tuple[str, str, 
         replacement: ast.stmt = (
             ast.Return(None) if isinstance(statement, ast.Return) else ast.Pass()
         )
-        yield _head(statement), ast.unparse(replacement), _with(tree, statement, replacement)
+        if ast.unparse(statement) != "return None":  # which is the same
+            yield _head(statement), ast.unparse(replacement), _with(tree, statement, replacement)
     for node in [] if isinstance(statement, ast.Raise) else _expressions(statement):
         for changed in _changed(node):
             before, after = ast.unparse(node), ast.unparse(changed)

@@ -186,7 +186,7 @@ def test_rates_of_any_size(student, rng):
 
 def test_a_smallest_rate_of_zero(student, rng):
     """min may be 0; the rate then ends at 0. Each call has the rate of its own arguments."""
-    largest, _ = rates(rng)
+    largest, smallest = rates(rng)
     warmup, length = integers(rng, 5, 30, 2)
     schedule = (largest, 0.0, warmup, warmup + length)
     before = rate(student, warmup + 1, schedule)
@@ -195,8 +195,12 @@ def test_a_smallest_rate_of_zero(student, rng):
     hint = "a min of 0 needs no special case"
     check(student, warmup + length, schedule, 0.0, name="the rate after the cosine", hint=hint)
     name, hint = "the rate after a call with one other argument", "does the code keep rates?"
+    # Other tests judge the cosine: compare with the student's own, 50 iterations later.
+    later = (largest, smallest, warmup + 50, warmup + 50 + length)
+    own = rate(student, warmup + 51, later)
+    expect.kind(own, (float, int), of=OF, name="the rate on the cosine")
     for of_this_call, expected in [
-        ((largest, largest, warmup, warmup + length), largest),
+        ((largest, smallest, warmup, warmup + length), float(own)),
         ((0.0, 0.0, warmup, warmup + length), 0.0),
         ((largest, 0.0, warmup, warmup + 1), 0.0),
     ]:

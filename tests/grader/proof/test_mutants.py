@@ -34,6 +34,8 @@ def f(x: int, *, flip: bool = False) -> int:
     # BEGIN SOLUTION(linear)
     if x < 0 and not flip:
         raise ValueError(f"x must not be negative, got {x + 1}")
+    if given(x):
+        return None
     y = max(x * 2, 3, key=None)
     return -y if flip else y // 4
     # END SOLUTION
@@ -54,7 +56,7 @@ def names(source=SOURCE, problem="linear"):
 def test_each_kind_of_change_is_made():
     """Mutants change comparisons, connectives, negations, constants, operators, branches, keywords.
 
-    They also remove whole statements.
+    They also remove whole statements, but not the value of `return None`.
     """
     assert set(names()) == {
         "f: if x < 0 and (not flip): | x < 0 and (not flip) -> x < 0 or not flip",
