@@ -243,6 +243,7 @@ def test_cheapest_cluster_by_hand(student):
     node = ra.Offer(hw, dollars=1.1, devices_per_node=4, nodes=9)
     slower = ra.Offer(other, dollars=0.9, devices_per_node=1, nodes=9)
     free = ra.Offer(hw, dollars=0.0, devices_per_node=1, nodes=9)
+    three = ra.Offer(hw, dollars=0.5, devices_per_node=1, nodes=3)
     useless = ra.Offer(a_gpu(student, peak_flops={BF16: 8e12}), 0.1, 1, 9)
     for what, offers, max_days, want in [
         ("2.2 days of work within one day", [single], 1.0, (single, 3)),
@@ -251,6 +252,7 @@ def test_cheapest_cluster_by_hand(student):
         ("nodes of 4 at 1.1 dollars, or of 1 at 1 dollar", [node, single], 1.0, (single, 3)),
         ("two devices that differ in bfloat16 alone", [single, slower], 1.0, (slower, 3)),
         ("the first offer costs nothing", [free, single], 1.0, (free, 3)),
+        ("the first offer has just the nodes that are needed", [three, single], 1.0, (three, 3)),
     ]:
         tokens = 316_800_000_000_000  # 6 · 100 · tokens = 2.2 · 86,400 · 1e12
         got = ra.cheapest_cluster(100, tokens, recipe, FP32, 1.0, max_days, offers)
