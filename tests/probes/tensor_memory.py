@@ -58,8 +58,13 @@ def bytes_of(student: Any, *, tensors: Sequence[Tensor], how: str) -> Bytes:
 
 
 def bytes_of_one_repeated(student: Any, *, count: int) -> Any:
-    """tensor_bytes of one element that is expanded to this many."""
-    return student.tensor_memory.tensor_bytes(torch.zeros(1).expand(count))
+    """tensor_bytes of one element that is expanded to this many, or the name of its error."""
+    try:
+        return student.tensor_memory.tensor_bytes(torch.zeros(1).expand(count))
+    except NotImplementedError:
+        raise
+    except (MemoryError, RuntimeError) as e:
+        return type(e).__name__
 
 
 def bytes_while_growing(student: Any, *, sizes: Sequence[int]) -> list[dict[str, Any]]:
