@@ -545,10 +545,10 @@ def test_state_bytes_by_dtype(student, rng):
     }
     states = [
         {"m": torch.zeros(a, c, dtype=torch.bfloat16), "v": torch.zeros(a, c, dtype=torch.float64)},
-        {"sum": torch.zeros(b, 2, c)},
+        {"sum": torch.zeros(b, 2, c), "pair": torch.zeros(2)},
         eight_bit,
     ]
-    expected = a * c * (2 + 8) + b * 2 * c * 4 + a * b + c * 4
+    expected = a * c * (2 + 8) + b * 2 * c * 4 + 2 * 4 + a * b + c * 4
     got = student.run(probes.bytes_of_states, states=states)
     expect.value(
         got["bytes"],
