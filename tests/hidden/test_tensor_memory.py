@@ -93,8 +93,8 @@ def test_tensor_bytes_needs_no_data(student, rng):
         student.tensor_memory.tensor_bytes(weight), rows * 4096 * 4, of="tensor_bytes", hint=hint
     )
     got = student.run(probes.bytes_of_one_repeated, count=2**50)
-    fits = not isinstance(got, str)
-    expect.that(fits, "an error: more than memory holds", of="tensor_bytes", hint=hint)
+    reason = "an error for a tensor that shows more than memory holds"
+    expect.that(not isinstance(got, str), reason, of="tensor_bytes", hint=hint)
     check_bytes(got, 2**52, of="tensor_bytes", hint=hint)
     for shape in [(3, 0, 5), (0,)]:
         got = student.tensor_memory.tensor_bytes(torch.zeros(shape))

@@ -428,7 +428,12 @@ def bytes_of_run(
     return {"before": before, "after": after}
 
 
-def clipped(
+def clipped(student: Any, **inputs: Any) -> Clipped:
+    """The result of clip_gradient_norm, and the gradients after the call; see `_clipped`."""
+    return _clipped(student, **inputs)[0]
+
+
+def _clipped(
     student: Any,
     *,
     gradients: Sequence[Tensor | None],
@@ -438,10 +443,11 @@ def clipped(
     frozen: bool = False,
     earlier: bool = False,
     passed_as: str = "a list",
-) -> Clipped:
-    """The result of clip_gradient_norm, and the gradients after the call.
+) -> tuple[Clipped, bool]:
+    """The result of `clipped`, and whether a list of the parameters is the same as before.
 
     Args:
+        student: The package.
         gradients: One gradient or None per parameter. A parameter is a third as large as its
             gradient, or 1.
         max_l2_norm: The second argument of the call.
@@ -456,30 +462,6 @@ def clipped(
         after the call, views of the gradients that were made before the call, whether the
         gradients are the same tensors, and the parameters.
     """
-    return _clipped(
-        student,
-        gradients=gradients,
-        max_l2_norm=max_l2_norm,
-        options=options,
-        views=views,
-        frozen=frozen,
-        earlier=earlier,
-        passed_as=passed_as,
-    )[0]
-
-
-def _clipped(
-    student: Any,
-    *,
-    gradients: Sequence[Tensor | None],
-    max_l2_norm: float,
-    options: dict[str, Any],
-    views: bool = False,
-    frozen: bool = False,
-    earlier: bool = False,
-    passed_as: str = "a list",
-) -> tuple[Clipped, bool]:
-    """The result of `clipped`, and whether a list of the parameters is the same as before."""
     leaves = [nn.Parameter(torch.ones(2) if g is None else g / 3) for g in gradients]
     for p, g in zip(leaves, gradients, strict=True):
         if g is not None:
