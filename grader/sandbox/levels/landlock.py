@@ -46,8 +46,10 @@ from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, 
 NEEDED_CAPABILITIES = {"CHOWN": 0, "KILL": 5, "SETGID": 6, "SETUID": 7}
 CREATE_RULESET, GIVE_VERSION = 444, 1  # the same numbers on every architecture
 NEEDED_VERSION = 2  # the first that can allow moving files between folders
-# Parts of the standard library that are large and that no submission needs.
-SELDOM_USED = {"test", "idlelib", "ensurepip", "turtledemo", "lib2to3"}
+# Parts of the standard library that are large and that no submission needs. The last one is for
+# programs that contain Python.
+SELDOM_USED = ("test", "idlelib", "ensurepip", "turtledemo", "lib2to3", "config-*")
+OPTIMIZED = "*.opt-[12].pyc"  # the bytecode of Python with the option -O
 MOST_COPIED_BYTES = 2**28
 # The C library reads the first of these; torch's library for CPU detection reads the others.
 OF_THE_MACHINE = (
@@ -267,7 +269,7 @@ class _ShownFolder:
         standard = shown.standard_library()
         hidden = shown.installed_inside(standard)
         for path in standard.iterdir():
-            if path not in hidden and path.name not in SELDOM_USED:
+            if path not in hidden and not any(map(path.match, SELDOM_USED)):
                 self._show(path, f"python/{sys.platlibdir}/{standard.name}")
         for shared in shown.loaded("libpython"):
             self._show(shared, "python/lib")
@@ -292,14 +294,15 @@ class _ShownFolder:
             target.symlink_to(path.resolve())  # other users may not reach links on the way to it
             self.readable.append(path.resolve())
             return
-        self._copied_bytes += sum(f.stat().st_size for f in [path, *path.rglob("*")])
+        files = (f for f in [path, *path.rglob("*")] if not f.match(OPTIMIZED))
+        self._copied_bytes += sum(f.stat().st_size for f in files)
         if self._copied_bytes > MOST_COPIED_BYTES:
             raise SandboxUnavailable(
                 f"the user that submissions run as may not pass through {closed}, "
                 f"where {path.name} is: chmod o+x {closed}, or install it elsewhere"
             )
         if path.is_dir():
-            shutil.copytree(path, target)
+            shutil.copytree(path, target, ignore=shutil.ignore_patterns(OPTIMIZED))
         else:
             shutil.copy2(path, target)  # keeps the mtime that cached bytecode refers to
 
