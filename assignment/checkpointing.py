@@ -97,7 +97,7 @@ def load_checkpoint(
             with any options.
 
     Raises:
-        Exception: The file is missing, damaged or not a checkpoint; the names or shapes in its
+        Exception: The file is missing, cut short or not a checkpoint; the names or shapes in its
             state_dict do not fit the model, as model.load_state_dict checks them; or the sizes of
             its groups differ from the optimizer's. Any type of exception will do; torch's own
             errors are clear.

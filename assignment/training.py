@@ -187,7 +187,8 @@ def train(
     Args:
         model: Maps int64 tokens (batch, context) to logits (batch, context, vocabulary). It is
             already on `config.device`. A parameter gets a gradient in every step or in none; in
-            the second case it does not change.
+            the second case it does not change, if its .grad was None before the run. The forward
+            pass keeps no tensor for a later call, except in buffers.
         optimizer: A torch.optim.Optimizer of all of the model's parameters.
         train_tokens: Tokens of any integer dtype, in memory or memory-mapped. Read
             only the batches.

@@ -22,7 +22,8 @@ file that an editor cannot show. The docstring of an attack has this header:
 
 All attacks share one sandbox per level of isolation. Each attack is graded at both levels, together
 with one honest problem. (At the second level, `make test` runs only the groups that attack the
-sandbox itself. The other groups attack code that both levels share, and run in `make proof`.)
+sandbox itself. The other groups attack code that both levels share, and run in `make proof`. Of
+the attacks that cheat the exercise, `make test` runs every third one.)
 Whatever the attack does, the honest problem keeps its points, the result contains no secret and no
 control character, and no process or file is left. An attack that gains forbidden access raises
 "BREACH", and that word must not appear in any message.
@@ -220,11 +221,14 @@ LEVELS = [
 def at_each_level(attacks: list[Attack]):
     """Every attack at every level, marked `proof` where `make test` skips it."""
     both = []
+    cheats = [attack for attack in attacks if attack.header["group"] == "cheat the exercise"]
+    seldom = {attack.path for attack in cheats if cheats.index(attack) % 3}
     for level in LEVELS:
         (name,), marks = level.values, level.marks
         for attack in attacks:
             of_both = name != "bubblewrap" and attack.header["group"] not in OF_THE_SANDBOX
-            more = [pytest.mark.proof] if of_both and "stronger" not in attack.header else []
+            left_out = of_both or attack.path in seldom
+            more = [pytest.mark.proof] if left_out and "stronger" not in attack.header else []
             case = f"{name}-{attack.path.stem}"
             both.append(pytest.param(name, attack, id=case, marks=[*marks, *more]))
             if "tests" in attack.header:

@@ -158,7 +158,7 @@ def test_formulas_have_their_font(opened, page):
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     every(
-        8,
+        12,
         [
             (name, width, scheme)
             for width, scheme in [(1400, "light"), (400, "dark")]

@@ -33,6 +33,7 @@ def waiting_name(process):
     return turns.Ticket("", os.geteuid(), 1, process).who
 
 
+@pytest.mark.proof
 def test_a_batch_and_a_grade_share_a_gpu_and_kill_9_gives_it_to_the_next(machine, grader, tmp_path):
     """The grade goes between two submissions of the batch; each submission has one result."""
     (tmp_path / "in").mkdir()

@@ -185,7 +185,12 @@ def dot(a, b):
 @pytest.mark.parametrize(
     ("source", "status", "limits"),
     [
-        (cpp(SLOW), {Status.TIMEOUT, Status.MEMORY}, {"seconds": 2}),
+        pytest.param(
+            cpp(SLOW),
+            {Status.TIMEOUT, Status.MEMORY},
+            {"seconds": 2},
+            marks=pytest.mark.proof,
+        ),
         ("def dot(a, b):\n    while True: pass\n", {Status.TIMEOUT}, {"seconds": 1}),
         (GROWS, {Status.MEMORY}, {"memory_bytes": 48 * 2**20}),
     ],
