@@ -13,6 +13,7 @@ from tests.grader.report.samples import HOSTILE
 from tests.grader.similarity.disguises import disguised
 from tests.grader.similarity.programs import program
 from tests.handout.browsing import serious
+from tests.sampling import every
 
 TESTS = {"linear": [passed("a")], "adamw": [passed("b")]}
 TOGETHER = "fifteen of these together"
@@ -279,7 +280,7 @@ def test_similar_lines_name_their_partners():
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
-@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), every(2, [(1400, "light"), (390, "dark")]))
 def test_pages_are_accessible_and_hostile_sources_are_text(page, tmp_path, width, scheme):
     """Untrusted names and lines never become elements or change the text direction."""
     lines = "\n".join(f"y{n} = f({n} * x + 3)  # {t}" for n, t in enumerate(HOSTILE))
