@@ -456,6 +456,7 @@ def test_counts_are_integers(student, rng):
     a, b, c = (2**21 + 2 * i + 1 for i in sizes(rng, 3, 1, 1000))
     config = dict(zip(CONFIG, (b, 7 * a, 5, 3 * c, 3, b), strict=True))
     parts = parts_from(student, config, 7, a)
+    gated = parts_from(student, {**config, "gated_ffn": True}, 7, a)
     training = student.flop_counting.training_flops
     counts = [
         ("matmul_flops", student.flop_counting.matmul_flops((a, b), (b, c))),
@@ -464,6 +465,7 @@ def test_counts_are_integers(student, rng):
         ("training_flops", training(a * b, c * 2**20)),
         ("training_flops", training(a * b, c * 2**20, recompute_forward=True)),
         *((OF_PARTS, parts.get(name)) for name in ("qkv", "ffn")),
+        (OF_PARTS, gated.get("ffn")),
     ]
     counts = [(of, a * c, got) for of, got in counts] + one_size_beyond_floats(student, rng)
     for of, got in [

@@ -300,6 +300,10 @@ def test_view_strides_needs_a_copy(student, rng):
             sizes = tuple(s if s > 0 else -n // math.prod(new_shape) for s in new_shape)
             hint = "can one stride describe both of these neighbouring dimensions?"
             cases.append((view, sizes, hint))
+    hint = "the outer stride is exactly the inner size times the inner stride"
+    for inner, more in itertools.product((1, 2, 3), (-1, 1)):
+        rows = torch.as_strided(x, (a, b), (b * inner + more, inner))
+        cases.append((rows, (a * b,), hint))
     check_views(student, cases)
 
 

@@ -699,7 +699,9 @@ def test_data_of_any_integer_dtype(student, rng):
         got = readable(student.run(probes.trained_on_a_file, dtype=dtype, **run), run)
         (windows,) = batches(got, run)
         starts_of(windows, run["train_tokens"])
-        starts_of(evaluations(got, run).get(1, windows[:0]), run["val_tokens"])
+        evaluated = evaluations(got, run).get(1)
+        if evaluated is not None:  # another stage
+            starts_of(evaluated, run["val_tokens"])
         parameters = [p.double() for p in run["parameters"]]
         want = float(true_loss(parameters, windows, run["train_tokens"]))
         (loss,) = column(got, "losses", 1)
