@@ -133,7 +133,8 @@ def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
     Args:
         fn: A function or module that returns one tensor. It may use parameters that are not among
             its inputs, and it may call checkpoint itself. It does not change its inputs in place.
-        inputs: Tensors. Inputs that require no gradient, such as token ids, get none.
+        inputs: Tensors, none of them complex. Inputs that require no gradient, such as token ids,
+            get none.
 
     Returns:
         fn's result. Callers compute gradients from it with .backward(). If gradients are disabled,
