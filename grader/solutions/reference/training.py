@@ -336,8 +336,9 @@ def train(
     Args:
         model: Maps int64 tokens (batch, context) to logits (batch, context, vocabulary). It is
             already on `config.device`. A parameter gets a gradient in every step or in none; in
-            the second case it does not change, if its .grad was None before the run. The forward
-            pass keeps no tensor for a later call, except in buffers.
+            the second case it does not change, if its .grad was None before the run. Its forward
+            pass keeps tensors for later calls only in buffers of the state_dict, and changes these
+            only in training mode.
         optimizer: A torch.optim.Optimizer of all of the model's parameters.
         train_tokens: Tokens of any integer dtype, in memory or memory-mapped. Read
             only the batches.
