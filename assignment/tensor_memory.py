@@ -106,7 +106,8 @@ def element_offset(x: Tensor, index: Sequence[int]) -> int:
         index: One integer per dimension; a negative one counts from the end, as in Python.
 
     Raises:
-        ValueError: `index` does not have exactly one entry per dimension.
+        ValueError: `index` does not have exactly one entry per dimension. (torch's IndexError for
+            too many is just as good.)
         IndexError: An entry of `index` is out of range for its dimension.
 
     Example:
@@ -124,7 +125,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     stride[d] = product of the sizes after d
 
     Args:
-        shape: Sizes of at least 1, of a tensor that could exist; () for a scalar.
+        shape: Sizes of at least 1, of a float32 tensor that could exist; () for a scalar.
 
     Example:
         (3, 4, 5) has strides (20, 5, 1), as torch.empty(3, 4, 5).stride() gives.
@@ -147,7 +148,7 @@ def view_strides(
     ever taken along it.
 
     Args:
-        shape: Sizes of a tensor that could exist, each at least 1.
+        shape: Sizes of a float32 tensor that could exist, each at least 1.
         stride: Its strides in elements, one per dimension; 0 for an expanded dimension.
         new_shape: The new sizes, each at least 1.
 

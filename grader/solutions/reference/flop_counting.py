@@ -62,8 +62,8 @@ def matmul_flops(a: Sequence[int], b: Sequence[int]) -> int:
 
     The rules for shapes are those of torch.matmul: a vector on the left is a row, a vector on the
     right is a column, and leading (batch) dimensions are broadcast against each other. The size
-    that is summed over must be the same in both shapes: a size of 1 is not broadcast here. Tensors
-    of these shapes could exist: each has less than 2⁶³ bytes.
+    that is summed over must be the same in both shapes: a size of 1 is not broadcast here. In
+    float32, tensors of these shapes and their product could exist: each has less than 2⁶³ bytes.
 
     Args:
         a: Shape of the left operand, with at least one dimension.
