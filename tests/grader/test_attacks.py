@@ -221,8 +221,8 @@ LEVELS = [
 def at_each_level(attacks: list[Attack]):
     """Every attack at every level, marked `proof` where `make test` skips it."""
     both = []
-    cheats = [attack for attack in attacks if attack.header["group"] == "cheat the exercise"]
-    seldom = {attack.path for attack in cheats if cheats.index(attack) % 3}
+    cheats = [a.path for a in attacks if a.header["group"] == "cheat the exercise"]
+    seldom = {*cheats} - {*cheats[::3]}
     for level in LEVELS:
         (name,), marks = level.values, level.marks
         for attack in attacks:

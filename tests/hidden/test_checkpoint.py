@@ -548,7 +548,7 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(student):
 
 @pytest.mark.stage(4)
 def test_a_file_that_is_no_checkpoint_changes_nothing(student):
-    """A damaged, missing or unrelated file is refused, and nothing is changed."""
+    """A file that is cut short, missing or unrelated is refused, and nothing is changed."""
     for contents, refused in student.run(probes.damaged).items():
         check_refused(refused, when=f"the file holds {contents}")
     for refused in student.run(probes.parts_missing):

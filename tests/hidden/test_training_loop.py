@@ -700,7 +700,7 @@ def test_data_of_any_integer_dtype(student, rng):
         (windows,) = batches(got, run)
         starts_of(windows, run["train_tokens"])
         evaluated = evaluations(got, run).get(1)
-        if evaluated is not None:  # another stage
+        if evaluated is not None:  # evaluations are of a later stage
             starts_of(evaluated, run["val_tokens"])
         parameters = [p.double() for p in run["parameters"]]
         want = float(true_loss(parameters, windows, run["train_tokens"]))

@@ -323,7 +323,7 @@ def gradients_of_one_of(
     The inputs are not leaves. Those that can require a gradient do.
     """
     parameter = nn.Parameter(torch.full_like(upstream.reshape(-1)[:1].sum(), 3))
-    leaves = [x.detach().requires_grad_(x.is_floating_point() or x.is_complex()) for x in inputs]
+    leaves = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
 
     calls = 0
 
@@ -846,8 +846,7 @@ def _backward(output: Any, upstream: Tensor | None = None) -> None:
         output.register_hook(  # type: ignore[no-untyped-call]
             lambda ones: torch.ones_like(ones) if upstream is None else upstream
         )
-        total = output.sum()
-        torch.autograd.backward(total.real if total.is_complex() else total)
+        torch.autograd.backward(output.sum())
 
 
 def _result(output: Any) -> Any:
