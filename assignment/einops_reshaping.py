@@ -8,8 +8,9 @@ including none, and their sizes may be 0. All other sizes are at least 1.
 In this module the annotations give the patterns. You choose how to implement them: with einops,
 with view and transpose, with einsum or with loops. Inputs may be float16, bfloat16, float32 or
 float64, on any device and in any memory layout. Each result has the dtype and the device of its
-input, and gradients flow through it. The sums in the formulas do not overflow this dtype. Where a
-docstring asks for a ValueError, the RuntimeError or IndexError of torch or einops will do as well.
+input, and gradients flow through it. No product or sum in a formula overflows this dtype, and
+attention_scores and per_head_linear get finite numbers. Where a docstring asks for a ValueError,
+the RuntimeError or IndexError of torch or einops will do as well.
 """
 
 import math

@@ -286,6 +286,8 @@ def min_rows(k: int, n: int, hw: Hardware, dtype: torch.dtype) -> int | None:
 class TrainingRecipe:
     """The dtypes of the numbers that training keeps for each parameter.
 
+    Any dtypes are allowed, also integers, complex numbers and bool.
+
     Args:
         parameter: The dtype of the parameter that the model computes with.
         gradient: The dtype of the gradient.
@@ -453,7 +455,7 @@ def cheapest_cluster(
         num_tokens: Number of tokens that the model is trained on.
         recipe: The dtypes that training keeps for each parameter, split among all devices.
         dtype: The dtype of the computation.
-        mfu: The share of the peak that is reached on each device.
+        mfu: The share of the peak that is reached on each device, above 0 and at most 1.
         max_days: The longest time that the run may take, in days.
         offers: The offers to choose from.
 

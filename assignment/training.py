@@ -147,8 +147,8 @@ def train(
                              u = (s - warmup_steps) / (steps - warmup_steps)
 
     - `seed` determines everything random: the batches and, by torch.manual_seed(seed) before a
-      fresh run, the random numbers that the model draws. Two runs with the same seed and the same
-      initial weights are equal bit for bit.
+      fresh run, the numbers that the model draws from torch. Two runs with the same seed and the
+      same initial weights are equal bit for bit.
 
     Stage 2: micro-batches, clipping, autocast.
 
@@ -157,8 +157,9 @@ def train(
       rounding differs from the whole batch.
     - After all micro-batches, scale the gradients down once, so that the norm of all gradients of
       the optimizer's parameters together is at most `max_grad_norm`.
-    - `autocast_dtype` applies to forward passes and losses. Parameters, gradients and optimizer
-      state keep their dtypes.
+    - `autocast_dtype` applies to forward passes and losses. A loss is computed in float32 all the
+      same, as by F.cross_entropy under autocast. Parameters, gradients and optimizer state keep
+      their dtypes.
 
     Stage 3: log and evaluation.
 

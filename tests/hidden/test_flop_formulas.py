@@ -500,12 +500,16 @@ def one_size_beyond_floats(student, rng):
     for pair in ((big, j), (i, big)):
         for options in ({}, {"recompute_forward": True}):
             counts += [("training_flops", module.training_flops(*pair, **options))]
-    for field, part in [("vocab_size", "lm_head"), ("d_ff", "ffn")]:
-        parts = parts_from(student, config_of(rng, **{field: big}), i, j)
-        counts += [(OF_PARTS, parts.get(part))]
-    config = config_of(rng, d_model=big, num_heads=1, context_length=big)
-    counts += [(OF_PARTS, parts_from(student, config, i, j).get("qkv"))]
-    config = config_of(rng, context_length=big)
-    counts += [(OF_PARTS, parts_from(student, config, big, j).get("attention_output"))]
-    counts += [(OF_PARTS, parts_from(student, config, i, big).get("attention_scores"))]
-    return [(of, big, got) for of, got in counts]
+    # The tensors of these models could exist, too: scores have the square of a sequence's length.
+    tiny, long = {"vocab_size": 3, "d_model": 5, "num_heads": 1, "d_ff": 7}, big // 2**26 * 2 + 1
+    models = [
+        ("lm_head", {"vocab_size": big}, i, j, big),
+        ("ffn", {"d_ff": big}, i, j, big),
+        ("attention_output", tiny, big, j, big),
+        ("attention_scores", {**tiny, "context_length": long}, i, long, long**2),
+    ]
+    of_parts = []
+    for part, fields, batch, seq, divisor in models:
+        parts = parts_from(student, config_of(rng, **fields), batch, seq)
+        of_parts += [(OF_PARTS, divisor, parts.get(part))]
+    return [(of, big, got) for of, got in counts] + of_parts

@@ -288,8 +288,9 @@ def with_closure(
 ) -> Calls:
     """Take steps with a closure whose loss is the sum of the parameters' squares.
 
-    The first parameter has an old gradient, the others get their first one from the closure. The
-    last one is frozen. In the second step the first parameter has no gradient.
+    The first parameter has an old gradient, unless the closure returns "zero"; the others get their
+    first one from the closure. The last one is frozen. In the second step the first parameter has
+    no gradient.
 
     Args:
         optimizer: The name of the student's class.
@@ -308,7 +309,8 @@ def with_closure(
         were then enabled. And whether step let the exception pass.
     """
     leaves = [nn.Parameter(p.clone()) for p in parameters]
-    leaves[0].grad = torch.ones_like(leaves[0])  # of an earlier backward pass
+    if result != "zero":
+        leaves[0].grad = torch.ones_like(leaves[0])  # of an earlier backward pass
     leaves[-1].requires_grad_(False)
     made = getattr(student.optimizers, optimizer)([{"params": [p]} for p in leaves], **options)
     facts: Calls = {
