@@ -104,9 +104,10 @@ class CheckpointedSequential(nn.Module):
     same as those of nn.Sequential(*layers).
 
     Args:
-        layers: The layers. Their parameters become parameters of this module, each under one name
-            in its state_dict. A layer may be listed twice; its parameters may then have two names.
-            A copy.deepcopy of this module computes with its own parameters.
+        layers: The layers; none changes its input in place. Their parameters become parameters of
+            this module, each under one name in its state_dict. A layer may be listed twice; its
+            parameters may then have two names. A copy.deepcopy of this module computes with its own
+            parameters.
         segments: Number of segments, from 1 to the number of layers.
 
     Raises:

@@ -505,7 +505,7 @@ def one_size_beyond_floats(student, rng):
     models = [
         ("lm_head", {"vocab_size": big}, i, j, big),
         ("ffn", {"d_ff": big}, i, j, big),
-        ("attention_output", tiny, big, j, big),
+        ("attention_output", {**tiny, "context_length": big}, big, j, big),
         ("attention_scores", {**tiny, "context_length": long}, i, long, long**2),
     ]
     of_parts = []

@@ -309,7 +309,8 @@ def with_closure(
         were then enabled. And whether step let the exception pass.
     """
     leaves = [nn.Parameter(p.clone()) for p in parameters]
-    if result != "zero":
+    has_old_gradient = result != "zero"
+    if has_old_gradient:
         leaves[0].grad = torch.ones_like(leaves[0])  # of an earlier backward pass
     leaves[-1].requires_grad_(False)
     made = getattr(student.optimizers, optimizer)([{"params": [p]} for p in leaves], **options)
