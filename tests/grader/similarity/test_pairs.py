@@ -2,6 +2,7 @@
 
 import sys
 import zipfile
+from functools import cache
 
 import pytest
 
@@ -31,8 +32,18 @@ def copied(sources, name=TOGETHER):
 
 
 CLASS = [submission(seed) for seed in range(12)]
-WORKS = pairs.works_of(CLASS)
-COPY = pairs.works_of([copied(CLASS[3])])[0]
+
+
+@cache
+def class_works():
+    """The parsed submissions of the class."""
+    return pairs.works_of(CLASS)
+
+
+@cache
+def copy_works():
+    """The parsed disguised copy of number 3."""
+    return pairs.works_of([copied(CLASS[3])])[0]
 
 
 def ranked(*groups, given=(), threshold=pairs.THRESHOLD):
@@ -47,7 +58,7 @@ def both(found):
 
 def test_a_disguised_copy_is_the_only_pair():
     """Independent submissions are not listed, and the amount says how much is shared."""
-    (pair,) = ranked([*WORKS, COPY])
+    (pair,) = ranked([*class_works(), copy_works()])
     assert (3, 12) == (pair.one, pair.other)
     assert pair.amount > 50
     assert 0.5 < pair.share <= 1
@@ -58,7 +69,7 @@ def test_much_shared_code_comes_before_a_large_share():
     short = {"assignment/m0.py": program(900, 1).encode()}
     half = submission(77) | {"assignment/m1.py": CLASS[5]["assignment/m1.py"]}
     few = pairs.works_of([short, short, half])
-    found = ranked([*WORKS, *few], threshold=1.0)[:2]
+    found = ranked([*class_works(), *few], threshold=1.0)[:2]
     assert [(5, 14), (12, 13)] == both(found)
     assert found[0].share < found[1].share == 1.0
 
@@ -67,7 +78,7 @@ def test_a_copy_that_moved_to_another_file_is_found():
     """Files are not compared by name."""
     whole = b"\n".join(reversed(CLASS[4].values()))
     (moved,) = pairs.works_of([{"main.py": whole}])
-    assert [(4, 12)] == both(ranked([*WORKS, moved]))
+    assert [(4, 12)] == both(ranked([*class_works(), moved]))
 
 
 def test_what_was_given_counts_for_nothing():
@@ -84,16 +95,16 @@ def test_what_was_given_counts_for_nothing():
 def test_what_much_of_the_class_has_counts_for_nothing():
     """For example, an instructor may have shown the solution of an exercise."""
     (shown,) = pairs.works_of([{"assignment/shown.py": program(500).encode()}])
-    works = [pairs.Work(w.files | shown.files) if n < 6 else w for n, w in enumerate(WORKS)]
+    works = [pairs.Work(w.files | shown.files) if n < 6 else w for n, w in enumerate(class_works())]
     assert [] == ranked(works)
-    works = [pairs.Work(w.files | shown.files) if n < 2 else w for n, w in enumerate(WORKS)]
+    works = [pairs.Work(w.files | shown.files) if n < 2 else w for n, w in enumerate(class_works())]
     assert [(0, 1)] == both(ranked(works))
 
 
 def test_former_classes_are_compared_with_the_class_only():
     """Pairs of two former students are nobody's concern."""
-    former = [*WORKS[6:], COPY, COPY]
-    found = ranked(WORKS[:6], former)
+    former = [*class_works()[6:], copy_works(), copy_works()]
+    found = ranked(class_works()[:6], former)
     assert [(3, 12), (3, 13)] == both(found)
     assert all(pair.one < 6 <= pair.other for pair in found)
 
@@ -101,16 +112,16 @@ def test_former_classes_are_compared_with_the_class_only():
 def test_what_half_of_a_former_class_has_is_usual():
     """It is as usual as what half of this class has, although only one student has it now."""
     (shown,) = pairs.works_of([{"assignment/shown.py": program(500).encode()}])
-    now = [pairs.Work(WORKS[0].files | shown.files), *WORKS[1:4]]
-    former = [pairs.Work(w.files | shown.files) for w in WORKS[4:]]
+    now = [pairs.Work(class_works()[0].files | shown.files), *class_works()[1:4]]
+    former = [pairs.Work(w.files | shown.files) for w in class_works()[4:]]
     assert [] == ranked(now, former)
-    rare = [pairs.Work(WORKS[4].files | shown.files), *WORKS[5:]]
+    rare = [pairs.Work(class_works()[4].files | shown.files), *class_works()[5:]]
     assert [(0, 4)] == both(ranked(now, rare))
 
 
 def test_a_class_of_two_has_a_pair():
     """Code shared by two students counts as rare in a class of any size."""
-    assert [(0, 1)] == both(ranked([WORKS[3], COPY]))
+    assert [(0, 1)] == both(ranked([class_works()[3], copy_works()]))
 
 
 def test_nothing_handed_in_is_nothing_alike():
@@ -123,7 +134,7 @@ def test_nothing_handed_in_is_nothing_alike():
 def test_processes_read_the_same(tmp_path):
     """Batches, identical files and several processes make no difference."""
     found = pairs.works_of(CLASS, jobs=2)
-    for one, other in zip(WORKS, found, strict=True):
+    for one, other in zip(class_works(), found, strict=True):
         assert one.files.keys() == other.files.keys()
         assert all((one.files[p].features == other.files[p].features).all() for p in one.files)
 
