@@ -157,9 +157,9 @@ def train(
       rounding differs from the whole batch.
     - After all micro-batches, scale the gradients down once, so that the norm of all gradients of
       the optimizer's parameters together is at most `max_grad_norm`.
-    - `autocast_dtype` applies to forward passes and losses. A loss is computed in float32 all the
-      same, as by F.cross_entropy under autocast. Parameters, gradients and optimizer state keep
-      their dtypes.
+    - `autocast_dtype` applies to forward passes and losses. The loss of half-precision logits is
+      computed in float32 all the same, as by F.cross_entropy under autocast. Parameters, gradients
+      and optimizer state keep their dtypes.
 
     Stage 3: log and evaluation.
 

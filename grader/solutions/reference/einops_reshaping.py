@@ -204,7 +204,7 @@ def patchify(
         patch: Side of a patch in pixels.
 
     Raises:
-        ValueError: `patch` does not divide height and width.
+        ValueError: `patch` does not divide the height or does not divide the width.
 
     Example:
         One channel [[0, 1, 2, 3], [4, 5, 6, 7]] with patch 2: [0, 1, 4, 5] and [2, 3, 6, 7].

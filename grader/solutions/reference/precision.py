@@ -131,8 +131,8 @@ def quantize_blocks(
         x: Finite numbers in float16, bfloat16, float32 or float64, contiguous or not. There may be
             none. Each of them, each level, each block's scale and each distance of a number from
             scale · level is 0 or in the range of normal float32 numbers.
-        block_size: Elements per block. The last block may be shorter, and so may x, but a whole
-            block fits into memory.
+        block_size: Elements per block. The last block may be shorter, and so may x. A tensor of
+            block_size elements fits into memory.
         levels: 1 to 256 finite numbers in one of these dtypes, in any order, not all of them 0.
 
     Returns:
