@@ -3,8 +3,10 @@
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
 EXTRAS ?= dev
-# Processes of pytest: more than there are CPUs, because some tests wait.
-WORKERS ?= $(shell expr $$(nproc) + $$(expr $$(nproc) / 2))
+# Processes of pytest: more than there are CPUs, because some tests wait. nproc would print
+# OMP_NUM_THREADS if that is set.
+CPUS    := $(shell env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
+WORKERS ?= $(shell expr $(CPUS) + $(CPUS) / 2)
 SUBMISSION ?= examples/sample.zip
 
 # Let Python write its bytecode files, because the tests start hundreds of processes.
