@@ -12,7 +12,6 @@ from pathlib import Path
 from sphinx.cmd.build import build_main
 
 from grader.course import courses
-from grader.shared import torch_compiler
 from handout.site import agreement
 
 HANDOUT = Path(__file__).parents[1]
@@ -42,7 +41,6 @@ def main(arguments: list[str] | None = None) -> int:
             f"{options.out / 'site'} is not a built handout and would be replaced: "
             "choose another folder"
         )
-    torch_compiler.postpone_import()  # one picture takes steps of an optimizer
     course = courses.load(HANDOUT.parent)
     if found := agreement.complaints(course, agreement.pages(), agreement.stubs(course)):
         print(
