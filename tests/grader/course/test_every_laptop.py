@@ -94,6 +94,16 @@ def test_a_flight_works_without_what_windows_lacks(solved):
     assert re.search(r"^FLOPs of a step +(\S+) +\1 +1$", output, re.MULTILINE)
 
 
+def test_a_file_whose_name_is_no_text_can_be_deleted(tmp_path):
+    """At its end pytest deletes the folders of earlier runs, whatever the names in them are."""
+    program = "import os; name = b'caf\\xe9'; open(name, 'w').close(); os.unlink(os.fsdecode(name))"
+    environment = {**os.environ, "PYTHONPATH": str(LIKE_WINDOWS)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_help_can_be_printed(work):
     """The help of `fly` has a character that cp1252 lacks."""
     code, output = assignment(work, "fly", "--help")
