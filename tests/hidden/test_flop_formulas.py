@@ -485,7 +485,7 @@ def test_counts_are_integers(student, rng):
 
 
 def one_size_beyond_floats(student, rng):
-    """Counts with one size that no float can represent, as (function, the size, the count)."""
+    """Counts with one size that no float can represent, as (function, a divisor, the count)."""
     big = 2**53 + 2 * sizes(rng, 1, 1, 1000)[0] + 1
     module, (i, j) = student.flop_counting, sizes(rng, 2)
     shapes = [((big, i), (i, j)), ((i, big), (big, j)), ((i, j), (j, big)), ((big, i, j), (j,))]
