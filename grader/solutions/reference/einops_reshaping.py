@@ -35,8 +35,8 @@ def downsample(images: Float[Tensor, "... (h a) (w b)"], factor: int) -> Float[T
         factor: Side of a block.
 
     Raises:
-        einops.EinopsError: `factor` does not divide height and width. EinopsError is a subclass
-            of RuntimeError.
+        einops.EinopsError: `factor` does not divide the height or does not divide the width.
+            EinopsError is a subclass of RuntimeError.
 
     Example:
         [[1, 3, 5, 7], [1, 3, 5, 7]] with factor 2: [[2, 6]].
