@@ -16,6 +16,7 @@ from grader.base.errors import (
 from grader.course import courses
 from grader.sandbox import seccomp
 from grader.sandbox.box import Sandbox
+from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
 from kit.student import call
 
@@ -29,6 +30,12 @@ LIMITS = msgspec.structs.replace(
 # A course without torch, for tests of what a box does whatever its zygote imports. Torch takes a
 # zygote ten times as long to start.
 PLAIN = courses.load(COURSE.root / "examples" / "byte_pairs")
+
+
+NEEDS_LANDLOCK = pytest.mark.skipif(
+    landlock.why_not() is not None, reason=f"the second level: {landlock.why_not()}"
+)
+LEVELS = ["bubblewrap", pytest.param("landlock", marks=NEEDS_LANDLOCK)]
 
 
 def plain_box(isolation, *, scratch_bytes=MIB):

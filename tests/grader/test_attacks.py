@@ -56,11 +56,11 @@ from grader.report import json_report, terminal
 from grader.report.reported import Reported
 from grader.sandbox import gpus
 from grader.sandbox.box import Sandbox
-from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
 from grader.submission import submissions
 from grader.submission.submissions import Submission
 from kit.text import UNSAFE
+from tests.grader.in_the_sandbox import NEEDS_LANDLOCK
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 from tests.grader.processes import processes
 from tests.grader.told import told
@@ -212,7 +212,7 @@ LEVELS = [
         "landlock",
         marks=[
             pytest.mark.xdist_group("landlock"),
-            pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not())),
+            NEEDS_LANDLOCK,
         ],
     ),
 ]

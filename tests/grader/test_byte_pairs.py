@@ -7,6 +7,7 @@ import pytest
 
 from grader.course import courses
 from grader.proof import whole
+from tests.grader.in_the_sandbox import LEVELS
 
 pytestmark = pytest.mark.slow
 COURSE = "examples/byte_pairs"
@@ -19,7 +20,7 @@ def solved(root, tmp_path):
     return shutil.copytree(reference, tmp_path / "solved" / "assignment").parent
 
 
-@pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("level", LEVELS)
 def test_it_is_graded_at_both_levels(grader, root, solved, level):
     """The package, the corpus, the processes and the program are there in each box."""
     done = grader("grade", "--course", root / COURSE, solved, "--isolation", level)

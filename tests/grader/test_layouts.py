@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 
+from tests.grader.in_the_sandbox import LEVELS
 from tests.grader.warm_python import python
 from tests.sampling import every
 
@@ -124,7 +125,7 @@ def test_the_course_is_proved(grader, course):
     assert 0 == done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("level", every(2, ["bubblewrap", "landlock"]))
+@pytest.mark.parametrize("level", every(2, LEVELS))
 def test_a_module_in_a_package_is_graded(grader, course, solved, tmp_path, level):
     """The course's copy of a given module takes the place of one that is not handed in."""
     out = tmp_path / "r.json"

@@ -16,13 +16,13 @@ from grader.base.errors import UsageError
 from grader.course import courses
 from grader.sandbox.box import Sandbox
 from tests.grader import small_courses
+from tests.grader.in_the_sandbox import LEVELS
 from tests.sampling import every
 
 pytestmark = pytest.mark.slow
 
 # What the environment lacks: torch, and whatever else needs NumPy when it is imported.
 TORCH = ("torch", "torchgen", "functorch", "einops", "jaxtyping")
-LEVELS = ["bubblewrap", "landlock"]
 IMPORTED = re.compile(r"^import time:.*\| +(torch|numpy)$", re.MULTILINE)
 
 

@@ -18,21 +18,14 @@ from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.sandbox import toolchain
 from grader.sandbox.box import Sandbox
-from grader.sandbox.levels import landlock
 from grader.submission.submissions import Submission
 from kit.text import UNSAFE
 from tests.grader.compiling.course import written
+from tests.grader.in_the_sandbox import LEVELS
 from tests.grader.processes import processes
 
 NEEDS_COMPILER = pytest.mark.skipif(toolchain.find() is None, reason="there is no C++ compiler")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("compiling"), NEEDS_COMPILER]
-LEVELS = [
-    "bubblewrap",
-    pytest.param(
-        "landlock",
-        marks=pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not())),
-    ),
-]
 HEAD = "import ctypes, os, subprocess\nfrom assignment.native import library\n"
 
 
@@ -378,11 +371,9 @@ def test_a_forged_path_is_refused(names):
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("level", LEVELS)
 def test_torch_compile_runs_what_was_compiled(level, tmp_path):
     """Its kernels come from the first step, because the second has nothing to compile with."""
-    if level == "landlock" and landlock.why_not():
-        pytest.skip(str(landlock.why_not()))
     torch_course = courses.load(written(tmp_path, torch=True, seconds=100))
     sources = sources_in(torch_course.reference)
     with Sandbox.of(torch_course, isolation=level) as box:

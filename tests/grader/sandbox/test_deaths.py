@@ -10,21 +10,13 @@ import pytest
 
 from grader.base.errors import Crashed, GraderFault, StudentFault
 from grader.course import courses
-from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
 from kit.student import call
-from tests.grader.in_the_sandbox import plain_box
+from tests.grader.in_the_sandbox import LEVELS, plain_box
 from tests.sampling import every
 
 pytestmark = pytest.mark.slow
 COURSE = courses.load()
-LEVELS = [
-    "bubblewrap",
-    pytest.param(
-        "landlock",
-        marks=pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not())),
-    ),
-]
 ARM = os.uname().machine == "aarch64"
 SOURCE = f"""
 import ctypes, fcntl, os, resource, signal, struct, sys, threading, time

@@ -15,8 +15,7 @@ from grader.base.errors import (
     Status,
     TimedOut,
 )
-from grader.sandbox.levels import landlock
-from tests.grader.in_the_sandbox import MIB, answer, ask, fault, session
+from tests.grader.in_the_sandbox import LEVELS, MIB, answer, ask, fault, session
 from tests.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
@@ -274,7 +273,7 @@ def memory_group():
     pytest.skip("this machine cannot create a control group for memory")
 
 
-@pytest.mark.parametrize("level", every(2, ["bubblewrap", "landlock"]))
+@pytest.mark.parametrize("level", every(2, LEVELS))
 def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(
     memory_group, root, level
 ):
@@ -282,8 +281,6 @@ def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(
 
     A process that waits for such a kill, and then tries to end in the same way, cannot.
     """
-    if level == "landlock" and (reason := landlock.why_not()):
-        pytest.skip(reason)
     processes, *files = map(str, memory_group)
     enter = ["sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh"]
     command = [*enter, sys.executable, "-c", STARVED, *files, level]

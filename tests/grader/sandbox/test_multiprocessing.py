@@ -3,7 +3,16 @@
 import pytest
 
 from grader.base.errors import Raised, StudentFault
-from tests.grader.in_the_sandbox import MIB, answer, ask, plain_box, session, warm
+from tests.grader.in_the_sandbox import (
+    LEVELS,
+    MIB,
+    NEEDS_LANDLOCK,
+    answer,
+    ask,
+    plain_box,
+    session,
+    warm,
+)
 
 SOURCE = """
     import multiprocessing, os
@@ -93,6 +102,7 @@ def test_each_way_to_start_a_process_works_by_bubblewrap(sandbox, method):
 
 
 @warm
+@NEEDS_LANDLOCK
 def test_forked_processes_work_by_landlock(sandbox, by_landlock):
     """All but a manager, which needs a socket; processes started otherwise are refused."""
     for what in ("executor", "pool", "queue", "shared"):
@@ -136,7 +146,7 @@ KEPT = """
 
 
 @warm
-@pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("level", LEVELS)
 def test_shared_memory_counts_and_is_removed(request, sandbox, level):
     """It counts as files of the test; nothing of it is there for the next test."""
     box = sandbox if level == "bubblewrap" else request.getfixturevalue("by_landlock")

@@ -7,7 +7,7 @@ import pytest
 from grader.base.errors import Crashed, NotAttempted, PolicyBroken, Raised, StudentFault
 from grader.grading.local_student import LocalBox, LocalSession
 from kit.programs import run_program
-from tests.grader.in_the_sandbox import MIB, plain_box, session, warm
+from tests.grader.in_the_sandbox import MIB, NEEDS_LANDLOCK, plain_box, session, warm
 
 ECHO = """
     import pathlib, subprocess, sys
@@ -53,6 +53,7 @@ def ran(box, source, **inputs):
 
 
 @warm
+@NEEDS_LANDLOCK
 def test_it_is_the_same_at_each_level_and_without_a_sandbox(sandbox, by_landlock):
     """Arguments, input, files, both outputs and the exit code."""
     for box in (sandbox, by_landlock):

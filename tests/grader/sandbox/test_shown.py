@@ -9,20 +9,13 @@ import pytest
 from grader.course import courses
 from grader.sandbox import shown
 from grader.sandbox.box import Sandbox
-from grader.sandbox.levels import bubblewrap, landlock
+from grader.sandbox.levels import bubblewrap
 from grader.sandbox.session import Session
 from kit.student import call
-from tests.grader.in_the_sandbox import PLAIN
+from tests.grader.in_the_sandbox import LEVELS, PLAIN
 
 pytestmark = pytest.mark.slow
 COURSE = courses.load()
-LEVELS = [
-    "bubblewrap",
-    pytest.param(
-        "landlock",
-        marks=pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not())),
-    ),
-]
 
 
 @pytest.fixture

@@ -25,10 +25,9 @@ from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
 from grader.worker import walls
 from kit.student import call
-from tests.grader.in_the_sandbox import plain_box
+from tests.grader.in_the_sandbox import NEEDS_LANDLOCK, plain_box
 from tests.grader.processes import processes, until
 
-NEEDS_IT = pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not()))
 COURSE = courses.load()
 MIB = 2**20
 GOOD = {
@@ -104,7 +103,7 @@ STAYS = """
 """
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_what_the_start_has_shown_is_kept(sandbox):
     """The sandbox keeps the list of promises that `grader isolation` prints."""
@@ -112,7 +111,7 @@ def test_what_the_start_has_shown_is_kept(sandbox):
     assert list(landlock.promises({"tried": GOOD})) == sandbox.promises
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_the_student_is_another_user_than_the_zygote(sandbox):
     """Neither user is root, and the student's user has no process left after a test."""
@@ -129,7 +128,7 @@ def test_the_student_is_another_user_than_the_zygote(sandbox):
     session.close()
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_when_the_zygote_is_killed_its_processes_end_and_the_next_test_runs():
     """The grader then kills the remaining processes of the student's user itself."""
@@ -155,7 +154,7 @@ sys.stdin.read()
 """
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_a_neighbours_process_may_have_any_name(sandbox):
     """Without a PID namespace, a zygote sees the processes of all others, also when it starts."""
@@ -196,7 +195,7 @@ FILLS = """
 """
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "close", [0o300, 0o400, 0, "every folder", "again and again", "the length of its path"]
@@ -207,7 +206,7 @@ def test_files_in_a_folder_that_is_closed_to_the_zygote_count_too(sandbox, close
         ask(sandbox, FILLS, close)
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_a_closed_folder_with_little_in_it_costs_nothing(sandbox):
     """The zygote may look while the folder is closed."""
@@ -251,7 +250,7 @@ OUTSIDE = """
 """
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_a_file_outside_that_anyone_may_write_keeps_its_attributes(sandbox):
     """Landlock has no such rights, so the filter denies the calls; only its times can change.
@@ -272,7 +271,7 @@ def test_a_file_outside_that_anyone_may_write_keeps_its_attributes(sandbox):
         assert b"outside" == path.read_bytes()
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_files_are_copied_with_their_times(sandbox):
     """The filter denies extended attributes as a file system without them does."""
@@ -301,7 +300,7 @@ DEEP = """
 """
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_whatever_is_left_in_the_folder_goes_with_the_box():
     """This holds even if the zygote, which normally empties the folder, was killed."""
@@ -343,7 +342,7 @@ def test_a_container_with_few_users_is_noticed(monkeypatch):
     )
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 def test_a_container_without_a_capability_is_noticed(monkeypatch):
     """The message names what to add; without the check, a grade would end in a traceback."""
     monkeypatch.setattr(landlock, "_capabilities", lambda: 0b1100_0001)
@@ -370,7 +369,7 @@ time.sleep(600)
 """
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_when_the_grader_is_killed_nothing_of_the_student_lives_on(root):
     """The zygote outlives the grader just long enough to kill all other processes."""
@@ -382,7 +381,7 @@ def test_when_the_grader_is_killed_nothing_of_the_student_lives_on(root):
     until(lambda: processes("Uid", user) == [])
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monkeypatch, tmp_path):
     """The message names the folder and the fix."""
@@ -397,7 +396,7 @@ def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monk
         plain_box("landlock")
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 def test_a_child_counts_before_it_has_become_the_students_user():
     """Otherwise, a slow start would look like a test that no longer runs."""
     wall = walls.OwnUser({"uid": 1_234_567_890}, "")
@@ -431,7 +430,7 @@ def test_results_of_two_levels_merge_to_the_weaker():
     assert [*reversed(WEAKEST_FIRST)] == list(get_args(levels.Isolation))
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_without_bubblewrap_root_grades_at_the_second_level(grader, root, quick_course, tmp_path):
     """The report names the level, and stderr gives the reason."""

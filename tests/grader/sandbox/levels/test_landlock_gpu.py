@@ -25,14 +25,22 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import COURSE, LIMITS, MACHINE, MIB, SYSCALLS, answer
+from tests.grader.in_the_sandbox import (
+    COURSE,
+    LIMITS,
+    MACHINE,
+    MIB,
+    NEEDS_LANDLOCK,
+    SYSCALLS,
+    answer,
+)
 from tests.grader.sandbox.levels.test_landlock import GOOD
 from tests.grader.sandbox.test_gpus import NAME_A_THREAD, Counted, library
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("landlock gpu"),
-    pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not())),
+    NEEDS_LANDLOCK,
 ]
 NULL, ZERO, FULL = 3, 5, 7  # minor numbers of the memory devices, whose major number is 1
 OURS = {"nvidiactl": ZERO, "nvidia-uvm": FULL, "nvidia1": NULL}
