@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from grader.course import courses
+
 IN_ONE_ENVIRONMENT = pytest.mark.xdist_group("installed")  # creating the environment is slow
 
 SPY = '''
@@ -172,6 +174,16 @@ def test_nothing_is_seen_of_a_grader_installed_from_a_wheel(installed, tmp_path)
     seen = spy(python, tmp_path)
     assert seen["package"] == str(package)
     nothing_is_seen(seen)
+
+
+@pytest.mark.slow
+@IN_ONE_ENVIRONMENT
+def test_an_installed_grader_has_the_suite_of_the_checkout(installed, tmp_path):
+    """So their results can be merged, and neither makes the other's grades out of date."""
+    python, _ = installed
+    code = "from grader.course import courses; print(courses.load().suite_sha256())"
+    done = subprocess.run([python, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (courses.load().suite_sha256() + "\n", "") == (done.stdout, done.stderr)
 
 
 @pytest.mark.slow

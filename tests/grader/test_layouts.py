@@ -8,8 +8,8 @@ import zipfile
 import pytest
 
 from tests.grader.in_the_sandbox import LEVELS
+from tests.grader.sampling import every
 from tests.grader.warm_python import python
-from tests.sampling import every
 
 pytestmark = pytest.mark.slow
 LAYERS = '''"""Two layers."""

@@ -17,7 +17,7 @@ from grader.course import courses
 from grader.sandbox.box import Sandbox
 from tests.grader import small_courses
 from tests.grader.in_the_sandbox import LEVELS
-from tests.sampling import every
+from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from handout.site import calculators, formulas, numbers
+from tests.grader.sampling import every
 from tests.handout.browsing import watched
-from tests.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 

@@ -9,9 +9,9 @@ import pytest
 
 from grader.base.markdown_figures import MARK, without_marks
 from handout.site import agreement
+from tests.grader.sampling import every
 from tests.handout import chapters
 from tests.handout.page_figures import CODE, COURSE, DIGITS, HANDOUT, Figures, run_code
-from tests.sampling import every
 
 PAGES = sorted(path.name for path in HANDOUT.glob("*.md"))
 SOME_DIGITS = pytest.mark.parametrize("one_in", [6, pytest.param(1, marks=pytest.mark.proof)])

@@ -11,9 +11,9 @@ from pybtex.database import parse_file
 from grader.course import courses
 from grader.publish import bundles
 from kit.handing_in import zipped
+from tests.grader.sampling import every
 from tests.handout.browsing import serious
 from tests.handout.page_figures import HANDOUT
-from tests.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 

@@ -9,8 +9,8 @@ from grader.analysis.survey import survey
 from grader.base.errors import Status
 from tests.grader.analysis.samples import COURSE, class_of, failed, passed, skipped
 from tests.grader.report.samples import HARMLESS, HOSTILE
+from tests.grader.sampling import every
 from tests.handout.browsing import serious
-from tests.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 EPS = "Epsilon stands inside the square root."

@@ -17,7 +17,7 @@ from grader.base import files, interrupts
 from grader.course import courses
 from tests.grader.commands.test_cli import run_on
 from tests.grader.in_the_sandbox import plain_box
-from tests.sampling import every
+from tests.grader.sampling import every
 
 INTERRUPTED = "grader: interrupted; nothing was written\n"
 OLD = b"an earlier result\n"

@@ -13,8 +13,8 @@ from grader.course import courses
 from grader.publish import stub_files
 from tests.grader import small_courses
 from tests.grader.commands.test_outputs import CALLS, call, places  # noqa: F401  fixtures
+from tests.grader.sampling import every
 from tests.grader.warm_python import python
-from tests.sampling import every
 
 pytestmark = pytest.mark.slow
 

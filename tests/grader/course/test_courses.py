@@ -56,9 +56,12 @@ def test_a_missing_package_is_one_sentence(tiny, package, found):
     courses.check_packages(with_packages(tiny, '["numpy", "pytest>=2"]'))
 
 
-@pytest.mark.parametrize("place", ["tests/hidden/data/expected.json", "tests/probes/corpus.txt"])
+@pytest.mark.parametrize(
+    "place",
+    ["tests/hidden/data/expected.json", "tests/probes/corpus.txt", "assignment/given.py"],
+)
 def test_the_data_of_tests_belong_to_the_suite(tiny, place):
-    """A changed expected value gives another suite; what Python leaves in a folder does not."""
+    """A changed expected value or given module is another suite; what Python leaves is not."""
     course = courses.load(tiny)
     hashes = [course.suite_sha256()]
     for content in ("1", "2"):

@@ -20,8 +20,8 @@ from grader.course import courses
 from grader.submission import submissions
 from kit.progress import check, markdown, submit
 from kit.progress.outcomes import Failure, ProblemProgress, RunOutcome
+from tests.grader.sampling import every
 from tests.grader.warm_python import python
-from tests.sampling import every
 
 pytestmark = pytest.mark.slow
 

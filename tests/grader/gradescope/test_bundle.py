@@ -19,8 +19,8 @@ import pytest
 
 from grader.course import courses
 from grader.publish import gradescope_bundle
+from tests.grader.sampling import every
 from tests.grader.warm_python import command
-from tests.sampling import every
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,8 @@ from grader.sandbox.box import Sandbox
 from grader.solutions import mistakes
 from grader.submission.submissions import Submission
 from grader.worker import leftovers
+from tests.grader.sampling import every
 from tests.grader.told import without_seconds
-from tests.sampling import every
 
 COURSE = courses.load()
 REFERENCE = sources_in(COURSE.reference)

@@ -14,7 +14,7 @@ from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.proof import matrices, mutants
 from grader.proof.matrices import HiddenTest, Matrix, Row
-from tests.sampling import every
+from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
 

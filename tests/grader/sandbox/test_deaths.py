@@ -13,7 +13,7 @@ from grader.course import courses
 from grader.sandbox.session import Session
 from kit.student import call
 from tests.grader.in_the_sandbox import LEVELS, plain_box
-from tests.sampling import every
+from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
 COURSE = courses.load()

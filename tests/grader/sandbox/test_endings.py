@@ -16,7 +16,7 @@ from grader.base.errors import (
     TimedOut,
 )
 from tests.grader.in_the_sandbox import LEVELS, MIB, answer, ask, fault, session
-from tests.sampling import every
+from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 

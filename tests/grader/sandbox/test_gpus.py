@@ -38,8 +38,8 @@ from grader.sandbox.levels import bubblewrap
 from grader.sandbox.levels.level import Order
 from grader.sandbox.session import Session
 from kit.student import call
+from tests.grader.sampling import every
 from tests.grader.warm_python import python
-from tests.sampling import every
 
 pytestmark = [
     pytest.mark.slow,

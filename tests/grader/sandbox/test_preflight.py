@@ -24,7 +24,7 @@ from tests.grader.in_the_sandbox import (
     graded_in_a_shell,
     plain_box,
 )
-from tests.sampling import every
+from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
 LOW = {

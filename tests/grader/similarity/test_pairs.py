@@ -11,10 +11,10 @@ from grader.commands import cli
 from grader.similarity import corpus, pairs, report
 from tests.grader.analysis.samples import class_of, passed
 from tests.grader.report.samples import HOSTILE
+from tests.grader.sampling import every
 from tests.grader.similarity.disguises import disguised
 from tests.grader.similarity.programs import program
 from tests.handout.browsing import serious
-from tests.sampling import every
 
 TESTS = {"linear": [passed("a")], "adamw": [passed("b")]}
 TOGETHER = "fifteen of these together"

@@ -35,7 +35,7 @@ from tests.grader.in_the_sandbox import (
     session,
 )
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
-from tests.sampling import every
+from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 
