@@ -109,7 +109,7 @@ def _entry(test: dict[str, Any]) -> Markup:
 
 def main() -> None:
     """Make the pages, and take a screenshot of the most important part of each."""
-    if len(sys.argv) > 2:
+    if len(sys.argv) > 2 or "--help" in sys.argv:
         raise SystemExit(__doc__)
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as made:

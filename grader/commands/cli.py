@@ -80,6 +80,13 @@ def _run() -> tuple[int, str]:
             return 3, _unexpected()
         place = f": {one_line(str(e.filename), 300)}" if e.filename else ""
         return 3, f"grader: {MachineFault.opening}{e.strerror}{place}"
+    except ModuleNotFoundError as e:
+        if (e.name or "").partition(".")[0] in ("grader", "kit", "tests"):
+            return 3, _unexpected()
+        return 3, (
+            f"grader: {MachineFault.opening}the package {e.name} is not installed: run "
+            f'`{sys.executable} -m pip install "resource-accounting-assignment[grader]"`'
+        )
     except Exception:
         return 3, _unexpected()
     return 0, ""

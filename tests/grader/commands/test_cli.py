@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -441,6 +442,14 @@ def test_an_older_python_is_told_which_one_is_needed(root, name):
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("grader: Python 3.11 or later is needed; this is 3.")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_package_that_is_not_installed_is_named(root):
+    """As after `pip install` of the wheel without its extra, which students need no more than."""
+    code = "import sys; sys.modules['typer'] = None; from grader.commands.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert (3, 1) == (done.returncode, done.stderr.count("\n")), done.stderr
+    assert "the package typer is not installed: run " in done.stderr
 
 
 def test_without_bubblewrap_nothing_is_graded(grader, root, tmp_path):
