@@ -47,20 +47,18 @@ from grader.commands.options import (
     level_named,
     one_of,
 )
-from grader.commands.reports import reported
+from grader.commands.parameters import parameters_of
+from grader.commands.reports import Paths, reported, to_folders
 from grader.course import courses, late_days, policies
 from grader.course.courses import Course
 from grader.course.policies import Policy
 from grader.report import difference, json_report
-from grader.report.formats import RENDER
+from grader.report.formats import FORMATS, Format
 from grader.report.reported import Reported
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
 from kit.text import counted
-
-# The reports that `export` writes for each student, and the suffix of their files.
-SUFFIXES = {"gradescope": "json", "junit": "xml", "markdown": "md", "html": "html"}
 
 Book = Annotated[
     Path, typer.Argument(metavar="GRADEBOOK", help="The gradebook that `grader batch` wrote.")
@@ -331,7 +329,8 @@ def show(
         files.say(texts.student(whole, standing))
         result = whole.result(standing)
         if result is not None:
-            files.say(RENDER["terminal"](reported(course, whole.rules, result, standing)))
+            report = reported(course, whole.rules, result, standing)
+            files.say(FORMATS["terminal"].render(report))
 
 
 # --- grading again --------------------------------------------------------------------------------
@@ -560,6 +559,7 @@ def _current(book: Gradebook, device: str) -> int:
 
 
 @app.command()
+@to_folders
 def export(
     book: Book,
     csv: Annotated[
@@ -578,26 +578,8 @@ def export(
             help="A gradebook exported from Canvas: fill in its column for this assignment.",
         ),
     ] = None,
-    gradescope_folder: Annotated[
-        Path | None,
-        typer.Option("--gradescope", metavar="DIR", help="A results.json for each student."),
-        Writes(SUFFIXES["gradescope"]),
-    ] = None,
-    junit_folder: Annotated[
-        Path | None,
-        typer.Option("--junit", metavar="DIR", help="JUnit XML for each student."),
-        Writes(SUFFIXES["junit"]),
-    ] = None,
-    markdown_folder: Annotated[
-        Path | None,
-        typer.Option("--markdown", metavar="DIR", help="A report for each student."),
-        Writes(SUFFIXES["markdown"]),
-    ] = None,
-    html_folder: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="DIR", help="A web page for each student."),
-        Writes(SUFFIXES["html"]),
-    ] = None,
+    *,
+    paths: Paths,
     late_days_file: Annotated[
         Path | None,
         typer.Option(
@@ -633,23 +615,15 @@ def export(
     course_folder: Folder = None,
 ) -> None:
     """Write the class's points for other programs; a student without a grade gets an empty cell."""
-    folders = {
-        "gradescope": gradescope_folder,
-        "junit": junit_folder,
-        "markdown": markdown_folder,
-        "html": html_folder,
-    }
     if canvas_export and not canvas:
         raise UsageError("export: --canvas-export needs --canvas, the file to write")
     if classroom50_collected and not classroom50_scores:
         raise UsageError("export: --classroom50-scores needs --classroom50, the file to write")
-    if not any(
-        [csv, canvas, late_days_file, classroom50_scores, classroom50_results, *folders.values()]
-    ):
-        raise UsageError(
-            "export: expected at least one of --csv, --canvas, --gradescope, --junit, --markdown, "
-            "--html, --late-days, --classroom50 and --classroom50-results, found none"
-        )
+    outs = [csv, canvas, late_days_file, classroom50_scores, classroom50_results, *paths.values()]
+    if not any(outs):
+        *most, last = [one.name for one in parameters_of(export) if one.writes]
+        listed = f"{', '.join(most)} and {last}"
+        raise UsageError(f"export: expected at least one of {listed}, found none")
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened, files.together():
         whole = Class(opened, course, rules)
@@ -666,11 +640,10 @@ def export(
         if classroom50_scores or classroom50_results:
             collected = classroom50.read(classroom50_collected)
             _export_classroom50(whole, found, collected, classroom50_scores, classroom50_results)
-        for kind, folder in folders.items():
+        for kind, folder in paths.items():
             if folder:
-                _export_reports(whole, found, folder, kind)
-    outs = [csv, canvas, late_days_file, classroom50_scores, classroom50_results]
-    for written in dict.fromkeys([*outs, *folders.values()]):
+                _export_reports(whole, found, folder, FORMATS[kind])
+    for written in dict.fromkeys(outs):
         if written:
             files.say(f"wrote {written}\n", needed=False)
 
@@ -717,16 +690,14 @@ def _export_classroom50(
         print(f"grader: {note}", file=sys.stderr)
 
 
-def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind: str) -> None:
-    """Write a report of this kind for each student who has a result."""
+def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind: Format) -> None:
+    """Write a report of this format for each student who has a result."""
     files.make_folder(folder)
     for one in found:
         interrupts.stop_if_seen()
         result = whole.result(one)
         if result is not None:
-            sources = whole.sources(one) if kind == "html" else {}
-            content = RENDER[kind](
-                reported(whole.course, whole.rules, result, one, sources=sources)
-            )
+            sources = whole.sources(one) if kind.quotes else {}
+            content = kind.render(reported(whole.course, whole.rules, result, one, sources=sources))
             name = gradebook.file_name(one.student.id)
-            files.write(folder / f"{name}.{SUFFIXES[kind]}", content.encode("utf-8", "replace"))
+            files.write(folder / f"{name}.{kind.suffix}", content.encode("utf-8", "replace"))

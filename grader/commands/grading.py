@@ -22,12 +22,7 @@ from grader.commands.options import (
     Annotations,
     DeviceOption,
     Folder,
-    Gradescope,
-    Html,
-    Json,
-    Junit,
     LevelOption,
-    Markdown,
     Only,
     Seed,
     Verbose,
@@ -60,6 +55,7 @@ from kit.text import counted, one_line
 
 
 @app.command()
+@reports.to_files
 def grade(
     submission: Annotated[
         Path,
@@ -70,11 +66,8 @@ def grade(
     only: Only = None,
     device: DeviceOption = "cpu",
     seed: Seed = 0,
-    json: Json = None,
-    html: Html = None,
-    markdown: Markdown = None,
-    junit: Junit = None,
-    gradescope: Gradescope = None,
+    *,
+    paths: reports.Paths,
     isolation: LevelOption = "auto",
     fresh: Annotated[
         bool,
@@ -124,18 +117,13 @@ def grade(
             )
     reports.write(
         reports.reported(course, rules, result, sources=read.sources, verbose=verbose),
-        {
-            "json": json,
-            "html": html,
-            "markdown": markdown,
-            "junit": junit,
-            "gradescope": gradescope,
-        },
+        paths,
         annotate=annotations,
     )
 
 
 @app.command()
+@reports.to_files
 def merge(
     one: Annotated[
         Path, typer.Argument(metavar="CPU.json", help="The result of `grade --device cpu --json`.")
@@ -143,11 +131,7 @@ def merge(
     other: Annotated[
         Path, typer.Argument(metavar="GPU.json", help="The result of `grade --device cuda --json`.")
     ],
-    json: Json = None,
-    html: Html = None,
-    markdown: Markdown = None,
-    junit: Junit = None,
-    gradescope: Gradescope = None,
+    paths: reports.Paths,
     verbose: Verbose = False,
     folder: Folder = None,
 ) -> None:
@@ -162,13 +146,7 @@ def merge(
     )
     reports.write(
         reports.reported(course, rules, result, verbose=verbose),
-        {
-            "json": json,
-            "html": html,
-            "markdown": markdown,
-            "junit": junit,
-            "gradescope": gradescope,
-        },
+        paths,
     )
 
 

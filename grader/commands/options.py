@@ -11,7 +11,6 @@ from grader import __version__
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.base.nearest import no_such
-from grader.base.outputs import Writes
 from grader.commands.app import App
 from grader.course.courses import Course, Problem
 from grader.sandbox import gpus, levels
@@ -67,34 +66,6 @@ Folder = Annotated[
         callback=_course_of_all,
     ),
 ]
-Json = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON."), Writes()
-]
-Html = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="Write the report as a web page."),
-    Writes(),
-]
-Markdown = Annotated[
-    Path | None,
-    typer.Option(
-        "--markdown",
-        metavar="FILE",
-        help='Write the report as Markdown. In a GitHub workflow, use "$GITHUB_STEP_SUMMARY".',
-    ),
-    Writes(),
-]
-Junit = Annotated[
-    Path | None,
-    typer.Option("--junit", metavar="FILE", help="Write the report as JUnit XML."),
-    Writes(),
-]
-Gradescope = Annotated[
-    Path | None,
-    typer.Option("--gradescope", metavar="FILE", help="Write the report as a results.json."),
-    Writes(),
-]
-
 Annotations = Annotated[
     bool,
     typer.Option(

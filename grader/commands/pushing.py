@@ -27,7 +27,7 @@ from grader.commands.reports import reported
 from grader.course import policies
 from grader.course.policies import Policy
 from grader.report import comment_report
-from grader.report.formats import RENDER
+from grader.report.formats import FORMATS
 from grader.report.wording import number
 from kit.text import counted, one_line
 
@@ -138,7 +138,7 @@ def _comments(whole: Class, standings: list[Standing], link: str) -> Mapping[str
             lines = comment_report.safe(comment_report.summary(report))
             found[one.student.id] = f"{lines}\nReport: {page}"
         else:
-            found[one.student.id] = RENDER["comment"](report)
+            found[one.student.id] = FORMATS["comment"].render(report)
     return found
 
 

@@ -7,9 +7,10 @@ from xml.etree import ElementTree
 import pytest
 
 from grader.classroom.records import Answer, Comment, RegradeRequest
-from grader.commands.classes import SUFFIXES
+from grader.commands import reports
+from grader.commands.parameters import parameters_of
 from grader.report import json_report
-from grader.report.formats import RENDER
+from grader.report.formats import FORMATS, Format
 from grader.report.reported import Reported
 from tests.grader.report.samples import HARMLESS, every_status, hostile_comments, standing
 
@@ -44,18 +45,18 @@ NOTES = {
 }
 
 
-@pytest.mark.parametrize("name", RENDER)
+@pytest.mark.parametrize("name", FORMATS)
 def test_every_format_renders_a_record(name):
     """A report needs no other argument, and names each problem."""
-    assert 1 == len(inspect.signature(RENDER[name]).parameters)
-    text = RENDER[name](Reported(every_status()))
+    assert 1 == len(inspect.signature(FORMATS[name].render).parameters)
+    text = FORMATS[name].render(Reported(every_status()))
     assert all(problem in text for problem in ("linear", "adamw", "gpu"))
 
 
-@pytest.mark.parametrize("name", RENDER)
+@pytest.mark.parametrize("name", FORMATS)
 def test_every_format_prints_what_people_wrote(name):
     """Comments, and answers to regrade requests; without any, nothing is added."""
-    text = RENDER[name](Reported(every_status(), standing(attempt=2, **NOTES)))
+    text = FORMATS[name].render(Reported(every_status(), standing(attempt=2, **NOTES)))
     text = " ".join(html.unescape(text).replace("&#95;", "_").replace("\u200b", "").split())
     for sentence in (
         "Comment: Well done.",
@@ -64,17 +65,17 @@ def test_every_format_prints_what_people_wrote(name):
         "Regrade request about adamw, test_g: not answered yet.",
     ):
         assert sentence in text
-    nothing = RENDER[name](Reported(every_status(), standing(attempt=2)))
+    nothing = FORMATS[name].render(Reported(every_status(), standing(attempt=2)))
     assert "Comment" not in nothing
     assert "Regrade" not in nothing
     if name == "json":
-        assert json_report.parse(RENDER[name](Reported(every_status(), standing(**NOTES))))
+        assert json_report.parse(FORMATS[name].render(Reported(every_status(), standing(**NOTES))))
 
 
-@pytest.mark.parametrize("name", RENDER)
+@pytest.mark.parametrize("name", FORMATS)
 def test_no_text_of_a_person_controls_a_reader(name):
     """Every format escapes control characters and text directions; JSON has them as escapes."""
-    text = RENDER[name](Reported(every_status(), standing(comments=hostile_comments())))
+    text = FORMATS[name].render(Reported(every_status(), standing(comments=hostile_comments())))
     allowed = {"\n", "\u200b", *HARMLESS}
     assert {c for c in text if not c.isprintable() and c not in allowed} == set()
     assert "<script>alert" not in text or name in PLAIN
@@ -83,7 +84,7 @@ def test_no_text_of_a_person_controls_a_reader(name):
 
 def test_the_suite_of_a_problem_has_its_comments():
     """A comment on the whole submission is in the first suite."""
-    text = RENDER["junit"](Reported(every_status(), standing(attempt=2, **NOTES)))
+    text = FORMATS["junit"].render(Reported(every_status(), standing(attempt=2, **NOTES)))
     first, second, third = ElementTree.fromstring(text)
     assert "Well done." in first.findtext("system-out")
     assert "adamw, test_g" in second.findtext("system-out")
@@ -94,14 +95,29 @@ def test_reports_stay_small_with_many_comments():
     """What does not fit is counted."""
     many = [Comment(id=1, problem="", text="<&@" * 300, attempt=1)] * 100
     reported = Reported(every_status(), standing(comments=many))
-    assert len(RENDER["markdown"](reported)) < 60_000
-    assert "more comments are left out to keep this report short." in RENDER["markdown"](reported)
-    assert len(RENDER["html"](reported).encode()) < 300_000
-    assert "and 70 more" in RENDER["html"](reported)
+    assert len(FORMATS["markdown"].render(reported)) < 60_000
+    assert "more comments are left out to keep this report short." in FORMATS["markdown"].render(
+        reported
+    )
+    assert len(FORMATS["html"].render(reported).encode()) < 300_000
+    assert "and 70 more" in FORMATS["html"].render(reported)
 
 
-def test_every_report_of_a_class_has_a_format():
-    assert SUFFIXES.keys() <= RENDER.keys()
+@pytest.mark.parametrize(("takes", "suffix"), [(reports.to_files, ""), (reports.to_folders, "rst")])
+def test_a_new_format_needs_one_line(monkeypatch, takes, suffix):
+    """The commands get its options from the table, with the mark of an output."""
+    new = Format(lambda reported: "", "rst", file="Write it.", folder="One for each student.")
+    monkeypatch.setitem(FORMATS, "plain", new)
+    got = {}
+
+    def command(*, paths):
+        got.update(paths)
+
+    wrapped = takes(command)
+    options = {one.name: one for one in parameters_of(wrapped)}
+    assert options["--plain"].writes.suffix == suffix
+    wrapped(**{one.key: one.key for one in options.values()})
+    assert "plain" == got["plain"]
 
 
 def test_the_reasons_are_computed_once():
