@@ -13,6 +13,8 @@ SUBMISSION ?= examples/sample.zip
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
+# Two steps of the installation: what grading needs, and the rest.
+GRADES := .venv/.grades
 INSTALLED := .venv/.installed
 WORKFLOWS := $(wildcard .github/workflows/*.yml examples/github/*.yml examples/classroom50/*.yml grader/publish/bundle/student/.github/workflows/*.yml)
 
@@ -23,7 +25,7 @@ help:            ## List these targets
 
 install: $(INSTALLED) bubblewrap ## Create .venv and install everything, including bubblewrap if it is missing
 
-grade: install   ## Grade a submission: make grade SUBMISSION=path (default: the sample)
+grade: $(GRADES) bubblewrap ## Grade a submission: make grade SUBMISSION=path (default: the sample)
 	@$(BIN)/grader grade "$(SUBMISSION)" $(ARGS)
 
 # The workers of pytest already use all CPUs.
@@ -68,10 +70,14 @@ bench: install   ## Compare the grader with plain pytest, for one submission and
 	$(BIN)/python benchmarks/single.py --json benchmarks/results/single.json
 	$(BIN)/python benchmarks/batch.py --json benchmarks/results/batch.json
 
-$(INSTALLED): pyproject.toml
+$(GRADES): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; call make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --editable ".[assignment,grader]"
+	@touch $(GRADES)
+
+$(INSTALLED): $(GRADES)
 	$(BIN)/python -m pip install --quiet --editable ".[assignment,$(EXTRAS)]"
 	@touch $(INSTALLED)
 
