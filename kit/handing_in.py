@@ -7,11 +7,12 @@ import hashlib
 import io
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import accumulate
 
-from kit.text import printable
+from kit.text import one_line
 
 # The grader uses the course's copies of these files.
 THE_COURSES = (
@@ -24,7 +25,7 @@ SOURCE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
 MAX_BYTES = 10 * 2**20  # of all sources together
 MAX_FILES = 200
 # Of a source's path. Every file system accepts them, and the sources make few folders in the box.
-MAX_NAME = 100  # characters of one name
+MAX_NAME = 100  # bytes of one name, in UTF-8
 MAX_FOLDERS = 10  # below each other
 TIME = (2020, 1, 1, 0, 0, 0)  # fixed: the same files give the same zip
 
@@ -41,16 +42,18 @@ class Accepted:
     Attributes:
         modules: The paths of the modules that have problems.
         files: Patterns of files beside the modules, below assignment/, such as "vocab/*.json".
+        given: The paths of modules that the course adds where a submission lacks them.
     """
 
     modules: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     def has(self, path: str) -> bool:
         """Whether a file beside the modules is accepted."""
         parts = path.split("/")[1:]
         patterns = [pattern.split("/") for pattern in self.files]
-        return not any(part.startswith(".") for part in parts) and any(
+        return not any(part[:1] in ("", ".") for part in parts) and any(
             len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern))
             for pattern in patterns
         )
@@ -75,21 +78,47 @@ def reason_to_leave_out(path: str, accepted: Accepted = EVERY_COURSE) -> str:
     return ""
 
 
-def too_long(path: str) -> tuple[str, str] | None:
-    """What is too long about a source's path, and the limit; None if it fits every file system."""
+def unfit(paths: Collection[str], accepted: Accepted = EVERY_COURSE) -> str:
+    """Why files of these paths cannot be graded together, in a sentence; "" if they can.
+
+    Every file system can hold paths that fit, beside the course's own files.
+    """
+    if len(paths) > MAX_FILES:
+        return f"there are more than {MAX_FILES} files to grade under assignment/"
+    for path in sorted(paths):
+        if why := _unfit(path):
+            return f"the path '{one_line(path, 60)}' {why}"
+    files = {*paths, *THE_COURSES, *accepted.modules, *accepted.given}
+    folders = {folder for path in files for folder in accumulate(path.split("/")[:-1], _joined)}
+    both = sorted(files & folders)
+    return f"{both[0]} is both a file and a folder" if both else ""
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder}/{name}"
+
+
+def _unfit(path: str) -> str:
+    """What is wrong with one path, after its name in a sentence."""
+    if one_line(path, len(path)) != path:
+        return "has a character that cannot be printed"
     *folders, name = path.split("/")
-    if long := next((part for part in (*folders, name) if len(part) > MAX_NAME), ""):
+    if long := next((part for part in (*folders, name) if len(part.encode()) > MAX_NAME), ""):
         return (
-            f"the name {printable(long, 40)!r} in it has {len(long)} characters",
-            f"the name of a Python file or of its folder may have {MAX_NAME}",
+            f"is too long: the name '{one_line(long, 40)}' in it has {len(long.encode())} bytes; "
+            f"the name of a file or of its folder may have {MAX_NAME}"
         )
     if len(folders) > MAX_FOLDERS:
-        return f"it is in {len(folders)} folders", f"a source may be in {MAX_FOLDERS}"
-    return None
+        return f"is too long: it is in {len(folders)} folders; a source may be in {MAX_FOLDERS}"
+    return ""
 
 
 def sha256(sources: Mapping[str, bytes]) -> str:
-    """Hash paths and contents. The `sources` line of a report shows the first digits."""
+    """Hash paths and contents. The `sources` line of a report shows the first digits.
+
+    A path of `unfit` has no line end. So each line before a content can be found again, and two
+    different submissions are never hashed as the same bytes.
+    """
     digest = hashlib.sha256()
     for path, source in sorted(sources.items()):
         digest.update(f"{path} {len(source)}\n".encode() + source)

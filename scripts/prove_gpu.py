@@ -45,7 +45,7 @@ STARTED = time.monotonic()
 # Modules that the grader and the assignment need; without them, nothing runs.
 NEEDED = (
     *("torch", "numpy", "einops", "jaxtyping", "pytest", "typer", "rich", "msgspec", "jinja2"),
-    *("packaging", "pygments", "yaml", "nbformat", "pynvml"),
+    *("packaging", "pygments", "yaml", "pynvml"),
 )
 # The system call's number, on x86-64 and arm64 alike, and its flag.
 LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION = 444, 1

@@ -1,7 +1,9 @@
 """Write files completely or not at all, print text on stdout, and read untrusted files."""
 
 import codecs
+import csv
 import errno
+import io
 import os
 import stat
 import sys
@@ -16,7 +18,9 @@ from kit.text import one_line
 written: list[Path] = []  # the files that this process wrote, in order
 kept: list[Path] = []  # gradebooks that this process updates while it runs
 _aside: "_Aside | None" = None  # the files of the `together` block that is open
-MOST_OF_A_TABLE = 64 * 2**20
+MOST_OF_A_TABLE = 16 * 2**20
+MOST_CELLS = 4_000_000  # of a table in which every row is as wide as the first one
+MOST_IN_A_CELL = 10_000  # characters
 AS_CSV = ": save it as CSV in UTF-8 (in Excel: File, Save As, CSV UTF-8)"
 ZIP, OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # how .xlsx and .xls begin
 # Errors of the system that mean that a command names a place where nothing can be written.
@@ -268,6 +272,38 @@ def table_text(path: Path) -> str:
         kind = "UTF-16 text without a byte order mark" if "\0" in text[:2] else "not text"
         raise UsageError(f"{what} is {kind}{AS_CSV}")
     return text
+
+
+def table_rows(
+    text: str, where: str, delimiter: str = ",", *, strict: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """The first line and the cells of each record of a table.
+
+    Args:
+        text: The table, as CSV.
+        where: The table's name, safe to print.
+        delimiter: What separates two cells.
+        strict: Whether a quote in the middle of a cell is an error.
+
+    Raises:
+        UsageError: It is not CSV, or too large to be a class.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=strict)
+    line, cells, width = 1, 0, 0
+    try:
+        for row in reader:
+            width = width or len(row)
+            cells += max(width, len(row), 1)
+            if cells > MOST_CELLS:
+                raise UsageError(f"{where}:{line}: the table has more than {MOST_CELLS:,} cells")
+            if any(len(cell) > MOST_IN_A_CELL for cell in row):
+                raise UsageError(
+                    f"{where}:{line} has more than {MOST_IN_A_CELL:,} characters in one cell"
+                )
+            yield line, row
+            line = reader.line_num + 1
+    except csv.Error as e:
+        raise UsageError(f"{where}:{line} is not valid CSV: {one_line(str(e), 200)}") from None
 
 
 def refuse_excel(path: Path, content: bytes) -> None:

@@ -15,14 +15,14 @@ from pathlib import Path
 import msgspec
 
 from grader.base import interrupts
-from grader.base.errors import SubmissionRefused
+from grader.base.errors import GraderFault, SubmissionRefused, UsageError
 from grader.classroom.executor import BatchEvent, Ended, Executor, Noted, Started, Waits
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import HandedIn, Student
 from grader.report import json_report
 from grader.results.records import SubmissionResult
-from grader.submission import submissions
 from grader.submission.archives import MAX_ARCHIVE_BYTES
+from grader.submission.reader import Reader
 from grader.submission.submissions import Submission
 from kit.handing_in import Accepted
 from kit.text import one_line
@@ -96,28 +96,33 @@ def add(
     An attempt that cannot be graded is stored with the reason.
     """
     new = 0
-    for student, handed_in in attempts:
-        interrupts.stop_if_seen()
-        show(handed_in.path.name)
-        what: Submission | str
-        identity = ""
-        try:
-            if handed_in.doubt:
-                raise SubmissionRefused(handed_in.doubt)
-            what = submissions.read(handed_in.path, accepted, parts=dict(handed_in.parts))
-        except SubmissionRefused as e:
-            what = one_line(str(e).removeprefix(f"{handed_in.path.parent}/"), 500)
-            identity = _hash_of(handed_in.path)
-        new += book.add_attempt(
-            student.id,
-            one_line(handed_in.path.name, 200),
-            what,
-            identity=identity,
-            submitted_at=handed_in.submitted_at,
-            late=handed_in.late,
-            number=handed_in.number or 0,
-        )
+    with Reader() as reader:
+        for student, handed_in in attempts:
+            interrupts.stop_if_seen()
+            show(handed_in.path.name)
+            what = _read(reader, handed_in, accepted)
+            new += book.add_attempt(
+                student.id,
+                one_line(handed_in.path.name, 200),
+                what,
+                identity=_hash_of(handed_in.path) if isinstance(what, str) else "",
+                submitted_at=handed_in.submitted_at,
+                late=handed_in.late,
+                number=handed_in.number or 0,
+            )
     return new
+
+
+def _read(reader: Reader, handed_in: HandedIn, accepted: Accepted) -> Submission | str:
+    """A submission, or why it cannot be graded."""
+    if handed_in.doubt:
+        return one_line(handed_in.doubt, 500)
+    try:
+        return reader.read(handed_in.path, accepted, parts=dict(handed_in.parts))
+    except SubmissionRefused as e:
+        return one_line(str(e).removeprefix(f"{handed_in.path.parent}/"), 500)
+    except GraderFault as e:
+        return one_line(f"{e}; the student is not to blame: run this command again", 500)
 
 
 def _hash_of(path: Path) -> str:
@@ -150,7 +155,13 @@ class _Queue:
 
     def take(self) -> Submission | None:
         """The next submission to grade; None if none is left."""
-        return self.book.submission(self.waiting.pop()) if self.waiting else None
+        while self.waiting:
+            sources = self.waiting.pop()
+            try:
+                return self.book.submission(sources)
+            except UsageError as e:
+                self._give_up(sources, str(e))
+        return None
 
     def note(self, event: BatchEvent) -> None:
         """Store a result or queue a submission for another try, and update the progress."""
@@ -181,12 +192,18 @@ class _Queue:
             return
         if result is not None:
             self.book.keep(self.setup, result, fault=fault)
+            self.progress.done += 1
+            self.progress.faults += bool(fault)
         else:
-            self.book.note_fault(self.setup, sources, one_line(fault, 500))
-        self.progress.done += 1
-        self.progress.faults += bool(fault)
+            self._give_up(sources, fault)
         if was.place:
             self.progress.done_on[was.place] += 1
+
+    def _give_up(self, sources: str, fault: str) -> None:
+        """Store that a submission has no result."""
+        self.book.note_fault(self.setup, sources, one_line(fault, 500))
+        self.progress.done += 1
+        self.progress.faults += 1
 
     def _again(self, sources: str, *, lost: bool) -> bool:
         """Count a failure; return whether to try the submission again."""

@@ -41,13 +41,15 @@ ADDRESS = re.compile(
 LOCAL = ("localhost", "127.0.0.1")  # for tests: a token may go there without TLS
 TOKEN = re.compile(r"[\x21-\x7e]{1,500}")
 NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next\b', re.IGNORECASE)
-SECONDS = 60.0  # for an answer
+SECONDS = 60.0  # without a byte of an answer
+ANSWER_SECONDS = 300.0  # for a whole answer
 TRIES = 7  # of one request, with waits of 1, 2, 4, … seconds between them
 LONGEST_WAIT = 60.0
 LOW = 100.0  # of the quota of 600; below this, wait until it has refilled
 REFILL = 10.0  # of the quota in a second
 PROGRESS_TRIES = 120  # looks at a job that has not ended, with up to ten seconds between them
-MOST_BYTES = 32 * 2**20
+MOST_BYTES = 8 * 2**20  # of an answer: 100 submissions with comments of 80 kB each
+MOST_OF_A_LIST = 64 * 2**20
 MOST_PAGES = 1_000
 
 
@@ -314,8 +316,11 @@ class CanvasApi:
 
     def _pages(self, url: str, kind: type[Decoded]) -> Iterator[Decoded]:
         """Every item of a list, whose pages are linked by the header Link."""
+        left = MOST_OF_A_LIST
         for _ in range(MOST_PAGES):
             body, headers = self._send("GET", url, (), again=True)
+            if (left := left - len(body)) < 0:
+                raise UsageError(f"Canvas' list is larger than {MOST_OF_A_LIST >> 20} MiB")
             yield from _decoded(body, list[kind])  # type: ignore[valid-type]
             link = NEXT.search(", ".join(headers.get_all("Link", [])))
             if link is None:
@@ -371,10 +376,8 @@ class CanvasApi:
         echo = self._token.encode()  # what a server must not make us print
         try:
             with self._opener.open(request, timeout=SECONDS) as answer:
-                body = answer.read(MOST_BYTES + 1)
+                body = _body(answer)
                 self._note_quota(answer.headers)
-                if len(body) > MOST_BYTES:
-                    raise UsageError(f"an answer of Canvas is larger than {MOST_BYTES >> 20} MiB")
                 if answer.length:  # the bytes that are missing
                     raise CanvasUnclear("its answer was cut off")
                 return body.replace(echo, b""), answer.headers
@@ -393,6 +396,24 @@ class CanvasApi:
             self._left = max(0.0, float(headers["X-Rate-Limit-Remaining"]))
         except (TypeError, ValueError):
             self._left = None
+
+
+def _body(answer: http.client.HTTPResponse) -> bytes:
+    """An answer's body, however slowly it comes.
+
+    Raises:
+        UsageError: It is too large.
+        CanvasUnclear: It takes too long.
+    """
+    deadline = time.monotonic() + ANSWER_SECONDS
+    body = bytearray()
+    while piece := answer.read1(2**16):
+        body += piece
+        if len(body) > MOST_BYTES:
+            raise UsageError(f"an answer of Canvas is larger than {MOST_BYTES >> 20} MiB")
+        if time.monotonic() > deadline:
+            raise CanvasUnclear(f"its answer took more than {ANSWER_SECONDS:.0f} seconds")
+    return bytes(body)
 
 
 def _refusal(code: int, headers: Message, body: bytes) -> Exception:

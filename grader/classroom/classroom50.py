@@ -22,7 +22,7 @@ from grader.report.reported import Reported
 from kit.text import one_line
 
 SCHEMA = "classroom50/scores/v1"
-MOST_BYTES = 64 * 2**20
+MOST_BYTES = 16 * 2**20
 OWNER = re.compile(r"[A-Za-z0-9](?:-?[A-Za-z0-9])*")  # a name on GitHub
 
 Scores = dict[str, Any]

@@ -24,6 +24,7 @@ from kit.text import one_line
 
 # Of what a field holds, packed or unpacked: a student's source, or a result.
 MOST_BYTES = 64 * 2**20
+MOST_IN_MEMORY = 2**30  # of an older gradebook that is only read
 APPLICATION = 0x67726472  # "grdr", in the header of the file
 # What `_schema` gives for files of the first days of 0.8.0, before its format was settled.
 FIRST_DAYS = (
@@ -133,6 +134,11 @@ def to_read(path: Path) -> Iterator[sqlite3.Connection]:
         if version == len(MIGRATIONS):
             yield database
             return
+        if path.stat().st_size > MOST_IN_MEMORY:
+            raise UsageError(
+                f"{path} was written by an older grader and is larger than "
+                f"{MOST_IN_MEMORY >> 20} MiB: run `grader batch` with it once, which upgrades it"
+            )
         with closing(sqlite3.connect(":memory:")) as copy:
             database.backup(copy)
             copy.row_factory = sqlite3.Row

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import msgspec
 
+from grader.base.errors import UsageError
 from grader.classroom import database, setups
 from grader.classroom.entries import Entries, EntryChange, Kind
 from grader.classroom.records import (
@@ -312,6 +313,9 @@ class Gradebook:
         """The stored sources with this hash, as a submission with the name of the first attempt.
 
         Other students may have handed in the same sources.
+
+        Raises:
+            UsageError: They do not have this hash.
         """
         rows = self._database.execute(
             "SELECT path, compressed FROM source JOIN content ON content = sha256"
@@ -323,7 +327,13 @@ class Gradebook:
             "SELECT name, ignored FROM attempt WHERE sources = ? ORDER BY id", (sources,)
         ).fetchone()
         ignored = msgspec.json.decode(first["ignored"], type=list[Ignored])
-        return Submission(first["name"], files, ignored)
+        found = Submission(first["name"], files, ignored)
+        if found.sha256 != sources:
+            raise UsageError(
+                f"{self.path}: the stored files of {first['name']} are not those of one submission "
+                "(their hash is another one); hand it in again"
+            )
+        return found
 
     # --- results ----------------------------------------------------------------------------------
 

@@ -1,7 +1,5 @@
 """Compare a class's points with the scores that Gradescope exports, its "Download Scores" CSV."""
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -63,21 +61,18 @@ def read(path: Path) -> list[GradescopeScore]:
     files.refuse_excel(path, content)
     text = files.decoded(path, content, advice=files.AS_CSV)
     shown = one_line(str(path), 300)
-    reader = csv.reader(io.StringIO(text, newline=""))
-    try:
-        header = next(reader, [])
-        if SCORE not in header or not set(IDENTITIES) & set(header):
-            raise UsageError(
-                f"{shown} is not an export of scores from Gradescope: expected a header with "
-                f"{SCORE}, and SID or Email"
-            )
-        return [
-            _row(dict(zip(header, row, strict=False)), f"{shown}:{reader.line_num}", line)
-            for line, row in enumerate(reader, start=2)
-            if any(row)
-        ]
-    except csv.Error as e:
-        raise UsageError(f"{shown}:{reader.line_num} is not CSV: {one_line(str(e), 200)}") from None
+    rows = files.table_rows(text, shown)
+    _, header = next(rows, (1, []))
+    if SCORE not in header or not set(IDENTITIES) & set(header):
+        raise UsageError(
+            f"{shown} is not an export of scores from Gradescope: expected a header with "
+            f"{SCORE}, and SID or Email"
+        )
+    return [
+        _row(dict(zip(header, row, strict=False)), f"{shown}:{line}", line)
+        for line, row in rows
+        if any(row)
+    ]
 
 
 def _row(cells: dict[str, str], where: str, line: int) -> GradescopeScore:

@@ -4,8 +4,6 @@ The roster is a CSV file with a header: written by hand, or exported from Canvas
 Gradescope's roster. Submissions of people who are not on the roster are graded all the same.
 """
 
-import csv
-import io
 import itertools
 import os
 import re
@@ -127,15 +125,9 @@ def table(
 
 def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """The first line and the cells of each record that is not blank."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    line = 1
-    try:
-        for row in reader:
-            if "".join(row).strip(DELIMITERS + string.whitespace):
-                yield line, row
-            line = reader.line_num + 1
-    except csv.Error as e:
-        raise UsageError(f"{_shown(path)}:{line} is not valid CSV: {e}") from None
+    for line, row in files.table_rows(text, _shown(path), delimiter, strict=True):
+        if "".join(row).strip(DELIMITERS + string.whitespace):
+            yield line, row
 
 
 class _Columns:

@@ -3,6 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -75,8 +76,10 @@ class Class:
         return known[name]
 
     def sources(self, standing: Standing) -> dict[str, bytes]:
-        """The sources of the attempt that counts; empty if there are none."""
-        return self.book.submission(standing.sources).sources if standing.sources else {}
+        """The sources of the attempt that counts; empty if there are none, or they are damaged."""
+        with suppress(UsageError):
+            return self.book.submission(standing.sources).sources if standing.sources else {}
+        return {}
 
     def standings(
         self, *, setups: Sequence[int] | None = None, problems: bool = True

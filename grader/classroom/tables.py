@@ -10,10 +10,12 @@ columns whose title ends with the assignment's id.
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from grader.base import files
 from grader.base.errors import UsageError
 from grader.classroom.records import Override, Standing, State, Student
 from grader.course import late_days
@@ -71,15 +73,15 @@ def late_days_table(
 
 def _unique(names: Iterable[str]) -> list[str]:
     """Column names without duplicates; a repeated name gets a number, as in `points (2)`."""
-    found: list[str] = []
+    found: dict[str, None] = {}
+    times: Counter[str] = Counter()
     for name in names:
-        times = 1
         unique = name
         while unique in found:
-            times += 1
-            unique = f"{name} ({times})"
-        found.append(unique)
-    return found
+            times[name] += 1
+            unique = f"{name} ({times[name] + 1})"
+        found[unique] = None
+    return list(found)
 
 
 def _row(one: Standing, problems: Sequence[str], others: Sequence[str]) -> list[str]:
@@ -240,7 +242,7 @@ def _filled_in(
     mark = BOM if exported.startswith(BOM) else ""
     text = exported.removeprefix(BOM)
     delimiter = _delimiter(text)
-    rows = _rows(text, delimiter)
+    rows = [row for _, row in files.table_rows(text, "--canvas-export", delimiter)]
     header = rows[0]
     column = _column(header, title, assignment_id)
     found, notes = _matches(rows, [one.student for one in standings])
@@ -252,13 +254,6 @@ def _filled_in(
             notes += _fill(rows[place], column, one)
     line_end = "\r\n" if "\r\n" in text else "\n"
     return CanvasTable(mark + _written(rows, delimiter, line_end), notes)
-
-
-def _rows(text: str, delimiter: str) -> list[list[str]]:
-    try:
-        return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    except csv.Error as e:
-        raise UsageError(f"the table is not CSV: {one_line(str(e), 200)}") from None
 
 
 def _delimiter(text: str) -> str:

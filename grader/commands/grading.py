@@ -46,7 +46,7 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
 from grader.sandbox.session import Session
-from grader.submission import submissions
+from grader.submission.reader import Reader
 from kit import handing_in
 from kit.text import counted, one_line
 
@@ -93,12 +93,13 @@ def grade(
 
     Exits 0 whatever the score is, and 3 if the grader itself failed.
     """
-    course = courses.load(folder).limited(seconds=seconds, memory_mib=memory)
-    problems = chosen(course, only)
-    rules = policies.load(course.policy)
-    one_of("--device", device, "cpu", "cuda")
-    level = level_named(isolation)
-    read = submissions.read(submission, course.accepted)
+    with Reader() as reader:  # starts while the course is loaded
+        course = courses.load(folder).limited(seconds=seconds, memory_mib=memory)
+        problems = chosen(course, only)
+        rules = policies.load(course.policy)
+        one_of("--device", device, "cpu", "cuda")
+        level = level_named(isolation)
+        read = reader.read(submission, course.accepted)
     with device_named(device) as gpu, Sandbox.of(course, isolation=level, gpu=gpu) as sandbox:
         # This imports torch and pytest while the sandbox does the same.
         from grader.grading.grade import grade as run

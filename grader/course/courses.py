@@ -128,7 +128,7 @@ class Course(msgspec.Struct, frozen=True):
     def accepted(self) -> handing_in.Accepted:
         """What of a submission is graded."""
         paths = dict.fromkeys(problem.path for problem in self.problems)
-        return handing_in.Accepted(tuple(paths), self.files)
+        return handing_in.Accepted(tuple(paths), self.files, tuple(self.given_modules()))
 
     @property
     def list_of_problems(self) -> Path:

@@ -5,8 +5,7 @@ a penalty. Every assignment writes its own rows and reads those of the others, s
 which assignments are graded again does not matter.
 """
 
-import csv
-import io
+import re
 from pathlib import Path
 
 from grader.base import files
@@ -24,19 +23,19 @@ def read(path: Path) -> dict[tuple[str, str], int]:
     """
     if not path.exists():
         return {}
-    text = files.table_text(path)
-    rows = list(csv.reader(io.StringIO(text, newline="")))
-    if not rows or [cell.strip().lower() for cell in rows[0]] != COLUMNS:
-        found_there = one_line(", ".join(rows[0]), 100) if rows else "an empty file"
+    rows = files.table_rows(files.table_text(path), str(path))
+    _, header = next(rows, (1, []))
+    if [cell.strip().lower() for cell in header] != COLUMNS:
+        found_there = one_line(", ".join(header), 100) or "an empty file"
         raise UsageError(
             f"{path}:1: expected a file of late days with the columns {', '.join(COLUMNS)}, found "
             f"{found_there}"
         )
     found: dict[tuple[str, str], int] = {}
-    for line, row in enumerate(rows[1:], start=2):
+    for line, row in rows:
         if not any(cell.strip() for cell in row):
             continue
-        if len(row) != len(COLUMNS) or not row[2].strip().isdecimal():
+        if len(row) != len(COLUMNS) or not re.fullmatch(r"\s*\d{1,9}\s*", row[2]):
             raise UsageError(
                 f"{path}:{line}: expected a student, an assignment and a whole number of days, "
                 f"found {one_line(', '.join(row), 100)}"

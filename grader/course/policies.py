@@ -14,12 +14,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+from grader.base import files
 from grader.base.errors import UsageError
 from grader.base.nearest import did_you_mean
 from grader.course import late_days
 from kit.text import one_line
 
 DAY = 86_400
+MOST_BYTES = 2**20  # of the file
 WEB_ADDRESS = re.compile(r"https?://[\w.~:/%+@-]+", re.ASCII)
 MOST = 1e9  # more than any sensible number in the file
 
@@ -165,12 +167,10 @@ def load(path: Path, *, needed: bool = False) -> Policy:
         UsageError: It is wrong; the message says where, what was expected and what was found.
     """
     try:
-        listed = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as e:
-        if isinstance(e, FileNotFoundError) and not needed:
+        if not needed and not path.exists():
             return Policy()
-        raise UsageError(f"{path} cannot be read: {e.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        listed = tomllib.loads(files.read(path, most=MOST_BYTES).decode())
+    except (ValueError, RecursionError) as e:
         raise UsageError(f"{path} is not TOML: {e}") from None
     if unknown := sorted(listed.keys() - {"policy"}):
         is_table = isinstance(listed[unknown[0]], dict)

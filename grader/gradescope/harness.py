@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from grader.base import files, outputs, temporary
-from grader.base.errors import SubmissionRefused, UsageError
+from grader.base.errors import GraderFault, SubmissionRefused, UsageError
 from grader.base.outputs import Named, Writes
 from grader.course import courses
 from grader.course.courses import GRADER_BYTES, Course
@@ -24,7 +24,7 @@ from grader.gradescope.containers import Container
 from grader.gradescope.platforms import Platform
 from grader.report import json_report
 from grader.report.reported import Reported
-from grader.submission import submissions
+from grader.submission.reader import Reader
 
 OURS = (
     "The grader failed, so there are no points yet. The fault is ours, and nobody loses a point: "
@@ -66,12 +66,14 @@ def run(home: Path | None, course: Course, rules: Policy, platform: Platform) ->
     container = containers.of_this_process()
     print(f"grader: this container has {container}", file=sys.stderr)
     try:
-        submissions.read(home / platform.submission, course.accepted)
+        with Reader() as reader:
+            reader.read(home / platform.submission, course.accepted)
+        content = _graded(home, course, rules, platform, container, began)
     except SubmissionRefused as e:
         problems = [problem.id for problem in course.problems if problem.device == "cpu"]
         content = platform.nothing_earned(f"This submission cannot be graded: {e}.", problems)
-    else:
-        content = _graded(home, course, rules, platform, container, began)
+    except GraderFault as e:
+        content = platform.without_points(f"{OURS}\n\n{e}")
     files.write(target, content.encode())
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import msgspec
 
+from grader.base.errors import GraderFault
 from grader.course.policies import Policy, kept
 
-MOST_BYTES = 2**24
+MOST_BYTES = 128 * 2**20  # students can make it long: it holds their earlier results
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -68,12 +69,18 @@ class Lateness(msgspec.Struct, frozen=True):
 
 
 def read(path: Path) -> Metadata:
-    """Read the file. If it is missing or not in Gradescope's format, all fields are unknown."""
+    """Read the file. If it is missing or not in Gradescope's format, all fields are unknown.
+
+    Raises:
+        GraderFault: It is larger than MOST_BYTES, so nobody knows whether the submission is late.
+    """
     try:
         with path.open("rb") as f:
-            content = f.read(MOST_BYTES)
+            content = f.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise GraderFault(f"{path.name} is larger than {MOST_BYTES >> 20} MiB")
         return msgspec.json.decode(content, type=Metadata)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return Metadata()
 
 

@@ -40,6 +40,7 @@ def parse(text: str | bytes) -> SubmissionResult:
     return msgspec.json.decode(text, type=SubmissionResult)
 
 
+MOST_BYTES = 32 * 2**20
 WANTED = "what `grader grade --json` wrote"
 
 
@@ -50,7 +51,7 @@ def read(path: Path) -> SubmissionResult:
         UsageError: The file cannot be read, or this grader cannot use it.
     """
     try:
-        tree = _safe(msgspec.json.decode(files.read(path, most=2**30)))
+        tree = _safe(msgspec.json.decode(files.read(path, most=MOST_BYTES)))
     except (ValueError, RecursionError):
         raise UsageError(f"{path} is not JSON: expected {WANTED}") from None
     if (

@@ -289,6 +289,7 @@ EXTENDED = (b"x", b"X", b"g", b"L", b"K")
 FILES = (b"0", b"\0", b"7")
 KINDS = {b"1": "link", b"2": "link", b"5": "folder"}
 WITHOUT_CONTENT = (b"1", b"2", b"3", b"4", b"5", b"6")
+OCTAL = re.compile(rb"[0-7]+")
 SPARSE = "it contains a sparse file, which programs write only on request"
 
 
@@ -503,7 +504,7 @@ def _number(field: bytes) -> int:
     if field[0] == 128:
         return int.from_bytes(field[1:], "big")
     digits = field.split(b"\0")[0].strip() or b"0"
-    if not re.fullmatch(rb"[0-7]+", digits):
+    if not OCTAL.fullmatch(digits):
         raise Damaged("invalid header")
     return int(digits, 8)
 

@@ -34,6 +34,11 @@ from kit.text import one_line, printable
 
 MAX_LISTED = 50
 AGAIN = re.compile(r"-\d+(?=\.py$)")
+DRIVE = re.compile("[A-Za-z]:")
+PREFIX = re.compile(r"(\./)?((?!__MACOSX/)[^/]+/)?assignment(/|$)")
+MODULE = re.compile(r"(\./)?assignment/[^/]+\.py$")
+MODULE_BELOW = re.compile(r"(\./)?assignment/assignment/[^/]+\.py$")
+SUFFIX = re.compile(r"\.(zip|tar\.gz|tgz)$")
 ARCHIVES = re.compile(r"\.(zip|tar|tar\.\w+|tgz|gz|rar|7z)$", re.IGNORECASE)
 HOW_TO_HAND_IN = (
     "hand in the zip that `python -m assignment submit` writes, or zip the folder assignment/"
@@ -95,6 +100,8 @@ def read(
         ) from None
     if not sources:
         raise SubmissionRefused(f"{path} has an assignment/ folder, but no Python file in it")
+    if why := handing_in.unfit(sources, accepted):
+        raise SubmissionRefused(why)
     return Submission(_name(path), sources, ignored)
 
 
@@ -110,7 +117,7 @@ def _of_parts(parts: Mapping[str, Path], accepted: Accepted) -> list[SubmittedIt
 
 def _name(path: Path) -> str:
     name = path.resolve().name
-    return one_line(re.sub(r"\.(zip|tar\.gz|tgz)$", "", name), 200)
+    return one_line(SUFFIX.sub("", name), 200)
 
 
 # --- which files are graded -----------------------------------------------------------------------
@@ -120,11 +127,7 @@ def _select(
     found: list[SubmittedItem], accepted: Accepted
 ) -> tuple[dict[str, bytes], list[Ignored]]:
     for entry in found:
-        if (
-            entry.path.startswith("/")
-            or ".." in entry.path.split("/")
-            or re.match("[A-Za-z]:", entry.path)
-        ):
+        if entry.path.startswith("/") or ".." in entry.path.split("/") or DRIVE.match(entry.path):
             raise SubmissionRefused(
                 f"the path {printable(entry.path, 100)!r} leads out of the submission"
             )
@@ -155,15 +158,10 @@ def _select(
             )
         if path == "assignment":
             raise SubmissionRefused("assignment is a file; it has to be a folder")
-        _check_length(path)
         if path in sources:
-            raise SubmissionRefused(f"{path} is in the archive twice")
+            raise SubmissionRefused(f"{printable(path, 100)} is in the archive twice")
         sources[path] = _content(entry, path, budget)
         budget -= len(sources[path])
-        if len(sources) > handing_in.MAX_FILES:
-            raise SubmissionRefused(
-                f"there are more than {handing_in.MAX_FILES} Python files under assignment/"
-            )
     listed = [Ignored(one_line(path, 200), reason) for path, reason in sorted(ignored.items())]
     if len(listed) > MAX_LISTED:
         listed = [
@@ -178,11 +176,10 @@ def _prefix(paths: list[str]) -> str | None:
 
     None if there is no such folder.
     """
-    pattern = re.compile(r"(\./)?((?!__MACOSX/)[^/]+/)?assignment(/|$)")
-    found = {(m[1] or "") + (m[2] or "") for path in paths if (m := pattern.match(path))}
+    found = {(m[1] or "") + (m[2] or "") for path in paths if (m := PREFIX.match(path))}
     if "" in found or "./" in found:
-        nested = any(re.match(r"(\./)?assignment/assignment/[^/]+\.py$", path) for path in paths)
-        direct = any(re.match(r"(\./)?assignment/[^/]+\.py$", path) for path in paths)
+        nested = any(map(MODULE_BELOW.match, paths))
+        direct = any(map(MODULE.match, paths))
         # The enclosing folder may be named assignment too.
         return "assignment/" if nested and not direct else ""
     if len(found) == 1:
@@ -257,6 +254,9 @@ def _of_notebook(
     if len(notebooks_) != 1:
         raise SubmissionRefused(f"{_without_modules(files)}; {HOW_TO_HAND_IN}")
     (one,) = notebooks_
+    if one.size > notebooks.MAX_NOTEBOOK_BYTES:
+        most = notebooks.MAX_NOTEBOOK_BYTES >> 20
+        raise SubmissionRefused(f"{printable(one.path, 100)} is larger than {most} MiB")
     content = _content(one, one.path, notebooks.MAX_NOTEBOOK_BYTES)
     sources = {
         path: source
@@ -312,14 +312,6 @@ def _reason_to_ignore(
     return handing_in.reason_to_leave_out(path, accepted) or None
 
 
-def _check_length(path: str) -> None:
-    """Refuse a source that could not be written to every file system."""
-    if found := handing_in.too_long(path):
-        raise SubmissionRefused(
-            f"the path {printable(path, 60)!r} is too long: {found[0]}; {found[1]}"
-        )
-
-
 def _note(ignored: dict[str, str], path: str, reason: str) -> None:
     """List a file by its name or, outside assignment/, by its top-level folder."""
     if not path.startswith("assignment/") and "/" in path.rstrip("/"):
@@ -335,6 +327,7 @@ def _content(entry: SubmittedItem, path: str, budget: int) -> bytes:
             content = f.read(budget + 1)
     if entry.size > budget or len(content) > budget:
         raise SubmissionRefused(
-            f"the sources together are more than {handing_in.MAX_BYTES >> 20} MiB (at {path})"
+            f"the sources together are more than {handing_in.MAX_BYTES >> 20} MiB "
+            f"(at {printable(path, 100)})"
         )
     return content

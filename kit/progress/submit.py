@@ -108,8 +108,9 @@ def collect(
         if reason := handing_in.reason_to_leave_out(path, accepted):
             left_out[path] = reason
         else:
-            _refuse_if_too_long(path)
             sources[path] = _readable(file, path)
+    if why := handing_in.unfit(sources, accepted):
+        raise Refused(why)
     missing = [path for path in map(handing_in.path_of, modules) if path not in sources]
     if missing:
         raise Refused(
@@ -122,17 +123,7 @@ def collect(
             f"the modules are {size:,} bytes, more than {handing_in.MAX_BYTES:,}; "
             f"the largest is {largest}"
         )
-    if len(sources) > handing_in.MAX_FILES:
-        raise Refused(
-            f"there are {len(sources)} Python files under assignment/, "
-            f"more than {handing_in.MAX_FILES}"
-        )
     return sources, left_out
-
-
-def _refuse_if_too_long(path: str) -> None:
-    if found := handing_in.too_long(path):
-        raise Refused(f"the path {printable(path, 60)!r} is too long: {found[0]}; {found[1]}")
 
 
 @dataclass(frozen=True)
@@ -227,5 +218,5 @@ def _leave(signum: int, frame: FrameType | None) -> NoReturn:
 
 
 def _still_to_do(source: bytes) -> str:
-    count = len(re.findall(rb"^\s*raise NotImplementedError\(", source, re.MULTILINE))
+    count = len(re.findall(rb"^[ \t]*raise NotImplementedError\(", source, re.MULTILINE))
     return f"   still to do in {counted(count, 'place')}" if count else ""

@@ -2,24 +2,37 @@
 
 import os
 import re
+import resource
 import subprocess
+import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from grader.classroom.intake.entries import FolderItem, Found, notes_of_skipped
 from grader.classroom.records import HandedIn
 
-COMMITTER = re.compile(rb"^committer .* (\d{1,12}) [+-]\d{4}$", re.MULTILINE)
-SECONDS = 20
-# A repository's own settings may come from the student: git may read nothing else, and fetch
-# nothing.
+COMMITTER = re.compile(rb"\ncommitter [^\n]* (\d{1,12}) [+-]\d{4}\n")
+COMMIT_BYTES = 64 * 2**10  # of a commit, whose header comes first
+# For git. It maps packs and indexes into its memory, up to this much.
+SECONDS = 10
+MEMORY_BYTES = 2 * 2**30
+# A repository's own settings may come from the student: git may read no others, start no program,
+# and fetch nothing.
 ALONE = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
 }
+SETTINGS = (
+    f"core.hooksPath={os.devnull}",
+    "core.fsmonitor=false",
+    "core.packedGitWindowSize=16m",
+    "core.packedGitLimit=256m",
+)
 
 
 def are_clones(folders: list[FolderItem]) -> bool:
@@ -54,17 +67,36 @@ def clones(items: list[FolderItem]) -> Found:
 
 
 def _time_of(repository: Path) -> datetime | None:
-    """When a repository's current commit was made; None if git cannot tell."""
+    """When a repository's current commit was made; None if git cannot tell within its limits."""
     try:
-        done = subprocess.run(
-            ["git", f"--git-dir={repository.absolute()}", "cat-file", "commit", "HEAD"],
-            env={"PATH": os.environ.get("PATH", os.defpath), **ALONE},
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SECONDS,
-        )
-        match = COMMITTER.search(done.stdout.partition(b"\n\n")[0])
+        match = COMMITTER.search(_start_of_the_commit(repository))
         return datetime.fromtimestamp(int(match[1]), UTC) if match else None
-    except (OSError, subprocess.TimeoutExpired, ValueError, OverflowError):
+    except (OSError, ValueError, OverflowError):
         return None
+
+
+def _start_of_the_commit(repository: Path) -> bytes:
+    """The first bytes of a repository's current commit; of a large one, git is not asked for more.
+
+    Raises:
+        OSError: git cannot be started.
+    """
+    settings = [word for setting in SETTINGS for word in ("-c", setting)]
+    git = subprocess.Popen(
+        ["git", *settings, f"--git-dir={repository.absolute()}", "cat-file", "commit", "HEAD"],
+        env={"PATH": os.environ.get("PATH", os.defpath), **ALONE},
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    late = threading.Timer(SECONDS, git.kill)
+    with git:
+        late.start()
+        with suppress(ProcessLookupError):  # it has ended already
+            resource.prlimit(git.pid, resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        assert git.stdout is not None
+        start = git.stdout.read(COMMIT_BYTES)
+        git.kill()
+    late.cancel()
+    return start.partition(b"\n\n")[0] + b"\n"

@@ -2,7 +2,6 @@
 
 import re
 from functools import partial
-from typing import Any
 
 from grader.base.errors import UsageError
 from grader.classroom.intake.entries import FolderItem, Found, first_notes, moment
@@ -19,8 +18,8 @@ PARTS = {
 FIELD = re.compile(r"\{(\w*)\}")
 
 
-def compiled(form: str) -> re.Pattern[str]:
-    """The form of a name as a pattern.
+def pieces_of(form: str) -> list[str]:
+    """The form of a name as texts and, at each odd place, parts.
 
     Raises:
         UsageError: It has an unknown part, has a part twice, or does not say whose a file is.
@@ -33,33 +32,49 @@ def compiled(form: str) -> re.Pattern[str]:
     named = [part for part in parts if part != "any"]
     if not {"id", "name", "email"} & {*named} or len(named) != len({*named}):
         raise UsageError(f"{what}: expected one of {{id}}, {{name}} and {{email}}, each once")
-    pieces = FIELD.split(form)
-    return re.compile(
-        "".join(
-            re.escape(piece) if place % 2 == 0 else ".*?" if piece == "any" else f"(?P<{piece}>.+?)"
-            for place, piece in enumerate(pieces)
-        ),
-        re.DOTALL,
-    )
+    return FIELD.split(form)
+
+
+def parts_of(name: str, pieces: list[str]) -> dict[str, str] | None:
+    """The parts of a name that has this form; None if it has another.
+
+    Each part is as short as the text after it allows. A name that has the form at all has it in
+    this way, so that no other way has to be tried.
+    """
+    first, *others = pieces
+    found = {}
+    start = len(first)
+    if not name.startswith(first):
+        return None
+    for place in range(0, len(others), 2):
+        part, text = others[place : place + 2]
+        least = start + (part != "any")
+        is_last = place + 2 == len(others)
+        end = len(name) - len(text) if is_last else name.find(text, least)
+        if end < least or not name.endswith(text, end, end + len(text)):
+            return None
+        found[part] = name[start:end]
+        start = end + len(text)
+    return found if start == len(name) else None
 
 
 def by_pattern(form: str) -> partial[Found]:
     """A reader of names of this form."""
-    return partial(_read, compiled(form), form)
+    return partial(_read, pieces_of(form), form)
 
 
-def _read(names: re.Pattern[str], form: str, items: list[FolderItem]) -> Found:
+def _read(pieces: list[str], form: str, items: list[FolderItem]) -> Found:
     found, notes = [], []
     for item in items:
-        match = names.fullmatch(item.name)
-        if match is None or item.kind in ("link", "special"):
+        parts = parts_of(item.name, pieces)
+        if parts is None or item.kind in ("link", "special"):
             notes.append(f"{item.name} is left out: it does not fit {one_line(form, 100)}.")
             continue
-        found.append(_record(item, match.groupdict()))
+        found.append(_record(item, parts))
     return found, first_notes(notes)
 
 
-def _record(item: FolderItem, said: dict[str, Any]) -> HandedIn:
+def _record(item: FolderItem, said: dict[str, str]) -> HandedIn:
     at, doubt = None, ""
     try:
         at = moment(said.get("time"), item.name)

@@ -3,6 +3,7 @@
 import yaml
 
 MAX_DEPTH = 100  # of nested lists and mappings
+MAX_NODES = 1_000_000  # texts, lists and mappings: 1,000 students with 20 submissions of 50 fields
 
 
 def parse(text: str) -> object:
@@ -18,10 +19,13 @@ def parse(text: str) -> object:
     root: list[object] = []
     stack: list[tuple[object, list[object]]] = [(None, root)]
     anchors: dict[str, object] = {}
+    nodes = 0
     for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         if isinstance(event, yaml.CollectionEndEvent):
             _close(*stack.pop(), event)
         elif isinstance(event, yaml.NodeEvent):
+            if (nodes := nodes + 1) > MAX_NODES:
+                raise _unfit(event, f"it has more than {MAX_NODES:,} values")
             value = _value(event, anchors)
             stack[-1][1].append(value)
             if isinstance(event, yaml.CollectionStartEvent):

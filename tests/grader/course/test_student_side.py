@@ -18,6 +18,7 @@ from markdown_it import MarkdownIt
 from grader.base.errors import SubmissionRefused
 from grader.course import courses
 from grader.submission import submissions
+from kit.handing_in import Accepted
 from kit.progress import check, markdown, submit
 from kit.progress.outcomes import Failure, ProblemProgress, RunOutcome
 from tests.grader.sampling import every
@@ -870,18 +871,25 @@ def test_submit_killed_from_outside_leaves_no_half_written_zip(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path", ["assignment/" + "a" * 101 + ".py", "assignment/" + "a/" * 11 + "b.py"]
+    "path",
+    [
+        "assignment/" + "a" * 101 + ".py",
+        "assignment/" + "a/" * 11 + "b.py",
+        "assignment/" + "\N{GRINNING FACE}" * 25 + ".json",
+        "assignment/a\n.json",
+    ],
 )
 def test_what_the_grader_would_refuse_is_not_written(work, path):
-    """A path that is too long is named before it is handed in, in the grader's words."""
+    """A path that cannot be graded is named before it is handed in, in the grader's words."""
+    accepted = Accepted(files=("*.json",))
     (work / path).parent.mkdir(parents=True, exist_ok=True)
     (work / path).write_text("x = 1\n")
     with zipfile.ZipFile(work / "by_hand.zip", "w") as archive:
         archive.write(work / path, path)
     with pytest.raises(SubmissionRefused) as theirs:
-        submissions.read(work / "by_hand.zip")
+        submissions.read(work / "by_hand.zip", accepted)
     with pytest.raises(submit.Refused) as ours:
-        submit.collect(work, [])
+        submit.collect(work, [], accepted)
     assert str(theirs.value) == str(ours.value)
 
 

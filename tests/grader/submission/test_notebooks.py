@@ -57,15 +57,15 @@ def test_cells_that_write_modules_are_taken_in_their_order():
     ("content", "said"),
     [
         (b"", "is no valid notebook: "),
-        (b"\xff\xfe", "is no valid notebook: 'utf-8' codec can't decode"),
+        (b"\xff", "is no valid notebook: 'utf-8' codec can't decode"),
         (b"[]", "is no valid notebook: "),
         (b"[" * 100_000, "is no valid notebook: "),
-        (b'{"cells": NaN}', "is no valid notebook: "),
-        (notebook(LINEAR, nbformat=99), "is no valid notebook: "),
-        (notebook(LINEAR, nbformat="4"), "is no valid notebook: "),
-        (notebook(LINEAR, cells={"a": 1}), "is no valid notebook: "),
-        (notebook(LINEAR, cells=[[]]), "is no valid notebook: "),
-        (notebook(7), "is no valid notebook: "),
+        (b'{"cells": NaN}', "is no valid notebook: expected an object with a list named cells"),
+        (b'{"worksheets": [{"cells": []}]}', "a list named cells, as of nbformat 4"),
+        (notebook(LINEAR, cells={"a": 1}), "a list named cells, as of nbformat 4"),
+        (notebook(LINEAR, 7), "cells[1] is no valid notebook: its source is neither a text nor"),
+        (notebook(["x", 7]), "cells[0] is no valid notebook: its source is neither a text nor"),
+        (notebook(LINEAR, cells=[[]]), "none of its cells is a module"),
         (notebook("x = 1"), "none of its cells is a module: begin the cell with each module's"),
         (notebook(), "none of its cells is a module"),
     ],
@@ -77,6 +77,26 @@ def test_what_is_no_notebook_is_one_sentence(content, said):
         modules_in(content, "a.ipynb")
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        notebook(LINEAR, nbformat=99, metadata=None),
+        notebook(LINEAR, cells=[{"cell_type": "code", "source": LINEAR}, {"cell_type": 3}, 4]),
+        b"\xef\xbb\xbf" + notebook(LINEAR),
+        notebook(LINEAR).decode().encode("utf-16"),
+        notebook(LINEAR.replace("\n", "\r\n")).replace(b"{", b"{\r\n"),
+        notebook(LINEAR, metadata={"loss": float("nan"), "text": "\ud800"}),
+        notebook("\n  %%file assignment/linear.py -a  \nx = 1"),
+        notebook(f"%%writefile {'a' * 10**6} b\n", f"%%writefile a{' ' * 10**6}b\n", LINEAR),
+    ],
+    ids=range(8),
+)
+def test_only_the_types_and_the_sources_of_cells_decide(content):
+    """Another schema, a byte order mark, line ends and NaN are no reason to refuse a notebook."""
+    (source,) = modules_in(content, "a.ipynb").values()
+    assert source.replace(b"\r", b"") == b"x = 1\n"
 
 
 @pytest.mark.parametrize("wrap", ["alone", "in a zip", "in a folder"])

@@ -500,7 +500,7 @@ def test_a_file_that_is_there_twice_is_refused(second, tmp_path):
 def test_more_than_200_files_are_refused(kind, tmp_path):
     """Ignored files do not count."""
     path = make(kind, tmp_path, {f"assignment/m{i}.py": b"" for i in range(201)})
-    assert "there are more than 200 Python files under assignment/" == refusal(path)
+    assert "there are more than 200 files to grade under assignment/" == refusal(path)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -510,7 +510,7 @@ def test_a_long_path_of_a_source_is_refused(kind, tmp_path):
     longest = {"a" * 97 + ".py": b"", f"{deep[:-2]}/b.py"[2:]: b"", "n" * 250 + ".txt": b""}
     fits = make(kind, tmp_path, {f"assignment/{name}": text for name, text in longest.items()})
     assert 2 == len(submissions.read(fits).sources)
-    name = f"the name '{'a' * 40}…' in it has 101 characters"
+    name = f"the name '{'a' * 40}…' in it has 101 bytes"
     for path, said in [
         ("a" * 98 + ".py", name),
         (f"{'a' * 101}/b.py", name),
