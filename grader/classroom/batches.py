@@ -22,7 +22,7 @@ from grader.classroom.records import HandedIn, Student
 from grader.report import json_report
 from grader.results.records import SubmissionResult
 from grader.submission.archives import MAX_ARCHIVE_BYTES
-from grader.submission.reader import Reader
+from grader.submission.reader import SubmissionReader
 from grader.submission.submissions import Submission
 from kit.handing_in import Accepted
 from kit.text import one_line
@@ -96,7 +96,7 @@ def add(
     An attempt that cannot be graded is stored with the reason.
     """
     new = 0
-    with Reader() as reader:
+    with SubmissionReader() as reader:
         for student, handed_in in attempts:
             interrupts.stop_if_seen()
             show(handed_in.path.name)
@@ -113,7 +113,7 @@ def add(
     return new
 
 
-def _read(reader: Reader, handed_in: HandedIn, accepted: Accepted) -> Submission | str:
+def _read(reader: SubmissionReader, handed_in: HandedIn, accepted: Accepted) -> Submission | str:
     """A submission, or why it cannot be graded."""
     if handed_in.doubt:
         return one_line(handed_in.doubt, 500)

@@ -46,7 +46,7 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
 from grader.sandbox.session import Session
-from grader.submission.reader import Reader
+from grader.submission.reader import SubmissionReader
 from kit import handing_in
 from kit.text import counted, one_line
 
@@ -93,7 +93,7 @@ def grade(
 
     Exits 0 whatever the score is, and 3 if the grader itself failed.
     """
-    with Reader() as reader:  # starts while the course is loaded
+    with SubmissionReader() as reader:  # starts while the course is loaded
         course = courses.load(folder).limited(seconds=seconds, memory_mib=memory)
         problems = chosen(course, only)
         rules = policies.load(course.policy)

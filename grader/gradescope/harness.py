@@ -24,7 +24,7 @@ from grader.gradescope.containers import Container
 from grader.gradescope.platforms import Platform
 from grader.report import json_report
 from grader.report.reported import Reported
-from grader.submission.reader import Reader
+from grader.submission.reader import SubmissionReader
 
 OURS = (
     "The grader failed, so there are no points yet. The fault is ours, and nobody loses a point: "
@@ -66,7 +66,7 @@ def run(home: Path | None, course: Course, rules: Policy, platform: Platform) ->
     container = containers.of_this_process()
     print(f"grader: this container has {container}", file=sys.stderr)
     try:
-        with Reader() as reader:
+        with SubmissionReader() as reader:
             reader.read(home / platform.submission, course.accepted)
         content = _graded(home, course, rules, platform, container, began)
     except SubmissionRefused as e:

@@ -1,16 +1,18 @@
-"""Read submissions in processes of their own, with limits on their time and memory.
+"""Read submissions in a process of its own, with limits on its time and memory.
 
 Whatever a stranger's archive or notebook does to the program that reads it, it costs that one
-submission. A `Reader` has a server: a new interpreter that has imported only what reading needs.
-For each submission, the server makes a copy of itself by `fork`, which is cheap and safe because
-the server is small and has one thread. The copy limits itself, reads, and ends.
+submission. A `SubmissionReader` has a server: a new interpreter that has imported only what reading
+needs. It limits itself before each submission. If it has ended, or is large, another one is
+started.
 """
 
+import math
 import os
 import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -28,13 +30,14 @@ from kit.text import one_line
 CPU_SECONDS = 10  # the slowest archives and notebooks within the other limits take about 2
 MEMORY_BYTES = 512 * 2**20  # on top of the server's; the largest within the limits take half of it
 WAIT_SECONDS = 60  # of an ordinary clock
+KEPT_BYTES = 128 * 2**20  # of memory: a server that has grown by more reads no other submission
 # The folders of the grader, of the kit and of msgspec; the server has no other packages.
 PACKAGES = [str(Path(one.__path__[0]).parent) for one in (grader, msgspec)]
 START = "import sys; sys.path += sys.argv[1:]; from grader.submission.reader import serve; serve()"
-NO_MEMORY, UNKNOWN = 3, 4  # exit codes of a copy
+NO_MEMORY = 3  # the exit code of a server whose memory was not enough
 
 
-class _Request(msgspec.Struct, array_like=True):
+class _ReadRequest(msgspec.Struct, array_like=True):
     """What to read. Paths and names are bytes, because they need not be UTF-8."""
 
     path: bytes
@@ -42,15 +45,20 @@ class _Request(msgspec.Struct, array_like=True):
     parts: dict[bytes, bytes]
 
 
-class _Answer(msgspec.Struct, array_like=True):
-    """A submission, or why there is none: by the student's fault, or by the grader's."""
+class _ReadAnswer(msgspec.Struct, array_like=True):
+    """A submission, or why there is none: by the student's fault, or by the grader's.
+
+    Attributes:
+        is_last: Whether the server ends with it.
+    """
 
     submission: Submission | None = None
     refused: str = ""
     failed: str = ""
+    is_last: bool = False
 
 
-class Reader:
+class SubmissionReader:
     """Reads submissions one after the other; use it in a `with` block, or call `close`."""
 
     def __init__(self) -> None:
@@ -78,7 +86,7 @@ class Reader:
             GraderFault: It could not be read, through no fault of the student.
         """
         names = {os.fsencode(name): os.fsencode(part) for name, part in (parts or {}).items()}
-        request = _Request(os.fsencode(path), accepted, names)
+        request = _ReadRequest(os.fsencode(path), accepted, names)
         answer = self._answer(msgspec.msgpack.encode(request))
         if answer.refused:
             raise SubmissionRefused(answer.refused)
@@ -88,89 +96,86 @@ class Reader:
 
     def close(self) -> None:
         """End the server."""
-        if self._server is not None:
-            self._server.kill()
-            with suppress(OSError), self._server:  # what it has not received yet
-                pass
-            self._server = None
+        self._ended(kill=True)
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._server = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", START, *PACKAGES],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            process_group=0,  # Ctrl-C is for the grader, which then ends it
         )
         return self._server
 
-    def _answer(self, request: bytes) -> _Answer:
-        """The server's answer; a server that has ended is replaced for the next submission."""
+    def _answer(self, request: bytes) -> _ReadAnswer:
+        """The server's answer, or what its end means."""
         server = self._server or self._start()
         assert server.stdin is not None
         assert server.stdout is not None
         try:
             _send(server.stdin, request)
-            return msgspec.msgpack.decode(_received(server.stdout), type=_Answer)
+            answer = msgspec.msgpack.decode(_received(server.stdout), type=_ReadAnswer)
         except (OSError, msgspec.DecodeError):
-            self.close()
-            return _Answer(failed="the process that reads submissions has ended")
+            return _why(self._ended())
+        if answer.is_last:
+            self._ended()
+        return answer
+
+    def _ended(self, *, kill: bool = False) -> int:
+        """Wait for the server's end; return its exit code, or minus the number of a signal."""
+        if (server := self._server) is None:
+            return 0
+        self._server = None
+        if kill:
+            server.kill()
+        with suppress(OSError), server:  # what it has not received yet
+            pass
+        return server.wait()
 
 
-# --- in the server --------------------------------------------------------------------------------
-
-
-def serve() -> None:
-    """Answer requests until the grader has gone."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with open(0, "rb") as requests, open(1, "wb") as answers:
-        while request := _received(requests):
-            _send(answers, _answer_of_a_copy(request))
-
-
-def _answer_of_a_copy(request: bytes) -> bytes:
-    ours, theirs = os.pipe()
-    if (child := os.fork()) == 0:
-        _be_the_copy(request, theirs)
-    os.close(theirs)
-    with open(ours, "rb") as pipe:
-        answer = pipe.read()
-    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return answer if ended == 0 else msgspec.msgpack.encode(_why(ended))
-
-
-def _why(ended: int) -> _Answer:
-    """What the end of a copy means: the code with which it exited, or minus a signal's number."""
+def _why(ended: int) -> _ReadAnswer:
+    """What the end of a server means, by its exit code or minus a signal's number."""
     if ended == -signal.SIGXCPU:
         much = f"{CPU_SECONDS} seconds of processor time"
     elif ended == NO_MEMORY:
         much = f"{MEMORY_BYTES >> 20} MiB of memory"
     elif ended == -signal.SIGALRM:
-        return _Answer(failed=f"it took more than {WAIT_SECONDS} seconds; this machine is busy")
+        return _ReadAnswer(failed=f"it took more than {WAIT_SECONDS} seconds; this machine is busy")
     else:
-        return _Answer(failed=f"the process that read it ended with {ended}")
-    return _Answer(refused=f"reading the submission takes more than {much}; {HOW_TO_HAND_IN}")
+        return _ReadAnswer(failed=f"the process that reads submissions ended with {ended}")
+    return _ReadAnswer(refused=f"reading the submission takes more than {much}; {HOW_TO_HAND_IN}")
 
 
-def _be_the_copy(request: bytes, pipe: int) -> NoReturn:
-    ended = UNKNOWN
+# --- in the server --------------------------------------------------------------------------------
+
+
+def serve() -> NoReturn:
+    """Answer requests until the grader has gone."""
+    ended, start = 0, _memory()
     try:
-        _limit()
-        answer = msgspec.msgpack.encode(_read(msgspec.msgpack.decode(request, type=_Request)))
-        with open(pipe, "wb") as file:
-            file.write(answer)
-        ended = 0
+        with open(0, "rb") as requests, open(1, "wb") as answers:
+            while request := _received(requests):
+                _limit()
+                answer = _read(msgspec.msgpack.decode(request, type=_ReadRequest))
+                answer.is_last = _memory() - start > KEPT_BYTES
+                _send(answers, msgspec.msgpack.encode(answer))
+                signal.setitimer(signal.ITIMER_REAL, 0)
     except MemoryError:
         ended = NO_MEMORY
-    finally:
-        os._exit(ended)
+    os._exit(ended)
 
 
 def _limit() -> None:
     """Limit this process; the kernel ends it by a signal, except that it only denies memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    _lower(resource.RLIMIT_AS, pages * resource.getpagesize() + MEMORY_BYTES)
-    _lower(resource.RLIMIT_CPU, CPU_SECONDS)
+    _lower(resource.RLIMIT_AS, _memory() + MEMORY_BYTES)
+    _lower(resource.RLIMIT_CPU, math.ceil(time.process_time()) + CPU_SECONDS)
     _lower(resource.RLIMIT_CORE, 0)
     signal.setitimer(signal.ITIMER_REAL, WAIT_SECONDS)
+
+
+def _memory() -> int:
+    """The size of this process's address space, in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def _lower(limit: int, to: int) -> None:
@@ -178,17 +183,17 @@ def _lower(limit: int, to: int) -> None:
     resource.setrlimit(limit, (to if most == resource.RLIM_INFINITY else min(to, most), most))
 
 
-def _read(request: _Request) -> _Answer:
+def _read(request: _ReadRequest) -> _ReadAnswer:
     parts = {os.fsdecode(name): Path(os.fsdecode(part)) for name, part in request.parts.items()}
     try:
         path = Path(os.fsdecode(request.path))
-        return _Answer(submissions.read(path, request.accepted, parts=parts))
+        return _ReadAnswer(submissions.read(path, request.accepted, parts=parts))
     except SubmissionRefused as e:
-        return _Answer(refused=_sendable(str(e)))
+        return _ReadAnswer(refused=_sendable(str(e)))
     except MemoryError:
         raise
     except Exception as e:
-        return _Answer(failed=one_line(f"{type(e).__name__}: {e}", 300))
+        return _ReadAnswer(failed=one_line(f"{type(e).__name__}: {e}", 300))
 
 
 def _sendable(text: str) -> str:

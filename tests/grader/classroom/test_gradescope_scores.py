@@ -84,7 +84,7 @@ def test_one_address_of_two_students_is_no_guess(tmp_path):
         (("Student,ID,SIS User ID",), "is not an export of scores from Gradescope"),
         ((HEADER, "Ada,L,ada,,,many,100"), r"scores\.csv:2: Total Score is many; expected a num"),
         ((HEADER, "Ada,L,ada,,,nan,100"), "Total Score is nan"),
-        ((HEADER, f'Ada,L,"{"x" * 200_000}"'), "is not CSV"),
+        ((HEADER, f'Ada,L,"{"x" * 200_000}"'), "is not valid CSV"),
     ],
 )
 def test_another_file_is_refused_in_one_sentence(tmp_path, rows, said):

@@ -278,7 +278,7 @@ def test_two_assignments_of_one_title_need_the_id():
 )
 def test_another_file_is_no_export(text):
     """The message says which kind of file was expected."""
-    with pytest.raises(UsageError, match=r"expected a gradebook that Canvas exported|is not CSV"):
+    with pytest.raises(UsageError, match=r"a gradebook that Canvas exported|is not valid CSV"):
         filled(exported=text)
 
 

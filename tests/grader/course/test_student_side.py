@@ -777,7 +777,7 @@ def test_the_same_modules_give_the_same_zip(work):
         ),
         (
             lambda a: [(a / f"m{i}.py").touch() for i in range(220)],
-            r"there are \d+ Python files .*, more than 200",
+            "there are more than 200 files to grade",
         ),
     ],
     ids=["missing", "syntax", "not utf-8", "nul", "large", "many"],

@@ -33,7 +33,7 @@ from grader.classroom import (
 from grader.course import late_days, policies
 from grader.gradescope import submission_metadata
 from grader.report import json_report
-from grader.submission.reader import Reader
+from grader.submission.reader import SubmissionReader
 from kit.handing_in import Accepted
 
 MODULE = "assignment/activations.py"
@@ -566,7 +566,7 @@ def canvas_answer_drop_by_drop(folder):
 
 def read_submission(path):
     """Read a submission; return how many bytes it has."""
-    with Reader() as reader:
+    with SubmissionReader() as reader:
         return sum(map(len, reader.read(path, ACCEPTED).sources.values()))
 
 

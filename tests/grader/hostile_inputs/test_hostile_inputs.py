@@ -25,7 +25,7 @@ from grader.course import policies
 from grader.gradescope import submission_metadata
 from grader.report import json_report
 from grader.submission import archives, notebooks, reader, submissions
-from grader.submission.reader import Reader
+from grader.submission.reader import SubmissionReader
 from kit import handing_in
 from tests.grader.classroom.a_class import LISTS, hand_in
 from tests.grader.hostile_inputs import inputs
@@ -95,9 +95,9 @@ def test_hostile_submissions_cost_their_neighbours_nothing(tmp_path, grader):
 def test_a_reader_that_was_killed_reads_the_next_submission(tmp_path):
     """One submission is not read, by nobody's fault; a new server reads the next one."""
     hand_in(tmp_path, "ada", LISTS)
-    with Reader() as one:
+    with SubmissionReader() as one:
         one._server.kill()
-        with pytest.raises(GraderFault, match="the process that reads submissions has ended"):
+        with pytest.raises(GraderFault, match="the process that reads submissions ended with -9"):
             one.read(tmp_path / "ada.zip")
         assert one.read(tmp_path / "ada.zip") == submissions.read(tmp_path / "ada.zip")
 
@@ -108,13 +108,18 @@ def test_a_reader_that_was_killed_reads_the_next_submission(tmp_path):
         ("while True: pass", 600, SubmissionRefused, "takes more than 1 seconds of processor time"),
         ("bytes(2**40)", 600, SubmissionRefused, "takes more than 512 MiB of memory"),
         ("import time; time.sleep(99)", 2, GraderFault, "took more than 2 seconds"),
-        ("import os; os.kill(os.getpid(), 9)", 600, GraderFault, "that read it ended with -9"),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            600,
+            GraderFault,
+            "that reads submissions ended with -9",
+        ),
         ("1 / 0", 600, GraderFault, "could not be read: ZeroDivisionError: division by zero"),
     ],
     ids=["time", "memory", "wait", "killed", "raised"],
 )
-def test_how_a_copy_ends_says_whose_fault_it_is(ends, wait, error, said, tmp_path, monkeypatch):
-    """A limit is the student's fault, an exception or a long wait is not; the server lives on."""
+def test_how_a_server_ends_says_whose_fault_it_is(ends, wait, error, said, tmp_path, monkeypatch):
+    """A limit is the student's fault, an exception or a long wait is not; the next one is read."""
     changed = (
         "from grader.submission import reader, submissions; was = submissions.read\n"
         "def read(path, accepted, parts):\n"
@@ -124,8 +129,10 @@ def test_how_a_copy_ends_says_whose_fault_it_is(ends, wait, error, said, tmp_pat
     )
     start = reader.START.replace("from grader", f"exec({changed!r}); from grader", 1)
     monkeypatch.setattr(reader, "START", start)
+    monkeypatch.setattr(reader, "CPU_SECONDS", 1)
+    monkeypatch.setattr(reader, "WAIT_SECONDS", wait)
     hand_in(tmp_path, "ada", LISTS)
-    with Reader() as one:
+    with SubmissionReader() as one:
         with pytest.raises(error, match=re.escape(said)):
             one.read(tmp_path / "bad.zip")
         assert one.read(tmp_path / "ada.zip").sources
@@ -136,7 +143,7 @@ def test_a_path_that_is_not_utf_8_is_read(tmp_path):
     hand_in(tmp_path, "ada", LISTS)
     odd = Path(os.fsdecode(bytes(tmp_path) + b"/\xff.zip"))
     (tmp_path / "ada.zip").rename(odd)
-    with Reader() as one:
+    with SubmissionReader() as one:
         assert one.read(odd).sources.keys() == {"assignment/activations.py"}
         assert one.read(odd, parts={os.fsdecode(b"activations.py"): odd}, accepted=inputs.ACCEPTED)
         odd.unlink()
@@ -148,9 +155,10 @@ def test_limits_of_the_reader_are_lowered_only(tmp_path):
     """Where the user's limits are lower than ours, reading works all the same."""
     hand_in(tmp_path, "ada", LISTS)
     script = (
-        "import resource; from pathlib import Path; from grader.submission.reader import Reader\n"
+        "import resource; from pathlib import Path\n"
+        "from grader.submission.reader import SubmissionReader\n"
         "resource.setrlimit(resource.RLIMIT_AS, (2**28, 2**28))\n"
-        "with Reader() as one: print(*one.read(Path('ada.zip')).sources)\n"
+        "with SubmissionReader() as one: print(*one.read(Path('ada.zip')).sources)\n"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     said = subprocess.check_output([sys.executable, "-c", script], cwd=tmp_path, env=env)
@@ -159,7 +167,7 @@ def test_limits_of_the_reader_are_lowered_only(tmp_path):
 
 def test_the_reader_leaves_no_process():
     """Its end ends the server, also after an exception."""
-    with suppress(KeyboardInterrupt), Reader() as one:
+    with suppress(KeyboardInterrupt), SubmissionReader() as one:
         number = one._server.pid
         raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
