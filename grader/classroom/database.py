@@ -26,6 +26,11 @@ from kit.text import one_line
 MOST_BYTES = 64 * 2**20
 MOST_IN_MEMORY = 2**30  # of an older gradebook that is only read
 APPLICATION = 0x67726472  # "grdr", in the header of the file
+# What SQLite adds for ANALYZE.
+STATISTICS = (
+    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+)
 # What `_schema` gives for files of the first days of 0.8.0, before its format was settled.
 FIRST_DAYS = (
     "72b40f11fe914e16c750a1a73b076e5524d614e9f2932f5ab7dc3dd16a4f7467",
@@ -265,10 +270,14 @@ def _version(path: Path, database: sqlite3.Connection) -> int:
 
 
 def _schema(database: sqlite3.Connection) -> set[tuple[str, ...]]:
-    """Everything that a database defines, except what SQLite adds by itself."""
+    """Everything that a database defines, except what SQLite adds by itself.
+
+    A name says nothing: a file from somebody else may have a trigger named like SQLite's tables.
+    """
     rows = database.execute(
-        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%'"
-        " ESCAPE '\\'"
+        "SELECT type, name, tbl_name, sql FROM sqlite_master"
+        " WHERE sql IS NOT NULL AND sql NOT IN (?, ?)",
+        STATISTICS,
     )
     return {tuple(map(str, row)) for row in rows}
 

@@ -37,11 +37,15 @@ from grader.classroom.records import (
     Student,
 )
 from grader.classroom.setups import Setup
+from grader.course import policies
 from grader.course.policies import Policy
 from grader.report import json_report
 from grader.results.merge import merged
 from grader.results.records import Ignored, SubmissionResult
 from grader.submission.submissions import Submission
+
+HASH_DIGITS = 16  # so many that nobody finds two ids with one hash
+HASHED = re.compile(rf"-[0-9a-f]{{{HASH_DIGITS}}}$")
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,9 +135,17 @@ class Gradebook:
             )
 
     def policy(self) -> Policy | None:
-        """The rules stored in the gradebook; None if none were ever stored."""
+        """The rules stored in the gradebook; None if none were ever stored.
+
+        Raises:
+            UsageError: They are no rules that a policy could have.
+        """
         row = self._database.execute("SELECT value FROM fact WHERE name = 'policy'").fetchone()
-        return msgspec.json.decode(row["value"], type=Policy) if row else None
+        if not row:
+            return None
+        policy = msgspec.json.decode(row["value"], type=Policy)
+        policies.check(self.path, policy)
+        return policy
 
     def remember(self, policy: Policy) -> None:
         """Store the rules for all later commands."""
@@ -968,11 +980,14 @@ def writing(path: Path, *, create: bool = False) -> Iterator[Gradebook]:
 
 
 def file_name(student: str) -> str:
-    """A name for a student's file: the id, with characters unsafe in a file name replaced."""
+    """A name for a student's file: the id, with characters unsafe in a file name replaced.
+
+    No two ids have the same name: an id that needs a hash, or looks as if it had one, gets one.
+    """
     safe = re.sub(r"[^\w.@+-]", "_", student).lstrip(".")[:100]
-    if safe == student:
+    if safe == student and not HASHED.search(student):
         return safe
-    return f"{safe}-{hashlib.sha256(student.encode()).hexdigest()[:8]}"
+    return f"{safe}-{hashlib.sha256(student.encode()).hexdigest()[:HASH_DIGITS]}"
 
 
 def _text_of(when: datetime | None) -> str:

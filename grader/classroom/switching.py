@@ -202,7 +202,7 @@ class Switch:
         words = []
         if wanted.seed != old.seed:
             words += ["--seed", str(wanted.seed)]
-        if wanted.isolation != old.isolation:
+        if wanted.isolation != old.isolation or wanted.isolation == "none":  # only by its name
             words += ["--isolation", wanted.isolation]
         if wanted.problems != old.problems:
             every = [problem.id for problem in self._course.problems]

@@ -380,6 +380,11 @@ def regrade(
             return
         was = opened.setup(_current(opened, device))
         problems = chosen(course, only if only or all_problems else _graded_before(was, course))
+        if was.isolation == "none" and isolation is None:
+            raise UsageError(
+                "regrade: the results that count were made without isolation: give --isolation, "
+                "such as --isolation auto"
+            )
         level = was.isolation if isolation is None else level_named(isolation)
         today = setups.of_today(
             course,

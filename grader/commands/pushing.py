@@ -97,7 +97,9 @@ def push(
     with ExitStack() as stack:
         opened = stack.enter_context(opening(book))
         whole = Class(opened, course, rules)
-        api = CanvasApi(_place(assignment, whole.rules), canvas_api.read_token(token_file))
+        own = (rules or policies.load(course.policy)).canvas_url
+        place = _place(assignment, whole.rules, own)
+        api = CanvasApi(place, canvas_api.read_token(token_file))
         standings = whole.standings()
         push_rules = PushRules(
             comments={} if no_comments else _comments(whole, standings, link),
@@ -108,8 +110,23 @@ def push(
         _push(api, opened, standings, push_rules, apply=apply, verbose=verbose)
 
 
-def _place(assignment: str, rules: Policy) -> CanvasPlace:
-    """The assignment that the option or the policy names."""
+def _place(assignment: str, rules: Policy, own: str) -> CanvasPlace:
+    """The assignment that the option or the policy names.
+
+    Args:
+        assignment: The option.
+        rules: The policy, perhaps the gradebook's. Whoever made that file must not choose where the
+            token goes.
+        own: The address in a policy that is no gradebook's.
+
+    Raises:
+        UsageError: Only the gradebook names an assignment, or none is named, or another one.
+    """
+    if not assignment and rules.canvas_url not in ("", own):
+        raise UsageError(
+            f"push: the gradebook names the assignment {one_line(rules.canvas_url, 300)}: to send "
+            "your token there, give this address as --assignment, or the policy as --policy"
+        )
     address = assignment or rules.canvas_url
     if not address:
         raise UsageError(

@@ -189,7 +189,7 @@ def load(path: Path, *, needed: bool = False) -> Policy:
         policy = msgspec.convert(rules, Policy)
     except msgspec.ValidationError as e:  # a type that no sentence of ours names
         raise UsageError(f"{path}: [policy]: {e}") from None
-    _check(path, policy, rules)
+    check(path, policy)
     if policy.late_days_file:
         bank = path.parent / policy.late_days_file
         if not bank.parent.is_dir():
@@ -289,13 +289,18 @@ def _in_zone(naive: datetime, zone: ZoneInfo, what: str) -> datetime:
     return found.astimezone(UTC)
 
 
-def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
+def check(path: Path, policy: Policy) -> None:
+    """Check the values of a policy.
+
+    Raises:
+        UsageError: One is out of its range, or is no address.
+    """
     numbers = ("per_cent_a_day", "grace_minutes", "late_days", "cap", "canvas_id")
     for name in numbers:
         if not 0 <= getattr(policy, name) < MOST:
             raise UsageError(
-                f"{path}: {name} in [policy] is {listed[name]}; expected 0 or more, and less than "
-                f"{MOST:,.0f}"
+                f"{path}: {name} in [policy] is {getattr(policy, name):g}; expected 0 or more, "
+                f"and less than {MOST:,.0f}"
             )
     if policy.handout_url and not WEB_ADDRESS.fullmatch(policy.handout_url):
         raise UsageError(

@@ -11,7 +11,7 @@ SCHEMA = 2
 SUITE = "suite"
 
 Device = Annotated[str, msgspec.Meta(pattern=r"^(cpu|cuda)\Z")]
-Points = Annotated[float, msgspec.Meta(ge=0)]
+Points = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Weight = Annotated[int, msgspec.Meta(ge=1)]
 
 # A problem's status is the first of these that any of its tests has.
@@ -120,7 +120,7 @@ class ProblemResult(msgspec.Struct, frozen=True, kw_only=True):
     module: str
     device: Device
     score: Points
-    max_score: Points
+    max_score: Annotated[float, msgspec.Meta(gt=0, le=1e6)]
     pending: Points
     status: Status
     tests: list[TestResult]

@@ -15,9 +15,9 @@ from grader.classroom.records import HandedIn
 
 # The student's full name, the submission's number, and the plugin that took the submission. With
 # Moodle's option "Download submissions in folders" this is a folder, else the beginning of a file's
-# name.
+# name. The student chooses what follows, so the first number is Moodle's.
 MOODLE = re.compile(
-    r"(?P<name>.+)_(?P<number>\d{1,18})_assignsubmission_(?P<plugin>file|onlinetext)_?(?P<file>.*)",
+    r"(?P<name>.+?)_(?P<number>\d{1,18})_assignsubmission_(?P<plugin>file|onlinetext)_?(?P<file>.*)",
     re.ASCII | re.DOTALL,
 )
 TYPED = "it is text that was typed into Moodle; ask for the file"
@@ -32,13 +32,13 @@ def moodle(items: list[FolderItem]) -> Found:
     for item in items:
         if (match := MOODLE.fullmatch(item.stem)) and item.kind not in ("link", "special"):
             by_student[match["name"], match["number"]].append(item)
-    found = [_one(name, number, theirs) for (name, number), theirs in by_student.items()]
+    found = [_one(name, theirs) for (name, _), theirs in by_student.items()]
     seen = {item.path for theirs in by_student.values() for item in theirs}
     others = [item for item in items if item.path not in seen]
     return found, notes_of_skipped(others, folder="it is not part of a Moodle download")
 
 
-def _one(name: str, number: str, theirs: list[FolderItem]) -> HandedIn:
+def _one(name: str, theirs: list[FolderItem]) -> HandedIn:
     """The submission of one student, which may consist of several files."""
     files = [one for item in theirs if _plugin(item) == "file" for one in _files_of(item)]
     archives = [item for item in files if item.kind == "archive"]
@@ -62,7 +62,6 @@ def _one(name: str, number: str, theirs: list[FolderItem]) -> HandedIn:
         path=path,
         parts=tuple((name, item.path) for name, item in parts) if len(parts) > 1 else (),
         key=name,
-        known_as=(number,),
         student_name=name,
         doubt=doubt,
     )

@@ -34,6 +34,7 @@ from kit.text import one_line
 
 # What students hand in by mistake; other files are probably the teaching assistant's.
 UNREADABLE = re.compile(r"\.(rar|7z|tar|bz2|xz|pdf|docx?|odt|pages)$", re.IGNORECASE)
+MOST_ATTEMPTS = 100  # of one student: each may take as long as a submission may
 TIMED = re.compile(r"(?P<student>.+)@(?P<time>\d{4}-\d\d-\d\d.*)", re.ASCII | re.DOTALL)
 
 
@@ -145,6 +146,9 @@ def _attempts(item: FolderItem, whole: HandedIn) -> Found:
     if any(os.path.isdir(path / "assignment") for path in [item.path, *folders]):
         return [], []
     archives = [i for i in inside if i.kind == "archive"]
+    if len(archives) > MOST_ATTEMPTS:
+        found = f"its folder has {len(archives):,} archives; expected at most {MOST_ATTEMPTS}"
+        return [msgspec.structs.replace(whole, doubt=found)], []
     archives.sort(key=lambda archive: (_modified(archive), archive.path.name))
     links = [
         f"{item.name}/{i.name} is left out: {REASONS['link']}." for i in inside if i.kind == "link"

@@ -312,6 +312,10 @@ CHANGES = {
     "a view": f"ALTER TABLE student RENAME TO other; CREATE VIEW student AS {ENDLESS}",
     "a view more": f"CREATE VIEW more AS {ENDLESS}",
     "a trigger": "CREATE TRIGGER t AFTER INSERT ON attempt BEGIN DELETE FROM grade; END",
+    "a trigger named like a table of SQLite's": """
+        PRAGMA writable_schema = ON;
+        INSERT INTO sqlite_master VALUES ('trigger', 'sqlite_stat1', 'attempt', 0,
+            'CREATE TRIGGER sqlite_stat1 AFTER INSERT ON attempt BEGIN DELETE FROM grade; END')""",
     "a generated column": "ALTER TABLE student ADD COLUMN more INTEGER AS (length(name))",
     "a table less": "DROP TABLE extension",
 }
@@ -334,6 +338,31 @@ def test_statistics_of_sqlite_are_no_other_tables(path):
         opened._database.execute("ANALYZE")
     with gradebook.reading(path) as opened:
         assert ["ada"] == [student.id for student in opened.students()]
+
+
+def test_stored_rules_are_checked_as_those_of_a_policy(book, path):
+    """The gradebook may be somebody else's."""
+    book.remember(Policy(handout_url="javascript:alert(1)"))
+    with pytest.raises(UsageError, match=r"handout_url in .* is javascript:alert"):
+        book.policy()
+
+
+def test_no_two_students_have_files_of_one_name():
+    """Nor can a student choose an id that is the name of another one's file."""
+    ids = ["ada", "Ada Lovelace", "Ada_Lovelace", "Ada/Lovelace", "x" * 101, "x" * 102]
+    ids += [name for one in ids if (name := gradebook.file_name(one)) != one]
+    assert len(ids) == len({gradebook.file_name(one) for one in ids})
+    assert "ada" == gradebook.file_name("ada")
+
+
+def test_texts_of_a_stored_result_are_safe_to_print(book):
+    """A gradebook that somebody has edited cannot command a terminal or a workflow."""
+    number, made = book.number_of(SETUP), result_of(of("x = 1"))
+    named = msgspec.structs.replace(made.submission, name="\x1b[31m\n::error::z")
+    book.keep(number, msgspec.structs.replace(made, submission=named))
+    found = book.result(of("x = 1").sha256, number)
+    assert "\\x1b[31m\\n::error::z" == found.submission.name
+    assert made.problems == found.problems
 
 
 def test_a_field_that_unpacks_to_much_is_named(book, path):

@@ -390,6 +390,11 @@ def test_moodles_folders_and_files_give_names(tmp_path):
         ),
         "Flo": (f"Flo_17{of}", f"essay.pdf cannot be graded: expected {READABLE}"),
     }
+    put(tmp_path / "chosen", f"Eve_18{of}_x_77{of}_hw.zip", f"Ida_19{of}_hw.zip")
+    eve = recognise(tmp_path / "chosen").handed_in[0]
+    assert "Eve" == eve.key, "students choose what follows Moodle's own number"
+    listed = assign([eve], [Student(id="77", name="Jane van Doe")])
+    assert ["Eve"] == [student.id for student, _ in listed.attempts]
     jane = next(one for one in found.handed_in if one.key == "Jane van Doe")
     listed = assign([jane], [Student(id="77", name="Jane van Doe")])
     assert [student.id for student, _ in listed.attempts] == ["77"]
@@ -576,6 +581,13 @@ def test_many_notes_on_names_do_not_hide_that_the_only_folder_may_be_the_class(t
     notes = recognise(tmp_path).notes
     assert "unpacked is the only folder" in notes[0]
     assert "There are 10 more notes of this kind." == notes[-1]
+
+
+def test_a_folder_of_very_many_archives_is_in_doubt(tmp_path):
+    """Each would be graded, for as long as a submission may take; the others are not affected."""
+    put(tmp_path, "ada.zip", *(f"eve/{number}.zip" for number in range(101)))
+    told = {one.key: one.doubt for one in recognise(tmp_path).handed_in}
+    assert told == {"ada": "", "eve": "its folder has 101 archives; expected at most 100"}
 
 
 def test_the_time_of_a_students_folder_is_that_of_the_archives_in_it(tmp_path):

@@ -274,11 +274,20 @@ def test_canvas_late_policy_takes_points_twice_only_if_a_person_says_so(
     assert "0 students differ" in push()[1]
 
 
-def test_the_policy_can_name_the_assignment(push, canvas, book, grader):  # noqa: F811
-    """Its number has to be that of the policy's canvas_id, if there is one."""
+def test_the_policy_can_name_the_assignment(push, canvas, book, grader, tmp_path):  # noqa: F811
+    """Its number has to be that of the policy's canvas_id, if there is one.
+
+    Whoever made the gradebook does not choose where the token goes.
+    """
+    policy = tmp_path / "policy.toml"
+    policy.write_text(f'[policy]\ncanvas_url = "{canvas.address}"\ncanvas_id = 2\n')
     with gradebook.writing(book) as opened:
         opened.remember(Policy(canvas_url=canvas.address, canvas_id=2))
-    assert "5 students differ" in grader("push", "canvas", book)[1]
+    code, _, said = grader("push", "canvas", book)
+    assert (2, []) == (code, canvas.log)
+    assert f"the gradebook names the assignment {canvas.address}: to send your token" in said
+    assert "5 students differ" in push()[1]
+    assert "5 students differ" in grader("push", "canvas", book, "--policy", policy)[1]
     with gradebook.writing(book) as opened:
         opened.remember(Policy(canvas_id=3))
     assert "is not the assignment 3 that the policy's canvas_id names" in push()[2]

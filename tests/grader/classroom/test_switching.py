@@ -237,6 +237,7 @@ def test_the_options_that_keep_the_setup_are_named(class_, had, asked):
     assert class_.batch(chosen | {"device": "cpu"})[0] == 0
 
 
+NO_WALL = ("--isolation", "none")
 CPU, CUDA = ASKED[0], ASKED[0] | {"device": "cuda", "isolation": "bubblewrap"}
 
 
@@ -260,22 +261,22 @@ def test_a_run_that_stops_hides_no_grade(class_, stops, command):
     class_.has(CPU)
     before = class_.grades()
     class_.stops_after, class_.status = stops, Status.FAILED
-    course = ("--course", class_.course.root)
+    again = ("regrade", class_.book, *NO_WALL, "--seed", 7, "--course", class_.course.root)
     calls = {
         "batch": lambda: class_.batch(CUDA),
-        "regrade": lambda: class_.run("regrade", class_.book, "--seed", 7, *course),
-        "apply": lambda: class_.run("regrade", class_.book, "--seed", 7, "--apply", *course),
+        "regrade": lambda: class_.run(*again),
+        "apply": lambda: class_.run(*again, "--apply"),
     }
     assert calls[command]()[0] == 3
     assert class_.grades() == before
-    told = class_.run("status", class_.book, *course)[1]
+    told = class_.run("status", class_.book, *again[-2:])[1]
     assert "2 graded" in told
     assert ("a run with --device cuda is under way" in told) == (command == "batch" and stops > 0)
     class_.stops_after = None
     assert calls[command]()[0] == 0
     class_.assert_nobody_lost_a_grade()
     assert (class_.grades() == before) == (command == "regrade")
-    assert "under way" not in class_.run("status", class_.book, *course)[1]
+    assert "under way" not in class_.run("status", class_.book, *again[-2:])[1]
 
 
 def test_a_part_of_the_class_counts_for_nobody(class_):
@@ -323,7 +324,7 @@ def test_one_device_alone_is_not_applied_after_a_change_of_the_suite(class_):
     class_.has(CPU, CUDA)
     before = class_.grades()
     course = ("--course", class_.course.root)
-    code, said = class_.run("regrade", class_.book, "--seed", 3, "--apply", *course)
+    code, said = class_.run("regrade", class_.book, *NO_WALL, "--seed", 3, "--apply", *course)
     assert (code, class_.grades()) == (2, before)
     commands = re.findall("`grader (regrade .*?)`", said)
     assert class_.run(*shlex.split(commands[0]))[0] == 0
@@ -350,7 +351,7 @@ def test_what_was_undone_comes_back_by_the_command_that_undo_prints(class_):
     class_.has(CPU)
     states = [class_.grades()]
     for words in (["--seed", 7], ["--only", "relu"]):
-        assert class_.run("regrade", class_.book, *words, "--apply", *course)[0] == 0
+        assert class_.run("regrade", class_.book, *NO_WALL, *words, "--apply", *course)[0] == 0
         states.append(class_.grades())
     commands = []
     for state in reversed(states[:-1]):
@@ -380,16 +381,23 @@ def test_of_an_older_suite_no_command_is_promised(class_):
 def test_a_regrade_without_a_change_names_what_can_be_changed(class_):
     """After `batch --only`, that is also the way to all problems."""
     class_.has(CPU | {"problems": ["relu"]})
-    code, said = class_.run("regrade", class_.book, "--course", class_.course.root)
+    code, said = class_.run("regrade", class_.book, *NO_WALL, "--course", class_.course.root)
     assert code == 0
     assert "(only relu, --isolation none, --seed 0)" in said
     assert "--all-problems for all problems" in said
 
 
+def test_a_gradebook_cannot_take_the_wall_away(class_):
+    """Its setup may say that nothing was isolated; no isolation is asked for by its name only."""
+    class_.has(CPU)
+    code, said = class_.run("regrade", class_.book, "--seed", 7, "--course", class_.course.root)
+    assert (2, True) == (code, "made without isolation: give --isolation" in said)
+
+
 def test_status_names_a_regrade_that_stopped(class_):
     """It counts for nobody; the same command goes on, and then nothing more is said."""
     class_.has(CPU)
-    regrade = ("regrade", class_.book, "--seed", 7, "--course", class_.course.root)
+    regrade = ("regrade", class_.book, *NO_WALL, "--seed", 7, "--course", class_.course.root)
     status = ("status", class_.book, "--course", class_.course.root)
     class_.stops_after = 1
     assert class_.run(*regrade)[0] == 3

@@ -303,7 +303,7 @@ def regrade_after_a_change_of_a_test(term):
     text = hidden.read_text()
     assert "1000 + torch" in text
     hidden.write_text(text.replace("1000 + torch", "10 + torch"))
-    regrade = "regrade hw1.sqlite --course hw1"
+    regrade = "regrade hw1.sqlite --course hw1 --isolation none"
     changes = (
         # 10.25 + 1 + 1 = 12.25
         "6 students: 2 gain, 0 lose, 0 change otherwise; "
@@ -321,7 +321,7 @@ def regrade_after_a_change_of_a_test(term):
     # (2 + 3 + 2.25 + 3 + 2) / 5 = 12.25 / 5 = 2.45
     assert first == "6 students: 5 graded, 1 missing; mean 2.45; 1 late"
     assert (rows["bob"], rows["fay"]) == ("graded | 3.00 | 1 of 1", "graded | 2.00 | 1 of 1")
-    assert f"`grader {regrade} --apply`" in term(f"{regrade} --undo --by ta")
+    assert f"`grader {regrade} --apply`" in term("regrade hw1.sqlite --course hw1 --undo --by ta")
     assert term.status("hw1") == before
     term(f"{regrade} --apply --by ta --jobs 1")
     assert term.status("hw1") == (first, rows)
