@@ -175,7 +175,7 @@ def test_a_statement_that_is_too_deep_does_not_hide_the_others():
 def test_a_file_that_is_not_python_is_named():
     """A student whose file cannot be compared is not overlooked."""
     (work,) = pairs.works_of([{"a.py": b"def", "b.py": b"x = 1", "notes.txt": b"x"}])
-    assert ("a.py",) == work.unread
+    assert {"a.py": "is not Python: invalid syntax"} == work.unread
     assert {"b.py"} == work.files.keys()
 
 
