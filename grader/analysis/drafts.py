@@ -1,14 +1,13 @@
 """Drafts of known mistakes, from failures that none of them explains.
 
 Students whose answers to all failed tests of a problem are equal have probably made the same
-mistake. A draft is the shortest of their programs, in the format of `solutions/mistakes.py`. It has
+mistake. A draft is the shortest of their programs, in the format of `solutions/edits.py`. It has
 no comments and no docstrings, so it names nobody. A person reads it, says what is wrong, and adds
 it to the course. The grader runs known mistakes outside of the sandbox, so that a program becomes a
 draft only if it imports nothing but the course's packages and a few modules that cannot do harm.
 """
 
 import ast
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -19,6 +18,8 @@ from grader.classroom.records import State
 from grader.classroom.standings import Class
 from grader.course.courses import Course, Problem
 from grader.report.wording import clean, in_points
+from grader.solutions import edits
+from grader.solutions.edits import Entry
 from kit.text import counted
 
 FEWEST = 2  # students with equal answers
@@ -77,11 +78,11 @@ def groups(whole: Class) -> list[EqualAnswers]:
 
 
 def written(problem: Problem, found: list[EqualAnswers]) -> str:
-    """The drafts of one problem, as TOML."""
+    """The drafts of one problem, in the format of `solutions/edits.py`."""
     head = (
         f"# Drafts of known mistakes of {problem.id}: students gave these equal wrong answers.\n"
         "# Read every line first: the grader runs known mistakes outside of the sandbox. Then say\n"
-        f"# what is wrong, append it to mistakes/{problem.id}.toml, and run\n"
+        f"# what is wrong, append it to mistakes/{problem.id}.edits, and run\n"
         f"# `grader validate --only {problem.id} --draft`.\n"
     )
     return head + "".join(_entry(n, group) for n, group in enumerate(found, 1))
@@ -89,16 +90,17 @@ def written(problem: Problem, found: list[EqualAnswers]) -> str:
 
 def _entry(place: int, group: EqualAnswers) -> str:
     answers = [f"# {clean(f'{one.test}: {one.said}', 100)}\n" for one in group.alike.answers[:5]]
-    price = (
-        'price = "TODO: why it costs more than a third of the problem"\n'
-        if group.points > SHARE * group.problem.points
-        else ""
+    keys = {"price": "TODO: why it costs more than a third of the problem"}
+    draft = Entry(
+        name=f"draft_{place}",
+        says="TODO: what is wrong, in one line",
+        keys=keys if group.points > SHARE * group.problem.points else {},
+        source=group.programs[0],
     )
     return (
         f"\n# {counted(group.students, 'student')}, {in_points(group.points)} each\n"
         + "".join(answers)
-        + f'[[mistake]]\nname = "draft_{place}"\nsays = "TODO: what is wrong, in one line"\n{price}'
-        + f"source = '''\n{group.programs[0]}'''\n"
+        + edits.written(draft)
     )
 
 
@@ -125,7 +127,7 @@ def program_of(text: str, problem: Problem, course: Course) -> str:
         return ""
     try:
         program = "\n\n".join(map(ast.unparse, kept)) + "\n"
-        tomllib.loads(f"source = '''\n{program}'''")
+        edits.written(Entry(name="draft", source=program)).encode()
     except (ValueError, RecursionError):
         return ""
     return program

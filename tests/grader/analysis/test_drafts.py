@@ -56,10 +56,10 @@ def test_equal_answers_become_a_mistake_that_validate_accepts(grader, root, tmp_
     run("batch", handed_in, "--gradebook", book, "--jobs", 1)
     told = run("mistakes", book, "--draft", tmp_path / "drafts")
     assert "3" in told
-    text = (tmp_path / "drafts" / "softmax.toml").read_text()
+    text = (tmp_path / "drafts" / "softmax.edits").read_text()
     assert "3 students" in text
     assert not any(name in text for name in ("ada", "bob", "cyd"))
-    known = course / "solutions" / "mistakes" / "softmax.toml"
+    known = course / "solutions" / "mistakes" / "softmax.edits"
     known.write_text(
         known.read_text() + text.replace("TODO: what is wrong, in one line", "Halved.")
     )

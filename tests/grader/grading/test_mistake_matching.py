@@ -99,8 +99,7 @@ def test_every_wrong_solution_can_be_rehearsed(problem):
 
 def test_a_mistake_that_does_not_fit_costs_no_other_explanation(tmp_path):
     """`grader validate` reports it; the other mistakes of the problem can still be named."""
-    entry = '[[mistake]]\nname = "{old}"\nsays = "-"\nold = "{old}"\nnew = "2"\n'
-    (tmp_path / "p.toml").write_text(entry.format(old="gone") + entry.format(old="1"))
+    (tmp_path / "p.edits").write_text("[gone] No.\n- gone\n+ 2\n\n[1] Yes.\n- 1\n+ 2\n")
     loaded = mistake_matching._loaded(tmp_path, "p", "m", "def f():\n    return 1\n")
     assert [(mistake.name, package.m.f()) for mistake, package in loaded] == [("1", 2)]
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from grader.solutions.edits import Change
 from grader.solutions.fragments import Fragment
-from grader.solutions.mistakes import Change, changed
+from grader.solutions.mistakes import changed
 
 HERE = Path(__file__).parent
 PROBLEMS = frozenset(path.stem for path in HERE.glob("*.toml"))
