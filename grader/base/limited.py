@@ -20,7 +20,7 @@ from grader.base.errors import MachineFault
 SECONDS = 10.0  # of CPU time for each text
 MEMORY_BYTES = 2**30  # that a process may map in addition to what it has when it starts
 
-Text = TypeVar("Text")
+Given = TypeVar("Given")
 Found = TypeVar("Found")
 
 
@@ -30,28 +30,32 @@ class Unread(NamedTuple):
     reason: str
 
 
-class _Reader(NamedTuple):
+class _Process(NamedTuple):
     """A process that reads one text after the other, and the connection to it."""
 
     process: ForkServerProcess
     connection: Connection
 
 
-class Readers(Generic[Text, Found]):
+class Readers(Generic[Given, Found]):
     """Processes that read texts, as a context manager.
 
     Args:
         read: Reads one text; a function at the top of a module. What it raises becomes `Unread`.
         jobs: The number of processes.
+        seconds: The CPU time for each text.
     """
 
-    def __init__(self, read: Callable[[Text], Found], jobs: int) -> None:
+    def __init__(
+        self, read: Callable[[Given], Found], jobs: int, *, seconds: float = SECONDS
+    ) -> None:
         self._read = read
         self._jobs = jobs
-        self._idle: list[_Reader] = []
-        self._busy: dict[Connection, tuple[_Reader, int]] = {}
+        self._seconds = seconds
+        self._idle: list[_Process] = []
+        self._busy: dict[Connection, tuple[_Process, int]] = {}
 
-    def __enter__(self) -> "Readers[Text, Found]":
+    def __enter__(self) -> "Readers[Given, Found]":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -60,7 +64,7 @@ class Readers(Generic[Text, Found]):
             reader.process.join()
             reader.connection.close()
 
-    def each(self, texts: Sequence[Text]) -> list[Found | Unread]:
+    def each(self, texts: Sequence[Given]) -> list[Found | Unread]:
         """What was found in each text, or why it was not read.
 
         Raises:
@@ -81,20 +85,22 @@ class Readers(Generic[Text, Found]):
                 found[number] = self._result(reader)
         return [found[number] for number in range(len(texts))]
 
-    def _result(self, reader: _Reader) -> Found | Unread:
+    def _result(self, reader: _Process) -> Found | Unread:
         try:
             found: Found | Unread = reader.connection.recv()
         except (EOFError, OSError):
             reader.connection.close()
             reader.process.join()
-            return Unread(_why(reader.process.exitcode))
+            return Unread(self._why(reader.process.exitcode))
         self._idle.append(reader)
         return found
 
-    def _started(self) -> _Reader:
+    def _started(self) -> _Process:
         context = multiprocessing.get_context("forkserver")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self._read), daemon=True)
+        process = context.Process(
+            target=_serve, args=(theirs, self._read, self._seconds), daemon=True
+        )
         process.start()
         theirs.close()
         try:
@@ -104,20 +110,19 @@ class Readers(Generic[Text, Found]):
             raise MachineFault(
                 f"a process that reads what students wrote ended with {process.exitcode} at once"
             ) from None
-        return _Reader(process, ours)
+        return _Process(process, ours)
 
-
-def _why(code: int | None) -> str:
-    if code == -signal.SIGPROF:
-        return f"took more than {SECONDS:g} s"
-    name = signal.Signals(-code).name if code is not None and code < 0 else f"code {code}"
-    return f"ended the process that read it ({name})"
+    def _why(self, code: int | None) -> str:
+        if code == -signal.SIGPROF:
+            return f"took more than {self._seconds:g} s"
+        name = signal.Signals(-code).name if code is not None and code < 0 else f"code {code}"
+        return f"ended the process that read it ({name})"
 
 
 # --- in a process of its own ----------------------------------------------------------------------
 
 
-def _serve(connection: Connection, read: Callable[[Any], Any]) -> None:
+def _serve(connection: Connection, read: Callable[[Any], Any], seconds: float) -> None:
     """Read texts until the other side closes the connection, or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command handles Ctrl-C, and ends this
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
@@ -129,11 +134,11 @@ def _serve(connection: Connection, read: Callable[[Any], Any]) -> None:
     with suppress(EOFError, OSError):
         connection.send(None)
         while True:
-            connection.send(_limited(read, connection.recv()))
+            connection.send(_limited(read, connection.recv(), seconds))
 
 
-def _limited(read: Callable[[Any], Any], text: object) -> object:
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+def _limited(read: Callable[[Any], Any], text: object, seconds: float) -> object:
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         return read(text)
     except MemoryError:

@@ -88,7 +88,7 @@ def mistakes(
 
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
-        groups = drafts.groups(whole)[:top] if draft else []
+        groups = drafts.groups(whole, top=top) if draft else []
         found = None if draft else survey(whole)
     if found:
         files.say(terminal.mistakes(found, top=top))

@@ -28,8 +28,8 @@ MAX_SOURCE = 400_000  # characters of a source that is read
 # A step is an expression, a statement, a node or one of its operands, or some names in a copy. So a
 # number of steps limits the time, on every machine alike.
 MAX_STEPS = 400_000  # of one statement at the top of a file, such as a definition
-FILE_STEPS = 100_000  # of a file, and these for each of its characters
-STEPS_PER_CHARACTER = 8
+FILE_STEPS = 200_000  # of a file, and these for each of its characters
+STEPS_PER_CHARACTER = 5
 MAX_CALLS = 400  # calls of a file's own functions that are followed, for each definition
 DEEPEST_CALL = 5  # calls inside calls that are followed
 MAX_TERMS = 64  # of one sum or product

@@ -5,7 +5,7 @@
     - (v_hat.sqrt() + eps)
     + (v_hat + eps).sqrt()
 
-An entry is a heading, some of the lines `hint:`, `price:`, `most:` and `device:`, and code. It ends
+An entry is a heading, some of the lines that begin with one of `KEYS`, and code. It ends
 with an empty line. The `-` lines occur exactly once in the reference, and the `+` lines replace
 them; without `+` lines, they are removed. Each `-` after a `+` begins another change. An entry that
 has only `+` lines is a program of its own: the definitions that replace the reference's.
@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby, zip_longest
 
-KEYS = ("hint", "price", "most", "device")
+KEYS = ("hint", "price", "most", "device", "unread")
 HEADING = re.compile(r"\[(?P<is_base>base )?(?P<name>\w+)(?: in (?P<base>\w+))?\] *(?P<says>.*)")
 ANY_HEADING = "`[name] what is wrong`, `[name in BASE] what is wrong` or `[base NAME]`"
 ANY_LINE = f"{', '.join(f'`{key}: …`' for key in KEYS)}, `- code`, `+ code` or an empty line"

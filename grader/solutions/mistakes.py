@@ -10,6 +10,10 @@ first begins. Or both are pasted with the indentation that they have in the prog
               by default on a CPU, and for a CUDA problem on both
     price     why it costs more than a third of its problem
     most      the most points that such a program may earn
+    unread    nobody has read this code, which a student wrote; see drafts.py
+
+Our own programs run in the grader's process, an unread one in a sandbox only. So `load` leaves it
+out, and only `grader validate` tries it.
 """
 
 import itertools
@@ -42,6 +46,7 @@ class Mistake(Solution):
         base: The name of its base; None if it is based on the reference.
         price: Why it costs more than a third of its problem; None if it does not.
         most: The most points that such a program may earn; None for no such limit.
+        is_unread: Whether nobody has read its code, which must not run outside of a sandbox.
         line: The line of the file in which it begins.
     """
 
@@ -51,6 +56,7 @@ class Mistake(Solution):
     base: str | None = None
     price: str | None = None
     most: float | None = None
+    is_unread: bool = False
     line: int = field(default=0, compare=False)
 
     def applied_to(self, reference: str) -> str:
@@ -77,7 +83,16 @@ def load(folder: Path, problem: str) -> list[Mistake]:
     Raises:
         CourseFault: The file is wrong.
     """
-    return _read(folder, problem)[0]
+    return [one for one in _read(folder, problem)[0] if not one.is_unread]
+
+
+def unread(folder: Path, problem: str) -> list[Mistake]:
+    """The mistakes whose code nobody has read; it must run in a sandbox only.
+
+    Raises:
+        CourseFault: The file is wrong.
+    """
+    return [one for one in _read(folder, problem)[0] if one.is_unread]
 
 
 def bases(folder: Path, problem: str) -> list[Fragment]:
@@ -241,5 +256,6 @@ def _mistake(problem: str, entry: Entry, sources: dict[str, str]) -> Mistake:
         changes=entry.changes,
         base=entry.base,
         source=sources[entry.base] if entry.base is not None else entry.source,
+        is_unread="unread" in entry.keys,
         line=entry.line,
     )
