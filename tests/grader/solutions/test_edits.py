@@ -104,5 +104,5 @@ def test_what_is_wrong_in_a_line_is_told(text, line, words):
 )
 def test_no_text_can_begin_another_entry(entry):
     """Drafts are made of students' programs: what would not be read back is not written."""
-    with pytest.raises(ValueError, match=r"^m: expected .* lines?\b"):
+    with pytest.raises(ValueError, match=r"^m: expected .*lines?\b"):
         written(entry)
