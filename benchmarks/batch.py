@@ -1,6 +1,6 @@
 """Grade many submissions one after the other in one process and one sandbox, as for a class.
 
-    python benchmarks/batch.py [--submissions N] [--json FILE]
+    python benchmarks/batch.py [--submissions N] [--only PROBLEM]... [--json FILE]
 
 The benchmark prints three things: the CPU seconds per submission relative to plain pytest on the
 same tests and solution, with one thread each; the memory of the trusted process and the zygote
@@ -46,28 +46,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--submissions", type=int, default=50, help="how many (default: 50)")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    single.add_only(parser)
     options = parser.parse_args()
-    figures = {"environment": single.environment(), **batch(options.submissions)}
+    figures = {"environment": single.environment(), **batch(options.submissions, options.only)}
     for name, value in figures.items():
         print(f"{name:<50} {value}")
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 
-def batch(submissions: int) -> dict[str, Any]:
+def batch(submissions: int, only: list[str]) -> dict[str, Any]:
     """Grade the reference `submissions` times, then one submission of each other kind.
 
     pytest runs before every tenth submission, so that a change in the machine's speed affects both.
     """
     course = courses.load()
-    single.timed(single.plain_pytest())
+    plain_pytest, problems = single.plain_pytest(only), single.chosen(only)
+    single.timed(plain_pytest)
     plain = []
     with Sandbox.of(course, isolation="bubblewrap") as sandbox:
 
         def graded(sources: dict[str, bytes], **options: Any) -> tuple[float, float]:
             """The CPU and wall seconds of both sides for one submission."""
             cpu, wall = single.cpu_seconds(sandbox), time.perf_counter()
-            grade(Submission("one", sources, []), course, sandbox, **options)
+            submission = Submission("one", sources, [])
+            grade(submission, course, sandbox, problems=problems, **options)
             sandbox.wait_until_ready()
             return single.cpu_seconds(sandbox) - cpu, time.perf_counter() - wall
 
@@ -76,7 +79,7 @@ def batch(submissions: int) -> dict[str, Any]:
         taken, memory = [], []
         for number in range(submissions):
             if number % 10 == 0:
-                plain.append(single.timed(single.plain_pytest())[1])
+                plain.append(single.timed(plain_pytest)[1])
             taken.append(graded(reference))
             memory.append((single.memory("self"), single.memory(sandbox.host_pid)))
         wall = statistics.median(w for _, w in taken[1:])

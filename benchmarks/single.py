@@ -1,13 +1,15 @@
 """Compare a cold run of `grader grade` with plain pytest on the same tests and solution.
 
-    python benchmarks/single.py [--rounds N] [--json FILE]
+    python benchmarks/single.py [--rounds N] [--only PROBLEM]... [--json FILE]
 
-`make bench` writes benchmarks/results/single.json. Both commands run on one thread, like the
-worker: with more threads, pytest would take more CPU time for the same tests.
+`make bench` writes benchmarks/results/single.json. With a device of `grader/shared/speed.py` turned
+off, as in `GRADER_PLAIN=heap python benchmarks/single.py`, it shows what that saves. Both commands
+run on one thread, like the worker: with more threads, pytest would take more CPU time for the same
+tests.
 
 The benchmark prints the wall and CPU seconds of `grader grade` relative to pytest in one process
 (medians of interleaved rounds), the round-trip time of an empty probe, the time to transfer a
-tensor of 100 MB in each direction relative to copying it, and the peak memory of both sides of a
+tensor of 10 MB in each direction relative to copying it, and the peak memory of both sides of a
 grading.
 """
 
@@ -33,12 +35,13 @@ import torch
 
 from grader import __version__
 from grader.course import courses
+from grader.course.courses import Problem
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from tests.probes import benchmark as probes
 
 ROOT = Path(__file__).resolve().parent.parent
-MEGABYTES = 100
+MEGABYTES = 10  # an answer may take 16 MiB
 REFERENCE = "grader.solutions.reference"
 QUIET = ["-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -61,16 +64,41 @@ def main() -> None:
         help="grade this submission once; print the CPU seconds and the peak memory of both sides",
     )
     parser.add_argument("--warm", type=int, help=argparse.SUPPRESS)
+    add_only(parser)
     options = parser.parse_args()
     for run, given in [(cpu_of, options.cpu_of), (warm_rounds, options.warm)]:
         if given:
-            run(given)
+            run(given, options.only)
             return
-    figures = {"environment": environment(), **whole_commands(options.rounds), **inside()}
+    compared = whole_commands(options.rounds, options.only)
+    figures = {"environment": environment(), **compared, **inside()}
     for name, value in figures.items():
         print(f"{name:<34} {value}")
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def add_only(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the problems to measure, all by default."""
+    known = [problem.id for problem in courses.load().problems]
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=known,
+        default=[],
+        metavar="PROBLEM",
+        help="measure this problem, not all; may be repeated",
+    )
+
+
+def chosen(only: list[str]) -> list[Problem]:
+    """The problems to measure."""
+    return [problem for problem in courses.load().problems if not only or problem.id in only]
+
+
+def options_of(only: list[str]) -> list[str]:
+    """The options that name them."""
+    return [word for name in only for word in ("--only", name)]
 
 
 def environment() -> dict[str, Any]:
@@ -87,19 +115,19 @@ def environment() -> dict[str, Any]:
     }
 
 
-def whole_commands(rounds: int) -> dict[str, Any]:
+def whole_commands(rounds: int, only: list[str]) -> dict[str, Any]:
     """Wall and CPU seconds of `grader grade` and of pytest on the reference.
 
     The two commands alternate, after one warm-up run of each.
     """
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(courses.load().reference, Path(folder, "assignment"))
-        grade = [sys.executable, "-m", "grader", "grade", folder]
-        plain = plain_pytest()
+        grade = [sys.executable, "-m", "grader", "grade", folder, *options_of(only)]
+        plain = plain_pytest(only)
         for command in (plain, grade):
             timed(command)
         pairs = [(timed(plain), timed(grade)) for _ in range(rounds)]
-        both = [sys.executable, __file__, "--cpu-of", folder]
+        both = [sys.executable, __file__, "--cpu-of", folder, *options_of(only)]
         used = [list(map(float, output_of(both).split())) for _ in range(rounds)]
     cpu, zygote, trusted = (statistics.median(of_one) for of_one in zip(*used, strict=True))
     walls = [g[0] / p[0] for p, g in pairs]
@@ -114,19 +142,20 @@ def whole_commands(rounds: int) -> dict[str, Any]:
         "grade / pytest, CPU (of medians)": round(cpu / plain_cpu, 3),
         "peak memory, zygote, MiB": round(zygote, 1),
         "peak memory, trusted side, MiB": round(trusted, 1),
-        **warm(rounds),
+        **warm(rounds, only),
     }
 
 
-def plain_pytest() -> list[str]:
+def plain_pytest(only: list[str]) -> list[str]:
     """The command that runs the hidden tests on the reference in one process."""
-    hidden = [str(path) for path in sorted((ROOT / "tests" / "hidden").glob("test_*.py"))]
+    hidden = [str(ROOT / f"tests/hidden/test_{problem.id}.py") for problem in chosen(only)]
     return [sys.executable, "-m", "pytest", *QUIET, *hidden, "--package", REFERENCE]
 
 
-def warm(rounds: int) -> dict[str, Any]:
+def warm(rounds: int, only: list[str]) -> dict[str, Any]:
     """CPU seconds of a grading and of the tests alone, in turns in one warm process."""
-    lines = output_of([sys.executable, __file__, "--warm", str(rounds)]).splitlines()
+    command = [sys.executable, __file__, "--warm", str(rounds), *options_of(only)]
+    lines = output_of(command).splitlines()
     pairs = [tuple(map(float, line.split())) for line in lines]
     ratios = [graded / alone for graded, alone in pairs]
     return {
@@ -136,10 +165,11 @@ def warm(rounds: int) -> dict[str, Any]:
     }
 
 
-def warm_rounds(rounds: int) -> None:
+def warm_rounds(rounds: int, only: list[str]) -> None:
     """For each round except the first, print the CPU seconds of a grading and of pytest.
 
-    The seconds of the grading are those of both sides.
+    The seconds of the grading are those of both sides. Both leave the tests' assertions as they
+    are: pytest could not rewrite those of modules that the grader has imported.
     """
     import pytest
 
@@ -151,11 +181,12 @@ def warm_rounds(rounds: int) -> None:
     with Sandbox.of(course, isolation="bubblewrap") as sandbox:
         for number in range(rounds + 1):
             before = cpu_seconds(sandbox)
-            grade(Submission("reference", sources, []), course, sandbox)
+            reference = Submission("reference", sources, [])
+            grade(reference, course, sandbox, problems=chosen(only))
             graded = cpu_seconds(sandbox) - before
             before = sum(os.times()[:4])  # with the processes that the tests themselves fork
             with contextlib.redirect_stdout(io.StringIO()):
-                if pytest.main(plain_pytest()[3:]):
+                if pytest.main([*plain_pytest(only)[3:], "--assert=plain"]):
                     sys.exit("the reference fails a test")
             alone = sum(os.times()[:4]) - before
             if number:
@@ -175,7 +206,7 @@ def cpu_seconds(sandbox: Sandbox) -> float:
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def cpu_of(submission: Path) -> None:
+def cpu_of(submission: Path, only: list[str]) -> None:
     """Grade as the command does; print the CPU seconds of both sides, and the peak memory of each.
 
     The two sides are the zygote with its children, and this process.
@@ -185,7 +216,7 @@ def cpu_of(submission: Path) -> None:
 
     course = courses.load()
     with Sandbox.of(course, isolation="bubblewrap") as sandbox:
-        result = grade(read(submission), course, sandbox)
+        result = grade(read(submission), course, sandbox, problems=chosen(only))
         seconds, zygote = cpu_seconds(sandbox), peak_memory(sandbox.host_pid)
     if result.score != result.max_score:
         sys.exit(f"the reference has {result.score} of {result.max_score}")
@@ -276,7 +307,7 @@ def transfers(
     ]
     seconds: list[list[float]] = [[] for _ in calls]
     for _ in range(1 + rounds):  # the first round warms up
-        session.begin_test(0)  # the answers of one test may take 512 MiB
+        session.begin_test(0)  # the answers of a test have a limit together
         session.run(probes.give, {"count": 1})
         for call, taken in zip(calls, seconds, strict=True):
             started = time.perf_counter()

@@ -1,36 +1,30 @@
 """Drafts of known mistakes, from failures that none of them explains.
 
 Students whose answers to all failed tests of a problem are equal have probably made the same
-mistake. A draft is the shortest of their programs, in the format of `solutions/mistakes.py`. It has
-no comments and no docstrings, so it names nobody. A person reads it, says what is wrong, and adds
-it to the course. The grader runs known mistakes outside of the sandbox, so that a program becomes a
-draft only if it imports nothing but the course's packages and a few modules that cannot do harm.
+mistake. A draft is the shortest of their programs, in the format of `solutions/edits.py`. It has
+no comments and no docstrings. A person says what is wrong, adds it to the course, and reads it. The
+grader runs known mistakes in its own process, and no list of names can tell whether a program is
+harmless. So each draft has a line `unread:`, and as long as it has, only `grader validate` runs it,
+in a sandbox.
 """
 
 import ast
-import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from packaging.requirements import Requirement
-
 from grader.analysis.survey import Alike, costs
-from grader.classroom.records import State
+from grader.base.limited import Readers
+from grader.classroom.records import Standing, State
 from grader.classroom.standings import Class
-from grader.course.courses import Course, Problem
+from grader.course.courses import Problem
 from grader.report.wording import clean, in_points
+from grader.solutions import edits
+from grader.solutions.edits import Entry
 from kit.text import counted
 
 FEWEST = 2  # students with equal answers
-HARMLESS = {
-    *("math", "cmath", "itertools", "functools", "operator", "collections", "contextlib"),
-    *("dataclasses", "typing", "warnings", "numbers", "fractions", "statistics"),
-}
-FORBIDDEN = {
-    *("exec", "eval", "compile", "open", "input", "breakpoint", "globals", "locals", "vars"),
-    *("getattr", "setattr", "delattr", "memoryview", "exit", "quit", "load", "load_inline", "hub"),
-}
-DUNDERS = {"__init__", "__call__", "__len__", "__getitem__", "__iter__", "__enter__", "__exit__"}
+MAX_SOURCE = 400_000  # bytes of a module that is read
+MAX_PROGRAM = 20_000  # characters of a draft, which a person has to read
 SHARE = 1 / 3  # a mistake that costs a larger share of its problem needs a reason
 Definition = ast.FunctionDef | ast.ClassDef
 
@@ -54,10 +48,15 @@ class EqualAnswers:
     programs: list[str] = field(default_factory=list)
 
 
-def groups(whole: Class) -> list[EqualAnswers]:
-    """All groups of students whose failures are equal and unexplained, the largest first."""
+def groups(whole: Class, *, top: int) -> list[EqualAnswers]:
+    """The largest groups of students whose failures are equal and unexplained, the largest first.
+
+    Args:
+        whole: The class.
+        top: How many groups to return at most.
+    """
     found: dict[Alike, EqualAnswers] = {}
-    sources: dict[Alike, set[str]] = {}
+    members: dict[Alike, list[Standing]] = {}
     for standing in whole.standings(problems=False):
         result = whole.result(standing) if standing.state is State.GRADED else None
         for problem in result.problems if result else []:
@@ -65,70 +64,86 @@ def groups(whole: Class) -> list[EqualAnswers]:
                 if alike.mistake:
                     continue
                 kind = whole.course.problem(problem.id)
-                one = found.get(alike) or EqualAnswers(kind, alike, cost, 0)
-                found[alike] = EqualAnswers(kind, alike, cost, one.students + 1)
-                text = whole.sources(standing).get(kind.path, b"").decode("utf-8", "replace")
-                sources.setdefault(alike, set()).add(text)
-    for alike, group in found.items():
-        programs = [program_of(text, group.problem, whole.course) for text in sources[alike]]
-        group.programs.extend(sorted(filter(None, programs), key=lambda text: (len(text), text)))
+                members.setdefault(alike, []).append(standing)
+                found[alike] = EqualAnswers(kind, alike, cost, len(members[alike]))
     large = [group for group in found.values() if group.students >= FEWEST]
-    return sorted(large, key=lambda one: (-one.students, -one.points, one.problem.id))
+    large.sort(key=lambda one: (-one.students, -one.points, one.problem.id))
+    with Readers(_program, 1) as readers:
+        for group in large[:top]:
+            path, names = group.problem.path, tuple(group.problem.functions)
+            texts = {whole.sources(one).get(path, b"") for one in members[group.alike]}
+            short = sorted(text for text in texts if len(text) <= MAX_SOURCE)
+            programs = readers.each([(text.decode("utf-8", "replace"), names) for text in short])
+            usable = [one for one in programs if isinstance(one, str) and one]
+            group.programs.extend(sorted(usable, key=lambda text: (len(text), text)))
+    return large[:top]
 
 
 def written(problem: Problem, found: list[EqualAnswers]) -> str:
-    """The drafts of one problem, as TOML."""
+    """The drafts of one problem, in the format of `solutions/edits.py`."""
     head = (
         f"# Drafts of known mistakes of {problem.id}: students gave these equal wrong answers.\n"
-        "# Read every line first: the grader runs known mistakes outside of the sandbox. Then say\n"
-        f"# what is wrong, append it to mistakes/{problem.id}.toml, and run\n"
-        f"# `grader validate --only {problem.id} --draft`.\n"
+        f"# Say what is wrong, append it to mistakes/{problem.id}.edits, and run\n"
+        f"# `grader validate --only {problem.id} --draft`. Then read every line: without\n"
+        "# `unread:`, the grader runs this code in its own process, with all your rights.\n"
     )
     return head + "".join(_entry(n, group) for n, group in enumerate(found, 1))
 
 
 def _entry(place: int, group: EqualAnswers) -> str:
     answers = [f"# {clean(f'{one.test}: {one.said}', 100)}\n" for one in group.alike.answers[:5]]
-    price = (
-        'price = "TODO: why it costs more than a third of the problem"\n'
-        if group.points > SHARE * group.problem.points
-        else ""
+    keys = {"unread": "a student wrote this; remove this line once you have read the code"}
+    if group.points > SHARE * group.problem.points:
+        keys["price"] = "TODO: why it costs more than a third of the problem"
+    text = edits.written(
+        Entry(
+            name=f"draft_{place}",
+            says="TODO: what is wrong, in one line",
+            keys=keys,
+            source=group.programs[0],
+        )
     )
     return (
         f"\n# {counted(group.students, 'student')}, {in_points(group.points)} each\n"
         + "".join(answers)
-        + f'[[mistake]]\nname = "draft_{place}"\nsays = "TODO: what is wrong, in one line"\n{price}'
-        + f"source = '''\n{group.programs[0]}'''\n"
+        + text
     )
 
 
-def program_of(text: str, problem: Problem, course: Course) -> str:
+def _program(given: tuple[str, Sequence[str]]) -> str:
+    return program_of(*given)
+
+
+def program_of(text: str, functions: Sequence[str]) -> str:
     """The definitions of a problem in a student's module; empty if they cannot be a draft.
 
-    They are the problem's functions, and whatever they use of the module.
+    They are the problem's functions, and whatever they use of the module. What is read back from
+    the draft has to be this program and nothing else.
     """
     try:
         tree = ast.parse(text)
+        nodes = _used(tree, functions)
+        program = "\n\n".join(ast.unparse(_bare(node)) for node in nodes) + "\n"
+        if not nodes or len(program) > MAX_PROGRAM:
+            return ""
+        draft = edits.written(Entry(name="draft", says="-", source=program))
+        draft.encode()
+        (read,) = edits.entries(draft)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
+    return program if isinstance(read, Entry) and read.source == program else ""
+
+
+def _used(tree: ast.Module, functions: Sequence[str]) -> list[ast.stmt]:
+    """The statements that bind these functions, and what they use, in the order of the module."""
     bound = {name: node for node in tree.body for name in _bound(node)}
-    waiting, nodes = [name for name in problem.functions if name in bound], []
-    if not waiting:
-        return ""
+    waiting, kept = [name for name in functions if name in bound], set()
     while waiting:
         node = bound.pop(waiting.pop(), None)
-        if node is not None and node not in nodes:
-            nodes.append(node)
+        if node is not None and node not in kept:
+            kept.add(node)
             waiting += [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
-    kept = [_bare(node) for node in tree.body if node in nodes]
-    if not all(_is_harmless(node, course) for node in kept):
-        return ""
-    try:
-        program = "\n\n".join(map(ast.unparse, kept)) + "\n"
-        tomllib.loads(f"source = '''\n{program}'''")
-    except (ValueError, RecursionError):
-        return ""
-    return program
+    return [node for node in tree.body if node in kept]
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:
@@ -146,23 +161,13 @@ def _bound(node: ast.stmt) -> Iterator[str]:
 
 
 def _bare(statement: ast.stmt) -> ast.stmt:
-    """A statement without docstrings; comments are lost when it is parsed."""
+    """A statement without texts that compute nothing, such as docstrings; it has no comments."""
     for node in ast.walk(statement):
-        if isinstance(node, Definition) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [one for one in body if not _is_text(one)] or [ast.Pass()]  # type: ignore[attr-defined]
     return statement
 
 
-def _is_harmless(statement: ast.stmt, course: Course) -> bool:
-    """Whether a statement only computes, as far as its names tell."""
-    modules: set[str] = set()
-    names: set[str] = set()
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Import):
-            modules |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            modules.add((node.module or "").split(".")[0] if not node.level else "")
-        names |= {str(getattr(node, "id", "")), str(getattr(node, "attr", ""))}
-    hidden = {name for name in names if name.startswith("__")} - DUNDERS
-    packages = {Requirement(package).name for package in course.packages}
-    return not (modules - HARMLESS - packages or names & FORBIDDEN or hidden)
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

@@ -41,7 +41,7 @@ def groups(found: list[EqualAnswers]) -> str:
             one.problem.id,
             str(len(one.alike.answers)),
             Text(clean(f"{first.test}: {first.said}", WIDE)),
-            "yes" if one.programs else "no: the code may do more than compute, or is not Python",
+            "yes" if one.programs else "no: no program is Python, and short",
         )
     return _printed(Text("equal answers that no known mistake explains", style="bold"), table)
 

@@ -76,7 +76,7 @@ def mistakes(
             metavar="DIR",
             help="Write drafts of known mistakes, from failures that no known mistake explains.",
         ),
-        Writes("toml"),
+        Writes("edits"),
     ] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
@@ -88,7 +88,7 @@ def mistakes(
 
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
-        groups = drafts.groups(whole)[:top] if draft else []
+        groups = drafts.groups(whole, top=top) if draft else []
         found = None if draft else survey(whole)
     if found:
         files.say(terminal.mistakes(found, top=top))
@@ -101,7 +101,7 @@ def mistakes(
             if of_problem := [group for group in usable if group.problem == problem]:
                 assert draft
                 files.make_folder(draft)
-                path = draft / f"{problem.id}.toml"
+                path = draft / f"{problem.id}.edits"
                 files.write(path, drafts.written(problem, of_problem).encode())
                 wrote.append(f"wrote {path}\n")
     files.say("".join(wrote), needed=False)

@@ -158,8 +158,8 @@ def _read(every: Sequence[_Compared], jobs: int) -> tuple[list["Work"], list[str
         )
     for one, work in zip(every, works, strict=True):
         if work.unread:
-            listed = ", ".join(work.unread)
-            unread.append(one_line(f"{one.name}: not Python, or too long: {listed}", 300))
+            listed = "; ".join(f"{path} {reason}" for path, reason in work.unread.items())
+            unread.append(one_line(f"{one.name}: {listed}", 300))
     return works, unread
 
 

@@ -116,6 +116,7 @@ class Matrix:
             run.
         owed: The number of wrong solutions left out because only tests on a CUDA device can detect
             them.
+        unread: The number of wrong solutions that a student wrote and nobody has read.
         claims: For each problem, what is known of its stubs' claims; empty in a quick run.
         checked: What of the course was tried besides its hidden tests.
         whole: What is wrong there.
@@ -127,6 +128,7 @@ class Matrix:
     rows: list[Row] = field(default_factory=list)
     tests: dict[str, dict[str, HiddenTest]] = field(default_factory=dict)
     owed: int = 0
+    unread: int = 0
     claims: dict[str, Claims] = field(default_factory=dict)
     checked: list[str] = field(default_factory=list)
     whole: list[str] = field(default_factory=list)
@@ -397,6 +399,9 @@ def summary(matrix: Matrix) -> str:
             f"not tried: {matrix.owed} wrong solution"
             f"{'s need' if matrix.owed > 1 else ' needs'} a CUDA device"
         )
+    if matrix.unread:
+        number = counted(matrix.unread, "wrong solution is", "wrong solutions are")
+        lines.append(f"{number} `unread:` and ran in the sandbox only; no student is told of them")
     if not matrix.tests:
         return "\n".join(lines)
     tests = sum(map(len, matrix.tests.values()))

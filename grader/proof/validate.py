@@ -81,6 +81,8 @@ class Trial:
             They are tried in turn until a test fails.
         broken: Why there is no such submission; empty if there is one.
         with_public: Whether to run the problem's public tests on it, too.
+        is_unread: Whether a stranger wrote it and nobody has read it. Whatever the other fields
+            say, it runs in the sandbox only.
     """
 
     problem: Problem
@@ -98,6 +100,12 @@ class Trial:
     sessions: tuple[Opens, ...] = (LocalSession,)
     broken: str = ""
     with_public: bool = False
+    is_unread: bool = False
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether the trial runs in the process of the tests."""
+        return self.in_process and self.device == "cpu" and not self.is_unread
 
 
 def validate(
@@ -126,7 +134,7 @@ def validate(
         with_mutants: Whether to try mutants of the reference too, on a CPU.
         quick: Try a sample of each kind, and stop wrong solutions at their first failed test. Tests
             then need not earn their place, and mistakes need not justify their cost.
-        draft: Run everything in the processes of the tests, without a sandbox, which is twice as
+        draft: Run our own code in the processes of the tests, without a sandbox, which is twice as
             fast. Trials that only a sandbox can judge, such as uninitialized memory, are left out.
         jobs: The number of processes, each with its own sandbox. On a CUDA device, only one process
             is used.
@@ -165,6 +173,7 @@ def validate(
             for problem in problems
             for m in mistakes.load(course.mistakes, problem.id)
         )
+    matrix.unread = sum(trial.is_unread for trial in trials)
     if device == "cpu" and not quick:
         matrix.claims = {problem.id: _claims(course, problem) for problem in chosen}
     matrix.declined = {problem.id: problem.declined for problem in chosen}
@@ -205,7 +214,9 @@ def prices(
         replace(trial, neighbours=(), in_process=True, with_public=True)
         for problem in problems
         for trial in trials_of(course, problem, 1, False, "cpu")
-        if trial.kind in WITH_PUBLIC and (trial.kind != "input" or trial.excused)
+        if trial.kind in WITH_PUBLIC
+        and (trial.kind != "input" or trial.excused)
+        and not trial.is_unread
     ]
     matrix.whole += public.unpromised(course, problems)
     matrix.checked.append("refusals of public tests")
@@ -241,7 +252,7 @@ def _rows(
 ) -> list[Row]:
     """The outcome of each trial by this task, by default `_run`, in the order of the trials."""
     rows: dict[int, Row] = {}
-    needs_sandbox = gpu is not None or not all(trial.in_process for trial in trials)
+    needs_sandbox = gpu is not None or not all(trial.runs_here for trial in trials)
     isolation = levels.strongest() if needs_sandbox else None
     with Pool(course, jobs, gpu=gpu, isolation=isolation) as pool:
         ended: SimpleQueue[Future[Row]] = SimpleQueue()
@@ -336,7 +347,13 @@ def _trials_of_solutions(
             twice=device == "cpu" and number % ONE_IN == 0,
         )
         if isinstance(solution, Mistake):
-            yield replace(trial, kind="wrong", excused=solution.price or "", most=solution.most)
+            yield replace(
+                trial,
+                kind="wrong",
+                excused=solution.price or "",
+                most=solution.most,
+                is_unread=solution.is_unread,
+            )
         else:
             yield from (replace(trial, seed=seed) for seed in range(seeds))
 
@@ -441,7 +458,9 @@ def _claims(course: Course, problem: Problem) -> Claims:
 def to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
     """The wrong solutions of a problem that its tests for a device must catch."""
     usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
-    return [m for m in mistakes.load(course.mistakes, problem.id) if m.is_tried_on(device, usual)]
+    known = mistakes.load(course.mistakes, problem.id)
+    known += mistakes.unread(course.mistakes, problem.id)
+    return [mistake for mistake in known if mistake.is_tried_on(device, usual)]
 
 
 def right_solutions(course: Course, problem: Problem, device: str) -> list[Solution]:
@@ -475,7 +494,7 @@ def _run(trial: Trial) -> Row:
         points = trial.problem.points
         return Row(trial.problem.id, trial.kind, trial.name, trial.seed, 0, points, [], complaint)
     course = own_course()
-    here = trial.in_process and trial.device == "cpu"
+    here = trial.runs_here
     sandbox: Host = _local_box() if here else own_sandbox()
 
     def graded_with(session: Opens, *, fresh: bool) -> SubmissionResult:
@@ -499,7 +518,7 @@ def _run(trial: Trial) -> Row:
             break
     told = (
         public.first_failure(course, trial.problem, _local_box(), trial.sources)
-        if trial.with_public
+        if trial.with_public and not trial.is_unread
         else None
     )
     complaint = _complaint(trial, result, graded) or _contradicted(trial, told)

@@ -211,8 +211,8 @@ def _of_no_problem(course: Course) -> Iterator[str]:
         for folder in ("hidden", "hidden/cuda", "public")
         for path in sorted((course.tests / folder).glob("test_*.py"))
     ]
-    for folder in (course.mistakes, course.promises):
-        found += [(path, path.stem) for path in sorted(folder.glob("*.toml"))]
+    for folder, suffix in ((course.mistakes, ".edits"), (course.promises, ".toml")):
+        found += [(path, path.name.removesuffix(suffix)) for path in sorted(folder.glob("[!.]*"))]
     found += [(path, path.name) for path in sorted(course.variants.glob("[!_.]*")) if path.is_dir()]
     for path, problem in found:
         if problem not in ids:

@@ -19,16 +19,23 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
 MAX_SOURCE = 400_000  # characters of a source that is read
-MAX_NODES = 20_000  # of the graphs of one statement at the top of a file, such as a definition
-MAX_NODES_OF_FILE = 300_000
+# A step is an expression, a statement, a node or one of its operands, or some names in a copy. So a
+# number of steps limits the time, on every machine alike.
+MAX_STEPS = 400_000  # of one statement at the top of a file, such as a definition
+FILE_STEPS = 200_000  # of a file, and these for each of its characters
+STEPS_PER_CHARACTER = 5
 MAX_CALLS = 400  # calls of a file's own functions that are followed, for each definition
 DEEPEST_CALL = 5  # calls inside calls that are followed
 MAX_TERMS = 64  # of one sum or product
+MAX_NAME = 100  # characters of a name that count
+MAX_PATH = 32  # names in a row, as in a.b.c
+NAMES_PER_STEP = 32  # of a copy; each costs much less than an expression
 DEPTHS = (2, 3)  # levels below a node that its features include
 FEWEST_LABELS = 5  # a part with fewer nodes is in every program
 
@@ -138,19 +145,24 @@ def read(source: str) -> tuple[list[Feature], list[Definition]]:
     """The features of a source, each once, and its definitions; both in the order of their lines.
 
     Raises:
-        SyntaxError: The source is not Python, or is too long or nested too deeply.
+        SyntaxError: The source is not Python, or too long, nested too deeply, or takes too many
+            steps; the message continues a sentence that begins with its name.
     """
     if len(source) > MAX_SOURCE:
-        raise SyntaxError(f"it has more than {MAX_SOURCE} characters")
+        raise SyntaxError(f"has more than {MAX_SOURCE:,} characters")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as those for "\\d" in a student's text
             tree = ast.parse(source)
-        reader = _Reader()
+        reader = _Reader(FILE_STEPS + STEPS_PER_CHARACTER * len(source))
         reader.module(tree)
         found = sorted(_features(reader.roots), key=lambda one: (one.first, one.last, one.hash))
-    except (ValueError, RecursionError, MemoryError) as e:
-        raise SyntaxError(str(e)) from None
+    except (RecursionError, MemoryError):
+        raise SyntaxError("is nested too deeply, or too large") from None
+    except (SyntaxError, ValueError) as e:
+        raise SyntaxError(f"is not Python: {e.msg if isinstance(e, SyntaxError) else e}") from None
+    except _TooMuch:
+        raise SyntaxError("takes too many steps for its length") from None
     return found, [
         Definition(one.name, min([one.lineno, *(d.lineno for d in one.decorator_list)]),
                    one.end_lineno or one.lineno)
@@ -176,29 +188,44 @@ def _features(roots: Iterable[GraphNode]) -> Iterator[Feature]:
 
 
 class _TooMuch(Exception):
-    """A definition has more than MAX_NODES values."""
+    """A definition or a file takes more steps than it may."""
 
 
 class _Reader:
-    """Reads one file. `roots` are the values that it returns, stores, tests or acts with."""
+    """Reads one file. `roots` are the values that it returns, stores, tests or acts with.
 
-    def __init__(self) -> None:
+    Args:
+        most: The most steps that the file may take.
+    """
+
+    def __init__(self, most: int) -> None:
         self.roots: list[GraphNode] = []
         self.at = (1, 1)
-        self.nodes = 0
+        self.steps = 0
+        self.most = self.until = most
         self.calls = 0
         self.following: list[ast.AST] = []
         self.returned: list[GraphNode] = []
         self.modules: set[str] = set()
         self.methods: Names = {}
 
+    # --- steps ------------------------------------------------------------------------------------
+
+    def spend(self, steps: int) -> None:
+        """Count steps, so that the time for a file is limited by a number and not by a clock."""
+        self.steps += steps
+        if self.steps > self.until:
+            raise _TooMuch
+
+    def copied(self, names: Names) -> Names:
+        self.spend(len(names) // NAMES_PER_STEP)
+        return dict(names)
+
     # --- nodes ------------------------------------------------------------------------------------
 
     def node(self, label: str, *kids: GraphNode) -> GraphNode:
-        self.nodes += 1
-        if self.nodes > MAX_NODES:
-            raise _TooMuch
-        return GraphNode(label, kids, *self.at)
+        self.spend(1 + len(kids))
+        return GraphNode(label[:MAX_NAME], kids, *self.at)
 
     def constant(self, value: object) -> GraphNode:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -240,30 +267,36 @@ class _Reader:
         return self.many("*", [self.constant(factor), value])
 
     def power(self, value: GraphNode, exponent: GraphNode) -> GraphNode:
-        inner = value.kids[1].number if value.label == "**" else None
+        inner = value.kids[1].number if value.label == "**" and len(value.kids) > 1 else None
         if inner is not None and exponent.number is not None:
             value, exponent = value.kids[0], self.constant(inner * exponent.number)
         base, to = value.number, exponent.number
         if to == 1:
             return value
         if base and to is not None and abs(to) <= 64 and abs(base) < 1e4:
-            result = base**to
-            if isinstance(result, float):
-                return self.constant(result)
+            with suppress(OverflowError):
+                result = base**to
+                if isinstance(result, float):
+                    return self.constant(result)
         return self.node("**", value, exponent)
 
     def phi(self, values: Iterable[GraphNode]) -> GraphNode:
         """One of several values, by a condition that is left out."""
-        each = {one.key: one for value in values for one in
-                (value.kids if value.label == "phi" else (value,))}  # fmt: skip
+        each: dict[int, GraphNode] = {}
+        for value in values:
+            found = value.kids if value.label == "phi" else (value,)
+            self.spend(len(found))
+            each |= {one.key: one for one in found}
         kids = list(each.values())
         return kids[0] if len(kids) == 1 else self.node("phi", *kids)
 
     def item(self, value: GraphNode) -> GraphNode:
         """An item of what a loop runs over."""
+        if not value.kids:  # a name, which may be that of an operation
+            return self.node("item", value)
         if value.label == "collect":
             return value.kids[0]
-        if value.label == "tuple" and value.kids:
+        if value.label == "tuple":
             return self.phi(value.kids)
         if value.label == "zip":
             return self.node("tuple", *(self.item(kid) for kid in value.kids))
@@ -283,13 +316,15 @@ class _Reader:
         at = index.number
         if value.label == "tuple" and at is not None and -len(value.kids) <= at < len(value.kids):
             return value.kids[int(at)]
-        if index.label == "item" and index.kids[0].label == "range":
-            over = index.kids[0].kids[-1]
-            if over.label in ("len", "shape") and over.kids[0].key == value.key:
+        if index.label == "item" and index.kids and index.kids[0].label == "range":
+            over = index.kids[0].kids[-1:]
+            is_size = over and over[0].kids and over[0].label in ("len", "shape")
+            if is_size and over[0].kids[0].key == value.key:
                 return self.item(value)
         return self.node("[]", value, index)
 
     def root(self, value: GraphNode) -> None:
+        self.spend(1 + len(value.kids))
         if value.label == "phi":
             self.roots += value.kids
         else:
@@ -307,6 +342,7 @@ class _Reader:
 
     def value(self, tree: ast.AST | None, names: Names) -> GraphNode:
         """The value of an expression."""
+        self.spend(1)
         if tree is None:
             return self.node("is None")
         before, self.at = self.at, (getattr(tree, "lineno", self.at[0]), self.at[1])
@@ -349,7 +385,7 @@ class _Reader:
         base = self.value(tree.value, names)
         if tree.attr in TRANSPARENT:
             return base
-        label = CALLED.get(tree.attr, tree.attr)
+        label = CALLED.get(tree.attr, tree.attr[:MAX_NAME])
         if base.label == "self":
             return self.node(FIELD, base)
         return self.apply(label, [base]) if label in RULES else self.node(FIELD + label, base)
@@ -391,7 +427,7 @@ class _Reader:
     def _comprehension(
         self, tree: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, names: Names
     ) -> GraphNode:
-        inner = dict(names)
+        inner = self.copied(names)
         for part in tree.generators:
             self.bind(part.target, self.item(self.value(part.iter, inner)), inner)
             for test in part.ifs:
@@ -456,17 +492,18 @@ class _Reader:
         """The name of what is called, and the object whose method it is."""
         if isinstance(tree, ast.Name):
             found = names.get(tree.id)
-            return (tree.id, []) if found is None else ("call", [self.value(tree, names)])
+            if found is None:
+                return tree.id[:MAX_NAME], []
         if not isinstance(tree, ast.Attribute):
             return "call", [self.value(tree, names)]
         tree.value = _plain(tree.value)
         path = _path(tree)
         if path and (path[0] in self.modules or path[-2:-1] == ("Tensor",)):
-            return tree.attr, []
+            return tree.attr[:MAX_NAME], []
         base = self.value(tree.value, names)
         if base.label == "self":
             return "call", [self.node(FIELD, base)]
-        return tree.attr, [base]
+        return tree.attr[:MAX_NAME], [base]
 
     def operation(
         self, name: str, kids: list[GraphNode], keywords: dict[str, GraphNode]
@@ -492,7 +529,8 @@ class _Reader:
         self, name: str, kids: list[GraphNode], keywords: dict[str, GraphNode]
     ) -> GraphNode | None:
         """torch.addcmul, torch.addcdiv and torch.lerp, written out."""
-        if len(kids) < 3 and not (name == "lerp" and "weight" in keywords):
+        needed = 2 if name == "lerp" and "weight" in keywords else 3
+        if len(kids) < needed:
             return None
         x, a, *rest = kids
         b = rest[0] if rest else keywords["weight"]
@@ -539,7 +577,7 @@ class _Reader:
             or function.node in self.following
         ):
             return self.node("own", *args, *named.values())
-        tree, inner = function.node, dict(function.seen)
+        tree, inner = function.node, self.copied(function.seen)
         args = [function.bound, *args] if function.bound else args
         parameters = [*tree.args.posonlyargs, *tree.args.args]
         for parameter in (*parameters, *tree.args.kwonlyargs):
@@ -564,6 +602,7 @@ class _Reader:
     def run(self, body: Iterable[ast.stmt], names: Names) -> bool:
         """Read statements in order; return whether what follows them is never reached."""
         for statement in body:
+            self.spend(1)
             before, self.at = self.at, (statement.lineno, statement.end_lineno or statement.lineno)
             try:
                 read = STATEMENTS.get(type(statement))
@@ -672,9 +711,10 @@ class _Reader:
         """Read alternatives; a variable that they leave with different values has any of them."""
         left = []
         for body in bodies:
-            inner = dict(names)
+            inner = self.copied(names)
             if not self.run(body, inner):
                 left.append(inner)
+                self.spend(len(inner) // 2)
         for name in dict.fromkeys(name for inner in left for name in inner):
             found = [inner[name] for inner in left if name in inner]
             values = [one for one in found if isinstance(one, GraphNode)]
@@ -688,14 +728,16 @@ class _Reader:
 
     def loop(self, statement: ast.For | ast.AsyncFor | ast.While, names: Names) -> None:
         """Read the body as if it ran once, so that a loop's sum is the sum's term."""
-        before = dict(names)
+        before = self.copied(names)
         self.run(statement.body, names)
+        self.spend(len(names) // 4)
         for name, value in names.items():  # what the next round may use
             if isinstance(value, GraphNode) and name in before and before[name] is not value:
                 self.root(value)
         self.run(statement.orelse, names)
 
     def _while(self, statement: ast.While, names: Names) -> bool:
+        self.spend(len(statement.body))
         counted = _counter(statement)
         if counted and isinstance(start := names.get(counted[0]), GraphNode) and start.number == 0:
             top = self.node("range", self.value(counted[1], names))
@@ -722,13 +764,14 @@ class _Reader:
     def _try(self, statement: ast.Try, names: Names) -> bool:
         ended = self.run([*statement.body, *statement.orelse], names)
         for handler in statement.handlers:
-            self.run(handler.body, dict(names))
+            self.run(handler.body, self.copied(names))
         return self.run(statement.finalbody, names) or (ended and not statement.handlers)
 
     def _match(self, statement: ast.Match, names: Names) -> bool:
         subject = self.value(statement.subject, names)
         for case in statement.cases:
             for part in ast.walk(case.pattern):
+                self.spend(1)
                 if isinstance(part, ast.MatchValue):
                     self.root(self.node("eq", subject, self.value(part.value, names)))
         self.branches([case.body for case in statement.cases], names)
@@ -751,16 +794,14 @@ class _Reader:
                 names[one.name] = self.node("class")
             elif isinstance(one, ast.Assign) and isinstance(one.value, ast.Lambda):
                 self._assign(one, names)
-        total = 0
         for one in tree.body:
-            self.nodes = 0
+            self.until = self.steps + MAX_STEPS
             try:
                 self.run([one], names)
             except _TooMuch:  # what was found until here counts
                 self.following, self.returned = [], []
-            total += self.nodes
-            if total > MAX_NODES_OF_FILE:
-                raise MemoryError("its definitions call each other too often")
+            self.until = self.most
+            self.spend(0)
 
     def imported(self, statement: ast.ImportFrom, names: Names) -> None:
         for alias in statement.names:
@@ -781,14 +822,16 @@ class _Reader:
 
     def _class(self, statement: ast.ClassDef, names: Names) -> bool:
         outer, self.methods = self.methods, {}
-        inner = dict(names)
-        found = [one for one in statement.body if isinstance(one, ast.FunctionDef)]
-        for one in found:
+        self.spend(len(statement.body))
+        inner = self.copied(names)
+        for one in statement.body:
+            if not isinstance(one, ast.FunctionDef):
+                continue
             static = any(isinstance(d, ast.Name) and d.id == "staticmethod"
                          for d in one.decorator_list)  # fmt: skip
             bound = None if static else self.node("self")
             self.methods[one.name] = Function(one, names, bound)
-        self.run([one for one in statement.body if one not in found], inner)
+        self.run((one for one in statement.body if not isinstance(one, ast.FunctionDef)), inner)
         for method in self.methods.values():
             assert isinstance(method, Function)
             if not self.following:
@@ -803,17 +846,18 @@ def _plain(tree: ast.expr) -> ast.expr:
     if not isinstance(tree, ast.Call):
         return tree
     if (isinstance(tree.func, ast.Name) and tree.func.id == "getattr" and len(tree.args) > 1
-            and isinstance(name := tree.args[1], ast.Constant)):  # fmt: skip
-        found = ast.Attribute(_plain(tree.args[0]), str(name.value), ast.Load())
+            and isinstance(name := tree.args[1], ast.Constant)
+            and isinstance(name.value, str) and name.value.isidentifier()):  # fmt: skip
+        found = ast.Attribute(_plain(tree.args[0]), name.value, ast.Load())
         return ast.copy_location(found, tree)
     tree.func = _plain(tree.func)
     return tree
 
 
 def _path(tree: ast.AST) -> tuple[str, ...]:
-    """("torch", "nn", "Linear") for torch.nn.Linear; empty if it is something else."""
+    """("torch", "nn", "Linear") for torch.nn.Linear; empty if it is something else, or long."""
     parts: list[str] = []
-    while isinstance(tree, ast.Attribute):
+    while isinstance(tree, ast.Attribute) and len(parts) < MAX_PATH:
         parts.append(tree.attr)
         tree = tree.value
     return (tree.id, *reversed(parts)) if isinstance(tree, ast.Name) else ()
@@ -823,8 +867,8 @@ def _known(test: GraphNode) -> bool | None:
     """The value of a condition that is constant."""
     if test.number is not None:
         return bool(test.number)
-    if test.label == "eq" and all(kid.number is not None for kid in test.kids):
-        return test.kids[0].number == test.kids[1].number
+    if test.label == "eq" and test.kids and all(kid.number is not None for kid in test.kids):
+        return test.kids[0].number == test.kids[-1].number
     return {"is True": True, "is False": False, "is None": False, "text": True}.get(test.label)
 
 
@@ -843,19 +887,43 @@ def _counter(statement: ast.While) -> tuple[str, ast.expr] | None:
 
 def _advances(statement: ast.stmt, name: str) -> bool:
     """Whether a statement is `name += 1` or `name = name + 1`."""
-    return ast.unparse(statement) in (f"{name} += 1", f"{name} = {name} + 1")
+    if isinstance(statement, ast.AugAssign):
+        return _adds_one(statement.target, statement, name)
+    return (
+        isinstance(statement, ast.Assign)
+        and len(statement.targets) == 1
+        and isinstance(statement.value, ast.BinOp)
+        and _is_name(statement.value.left, name)
+        and _adds_one(statement.targets[0], statement.value, name)
+    )
+
+
+def _adds_one(target: ast.expr, sum: ast.AugAssign | ast.BinOp, name: str) -> bool:
+    one = sum.value if isinstance(sum, ast.AugAssign) else sum.right
+    return (
+        _is_name(target, name)
+        and isinstance(sum.op, ast.Add)
+        and isinstance(one, ast.Constant)
+        and type(one.value) is int
+        and one.value == 1
+    )
+
+
+def _is_name(tree: ast.expr, name: str) -> bool:
+    return isinstance(tree, ast.Name) and tree.id == name
 
 
 def _range(
-    reader: _Reader, start: GraphNode, stop: GraphNode | None = None, step: GraphNode | None = None
-) -> GraphNode | None:
+    reader: _Reader, start: GraphNode, stop: GraphNode | None = None,
+    step: GraphNode | None = None, *rest: GraphNode,
+) -> GraphNode | None:  # fmt: skip
     if stop is not None and start.number == 0 and (step is None or step.number == 1):
         return reader.node("range", stop)
     return None
 
 
 def _sum(reader: _Reader, value: GraphNode, *rest: GraphNode) -> GraphNode | None:
-    return value.kids[0] if value.label == "collect" else None
+    return value.kids[0] if value.label == "collect" and value.kids else None
 
 
 # Rules that need more than a name: each returns None where it does not apply.

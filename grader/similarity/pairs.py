@@ -7,17 +7,14 @@ that the course gives to students do not count at all, nor does what many in one
 
 import hashlib
 import itertools
-import multiprocessing
-import signal
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from grader.base.errors import MachineFault
+from grader.base.limited import Readers, Unread
 from grader.similarity import normal_form
 from grader.similarity.normal_form import Definition
 
@@ -27,6 +24,9 @@ COMMON = 0.1  # code that more than this share of a class has does not count
 FEWEST_COMMON = 4  # code is never common while no more than this many submissions have it
 PRIOR = 4.0  # added to the weight of each definition: alone, a short one is no evidence
 BATCH = 64  # submissions whose sources are in memory together
+MAX_FEATURES = 30_000  # of one file
+MAX_FEATURES_OF_ALL = 200_000  # of one submission; files beyond it are left out
+BLOCK = 2_000_000  # numbers that are in memory together while a submission is compared
 FEATURE = np.dtype([("hash", "u8"), ("first", "i4"), ("last", "i4"), ("unit", "i4")])
 Features = npt.NDArray[np.void]
 Hashes = npt.NDArray[np.uint64]
@@ -47,10 +47,10 @@ class Code:
 
 @dataclass(frozen=True)
 class Work:
-    """One submission, by file. `unread` lists the files that are not Python."""
+    """One submission, by file. `unread` has the other files, each with the reason."""
 
     files: dict[str, Code]
-    unread: tuple[str, ...] = ()
+    unread: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,23 +86,41 @@ def works_of(
         jobs: The number of processes that read them; 0 to read them in this one.
         progress: Called with the number of submissions read so far.
     """
-    known: dict[bytes, Code | None] = {}
+    if not jobs:
+        return _works(submissions, lambda texts: [code_of(text) for text in texts], progress)
+    with Readers(code_of, jobs) as readers:
+        return _works(submissions, readers.each, progress)
+
+
+def _works(
+    submissions: Iterable[Mapping[str, bytes]],
+    read: Callable[[list[bytes]], list[Code | Unread]],
+    progress: Callable[[int], None],
+) -> list[Work]:
+    known: dict[bytes, Code | Unread] = {}
     works: list[Work] = []
     each = iter(submissions)
-    with _Readers(jobs) as readers:
-        while batch := list(itertools.islice(each, BATCH)):
-            texts = {_digest(t): t for sources in batch for p, t in sources.items() if _is_code(p)}
-            new = {key: text for key, text in texts.items() if key not in known}
-            known |= zip(new, readers.read(list(new.values())), strict=True)
-            works += [_work(sources, known) for sources in batch]
-            progress(len(works))
+    while batch := list(itertools.islice(each, BATCH)):
+        texts = {_digest(t): t for sources in batch for p, t in sources.items() if _is_code(p)}
+        new = {key: text for key, text in texts.items() if key not in known}
+        known |= zip(new, read(list(new.values())), strict=True)
+        works += [_work(sources, known) for sources in batch]
+        progress(len(works))
     return works
 
 
-def _work(sources: Mapping[str, bytes], known: Mapping[bytes, Code | None]) -> Work:
-    each = {path: known[_digest(text)] for path, text in sources.items() if _is_code(path)}
-    files = {path: code for path, code in each.items() if code is not None}
-    return Work(files, tuple(sorted(each.keys() - files.keys())))
+def _work(sources: Mapping[str, bytes], known: Mapping[bytes, Code | Unread]) -> Work:
+    work, left = Work({}), MAX_FEATURES_OF_ALL
+    for path in sorted(filter(_is_code, sources)):
+        code = known[_digest(sources[path])]
+        if isinstance(code, Unread):
+            work.unread[path] = code.reason
+        elif len(code.features) > left:
+            work.unread[path] = f"is beyond the first {MAX_FEATURES_OF_ALL:,} expressions"
+        else:
+            work.files[path] = code
+            left -= len(code.features)
+    return work
 
 
 def _is_code(path: str) -> bool:
@@ -113,65 +131,21 @@ def _digest(text: bytes) -> bytes:
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
-class _Readers:
-    """Processes that read files. If a file kills its process, only this file is not read."""
-
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
-        self.pool = self._pool() if jobs else None
-
-    def _pool(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("forkserver")
-        return ProcessPoolExecutor(self.jobs, context, initializer=_ignore_interrupts)
-
-    def __enter__(self) -> "_Readers":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.pool:
-            self.pool.shutdown(wait=error[0] is None, cancel_futures=True)
-
-    def read(self, texts: list[bytes]) -> list[Code | None]:
-        """The files as they are compared; None for each that cannot be read."""
-        if self.pool is None:
-            return [code_of(text) for text in texts]
-        try:
-            return list(self.pool.map(code_of, texts, chunksize=8))
-        except BrokenProcessPool:
-            self.pool = self._pool()
-        return [self._alone(text) for text in texts]
-
-    def _alone(self, text: bytes) -> Code | None:
-        assert self.pool
-        try:
-            return self.pool.submit(code_of, text).result()
-        except BrokenProcessPool:
-            self.pool = self._pool()
-        try:
-            self.pool.submit(code_of, b"").result()
-        except BrokenProcessPool:
-            raise MachineFault("the processes that read submissions end at once") from None
-        return None
-
-
-def code_of(text: bytes) -> Code | None:
-    """One file as it is compared; None if it is not Python."""
+def code_of(text: bytes) -> Code | Unread:
+    """One file as it is compared; `Unread` if it is not Python, or too much."""
     try:
         found, definitions = normal_form.read(text.decode("utf-8-sig", "replace"))
-    except SyntaxError:
-        return None
+    except SyntaxError as e:
+        return Unread(str(e))
+    if len(found) > MAX_FEATURES:
+        return Unread(f"has more than {MAX_FEATURES:,} different expressions")
     starts = [one.first for one in definitions]
     rows = []
     for one in found:
-        unit = int(np.searchsorted(starts, one.first, side="right")) - 1
+        unit = bisect_right(starts, one.first) - 1
         inside = unit >= 0 and one.first <= definitions[unit].last
         rows.append((*one, unit if inside else len(definitions)))
     return Code(np.array(rows, FEATURE), [*definitions, Definition("", 1, 1)])
-
-
-def _ignore_interrupts() -> None:
-    """Ignore Ctrl-C in a worker: the command handles it, and then stops the workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 # --- comparing ------------------------------------------------------------------------------------
@@ -199,7 +173,8 @@ class Index:
 
 def index_of(groups: Sequence[Sequence[Work]], given: Iterable[str] = ()) -> Index:
     """Index all submissions, group after group; what is given or common in a group is left out."""
-    known = [c.features["hash"] for text in given if (c := code_of(text.encode()))]
+    read = (code_of(text.encode()) for text in given)
+    known = [code.features["hash"] for code in read if isinstance(code, Code)]
     flat = [_flat(work) for group in groups for work in group]
     count = len(flat)
     sizes = [len(hashes) for hashes, _ in flat]
@@ -244,23 +219,36 @@ def _amounts(index: Index, one: int) -> tuple[npt.NDArray[np.float64], npt.NDArr
     overlaps everywhere, which also occur between students who work alone.
     """
     places, units = index.of[one]
+    kept = index.weights[places] > 0
+    _, unit = np.unique(units[kept], return_inverse=True)
+    order = np.argsort(unit, kind="stable")
+    places, unit = places[kept][order], unit[order]
+    whole = np.bincount(unit, index.weights[places])
     count = len(index.of)
-    weights = index.weights[places]
-    kept = weights > 0
-    places, units, weights = places[kept], units[kept], weights[kept]
+    amounts, shares = np.zeros(count), np.zeros(count)
+    rows = max(1, BLOCK // count)
+    for start in range(0, len(whole), rows):
+        block = whole[start : start + rows]
+        first, end = np.searchsorted(unit, (start, start + rows))
+        both = _both(index, places[first:end], unit[first:end] - start, len(block))
+        amounts += (both**2 / (block[:, None] + PRIOR)).sum(axis=0)
+        shares += both.sum(axis=0)
+    return amounts, shares / max(whole.sum(), 1e-9)
+
+
+def _both(
+    index: Index, places: npt.NDArray[np.intp], unit: npt.NDArray[np.intp], number: int
+) -> npt.NDArray[np.float64]:
+    """For each of a number of units, how much of these features of it each submission has."""
+    count = len(index.of)
     sizes = index.starts[places + 1] - index.starts[places]
     ends = np.cumsum(sizes)
-    total = int(ends[-1]) if len(ends) else 0
-    steps = np.arange(total) - np.repeat(ends - sizes, sizes)
+    steps = np.arange(int(ends[-1])) - np.repeat(ends - sizes, sizes)
     who = index.owners[np.repeat(index.starts[places], sizes) + steps]
-    _, unit = np.unique(units, return_inverse=True)
-    number = int(unit.max()) + 1 if len(unit) else 0
-    both = np.bincount(
-        np.repeat(unit, sizes) * count + who, np.repeat(weights, sizes), number * count
-    ).reshape(number, count)
-    whole = np.bincount(unit, weights, number)
-    amounts = (both**2 / (whole[:, None] + PRIOR)).sum(axis=0)
-    return amounts, both.sum(axis=0) / max(whole.sum(), 1e-9)
+    weights = np.repeat(index.weights[places], sizes)
+    where = np.repeat(unit, sizes) * count + who
+    found = np.bincount(where, weights, number * count).reshape(number, count)
+    return np.asarray(found, np.float64)
 
 
 def ranked(index: Index, count: int, *, threshold: float = THRESHOLD) -> list[Pair]:

@@ -12,14 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.report import pages
-from grader.similarity.pairs import Code, Pair, Work
+from grader.similarity.pairs import Pair, Work
 from kit.text import counted, one_line
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_LINES = 1_000  # of one definition
 MAX_PLACES = 100  # pairs of definitions on a page
+MAX_LINES_OF_PAGE = 20_000  # after which no other pair of definitions is shown
 MAX_UNREAD = 20  # files that cannot be compared, of which the rest is a number
 MAX_WIDTH = 200  # characters of a line
+MAX_READ = 4_000  # characters of a line that are looked at
 WIDE = 160  # the width in columns if stdout is not a terminal
 AROUND = 3  # lines that are shown before and after similar lines
 LONGEST = 8  # an expression with more lines has only its first line marked
@@ -173,38 +175,43 @@ def places(
 ) -> list[PlaceInCode]:
     """Each definition of the first with the definition of the second that is most like it."""
     left, right = (_where(work, weights) for work in works)
-    alike: dict[tuple[str, int], Counter[tuple[str, int]]] = {}
+    alike: dict[_Unit, Counter[_Unit]] = {}
+    ways: dict[tuple[_Unit, _Unit], list[_Way]] = {}
     for feature in left.keys() & right.keys():
-        unit = left[feature].unit
-        alike.setdefault(unit, Counter())[right[feature].unit] += weights[feature]  # type: ignore[assignment]
-    found = []
-    for unit, others in alike.items():
-        other, amount = max(others.items(), key=lambda item: (item[1], item[0]))
-        both = [
-            f for f in left.keys() & right.keys() if left[f].unit == unit and right[f].unit == other
-        ]
-        ways = [(left[f], right[f], weights[f]) for f in both]
-        found.append((amount, unit, other, ways))
-    found.sort(key=lambda item: (-item[0], item[1]))
-    return [
-        PlaceInCode(
-            amount,
-            (_name(works[0], unit), _name(works[1], other)),
-            _lines(sources[0][unit[0]], works[0].files[unit[0]], unit[1], _partners(ways)),
-            _lines(sources[1][other[0]], works[1].files[other[0]], other[1],
-                   _partners([(b, a, w) for a, b, w in ways])),
-        )
-        for amount, unit, other, ways in found[:MAX_PLACES]
-    ]  # fmt: skip
+        one, other, weight = left[feature], right[feature], weights[feature]
+        alike.setdefault(one.unit, Counter())[other.unit] += weight  # type: ignore[assignment]
+        ways.setdefault((one.unit, other.unit), []).append((one, other, weight))
+    best = [
+        (unit, *max(others.items(), key=lambda item: (item[1], item[0])))
+        for unit, others in alike.items()
+    ]
+    best.sort(key=lambda item: (-item[2], item[0]))
+    found: list[PlaceInCode] = []
+    shown = 0
+    texts = [_Texts(work, each) for work, each in zip(works, sources, strict=True)]
+    for unit, partner, amount in best[:MAX_PLACES]:
+        both = ways[unit, partner]
+        one_side = texts[0].lines(unit, _partners(both))
+        other_side = texts[1].lines(partner, _partners([(b, a, w) for a, b, w in both]))
+        shown += len(one_side) + len(other_side)
+        if found and shown > MAX_LINES_OF_PAGE:
+            break
+        names = _name(works[0], unit), _name(works[1], partner)
+        found.append(PlaceInCode(amount, names, one_side, other_side))
+    return found
 
 
 @dataclass(frozen=True)
 class _Spot:
     """Where a feature is: its definition, as a path and a number, and its lines."""
 
-    unit: tuple[str, int]
+    unit: "_Unit"
     first: int
     last: int
+
+
+_Unit = tuple[str, int]
+_Way = tuple[_Spot, _Spot, float]  # a feature on both sides, and its weight
 
 
 def _where(work: Work, weights: Mapping[int, float]) -> dict[int, _Spot]:
@@ -216,13 +223,13 @@ def _where(work: Work, weights: Mapping[int, float]) -> dict[int, _Spot]:
     }
 
 
-def _name(work: Work, unit: tuple[str, int]) -> str:
+def _name(work: Work, unit: _Unit) -> str:
     path, number = unit
     name = work.files[path].units[number].name
     return one_line(f"{path}: {name}" if name else path, 200)
 
 
-def _partners(ways: Sequence[tuple[_Spot, _Spot, float]]) -> dict[int, int]:
+def _partners(ways: Sequence[_Way]) -> dict[int, int]:
     """For each similar line of one side, the line of the other side that is most like it."""
     votes: dict[int, Counter[int]] = {}
     for spot, other, weight in ways:
@@ -233,19 +240,30 @@ def _partners(ways: Sequence[tuple[_Spot, _Spot, float]]) -> dict[int, int]:
             for line, found in votes.items()}  # fmt: skip
 
 
-def _lines(source: bytes, code: Code, unit: int, partners: Mapping[int, int]) -> list[Line]:
-    texts = LINE_END.split(source.decode("utf-8-sig", "replace"))
-    whole = code.units[unit]
-    first, last = (whole.first, whole.last) if whole.name else (1, len(texts))
-    near = {n + d for n in partners for d in range(-AROUND, AROUND + 1)}
-    return [
-        Line(number, _text(texts[number - 1]), partners.get(number, 0), number not in near)
-        for number in range(first, min(last, len(texts), first + MAX_LINES) + 1)
-    ]
+class _Texts:
+    """The files of a submission as lines; each is split once."""
+
+    def __init__(self, work: Work, sources: Mapping[str, bytes]) -> None:
+        self._work, self._sources = work, sources
+        self._split: dict[str, list[str]] = {}
+
+    def lines(self, unit: _Unit, partners: Mapping[int, int]) -> list[Line]:
+        """The lines of a definition."""
+        path, place = unit
+        if path not in self._split:
+            source = self._sources[path].decode("utf-8-sig", "replace")
+            self._split[path] = LINE_END.split(source)
+        texts, whole = self._split[path], self._work.files[path].units[place]
+        first, last = (whole.first, whole.last) if whole.name else (1, len(texts))
+        near = {n + d for n in partners for d in range(-AROUND, AROUND + 1)}
+        return [
+            Line(number, _text(texts[number - 1]), partners.get(number, 0), number not in near)
+            for number in range(first, min(last, len(texts), first + MAX_LINES) + 1)
+        ]
 
 
 def _text(line: str) -> str:
-    text = line.expandtabs(4)
+    text = line[:MAX_READ].expandtabs(4)
     inside = text.lstrip(" ")
     return " " * min(MAX_WIDTH, len(text) - len(inside)) + one_line(inside, MAX_WIDTH)
 

@@ -133,13 +133,10 @@ def _read(path: Path) -> Fragment:
         raise CourseFault(f"{path} is not Python: {e}") from None
     if not docstring:
         raise CourseFault(f"{path} has no docstring that describes it")
-    devices = tuple(
-        name.strip() for name in (_said(docstring, "device") or "").split(",") if name.strip()
-    )
-    if not set(devices) <= set(DEVICES):
-        raise CourseFault(
-            f"{path}: expected device: {' or '.join(DEVICES)}, got {', '.join(devices)}"
-        )
+    try:
+        devices = devices_of(_said(docstring, "device") or "")
+    except ValueError as e:
+        raise CourseFault(f"{path}: {e}") from None
     return Fragment(
         problem=path.parent.name,
         name=path.stem,
@@ -148,6 +145,18 @@ def _read(path: Path) -> Fragment:
         source=source,
         devices=devices,
     )
+
+
+def devices_of(text: str) -> tuple[str, ...]:
+    """The devices in a text such as "cpu, cuda"; none in an empty text.
+
+    Raises:
+        ValueError: One is unknown.
+    """
+    devices = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not set(devices) <= set(DEVICES):
+        raise ValueError(f"expected device: {' or '.join(DEVICES)}, got {', '.join(devices)}")
+    return devices
 
 
 def _said(docstring: str, word: str) -> str | None:

@@ -1,59 +1,37 @@
 """Known mistakes: for each, a description and the one difference that makes the program wrong.
 
-A problem's mistakes are in mistakes/<problem>.toml, next to the reference:
+A problem's mistakes are in mistakes/<problem>.edits; edits.py describes the format. The `-` lines
+of an edit occur exactly once in the program, and the `+` lines replace them. Both are written at
+the left margin: all lines except the first get the indentation of the program's line in which the
+first begins. Or both are pasted with the indentation that they have in the program.
 
-    [[mistake]]
-    name = "eps_inside_root"
-    says = "Epsilon is inside the square root."
-    hint = "is ε added after the root is taken, as in √v̂ + ε?"
-    old = "(v_hat.sqrt() + eps)"
-    new = "(v_hat + eps).sqrt()"
-
-`old` occurs exactly once in the reference module, and `new` replaces it. Both are written at the
-left margin: all lines except the first get the indentation of the reference's line in which `old`
-begins. Or both are pasted with the indentation that they have in the reference. A mistake with
-several changes has a table [[mistake.change]] with `old` and `new` for each.
-
-Some mistakes are easier to make in a plainer program than the reference. `[base.NAME]` contains the
-definitions of such a program as `source`, and `base = "NAME"` applies a mistake's changes to this
-base. A base is a correct solution, which `grader validate` checks. A mistake that is a different
-program altogether has its definitions as `source`, without changes.
-
-    says      what the mistake is, in one line
     hint      what to tell a student who made it
-    devices   ["cpu"], ["cuda"] or both: where tests must detect it;
+    device    cpu, cuda or both: where tests must detect it;
               by default on a CPU, and for a CUDA problem on both
     price     why it costs more than a third of its problem
     most      the most points that such a program may earn
+    unread    nobody has read this code, which a student wrote; see drafts.py
+
+Our own programs run in the grader's process, an unread one in a sandbox only. So `load` leaves it
+out, and only `grader validate` tries it.
 """
 
 import itertools
-import tomllib
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar
-
-import msgspec
 
 from grader.base.errors import CourseFault
-from grader.solutions.fragments import Fragment, Solution, replaced
+from grader.course import courses
+from grader.solutions import edits
+from grader.solutions.edits import Change, Entry, Wrong
+from grader.solutions.fragments import Fragment, Solution, devices_of, replaced
 
 SHOWN = 60  # characters of a quoted text in an error
 AT_THE_MARGIN = (
     "write it at the left margin, with its later lines indented relative to the line that it "
     "begins in, or paste whole lines with their indentation"
 )
-
-T = TypeVar("T")
-
-
-class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A text of the program, and its replacement."""
-
-    old: str
-    new: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +46,8 @@ class Mistake(Solution):
         base: The name of its base; None if it is based on the reference.
         price: Why it costs more than a third of its problem; None if it does not.
         most: The most points that such a program may earn; None for no such limit.
+        is_unread: Whether nobody has read its code, which must not run outside of a sandbox.
+        line: The line of the file in which it begins.
     """
 
     says: str
@@ -76,6 +56,8 @@ class Mistake(Solution):
     base: str | None = None
     price: str | None = None
     most: float | None = None
+    is_unread: bool = False
+    line: int = field(default=0, compare=False)
 
     def applied_to(self, reference: str) -> str:
         """The source of the whole module with this mistake in it.
@@ -88,14 +70,11 @@ class Mistake(Solution):
                 return changed(reference, self.changes)
             return replaced(reference, changed(self.source, self.changes))
         except ValueError as e:
-            where = (
-                f", in base {self.base}"
-                if self.base
-                else ""
-                if self.source
-                else ", in the reference"
-            )
-            raise CourseFault(f"{self.problem}.toml: mistake {self.name}{where}: {e}") from None
+            program = f"base {self.base}" if self.base else "the reference"
+            where = f", in {program}" if self.changes else ""
+            raise CourseFault(
+                f"{self.problem}.edits:{self.line}: mistake {self.name}{where}: {e}"
+            ) from None
 
 
 def load(folder: Path, problem: str) -> list[Mistake]:
@@ -104,7 +83,16 @@ def load(folder: Path, problem: str) -> list[Mistake]:
     Raises:
         CourseFault: The file is wrong.
     """
-    return _read(folder, problem)[0]
+    return [one for one in _read(folder, problem)[0] if not one.is_unread]
+
+
+def unread(folder: Path, problem: str) -> list[Mistake]:
+    """The mistakes whose code nobody has read; it must run in a sandbox only.
+
+    Raises:
+        CourseFault: The file is wrong.
+    """
+    return [one for one in _read(folder, problem)[0] if one.is_unread]
 
 
 def bases(folder: Path, problem: str) -> list[Fragment]:
@@ -157,7 +145,7 @@ def _place(program: str, change: Change) -> tuple[int, int, str]:
         return exact[0], exact[0] + len(old), _pasted(new, old)
     times = len(at_margin or exact)
     raise ValueError(
-        f"expected `old` exactly once, got {_shown(old)} {times} times"
+        f"expected the `-` lines exactly once, got {_shown(old)} {times} times"
         + (f"; {AT_THE_MARGIN}" if "\n" in old and not times else "")
     )
 
@@ -172,8 +160,8 @@ def _pasted(new: str, old: str) -> str:
     begun = new.split("\n")[0 if old.startswith(" ") else 1 :]
     if line := next((line for line in begun if line and not line.startswith(" ")), None):
         raise ValueError(
-            f"`old` is indented as in the program, and `new` begins at the left margin: "
-            f"{_shown(line)}; indent both, or write both at the left margin"
+            "the `-` lines are indented as in the program, and the `+` lines begin at the left "
+            f"margin: {_shown(line)}; indent both, or write both at the left margin"
         )
     return new
 
@@ -206,137 +194,68 @@ def _shown(text: str) -> str:
 # --- the file -------------------------------------------------------------------------------------
 
 
-class _Base(msgspec.Struct, forbid_unknown_fields=True):
-    """One [base.NAME]."""
-
-    source: str
-
-
-class _MistakeTable(msgspec.Struct, forbid_unknown_fields=True):
-    """One [[mistake]]."""
-
-    name: str
-    says: str
-    hint: str | None = None
-    devices: list[Literal["cpu", "cuda"]] = []
-    price: str | None = None
-    most: float | None = None
-    base: str | None = None
-    old: str | None = None
-    new: str | None = None
-    change: list[Change] = []
-    source: str | None = None
-
-
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    """A file whose entries are not yet converted."""
-
-    mistake: list[dict[str, object]] = []
-    base: dict[str, dict[str, object]] = {}
-
-
 def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
-    path = folder / f"{problem}.toml"
+    path = folder / f"{problem}.edits"
     if not path.is_file():
         return [], []
-    try:
-        file = _converted(tomllib.loads(path.read_text(encoding="utf-8")), _File, "")
-        sources = {
-            name: _converted(table, _Base, f"base {name}: ").source
-            for name, table in file.base.items()
-        }
-        mistakes = _mistakes(problem, file.mistake, sources)
-        _check_names(mistakes, sources)
-    # tomllib raises a ValueError that names the line.
-    except (ValueError, UnicodeDecodeError) as e:
-        raise CourseFault(f"{path}: {e}") from None
+    found: list[Entry] = []
+    wrong: list[Wrong] = []
+    for entry in edits.entries(courses.text_of(path)):
+        if isinstance(entry, Wrong):
+            wrong.append(entry)
+        else:
+            found.append(entry)
+    sources = {entry.name: entry.source or "" for entry in found if entry.is_base}
+    listed = []
+    for entry in found:
+        try:
+            _check(entry, found, sources)
+            if not entry.is_base:
+                listed.append(_mistake(problem, entry, sources))
+        except ValueError as e:
+            wrong.append(Wrong(entry.line, f"{entry.name}: {e}"))
+    if wrong:
+        lines = sorted(wrong, key=lambda one: one.line)
+        raise CourseFault("\n  ".join(f"{path}:{one.line}: {one}" for one in lines))
     summary = "A correct solution that mistakes are based on."
-    return mistakes, [
-        Fragment(problem=problem, name=f"base {n}", summary=summary, source=s)
-        for n, s in sources.items()
+    return listed, [
+        Fragment(problem=problem, name=f"base {name}", summary=summary, source=source)
+        for name, source in sources.items()
     ]
 
 
-def _mistakes(
-    problem: str, tables: list[dict[str, object]], sources: dict[str, str]
-) -> list[Mistake]:
-    """Convert all entries of a file.
-
-    Raises:
-        ValueError: Some entries are wrong; the text has a line for each of them.
-    """
-    found, wrong = [], []
-    for number, table in enumerate(tables, 1):
-        try:
-            entry = _converted(table, _MistakeTable, _title(table, number))
-            found.append(_mistake(problem, entry, sources))
-        except ValueError as e:
-            wrong.append(str(e))
-    if wrong:
-        raise ValueError("\n  ".join(wrong))
-    return found
-
-
-def _converted(table: object, kind: type[T], where: str) -> T:
-    try:
-        return msgspec.convert(table, kind)
-    except msgspec.ValidationError as e:
-        raise ValueError(f"{where}{e}") from None
-
-
-def _title(table: dict[str, object], number: int) -> str:
-    return f"mistake {table.get('name', f'number {number}')}: "
-
-
-def _mistake(problem: str, entry: _MistakeTable, sources: dict[str, str]) -> Mistake:
-    """Convert an entry to a mistake.
-
-    Raises:
-        ValueError: It does not define its difference in exactly one way, or its base is not in the
-            file.
-    """
-    where = f"mistake {entry.name}: "
-    if (entry.old is None) != (entry.new is None):
-        raise ValueError(f"{where}expected both `old` and `new`, got one of them")
-    single = (
-        [Change(entry.old, entry.new)] if entry.old is not None and entry.new is not None else []
-    )
-    ways = {
-        "`old` and `new`": bool(single),
-        "[[mistake.change]]": bool(entry.change),
-        "`source`": entry.source is not None,
-    }
-    if sum(ways.values()) != 1:
-        got = ", ".join(way for way, is_used in ways.items() if is_used) or "none"
-        raise ValueError(f"{where}expected one of {', '.join(ways)}; got {got}")
-    if entry.base is not None and entry.source is not None:
-        raise ValueError(f"{where}expected `base` or `source`, got both")
+def _check(entry: Entry, others: list[Entry], sources: dict[str, str]) -> None:
+    """Raise a ValueError if an entry does not fit the other entries of its file."""
+    same = [one for one in others if (one.name, one.is_base) == (entry.name, entry.is_base)]
+    if same[0] is not entry:
+        raise ValueError(f"expected a name of its own, got that of line {same[0].line}")
     if entry.base is not None and entry.base not in sources:
         known = ", ".join(sources) or "which has none"
-        raise ValueError(f"{where}expected a base of this file, {known}; got {entry.base}")
-    if not entry.says.strip():
-        raise ValueError(f"{where}expected `says` to describe the mistake, got an empty text")
+        raise ValueError(f"expected a base of this file, {known}; got {entry.base}")
+    if entry.is_base and not any(one.base == entry.name for one in others):
+        raise ValueError("expected a mistake that edits this base, got none")
+
+
+def _mistake(problem: str, entry: Entry, sources: dict[str, str]) -> Mistake:
+    """The mistake of an entry.
+
+    Raises:
+        ValueError: A key has an unknown value.
+    """
+    most = entry.keys.get("most")
+    if most is not None and not most.replace(".", "", 1).isdecimal():
+        raise ValueError(f"expected `most:` and a number of points, got {most}")
     return Mistake(
         problem=problem,
         name=entry.name,
         says=entry.says,
-        hint=entry.hint,
-        devices=tuple(entry.devices),
-        price=entry.price,
-        most=entry.most,
-        changes=(*single, *entry.change),
+        hint=entry.keys.get("hint"),
+        devices=devices_of(entry.keys.get("device", "")),
+        price=entry.keys.get("price"),
+        most=None if most is None else float(most),
+        changes=entry.changes,
         base=entry.base,
         source=sources[entry.base] if entry.base is not None else entry.source,
+        is_unread="unread" in entry.keys,
+        line=entry.line,
     )
-
-
-def _check_names(mistakes: list[Mistake], sources: dict[str, str]) -> None:
-    """Raise a ValueError if two mistakes share a name, or no mistake uses a base."""
-    twice = [
-        name for name, times in Counter(mistake.name for mistake in mistakes).items() if times > 1
-    ]
-    if twice:
-        raise ValueError(f"mistake {twice[0]}: expected a name of its own, got it twice")
-    unused = sources.keys() - {mistake.base for mistake in mistakes}
-    if unused:
-        raise ValueError(f"base {min(unused)}: expected a mistake that is based on it, got none")

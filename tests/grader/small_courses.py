@@ -6,6 +6,8 @@ Their tests and solutions are complete, so that `grader validate` accepts them.
 import re
 from pathlib import Path
 
+from grader.solutions.edits import Change, Entry, written
+
 LIMITS = """
 [limits]
 wall_seconds = 40.0
@@ -250,7 +252,7 @@ def with_speed(folder: Path) -> Path:
     )
     files = {
         "solutions/reference/sequences.py": STEPS,
-        "solutions/mistakes/steps.toml": _mistake("count = 0", "count = 1"),
+        "solutions/mistakes/steps.edits": _mistake("count = 0", "count = 1"),
         "tests/hidden/test_steps.py": f'"""steps."""\n\n{imports}\n{HIDDEN_STEPS}',
         "tests/public/test_steps.py": PUBLIC_STEPS,
         "tests/probes/sequences.py": PROBES_OF_STEPS,
@@ -332,7 +334,7 @@ def plain_python(folder: Path) -> Path:
         call, expected = PUBLIC_WORDS[name]
         files[f"tests/hidden/test_{name}.py"] = f'"""{name}."""\n\n{imports}{kit}{hidden}'
         files[f"tests/public/test_{name}.py"] = _public("words", name, call, expected)
-        files[f"solutions/mistakes/{name}.toml"] = _mistake(*MISTAKES_OF_WORDS[name])
+        files[f"solutions/mistakes/{name}.edits"] = _mistake(*MISTAKES_OF_WORDS[name])
     return _written(folder, [], "words", FUNCTIONS, files)
 
 
@@ -341,7 +343,7 @@ def with_numpy(folder: Path) -> Path:
     imports = "import numpy as np\nimport pytest\n\nfrom kit import expect\n\n"
     files = {
         "solutions/reference/rows.py": ROWS,
-        "solutions/mistakes/centred.toml": _mistake("axis=-1", "axis=0"),
+        "solutions/mistakes/centred.edits": _mistake("axis=-1", "axis=0"),
         "tests/hidden/test_centred.py": f'"""centred."""\n\n{imports}{HIDDEN_ROWS}',
         "tests/public/test_centred.py": PUBLIC_ROWS,
     }
@@ -432,7 +434,7 @@ def with_lists(folder: Path) -> Path:
         call, expected = PUBLIC_LISTS[name]
         files[f"tests/hidden/test_{name}.py"] = f'"""{name}."""\n\n{imports}\n{hidden}'
         files[f"tests/public/test_{name}.py"] = _public("activations", name, call, expected)
-        files[f"solutions/mistakes/{name}.toml"] = "\n".join(
+        files[f"solutions/mistakes/{name}.edits"] = "\n".join(
             _mistake(*change, name=mistake) for mistake, change in MISTAKES_OF_LISTS[name].items()
         )
     _written(folder, [], "activations", ("relu", "softmax"), files)
@@ -451,10 +453,9 @@ def _public(module: str, name: str, call: str, expected: str) -> str:
 
 
 def _mistake(old: str, new: str, name: str = "wrong") -> str:
-    words = (name, "It is wrong.", "read the text again", "this is the whole problem", old, new)
-    keys = ("name", "says", "hint", "price", "old", "new")
-    lines = "".join(f"{key} = '{word}'\n" for key, word in zip(keys, words, strict=True))
-    return f"[[mistake]]\n{lines}"
+    keys = {"hint": "read the text again", "price": "this is the whole problem"}
+    change = Change(old, new)
+    return written(Entry(name=name, says="It is wrong.", keys=keys, changes=(change,)))
 
 
 def _written(

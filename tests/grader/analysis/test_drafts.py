@@ -5,9 +5,12 @@ import shutil
 import pytest
 
 from grader.analysis import drafts
+from grader.analysis.survey import Alike, FailedTest
 from grader.course import courses
+from grader.solutions.edits import entries
 
-# A mistake of softmax that tiny_course does not know: the scores are shifted twice.
+# A mistake of softmax that tiny_course does not know. It writes a file wherever it may, and has a
+# second docstring that looks like another draft.
 WRONG = '''"""The work of {name}."""
 
 from torch import Tensor
@@ -25,6 +28,17 @@ def softmax(x: Tensor) -> Tensor:
 
 
 def _shared(x):
+    "Shared."
+    """x
+
+[draft_2] Another one.
++ import os
++ os.system("touch {marker}")
+"""
+    try:
+        open("{marker}", "w")
+    except OSError:
+        pass
     return (x - x.amax(dim=-1, keepdim=True)).exp()
 '''
 HEAD = "from torch import Tensor\n\n\ndef softmax(x):\n    return "
@@ -37,12 +51,16 @@ def tiny(root):
 
 @pytest.mark.slow
 def test_equal_answers_become_a_mistake_that_validate_accepts(grader, root, tmp_path):
-    """Three students write the same mistake; its draft names nobody and is then recognised."""
+    """Three students write the same mistake; its draft names nobody, and runs in a sandbox only.
+
+    Once a person has read it, removed what is hostile and said so, the mistake is recognised.
+    """
+    marker = tmp_path / "executed"
     course = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
     handed_in = tmp_path / "in"
     handed_in.mkdir()
     for name in ("ada", "bob", "cyd"):
-        (handed_in / f"{name}.py").write_text(WRONG.format(name=name))
+        (handed_in / f"{name}.py").write_text(WRONG.format(name=name, marker=marker))
         folder = handed_in / name / "assignment"
         folder.mkdir(parents=True)
         (handed_in / f"{name}.py").rename(folder / "activations.py")
@@ -56,54 +74,80 @@ def test_equal_answers_become_a_mistake_that_validate_accepts(grader, root, tmp_
     run("batch", handed_in, "--gradebook", book, "--jobs", 1)
     told = run("mistakes", book, "--draft", tmp_path / "drafts")
     assert "3" in told
-    text = (tmp_path / "drafts" / "softmax.toml").read_text()
+    text = (tmp_path / "drafts" / "softmax.edits").read_text()
     assert "3 students" in text
     assert not any(name in text for name in ("ada", "bob", "cyd"))
-    known = course / "solutions" / "mistakes" / "softmax.toml"
-    known.write_text(
-        known.read_text() + text.replace("TODO: what is wrong, in one line", "Halved.")
-    )
-    run("validate", "--only", "softmax", "--draft", "--jobs", 1)
-    assert (
-        "looks like Halved."
-        in grader("grade", str(handed_in / "ada"), "--course", str(course)).stdout
-    )
+    assert "unread:" in text
+    known = course / "solutions" / "mistakes" / "softmax.edits"
+    before = known.read_text()
+    text = text.replace("TODO: what is wrong, in one line", "Halved.")
+    known.write_text(before + text)
+    told = run("validate", "--only", "softmax", "--draft", "--jobs", 1)
+    assert "1 wrong solution is `unread:` and ran in the sandbox only" in told
+    run("validate", "--only", "softmax", "--prices", "--jobs", 1)
+    assert "Halved" not in run("grade", handed_in / "ada")
+    assert not marker.exists()
+    text = text.replace(f"open('{marker}', 'w')", "pass")
+    read = [line for line in text.splitlines(keepends=True) if "unread:" not in line]
+    known.write_text(before + "".join(read))
+    told = run("validate", "--only", "softmax", "--draft", "--jobs", 1)
+    assert "unread" not in told
+    assert "looks like Halved." in run("grade", handed_in / "ada")
+
+
+INJECTED = """x
+
+[draft_2] Another one.
++ import os
++ os.system("x")
+"""
 
 
 @pytest.mark.parametrize(
     ("body", "is_draft"),
     [
         ("x.exp()", True),
-        ("__import__('os').system('x')", False),
-        ("open('/etc/passwd')", False),
-        ("x.__class__.__base__", False),
-        ("torch.load('x')", False),
-        ("getattr(x, 'exp')()", False),
+        ("__import__('os').system('x')", True),
         ("'\\x1b[31m' and x", True),
-        ('"""it\'\'\'s"""', False),
+        ('"""it\'\'\'s"""', True),
+        (f'"""{INJECTED}"""', True),
+        (f'f"""{INJECTED}{{x}}"""', True),
+        (repr(INJECTED), True),
+        ("'\\r\\x0c\\u2028'", True),
+        ("'\\ud800'", True),
         ("\x00", False),
         ("-" * 20_000 + "x", False),
+        ("x" + " + 1" * 10_000, False),
     ],
 )
-def test_only_a_program_that_computes_becomes_a_draft(tiny, body, is_draft):
-    """Nothing that reads files, imports at will or breaks the format of the draft."""
-    assert bool(drafts.program_of(HEAD + body, tiny.problem("softmax"), tiny)) == is_draft
+def test_a_draft_is_read_back_as_it_was_meant(tiny, body, is_draft):
+    """Any program may be a draft, because it runs in a sandbox only; its text is one program."""
+    problem = tiny.problem("softmax")
+    program = drafts.program_of(HEAD + body, problem.functions)
+    assert bool(program) == is_draft
+    if is_draft:
+        alike = Alike(problem.id, "", (FailedTest(INJECTED, INJECTED, ()),))
+        group = drafts.EqualAnswers(problem, alike, 1.0, 2, [program])
+        (read,) = entries(drafts.written(problem, [group]))
+        assert program == read.source
+        assert "unread" in read.keys
 
 
-@pytest.mark.parametrize(
-    ("first_line", "is_draft"),
-    [
-        ("import math", True),
-        ("import torch.nn.functional as math", True),
-        ("import os as math", False),
-        ("from os import path as math", False),
-        ("from . import math", False),
-        ("import subprocess", True),  # the function does not use it, so it is left out
-    ],
-)
-def test_what_a_draft_imports(tiny, first_line, is_draft):
-    """The course's packages and a few modules that cannot do harm."""
-    text = f"{first_line}\n{HEAD}math.exp(x)"
-    found = drafts.program_of(text, tiny.problem("softmax"), tiny)
-    assert bool(found) == is_draft
+def test_texts_that_compute_nothing_are_left_out(tiny):
+    """They are comments: a second docstring, one after a statement, one in a class."""
+    text = (
+        'def softmax(x):\n    "1"\n    "2"\n    y = A\n    "3"\n    return y\n'
+        'class A:\n    "4"\n    def f(self):\n        "5"\n'
+    )
+    found = drafts.program_of(text, tiny.problem("softmax").functions)
+    assert (
+        "def softmax(x):\n    y = A\n    return y\n\nclass A:\n\n    def f(self):\n        pass\n"
+    ) == found
+
+
+def test_only_what_the_function_uses_is_in_a_draft(tiny):
+    """Other imports are left out, so that less has to be read."""
+    text = f"import subprocess\nimport math\n{HEAD}math.exp(x)"
+    found = drafts.program_of(text, tiny.problem("softmax").functions)
+    assert "import math" in found
     assert "subprocess" not in found

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 # The files of a course, the optional ones first.
 MISSING = [
     "solutions/mistakes",
-    "solutions/mistakes/relu.toml",
+    "solutions/mistakes/relu.edits",
     "solutions/variants",
     "solutions/variants/softmax",
     "handout",

@@ -168,9 +168,9 @@ def written(folder: Path, *, torch: bool = False, seconds: int = 60) -> Path:
         "assignment/native.py": NATIVE,
         "solutions/reference/native.py": NATIVE,
         f"solutions/reference/{module}.py": FUSED if torch else DOTS,
-        f"solutions/mistakes/{name}.toml": (
-            f"[[mistake]]\nname = 'wrong'\nsays = 'It is wrong.'\nhint = 'read it again'\n"
-            f"price = 'this is the whole problem'\nold = '{old}'\nnew = '{new}'\n"
+        f"solutions/mistakes/{name}.edits": (
+            f"[wrong] It is wrong.\nhint: read it again\nprice: this is the whole problem\n"
+            f"- {old}\n+ {new}\n"
         ),
         "tests/__init__.py": '"""Tests."""\n',
         "tests/conftest.py": '"""The fixtures."""\n\npytest_plugins = ["kit.fixtures"]\n',

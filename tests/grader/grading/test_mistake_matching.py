@@ -97,10 +97,19 @@ def test_every_wrong_solution_can_be_rehearsed(problem):
     assert len(loaded) == len(on_a_cpu)
 
 
+def test_a_mistake_that_nobody_has_read_is_not_executed(tmp_path):
+    """A student wrote it; it is not even loaded in this process."""
+    hostile = "[draft_1] No.\nunread: yes\n+ raise SystemExit\n+ def f():\n+     return 3\n"
+    (tmp_path / "p.edits").write_text(hostile + "\n[1] Yes.\n- 1\n+ 2\n")
+    loaded = mistake_matching._loaded(tmp_path, "p", "m", "def f():\n    return 1\n")
+    assert ["1"] == [mistake.name for mistake, _ in loaded]
+    (found,) = mistakes.unread(tmp_path, "p")
+    assert "draft_1" == found.name
+
+
 def test_a_mistake_that_does_not_fit_costs_no_other_explanation(tmp_path):
     """`grader validate` reports it; the other mistakes of the problem can still be named."""
-    entry = '[[mistake]]\nname = "{old}"\nsays = "-"\nold = "{old}"\nnew = "2"\n'
-    (tmp_path / "p.toml").write_text(entry.format(old="gone") + entry.format(old="1"))
+    (tmp_path / "p.edits").write_text("[gone] No.\n- gone\n+ 2\n\n[1] Yes.\n- 1\n+ 2\n")
     loaded = mistake_matching._loaded(tmp_path, "p", "m", "def f():\n    return 1\n")
     assert [(mistake.name, package.m.f()) for mistake, package in loaded] == [("1", 2)]
 

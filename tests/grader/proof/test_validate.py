@@ -14,7 +14,8 @@ from grader.course import courses
 from grader.proof import validate as validation
 from grader.proof.validate import validate
 from grader.solutions import fragments, mistakes
-from grader.solutions.mistakes import Change, Mistake
+from grader.solutions.edits import Change, Entry, written
+from grader.solutions.mistakes import Mistake
 from tests.grader.conftest import copied_course, starts_sooner
 from tests.grader.processes import alive, descendants, processes, until
 from tests.grader.warm_python import python
@@ -57,8 +58,8 @@ def test_a_mistake_that_does_not_fit_is_a_complaint_and_the_others_are_tried(mon
     assert not third.broken
     assert "it is not Python: '(' was never closed" in validation._run(second).complaint
     assert validation._run(first).complaint == (
-        "linear · wrong gone (seed 0): linear.toml: mistake gone, in the reference: expected `old` "
-        "exactly once, got `no such text` 0 times"
+        "linear · wrong gone (seed 0): linear.edits:0: mistake gone, in the reference: expected "
+        "the `-` lines exactly once, got `no such text` 0 times"
     )
 
 
@@ -87,23 +88,23 @@ def keep_one(folder):
     return kept
 
 
-def mistakes_of(course, bytes_of_an_element, devices=None):
+def mistakes_of(course, bytes_of_an_element, keys=None):
     """Replace the mistakes of tensor_memory in a copy of the course.
 
     Each mistake has a name and the number of bytes that it assumes per element.
     """
     entries = [
-        f"""
-[[mistake]]
-name = "{name}"
-says = "Every element has {size} bytes."
-devices = {(devices or {}).get(name, [])}
-price = "it is all that is asked"
-source = "def tensor_bytes(x): return {size} * x.numel()"
-"""
+        Entry(
+            name=name,
+            says=f"Every element has {size} bytes.",
+            keys={"price": "it is all that is asked", **(keys or {}).get(name, {})},
+            source=f"def tensor_bytes(x): return {size} * x.numel()",
+        )
         for name, size in bytes_of_an_element.items()
     ]
-    (course / "grader/solutions/mistakes/tensor_memory.toml").write_text("".join(entries))
+    (course / "grader/solutions/mistakes/tensor_memory.edits").write_text(
+        "\n".join(map(written, entries))
+    )
 
 
 def keep_tests(file, *names):
@@ -177,32 +178,28 @@ def test_of_types(student):
 
 
 STATEFUL = """
-[[mistake]]
-name = "stateful"
-says = "It is right only once storage_bytes has been called."
-price = "it is all that is asked"
-source = '''
-import functools
-
-
-@functools.cache  # a list that nothing in the module's globals shows
-def called():
-    return []
-
-
-def tensor_bytes(x):
-    return -1
-
-
-def storage_bytes(x):
-    called().append(1)
-    return x.untyped_storage().nbytes()
-
-
-def unique_bytes(tensors):
-    seen = {x.untyped_storage()._cdata: x.untyped_storage().nbytes() for x in tensors}
-    return sum(seen.values()) if called() else -1
-'''
+[stateful] It is right only once storage_bytes has been called.
+price: it is all that is asked
++ import functools
++
++
++ @functools.cache  # a list that nothing in the module's globals shows
++ def called():
++     return []
++
++
++ def tensor_bytes(x):
++     return -1
++
++
++ def storage_bytes(x):
++     called().append(1)
++     return x.untyped_storage().nbytes()
++
++
++ def unique_bytes(tensors):
++     seen = {x.untyped_storage()._cdata: x.untyped_storage().nbytes() for x in tensors}
++     return sum(seen.values()) if called() else -1
 """
 
 
@@ -238,7 +235,7 @@ def complaints_about_tests(grader, tmp_path_factory):
         f"{hidden.read_text()}\n\nfrom tests.probes import tensor_memory as probes\n\n{added}"
     )
     keep_one(course / "grader/solutions/variants/storage_views")
-    (course / "grader/solutions/mistakes/storage_views.toml").unlink()
+    (course / "grader/solutions/mistakes/storage_views.edits").unlink()
     oracle = course / "tests" / "hidden" / "test_storage_views.py"
     keep_tests(oracle, "test_shares_storage_of_windows_that_do_not_touch")
     oracle.write_text(
@@ -277,7 +274,7 @@ def complaints_about_solutions(grader, tmp_path_factory):
     """What `validate` complains about in a course with every one of SOLUTIONS."""
     course = small_course(tmp_path_factory.mktemp("broken"))
     mistakes_of(course, {"right": "x.element_size()"})
-    listed = course / "grader/solutions/mistakes/tensor_memory.toml"
+    listed = course / "grader/solutions/mistakes/tensor_memory.edits"
     # Some solutions are graded in two ways, the first among them.
     listed.write_text(STATEFUL + listed.read_text())
     (variant,) = (course / "grader/solutions/variants/tensor_memory").glob("*.py")
@@ -337,7 +334,7 @@ def course_of_two_devices(copy_of_the_course):
     (hidden / "cuda/test_tensor_memory.py").write_text(TESTS.format(dtype="double", bytes=24))
     variant = keep_one(copy_of_the_course / "grader/solutions/variants/tensor_memory")
     variant.rename(variant.with_name("variant.py"))
-    mistakes_of(copy_of_the_course, {"four": 4, "nine": 9}, devices={"four": ["cuda"]})
+    mistakes_of(copy_of_the_course, {"four": 4, "nine": 9}, keys={"four": {"device": "cuda"}})
     shutil.rmtree(copy_of_the_course / "grader/solutions/promises")
     return starts_sooner(copy_of_the_course)
 

@@ -100,8 +100,8 @@ NAMES = {
         r"assignment/activations.py differs from its reference: run `grader stubs`",
     ),
     "mistakes of no problem": (
-        lambda tiny: (tiny / "solutions/mistakes/softmx.toml").write_text(""),
-        r"mistakes/softmx.toml: problems.toml lists no problem 'softmx'; did you mean softmax\?",
+        lambda tiny: (tiny / "solutions/mistakes/softmx.edits").write_text(""),
+        r"mistakes/softmx.edits: problems.toml lists no problem 'softmx'; did you mean softmax\?",
     ),
     "tests of no problem": (
         lambda tiny: (tiny / "tests/hidden/test_gelu.py").write_text(""),
@@ -224,7 +224,7 @@ def test_a_requirement_can_be_declined_with_a_reason(grader, lists):
     hidden = lists / "tests/hidden/test_relu.py"
     text = hidden.read_text()
     changed(hidden, "[rng.gauss(0, 1) for _ in range(9)]", "[1.0, 2.5]")
-    changed(lists / "solutions/mistakes/relu.toml", "abs(n)", "-n")
+    changed(lists / "solutions/mistakes/relu.edits", "abs(n)", "-n")
     passes, how = complaints("relu")
     assert "relu · junk the first argument" in passes
     assert how.startswith("where the course is right and the requirement is not, ")

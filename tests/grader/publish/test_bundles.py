@@ -179,8 +179,8 @@ def test_a_wheel_carries_all_that_only_the_bundle_has(root, tmp_path):
 PLANTED = {
     "tests/hidden/test_linear.py": "tests/hidden/test_linear.py is for the staff only",
     "grader/course/courses.py": "grader/course/courses.py is for the staff only",
-    "solutions/mistakes/linear.toml": "solutions/mistakes/linear.toml is for the staff only",
-    "examples/mistakes/linear.toml": "examples/mistakes/linear.toml is for the staff only",
+    "solutions/mistakes/linear.edits": "solutions/mistakes/linear.edits is for the staff only",
+    "examples/mistakes/linear.edits": "examples/mistakes/linear.edits is for the staff only",
     "solutions/mutants.toml": "solutions/mutants.toml is for the staff only",
     "tests/__pycache__/x.pyc": "tests/__pycache__/x.pyc is for the staff only",
     "examples/linear.py": ("examples/linear.py contains the mark of a solution: BEGIN SOLUTION"),
@@ -509,8 +509,8 @@ def test_the_workflow_of_the_bundle_runs_in_the_bundle(unpacked, root, tmp_path,
 def test_a_mistake_that_is_not_python_stops_no_search(copy_of_the_course):
     """`grader validate` names it; two empty lines in a text are no end of a statement."""
     folder = copy_of_the_course / "grader/solutions/mistakes"
-    with (folder / "linear.toml").open("a") as file:
-        file.write('\n[[mistake]]\nname = "broken"\nsays = "-"\nhint = "-"\nsource = "def f(:"\n')
+    with (folder / "linear.edits").open("a") as file:
+        file.write("\n[broken] Wrong.\n+ def f(:\n")
     assert leaks.secrets(courses.load(copy_of_the_course)) == leaks.secrets(COURSE)
     source = 'x = """\n\n\n"""\n\n\nvalue = compute_the_answer(x)\n'
     assert (7, "value=compute_the_answer(x)") in list(leaks._numbered(source))

@@ -1,14 +1,18 @@
 # ruff: noqa: E501, examples are one string each
 """What makes no difference in the normal form of code, and what does."""
 
+import contextlib
+import itertools
 import random
+import sys
 import textwrap
 
 import pytest
 
-from grader.similarity import pairs
-from grader.similarity.normal_form import read
+from grader.similarity import normal_form, pairs
+from grader.similarity.normal_form import CALLED, RULES, TRANSPARENT, read
 from tests.grader.similarity.disguises import DISGUISES, disguised
+from tests.grader.similarity.hostile import HOSTILE
 from tests.grader.similarity.programs import program
 
 HEAD = "import math\nimport operator\nimport torch\nimport torch.nn.functional as F\n"
@@ -130,38 +134,61 @@ def test_lines_are_those_of_the_expression():
     assert {(3, 3)} == {(one.first, one.last) for one in found}
 
 
-HOSTILE = {
-    "brackets": "(" * 190 + "1" + ")" * 190,
-    "signs": "x = " + "-" * 3_000 + "1",
-    "a sum": "x = " + " + ".join(["y"] * 20_000),
-    "attributes": "x = y" + ".z" * 20_000,
-    "a power": "x = 9 ** 9 ** 9 ** 9 ** 9",
-    "a large product": "x = " + "99999 * " * 500 + "1",
+ODD = {
     "nested functions": "".join(f"{' ' * n}def f{n}(x):\n" for n in range(90)) + " " * 90 + "pass",
     "calls that double": "def f0(x):\n return x + 1\n" + "".join(
         f"def f{n}(x):\n return f{n - 1}(x) * f{n - 1}(x + {n})\n" for n in range(1, 40)
     ),
     "a function that calls itself": "def f(x):\n return f(f(x - 1)) + f(x)\n" * 50,
-    "values that double": "x = y + 1\n" + "x = x * x + z[x]\n" * 300,
-    "many lines": "x = 1\n" * 10_000,
-    "a text": "x = '''" + "\u202e<b>\n" * 20_000 + "'''",
+    "directions": "x = '''" + "\u202e<b>\n" * 20_000 + "'''",
     "warnings": "x = '\\d'; assert (x, 1); x is 1",
     "nothing": "",
     "a byte order mark": "\ufeffx = 1",
     "null": "x = \x00",
     "no Python": "class class",
     "too long": "#" * 2_000_000,
+    "a power that is too large": "x = 1e-300 ** -2",
+    "a getattr of a number": "x = getattr(torch, 0x" + "f" * 9_000 + ")(y)",
+    "a getattr of an operation": "x = getattr(torch, '**')(y) ** 2 + getattr(torch, '#')",
+    "too many arguments": "x = range(1, 2, 3, 4), lerp(weight=1), pow(1, 2, 3, 4), zip(), enumerate()",
+    "classes": "class A:0\n" * 30_000,
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ODD)
+def test_odd_code_is_read_or_refused(name):
+    """No file may end the command; what cannot be read is refused."""
+    with contextlib.suppress(SyntaxError):
+        read(ODD[name])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_names_may_be_those_of_operations(seed):
+    """A student's variable may be called collect, item or range, and a call have any arguments."""
+    words = [*CALLED, *RULES.keys() - {"**", "[]"}, *TRANSPARENT, "collect", "tuple", "zip", "map"]
+    words += ["enumerate", "items", "item", "len", "either", "eq", "phi", "self", "lerp", "addcmul"]
+    rng = random.Random(seed)
+    for _ in range(100):
+        a, b, c, d, e = rng.choices(words, k=5)
+        read(
+            f"def f({a}):\n for {b} in {c}:\n  {d} = {e}[{b}] ** {a}\n"
+            f" if {d}({a}, {c}, *{b}):\n  return {e}({d}.{a}({b}), {c}()) / {d}[{c}({a})]\n"
+        )
+
+
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_code_is_read_or_refused(name):
-    """No file may end the command or fill the memory; what cannot be read is refused."""
+def test_the_time_for_hostile_code_is_linear_in_its_length(name, monkeypatch):
+    """Whatever a file repeats, it takes a number of calls for each of its characters."""
+    monkeypatch.setattr(normal_form, "FILE_STEPS", 0)  # which is the same for files of all lengths
+    text, calls = HOSTILE[name](20_000), itertools.count()
+    sys.setprofile(lambda *_: next(calls))
     try:
-        found, _ = read(HOSTILE[name])
+        read(text)
     except SyntaxError:
-        return
-    assert len(found) < 50_000
+        pass
+    finally:
+        sys.setprofile(None)
+    assert next(calls) < 500 * len(text)
 
 
 def test_a_statement_that_is_too_deep_does_not_hide_the_others():
@@ -175,7 +202,7 @@ def test_a_statement_that_is_too_deep_does_not_hide_the_others():
 def test_a_file_that_is_not_python_is_named():
     """A student whose file cannot be compared is not overlooked."""
     (work,) = pairs.works_of([{"a.py": b"def", "b.py": b"x = 1", "notes.txt": b"x"}])
-    assert ("a.py",) == work.unread
+    assert {"a.py": "is not Python: invalid syntax"} == work.unread
     assert {"b.py"} == work.files.keys()
 
 

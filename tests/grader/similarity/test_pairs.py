@@ -1,5 +1,6 @@
 """Copies are found however they are disguised, and code that everybody has does not count."""
 
+import itertools
 import sys
 import zipfile
 from functools import cache
@@ -13,6 +14,7 @@ from tests.grader.analysis.samples import class_of, passed
 from tests.grader.report.samples import HOSTILE
 from tests.grader.sampling import every
 from tests.grader.similarity.disguises import disguised
+from tests.grader.similarity.hostile import HOSTILE as HOSTILE_CODE
 from tests.grader.similarity.programs import program
 from tests.handout.browsing import serious
 
@@ -139,6 +141,32 @@ def test_processes_read_the_same(tmp_path):
         assert all((one.files[p].features == other.files[p].features).all() for p in one.files)
 
 
+def test_a_class_of_many_definitions_is_compared_in_blocks(monkeypatch):
+    """The blocks, which limit the memory, change nothing."""
+    works = [*class_works(), copy_works()]
+    whole = ranked(works)
+    monkeypatch.setattr(pairs, "BLOCK", 20)
+    for one, other in zip(whole, ranked(works), strict=True):
+        assert (one.one, one.other) == (other.one, other.other)
+        assert one.amount == pytest.approx(other.amount)
+        assert one.share == pytest.approx(other.share)
+
+
+def test_what_is_beyond_the_limits_is_named(monkeypatch):
+    """One file has too many different expressions; of many files, only the first count."""
+    sources = dict.fromkeys(("a.py", "b.py", "c.py"), program(1).encode())
+    sources["d.py"] = (program(2) + program(3)).encode()
+    large, small = (len(pairs.code_of(sources[path]).features) for path in ("d.py", "a.py"))
+    monkeypatch.setattr(pairs, "MAX_FEATURES", large - 1)
+    monkeypatch.setattr(pairs, "MAX_FEATURES_OF_ALL", 2 * small)
+    (work,) = pairs.works_of([sources])
+    assert {"a.py", "b.py"} == work.files.keys()
+    assert {
+        "c.py": f"is beyond the first {2 * small} expressions",
+        "d.py": f"has more than {large - 1} different expressions",
+    } == work.unread
+
+
 # --- a folder to compare with ---------------------------------------------------------------------
 
 
@@ -242,6 +270,21 @@ def test_more_pairs_than_shown_are_counted(tmp_path, similar):
     assert "Inside the class: the first 1 of 3 pairs from 25 on" in similar(path, "--top", 1)[1]
 
 
+def test_hostile_files_cost_only_their_owner(tmp_path, similar):
+    """A file that needs more than a gigabyte to parse is named, and the others are compared."""
+    path = tmp_path / "class.sqlite"
+    works = {"ada": CLASS[3], "eve": copied(CLASS[3])}
+    works["bob"] = {"a.py": HOSTILE_CODE["brackets"](390_000).encode(), "b.py": b"class class"}
+    with class_of(path, {name: ({}, TESTS) for name in works}, sources=works):
+        pass
+    code, said = similar(path)
+    assert 0 == code
+    assert "ada and eve" in said
+    assert (
+        "not compared: bob: a.py is nested too deeply, or too large; b.py is not Python: invalid"
+    ) in said
+
+
 def test_the_class_itself_is_refused(book, similar):
     """It would be a copy of itself."""
     code, said = similar(book, "--against", book)
@@ -287,6 +330,42 @@ def test_similar_lines_name_their_partners():
         exact += sum(right[line.other] == line.text.strip() for line in found)
     assert marked > 50
     assert exact > 0.8 * marked
+
+
+def test_a_page_of_two_colluders_is_linear_in_their_code():
+    """Four times as many equal functions take about four times as many operations of Python."""
+
+    def operations(count):
+        lines = [f"def f{n}(x): return (x * {n}.5 + y) @ z[{n}]" for n in range(count)]
+        sources = {"a.py": "\n".join(lines).encode()}
+        works = tuple(pairs.works_of([sources, sources]))
+        weights = pairs.shared(index := pairs.index_of([works]), pairs.ranked(index, 2)[0])
+        done = itertools.count()
+
+        def trace(frame, event, argument):
+            frame.f_trace_opcodes = True
+            next(done)
+            return trace
+
+        sys.settrace(trace)
+        try:
+            places = report.places(works, (sources, sources), weights)
+        finally:
+            sys.settrace(None)
+        assert min(count, report.MAX_PLACES) == len(places)
+        return next(done)
+
+    assert operations(480) < 6 * operations(120)
+
+
+def test_a_page_has_no_more_lines_than_a_person_reads(monkeypatch):
+    """At least the definitions that are most alike are shown."""
+    monkeypatch.setattr(report, "MAX_LINES_OF_PAGE", 10)
+    sources = CLASS[3], CLASS[3]
+    works = tuple(pairs.works_of(sources))
+    index = pairs.index_of([works])
+    weights = pairs.shared(index, pairs.ranked(index, 2)[0])
+    assert 1 == len(report.places(works, sources, weights))
 
 
 @pytest.mark.slow

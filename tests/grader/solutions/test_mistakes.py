@@ -1,11 +1,12 @@
-"""Known mistakes in TOML files: each is a set of text changes, and invalid files are reported."""
+"""Known mistakes: each is a set of changes to a program, and files that do not fit are told."""
 
 import pytest
 
 from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.solutions import mistakes
-from grader.solutions.mistakes import Change, Mistake, changed
+from grader.solutions.edits import Change
+from grader.solutions.mistakes import Mistake, changed
 
 COURSE = courses.load()
 
@@ -27,53 +28,41 @@ def first(x):
 def second(x):
     return x
 '''
-FILE = '''\
-[base.plain]
-source = """
-def first(x):
-    return x
+FILE = """\
+# Wrong solutions.
+[base plain]
++ def first(x):
++     return x
+
+[negative] The sign is lost.
+hint: is x below 0?
+device: cuda, cpu
+price: it is all that is asked
+most: 2.5
+- return y
++ return -y
+
+[plainly_negative in plain] The sign is lost.
+- return x
++ return -x
+
+[both] Nothing is right.
+- math.sqrt(x)
++ x
+- def second(x):
+-     return x
++ def second(x):
++     return -x
+
+[another] Another program.
++ def second(x):
++     return 2
 """
-
-[[mistake]]
-name = "negative"
-says = "The sign is lost."
-hint = "is x below 0?"
-devices = ["cuda", "cpu"]
-price = "it is all that is asked"
-most = 2.5
-old = "return y"
-new = "return -y"
-
-[[mistake]]
-name = "plainly_negative"
-says = "The sign is lost."
-base = "plain"
-old = "return x"
-new = "return -x"
-
-[[mistake]]
-name = "both"
-says = "Nothing is right."
-[[mistake.change]]
-old = "math.sqrt(x)"
-new = "x"
-[[mistake.change]]
-old = "def second(x):\\n    return x"
-new = "def second(x):\\n    return -x"
-
-[[mistake]]
-name = "another"
-says = "Another program."
-source = """
-def second(x):
-    return 2
-"""
-'''
 
 
 def read(tmp_path, text):
     """The mistakes of a file with this text."""
-    (tmp_path / "p.toml").write_text(text)
+    (tmp_path / "p.edits").write_text(text)
     return mistakes.load(tmp_path, "p")
 
 
@@ -124,8 +113,8 @@ def test_pasted_lines_need_a_replacement_with_indentation():
     """Otherwise the new lines would end the function; no lines at all are a replacement, too."""
     old = "    if x:\n        y = math.sqrt(x)\n"
     words = (
-        r"^`old` is indented as in the program, and `new` begins at the left margin: `y = x`; "
-        r"indent both, or write both at the left margin$"
+        r"^the `-` lines are indented as in the program, and the `\+` lines begin at the left "
+        r"margin: `y = x`; indent both, or write both at the left margin$"
     )
     with pytest.raises(ValueError, match=words):
         changed(REFERENCE, (Change(old, "y = x\n"),))
@@ -151,7 +140,7 @@ def test_changes_are_made_in_the_program_as_it_was():
 def test_a_text_that_is_not_there_once_is_told(old, times):
     """The text has to occur exactly once, with the same relative indentation."""
     more = f"; {mistakes.AT_THE_MARGIN}" if "\n" in old else ""
-    words = rf"^expected `old` exactly once, got `.*` {times} times{more}$"
+    words = rf"^expected the `-` lines exactly once, got `.*` {times} times{more}$"
     with pytest.raises(ValueError, match=words):
         changed(REFERENCE, (Change(old, ""),))
 
@@ -220,17 +209,16 @@ def test_a_problem_without_a_file_has_no_mistakes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "where"), [("negative", "the reference"), ("plainly_negative", "base plain")]
+    ("line", "name", "where"),
+    [(6, "negative", "the reference"), (14, "plainly_negative", "base plain")],
 )
-def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, name, where):
+def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, line, name, where):
     """The message has the file, the mistake and the program that was searched for the text."""
-    text = FILE.replace('old = "return y"', 'old = "return w"').replace(
-        'old = "return x"', 'old = "return w"'
-    )
+    text = FILE.replace("- return y", "- return w").replace("- return x", "- return w")
     mistake = next(mistake for mistake in read(tmp_path, text) if mistake.name == name)
     words = (
-        rf"^p\.toml: mistake {name}, in {where}: expected `old` exactly once, got `return w` 0 "
-        r"times$"
+        rf"^p\.edits:{line}: mistake {name}, in {where}: expected the `-` lines exactly once, got "
+        r"`return w` 0 times$"
     )
     with pytest.raises(CourseFault, match=words):
         mistake.applied_to(REFERENCE)
@@ -238,108 +226,55 @@ def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, name, whe
 
 def test_a_program_that_replaces_nothing_is_told(tmp_path):
     """Such a program would be graded as the reference and prove nothing."""
-    (mistake,) = read(
-        tmp_path, '[[mistake]]\nname = "none"\nsays = "None."\nsource = "def third(): pass"\n'
-    )
+    (mistake,) = read(tmp_path, "[none] None.\n+ def third(): pass\n")
     with pytest.raises(
-        CourseFault, match=r"^p\.toml: mistake none: replaces no definition of the reference$"
+        CourseFault, match=r"^p\.edits:1: mistake none: replaces no definition of the reference$"
     ):
         mistake.applied_to(REFERENCE)
 
 
 # --- invalid files --------------------------------------------------------------------------------
 
-BASE = '[base.b]\nsource = "d"\n'
-HEAD = '[[mistake]]\nname = "m"\nsays = "Wrong."\n'
-EDIT = 'old = "a"\nnew = "b"\n'
-CHANGE = "[[mistake.change]]\n" + EDIT
-WAYS = r"expected one of `old` and `new`, \[\[mistake\.change\]\], `source`; got"
+BASE = "[base b]\n+ d\n\n"
 FAULTS = {
-    "not TOML": (HEAD + "old = \n", r"Invalid value \(at line 4, column 7\)"),
-    "an unknown key": (
-        HEAD + EDIT + 'colour = "red"\n',
-        r"mistake m: Object contains unknown field `colour`",
+    "an unknown device": (
+        "[m] Wrong.\ndevice: gpu\n- a\n",
+        "1: m: expected device: cpu or cuda, got gpu",
     ),
-    "an unknown table": (HEAD + EDIT + "[colour]\n", r"Object contains unknown field `colour`"),
-    "no name": (
-        '[[mistake]]\nsays = "Wrong."\n' + EDIT,
-        r"mistake number 1: Object missing required field `name`",
+    "no number": (
+        "[m] Wrong.\nmost: two\n- a\n",
+        "1: m: expected `most:` and a number of points, got two",
     ),
-    "no says": (
-        '[[mistake]]\nname = "m"\n' + EDIT,
-        r"mistake m: Object missing required field `says`",
-    ),
-    "an empty says": (
-        HEAD.replace("Wrong.", " ") + EDIT,
-        r"mistake m: expected `says` to describe the mistake, got an empty text",
-    ),
-    "a type": (
-        HEAD + EDIT + 'most = "2"\n',
-        r"mistake m: Expected `float \| null`, got `str` - at `\$\.most`",
-    ),
-    "a device": (
-        HEAD + EDIT + 'devices = ["gpu"]\n',
-        r"mistake m: Invalid enum value 'gpu' - at `\$\.devices\[0\]`",
-    ),
-    "the same name": (2 * (HEAD + EDIT), r"mistake m: expected a name of its own, got it twice"),
-    "old without new": (
-        HEAD + 'old = "a"\n',
-        r"mistake m: expected both `old` and `new`, got one of them",
-    ),
-    "no difference": (HEAD, rf"mistake m: {WAYS} none"),
-    "two differences": (
-        HEAD + EDIT + 'source = "c"\n',
-        rf"mistake m: {WAYS} `old` and `new`, `source`",
-    ),
-    "changes of two kinds": (
-        HEAD + EDIT + CHANGE,
-        rf"mistake m: {WAYS} `old` and `new`, \[\[mistake\.change\]\]",
-    ),
-    "a change without old": (
-        HEAD + CHANGE.replace(EDIT, 'new = "b"'),
-        r"mistake m: Object missing required field `old` - .*",
+    "the same name": (
+        "[m] Wrong.\n- a\n\n[m] Wrong.\n- b\n",
+        "4: m: expected a name of its own, got that of line 1",
     ),
     "an unknown base": (
-        HEAD + EDIT + 'base = "b"\n',
-        r"mistake m: expected a base of this file, which has none; got b",
+        "[m in b] Wrong.\n- a\n",
+        "1: m: expected a base of this file, which has none; got b",
     ),
     "another base": (
-        HEAD + EDIT + 'base = "c"\n' + BASE,
-        r"mistake m: expected a base of this file, b; got c",
+        BASE + "[n in b] Wrong.\n- a\n\n[m in c] Wrong.\n- a\n",
+        "7: m: expected a base of this file, b; got c",
     ),
-    "base and source": (
-        HEAD + 'base = "b"\nsource = "c"\n' + BASE,
-        r"mistake m: expected `base` or `source`, got both",
-    ),
-    "a base without source": (
-        HEAD + EDIT + "[base.b]\n",
-        r"base b: Object missing required field `source`",
-    ),
-    "an unused base": (
-        HEAD + EDIT + BASE,
-        r"base b: expected a mistake that is based on it, got none",
+    "an unused base": (BASE, "1: b: expected a mistake that edits this base, got none"),
+    "two entries": (
+        "[m]\n\n[n] Wrong.\nmost: two\n- a\n",
+        "1: expected .*, got `\\[m\\]`\n  .*p.edits:3: n: expected .*, got two",
     ),
 }
 
 
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, what):
-    """The message has the path, the mistake, what was expected and what the file contains."""
+    """The message has the path, the line, what was expected and what the file contains."""
     text, words = FAULTS[what]
-    with pytest.raises(CourseFault, match=rf"p\.toml: {words}$"):
+    with pytest.raises(CourseFault, match=rf"p\.edits:{words}$"):
         read(tmp_path, text)
-
-
-def test_all_wrong_mistakes_of_a_file_are_named(tmp_path):
-    """An author can correct them all before the next try."""
-    with pytest.raises(
-        CourseFault, match=rf"p\.toml: mistake m: {WAYS} none\n  mistake n: {WAYS} "
-    ):
-        read(tmp_path, HEAD + HEAD.replace('"m"', '"n"') + HEAD.replace('"m"', '"o"') + EDIT)
 
 
 def test_every_file_is_of_a_problem():
     """Nothing would read a file that is not named after a problem."""
     assert {problem.id for problem in COURSE.problems} == {
-        path.stem for path in COURSE.mistakes.iterdir()
+        path.name.removesuffix(".edits") for path in COURSE.mistakes.iterdir()
     }

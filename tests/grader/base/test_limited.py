@@ -1,0 +1,49 @@
+"""Whatever a text does to the process that reads it, the other texts are read."""
+
+import os
+import signal
+
+from grader.base.limited import Readers, Unread
+
+
+def read(text):
+    """Read a text, or do what it says."""
+    if text == "loop":
+        while True:
+            pass
+    if text == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if text == "exit":
+        os._exit(7)
+    if text == "fill":
+        return len(bytearray(2**31))
+    if text == "raise":
+        raise KeyError(text)
+    return text.upper()
+
+
+BAD = {
+    "loop": "took more than 0.5 s",
+    "crash": "ended the process that read it (SIGSEGV)",
+    "exit": "ended the process that read it (code 7)",
+    "fill": "takes more than 1024 MiB",
+    "raise": "cannot be read: KeyError: 'raise'",
+}
+
+
+def test_a_text_costs_only_itself():
+    """Each bad text has its reason, in its place, and the process for the next one is a new one."""
+    texts = ["a", *BAD, "b", "loop", "c"]
+    with Readers(read, 2, seconds=0.5) as readers:
+        assert [BAD.get(t, t.upper()) for t in texts] == [
+            one.reason if isinstance(one, Unread) else one for one in readers.each(texts)
+        ]
+        assert ["AGAIN"] == readers.each(["again"])
+        assert [] == readers.each([])
+
+
+def test_large_texts_cross_in_both_directions():
+    """Neither side waits for the other to read."""
+    texts = ["x" * 5_000_000] * 5
+    with Readers(read, 2) as readers:
+        assert [text.upper() for text in texts] == readers.each(texts)
