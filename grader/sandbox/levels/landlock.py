@@ -191,7 +191,7 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
         "user": zygote,
         "runtime": f"{folder}/runtime",
         "paths": [f"{folder}/site", f"{folder}/course"],
-        "filter": seccomp.against_kills(cuda=order.gpu is not None).hex(),
+        "filter": seccomp.of_tests(cuda=order.gpu is not None).hex(),
         "preload": order.preload,
         "own_user": {
             "uid": user,

@@ -72,7 +72,7 @@ def test_sockets_are_local(sandbox):
 @pytest.mark.parametrize("machine", seccomp.MACHINES)
 def test_the_filter_is_whole_instructions(machine):
     """The filter ends with a verdict, for each architecture that has a table."""
-    for program in (seccomp.program(machine), seccomp.against_kills(machine)):
+    for program in (seccomp.program(machine), seccomp.of_tests(machine)):
         assert 0 == len(program) % 8
         assert program.endswith(b"\x06\0\0\0\x00\x00\xff\x7f")
 
