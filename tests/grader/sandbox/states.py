@@ -35,7 +35,8 @@ with open("/proc/self/maps") as maps:
     SHARED = next(line.split()[-1] for line in maps if "/libc." in line)
 FOLDER = os.path.dirname(SHARED)
 BESIDE = [f"{FOLDER}/{name}" for name in sorted(os.listdir(FOLDER))]
-LARGE = [path for path in BESIDE if os.path.isfile(path) and os.stat(path).st_size > 2**18]
+LARGE = [p for p in BESIDE if not os.path.islink(p) and os.path.isfile(p)]
+LARGE = [path for path in LARGE if os.stat(path).st_size > 2**18]
 CHOSEN, PLACE = LARGE[TOKEN % len(LARGE)], TOKEN % 1024
 MARK, MODE, NAME = 1_000_000_007, 0o1745, "attack-escaped"
 HELD = []
