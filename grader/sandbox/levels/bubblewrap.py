@@ -463,9 +463,7 @@ def _nothing_of_the_machine() -> list[str]:
         if entry.name.isdigit() or entry.is_symlink() or entry.name in OF_THE_MACHINE:
             continue
         hidden = str(entry)
-        arguments += (
-            _nothing_at(hidden) if entry.is_dir() else ["--ro-bind", os.devnull, hidden]
-        )
+        arguments += _nothing_at(hidden) if entry.is_dir() else ["--ro-bind", os.devnull, hidden]
     return arguments
 
 
