@@ -23,11 +23,12 @@ device to the present, and they outlive the box. The present is refused; given t
 on a file system that keeps none, so that shutil.copy2 works. And what fcntl can note at a file
 (leases, watches of a folder, hints) is denied.
 
-This filter also denies every way to have the kernel send SIGKILL. Therefore a process that dies of SIGKILL was
-killed by its zygote, which says so, or by somebody outside: by the kernel, because memory ran out,
-or by a person. Nothing that a submission does looks like that, so this needs no evidence from the
-rest of the machine. The ways are: kill and its relatives; a signal that a timer, a file or the end
-of a child sends; and a limit of CPU time. Code that must end a process of its own uses SIGTERM.
+This filter also denies every way to have the kernel send SIGKILL. Therefore a process that dies of
+SIGKILL was killed by its zygote, which says so, or by somebody outside: by the kernel, because
+memory ran out, or by a person. Nothing that a submission does looks like that, so this needs no
+evidence from the rest of the machine. The ways are: kill and its relatives; a signal that a timer,
+a file or the end of a child sends; and a limit of CPU time. Code that must end a process of its own
+uses SIGTERM.
 
 The filter is classic BPF, 8 bytes per instruction; see seccomp(2). A denied call fails with EPERM.
 clone3 fails with ENOSYS, because its flags are in memory that a filter cannot read; the C library
