@@ -10,6 +10,9 @@ from grader.grading.verdict import Verdict
 from grader.results.records import SUITE, Outcome, worst
 from grader.solutions.mistakes import Mistake
 
+# How a test may end without an answer of the student's that did not pass.
+NO_ANSWERS = (Status.TIMEOUT, Status.MEMORY, Status.GRADER_ERROR)
+
 
 @dataclass(eq=False)
 class Entry:
@@ -30,6 +33,11 @@ class Entry:
         if self.verdict is None or (verdict.status is not Status.PASSED and not has_failed):
             self.verdict = verdict
         self.statuses.append(verdict.status)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a case has ended other than passed, and not for want of time or memory."""
+        return not {*self.statuses} <= {Status.PASSED, *NO_ANSWERS}
 
     def settle(self, verdict: Verdict) -> None:
         """Set the verdict of the whole function, however many cases it has."""

@@ -36,10 +36,11 @@ def run_tests(
     """Run the hidden tests with pytest in this process, and record how each of them ended.
 
     If a test fails in a shared process and passes in a new one, the student's code may give two
-    answers to each test. Then all tests of the problem run again, each in a process of its own, and
-    with what is left of the same time. The box is a new one, because code may remember in the old
-    one which answers did not pass: the kernel counts process ids and files there, and no process
-    can set these counts back.
+    answers to each test. Then all its problem's tests that have not failed run again, each in a
+    process of its own, and with what is left of the same time. A test that has failed did so in a
+    process of its own already, and stays failed: otherwise, code that remembers which answers did
+    not pass could give others now, and the kernel counts much that no process can set back. The
+    counts of the old box end with it; those of the machine do not (SECURITY.md lists them).
 
     Args:
         job: What is graded.
@@ -63,7 +64,8 @@ def run_tests(
     budgets = Budgets(job.course, job.device)
     plugin = Plugin(job, outcomes, checked, health, budgets, to_run=len(waiting))
     tests.run(waiting, plugin, job.seed)
-    again = [item for item in waiting if outcomes.problem_of(item).id in outcomes.in_doubt]
+    doubted = [item for item in waiting if outcomes.problem_of(item).id in outcomes.in_doubt]
+    again = [item for item in doubted if not outcomes.entry_of(item).has_failed]
     if again:
         for item in again:
             outcomes.entry_of(item).forget()

@@ -68,7 +68,7 @@ def death(
         limits: What the test may use.
         tracebacks: What Python printed in the child.
         cpu_limit: The CPU seconds of the test, possibly reduced by its problem's budget.
-        is_isolated: Whether the test could not send SIGKILL; see `seccomp.against_kills`.
+        is_isolated: Whether the test could not send SIGKILL; see `seccomp.of_tests`.
     """
     where = _where_it_was(tracebacks)
     if ending.breach == "memory":

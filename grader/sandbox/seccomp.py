@@ -3,9 +3,10 @@
 It is a deny-list, because torch and its libraries use several hundred calls. It denies calls that
 reach beyond the sandbox's namespaces (kernel keyrings, nested namespaces, mounts, other processes'
 memory), calls that have been used to attack the kernel (io_uring, bpf, userfaultfd, perf events),
-calls that tell or leave something about files that Landlock does not protect (attributes of files,
-mounts of the machine), and calls that change the limits or priorities of another process: limits
-set on the zygote would apply to every later submission.
+calls that tell or leave something about files that Landlock does not protect (owners and attributes
+of files, mounts of the machine), and calls that change the limits or priorities of another process:
+limits set on the zygote would apply to every later submission. Nor may a submission learn what is
+in the machine's memory of a file that all boxes share, or watch who opens it.
 
 It also denies every way to hold memory that is in no process's resident set, because that set is
 what the zygote counts: memory files (memfd), System V and POSIX queues, shared memory without a
@@ -16,12 +17,18 @@ those that reach a network, other processes, or named objects that other process
 With a GPU and without namespaces, ioctl is limited to the requests of ioctls.py, and a process
 may bind sockets that nobody can connect to.
 
-A second filter (`against_kills`) holds for the processes of a test only, not for their zygote. It
-denies every way to have the kernel send SIGKILL. Therefore a process that dies of SIGKILL was
-killed by its zygote, which says so, or by somebody outside: by the kernel, because memory ran out,
-or by a person. Nothing that a submission does looks like that, so this needs no evidence from the
-rest of the machine. The ways are: kill and its relatives; a signal that a timer, a file or the end
-of a child sends; and a limit of CPU time. Code that must end a process of its own uses SIGTERM.
+A second filter (`of_tests`) holds for the processes of a test only, not for their zygote, which
+still sets the times of the writable folder. A test cannot set times: anybody may set those of a
+device to the present, and they outlive the box. The present is refused; given times are ignored, as
+on a file system that keeps none, so that shutil.copy2 works. And what fcntl can note at a file
+(leases, watches of a folder, hints) is denied.
+
+This filter also denies every way to have the kernel send SIGKILL. Therefore a process that dies of
+SIGKILL was killed by its zygote, which says so, or by somebody outside: by the kernel, because
+memory ran out, or by a person. Nothing that a submission does looks like that, so this needs no
+evidence from the rest of the machine. The ways are: kill and its relatives; a signal that a timer,
+a file or the end of a child sends; and a limit of CPU time. Code that must end a process of its own
+uses SIGTERM.
 
 The filter is classic BPF, 8 bytes per instruction; see seccomp(2). A denied call fails with EPERM.
 clone3 fails with ENOSYS, because its flags are in memory that a filter cannot read; the C library
@@ -51,18 +58,24 @@ class Machine(NamedTuple):
     fcntl: int
     setrlimit: int
     timer_create: int
+    preadv2: int
+    getsockopt: int
+    utimensat: int
     kills: dict[str, int]
+    ignored: dict[str, int]
     attributes: dict[str, int]
     denied: dict[str, int]
+    denied_without_gpu: dict[str, int]
     denied_without_namespaces: dict[str, int]
 
 
 COMMON = {  # the same numbers on every machine
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
     "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433,
-    "pidfd_getfd": 438, "mount_setattr": 442, "memfd_secret": 447, "statmount": 457,
-    "listmount": 458, "file_getattr": 468, "file_setattr": 469, "listns": 470,
+    "pidfd_getfd": 438, "mount_setattr": 442, "quotactl_fd": 443, "memfd_secret": 447,
+    "statmount": 457, "listmount": 458, "file_getattr": 468, "file_setattr": 469, "listns": 470,
 }  # fmt: skip
+COMMON_WITHOUT_GPU = {"set_mempolicy_home_node": 450, "cachestat": 451}
 COMMON_KILLS = {"pidfd_send_signal": 424}
 COMMON_ATTRIBUTES = {
     "setxattrat": 463, "getxattrat": 464, "listxattrat": 465, "removexattrat": 466,
@@ -71,7 +84,9 @@ COMMON_ATTRIBUTES = {
 MACHINES = {
     "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, socketpair=53, prlimit=302,
                       mmap=9, ioctl=16, fcntl=72, setrlimit=160, timer_create=222,
-                      kills=COMMON_KILLS | {
+                      preadv2=327, getsockopt=55, utimensat=280, ignored={
+        "readahead": 187, "fadvise64": 221,
+    }, kills=COMMON_KILLS | {
         "kill": 62, "rt_sigqueueinfo": 129, "tkill": 200, "tgkill": 234, "rt_tgsigqueueinfo": 297,
     }, attributes=COMMON_ATTRIBUTES | {
         "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "getxattr": 191, "lgetxattr": 192,
@@ -88,7 +103,11 @@ MACHINES = {
         "kcmp": 312, "finit_module": 313, "memfd_create": 319, "kexec_file_load": 320, "bpf": 321,
         "userfaultfd": 323, "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144,
         "sched_setaffinity": 203, "ioprio_set": 251, "sched_setattr": 314, "sendfile": 40,
-        "io_setup": 206, "splice": 275, "tee": 276, "vmsplice": 278,
+        "io_setup": 206, "splice": 275, "tee": 276, "vmsplice": 278, "chown": 92, "fchown": 93,
+        "lchown": 94, "fchownat": 260, "utime": 132, "utimes": 235, "futimesat": 261,
+    }, denied_without_gpu=COMMON_WITHOUT_GPU | {
+        "mincore": 27, "mbind": 237, "set_mempolicy": 238, "get_mempolicy": 239,
+        "migrate_pages": 256, "move_pages": 279, "inotify_init": 253, "inotify_init1": 294,
     }, denied_without_namespaces={
         "socket": 41, "connect": 42, "bind": 49, "listen": 50, "accept": 43, "accept4": 288,
         "inotify_init": 253, "inotify_init1": 294, "sethostname": 170, "setdomainname": 171,
@@ -96,7 +115,9 @@ MACHINES = {
     }),
     "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, socketpair=199, prlimit=261,
                        mmap=222, ioctl=29, fcntl=25, setrlimit=164, timer_create=107,
-                       kills=COMMON_KILLS | {
+                       preadv2=286, getsockopt=209, utimensat=88, ignored={
+        "readahead": 213, "fadvise64": 223,
+    }, kills=COMMON_KILLS | {
         "kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240,
     }, attributes=COMMON_ATTRIBUTES | {
         "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "getxattr": 8, "lgetxattr": 9,
@@ -113,7 +134,10 @@ MACHINES = {
         "memfd_create": 279, "bpf": 280, "userfaultfd": 282, "kexec_file_load": 294,
         "ioprio_set": 30, "sched_setparam": 118, "sched_setscheduler": 119,
         "sched_setaffinity": 122, "setpriority": 140, "sched_setattr": 274, "io_setup": 0,
-        "sendfile": 71, "vmsplice": 75, "splice": 76, "tee": 77,
+        "sendfile": 71, "vmsplice": 75, "splice": 76, "tee": 77, "fchownat": 54, "fchown": 55,
+    }, denied_without_gpu=COMMON_WITHOUT_GPU | {
+        "mincore": 232, "mbind": 235, "get_mempolicy": 236, "set_mempolicy": 237,
+        "migrate_pages": 238, "move_pages": 239, "inotify_init1": 26,
     }, denied_without_namespaces={
         "socket": 198, "connect": 203, "bind": 200, "listen": 201, "accept": 202, "accept4": 242,
         "inotify_init1": 26, "sethostname": 161, "setdomainname": 162,
@@ -145,13 +169,22 @@ SHARING, MAP_SHARED, MAP_SHARED_VALIDATE, MAP_ANONYMOUS = 0x3, 1, 3, 0x20
 # They set attributes of an open file: FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR.
 SETTING_ATTRIBUTES = (0x40086602, 0x40046602, 0x401C5820)
 SIGKILL, F_SETSIG, RLIMIT_CPU = 9, 10, 0
+# What fcntl leaves at a file: F_SETLEASE and F_NOTIFY; and from F_GET_RW_HINT on, hints and
+# delegations.
+F_SETLEASE, F_NOTIFY, F_GET_RW_HINT = 1024, 1026, 1035
+# Flags of preadv2 that tell whether a page is in memory, or remove it: RWF_NOWAIT, RWF_DONTCACHE.
+OF_PAGES_IN_MEMORY = 0x08 | 0x80
+# The numbers of a socket and of its namespace, which the kernel counts up for the whole machine.
+SOL_SOCKET, SO_COOKIE, SO_NETNS_COOKIE = 1, 57, 71
 EXIT_SIGNAL = 0xFF  # the bits of clone's flags
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 NUMBER, ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
 FIRST_ARGUMENT, SECOND_ARGUMENT, THIRD_ARGUMENT, FOURTH_ARGUMENT = 16, 24, 32, 40
+SIXTH_ARGUMENT = 56
 HIGH_HALF = 4  # an argument has 64 bits, and the filter reads 32
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+IGNORE = ERRNO | 0  # the call succeeds and does nothing
 
 
 def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool = True) -> bytes:
@@ -172,6 +205,8 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
     denied = [
         number for name, number in this.denied.items() if not (cuda and name in NEEDED_BY_CUDA)
     ]
+    if not cuda:
+        denied += this.denied_without_gpu.values()
     if not namespaces:
         denied += [
             number
@@ -181,12 +216,13 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
     return b"".join(
         [
             *_of_this_architecture(this),
-            *(_when(EQUAL, number, deny) for number in sorted(denied)),
+            *(_when(EQUAL, number, deny) for number in sorted({*denied})),
             # As on a file system without attributes, so that shutil.copy2 works.
             *(
                 _when(EQUAL, number, _return(ERRNO | errno.ENOTSUP))
                 for number in sorted(this.attributes.values())
             ),
+            *(_when(EQUAL, number, _return(IGNORE)) for number in this.ignored.values()),
             _when(EQUAL, this.clone3, _return(ERRNO | errno.ENOSYS)),
             b"" if namespaces else b"".join(
                 _when(EQUAL, number, _only_streams(deny))
@@ -246,6 +282,18 @@ def _denied_arguments(this: Machine, deny: bytes) -> list[bytes]:
             + b"".join(_when(EQUAL, number, deny) for number in SETTING_ATTRIBUTES)
             + _return(ALLOW),
         ),
+        _when(
+            EQUAL, this.preadv2,
+            _load(SIXTH_ARGUMENT)
+            + _when(ANY_BIT, OF_PAGES_IN_MEMORY, _return(ERRNO | errno.EOPNOTSUPP))
+            + _return(ALLOW),
+        ),
+        _when(
+            EQUAL, this.getsockopt,
+            _load(SECOND_ARGUMENT) + _unless(EQUAL, SOL_SOCKET, _return(ALLOW))
+            + _load(THIRD_ARGUMENT) + _when(EQUAL, SO_COOKIE, deny)
+            + _when(EQUAL, SO_NETNS_COOKIE, deny) + _return(ALLOW),
+        ),
     ]  # fmt: skip
 
 
@@ -262,7 +310,7 @@ def _no_shared_memory_without_a_file(deny: bytes) -> bytes:
     )
 
 
-def against_kills(machine: str | None = None, *, cuda: bool = False) -> bytes:
+def of_tests(machine: str | None = None, *, cuda: bool = False) -> bytes:
     """The second filter, for the processes of a test; they must set their own limits before it.
 
     Args:
@@ -291,7 +339,16 @@ def against_kills(machine: str | None = None, *, cuda: bool = False) -> bytes:
             b"" if cuda else _when(EQUAL, this.timer_create, deny),
             _when(
                 EQUAL, this.fcntl,
-                _load(SECOND_ARGUMENT) + _when(EQUAL, F_SETSIG, deny) + _return(ALLOW),
+                _load(SECOND_ARGUMENT) + _when(EQUAL, F_SETSIG, deny)
+                + _when(EQUAL, F_SETLEASE, deny) + _when(EQUAL, F_NOTIFY, deny)
+                + _when(AT_LEAST, F_GET_RW_HINT, deny) + _return(ALLOW),
+            ),
+            # pathlib's touch tries the present first, and creates the file if that fails. Given
+            # times may be the present, too, but only in memory that a filter cannot read.
+            _when(
+                EQUAL, this.utimensat,
+                _load(THIRD_ARGUMENT) + _when(AT_LEAST, 1, _return(IGNORE))
+                + _load(THIRD_ARGUMENT + HIGH_HALF) + _when(AT_LEAST, 1, _return(IGNORE)) + deny,
             ),
             _when(
                 EQUAL, this.clone,

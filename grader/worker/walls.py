@@ -124,7 +124,7 @@ class Namespace(NoWall):
 
     Args:
         filter_of_tests: The system calls that are denied to a test but not to the zygote, in
-            hexadecimal; see `sandbox.seccomp.against_kills`.
+            hexadecimal; see `sandbox.seccomp.of_tests`.
     """
 
     def __init__(self, filter_of_tests: str) -> None:

@@ -50,6 +50,9 @@ PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER, COMPILED = (
     "/compiled",
 )
 
+# The files of /proc that torch's library for CPU detection and other libraries read.
+OF_THE_MACHINE = ("cpuinfo", "meminfo")
+
 OLDEST = "0.4.0"
 NEEDED_OPTIONS = {
     "--unshare-pid",
@@ -157,7 +160,7 @@ def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
     return [
         *_box(found, user, files, scratch_bytes=order.scratch_bytes, gpu=gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
-        *_start(order.control_fd, user, order.preload, seccomp.against_kills(cuda=gpu is not None)),
+        *_start(order.control_fd, user, order.preload, seccomp.of_tests(cuda=gpu is not None)),
     ]
 
 
@@ -442,9 +445,26 @@ def _kernel_files(gpu: Gpu | None) -> list[str]:
     return [
         "--proc",
         "/proc",
+        # CUDA reads more of them than anybody has listed.
+        *([] if gpu else _nothing_of_the_machine()),
         *_devices(gpu),
         *(word for file in shown.HUGE_PAGES for word in ("--ro-bind-try", file, file)),
     ]
+
+
+def _nothing_of_the_machine() -> list[str]:
+    """Hide the files of /proc that are not about processes: a submission could read their counters.
+
+    They count what all programs do, so they would tell it what another box did before. A device on
+    a read-only place cannot be opened.
+    """
+    arguments = []
+    for entry in sorted(Path("/proc").iterdir()):
+        if entry.name.isdigit() or entry.is_symlink() or entry.name in OF_THE_MACHINE:
+            continue
+        hidden = str(entry)
+        arguments += _nothing_at(hidden) if entry.is_dir() else ["--ro-bind", os.devnull, hidden]
+    return arguments
 
 
 def _devices(gpu: Gpu | None) -> list[str]:

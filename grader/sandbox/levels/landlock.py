@@ -14,10 +14,10 @@ the student's user: it kills processes and removes files with the student's own 
 
 This level is weaker than bubblewrap in four ways. Other files cannot be read, but their names,
 sizes and owners can be queried if the permissions of their parent folders allow it; so can the
-process ids that exist. Files that all users may write to can get the present as their time. The
-size of the writable folder is monitored instead of limited, and a file that is deleted while it is
-open is not counted. The machine's CPU and memory are shared with everything else in the container.
-The level needs root and Linux 5.19.
+process ids that exist. Reading a file sets the time of its last reading. The size of the writable
+folder is monitored instead of limited, and a file that is deleted while it is open is not counted.
+The machine's CPU and memory are shared with everything else in the container. The level needs root
+and Linux 5.19.
 
 With a GPU, the code may also open the device files of that GPU and read the driver's files, name
 its threads, and bind sockets that nobody can connect to; docs/gpu.md says what is not promised
@@ -191,7 +191,7 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
         "user": zygote,
         "runtime": f"{folder}/runtime",
         "paths": [f"{folder}/site", f"{folder}/course"],
-        "filter": seccomp.against_kills(cuda=order.gpu is not None).hex(),
+        "filter": seccomp.of_tests(cuda=order.gpu is not None).hex(),
         "preload": order.preload,
         "own_user": {
             "uid": user,

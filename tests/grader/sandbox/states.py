@@ -1,0 +1,568 @@
+"""States that a box might change and others might see. This module runs in a box.
+
+Each class is one state, and its docstring the name of its row in SECURITY.md, which says who may
+see it. `see` looks at it, and `change` changes it and says whether it could. A state that cannot be
+looked at is None. A state with a `STEP` is a counter, which others may move, too: it has changed if
+it has grown by as much. What is in HELD stays until the process ends.
+"""
+
+import ctypes
+import fcntl
+import itertools
+import mmap
+import os
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+NUMBERS = {  # of system calls that the C library may not have: x86_64, aarch64
+    "add_key": (248, 217), "request_key": (249, 218), "futex": (202, 98),
+    "get_mempolicy": (239, 236), "cachestat": (451, 451), "perf_event_open": (298, 241),
+    "ioprio_set": (251, 30), "utime": (132, None), "utimes": (235, None),
+    "futimesat": (261, None),
+}  # fmt: skip
+TMP = tempfile.gettempdir()
+DEVICES = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
+TOKEN = 0  # replaced by a number that no other run of the tests has
+# A folder that all boxes share, a file in it that all use, and one that this run has chosen.
+with open("/proc/self/maps") as maps:
+    SHARED = next(line.split()[-1] for line in maps if "/libc." in line)
+FOLDER = os.path.dirname(SHARED)
+BESIDE = [f"{FOLDER}/{name}" for name in sorted(os.listdir(FOLDER))]
+LARGE = [p for p in BESIDE if not os.path.islink(p) and os.path.isfile(p)]
+LARGE = [path for path in LARGE if os.stat(path).st_size > 2**18]
+CHOSEN, PLACE = LARGE[TOKEN % len(LARGE)], TOKEN % 1024
+MARK, MODE, NAME = 1_000_000_007, 0o1745, "attack-escaped"
+HELD = []
+
+
+def syscall(name, *arguments):
+    """Make a call, and return what it returns.
+
+    Raises:
+        OSError: The call fails.
+    """
+    number = NUMBERS[name][os.uname().machine == "aarch64"]
+    longs = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    if number is None or (result := LIBC.syscall(number, *longs)) < 0:
+        raise OSError(ctypes.get_errno(), name)
+    return result
+
+
+def any_of(acts):
+    """Act, and return whether any of these was possible."""
+    done = 0
+    for act in acts:
+        with suppress(OSError):
+            act()
+            done += 1
+    return done > 0
+
+
+def stats(paths, *fields):
+    """These fields of each path's status."""
+    return [[getattr(os.lstat(path), field) for field in fields] for path in paths]
+
+
+def opened(path, flags=os.O_RDONLY):
+    """Open a file until this process ends."""
+    HELD.append(os.open(path, flags))
+    return HELD[-1]
+
+
+def read(path):
+    """Read the first byte of a file."""
+    with open(path, "rb", buffering=0) as f:
+        return f.read(1)
+
+
+class Times:
+    """times of devices and shared files"""
+
+    def see():
+        found = stats([*DEVICES, SHARED], "st_mtime_ns", "st_ctime_ns")
+        return found + stats(DEVICES, "st_atime_ns")
+
+    def change():
+        acts = [lambda p=p: read(p) for p in DEVICES]
+        acts.append(
+            lambda: mmap.mmap(opened("/dev/zero"), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)[0]
+        )
+        acts += [lambda p=p: os.utime(p) for p in [*DEVICES, SHARED]]
+        acts += [lambda p=p: os.utime(p, (MARK, MARK)) for p in DEVICES]
+        acts += [lambda p=p: os.utime(opened(p)) for p in DEVICES]
+        acts += [lambda p=p: syscall("utime", p.encode(), None) for p in DEVICES]
+        acts += [lambda p=p: syscall("utimes", p.encode(), None) for p in DEVICES]
+        acts += [lambda p=p: syscall("futimesat", -100, p.encode(), None) for p in DEVICES]
+        return any_of(acts)
+
+
+class TimesOfChanges:
+    """times at which devices and shared files were changed"""
+
+    see = Times.see
+
+    def change():
+        """An owner of -1 stays as it is, so the kernel asks for no right to the file."""
+        acts = [lambda p=p: os.chown(p, -1, -1) for p in [*DEVICES, SHARED, "/etc/passwd"]]
+        return any_of([*acts, *(lambda p=p: os.fchown(opened(p), -1, -1) for p in DEVICES)])
+
+
+class Modes:
+    """modes and attributes of devices and shared files"""
+
+    def see():
+        return stats([*DEVICES, SHARED], "st_mode", "st_ctime_ns")
+
+    def change():
+        acts = [lambda p=p: os.chmod(p, 0o666) for p in [*DEVICES, SHARED]]
+        return any_of([*acts, *(lambda p=p: os.setxattr(p, "user.x", b"x") for p in DEVICES)])
+
+
+class TimesOfReading:
+    """times at which shared files and links were read"""
+
+    STEP = 50
+
+    def see():
+        """How many of a hundred were read in the last minutes."""
+        now = time.time()
+        recent = [path for path in BESIDE if abs(now - os.lstat(path).st_atime) < 600]
+        return 100 * len(recent) // len(BESIDE)
+
+    def change():
+        acts = [lambda p=p: os.readlink(p) for p in BESIDE]
+        return any_of([*acts, *(lambda p=p: read(p) for p in BESIDE)])
+
+
+class Folder:
+    """the writable folder: names, times, mode"""
+
+    def see():
+        state = os.stat(TMP)
+        names = [name for name in os.listdir(TMP) if NAME in name]
+        return [state.st_mode & 0o7777 == MODE, MARK in (state.st_mtime, state.st_atime), names]
+
+    def change():
+        acts = [lambda: os.mkdir(f"{TMP}/{NAME}"), lambda: os.chmod(TMP, MODE)]
+        return any_of([*acts, lambda: os.utime(TMP, (MARK, MARK))])
+
+
+class NamesOfFiles:
+    """names of files elsewhere, in /dev/shm and /tmp"""
+
+    PLACES = ("/dev/shm", "/dev", "/tmp", "/var/tmp", "/", FOLDER)
+
+    def see():
+        return [os.path.exists(f"{place}/{NAME}") for place in NamesOfFiles.PLACES]
+
+    def change():
+        return any_of([lambda p=p: os.mkdir(f"{p}/{NAME}") for p in NamesOfFiles.PLACES])
+
+
+class Locks:
+    """locks of a whole shared file or device"""
+
+    def see():
+        with open(CHOSEN, "rb") as f:
+            return any_of([lambda: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)])
+
+    def change():
+        return any_of([lambda: fcntl.flock(opened(CHOSEN), fcntl.LOCK_EX)])
+
+
+class LocksOfRecords:
+    """locks of parts of a shared file or device"""
+
+    RECORD = "hhqqi4x"
+
+    def see():
+        asked = struct.pack(LocksOfRecords.RECORD, fcntl.F_WRLCK, os.SEEK_SET, TOKEN, 1, 0)
+        found = fcntl.fcntl(opened(SHARED), fcntl.F_GETLK, asked)
+        return struct.unpack(LocksOfRecords.RECORD, found)[0]
+
+    def change():
+        return any_of([lambda: fcntl.lockf(opened(SHARED), fcntl.LOCK_SH, 1, TOKEN)])
+
+
+class Leases:
+    """leases of shared files"""
+
+    def see():
+        with suppress(OSError):
+            return fcntl.fcntl(opened("/dev/null"), fcntl.F_GETLEASE)
+
+    def change():
+        acts = (
+            lambda p=p: fcntl.fcntl(opened(p), fcntl.F_SETLEASE, fcntl.F_RDLCK) for p in BESIDE[:50]
+        )
+        return any_of(acts)
+
+
+class Hints:
+    """hints to the kernel about shared files"""
+
+    GET, SET = 1035, 1036
+
+    def see():
+        value = ctypes.c_uint64()
+        with suppress(OSError):
+            fcntl.fcntl(opened(SHARED), Hints.GET, value)
+        return value.value
+
+    def change():
+        value = ctypes.c_uint64(3)
+        return any_of(
+            lambda p=p: fcntl.fcntl(opened(p), Hints.SET, value) for p in (SHARED, *DEVICES)
+        )
+
+
+class NotesOfFolders:
+    """signals when a file of a shared folder is read"""
+
+    seen = 0
+
+    def see():
+        def count(*_):
+            NotesOfFolders.seen += 1
+
+        with suppress(OSError):
+            signal.signal(signal.SIGIO, count)
+            told = fcntl.DN_ACCESS | fcntl.DN_MULTISHOT
+            if not NotesOfFolders.seen:
+                fcntl.fcntl(opened(FOLDER), fcntl.F_NOTIFY, told)
+            return NotesOfFolders.seen
+
+    def change():
+        return any_of([lambda: read(SHARED)])
+
+
+class Watches:
+    """watches of shared files"""
+
+    watch = -1
+
+    def see():
+        if Watches.watch < 0:
+            Watches.watch = LIBC.inotify_init1(os.O_NONBLOCK)
+            if Watches.watch >= 0:
+                LIBC.inotify_add_watch(Watches.watch, SHARED.encode(), 0x20)
+        if Watches.watch < 0:
+            return None
+        with suppress(BlockingIOError):
+            return len(os.read(Watches.watch, 4096))
+        return 0
+
+    def change():
+        return any_of([lambda: read(SHARED)])
+
+
+class Pages:
+    """pages of shared files in memory, by asking for them"""
+
+    def see():
+        found = [Pages.ask(which) for which in (Pages.mincore, Pages.no_wait, Pages.cachestat)]
+        return found if any(one is not None for one in found) else None
+
+    def ask(which):
+        with suppress(OSError), open(CHOSEN, "rb") as f:
+            return which(f.fileno())
+
+    def no_wait(file):
+        try:
+            return os.preadv(file, [bytearray(1)], 2**17, os.RWF_NOWAIT) == 1
+        except BlockingIOError:
+            return False
+
+    def mincore(file):
+        LIBC.mmap.restype, answer = ctypes.c_void_p, ctypes.create_string_buffer(1)
+        where = LIBC.mmap(None, ctypes.c_long(4096), 1, 2, file, ctypes.c_long(2**17))
+        if LIBC.mincore(ctypes.c_void_p(where), ctypes.c_long(4096), answer) < 0:
+            raise OSError
+        return answer.raw[0] & 1
+
+    def cachestat(file):
+        answer = (ctypes.c_uint64 * 5)()
+        syscall("cachestat", file, (ctypes.c_uint64 * 2)(2**17, 4096), answer, 0)
+        return answer[0]
+
+    def change():
+        file = opened(CHOSEN)
+        if any(Pages.see() or [True]):
+            return os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED) is None
+        return len(os.pread(file, 1, 2**17)) > 0
+
+
+class Mapped:
+    """how many processes have mapped a page of a shared file"""
+
+    def see():
+        with open(CHOSEN, "rb") as f:
+            here = mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)
+            HELD.append(here[0])
+        with open("/proc/self/smaps") as f:
+            of_it = itertools.dropwhile(lambda line: CHOSEN not in line, f)
+            return next(line.split()[1] for line in of_it if line.startswith("Pss:"))
+
+    def change():
+        with open(CHOSEN, "rb") as f:
+            HELD.append(mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ))
+        return HELD[-1][0] >= 0
+
+
+class Futexes:
+    """processes that wait at an address of a shared file"""
+
+    WAIT, WAKE = 0, 1
+
+    def at():
+        LIBC.mmap.restype, file = ctypes.c_void_p, opened(SHARED)
+        return ctypes.c_void_p(
+            LIBC.mmap(None, ctypes.c_long(4096), 1, 1, file, ctypes.c_long(0)) + 4 * PLACE
+        )
+
+    def see():
+        return syscall("futex", Futexes.at(), Futexes.WAKE, 1, None, None, 0)
+
+    def change():
+        at = Futexes.at()
+        value = ctypes.cast(at, ctypes.POINTER(ctypes.c_int32))[0]
+        wait = lambda: syscall("futex", at, Futexes.WAIT, value, None, None, 0)  # noqa: E731
+        threading.Thread(target=wait, daemon=True).start()
+        time.sleep(0.2)
+        return True
+
+
+class Keys:
+    """keys of the kernel"""
+
+    def see():
+        with suppress(OSError):
+            return syscall("request_key", b"user", NAME.encode(), None, 0)
+
+    def change():
+        return any_of(
+            lambda k=k: syscall("add_key", b"user", NAME.encode(), b"x", 1, k) for k in (-4, -5)
+        )
+
+
+class NamedObjects:
+    """semaphores, queues and memory with a name or number"""
+
+    QUEUE = b"/" + NAME.encode()
+
+    def see():
+        found = [LIBC.shmget(MARK, 1, 0), LIBC.semget(MARK, 1, 0), LIBC.msgget(MARK, 0)]
+        return [number >= 0 for number in [*found, LIBC.mq_open(NamedObjects.QUEUE, 0)]]
+
+    def change():
+        made = [LIBC.shmget(MARK, 4096, 0o1666), LIBC.semget(MARK, 1, 0o1666)]
+        made += [LIBC.msgget(MARK, 0o1666)]
+        return max(*made, LIBC.mq_open(NamedObjects.QUEUE, os.O_CREAT, 0o666, None)) >= 0
+
+
+class Sockets:
+    """sockets with an abstract name"""
+
+    def see():
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as door:
+            return door.connect_ex(f"\0{NAME}") == 0
+
+    def change():
+        def listen():
+            HELD.append(socket.socket(socket.AF_UNIX))
+            HELD[-1].bind(f"\0{NAME}")
+            HELD[-1].listen()
+
+        return any_of([listen])
+
+
+class HostName:
+    """the name of the host"""
+
+    def see():
+        return os.uname().nodename
+
+    def change():
+        return any_of([lambda: socket.sethostname(NAME)])
+
+
+class ProcessIds:
+    """process ids"""
+
+    STEP = 250
+
+    def see():
+        pid = os.fork() or os._exit(0)
+        os.waitpid(pid, 0)
+        return pid
+
+    def change():
+        return [ProcessIds.see() for _ in range(300)] != []
+
+
+class NumbersOfFiles:
+    """numbers of new files"""
+
+    STEP = 250
+
+    def see():
+        with tempfile.TemporaryFile() as f:
+            return os.fstat(f.fileno()).st_ino
+
+    def change():
+        return [NumbersOfFiles.see() for _ in range(300)] != []
+
+
+class NumbersOfPipes:
+    """numbers of pipes, sockets and files of /proc"""
+
+    STEP = 10_000  # a processor takes 1,024 or 4,096 numbers at a time
+
+    def see(count=1100):
+        for _ in range(count):
+            ends = os.pipe()
+            number = os.fstat(ends[0]).st_ino
+            any(map(os.close, ends))
+        return number
+
+    def change():
+        return NumbersOfPipes.see(20_000) > 0
+
+
+class NumbersOfSockets:
+    """cookies of sockets"""
+
+    STEP, COOKIE = 10_000, 57
+
+    def see(count=4200):
+        with suppress(OSError):
+            for _ in range(count):
+                one, other = socket.socketpair()
+                with one, other:
+                    cookie = one.getsockopt(socket.SOL_SOCKET, NumbersOfSockets.COOKIE, 8)
+            return int.from_bytes(cookie, sys.byteorder)
+
+    def change():
+        return NumbersOfSockets.see(20_000) is not None
+
+
+class CountersOfTheMachine:
+    """counters in /proc of the whole machine"""
+
+    STEP = 20_000
+    FILES = (
+        "vmstat", "stat", "loadavg", "interrupts", "softirqs", "diskstats", "locks", "zoneinfo",
+        "buddyinfo", "uptime", "schedstat", "pressure/cpu", "sys/fs/file-nr", "sys/fs/inode-nr",
+        "sys/fs/dentry-state", "sys/kernel/random/entropy_avail", "sys/kernel/pty/nr",
+        "key-users", "swaps", "cgroups", "sysvipc/shm", "driver/rtc", "tty/drivers", "timer_list",
+    )  # fmt: skip
+
+    def see():
+        """The page faults of the machine; 0 if only other files can be read."""
+        readable = []
+        for name in CountersOfTheMachine.FILES:
+            with suppress(OSError), open(f"/proc/{name}") as f:
+                readable.append((name, f.read()))
+        if readable[:1] and readable[0][0] == "vmstat":
+            return int(readable[0][1].split("\npgfault ")[1].split()[0])
+        return 0 if readable else None
+
+    def change():
+        pages = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE)
+        for _ in range(30_000):
+            pages[0] = 1
+            pages.madvise(mmap.MADV_DONTNEED)
+        return True
+
+
+class TimeOfTheBox:
+    """processor time of the box's earlier tests"""
+
+    STEP = 20
+
+    def see():
+        with suppress(OSError), open(f"/proc/{os.getppid()}/stat") as f:
+            return int(f.read().rpartition(")")[2].split()[13])
+
+    def change():
+        until = time.process_time() + 0.5
+        while time.process_time() < until:
+            pass
+        return True
+
+
+class Neighbours:
+    """other processes, and how many files they have open"""
+
+    OPEN = 100 + TOKEN % 100
+
+    def see():
+        for pid in range(max(2, os.getpid() - 3000), os.getpid() + 3000):
+            with suppress(OSError):
+                if os.stat(f"/proc/{pid}/fd").st_size == Neighbours.OPEN and pid != os.getpid():
+                    return True
+        return False
+
+    def change():
+        now = len(os.listdir("/proc/self/fd")) - 1  # one was of the list
+        return [opened("/dev/null") for _ in range(Neighbours.OPEN - now)] != []
+
+
+class PlacesOfMemory:
+    """where in the machine's memory a page lies"""
+
+    def see():
+        with suppress(OSError):
+            return syscall("get_mempolicy", None, None, 0, None, 0)
+
+    def change():
+        return PlacesOfMemory.see() is not None
+
+
+class Priorities:
+    """priorities and cores of other processes"""
+
+    def see():
+        return [os.getpriority(os.PRIO_PROCESS, 0), sorted(os.sched_getaffinity(0))]
+
+    def change():
+        acts = [
+            lambda: os.setpriority(os.PRIO_PROCESS, 0, 9),
+            lambda: os.setpriority(os.PRIO_USER, 0, 9),
+        ]
+        acts.append(lambda: os.sched_setaffinity(os.getppid(), {0}))
+        return any_of([*acts, lambda: syscall("ioprio_set", 1, os.getppid(), 0x6000)])
+
+
+class Terminals:
+    """terminals"""
+
+    def see():
+        return [os.path.exists(f"/dev/pts/{n}") for n in range(20)]
+
+    def change():
+        paths = ("/dev/tty", "/dev/ptmx", "/dev/pts/0", "/dev/console", "/dev/kmsg")
+        return any_of(lambda p=p: opened(p, os.O_RDWR | os.O_NOCTTY) for p in paths)
+
+
+class CountersOfTheProcessor:
+    """counters of the processor"""
+
+    def see():
+        with suppress(OSError):
+            return syscall("perf_event_open", ctypes.create_string_buffer(128), 0, -1, -1, 0)
+
+    def change():
+        return CountersOfTheProcessor.see() is not None
+
+
+def f(name, what):
+    """Look at a state, or change it."""
+    return getattr(globals()[name], what)()

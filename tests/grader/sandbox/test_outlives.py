@@ -1,0 +1,158 @@
+"""What can outlive a test or a box, or be seen by another box: SECURITY.md's table, tried out.
+
+`states.py` has the tries. Each state is changed in one real box, and looked at in another that runs
+at the same time, in the next test of the same box, and in a box that starts after both have ended.
+"""
+
+import ast
+import os
+import re
+import secrets
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from grader.sandbox.levels import landlock
+from tests.grader.in_the_sandbox import COURSE, MIB, ask, plain_box, session
+from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
+
+STATES = Path(__file__).with_name("states.py")
+AT_ONCE, NEXT_TEST, NEXT_BOX = "at once", "next test", "next box"
+# Who may see a change, by the word for it in the table.
+SEEN_BY = {
+    "denied": set(),
+    "no effect": set(),
+    "private": set(),
+    "box": {NEXT_TEST},
+    "at once": {AT_ONCE},
+    "stays": {AT_ONCE, NEXT_TEST, NEXT_BOX},
+}
+NOT_TRIED = "not tried"
+LEVELS = [
+    "bubblewrap",
+    pytest.param(
+        "landlock",
+        marks=pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not())),
+    ),
+]
+
+
+class Tried(NamedTuple):
+    """What was found out about a state: whether it is closed, and who has seen a change."""
+
+    closed: bool
+    seen_by: set[str]
+
+
+@cache
+def classes() -> dict[str, tuple[str, int | None]]:
+    """By the name of a state, its class and its step."""
+    found = [n for n in ast.parse(STATES.read_bytes()).body if isinstance(n, ast.ClassDef)]
+    steps = {
+        node.name: statement.value.value
+        for node in found
+        for statement in node.body
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "STEP"
+    }
+    return {ast.get_docstring(node): (node.name, steps.get(node.name)) for node in found}
+
+
+@cache
+def rows() -> dict[str, dict[str, str]]:
+    """The rows of SECURITY.md's table, by the name of a state."""
+    text = (COURSE.root / "SECURITY.md").read_text().partition("## What can outlive a box")[2]
+    lines = re.findall(r"^\| (.+) \|$", text.partition("\n## ")[0], re.MULTILINE)
+    head, *body = [[cell.strip() for cell in line.split("|")] for line in lines]
+    return {cells[0]: dict(zip(head, cells, strict=True)) for cells in body}
+
+
+def tried_at(level: str) -> dict[str, Tried]:
+    """Try every state at a level."""
+    source = STATES.read_text().replace("TOKEN = 0", f"TOKEN = {secrets.randbelow(2**30)}")
+    looks = {}
+    with plain_box(level, scratch_bytes=8 * MIB) as one, plain_box(level) as other:
+        for state, (name, _) in classes().items():
+            looks[state] = looked_at(one, other, source, name)
+    with plain_box(level) as later:
+        for state, (name, _) in classes().items():
+            with session(later, source) as made:
+                looks[state][NEXT_BOX] = looks[state][AT_ONCE][0], ask(made, name, "see")
+    return {state: judged(looks[state], step) for state, (_, step) in classes().items()}
+
+
+def looked_at(one, other, source, name):
+    """Before and after a change: from another box, and from the next test in the same box."""
+    with session(one, source) as made:
+        first = ask(made, name, "see")
+    with session(one, source) as changing, session(other, source) as looking:
+        before = ask(looking, name, "see")
+        could = ask(changing, name, "change")
+        now = ask(looking, name, "see")
+    with session(one, source) as made:
+        return {"could": could, AT_ONCE: (before, now), NEXT_TEST: (first, ask(made, name, "see"))}
+
+
+def judged(looks, step) -> Tried:
+    """Whether a state could be neither changed nor seen, and who has seen the change."""
+    could, pairs = looks.pop("could"), looks
+
+    def has_changed(before, after):
+        return (
+            before != after
+            if step is None
+            else None not in (before, after) and after - before >= step
+        )
+
+    is_blind = all(look is None for pair in pairs.values() for look in pair)
+    return Tried(not could or is_blind, {who for who, pair in pairs.items() if has_changed(*pair)})
+
+
+def complaints(level: str, tried: dict[str, Tried]) -> list[str]:
+    """Where the table says something else than what was found."""
+    found = []
+    for state, (closed, seen_by) in tried.items():
+        word = rows()[state][level].removesuffix(" *")
+        if closed and word == "denied" and not seen_by:
+            continue
+        may = rows()[state][level].endswith(" *") or not SEEN_BY[word]
+        if not seen_by <= SEEN_BY[word] or word == "denied" or not (seen_by or may):
+            found.append(f"{state}: {word}, but {closed=} {sorted(seen_by)}")
+    return found
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_nobody_sees_more_than_the_table_says(level):
+    """Where it says `denied`, nothing can be done or seen; a limit without an asterisk is real."""
+    tried = tried_at(level)
+    print(*(f"{state}: {found}" for state, found in tried.items()), sep="\n")
+    assert [] == complaints(level, tried)
+
+
+def test_each_state_has_a_row_and_each_row_says_who_sees_it():
+    """A row without a try says so; a row that leaves something open says how much."""
+    untried = {state for state, row in rows().items() if NOT_TRIED in row["bandwidth"]}
+    assert {*rows()} == {*classes()} | untried
+    assert untried.isdisjoint(classes())
+    for state, row in rows().items():
+        words = {row[level].removesuffix(" *") for level in ("bubblewrap", "landlock")}
+        assert words <= {*SEEN_BY}, state
+        is_open = any(SEEN_BY[word] for word in words)
+        assert bool(row["bandwidth"]) == is_open, state
+
+
+@NEEDS_ROOT
+@pytest.mark.proof
+def test_nobody_sees_more_in_the_box_of_an_ordinary_user(root):
+    """All boxes of an ordinary user have the same user id outside."""
+    test = f"{__file__}::{test_nobody_sees_more_than_the_table_says.__name__}[bubblewrap]"
+    plugins = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": ""}
+    with as_an_ordinary_user() as words:
+        command = [*words, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, env=plugins)
+    assert 0 == done.returncode, done.stdout[-8000:] + done.stderr
