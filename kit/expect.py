@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 sandboxed = False  # whether `student` runs in another process; set by whoever runs the tests
 MOST_ENTRIES = 10_000  # of an answer that is compared with the wrong ones that have a hint
+MOST_PRINTED = 1000  # of a tensor that is described by its entries
 
 # A student's process fills new memory with NaN, so reading unwritten memory gives the same answer
 # in every run.
@@ -160,8 +161,8 @@ def value(
     _fail(
         of,
         reason + which + where,
-        expected=_short(expected),
-        got=_short(got),
+        expected=short(expected),
+        got=short(got),
         inputs=inputs,
         hint=hint,
     )
@@ -191,11 +192,11 @@ def lines(
     for number, (line, right) in enumerate(zip(theirs, expected, strict=False), 1):
         if line != right.rstrip():
             where = f" {number} of {name}"
-            shown, got = _short(right), _short(line)
+            shown, got = short(right), short(line)
             _fail(of, f"wrong line{where}", expected=shown, got=got, inputs=inputs, hint=hint)
     if len(theirs) != len(expected):
         which = f"{name} has {len(theirs)} lines"
-        more = [("the next line", _short(theirs[len(expected)]))] if theirs[len(expected) :] else []
+        more = [("the next line", short(theirs[len(expected)]))] if theirs[len(expected) :] else []
         that(False, f"{which}, not {len(expected)}", of=of, values=more, hint=hint)
 
 
@@ -508,7 +509,7 @@ def describe(x: object) -> str:
         return f"{dtype_name(x.dtype)}{list(x.shape)}"
     if is_array(x):
         return f"{x.dtype}{list(x.shape)}"
-    return f"{type(x).__name__} {_short(x)}"
+    return f"{type(x).__name__} {short(x)}"
 
 
 def dtype_name(dtype: "torch.dtype | np.dtype[Any]") -> str:
@@ -683,7 +684,7 @@ def _apart(expected: complex, got: complex) -> tuple[str, str]:
     return next((pair for pair in texts if pair[0] != pair[1]), texts[0])
 
 
-def _short(x: object, limit: int = 200) -> str:
+def short(x: object, limit: int = 200) -> str:
     """The repr of a value, cut; a large value costs no more than a small one."""
     text = "".join(itertools.islice(_pieces(x, limit), limit + 1))
     return text if len(text) <= limit else text[: limit - 1] + "…"
@@ -703,5 +704,7 @@ def _pieces(x: object, limit: int) -> Iterator[str]:
         yield "," * (type(x) is tuple and len(x) == 1) + brackets[1]
     elif isinstance(x, (str, bytes, bytearray)):
         yield repr(x[: limit + 1])
+    elif (is_tensor(x) or is_array(x)) and math.prod(x.shape) > MOST_PRINTED:
+        yield describe(x)  # torch would print all entries of a tensor of small dimensions
     else:
         yield repr(x)

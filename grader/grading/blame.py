@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 # test takes less than half of the least.
 JUDGING_SECONDS, LEAST_JUDGING_SECONDS = 20.0, 2.0
 UNUSABLE = "an unusable answer"
+# What the facts say of an answer that cannot even be compared with the reference's.
+INCOMPARABLE = ("an answer that can be compared", "another one")
 MOST_BITS = 64  # of an int that is described by its type alone
 
 Repeat = Callable[[RemoteStudent], None]
@@ -50,7 +52,7 @@ def is_unexpected(error: BaseException | None) -> bool:
 
 
 def answer_at_fault(
-    job: Job, problem: Problem, student: RemoteStudent, repeat: Repeat
+    job: Job, problem: Problem, student: RemoteStudent, repeat: Repeat, time: "JudgingTime"
 ) -> Exception | None:
     """Return the Mismatch for an answer that broke a test; None if the test is to blame.
 
@@ -59,6 +61,7 @@ def answer_at_fault(
         problem: The problem of the test.
         student: The student that the test called, with its calls.
         repeat: Runs the test again with another student.
+        time: How long it may take to compare two answers.
     """
 
     if not student.calls:
@@ -69,7 +72,7 @@ def answer_at_fault(
     except Exception:
         return None
     for got, expected in zip(theirs, ours, strict=False):
-        if found := _difference_between_calls(got, expected):
+        if found := _difference_between_calls(got, expected, time):
             facts = [("expected", found[0]), ("got", found[1])]
             return expect.Mismatch(student.asked_for, UNUSABLE, facts=facts)
     return None
@@ -90,10 +93,20 @@ def _calls_of_reference(job: Job, problem: Problem, seed: int, repeat: Repeat) -
     return reference.calls
 
 
-def _difference_between_calls(got: Call, expected: Call) -> tuple[str, str] | None:
+def _difference_between_calls(
+    got: Call, expected: Call, time: "JudgingTime"
+) -> tuple[str, str] | None:
+    """The first difference of two calls as descriptions (expected, got).
+
+    An answer that breaks this comparison differs, because the reference's own does not break it.
+    """
     if got.raised != expected.raised:
-        return got.raised or "an answer", expected.raised or "an answer"
-    return difference(got.value, expected.value)
+        return expected.raised or "an answer", got.raised or "an answer"
+    with suppress(Exception), time.limit():
+        return difference(got.value, expected.value)
+    with time.limit():
+        difference(expected.value, expected.value)
+    return INCOMPARABLE
 
 
 def difference(got: Any, expected: Any) -> tuple[str, str] | None:
@@ -136,7 +149,7 @@ def _kind(value: Any) -> str:
     if is_array(value):
         return expect.describe(value)
     if isinstance(value, dict):
-        return f"dict with the keys {', '.join(sorted(map(repr, value)))}"[:200]
+        return f"dict with the keys {', '.join(sorted(map(expect.short, value)))}"
     if isinstance(value, (list, tuple, str, bytes)):
         return f"{expect.type_name(value)} of length {len(value)}"
     if type(value) is int and value.bit_length() > MOST_BITS:
@@ -151,7 +164,9 @@ def _is_finite(value: "Tensor") -> bool:
         return True
     import torch
 
-    return bool(torch.isfinite(value.detach().to(torch.complex128)).all())
+    x = value.detach()
+    # torch has no isfinite for a dtype of one byte; wider copies of all would take much memory.
+    return bool(torch.isfinite(x.half() if x.element_size() == 1 else x).all())
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """The pytest plugin of one grading: gives each test its student, and records how each test ends."""
 
 import traceback
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from grader.grading.recorded_cases import Cases, arguments_of, repetition
 from grader.grading.sandboxed_student import SandboxedStudent, Students
 from grader.grading.static_checks import Checked
 from grader.grading.turns import SessionTurn
-from grader.grading.verdict import Verdict, our_fault, verdict_on
+from grader.grading.verdict import Verdict, origin, our_fault, verdict_on
 from grader.results.records import Fact
 from kit import generators
 
@@ -180,22 +181,32 @@ class Plugin:
     ) -> pytest.TestReport:
         """Judge how a phase of a test (set-up, call or teardown) ended.
 
-        pytest's own report would take longer, because it formats the traceback.
+        pytest's own report would take longer, because it formats the traceback. An exception here
+        would end all tests; instead, it is a fault of the grader in this test alone.
         """
         entry = self._outcomes.entry_of(item)
         entry.seconds += call.duration
-        error = self._blamed(item, call.excinfo.value) if call.excinfo else None
-        if call.when == "call" or error is not None:
-            verdict = self._judged(item, error)
-            entry.add(verdict)
-            self._may_share = verdict.status is Status.PASSED or self._called_a_stub(error)
-            if self._job.explain and self._student and isinstance(item, pytest.Function):
-                self._cases.keep(item, entry, self._student, self._rng, verdict, error)
+        error = call.excinfo.value if call.excinfo else None
+        try:
+            error = error and self._blamed(item, error)
+            if call.when == "call" or error is not None:
+                self._record(item, entry, error)
+        except Exception as e:
+            error, self._may_share = e, False
+            entry.add(our_fault(item.name, origin(e)))
         if error is not None:
             _empty_frames(error)
         assert call.when != "collect"
         outcome: Literal["passed", "failed"] = "passed" if error is None else "failed"
         return pytest.TestReport(item.nodeid, item.location, {}, outcome, None, call.when)
+
+    def _record(self, item: pytest.Item, entry: Entry, error: BaseException | None) -> None:
+        """Judge a test that ended with this exception, or with none."""
+        verdict = self._judged(item, error)
+        entry.add(verdict)
+        self._may_share = verdict.status is Status.PASSED or self._called_a_stub(error)
+        if self._job.explain and self._student and isinstance(item, pytest.Function):
+            self._cases.keep(item, entry, self._student, self._rng, verdict, error)
 
     def _blamed(self, item: pytest.Item, error: BaseException) -> BaseException:
         """The exception that a test ends with: a Mismatch if an answer broke the test."""
@@ -206,8 +217,10 @@ class Plugin:
         assert isinstance(item, pytest.Function)
         repeat = repetition(item, self._rng)
         problem = self._outcomes.problem_of(item)
-        found = repeat and answer_at_fault(self._job, problem, self._student, repeat)
-        return found or error
+        if repeat is None:
+            return error
+        time = self._judging_time
+        return answer_at_fault(self._job, problem, self._student, repeat, time) or error
 
     def _called_a_stub(self, error: BaseException | None) -> bool:
         """Whether the test itself called a function that does nothing but raise this exception.
@@ -236,7 +249,17 @@ class Plugin:
             self._health.look()
         return our_fault(item.name, self._health.complaint) if self._health.complaint else verdict
 
-    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Iterator[None]:
+        """Leave the test; then pytest tears it down in any case, or no other could be set up."""
+        try:
+            self._leave(item, nextitem)
+        finally:
+            yield
+
+    def _leave(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """End the student's process, unless the next test may share it.
 
         After the last test of a problem, compare its failures with the known mistakes.

@@ -70,7 +70,7 @@ def verdict_on(
     if isinstance(error, StudentFault):
         about, facts = _about(error, asked), [*_place(error), *_importable(error, packages)]
         return _with_rule(error, error.status, _happened(error), about, facts, rule, None)
-    return our_fault(test, _origin(error))
+    return our_fault(test, origin(error))
 
 
 def our_fault(test: str, text: str) -> Verdict:
@@ -138,7 +138,7 @@ def plain(text: str) -> str:
     return re.split(r"(?<=[.!?])\s", lines[0])[0] if several else lines[0]
 
 
-def _origin(error: BaseException) -> str:
+def origin(error: BaseException) -> str:
     """An unexpected exception and the place in our code where it was raised."""
     traceback = error.__traceback__
     while traceback and traceback.tb_next:

@@ -130,8 +130,9 @@ class Channel:
                 if events & select.POLLOUT:
                     self._write(waiting)
                 if events & ~select.POLLOUT and self._read(reader):
+                    value = reader.value()
                     self.bytes_left -= reader.kept_bytes
-                    return reader.value()
+                    return value
 
     def _read_pipe(self, descriptor: int, pipe: Pipe) -> None:
         if not pipe.read():

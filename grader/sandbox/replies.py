@@ -15,6 +15,21 @@ from kit.text import printable
 
 Probe = Callable[..., Any]
 Check = Callable[[Any], bool]
+Place = list[str | int] | None  # file, line, function, text of the line
+
+
+class _PolicyTold(typing.TypedDict):
+    name: str
+    where: Place
+
+
+class _RaisedTold(typing.TypedDict):
+    type: str
+    kinds: list[str]
+    text: str
+    errno: str | None
+    where: Place
+    frames: int
 
 
 @cache
@@ -56,6 +71,15 @@ def check_of(kind: Any) -> Check:
     return lambda value: type(value) is kind
 
 
+NO_ANSWER = "it sent something that does not answer the request"
+# What a child sends instead of a value; see worker/child.py.
+INSTEAD = {
+    "unsendable": check_of(str),
+    "policy": check_of(_PolicyTold),
+    "raised": check_of(_RaisedTold),
+}
+
+
 def value_of(reply: Any, request: int, limits: Limits, gpu: Gpu | None) -> Any:
     """The value in the reply to a request.
 
@@ -69,21 +93,24 @@ def value_of(reply: Any, request: int, limits: Limits, gpu: Gpu | None) -> Any:
         StudentFault: The reply holds no value; the class of the fault says why.
     """
     if not _answers(reply, request):
-        raise Crashed("it sent something that does not answer the request")
+        raise Crashed(NO_ANSWER)
     if "value" in reply:
         return reply["value"]
-    if "unsendable" in reply:
-        raise Crashed(f"what it returned cannot be sent: {reply['unsendable']}")
+    # Student code may have sent this: a list of tensors, as a text, would take minutes to make.
+    kind = next((kind for kind, fits in INSTEAD.items() if fits(reply.get(kind))), "")
+    why = reply.get(kind)
     try:
-        if "policy" in reply:
-            broken = reply["policy"]
-            raise PolicyBroken(f"calls {broken['name']}", endings.place(broken["where"]))
-        raise endings.exception(reply["raised"], limits, gpu)
+        if kind == "unsendable":
+            raise Crashed(f"what it returned cannot be sent: {why}")
+        if kind == "policy":
+            raise PolicyBroken(f"calls {why['name']}", endings.place(why["where"]))
+        if kind == "raised":
+            raise endings.exception(why, limits, gpu)
     except StudentFault:
         raise
-    # Reading the reply may fail in any way: student code may have sent it.
-    except Exception:
-        raise Crashed("it sent something that does not answer the request") from None
+    except Exception:  # such as a place that is too long
+        pass
+    raise Crashed(NO_ANSWER)
 
 
 def is_used(reply: Any, request: int) -> bool:

@@ -12,7 +12,8 @@ from grader.shared.protocol import (
     Decoder,
     Encoder,
     Tree,
-    sizes,
+    elements,
+    index,
 )
 
 ARRAY_DTYPE = re.compile(r"[<>|]?[biufc](1|2|4|8|16)")
@@ -31,16 +32,21 @@ def write_array(encoder: Encoder, value: "np.ndarray[Any, Any]", depth: int) -> 
     if not ARRAY_DTYPE.fullmatch(value.dtype.str):
         return encoder.other(f"numpy array of {value.dtype}")
     contiguous = np.ascontiguousarray(value).reshape(value.shape)
+    encoder.shown += value.nbytes
     start = encoder.blob(contiguous.reshape(-1).view(np.uint8).data)
     return {"array": [value.dtype.str, list(value.shape), start, value.nbytes]}
 
 
 def read_array(decoder: Decoder, content: Tree, depth: int) -> "np.ndarray[Any, Any]":
     """The array of a tree."""
-    dtype, shape, start, size = content
-    if not ARRAY_DTYPE.fullmatch(dtype):
+    name, shape, start, size = content
+    if not ARRAY_DTYPE.fullmatch(name):
         raise ValueError("not a plain numpy dtype")
-    return np.frombuffer(decoder.blob(start, size), dtype=np.dtype(dtype)).reshape(sizes(shape))
+    dtype = np.dtype(name)
+    if elements(shape) * dtype.itemsize != index(size):
+        raise ValueError("not the size of its bytes")
+    decoder.show(size)
+    return np.frombuffer(decoder.blob(start, size), dtype=dtype).reshape(shape)
 
 
 def _plain_number(value: "np.generic[Any]") -> object:

@@ -13,8 +13,12 @@ dict with other keys), `bytes`, `dtype`, `tensor`, `view`, `array`, `other`.
 A `tensor` is the number of its dtype, the place of its bytes in the body, and its shape. It has a
 storage of its own, and shows all of it in order. Any other tensor is a `view`: the number of its
 dtype, its offset, the place and the size of its storage, its shape and its strides. So views of one
-storage arrive as views of one storage. The place of a storage on the meta device is -1. The bounds
-and the alignment of every tensor are checked before it is used.
+storage arrive as views of one storage. The place of a storage on the meta device is -1. An `array`
+is the name of its dtype, its shape, and the place and the size of its bytes.
+
+The numbers of tensors and arrays are checked here, as ints of Python, before torch or NumPy sees
+them, because their own checks may overflow. What passes is aligned and lies within its bytes. This
+includes tensors without elements or bytes: no product of their sizes and strides overflows.
 
 Values that a student's code returns are handled leniently: a value of a related type crosses as the
 plain value that it represents (see `_plain`), and any other value crosses as `other`, with only the
@@ -55,12 +59,16 @@ MAX_KEYS = 1024
 MAX_INT_BITS = 8192
 # In bytes; fits every dtype. If a complex number is not aligned, torch crashes.
 ALIGNMENT = 16
+MAX_DIMS = 64
+# The most elements that a tensor may have or reach. Their bytes are an int64 in every dtype.
+MAX_ELEMENTS = 2**59 - 1
 LARGE = 2**16  # bytes
 PADDING = [bytes(-size % ALIGNMENT) for size in range(ALIGNMENT)]
 ATOMS = frozenset([type(None), bool, int, float, str])
 SIMPLE = ATOMS - {int}  # an int may be too large
 
 TOO_MUCH = "a value nested too deep or with too many parts"
+MOST = f"the answers of a test may take {MAX_ANSWER_BYTES}"
 
 Tree = Any
 Writers = dict[type, Callable[..., Tree]]
@@ -107,9 +115,9 @@ def encode(
         path = "".join(f"[{at!r}]" for at in e.path[-2::-1])
         raise ProtocolError(f"{path or 'it'} is {e.what}") from None
     head = _to_json(tree).encode("utf-8", "surrogatepass")
-    if len(head) > MAX_HEAD_BYTES or memory_of(len(head), encoder.size) > most_bytes:
-        size = len(head) + encoder.size
-        raise ProtocolError(f"a value of {size} bytes is too large for a frame")
+    size = max(encoder.size, encoder.shown)
+    if len(head) > MAX_HEAD_BYTES or memory_of(len(head), size) > most_bytes:
+        raise ProtocolError(f"a value of {len(head) + size} bytes is too large for a frame")
     return [HEADER.pack(len(head), encoder.size), head, *encoder.body]
 
 
@@ -131,15 +139,13 @@ def decode(head: Buffer, body: memoryview, most_shown: int = MAX_BODY_BYTES) -> 
     Args:
         head: The tree.
         body: The bytes.
-        most_shown: How many bytes a tensor may show, each counted as often as it is shown.
+        most_shown: How many bytes all tensors and arrays together may show, each byte counted as
+            often as it is shown.
 
     Raises:
         ProtocolError: The bytes are not a valid frame, or a tensor does not fit its bytes.
     """
-    try:
-        return Decoder(body, most_shown).value(_from_json(str(head, "utf-8", "surrogatepass")), 0)
-    except (ValueError, LookupError, TypeError, RecursionError, OverflowError, RuntimeError) as e:
-        raise ProtocolError(f"not a frame: {type(e).__name__}") from None
+    return Decoder(body, most_shown).value_of(head)
 
 
 def send(sock: socket.socket, value: object, *, views: bool = False) -> None:
@@ -189,6 +195,9 @@ class FrameReader:
 
     Args:
         most_bytes: How much memory the value of the frame may take.
+
+    Attributes:
+        kept_bytes: How much memory the value may take, and copies of its tensors; 0 before `value`.
     """
 
     def __init__(self, most_bytes: int = MAX_BODY_BYTES) -> None:
@@ -197,6 +206,7 @@ class FrameReader:
         self._frame: memoryview | None = None  # the head and the body
         self._head_size = 0
         self._empty = memoryview(self._header)  # what is still to be filled
+        self.kept_bytes = 0
 
     def read_from(self, sock: socket.socket) -> bool:
         """Read from the socket what there is of the frame; return True when it is complete.
@@ -220,17 +230,18 @@ class FrameReader:
         """How many bytes of the frame have not arrived, as far as is known."""
         return len(self._empty)
 
-    @property
-    def kept_bytes(self) -> int:
-        """How much memory the value of the complete frame may take."""
-        assert self._frame is not None
-        return memory_of(self._head_size, len(self._frame) - self._head_size)
-
     def value(self) -> Any:
-        """The value of the complete frame."""
+        """The value of the complete frame.
+
+        Raises:
+            ProtocolError: It has none.
+        """
         assert self._frame is not None
         head, body = self._frame[: self._head_size], self._frame[self._head_size :]
-        return decode(head, body, self._most_bytes)
+        decoder = Decoder(body, self._most_bytes)
+        value = decoder.value_of(head)
+        self.kept_bytes = memory_of(len(head), max(len(body), decoder.shown))
+        return value
 
     def _fill(self, sock: socket.socket, flags: int = 0) -> None:
         received = sock.recv_into(self._empty, 0, flags)
@@ -242,8 +253,7 @@ class FrameReader:
         """Room for what the header announces."""
         head, body = HEADER.unpack(self._header)
         if head > MAX_HEAD_BYTES or memory_of(head, body) > self._most_bytes:
-            most = f"the answers of a test may take {MAX_ANSWER_BYTES}"
-            raise ProtocolError(f"a frame claims {head} + {body} bytes; {most}")
+            raise ProtocolError(f"a frame claims {head} + {body} bytes; {MOST}")
         self._head_size = head
         unused = -head % ALIGNMENT  # so that the body is aligned
         return _room(unused + head + body)[unused:]
@@ -277,6 +287,7 @@ class Encoder:
         storages: The place of each storage in the body, by its address.
         body: The buffers, which keep their memory alive.
         size: The bytes of the body.
+        shown: The bytes that its tensors show, each counted as often as it is shown.
     """
 
     def __init__(self, views: bool, strict: bool) -> None:
@@ -287,7 +298,7 @@ class Encoder:
         self._nodes = 1
         self._keys = 0
         self.body: list[Buffer] = []
-        self.size = 0
+        self.size = self.shown = 0
 
     def part(self, at: object, value: object, depth: int) -> Tree:
         """The tree of a value, which is at this index or key of another value."""
@@ -379,17 +390,25 @@ class Decoder:
 
     Attributes:
         body: The bytes.
-        most_shown: See `decode`.
         storages: The storages of tensors, by their place in the body.
+        shown: The bytes that its tensors and arrays show, each counted as often as it is shown.
     """
 
     def __init__(self, body: memoryview, most_shown: int) -> None:
         self.body = body
-        self.most_shown = most_shown
+        self._most_shown = most_shown
         self.storages: dict[int, Any] = {}
+        self.shown = 0
         self._nodes = 0
         self._keys = 0
         self._copied = 0  # bytes of byte strings; a hostile frame has many at one place
+
+    def value_of(self, head: Buffer) -> Any:
+        """The value of a frame; see `decode`."""
+        try:
+            return self.value(_from_json(str(head, "utf-8", "surrogatepass")), 0)
+        except (ValueError, LookupError, TypeError, ArithmeticError, RuntimeError) as e:
+            raise ProtocolError(f"not a frame: {type(e).__name__}") from None
 
     def value(self, tree: Tree, depth: int) -> Any:
         if type(tree) is not dict:
@@ -411,6 +430,12 @@ class Decoder:
         if index(start) % ALIGNMENT or start + index(size) > len(self.body):
             raise ValueError("not a place in the body")
         return self.body[start : start + size]
+
+    def show(self, size: int) -> None:
+        """Count the bytes of a tensor or an array."""
+        self.shown += size
+        if self.shown > self._most_shown:
+            raise ProtocolError(f"its tensors and arrays show {self.shown} bytes; {MOST}")
 
     def _parts(self, content: Tree) -> list[Any]:
         """Count the parts of a list or dict."""
@@ -504,13 +529,16 @@ def index(content: Tree) -> int:
     return content
 
 
-def sizes(content: Tree) -> list[int]:
-    if type(content) is not list or len(content) > 64:
+def elements(shape: Tree) -> int:
+    """How many elements a tensor or an array with these sizes has."""
+    if type(shape) is not list or len(shape) > MAX_DIMS:
         raise ValueError("not a shape")
-    for n in content:
-        if type(n) is not int or not 0 <= n < 2**62:
-            raise ValueError("not a shape")
-    return content
+    without_zeros = 1
+    for n in shape:
+        without_zeros *= index(n) or 1
+    if without_zeros > MAX_ELEMENTS:
+        raise ValueError("too many elements")
+    return 0 if 0 in shape else without_zeros
 
 
 def _plain(value: object) -> object:

@@ -1,23 +1,22 @@
 """How torch's values cross between the grader and the sandbox; see protocol.py."""
 
 import ctypes
-import math
 
 import torch
 from torch import Tensor
 
 from grader.shared.protocol import (
-    ALIGNMENT,
     CONVERSIONS,
     KEY_WRITERS,
+    MAX_ELEMENTS,
     READERS,
     WRITERS,
     Decoder,
     Encoder,
     Tree,
     Writers,
+    elements,
     index,
-    sizes,
 )
 
 DTYPES: dict[str, torch.dtype] = {
@@ -29,8 +28,8 @@ DTYPES: dict[str, torch.dtype] = {
     ]
 }  # fmt: skip
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
-DTYPE_OF_NUMBER = dict(enumerate(DTYPES.values()))
-NUMBER_OF_DTYPE = {dtype: number for number, dtype in DTYPE_OF_NUMBER.items()}
+DTYPE_OF_NUMBER = tuple(DTYPES.values())
+NUMBER_OF_DTYPE = {dtype: number for number, dtype in enumerate(DTYPE_OF_NUMBER)}
 NOWHERE = -1  # the place of a storage on the meta device, which has no bytes
 # ctypes would make a type for each size, which is slow.
 ANY_MEMORY = ctypes.c_char * (2**62)
@@ -66,8 +65,9 @@ def write_tensor(encoder: Encoder, value: Tensor, depth: int) -> Tree:
     if not x.is_cpu or x.is_conj() or x.is_neg():
         x = x.resolve_conj().resolve_neg().cpu()
     storage = x.untyped_storage()
-    size = storage.nbytes()
-    is_whole = size == x.nbytes and x.is_contiguous()
+    size, shown = storage.nbytes(), x.nbytes
+    encoder.shown += shown
+    is_whole = size == shown and x.is_contiguous()
     if not is_whole and not encoder.views:
         x = x.clone(memory_format=torch.contiguous_format)
         storage = x.untyped_storage()
@@ -97,33 +97,41 @@ def read_dtype(decoder: Decoder, content: Tree, depth: int) -> torch.dtype:
 def read_tensor(decoder: Decoder, content: Tree, depth: int) -> Tensor:
     """The tensor of a tree, which shows all of its storage in order."""
     number, start, *shape = content
-    if index(start) % ALIGNMENT:
-        raise ValueError("not aligned")
-    # torch refuses a place outside the body.
-    data = torch.frombuffer(
-        decoder.body, dtype=DTYPE_OF_NUMBER[number], count=math.prod(sizes(shape)), offset=start
-    )
-    decoder.storages[start] = data.untyped_storage()
-    return data.resize_(shape)
+    dtype = DTYPE_OF_NUMBER[index(number)]
+    data = decoder.blob(start, elements(shape) * dtype.itemsize)
+    decoder.show(len(data))
+    x = torch.frombuffer(data, dtype=dtype)  # which refuses an empty buffer
+    decoder.storages[start] = x.untyped_storage()
+    return x.resize_(shape)
 
 
 def read_view(decoder: Decoder, content: Tree, depth: int) -> Tensor:
     """The tensor of a tree with an offset and strides."""
     number, offset, start, size, *rest = content
     dims = len(rest) // 2
-    shape, stride = sizes(rest[:dims]), sizes(rest[dims:])
-    dtype = DTYPE_OF_NUMBER[number]
-    if start == NOWHERE:
+    shape, stride = rest[:dims], rest[dims:]
+    dtype = DTYPE_OF_NUMBER[index(number)]
+    count = elements(shape)
+    reached = _reached(count, offset, shape, stride)
+    if start == NOWHERE and type(start) is int:
         return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
     storage = _storage(decoder, start, size)
-    elements, width = math.prod(shape), dtype.itemsize
-    if elements * width > decoder.most_shown:
-        raise ValueError("a tensor shows more than a frame may hold")
-    # The last element is (n - 1) * step after the first, summed over the dimensions.
-    last = index(offset) + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
-    if elements and last >= storage.nbytes() // width:
+    if reached * dtype.itemsize > storage.nbytes():
         raise ValueError("a tensor reaches outside its storage")
+    decoder.show(count * dtype.itemsize)
     return torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
+
+
+def _reached(count: int, offset: Tree, shape: list[int], stride: list[Tree]) -> int:
+    """How many elements of its storage a tensor with this number of elements reaches."""
+    end = index(offset)
+    last = end
+    for n, step in zip(shape, stride, strict=True):
+        end += (n or 1) * index(step)
+        last += (n - 1) * step
+    if end > MAX_ELEMENTS:
+        raise ValueError("strides of a tensor that cannot exist")
+    return last + 1 if count else 0
 
 
 def _storage(decoder: Decoder, start: Tree, size: Tree) -> torch.UntypedStorage:

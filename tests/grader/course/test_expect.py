@@ -232,15 +232,21 @@ SMALL = st.recursive(
 @given(SMALL)
 def test_a_small_value_is_shown_as_python_shows_it(got):
     """What is shown of a larger value begins in the same way, apart from the kind of quotes."""
-    text = expect._short(got)
+    text = expect.short(got)
     assert text == repr(got) if len(repr(got)) <= 200 else text.endswith("…")
+
+
+@pytest.mark.parametrize("got", [torch.zeros(1).expand([6] * 9), np.zeros([6] * 9, np.uint8)])
+def test_a_large_tensor_is_shown_by_its_shape(got):
+    """Its repr would have ten million entries, because no dimension is large."""
+    assert f"[{expect.describe(got)}, 1]" == expect.short([got, 1])
 
 
 def test_a_list_that_holds_itself_is_cut():
     """It has no end."""
     got = []
     got.append(got)
-    assert expect._short(got) == "[" * 199 + "…"
+    assert expect.short(got) == "[" * 199 + "…"
 
 
 # --- number ---------------------------------------------------------------------------------------
@@ -827,7 +833,7 @@ def test_every_check_can_fail():
         ),
     }
     helpers = {"render", "right_call", "is_students", "describe", "dtype_name", "type_name"}
-    helpers |= {"hint_for"}
+    helpers |= {"hint_for", "short"}
     public = {
         n
         for n, f in vars(expect).items()

@@ -23,22 +23,34 @@ NEGATIVE = RIGHT.replace(b"x *", b"-x *")
 
 
 @pytest.fixture
-def graded(tmp_path):
-    """Grade a solution of relu with another hidden test in the tiny course."""
+def graded_all(tmp_path):
+    """Grade a solution of relu with other hidden tests in the tiny course."""
     root = tmp_path / "course"
     shutil.copytree(ROOT / "examples/tiny_course", root)
 
-    def run(test: str, solution: bytes = RIGHT):
+    def run(test: str, solution: bytes = RIGHT, reference: bytes = b"", session=LocalSession):
+        if reference:
+            (courses.load(root).reference / "activations.py").write_bytes(reference)
         file = root / "tests/hidden/test_relu.py"
         file.write_text("import torch\nfrom kit import expect\n" + textwrap.dedent(test))
         course, box = courses.load(root), LocalBox()
         submission = Submission("s", {"assignment/activations.py": solution}, [])
         problems = [course.problem("relu")]
         try:
-            result = grade(submission, course, box, problems=problems, session=LocalSession)
+            result = grade(submission, course, box, problems=problems, session=session)
         finally:
             box.close()
-        (test_result,) = result.problems[0].tests
+        return result.problems[0].tests
+
+    return run
+
+
+@pytest.fixture
+def graded(graded_all):
+    """The same with one test."""
+
+    def run(*arguments):
+        (test_result,) = graded_all(*arguments)
         return test_result
 
     return run
@@ -106,6 +118,75 @@ def test_an_answer_that_keeps_a_test_busy_is_wrong(graded, monkeypatch):
     assert (Status.FAILED, "an unusable answer") == (got.status, got.what)
 
 
+LENGTH_OF_A_DICT = '''
+    def test_the_answer_has_one_key(student):
+        """The rule."""
+        assert student.activations.relu(torch.ones(2))["k" * 300 + "a"] == 1
+    '''
+
+
+def test_an_answer_that_breaks_the_comparison_is_wrong(graded):
+    """These keys differ only where they are cut, so the comparison meets a KeyError."""
+    right = b"def relu(x):\n    return {'k' * 300 + 'a': 1}\n"
+    with pytest.raises(KeyError):
+        difference({"k" * 300 + "b": 1}, {"k" * 300 + "a": 1})
+    got = graded(LENGTH_OF_A_DICT, right.replace(b"'a'", b"'b'"), right)
+    assert (Status.FAILED, "an unusable answer") == (got.status, got.what)
+    assert [*blame.INCOMPARABLE] == [fact.text for fact in got.facts]
+    assert Status.PASSED == graded(LENGTH_OF_A_DICT, right, right).status
+
+
+CANNOT_BE_JUDGED = '''
+    def test_first(student):
+        """The rule."""
+        student.activations.relu(torch.ones(2))
+    def test_without_words(student):
+        student.activations.relu(torch.ones(2))
+    test_without_words.__doc__ = 7
+    def test_last(student):
+        """The rule."""
+        student.activations.relu(torch.ones(2))
+    '''
+
+
+def test_a_test_that_cannot_be_judged_is_our_fault_alone(graded_all):
+    """An exception while pytest reports a test would otherwise end all tests."""
+    first, broken, last = graded_all(CANNOT_BE_JUDGED)
+    assert (Status.PASSED, Status.PASSED) == (first.status, last.status)
+    assert Status.GRADER_ERROR == broken.status
+    assert "AttributeError: 'int' object has no attribute 'strip'" in broken.what
+
+
+class EndsBadlyOnce(LocalSession):
+    """A session that cannot be closed the first time."""
+
+    has_ended = False
+
+    def close(self):
+        """Raise, the first time."""
+        if self._started and not EndsBadlyOnce.has_ended:
+            EndsBadlyOnce.has_ended = True
+            raise RuntimeError("it does not close")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(("ones(2))", "ones(2)).shape[9]"), id="while it is judged"),
+        pytest.param(
+            ("def", "import pytest\n    @pytest.mark.own_process\n    def"), id="after it"
+        ),
+    ],
+)
+def test_a_process_that_cannot_be_ended_is_our_fault_in_one_test(graded_all, change, monkeypatch):
+    """pytest still tears that test down; else it could not set up the next one."""
+    monkeypatch.setattr(EndsBadlyOnce, "has_ended", False)
+    tests = CANNOT_BE_JUDGED.replace("__doc__ = 7", "__doc__ = 'The rule.'").replace(*change, 1)
+    first, second, last = graded_all(tests, session=EndsBadlyOnce)
+    assert Status.GRADER_ERROR == first.status
+    assert (Status.PASSED, Status.PASSED) == (second.status, last.status)
+
+
 def compute_forever(time):
     with time.limit():
         while True:
@@ -127,6 +208,8 @@ def test_the_judging_time_is_cpu_time_and_is_halved(monkeypatch):
 
 
 HUGE = 2**8000
+FINITE8 = ("float32[2]", "float8_e4m3fn[2]")
+NAN8 = ("float32[2]", "float8_e4m3fn[2] with NaN or inf")
 
 
 @pytest.mark.parametrize(
@@ -142,6 +225,9 @@ HUGE = 2**8000
         ([1, "a"], [2, 3], ("int at [1]", "str of length 1")),
         ({"a": [1]}, {"a": [None]}, ("NoneType at ['a'][0]", "int")),
         ({1: 2}, {"a": 2}, ("dict with the keys 'a'", "dict with the keys 1")),
+        (torch.tensor([240.0, torch.nan]).to(torch.float8_e4m3fn), torch.ones(2), NAN8),
+        (torch.tensor([240.0, 1]).to(torch.float8_e4m3fn), torch.ones(2), FINITE8),
+        (torch.empty(0, 2**40), torch.ones(2), ("float32[2]", f"float32[0, {2**40}]")),
         (torch.ones(2), torch.ones(3), ("float32[3]", "float32[2]")),
         (
             torch.tensor([1, torch.nan]),

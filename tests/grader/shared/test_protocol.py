@@ -730,6 +730,26 @@ HOSTILE = {
     "tensor of a text as size": {"tensor": [F, 0, "a", 10**12]},
     "tensor of a boolean as size": {"tensor": [F, 0, True]},
     "tensor of elements past every integer": {"tensor": [F, 0, 2**61, 2**61]},
+    "tensor of 16 bytes modulo 2**64": {"tensor": [D, 0, 2**61 + 2]},
+    "tensor of 16 bytes modulo 2**64, in two sizes": {"tensor": [D, 0, 2, 2**60 + 1]},
+    "tensor of a boolean as dtype": {"tensor": [True, 0, 4]},
+    "tensor of a float as dtype": {"tensor": [1.0, 0, 4]},
+    "view of a boolean as dtype": {"view": [True, 0, 0, 16, 4, 1]},
+    "view of a negative dtype": {"view": [-1, 0, 0, 16, 4, 1]},
+    "nothing at an offset past every place": {"view": [F, 2**61, 0, 16, 0, 1]},
+    "nothing with strides past every place": {"view": [F, 0, 0, 16, 0, 3, 2**61, 7]},
+    "nothing of sizes past every integer": {"view": [F, 0, 0, 16, 0, 2**61, 2**61, 0, 0, 0]},
+    "nothing in a storage of no bytes, far away": {"view": [F, 2**60, 0, 0, 0, 1]},
+    "meta of bytes past every integer": {"view": [D, 0, tensors.NOWHERE, 0, 2**61, 1]},
+    "meta of strides past every integer": {"view": [F, 0, tensors.NOWHERE, 0, 2, 2**61]},
+    "meta of an offset past every integer": {"view": [F, 2**80, tensors.NOWHERE, 0, 2, 1]},
+    "meta of a negative stride": {"view": [F, 0, tensors.NOWHERE, 0, 2, -1]},
+    "meta at a place that is a float": {"view": [F, 0, -1.0, 0, 2, 1]},
+    "array of nothing, of sizes past every integer": {"array": ["<f4", [0, 2**62], 0, 0]},
+    "array of a boolean as size": {"array": ["|u1", [True], 0, 1]},
+    "array of a float as size of its bytes": {"array": ["<f4", [4], 0, 16.0]},
+    "array of fewer bytes than it shows": {"array": ["<f4", [4], 0, 12]},
+    "array of 65 dimensions": {"array": ["<f4", [1] * 65, 0, 4]},
     "tensor of sizes without an end": {"tensor": [F, 0, *[10**9] * 100_000]},
     "view of too few parts": {"view": [F, 0, 0]},
     "view of an unknown dtype": {"view": [99, 0, 0, 16, 1, 1]},
@@ -750,7 +770,6 @@ HOSTILE = {
     "fewer strides than sizes": {"view": [F, 0, 0, 16, 2, 2, 1]},
     "elements past every integer": {"view": [F, 0, 0, 16, 2**61, 2**61, 0, 0]},
     "view of bytes past every integer": {"view": [Z, 0, 0, 16, 2**61, 0]},
-    "a storage shown too often": {"view": [F, 0, 0, 16, 2**28, 0]},
     "65 dimensions": {"view": [F, 0, 0, 16, *[1] * 130]},
     "meta of too many elements": {"view": [F, 0, tensors.NOWHERE, 0, 2**61, 2**61, 1, 1]},
     "array of objects": {"array": ["|O", [2], 0, 16]},
@@ -827,13 +846,51 @@ def test_bytes_that_are_named_often_are_not_copied_without_end():
         decoded(tree, body)
 
 
-def test_a_tensor_shows_no_more_than_its_reader_allows():
-    """Elements of a small storage that are shown often would take memory when they are copied."""
-    head = json.dumps({"view": [F, 0, 0, 16, 25, 0]}).encode()
-    body = memoryview(bytearray(16))
-    assert 25 == protocol.decode(head, body, 100).numel()
-    with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
+SHOWN = {
+    "one": {"view": [F, 0, 0, 16, 25, 0]},
+    "many tensors": {"list": [{"tensor": [F, 0, 1]}] * 25},
+    "many views": {"tuple": [{"view": [F, 3, 0, 16, 1, 1]}] * 25},
+    "many arrays": {"list": [{"array": ["<f4", [1], 0, 4]}] * 25},
+    "all kinds": {
+        "dict": {
+            "tensor": {"tensor": [F, 0, 4]},
+            "views": {"list": [{"view": [F, 0, 0, 16, 5, 0]}] * 4},
+            "array": {"array": ["|u1", [4], 0, 4]},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("tree", SHOWN.values(), ids=SHOWN)
+def test_a_frame_shows_no_more_than_its_reader_allows(tree):
+    """Bytes that are shown often would take memory when a test copies what it got."""
+    head, body = json.dumps(tree).encode(), memoryview(bytearray(16))
+    assert protocol.decode(head, body, 100) is not None
+    with pytest.raises(ProtocolError, match=r"^its tensors and arrays show 100 bytes; the answers"):
         protocol.decode(head, body, 99)
+
+
+@pytest.mark.parametrize("views", [False, True])
+def test_a_sender_counts_what_is_shown_often_too(views):
+    """So who returns one tensor many times reads that it is too large, as of a large one."""
+    x = torch.zeros(250)
+    head = protocol.encode([x] * 4, views=views)[1]
+    most = protocol.memory_of(len(head), 4 * 1000)
+    assert protocol.encode([x] * 4, views=views, most_bytes=most)
+    with pytest.raises(ProtocolError, match=r"^a value of \d+ bytes is too large for a frame$"):
+        protocol.encode([x] * 4, views=views, most_bytes=most - 1)
+
+
+def test_what_a_frame_shows_is_what_its_reader_counts(pair):
+    """A child's answers are charged by it: copies of them take as much."""
+    ours, theirs = pair
+    head = json.dumps(SHOWN["one"]).encode()
+    theirs.send(frame(head, bytes(16)))
+    reader = protocol.FrameReader()
+    while not reader.read_from(ours):
+        pass
+    assert reader.value().numel() == 25
+    assert protocol.memory_of(len(head), 100) == reader.kept_bytes
 
 
 HEADS = {
@@ -865,11 +922,12 @@ def test_the_name_in_an_other_is_text_and_is_cut():
     assert Other("{'a': 1}") == decoded({"other": {"a": 1}})
 
 
-@pytest.mark.parametrize("offset", [0, 2**61])
-def test_a_tensor_without_elements_may_say_anything_of_its_strides(offset):
-    """Its strides reach no memory."""
-    x = decoded({"view": [F, offset, 0, 0, 0, 3, 2**61, 7]})
-    assert ((0, 3), 0) == (tuple(x.shape), x.sum().item())
+@pytest.mark.parametrize("offset", [0, 27])
+def test_a_tensor_without_elements_may_be_anywhere_near(offset):
+    """It reaches no memory, and torch itself makes such a view behind the end of its storage."""
+    assert 27 == torch.zeros(4, 6)[4:, 3:].storage_offset()
+    x = decoded({"view": [F, offset, 0, 0, 0, 3, 2**31, 7]})
+    assert ((0, 3), offset, 0) == (tuple(x.shape), x.storage_offset(), x.sum().item())
 
 
 @pytest.mark.parametrize(
