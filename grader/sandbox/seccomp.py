@@ -49,6 +49,7 @@ class Machine(NamedTuple):
     mmap: int
     ioctl: int
     fcntl: int
+    fallocate: int
     setrlimit: int
     timer_create: int
     kills: dict[str, int]
@@ -63,6 +64,8 @@ COMMON = {  # the same numbers on every machine
     "pidfd_getfd": 438, "mount_setattr": 442, "memfd_secret": 447, "statmount": 457,
     "listmount": 458, "file_getattr": 468, "file_setattr": 469, "listns": 470,
 }  # fmt: skip
+# Rules of Landlock keep files alive that no process shows to hold.
+LANDLOCK = (444, 445, 446)
 COMMON_KILLS = {"pidfd_send_signal": 424}
 COMMON_ATTRIBUTES = {
     "setxattrat": 463, "getxattrat": 464, "listxattrat": 465, "removexattrat": 466,
@@ -70,7 +73,8 @@ COMMON_ATTRIBUTES = {
 
 MACHINES = {
     "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, socketpair=53, prlimit=302,
-                      mmap=9, ioctl=16, fcntl=72, setrlimit=160, timer_create=222,
+                      mmap=9, ioctl=16, fcntl=72, fallocate=285, setrlimit=160,
+                      timer_create=222,
                       kills=COMMON_KILLS | {
         "kill": 62, "rt_sigqueueinfo": 129, "tkill": 200, "tgkill": 234, "rt_tgsigqueueinfo": 297,
     }, attributes=COMMON_ATTRIBUTES | {
@@ -95,7 +99,8 @@ MACHINES = {
         "mq_unlink": 241, "shmctl": 31, "semctl": 66, "msgctl": 71,
     }),
     "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, socketpair=199, prlimit=261,
-                       mmap=222, ioctl=29, fcntl=25, setrlimit=164, timer_create=107,
+                       mmap=222, ioctl=29, fcntl=25, fallocate=47, setrlimit=164,
+                      timer_create=107,
                        kills=COMMON_KILLS | {
         "kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240,
     }, attributes=COMMON_ATTRIBUTES | {
@@ -142,8 +147,9 @@ BOUND_BY_CUDA = {"socket", "bind", "listen"}
 
 # What mmap is told: shared, or shared with checks; without a file.
 SHARING, MAP_SHARED, MAP_SHARED_VALIDATE, MAP_ANONYMOUS = 0x3, 1, 3, 0x20
-# They set attributes of an open file: FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR.
-SETTING_ATTRIBUTES = (0x40086602, 0x40046602, 0x401C5820)
+# They set attributes of an open file (FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR), or
+# reserve space for it, as fallocate does (FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE).
+SETTING_ATTRIBUTES = (0x40086602, 0x40046602, 0x401C5820, 0x40305828, 0x4030582A, 0x40305839)
 SIGKILL, F_SETSIG, RLIMIT_CPU = 9, 10, 0
 EXIT_SIGNAL = 0xFF  # the bits of clone's flags
 
@@ -188,6 +194,9 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
                 for number in sorted(this.attributes.values())
             ),
             _when(EQUAL, this.clone3, _return(ERRNO | errno.ENOSYS)),
+            # Space that is reserved at once would fill a shared disk between two looks of the
+            # zygote. The C library then writes instead.
+            b"" if namespaces else _when(EQUAL, this.fallocate, _return(ERRNO | errno.ENOTSUP)),
             b"" if namespaces else b"".join(
                 _when(EQUAL, number, _only_streams(deny))
                 for number in (this.socketpair, this.socket)
@@ -287,6 +296,7 @@ def against_kills(machine: str | None = None, *, cuda: bool = False) -> bytes:
                 )
                 for name, number in this.kills.items()
             ),
+            *(_when(EQUAL, number, deny) for number in LANDLOCK),
             # Which signal a timer sends is in memory that a filter cannot read.
             b"" if cuda else _when(EQUAL, this.timer_create, deny),
             _when(

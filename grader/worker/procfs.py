@@ -7,6 +7,8 @@ read as bytes. Functions that are asked about a process that has ended find noth
 import os
 import re
 import resource
+import stat
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 NOT_FROM_FILES = re.compile(
@@ -37,6 +39,13 @@ def user_of(pid: str) -> int | None:
     with suppress(OSError):
         return int(status_of(pid)[b"Uid"].split()[0])
     return None
+
+
+def filters_of(pid: str) -> int:
+    """How many seccomp filters a process has; 0 after its end."""
+    with suppress(OSError):
+        return int(status_of(pid)[b"Seccomp_filters"])
+    return 0
 
 
 def _stat(folder: str) -> list[bytes]:
@@ -80,6 +89,45 @@ def seconds_of(processes: list[str], without: int | None = None) -> float:
             times = _stat(f"/proc/{pid}")[11:15]
             ticks += sum(map(int, times[2:] if pid == str(without) else times))
     return ticks / TICKS_A_SECOND
+
+
+def unnamed_files(processes: Iterable[str]) -> dict[int, int | None]:
+    """The files without a name that these processes hold: their sizes on the disk, by inode.
+
+    The size is None for a file that can only be seen to be mapped, and for each socket that holds
+    descriptors which nobody has received.
+
+    Raises:
+        OSError: A process does not let itself be looked at.
+    """
+    found: dict[int, int | None] = {}
+    mapped: set[int] = set()
+    for pid in processes:
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            for path in _held_by(pid):
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    seen = os.stat(path)
+                    if stat.S_ISSOCK(seen.st_mode) and _holds_descriptors(path):
+                        found[-seen.st_ino] = None
+                    elif not seen.st_nlink:
+                        found[seen.st_ino] = seen.st_blocks * 512
+            with open(f"/proc/{pid}/maps", "rb") as lines:
+                mapped |= {int(m.split()[4]) for m in lines if m.endswith(b" (deleted)\n")}
+    return {**dict.fromkeys(mapped), **found}
+
+
+def _held_by(pid: str) -> Iterator[str]:
+    """The links to what a process has opened; each thread may have descriptors of its own."""
+    yield from (f"/proc/{pid}/exe", f"/proc/{pid}/cwd")
+    for task in os.listdir(f"/proc/{pid}/task"):
+        folder = f"/proc/{pid}/task/{task}/fd"
+        yield from (f"{folder}/{number}" for number in os.listdir(folder))
+
+
+def _holds_descriptors(descriptor: str) -> bool:
+    """Whether a socket has been sent descriptors that nobody has received."""
+    about = read(descriptor.replace("/fd/", "/fdinfo/"))
+    return re.search(rb"^scm_fds:\s*[1-9]", about, re.MULTILINE) is not None
 
 
 def own_bytes(pid: str) -> int:
