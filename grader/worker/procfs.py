@@ -8,12 +8,13 @@ import os
 import re
 import resource
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 
 NOT_FROM_FILES = re.compile(
     rb"^(?:Rss(?:Anon|Shmem)|VmSwap|HugetlbPages):\s*(\d+) kB", re.MULTILINE
 )
+HOLDS_DESCRIPTORS = re.compile(rb"^scm_fds:\s*[1-9]", re.MULTILINE)
 MAX_STATUS = 65536  # bytes of a file about a process
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 IS_EXITING = 0x4  # PF_EXITING in the kernel
@@ -100,34 +101,41 @@ def unnamed_files(processes: Iterable[str]) -> dict[int, int | None]:
     Raises:
         OSError: A process does not let itself be looked at.
     """
-    found: dict[int, int | None] = {}
+    opened: dict[int, int | None] = {}
     mapped: set[int] = set()
     for pid in processes:
         with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
-            for path in _held_by(pid):
-                with suppress(FileNotFoundError, ProcessLookupError):
-                    seen = os.stat(path)
-                    if stat.S_ISSOCK(seen.st_mode) and _holds_descriptors(path):
-                        found[-seen.st_ino] = None
-                    elif not seen.st_nlink:
-                        found[seen.st_ino] = seen.st_blocks * 512
-            with open(f"/proc/{pid}/maps", "rb") as lines:
-                mapped |= {int(m.split()[4]) for m in lines if m.endswith(b" (deleted)\n")}
-    return {**dict.fromkeys(mapped), **found}
+            # Each thread may have descriptors of its own.
+            for task in os.listdir(f"/proc/{pid}/task"):
+                folder = f"/proc/{pid}/task/{task}"
+                try:
+                    opened |= _opened(folder)
+                    mapped |= _mapped(folder)
+                except PermissionError:
+                    if not int(_stat(folder)[6]) & IS_EXITING:
+                        raise
+    return {**dict.fromkeys(mapped), **opened}
 
 
-def _held_by(pid: str) -> Iterator[str]:
-    """The links to what a process has opened; each thread may have descriptors of its own."""
-    yield from (f"/proc/{pid}/exe", f"/proc/{pid}/cwd")
-    for task in os.listdir(f"/proc/{pid}/task"):
-        folder = f"/proc/{pid}/task/{task}/fd"
-        yield from (f"{folder}/{number}" for number in os.listdir(folder))
+def _opened(folder: str) -> dict[int, int | None]:
+    """What a process or thread has opened, for `unnamed_files`."""
+    found: dict[int, int | None] = {}
+    numbers = os.listdir(f"{folder}/fd")
+    for link in ("exe", "cwd", *(f"fd/{number}" for number in numbers)):
+        with suppress(FileNotFoundError):  # it has been closed
+            about = os.stat(f"{folder}/{link}")
+            if stat.S_ISSOCK(about.st_mode):
+                if HOLDS_DESCRIPTORS.search(read(f"{folder}/fdinfo/{link[3:]}")):
+                    found[-about.st_ino] = None
+            elif not about.st_nlink:
+                found[about.st_ino] = about.st_blocks * 512
+    return found
 
 
-def _holds_descriptors(descriptor: str) -> bool:
-    """Whether a socket has been sent descriptors that nobody has received."""
-    about = read(descriptor.replace("/fd/", "/fdinfo/"))
-    return re.search(rb"^scm_fds:\s*[1-9]", about, re.MULTILINE) is not None
+def _mapped(folder: str) -> set[int]:
+    """The inodes of files without a name in the memory of a process or thread."""
+    with open(f"{folder}/maps", "rb") as lines:
+        return {int(line.split()[4]) for line in lines if line.endswith(b" (deleted)\n")}
 
 
 def own_bytes(pid: str) -> int:

@@ -103,7 +103,7 @@ class NoWall:
         if child:
             os.killpg(child, signal.SIGKILL)
 
-    def scratch_use(self, most_files: int, most_bytes: int) -> tuple[int, int]:
+    def scratch_use(self, child: int, most_files: int, most_bytes: int) -> tuple[int, int]:
         """The number of files and the number of bytes in the writable folder.
 
         Counting may stop when either exceeds its limit.
@@ -149,7 +149,7 @@ class Namespace(NoWall):
         """Kill every process except the zygote."""
         os.kill(-1, signal.SIGKILL)
 
-    def scratch_use(self, most_files: int, most_bytes: int) -> tuple[int, int]:
+    def scratch_use(self, child: int, most_files: int, most_bytes: int) -> tuple[int, int]:
         """The use that the file system reports."""
         usage = os.statvfs(os.environ["TMPDIR"])
         return usage.f_files - usage.f_ffree, (usage.f_blocks - usage.f_bfree) * usage.f_frsize
@@ -258,7 +258,7 @@ class OwnUser(NoWall):
                 raise PermissionError("kill(-1) would end processes that are not the student's")
             os.kill(-1, signal.SIGKILL)
 
-    def scratch_use(self, most_files: int, most_bytes: int) -> tuple[int, int]:
+    def scratch_use(self, child: int, most_files: int, most_bytes: int) -> tuple[int, int]:
         """Count the files in the folder and, if the disk has lost too many others, those as well.
 
         Files without a name are looked for only then, and what others have written is not charged.
@@ -275,11 +275,11 @@ class OwnUser(NoWall):
             self._most_free = most
             if most[0] - without[0] <= most_files and most[1] - without[1] <= most_bytes:
                 return files, size
-            unnamed = self._unnamed_files()
+            unnamed = self._unnamed_files(child)
         return files + len(unnamed), size + sum(unnamed)
 
-    def _unnamed_files(self) -> list[int]:
-        """The sizes of the files without a name that the student's processes hold.
+    def _unnamed_files(self, child: int) -> list[int]:
+        """The sizes of the files without a name that the processes of a test hold.
 
         The kernel shows them to the same user and group only.
 
@@ -288,7 +288,7 @@ class OwnUser(NoWall):
         """
         # A child that is not yet confined runs no student code, and does not show itself.
         ours = procfs.filters_of("self")
-        theirs = [pid for pid in self.processes(0) if procfs.filters_of(pid) > ours]
+        theirs = [pid for pid in self.processes(child) if procfs.filters_of(pid) > ours]
         own = os.getegid()
         os.setegid(self._uid)
         try:

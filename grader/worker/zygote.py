@@ -261,14 +261,15 @@ class Zygote:
         elif procfs.seconds_of(processes, without=running.pid) > running.limits.cpu_seconds:
             running.breach = "processor"
         else:
-            running.breach = self._breach_of_files(running.limits.scratch_bytes)
+            running.breach = self._breach_of_files(running)
         if running.breach:
             self.end_everything()
 
-    def _breach_of_files(self, most_bytes: int) -> Breach | None:
+    def _breach_of_files(self, running: RunningChild) -> Breach | None:
         """The limit that the files of the running test exceed."""
+        most_bytes = running.limits.scratch_bytes
         try:
-            files, size = self._wall.scratch_use(MAX_FILES, most_bytes)
+            files, size = self._wall.scratch_use(running.pid, MAX_FILES, most_bytes)
         except scratch.Uncountable:
             return "uncountable"
         if files > MAX_FILES:
