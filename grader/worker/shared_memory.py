@@ -21,6 +21,11 @@ LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, cty
 RECURSIVE_MUTEX = 0  # the other kind is a semaphore
 IN_ALL_PROCESSES = 1
 FAILED = ctypes.c_void_p(-1).value
+# Found now, because a test may not look up C functions where something is forbidden.
+CALLED = (
+    LIBC.sem_init, LIBC.sem_trywait, LIBC.sem_wait, LIBC.sem_timedwait, LIBC.sem_post,
+    LIBC.sem_getvalue, LIBC.munmap,
+)  # fmt: skip
 
 
 class Timespec(ctypes.Structure):
