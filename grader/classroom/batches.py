@@ -188,7 +188,7 @@ class _Queue:
             except msgspec.MsgspecError as e:
                 fault = f"the result cannot be read: {e}"
         if fault and self._again(sources, lost=ended.lost):
-            self.waiting.append(sources)
+            self.waiting.insert(0, sources)  # last, when what disturbed it may have passed
             return
         if result is not None:
             self.book.keep(self.setup, result, fault=fault)

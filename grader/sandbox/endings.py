@@ -52,6 +52,14 @@ def too_late_to_begin(*, cpu_seconds: float = 0, wall_seconds: float = 0) -> Tim
     return TimedOut(f"the tests of its problem had used up their {used} before this test began")
 
 
+def disk_is_full() -> GraderFault:
+    """The test found a full disk, and has filled it neither with names nor without."""
+    return GraderFault(
+        "the disk that tests write their files to is full: free some space, or set TMPDIR to a "
+        "folder on another disk"
+    )
+
+
 def took_too_much(limits: Limits, gpu: Gpu, tracebacks: str) -> OutOfMemory:
     """The test exceeded its GPU memory limit, by the driver's count, which it cannot falsify."""
     why = f"it took more than {_device_memory(limits, gpu)}, the limit of a test"
@@ -78,7 +86,7 @@ def death(
     if ending.breach == "scratch":
         return _too_many_bytes(limits, where)
     if ending.breach == "uncountable":
-        return Crashed("it made a folder whose files cannot be counted", where)
+        return Crashed("it made files whose size cannot be found out", where)
     if ending.breach == "processor":
         return _used_the_processor(limits, cpu_limit, where, who="the processes that it started")
     if ending.signal == signal.SIGXCPU or ending.cpu_seconds >= cpu_limit:

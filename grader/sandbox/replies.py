@@ -113,6 +113,12 @@ def value_of(reply: Any, request: int, limits: Limits, gpu: Gpu | None) -> Any:
     raise Crashed(NO_ANSWER)
 
 
+def finds_a_full_disk(reply: Any) -> bool:
+    """Whether the student's code ended with the kernel's error for a full disk."""
+    raised = reply.get("raised") if type(reply) is dict else None
+    return type(raised) is dict and raised.get("errno") == "ENOSPC"
+
+
 def is_used(reply: Any, request: int) -> bool:
     """Whether the child refuses a request, because an earlier test has left something behind."""
     return _answers(reply, request) and "used" in reply

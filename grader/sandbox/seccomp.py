@@ -56,6 +56,7 @@ class Machine(NamedTuple):
     mmap: int
     ioctl: int
     fcntl: int
+    fallocate: int
     setrlimit: int
     timer_create: int
     preadv2: int
@@ -76,6 +77,8 @@ COMMON = {  # the same numbers on every machine
     "statmount": 457, "listmount": 458, "file_getattr": 468, "file_setattr": 469, "listns": 470,
 }  # fmt: skip
 COMMON_WITHOUT_GPU = {"set_mempolicy_home_node": 450, "cachestat": 451}
+# Rules of Landlock keep files alive that no process shows to hold.
+LANDLOCK = (444, 445, 446)
 COMMON_KILLS = {"pidfd_send_signal": 424}
 COMMON_ATTRIBUTES = {
     "setxattrat": 463, "getxattrat": 464, "listxattrat": 465, "removexattrat": 466,
@@ -83,7 +86,7 @@ COMMON_ATTRIBUTES = {
 
 MACHINES = {
     "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, socketpair=53, prlimit=302,
-                      mmap=9, ioctl=16, fcntl=72, setrlimit=160, timer_create=222,
+                      mmap=9, ioctl=16, fcntl=72, fallocate=285, setrlimit=160, timer_create=222,
                       preadv2=327, getsockopt=55, utimensat=280, ignored={
         "readahead": 187, "fadvise64": 221,
     }, kills=COMMON_KILLS | {
@@ -114,7 +117,7 @@ MACHINES = {
         "mq_unlink": 241, "shmctl": 31, "semctl": 66, "msgctl": 71,
     }),
     "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, socketpair=199, prlimit=261,
-                       mmap=222, ioctl=29, fcntl=25, setrlimit=164, timer_create=107,
+                       mmap=222, ioctl=29, fcntl=25, fallocate=47, setrlimit=164, timer_create=107,
                        preadv2=286, getsockopt=209, utimensat=88, ignored={
         "readahead": 213, "fadvise64": 223,
     }, kills=COMMON_KILLS | {
@@ -166,8 +169,9 @@ BOUND_BY_CUDA = {"socket", "bind", "listen"}
 
 # What mmap is told: shared, or shared with checks; without a file.
 SHARING, MAP_SHARED, MAP_SHARED_VALIDATE, MAP_ANONYMOUS = 0x3, 1, 3, 0x20
-# They set attributes of an open file: FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR.
-SETTING_ATTRIBUTES = (0x40086602, 0x40046602, 0x401C5820)
+# They set attributes of an open file (FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR), or
+# reserve space for it, as fallocate does (FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE).
+SETTING_ATTRIBUTES = (0x40086602, 0x40046602, 0x401C5820, 0x40305828, 0x4030582A, 0x40305839)
 SIGKILL, F_SETSIG, RLIMIT_CPU = 9, 10, 0
 # What fcntl leaves at a file: F_SETLEASE and F_NOTIFY; and from F_GET_RW_HINT on, hints and
 # delegations.
@@ -224,6 +228,9 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
             ),
             *(_when(EQUAL, number, _return(IGNORE)) for number in this.ignored.values()),
             _when(EQUAL, this.clone3, _return(ERRNO | errno.ENOSYS)),
+            # Space that is reserved at once would fill a shared disk between two looks of the
+            # zygote. The C library then writes instead.
+            b"" if namespaces else _when(EQUAL, this.fallocate, _return(ERRNO | errno.ENOTSUP)),
             b"" if namespaces else b"".join(
                 _when(EQUAL, number, _only_streams(deny))
                 for number in (this.socketpair, this.socket)
@@ -335,6 +342,7 @@ def of_tests(machine: str | None = None, *, cuda: bool = False) -> bytes:
                 )
                 for name, number in this.kills.items()
             ),
+            *(_when(EQUAL, number, deny) for number in LANDLOCK),
             # Which signal a timer sends is in memory that a filter cannot read.
             b"" if cuda else _when(EQUAL, this.timer_create, deny),
             _when(

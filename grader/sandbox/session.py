@@ -37,6 +37,10 @@ from grader.shared.messages import Ending
 MAX_COMPILED = 2**20  # bytes of a module's code; a short source may have a long code
 
 
+class DiskFull(Exception):
+    """The test found a disk full that it shares with others."""
+
+
 class Session:
     """The child process of one test, or of several tests in a row.
 
@@ -261,8 +265,11 @@ class Session:
         watched = watch(self._sandbox, self._limits.device_memory_bytes, self._patience.seconds)
         started = time.monotonic()
         try:
-            return child.channel.exchange(frames, started + self._meter.wall_left, watched)
-        except (Late, Asleep, TookTooMuch, Gone, protocol.ProtocolError) as e:
+            reply = child.channel.exchange(frames, started + self._meter.wall_left, watched)
+            if replies.finds_a_full_disk(reply) and self._sandbox.activity().disk_was_full:
+                raise DiskFull
+            return reply
+        except (Late, Asleep, TookTooMuch, DiskFull, Gone, protocol.ProtocolError) as e:
             why = e
         finally:
             self._meter.spend(time.monotonic() - started)
@@ -271,6 +278,7 @@ class Session:
             Late: self._timed_out,
             Asleep: self._fell_asleep,
             TookTooMuch: self._took_too_much,
+            DiskFull: self._found_a_full_disk,
             Gone: self._death,
         }
         if fault := faults.get(type(why)):
@@ -308,10 +316,18 @@ class Session:
         )
         return self._over
 
+    def _found_a_full_disk(self, child: Child) -> StudentFault | GraderFault:
+        """Whether the test itself has filled the disk, as its zygote has just looked up."""
+        ending = self._end(child)
+        return self._judged(ending, child) if ending.breach else endings.disk_is_full()
+
     def _death(self, child: Child) -> StudentFault | GraderFault:
         """Why the child closed its channel."""
+        return self._judged(self._end(child), child)
+
+    def _judged(self, ending: Ending, child: Child) -> StudentFault | GraderFault:
         fault = endings.death(
-            self._end(child),
+            ending,
             self._limits,
             child.tracebacks,
             cpu_limit=self._meter.cpu_limit,

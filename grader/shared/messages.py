@@ -39,11 +39,13 @@ class Activity:
         nanoseconds: The CPU time of all their threads.
         sleeps: Whether all their threads sleep: none of them runs, or waits for a CPU or a disk.
         cpu_seconds_of_all: The CPU time of all of them, including those that have exited.
+        disk_was_full: Whether they may have found a full disk that others have filled.
     """
 
     nanoseconds: int
     sleeps: bool
     cpu_seconds_of_all: float
+    disk_was_full: bool
 
 
 @dataclass(frozen=True)

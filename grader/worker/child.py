@@ -36,6 +36,9 @@ from kit.student import StudentPackage, seed_generators_of_the_cpu
 MAX_TEXT = 2000
 # File descriptors. Tracebacks have a pipe of their own, so that long output cannot displace them.
 CHANNEL, TRACEBACKS = 3, 4
+# One byte, which no core fits into: at 0, the kernel would still start a system's own handler of
+# crashes, outside of the box.
+MOST_OF_A_CORE = (1, 1) if resource.getrlimit(resource.RLIMIT_CORE)[1] else (0, 0)
 
 
 def warm_up() -> None:
@@ -154,7 +157,7 @@ def _limit(limits: dict[str, Any]) -> None:
         (resource.RLIMIT_NPROC, "ulimit -u", limits["processes"] + 1, limits["processes"] + 1),
         (resource.RLIMIT_FSIZE, "ulimit -f", limits["file_bytes"], limits["file_bytes"]),
         (resource.RLIMIT_NOFILE, "ulimit -n", 256, 256),
-        (resource.RLIMIT_CORE, "", 0, 0),
+        (resource.RLIMIT_CORE, "", *MOST_OF_A_CORE),
     ]:
         inherited = resource.getrlimit(which)[1]
         if inherited != resource.RLIM_INFINITY and inherited < hard:

@@ -7,11 +7,14 @@ read as bytes. Functions that are asked about a process that has ended find noth
 import os
 import re
 import resource
+import stat
+from collections.abc import Iterable
 from contextlib import suppress
 
 NOT_FROM_FILES = re.compile(
     rb"^(?:Rss(?:Anon|Shmem)|VmSwap|HugetlbPages):\s*(\d+) kB", re.MULTILINE
 )
+HOLDS_DESCRIPTORS = re.compile(rb"^scm_fds:\s*[1-9]", re.MULTILINE)
 MAX_STATUS = 65536  # bytes of a file about a process
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 IS_EXITING = 0x4  # PF_EXITING in the kernel
@@ -37,6 +40,13 @@ def user_of(pid: str) -> int | None:
     with suppress(OSError):
         return int(status_of(pid)[b"Uid"].split()[0])
     return None
+
+
+def filters_of(pid: str) -> int:
+    """How many seccomp filters a process has; 0 after its end."""
+    with suppress(OSError):
+        return int(status_of(pid)[b"Seccomp_filters"])
+    return 0
 
 
 def _stat(folder: str) -> list[bytes]:
@@ -80,6 +90,52 @@ def seconds_of(processes: list[str], without: int | None = None) -> float:
             times = _stat(f"/proc/{pid}")[11:15]
             ticks += sum(map(int, times[2:] if pid == str(without) else times))
     return ticks / TICKS_A_SECOND
+
+
+def unnamed_files(processes: Iterable[str]) -> dict[int, int | None]:
+    """The files without a name that these processes hold: their sizes on the disk, by inode.
+
+    The size is None for a file that can only be seen to be mapped, and for each socket that holds
+    descriptors which nobody has received.
+
+    Raises:
+        OSError: A process does not let itself be looked at.
+    """
+    opened: dict[int, int | None] = {}
+    mapped: set[int] = set()
+    for pid in processes:
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            # Each thread may have descriptors of its own.
+            for task in os.listdir(f"/proc/{pid}/task"):
+                folder = f"/proc/{pid}/task/{task}"
+                try:
+                    opened |= _opened(folder)
+                    mapped |= _mapped(folder)
+                except PermissionError:
+                    if not int(_stat(folder)[6]) & IS_EXITING:
+                        raise
+    return {**dict.fromkeys(mapped), **opened}
+
+
+def _opened(folder: str) -> dict[int, int | None]:
+    """What a process or thread has opened, for `unnamed_files`."""
+    found: dict[int, int | None] = {}
+    numbers = os.listdir(f"{folder}/fd")
+    for link in ("exe", "cwd", *(f"fd/{number}" for number in numbers)):
+        with suppress(FileNotFoundError):  # it has been closed
+            about = os.stat(f"{folder}/{link}")
+            if stat.S_ISSOCK(about.st_mode):
+                if HOLDS_DESCRIPTORS.search(read(f"{folder}/fdinfo/{link[3:]}")):
+                    found[-about.st_ino] = None
+            elif not about.st_nlink:
+                found[about.st_ino] = about.st_blocks * 512
+    return found
+
+
+def _mapped(folder: str) -> set[int]:
+    """The inodes of files without a name in the memory of a process or thread."""
+    with open(f"{folder}/maps", "rb") as lines:
+        return {int(line.split()[4]) for line in lines if line.endswith(b" (deleted)\n")}
 
 
 def own_bytes(pid: str) -> int:

@@ -16,7 +16,7 @@ OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Uncountable(Exception):
-    """The folder contains something whose size cannot be found out."""
+    """The test has files whose size cannot be found out."""
 
 
 class _Folder:
@@ -43,7 +43,7 @@ class _Folder:
 def use(top: str, *, most_files: int, most_bytes: int) -> tuple[int, int]:
     """The number of files in a folder, and their bytes; no more than it takes to exceed a limit.
 
-    Files that were deleted while open are not found.
+    Files without a name are not found.
 
     Raises:
         Uncountable: The test makes it impossible to count.
@@ -66,6 +66,12 @@ def use(top: str, *, most_files: int, most_bytes: int) -> tuple[int, int]:
     except OSError as e:
         raise Uncountable from e
     return files, size
+
+
+def free(top: str) -> tuple[int, int]:
+    """How many more files and bytes fit on the disk of a folder."""
+    disk = os.statvfs(top)
+    return disk.f_ffree, disk.f_bfree * disk.f_frsize
 
 
 def replace(top: str) -> None:

@@ -13,7 +13,7 @@ import os
 import tempfile
 import threading
 import time
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mmap.restype = ctypes.c_void_p
@@ -21,6 +21,11 @@ LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, cty
 RECURSIVE_MUTEX = 0  # the other kind is a semaphore
 IN_ALL_PROCESSES = 1
 FAILED = ctypes.c_void_p(-1).value
+# Found now, because a test may not look up C functions where something is forbidden.
+CALLED = (
+    LIBC.sem_init, LIBC.sem_trywait, LIBC.sem_wait, LIBC.sem_timedwait, LIBC.sem_post,
+    LIBC.sem_getvalue, LIBC.munmap,
+)  # fmt: skip
 
 
 class Timespec(ctypes.Structure):
@@ -41,7 +46,7 @@ class SemLock:
                 'use multiprocessing.get_context("fork")'
             )
         self.kind, self.maxvalue, self.name = kind, maxvalue, None  # so nothing tracks the name
-        self.handle = _shared_page()
+        self._file, self.handle = _shared_page()
         self._semaphore = ctypes.c_void_p(self.handle)
         self._owned, self._owner = 0, 0
         _checked(LIBC.sem_init(self._semaphore, IN_ALL_PROCESSES, value))
@@ -108,17 +113,18 @@ class SemLock:
         self._owned = 0
 
 
-def _shared_page() -> int:
-    """The address of a new page of memory that forked processes share; its file has no name."""
-    with tempfile.TemporaryFile() as file:
-        file.truncate(mmap.PAGESIZE)
-        rights = mmap.PROT_READ | mmap.PROT_WRITE
-        found: int | None = LIBC.mmap(
-            None, mmap.PAGESIZE, rights, mmap.MAP_SHARED, file.fileno(), 0
-        )
+def _shared_page() -> tuple[IO[bytes], int]:
+    """A file without a name, and the address of its page, which forked processes share.
+
+    The zygote can find out the size of the file only while it is open.
+    """
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - its semaphore keeps it open
+    file.truncate(mmap.PAGESIZE)
+    rights = mmap.PROT_READ | mmap.PROT_WRITE
+    found: int | None = LIBC.mmap(None, mmap.PAGESIZE, rights, mmap.MAP_SHARED, file.fileno(), 0)
     if found is None or found == FAILED:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return found
+    return file, found
 
 
 def _after(seconds: float) -> Timespec:

@@ -1,18 +1,24 @@
 """The files with the source of what a problem forbids, which student code must not read.
 
 A copy of a forbidden function would compute the right answer and would not be guarded. Python
-tells an audit hook about each file that it opens (see tripwire.py); what opens files without
-telling Python is replaced here.
+tells an audit hook about each file that it opens, and about each module in C that it loads from a
+file (see tripwire.py). What opens files without telling Python is not loaded, or is replaced here.
 """
 
+import _imp
+import importlib.util
 import os
 import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-# Modules that open files without telling Python.
-OPEN_FILES = ("readline",)
+# Modules in C that open files, run Python or start programs without telling an audit hook. Those
+# that are loaded already may not be loaded once more, without their traps.
+UNHEARD = (
+    "readline", "_tkinter", "_posixsubprocess", "_thread", "_interpreters", "_xxsubinterpreters",
+    "_testcapi", "_testinternalcapi", "_testlimitedcapi",
+)  # fmt: skip
 
 
 class GuardedSources:
@@ -43,14 +49,23 @@ class GuardedSources:
             raise PermissionError(f"{name} may not be read in this problem")
         return path
 
+    def check_extension(self, path: str) -> None:
+        """Check that a module in C may be loaded from a file.
+
+        Raises:
+            ImportError: It opens files without telling Python, or the student's code wrote it.
+        """
+        own = os.path.realpath(os.environ["TMPDIR"])
+        if _file(path) in FILES_UNHEARD or os.path.realpath(path).startswith(f"{own}/"):
+            raise ImportError(f"{path} may not be loaded in this problem")
+
     def guard_openers_in_c(self, library: Callable[[], Any]) -> None:
         """Guard functions that open a file without telling Python.
 
         Args:
             library: Returns where to register an operator of torch.
         """
-        modules: dict[str, Any] = sys.modules
-        modules.update(dict.fromkeys(OPEN_FILES))  # None: an import fails
+        vars(_imp)["create_builtin"] = _create_builtin
         if "torch" in sys.modules:
             self._guard_torch(library())
 
@@ -74,6 +89,14 @@ class GuardedSources:
             library.impl("from_file", tensor, "CPU")
 
 
+def _create_builtin(spec: Any, *, _create: Callable[[Any], Any] = _imp.create_builtin) -> Any:
+    """Do what `_imp.create_builtin` does, except for the modules above."""
+    name = str(spec.name)
+    if name in UNHEARD:
+        raise ImportError(f"{name} may not be loaded in this problem")
+    return _create(importlib.util.spec_from_loader(name, None))
+
+
 def _file(path: str) -> tuple[int, int] | None:
     """What identifies a file, whatever its name; None if there is none."""
     try:
@@ -81,3 +104,12 @@ def _file(path: str) -> tuple[int, int] | None:
     except (OSError, ValueError):
         return None
     return found.st_dev, found.st_ino
+
+
+def _files_unheard() -> set[tuple[int, int] | None]:
+    """The files of the modules above, as far as they are not part of the interpreter."""
+    specs = [importlib.util.find_spec(name) for name in UNHEARD]
+    return {_file(spec.origin) for spec in specs if spec and spec.origin} - {None}
+
+
+FILES_UNHEARD = _files_unheard()

@@ -21,6 +21,9 @@ from typing import Any
 from grader.worker import kernel, procfs, scratch, shared_memory
 
 CLONE_NEWUSER = 0x10000000
+# How often the zygote looks again for a file that a process seems to keep mapped only. It may have
+# been opened or closed while the zygote looked.
+MORE_LOOKS = 2
 # The files of /proc that a process may read about itself. Its list of mounts is not among them,
 # because that would show paths of the machine.
 OF_ITSELF = {
@@ -100,7 +103,7 @@ class NoWall:
         if child:
             os.killpg(child, signal.SIGKILL)
 
-    def scratch_use(self, most_files: int, most_bytes: int) -> tuple[int, int]:
+    def scratch_use(self, child: int, most_files: int, most_bytes: int) -> tuple[int, int]:
         """The number of files and the number of bytes in the writable folder.
 
         Counting may stop when either exceeds its limit.
@@ -109,6 +112,10 @@ class NoWall:
             scratch.Uncountable: The test makes it impossible to count.
         """
         return 0, 0
+
+    def disk_was_full(self, needed_bytes: int) -> bool:
+        """Whether a test may have found less free space than this, because of others."""
+        return False
 
     def wipe_scratch(self) -> None:
         """Empty the writable folder, and remove its traces of a test."""
@@ -142,7 +149,7 @@ class Namespace(NoWall):
         """Kill every process except the zygote."""
         os.kill(-1, signal.SIGKILL)
 
-    def scratch_use(self, most_files: int, most_bytes: int) -> tuple[int, int]:
+    def scratch_use(self, child: int, most_files: int, most_bytes: int) -> tuple[int, int]:
         """The use that the file system reports."""
         usage = os.statvfs(os.environ["TMPDIR"])
         return usage.f_files - usage.f_ffree, (usage.f_blocks - usage.f_bfree) * usage.f_frsize
@@ -178,6 +185,8 @@ class OwnUser(NoWall):
         self._filter = bytes.fromhex(filter_of_tests)
         self._uid: int = setup["uid"]
         self._foreign: set[str] = set()
+        # The most files and bytes that were free since the last test, and the fewest bytes.
+        self._most_free, self._least_free = (0, 0), 0
 
     def start(self, user: int) -> None:
         """Switch this process from root to the zygote's user id, and filter its system calls.
@@ -199,7 +208,8 @@ class OwnUser(NoWall):
         """Become the student's user, without capabilities, with access to the listed paths only."""
         _become(self._uid)
         kernel.keep_capabilities()
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        # The zygote has to see which files without a name the student's processes hold.
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # for leftovers.py
         gpu = None if compiles else self._setup["gpu"]
         own = f"/proc/{os.getpid()}"
@@ -248,15 +258,63 @@ class OwnUser(NoWall):
                 raise PermissionError("kill(-1) would end processes that are not the student's")
             os.kill(-1, signal.SIGKILL)
 
-    def scratch_use(self, most_files: int, most_bytes: int) -> tuple[int, int]:
-        """Count the files that can be found, which excludes files that were deleted while open."""
+    def scratch_use(self, child: int, most_files: int, most_bytes: int) -> tuple[int, int]:
+        """Count the files in the folder and, if the disk has lost too many others, those as well.
+
+        Files without a name are looked for only then, and what others have written is not charged.
+        A file whose size nobody can find out is the test's fault only then, too.
+        """
+        top = os.environ["TMPDIR"]
         with self.as_student():
-            return scratch.use(os.environ["TMPDIR"], most_files=most_files, most_bytes=most_bytes)
+            files, size = scratch.use(top, most_files=most_files, most_bytes=most_bytes)
+            now = scratch.free(top)
+            self._least_free = min(self._least_free, now[1])
+            # What would be free if there were no other files than the folder's.
+            without = now[0] + files, now[1] + size
+            most = max(self._most_free[0], without[0]), max(self._most_free[1], without[1])
+            self._most_free = most
+            if most[0] - without[0] <= most_files and most[1] - without[1] <= most_bytes:
+                return files, size
+            unnamed = self._unnamed_files(child)
+        return files + len(unnamed), size + sum(unnamed)
+
+    def _unnamed_files(self, child: int) -> list[int]:
+        """The sizes of the files without a name that the processes of a test hold.
+
+        The kernel shows them to the same user and group only.
+
+        Raises:
+            scratch.Uncountable: The processes keep a file whose size cannot be found out.
+        """
+        # A child that is not yet confined runs no student code, and does not show itself.
+        ours = procfs.filters_of("self")
+        theirs = [pid for pid in self.processes(child) if procfs.filters_of(pid) > ours]
+        own = os.getegid()
+        os.setegid(self._uid)
+        try:
+            held = procfs.unnamed_files(theirs)
+            unknown = {file for file, size in held.items() if size is None}
+            for _ in range(MORE_LOOKS if unknown else 0):
+                held = procfs.unnamed_files(theirs)
+                unknown &= {file for file, size in held.items() if size is None}
+            if unknown:
+                raise scratch.Uncountable
+            return [size for size in held.values() if size is not None]
+        except OSError as e:
+            raise scratch.Uncountable from e
+        finally:
+            os.setegid(own)
+
+    def disk_was_full(self, needed_bytes: int) -> bool:
+        """Whether the disk, which is shared with others, had less free space than this."""
+        return self._least_free < needed_bytes
 
     def wipe_scratch(self) -> None:
         """Replace the writable folder. Only the zygote's group may create files beside it."""
         with self.as_student():
             scratch.replace(os.environ["TMPDIR"])
+        self._most_free = scratch.free(os.environ["TMPDIR"])
+        self._least_free = self._most_free[1]
 
     def facts(self) -> dict[str, Any]:
         """In a child, try everything that the student's code must not be able to do."""

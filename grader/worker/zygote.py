@@ -10,7 +10,7 @@ children, and `kill(-1)` ends every process of the test, whatever that process d
                     + three file descriptors: the child's channel,
                       and pipes for what it prints and for Python's tracebacks
     look            → how much CPU time the child and its processes have used,
-                      and whether all their threads sleep
+                      whether all their threads sleep, and whether the disk was full
     trace             have the child print a traceback of all its threads
     end             → how the child ended;
                       everything it left behind is removed before the answer is sent
@@ -187,6 +187,8 @@ class Zygote:
                 self._import_compiler()
             self._spawn(request["limits"], descriptors)
         elif request["op"] == "look":
+            if running:
+                self._look_at(running)
             self._control.send(json.dumps(asdict(self._activity())).encode())
         elif request["op"] == "trace":
             if running:
@@ -259,14 +261,15 @@ class Zygote:
         elif procfs.seconds_of(processes, without=running.pid) > running.limits.cpu_seconds:
             running.breach = "processor"
         else:
-            running.breach = self._breach_of_files(running.limits.scratch_bytes)
+            running.breach = self._breach_of_files(running)
         if running.breach:
             self.end_everything()
 
-    def _breach_of_files(self, most_bytes: int) -> Breach | None:
+    def _breach_of_files(self, running: RunningChild) -> Breach | None:
         """The limit that the files of the running test exceed."""
+        most_bytes = running.limits.scratch_bytes
         try:
-            files, size = self._wall.scratch_use(MAX_FILES, most_bytes)
+            files, size = self._wall.scratch_use(running.pid, MAX_FILES, most_bytes)
         except scratch.Uncountable:
             return "uncountable"
         if files > MAX_FILES:
@@ -283,6 +286,8 @@ class Zygote:
             nanoseconds=sum(nanoseconds for nanoseconds, _ in tasks),
             sleeps=all(state in ASLEEP for _, state in tasks),
             cpu_seconds_of_all=procfs.seconds_of(processes) + ended,
+            disk_was_full=running is not None
+            and self._wall.disk_was_full(running.limits.scratch_bytes),
         )
 
     def end_everything(self) -> None:

@@ -15,9 +15,9 @@ the student's user: it kills processes and removes files with the student's own 
 This level is weaker than bubblewrap in four ways. Other files cannot be read, but their names,
 sizes and owners can be queried if the permissions of their parent folders allow it; so can the
 process ids that exist. Reading a file sets the time of its last reading. The size of the writable
-folder is monitored instead of limited, and a file that is deleted while it is open is not counted.
-The machine's CPU and memory are shared with everything else in the container. The level needs root
-and Linux 5.19.
+folder is monitored instead of limited; files without a name count as soon as the disk has lost
+more space than a test may use (worker/walls.py). The machine's CPU and memory are shared with
+everything else in the container. The level needs root and Linux 5.19.
 
 With a GPU, the code may also open the device files of that GPU and read the driver's files, name
 its threads, and bind sockets that nobody can connect to; docs/gpu.md says what is not promised
@@ -68,6 +68,9 @@ READ_BY_CUDA = (
 )
 # It reads and writes the memory of other processes, and CUDA only checks that it exists.
 OF_DEBUGGERS = "nvidia-uvm-tools"
+# The free space that a box needs on its disk, which it shares with others: for copies of packages,
+# and for what a test writes beyond its limit before the zygote looks again.
+LEAST_FREE = 2**28
 # Folders that normally every user may pass through.
 PLACES = ("/tmp", "/var/tmp", "/dev/shm")
 DRIVER = "driver"
@@ -364,8 +367,9 @@ def new_folder() -> temporary.TemporaryFolder:
     usable = [place for place in places if Path(place).is_dir() and _is_usable(Path(place))]
     if not usable:
         raise SandboxUnavailable(
-            "no place for the sandbox: other users may not pass through, or may not run programs "
-            f"from, {' or '.join(places)}"
+            f"no place for the sandbox: {' or '.join(places)} has less than "
+            f"{LEAST_FREE // 2**20} MiB of free space, or other users may not pass through it or "
+            "may not run programs from it; name another folder in TMPDIR"
         )
     made = temporary.TemporaryFolder(usable[0])
     os.chmod(made.name, 0o711)
@@ -373,7 +377,9 @@ def new_folder() -> temporary.TemporaryFolder:
 
 
 def _is_usable(place: Path) -> bool:
-    return not _closed_above(place / "x") and not os.statvfs(place).f_flag & os.ST_NOEXEC
+    disk = os.statvfs(place)
+    has_space = disk.f_bavail * disk.f_frsize >= LEAST_FREE
+    return has_space and not _closed_above(place / "x") and not disk.f_flag & os.ST_NOEXEC
 
 
 def kill_all(user: int) -> None:

@@ -6,12 +6,12 @@ reference: before
 tests: storage_bytes
 status: crashed, failed
 earns: less
-stronger: at the second level the folder is not a file system of its own, so only files with a name are counted.
 holds: all files together are limited to 64 MiB, with or without names.
 """
 
 import os
 import tempfile
+import time
 
 honest = storage_bytes
 
@@ -24,4 +24,7 @@ def storage_bytes(x):
         for _ in range(40):
             file.write(bytes(2**20))
         nameless.append(file)
+    end = time.process_time() + 1
+    while time.process_time() < end:  # so that the second level looks
+        pass
     return honest(x)

@@ -1,7 +1,13 @@
 """The sources of what a problem forbids cannot be read."""
 
+import importlib.util
+import re
+import sysconfig
+from pathlib import Path
+
 import pytest
 
+from grader.worker import sources
 from tests.grader.in_the_sandbox import answer, ask, session
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
@@ -55,22 +61,75 @@ def test_a_guarded_source_is_read_in_no_way(way, sandbox):
     )
 
 
-def test_modules_in_c_that_open_files_are_no_way_to_a_guarded_source(sandbox):
-    """They would not tell Python, so they cannot be imported or used where something is guarded."""
+LOADS = """
+    import importlib.machinery, importlib.util, shutil, sys, tempfile
+    def f(name, way):
+        sys.modules.pop(name, None)
+        if way == "its own name" or name in sys.builtin_module_names:
+            return importlib.import_module(name) is not None
+        file = importlib.util.find_spec(name).origin
+        if way == "a copy":
+            file = shutil.copy(file, tempfile.gettempdir())
+        foreign = f"assignment.{name}"
+        loader = importlib.machinery.ExtensionFileLoader(foreign, file)
+        spec = importlib.util.spec_from_file_location(foreign, file, loader=loader)
+        return loader.create_module(spec) is not None
+"""
+HERE = [name for name in sources.UNHEARD if importlib.util.find_spec(name)]
+WAYS_TO_LOAD = ["its own name", "a foreign name", "a copy"]
+
+
+@pytest.mark.parametrize("way", WAYS_TO_LOAD)
+@pytest.mark.parametrize("name", HERE)
+def test_modules_in_c_that_tell_python_nothing_cannot_be_loaded(name, way, sandbox):
+    """They open files, run Python or start programs that no audit hook hears of."""
+    if name in ("readline", "_testcapi"):
+        assert answer(sandbox, LOADS, name, way)
+    with session(sandbox, LOADS, forbidden=["torch.nn.Linear"]) as made, pytest.raises(ImportError):
+        ask(made, name, way)
+
+
+def test_other_modules_in_c_can_be_loaded(sandbox):
+    """Honest code may need them, and a library may import them late."""
+    for name in ("_elementtree", "_sqlite3", "numpy.fft._pocketfft_umath"):
+        if importlib.util.find_spec(name):
+            assert answer(sandbox, LOADS, name, "its own name", forbidden=["torch.nn.Linear"])
+
+
+def test_every_module_in_c_that_opens_files_itself_is_listed():
+    """Of those that come with Python: what they call is written in their files.
+
+    Two contain the word "open" and call no such function.
+    """
+    calls = re.compile(rb"\0(?:fopen|open|openat|execv|PyRun_\w+|Py_NewInterpreter\w*)(?:64)?\0")
+    folder = Path(sysconfig.get_path("stdlib"), "lib-dynload")
+    found = {
+        path.name.partition(".")[0]
+        for path in folder.glob("*.so")
+        if calls.search(path.read_bytes())
+    }
+    assert found <= {*sources.UNHEARD, "_zoneinfo", "pyexpat"}
+
+
+def test_functions_in_c_are_no_way_to_a_guarded_source(sandbox):
+    """They would not tell Python, so they cannot be found where something is guarded."""
     source = """
-        def imports():
-            import readline
         def finds():
             import ctypes
             return bool(ctypes.CDLL(None).open)
+        def finds_in_a_thread():
+            import ctypes
+            from concurrent.futures import ThreadPoolExecutor
+            with ThreadPoolExecutor() as pool:
+                return bool(pool.submit(ctypes.CDLL, None).result())
         def has():
             import ctypes
             return bool(ctypes.pythonapi.Py_IncRef)
     """
     rules = {"forbidden": ["torch.nn.Linear"]}
     for function, error in [
-        ("imports", ImportError),
         ("finds", PermissionError),
+        ("finds_in_a_thread", PermissionError),
         ("has", PermissionError),
     ]:
         with session(sandbox, source, **rules) as made, pytest.raises(error):

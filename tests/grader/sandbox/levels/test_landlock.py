@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -202,7 +204,7 @@ FILLS = """
 )
 def test_files_in_a_folder_that_is_closed_to_the_zygote_count_too(sandbox, close):
     """The zygote opens the folder again; where it cannot, the test has exceeded its limit."""
-    with pytest.raises(Crashed, match=r"it wrote more than|whose files cannot be counted"):
+    with pytest.raises(Crashed, match=r"it wrote more than|whose size cannot be found out"):
         ask(sandbox, FILLS, close)
 
 
@@ -220,6 +222,150 @@ def test_a_closed_folder_with_little_in_it_costs_nothing(sandbox):
             return 3
     """
     assert 3 == ask(sandbox, source)
+
+
+HOLDS = """
+    import ctypes, mmap, os, socket, time
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    kept = []
+    def filled(fd):
+        os.write(fd, bytes(2**18))
+        return fd
+    def nameless():
+        fd = filled(os.open("x", os.O_CREAT | os.O_RDWR))
+        os.unlink("x")
+        return fd
+    def in_a_process():
+        fd = nameless()
+        if os.fork():
+            os.close(fd)
+        else:
+            time.sleep(1000)
+    def sent():
+        pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        kept.append(pair)
+        fd = nameless()
+        socket.send_fds(pair[0], [b"x"], [fd])
+        os.close(fd)
+    def mapped():
+        fd = nameless()
+        libc.mmap(None, ctypes.c_size_t(4096), mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+        os.close(fd)
+    def sparse():
+        fd = os.open("x", os.O_CREAT | os.O_RDWR)
+        os.truncate(fd, 2**18)
+        os.unlink("x")
+        filled(fd)
+    def never_named():
+        filled(os.open(".", os.O_TMPFILE | os.O_RDWR))
+    def reserved():
+        fd = os.open("x", os.O_CREAT | os.O_RDWR)
+        os.unlink("x")
+        os.posix_fallocate(fd, 0, 2**18)
+    def f(way):
+        os.chdir(os.environ["TMPDIR"])
+        for _ in range(8):
+            globals()[way]()
+        while True:
+            time.sleep(0.01)
+"""
+WAYS_TO_HOLD = [
+    "nameless", "in_a_process", "sent", "mapped", "sparse", "never_named", "reserved"
+]  # fmt: skip
+
+
+@NEEDS_IT
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS_TO_HOLD)
+def test_files_without_a_name_count_too(sandbox, way):
+    """Whoever holds them: a descriptor, a process, a socket's buffer or a page of memory."""
+    with pytest.raises(Crashed, match=r"it wrote more than|whose size cannot be found out"):
+        ask(sandbox, HOLDS, way)
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_what_others_write_is_no_tests_fault(sandbox, tmp_path):
+    """A test that holds little is not ended because the disk has lost more than its limit."""
+    source = """
+        import multiprocessing, os, tempfile, time
+        def f(sign):
+            lock = multiprocessing.get_context("fork").Lock()
+            kept = tempfile.TemporaryFile()
+            kept.write(bytes(2**18))
+            kept.flush()
+            while not os.path.exists(sign):
+                time.sleep(0.01)
+            time.sleep(0.5)
+            return lock.acquire()
+    """
+    box = Path(sandbox._box._folder.name)
+    sign = box / "runtime" / "sign"
+
+    def disturb():
+        with tempfile.TemporaryFile(dir=box) as others:
+            others.write(bytes(16 * MIB))
+            others.flush()
+            sign.touch()
+            time.sleep(2)
+
+    with ThreadPoolExecutor() as pool:
+        disturbed = pool.submit(disturb)
+        assert ask(sandbox, source, str(sign))
+        disturbed.result()
+
+
+ON_A_FULL_DISK = """
+import os, pytest, sys, tempfile
+tempfile.tempdir = sys.argv[1]
+from grader.base.errors import Crashed, GraderFault
+from tests.grader.in_the_sandbox import answer, fault, plain_box
+
+WRITES = '''
+    import errno, os, tempfile
+    def f(what, size):
+        if what == "pretend":
+            raise OSError(errno.ENOSPC, "pretended")
+        with tempfile.TemporaryFile() as file:
+            for _ in range(size):
+                os.write(file.fileno(), bytes(2**20))
+'''
+with plain_box("landlock", scratch_bytes=2**23) as sandbox:
+    answer(sandbox, WRITES, "write", 4)
+    print(fault(sandbox, Crashed, WRITES, "pretend", 0)[1])
+    print(fault(sandbox, Crashed, WRITES, "write", 1000)[1])
+    answer(sandbox, WRITES, "write", 4)
+    sandbox.wait_until_ready()  # its files are gone
+    with open(f"{sys.argv[1]}/others", "wb") as others:
+        disk = os.statvfs(others.fileno())
+        os.posix_fallocate(others.fileno(), 0, disk.f_bavail * disk.f_frsize - 2**21)
+        with pytest.raises(GraderFault) as caught:
+            answer(sandbox, WRITES, "write", 4)
+        print(caught.value)
+"""
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_a_full_disk_is_the_fault_of_whoever_fills_it():
+    """A test that fills the disk has exceeded its limit; a disk that others fill costs nobody.
+
+    The kernel's error alone shows nothing, because a test can raise it as well.
+    """
+    script = 'mount -t tmpfs -o size=640m,mode=711 none "$1" && shift && exec "$@"'
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:  # that others may pass through
+        command = ["unshare", "--mount", "sh", "-c", script, "sh", place]
+        command += [sys.executable, "-c", ON_A_FULL_DISK, place]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=COURSE.root, timeout=600)
+    if "mount:" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.stdout.splitlines() == [
+        "it wrote more than 64 MiB of files, the limit of a test",
+        "it wrote more than 64 MiB of files, the limit of a test",
+        "the disk that tests write their files to is full: free some space, or set TMPDIR to a "
+        "folder on another disk",
+    ], done.stderr
 
 
 OUTSIDE = """
@@ -317,21 +463,19 @@ def test_whatever_is_left_in_the_folder_goes_with_the_box():
     assert not folder.exists()
 
 
-def test_the_folder_lies_where_programs_may_run(monkeypatch, tmp_path):
-    """A temporary folder is not used if others cannot enter it or it is mounted noexec."""
+@pytest.mark.parametrize(
+    "change", [{"f_flag": os.ST_NOEXEC}, {"f_bavail": landlock.LEAST_FREE // 4096 - 1}]
+)
+def test_the_folder_lies_where_programs_may_run_and_is_space(monkeypatch, tmp_path, change):
+    """It lies in no folder that others cannot enter, that is mounted noexec, or that is full."""
     monkeypatch.setattr(landlock.tempfile, "tempdir", str(tmp_path))  # pytest closes it to others
     with landlock.new_folder() as made:
         assert Path(made).parent != tmp_path
         assert 0o711 == stat.S_IMODE(Path(made).stat().st_mode)
-    closed = {"/tmp", "/var/tmp"}
-    real = os.statvfs
-    monkeypatch.setattr(
-        landlock.os,
-        "statvfs",
-        lambda p: SimpleNamespace(f_flag=os.ST_NOEXEC) if str(p) in closed else real(p),
-    )
+    usable = {"f_flag": 0, "f_bavail": landlock.LEAST_FREE, "f_frsize": 4096}
+    monkeypatch.setattr(landlock.os, "statvfs", lambda p: SimpleNamespace(**usable | change))
     monkeypatch.setattr(landlock, "PLACES", ("/tmp", "/var/tmp"))
-    with pytest.raises(SandboxUnavailable, match=r"not run programs from, .* or /var/tmp"):
+    with pytest.raises(SandboxUnavailable, match=r"/tmp or /var/tmp has less than 256 MiB"):
         landlock.new_folder()
 
 
