@@ -275,7 +275,7 @@ WAYS_TO_HOLD = [
 ]  # fmt: skip
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS_TO_HOLD)
 def test_files_without_a_name_count_too(sandbox, way):
@@ -284,7 +284,7 @@ def test_files_without_a_name_count_too(sandbox, way):
         ask(sandbox, HOLDS, way)
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_what_others_write_is_no_tests_fault(sandbox, tmp_path):
     """A test that holds little is not ended because the disk has lost more than its limit."""
@@ -346,7 +346,7 @@ with plain_box("landlock", scratch_bytes=2**23) as sandbox:
 """
 
 
-@NEEDS_IT
+@NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_a_full_disk_is_the_fault_of_whoever_fills_it():
     """A test that fills the disk has exceeded its limit; a disk that others fill costs nobody.
