@@ -208,12 +208,18 @@ def f():
 
 @contextmanager
 def boxed() -> Iterator[Sandbox]:
-    """The strongest sandbox that works here, with the GPU."""
+    """The strongest sandbox that works here, with the GPU; `grade` takes the GPU's turn itself."""
     with (
         gpus.opened() as gpu,
-        turns.turn(gpu, print),
         Sandbox.of(COURSE, isolation=levels.strongest(), gpu=gpu) as sandbox,
     ):
+        yield sandbox
+
+
+@contextmanager
+def alone() -> Iterator[Sandbox]:
+    """The same during the GPU's turn."""
+    with boxed() as sandbox, sandbox.turn(print):
         yield sandbox
 
 
@@ -237,7 +243,7 @@ def works(sandbox: Sandbox) -> preflight.GpuFacts:
 def find() -> Told:
     """Describe the GPU; compute a product in the box, first with a cold driver."""
     started = monotonic()
-    with boxed() as sandbox:
+    with alone() as sandbox:
         gpu = sandbox.gpu
         assert gpu
         found = monotonic() - started
@@ -265,7 +271,7 @@ def find() -> Told:
 def attacks() -> Told:
     """Run every attack; after each, memory must be back in time, and the GPU must work."""
     broken = []
-    with boxed() as sandbox:
+    with alone() as sandbox:
         works(sandbox)
         assert sandbox.gpu
         for attack in ATTACKS:
@@ -362,7 +368,7 @@ def launches() -> Told:
         [sys.executable, __file__, "launches-outside"], capture_output=True, text=True, check=True
     )
     bare = json.loads(outside.stdout.splitlines()[-1])
-    with boxed() as sandbox, ExitStack() as stack:
+    with alone() as sandbox, ExitStack() as stack:
         made = Session(sandbox, {"assignment/m.py": LAUNCH.encode()}, LIMITS)
         stack.callback(made.close)
 
