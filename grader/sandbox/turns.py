@@ -33,15 +33,14 @@ Say = Callable[[str], None]
 
 
 class Ticket(NamedTuple):
-    """A grader. While it has the GPU, `used` is the memory that was in use before, in bytes."""
+    """A grader that has or wants a GPU, or had one when it died."""
 
     uuid: str
     number: int
     process: int
     who: str
-    is_alive: bool
-    used: str
     label: str
+    is_alive: bool
     path: Path
 
 
@@ -61,12 +60,10 @@ def turn(gpu: Gpu, say: Say) -> Iterator[None]:
         ) from None
     try:
         while ahead := [ticket for ticket in queue(gpu.uuid) if ticket.number < number]:
-            say(_told(gpu, ahead))
+            say(_told(ahead))
             time.sleep(LOOK_SECONDS)
         with gpu.lock(say):  # other programs lock only the GPU's node
-            _clear(gpu, number, say)
-            with suppress(OSError):  # a full disk: only the wait after a kill is lost
-                os.write(file, f"{gpu.used_bytes()}: {gpu.label}".encode())
+            _clear(gpu, number)
             yield
             path.unlink(missing_ok=True)  # one that stays is that of a grader that was killed
     finally:
@@ -86,22 +83,22 @@ def _join(gpu: Gpu) -> tuple[int, Path, int]:
         file = os.open(path, WRITE)
         os.fchmod(file, 0o644)
         fcntl.flock(file, fcntl.LOCK_EX)
+        with suppress(OSError):  # on a full disk, people see the identifier
+            os.write(file, gpu.label.encode())
         return number, path, file
     finally:
         os.close(folder)
 
 
-def _clear(gpu: Gpu, number: int, say: Say) -> None:
-    """Remove the tickets of graders that died, once their memory is free again."""
-    for ticket in _tickets():
-        if ticket.uuid == gpu.uuid and ticket.number < number:
-            usage = Usage(gpu)
-            usage.start(before=int(ticket.used or 0))
-            if ticket.used and not usage.given_back(GIVE_BACK_SECONDS):
-                held = usage.taken_bytes() // 2**20
-                say(f"{gpu.label} still holds {held} MiB after a grader was killed")
-            with suppress(OSError):
-                ticket.path.unlink()
+def _clear(gpu: Gpu, number: int) -> None:
+    """Remove the tickets of graders that died; the driver may still have to free their memory."""
+    if left := [t for t in _tickets() if t.uuid == gpu.uuid and t.number < number]:
+        usage = Usage(gpu)
+        usage.start(before=0)
+        usage.given_back(GIVE_BACK_SECONDS)
+    for ticket in left:
+        with suppress(OSError):
+            ticket.path.unlink()
 
 
 def root() -> Path:
@@ -113,21 +110,16 @@ def _tickets() -> list[Ticket]:
     """All tickets, in the order of arrival."""
     found = []
     for matched in filter(None, map(TICKET.fullmatch, os.listdir(root()))):
-        path = root() / matched[0]
+        uuid, number, process, path = *matched.groups(), root() / matched[0]
         with suppress(OSError):  # it has just been removed, or is none of ours
             file = os.open(path, READ)
             try:
-                owner, content = os.fstat(file).st_uid, os.read(file, 200)
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                is_alive = False
-            except BlockingIOError:
-                is_alive = True
+                who = f"{_name_of(os.fstat(file).st_uid)} (process {process})"
+                label = one_line(os.read(file, 200).decode(errors="replace"), 80) or uuid
+                is_alive = not _locks(file)
             finally:
                 os.close(file)
-            uuid, number, process = matched[1], int(matched[2]), int(matched[3])
-            used, _, label = one_line(content.decode(errors="replace"), 200).partition(": ")
-            who, used = f"{_name_of(owner)} (process {process})", used if used.isdecimal() else ""
-            found.append(Ticket(uuid, number, process, who, is_alive, used, label, path))
+            found.append(Ticket(uuid, int(number), int(process), who, label, is_alive, path))
     return sorted(found)
 
 
@@ -138,6 +130,14 @@ def _name_of(user: int) -> str:
         return f"user {user}"
 
 
+def _locks(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _command() -> int:
     """The id of the process that people see: a batch, and not its process that grades."""
     parent = multiprocessing.parent_process()
@@ -146,25 +146,24 @@ def _command() -> int:
 
 def queue(uuid: str = "") -> list[Ticket]:
     """The graders that have or want a GPU, by default any, in the order of their turns."""
-    with suppress(FileNotFoundError):  # nobody has ever used a GPU here
-        return [ticket for ticket in _tickets() if ticket.is_alive and uuid in ("", ticket.uuid)]
-    return []
+    found = _tickets() if root().is_dir() else []
+    return [ticket for ticket in found if ticket.is_alive and uuid in ("", ticket.uuid)]
 
 
 def waits(gpu: Gpu) -> str:
     """What this command, or a process of it, waits for; empty if it has the GPU or needs none."""
     found = queue(gpu.uuid)
     place = next((i for i, ticket in enumerate(found) if ticket.process == _command()), 0)
-    return _told(gpu, found[:place]) if place else ""
+    return _told(found[:place]) if place else ""
 
 
-def _told(gpu: Gpu, ahead: list[Ticket]) -> str:
-    has = "has it" if ahead[0].used else "is next"
-    return f"waiting for GPU {gpu.index}: {counted(len(ahead), 'turn')} ahead; {ahead[0].who} {has}"
+def _told(ahead: list[Ticket]) -> str:
+    first, turns = ahead[0], counted(len(ahead), "turn")
+    return f"waiting for {first.label.partition(' (')[0]}: {turns} ahead; {first.who} has it"
 
 
 def lines() -> Iterator[str]:
     """Who has each GPU of this machine, and who waits for it, for people."""
-    for uuid, (first, *others) in groupby(queue(), key=lambda ticket: ticket.uuid):
-        yield f"{first.label or uuid}: {first.who} {'has it' if first.used else 'is next'}"
+    for _, (first, *others) in groupby(queue(), key=lambda ticket: ticket.uuid):
+        yield f"{first.label}: {first.who} has it"
         yield from (f"  {place}. {ticket.who}" for place, ticket in enumerate(others, 1))
