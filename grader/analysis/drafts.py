@@ -19,7 +19,7 @@ from grader.classroom.standings import Class
 from grader.course.courses import Course, Problem
 from grader.report.wording import clean, in_points
 from grader.solutions import edits
-from grader.solutions.edits import Entry
+from grader.solutions.edits import Edit
 from kit.text import counted
 
 FEWEST = 2  # students with equal answers
@@ -91,7 +91,7 @@ def written(problem: Problem, found: list[EqualAnswers]) -> str:
 def _entry(place: int, group: EqualAnswers) -> str:
     answers = [f"# {clean(f'{one.test}: {one.said}', 100)}\n" for one in group.alike.answers[:5]]
     keys = {"price": "TODO: why it costs more than a third of the problem"}
-    draft = Entry(
+    draft = Edit(
         name=f"draft_{place}",
         says="TODO: what is wrong, in one line",
         keys=keys if group.points > SHARE * group.problem.points else {},
@@ -127,7 +127,7 @@ def program_of(text: str, problem: Problem, course: Course) -> str:
         return ""
     try:
         program = "\n\n".join(map(ast.unparse, kept)) + "\n"
-        edits.written(Entry(name="draft", source=program)).encode()
+        edits.written(Edit(name="draft", source=program)).encode()
     except (ValueError, RecursionError):
         return ""
     return program
