@@ -19,7 +19,7 @@ from grader.classroom.standings import Class
 from grader.course.courses import Problem
 from grader.report.wording import clean, in_points
 from grader.solutions import edits
-from grader.solutions.edits import Entry
+from grader.solutions.edits import Edit
 from kit.text import counted
 
 FEWEST = 2  # students with equal answers
@@ -96,7 +96,7 @@ def _entry(place: int, group: EqualAnswers) -> str:
     if group.points > SHARE * group.problem.points:
         keys["price"] = "TODO: why it costs more than a third of the problem"
     text = edits.written(
-        Entry(
+        Edit(
             name=f"draft_{place}",
             says="TODO: what is wrong, in one line",
             keys=keys,
@@ -126,12 +126,12 @@ def program_of(text: str, functions: Sequence[str]) -> str:
         program = "\n\n".join(ast.unparse(_bare(node)) for node in nodes) + "\n"
         if not nodes or len(program) > MAX_PROGRAM:
             return ""
-        draft = edits.written(Entry(name="draft", says="-", source=program))
+        draft = edits.written(Edit(name="draft", says="-", source=program))
         draft.encode()
         (read,) = edits.entries(draft)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
-    return program if isinstance(read, Entry) and read.source == program else ""
+    return program if isinstance(read, Edit) and read.source == program else ""
 
 
 def _used(tree: ast.Module, functions: Sequence[str]) -> list[ast.stmt]:

@@ -412,9 +412,8 @@ def isolation(
 @app.command()
 def queue() -> None:
     """Show who has each GPU of this machine, and who waits for it."""
-    lines = [line for seen in turns.queues() for line in seen.lines()]
-    nobody = f"no grader has used a GPU of this machine: there is no queue in {turns.root()}"
-    files.say("".join(f"{line}\n" for line in lines or [nobody]), needed=False)
+    nobody = f"no grader has a GPU of this machine or waits for one, says {turns.root()}"
+    files.say("".join(f"{line}\n" for line in [*turns.lines()] or [nobody]), needed=False)
 
 
 def _shown_to_hold(course: Course, name: Isolation, gpu: Gpu | None) -> list[str]:

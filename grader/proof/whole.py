@@ -215,7 +215,9 @@ def _of_no_problem(course: Course) -> Iterator[str]:
         found += [(path, path.name.removesuffix(suffix)) for path in sorted(folder.glob("[!.]*"))]
     found += [(path, path.name) for path in sorted(course.variants.glob("[!_.]*")) if path.is_dir()]
     for path, problem in found:
-        if problem not in ids:
+        if path.is_file() and path.parent == course.mistakes and path.suffix != ".edits":
+            yield f"{path}: expected the name of a problem and .edits"
+        elif problem not in ids:
             close = difflib.get_close_matches(problem, ids, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
             yield f"{path}: problems.toml lists no problem {problem!r}{meant}"

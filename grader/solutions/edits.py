@@ -47,7 +47,7 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class Edit:
     """One entry of a file.
 
     Attributes:
@@ -71,7 +71,7 @@ class Entry:
     source: str | None = None
 
 
-class Wrong(ValueError):
+class BadLine(ValueError):
     """Something in a line is not as the format requires."""
 
     def __init__(self, line: int, text: str) -> None:
@@ -79,16 +79,16 @@ class Wrong(ValueError):
         self.line = line
 
 
-def entries(text: str) -> Iterator[Entry | Wrong]:
+def entries(text: str) -> Iterator[Edit | BadLine]:
     """Each entry of a file, or what is wrong with it."""
     for block in _blocks(text):
         try:
             yield _entry(block)
-        except Wrong as e:
+        except BadLine as e:
             yield e
 
 
-def written(entry: Entry) -> str:
+def written(entry: Edit) -> str:
     """An entry as text, which `entries` reads back exactly.
 
     Raises:
@@ -126,20 +126,20 @@ def _blocks(text: str) -> Iterator[list[Numbered]]:
         yield block
 
 
-def _entry(block: list[Numbered]) -> Entry:
+def _entry(block: list[Numbered]) -> Edit:
     (line, head), *rest = block
     entry = _heading(line, head)
     for number, text in rest:
         if text[0] not in "-+":
             _add_key(entry.keys, number, text)
         elif text[1:2] not in ("", " "):
-            raise Wrong(number, f"expected a space after `{text[0]}`, got `{text}`")
+            raise BadLine(number, f"expected a space after `{text[0]}`, got `{text}`")
     if entry.is_base and entry.keys:
-        raise Wrong(line, f"expected only `+` lines in base {entry.name}, got {min(entry.keys)}")
+        raise BadLine(line, f"expected only `+` lines in base {entry.name}, got {min(entry.keys)}")
     return _with_code(entry, [text for _, text in rest if text[0] in "-+"])
 
 
-def _with_code(entry: Entry, code: list[str]) -> Entry:
+def _with_code(entry: Edit, code: list[str]) -> Edit:
     """The entry with its changes or its source."""
     parts = [
         (sign, "\n".join(text[2:] for text in texts))
@@ -151,26 +151,26 @@ def _with_code(entry: Entry, code: list[str]) -> Entry:
     if entry.is_base or signs[:1] != ["-"]:
         wanted = "only `+` lines" if entry.is_base else "a `-` line before the first `+`"
         got = " and ".join(f"`{sign}`" for sign in dict.fromkeys(signs)) or "no code"
-        raise Wrong(entry.line, f"{entry.name}: expected {wanted}, got {got}")
+        raise BadLine(entry.line, f"{entry.name}: expected {wanted}, got {got}")
     pairs = zip_longest(texts[::2], texts[1::2], fillvalue="")
     return replace(entry, changes=tuple(Change(old, new) for old, new in pairs))
 
 
-def _heading(line: int, head: str) -> Entry:
+def _heading(line: int, head: str) -> Edit:
     """An entry without code."""
     found = HEADING.fullmatch(head)
     if not found:
-        raise Wrong(line, f"expected {ANY_HEADING}, got `{head}`")
+        raise BadLine(line, f"expected {ANY_HEADING}, got `{head}`")
     name, says, is_base = found["name"], found["says"].rstrip(), bool(found["is_base"])
     if is_base == bool(says) or (is_base and found["base"]):
-        raise Wrong(line, f"expected {ANY_HEADING}, got `{head}`")
-    return Entry(line=line, name=name, says=says, is_base=is_base, base=found["base"])
+        raise BadLine(line, f"expected {ANY_HEADING}, got `{head}`")
+    return Edit(line=line, name=name, says=says, is_base=is_base, base=found["base"])
 
 
 def _add_key(keys: dict[str, str], line: int, text: str) -> None:
     key, _, said = (part.strip() for part in text.partition(":"))
     if key not in KEYS or not said:
-        raise Wrong(line, f"expected {ANY_LINE}, got `{text}`")
+        raise BadLine(line, f"expected {ANY_LINE}, got `{text}`")
     if key in keys:
-        raise Wrong(line, f"expected one `{key}:`, got a second one")
+        raise BadLine(line, f"expected one `{key}:`, got a second one")
     keys[key] = said

@@ -24,7 +24,7 @@ from pathlib import Path
 from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.solutions import edits
-from grader.solutions.edits import Change, Entry, Wrong
+from grader.solutions.edits import BadLine, Change, Edit
 from grader.solutions.fragments import Fragment, Solution, devices_of, replaced
 
 SHOWN = 60  # characters of a quoted text in an error
@@ -198,10 +198,10 @@ def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
     path = folder / f"{problem}.edits"
     if not path.is_file():
         return [], []
-    found: list[Entry] = []
-    wrong: list[Wrong] = []
+    found: list[Edit] = []
+    wrong: list[BadLine] = []
     for entry in edits.entries(courses.text_of(path)):
-        if isinstance(entry, Wrong):
+        if isinstance(entry, BadLine):
             wrong.append(entry)
         else:
             found.append(entry)
@@ -213,7 +213,7 @@ def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
             if not entry.is_base:
                 listed.append(_mistake(problem, entry, sources))
         except ValueError as e:
-            wrong.append(Wrong(entry.line, f"{entry.name}: {e}"))
+            wrong.append(BadLine(entry.line, f"{entry.name}: {e}"))
     if wrong:
         lines = sorted(wrong, key=lambda one: one.line)
         raise CourseFault("\n  ".join(f"{path}:{one.line}: {one}" for one in lines))
@@ -224,7 +224,7 @@ def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
     ]
 
 
-def _check(entry: Entry, others: list[Entry], sources: dict[str, str]) -> None:
+def _check(entry: Edit, others: list[Edit], sources: dict[str, str]) -> None:
     """Raise a ValueError if an entry does not fit the other entries of its file."""
     same = [one for one in others if (one.name, one.is_base) == (entry.name, entry.is_base)]
     if same[0] is not entry:
@@ -236,7 +236,7 @@ def _check(entry: Entry, others: list[Entry], sources: dict[str, str]) -> None:
         raise ValueError("expected a mistake that edits this base, got none")
 
 
-def _mistake(problem: str, entry: Entry, sources: dict[str, str]) -> Mistake:
+def _mistake(problem: str, entry: Edit, sources: dict[str, str]) -> Mistake:
     """The mistake of an entry.
 
     Raises:

@@ -31,6 +31,7 @@ import msgspec  # noqa: E402
 
 from grader.base.errors import GraderFault, StudentFault  # noqa: E402
 from grader.course import courses  # noqa: E402
+from grader.course.courses import Limits  # noqa: E402
 from grader.sandbox import gpus, levels, preflight, turns  # noqa: E402
 from grader.sandbox.box import GIVE_BACK_SECONDS, Sandbox  # noqa: E402
 from grader.sandbox.gpus import Gpu  # noqa: E402
@@ -44,6 +45,8 @@ WALL_SECONDS = 15.0
 LIMITS = msgspec.structs.replace(
     COURSE.limits, wall_seconds=WALL_SECONDS, cpu_seconds=60, device_memory_bytes=4 * GIB
 )
+# An attack that must end otherwise than by its time has more of it, also on a busy machine.
+PATIENT = msgspec.structs.replace(LIMITS, wall_seconds=6 * WALL_SECONDS)
 # The simulated GPU computes with the CPU, in the memory of the process.
 IS_SIMULATED = "SIMULATED_MACHINE" in os.environ
 LAUNCHES = 2_000 if IS_SIMULATED else 20_000
@@ -208,19 +211,25 @@ def f():
 
 @contextmanager
 def boxed() -> Iterator[Sandbox]:
-    """The strongest sandbox that works here, with the GPU."""
+    """The strongest sandbox that works here, with the GPU; `grade` takes the GPU's turn itself."""
     with (
         gpus.opened() as gpu,
-        turns.turn(gpu, print),
         Sandbox.of(COURSE, isolation=levels.strongest(), gpu=gpu) as sandbox,
     ):
         yield sandbox
 
 
-def ask(sandbox: Sandbox, source: str, *args: Any) -> Any:
+@contextmanager
+def alone() -> Iterator[Sandbox]:
+    """The same during the GPU's turn."""
+    with boxed() as sandbox, sandbox.turn(print):
+        yield sandbox
+
+
+def ask(sandbox: Sandbox, source: str, limits: Limits) -> Any:
     """What the function `f` of a module returns, in a process of its own."""
-    with closing(Session(sandbox, {"assignment/m.py": source.encode()}, LIMITS)) as made:
-        return made.run(call, {"module": "m", "function": "f", "args": args, "kwargs": {}})
+    with closing(Session(sandbox, {"assignment/m.py": source.encode()}, limits)) as made:
+        return made.run(call, {"module": "m", "function": "f", "args": (), "kwargs": {}})
 
 
 def works(sandbox: Sandbox) -> preflight.GpuFacts:
@@ -237,7 +246,7 @@ def works(sandbox: Sandbox) -> preflight.GpuFacts:
 def find() -> Told:
     """Describe the GPU; compute a product in the box, first with a cold driver."""
     started = monotonic()
-    with boxed() as sandbox:
+    with alone() as sandbox:
         gpu = sandbox.gpu
         assert gpu
         found = monotonic() - started
@@ -265,7 +274,7 @@ def find() -> Told:
 def attacks() -> Told:
     """Run every attack; after each, memory must be back in time, and the GPU must work."""
     broken = []
-    with boxed() as sandbox:
+    with alone() as sandbox:
         works(sandbox)
         assert sandbox.gpu
         for attack in ATTACKS:
@@ -287,7 +296,8 @@ def attacks() -> Told:
 def _attacked(sandbox: Sandbox, attack: Attack) -> str:
     """How the outcome of an attack differs from what must hold; empty if it does not."""
     try:
-        value = ask(sandbox, attack.source.replace("LEFT", str(LEFT_MIB)))
+        limits = LIMITS if attack.ends == "TimedOut" else PATIENT
+        value = ask(sandbox, attack.source.replace("LEFT", str(LEFT_MIB)), limits)
     except StudentFault as e:
         kind = "Raised" if type(e).__name__.startswith("Raised") else type(e).__name__
         print(f"  {kind}: {str(e)[:300]}")
@@ -362,7 +372,7 @@ def launches() -> Told:
         [sys.executable, __file__, "launches-outside"], capture_output=True, text=True, check=True
     )
     bare = json.loads(outside.stdout.splitlines()[-1])
-    with boxed() as sandbox, ExitStack() as stack:
+    with alone() as sandbox, ExitStack() as stack:
         made = Session(sandbox, {"assignment/m.py": LAUNCH.encode()}, LIMITS)
         stack.callback(made.close)
 
@@ -380,7 +390,7 @@ def launches() -> Told:
         f"{by_ours:,.0f} launches/s in the box by the grader's clock, {own:,.0f} by the process's; "
         f"{bare:,.0f} outside the box"
     )
-    return by_ours > bare / 2, figure
+    return IS_SIMULATED or by_ours > bare / 2, figure  # times of a simulation mean nothing
 
 
 def launches_outside() -> None:

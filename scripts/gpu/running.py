@@ -40,8 +40,8 @@ class Step:
         owed: What it shows, in a line.
         commands: Command lines, run in order until one fails.
         judge: Judges their output.
-        limit: The seconds after which the step has failed.
         usual: The seconds that it needs; with fewer left, it is not started.
+        limit: The seconds after which the step has failed.
         needs: What it needs of the machine; see `prove_gpu.missing`.
         simulated: The verdict that it must have on the simulated GPU.
     """
@@ -50,8 +50,8 @@ class Step:
     owed: str
     commands: tuple[tuple[str, ...], ...]
     judge: Judge
-    limit: float
     usual: float
+    limit: float = 0.0
     needs: tuple[str, ...] = ()
     simulated: str = PASSED
 

@@ -10,7 +10,9 @@ from running import FAILED, Judge, Step
 
 TREE = Path(__file__).resolve().parents[2]
 LANE = str(Path(__file__).with_name("lane.py"))
-PATIENCE = 4
+# A step that hangs costs TIMES its usual seconds, and at least LEAST seconds.
+TIMES, LEAST = 3, 90
+PATIENCE = 4  # in a rehearsal, whose times mean nothing
 GPU = ("gpu", "packages", "isolation")
 NOBODY = (
     *("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"),
@@ -19,9 +21,12 @@ NOBODY = (
 
 
 def steps(folder: Path, *, rehearsal: bool) -> list[Step]:
-    """All steps; in a rehearsal, their limits are longer, because its times mean nothing."""
-    found = _steps(folder, rehearsal)
-    return [replace(step, limit=PATIENCE * step.limit) for step in found] if rehearsal else found
+    """All steps, each with a limit of its own."""
+    patience = PATIENCE if rehearsal else 1
+    return [
+        replace(step, limit=patience * max(LEAST, TIMES * step.usual))
+        for step in _steps(folder, rehearsal)
+    ]
 
 
 def _steps(folder: Path, rehearsal: bool) -> list[Step]:
@@ -39,18 +44,17 @@ def _steps(folder: Path, rehearsal: bool) -> list[Step]:
     pack = _python(TREE / "scripts" / "reference_submission.py", reference)
     grade = _grader("grade", reference, *one)
     return [
-        _lane("find", "the GPU, its partition, the first product in the box", "find", limit=90),
+        _lane("find", "the GPU, its partition, the first product in the box", "find"),
         Step(
             "reference",
             "the reference has all points of the GPU's problems",
             (pack, (*grade, "--device", "cuda", "--json", cuda)),
             _full_on_the_gpu(folder / "gpu.json"),
-            limit=240,
             usual=60,
             needs=GPU,
         ),
         _validate("quick", *one, "--quick"),
-        _lane("attacks", "hostile code with the device in the box", "attacks", limit=200, usual=60),
+        _lane("attacks", "hostile code with the device in the box", "attacks", usual=60),
         Step(
             "merged",
             "the reference has all points after a merge with a CPU run",
@@ -60,29 +64,25 @@ def _steps(folder: Path, rehearsal: bool) -> list[Step]:
                 _python(TREE / "scripts" / "full_marks.py", both),
             ),
             _by_exit_code(r"# .*"),
-            limit=200,
             usual=40,
             needs=GPU,
             simulated=FAILED,  # one problem has not all points
         ),
-        _lane("second", "a second grader waits for the GPU", "second", limit=90),
-        _lane("launches", "launches per second, in the box and outside", "launches", limit=90),
+        _lane("second", "a second grader waits for the GPU", "second"),
+        _lane("launches", "launches per second, in the box and outside", "launches"),
         _benchmark(folder, rehearsal),
         *_each_problem(folder, rehearsal),
         *_seeds(rehearsal),
-        _lane(
-            "user", "the attacks as an ordinary user", "attacks", limit=200, usual=60, nobody=True
-        ),
+        _lane("user", "the attacks as an ordinary user", "attacks", usual=60, nobody=True),
         Step(
             "suite",
             "the attack suite with the device in the box",
             (_attack_suite("and endless_loop" if rehearsal else ""),),
             _by_exit_code(r".*\d+ (?:passed|failed).*"),
-            limit=400,
             usual=90,
             needs=(*GPU, "pytest"),
         ),
-        _lane("flight", "the flight of the real Wren", "flight", size, limit=200, usual=60),
+        _lane("flight", "the flight of the real Wren", "flight", size, usual=60),
     ]
 
 
@@ -95,7 +95,6 @@ def _benchmark(folder: Path, rehearsal: bool) -> Step:
         "cold and warm time of the lane, and the MFU",
         (_python(script, "--rounds", "1", "--json", out, *only),),
         _by_exit_code(r"(?:cold, wall s \(median\)|warm, wall|MFU).*"),
-        limit=400,
         usual=100,
         needs=GPU,
     )
@@ -107,7 +106,6 @@ def _validate(name: str, *options: str) -> Step:
         "references and variants pass, wrong solutions fail",
         (_grader("validate", "--device", "cuda", *options),),
         _by_exit_code(r"(?:reference|stubs|\d+) .*"),
-        limit=500,
         usual=60,
         needs=GPU,
     )
@@ -134,16 +132,13 @@ def _seeds(rehearsal: bool) -> list[Step]:
             f"seeds-{first}",
             f"the reference with seeds {first} and {first + 1}",
             *("seeds", str(first), str(first + 2), *names),
-            limit=400,
             usual=60,
         )
         for first in firsts
     ]
 
 
-def _lane(
-    name: str, owed: str, *words: str, limit: int, usual: int = 15, nobody: bool = False
-) -> Step:
+def _lane(name: str, owed: str, *words: str, usual: int = 15, nobody: bool = False) -> Step:
     """A step that is a command of lane.py."""
     command = _python(LANE, *words)
     return Step(
@@ -151,7 +146,6 @@ def _lane(
         owed,
         ((*NOBODY, *command) if nobody else command,),
         _as_told,
-        limit=limit,
         usual=usual,
         needs=(*GPU, *(["nobody"] if nobody else [])),
     )

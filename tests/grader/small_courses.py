@@ -6,7 +6,7 @@ Their tests and solutions are complete, so that `grader validate` accepts them.
 import re
 from pathlib import Path
 
-from grader.solutions.edits import Change, Entry, written
+from grader.solutions.edits import Change, Edit, written
 
 LIMITS = """
 [limits]
@@ -455,7 +455,7 @@ def _public(module: str, name: str, call: str, expected: str) -> str:
 def _mistake(old: str, new: str, name: str = "wrong") -> str:
     keys = {"hint": "read the text again", "price": "this is the whole problem"}
     change = Change(old, new)
-    return written(Entry(name=name, says="It is wrong.", keys=keys, changes=(change,)))
+    return written(Edit(name=name, says="It is wrong.", keys=keys, changes=(change,)))
 
 
 def _written(

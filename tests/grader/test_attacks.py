@@ -264,7 +264,7 @@ def one_for_all(level):
     """
     with ExitStack() as stack:
         has_gpu = "ATTACKS_WITH_GPU" in os.environ and level == "bubblewrap"
-        gpu = stack.enter_context(gpus.taken(say=print)) if has_gpu else None
+        gpu = stack.enter_context(gpus.opened()) if has_gpu else None
         box = stack.enter_context(Sandbox.of(COURSE, isolation=level, gpu=gpu))
         yield box
         pid, uid = box.host_pid, box.facts["uid"]

@@ -58,7 +58,7 @@ def test_a_cluster_shows_where_each_submission_runs():
 
 def test_a_batch_that_waits_for_a_gpu_says_so(capsys, monkeypatch):
     """Its table and its lines have the reason, as long as it waits."""
-    said = "waiting for GPU 0: 2 turns ahead, about 40 s; ada (process 7) has had it for 12 s"
+    said = "waiting for GPU 0: 2 turns ahead; ada (process 7) has it"
     progress = BatchProgress(9, running={"1": Running("ada.zip", "", 0.0)}, waits=said)
     console = Console(width=90)
     with console.capture() as text:

@@ -14,7 +14,7 @@ from grader.course import courses
 from grader.proof import validate as validation
 from grader.proof.validate import validate
 from grader.solutions import fragments, mistakes
-from grader.solutions.edits import Change, Entry, written
+from grader.solutions.edits import Change, Edit, written
 from grader.solutions.mistakes import Mistake
 from tests.grader.conftest import copied_course, starts_sooner
 from tests.grader.processes import alive, descendants, processes, until
@@ -94,7 +94,7 @@ def mistakes_of(course, bytes_of_an_element, keys=None):
     Each mistake has a name and the number of bytes that it assumes per element.
     """
     entries = [
-        Entry(
+        Edit(
             name=name,
             says=f"Every element has {size} bytes.",
             keys={"price": "it is all that is asked", **(keys or {}).get(name, {})},

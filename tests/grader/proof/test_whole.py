@@ -103,6 +103,10 @@ NAMES = {
         lambda tiny: (tiny / "solutions/mistakes/softmx.edits").write_text(""),
         r"mistakes/softmx.edits: problems.toml lists no problem 'softmx'; did you mean softmax\?",
     ),
+    "mistakes in TOML, as in earlier versions": (
+        lambda tiny: (tiny / "solutions/mistakes/softmax.toml").write_text(""),
+        r"mistakes/softmax.toml: expected the name of a problem and .edits",
+    ),
     "tests of no problem": (
         lambda tiny: (tiny / "tests/hidden/test_gelu.py").write_text(""),
         r"hidden/test_gelu.py: problems.toml lists no problem 'gelu'",

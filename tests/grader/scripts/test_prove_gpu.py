@@ -28,7 +28,7 @@ def judge(code, text):
     return code == 0, text.splitlines()[-1]
 steps = [
     running.Step(
-        name, "it", ((sys.executable, "-c", program),), judge, limit, usual, needs=needs
+        name, "it", ((sys.executable, "-c", program),), judge, usual, limit, needs=needs
     )
     for name, (program, limit, usual, *needs) in json.loads(sys.argv[3]).items()
 ]
@@ -174,7 +174,7 @@ def prove(folder, *options):
 def test_the_cheap_steps_pass_on_the_simulated_gpu(tmp_path):
     """The machine is described, the steps run in the real sandbox, and the others wait."""
     only = ("--only", "find", "--only", "second")
-    done = prove(tmp_path, "--rehearse", "--seconds", "2500", *only)
+    done = prove(tmp_path, "--rehearse", *only)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "CUDA 13.0" in done.stdout
     steps = json.loads((tmp_path / "results.json").read_text())["steps"]
@@ -182,6 +182,18 @@ def test_the_cheap_steps_pass_on_the_simulated_gpu(tmp_path):
     assert ["passed", "passed"] == [steps[name]["verdict"] for name in ("find", "second")]
     assert "it waits, after " in steps["second"]["figure"]
     assert "not reached" == steps["flight"]["verdict"]
+
+
+@pytest.mark.proof
+@pytest.mark.xdist_group("simulated gpu")
+@needs_a_compiler
+def test_every_step_ends_as_the_table_says(tmp_path):
+    """None hangs, such as one that waits for a turn that it has itself."""
+    done = prove(tmp_path, "--rehearse")
+    assert done.returncode == 0, done.stdout + done.stderr
+    steps = json.loads((tmp_path / "results.json").read_text())["steps"]
+    assert "2 of 2 seeds have full points" == steps["seeds-0"]["figure"]
+    assert "not reached" not in {step["verdict"] for step in steps.values()}
 
 
 def test_a_step_that_does_not_exist_is_a_wrong_command(tmp_path):

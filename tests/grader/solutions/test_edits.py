@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from grader.solutions.edits import Change, Entry, Wrong, entries, written
+from grader.solutions.edits import BadLine, Change, Edit, entries, written
 
 AWKWARD = (
     *("", "x", "  x", "x  ", "\tx", "- x", "+ x", "-", "+", "[x] y", "[base x]", "hint: x", "# x"),
@@ -22,12 +22,12 @@ def entry(rng, name):
     keys = {key: f"{key}: [{name}] - +" for key in ("hint", "price") if rng.random() < 0.5}
     kind = rng.choice(("base", "source", "changes", "in a base"))
     if kind == "base":
-        return Entry(name=name, is_base=True, source=code(rng) + "\n")
+        return Edit(name=name, is_base=True, source=code(rng) + "\n")
     if kind == "source":
-        return Entry(name=name, says="[x] is: - y", keys=keys, source=code(rng) + "\n")
+        return Edit(name=name, says="[x] is: - y", keys=keys, source=code(rng) + "\n")
     changes = tuple(Change(code(rng), code(rng)) for _ in range(rng.randint(1, 3)))
     base = "b" if kind == "in a base" else None
-    return Entry(name=name, says="Wrong.", keys=keys, base=base, changes=changes)
+    return Edit(name=name, says="Wrong.", keys=keys, base=base, changes=changes)
 
 
 def test_every_entry_is_read_as_it_was_written():
@@ -89,17 +89,17 @@ LINES = (
 def test_what_is_wrong_in_a_line_is_told(text, line, words):
     """The number of the line, what was expected, and what is there."""
     *_, got = entries(text)
-    assert isinstance(got, Wrong)
+    assert isinstance(got, BadLine)
     assert (line, words) == (got.line, str(got))
 
 
 @pytest.mark.parametrize(
     "entry",
     [
-        Entry(name="m", says="Two\nlines.", source="a\n"),
-        Entry(name="m", says="Wrong.", keys={"hint": "a\n[n] b"}, source="a\n"),
-        Entry(name="m", says="Wrong.", source="a\r[n] b\n"),
-        Entry(name="m", says="Wrong.", changes=(Change("a", "b\r"),)),
+        Edit(name="m", says="Two\nlines.", source="a\n"),
+        Edit(name="m", says="Wrong.", keys={"hint": "a\n[n] b"}, source="a\n"),
+        Edit(name="m", says="Wrong.", source="a\r[n] b\n"),
+        Edit(name="m", says="Wrong.", changes=(Change("a", "b\r"),)),
     ],
 )
 def test_no_text_can_begin_another_entry(entry):
