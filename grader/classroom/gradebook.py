@@ -979,12 +979,16 @@ def writing(path: Path, *, create: bool = False) -> Iterator[Gradebook]:
         yield Gradebook(path, opened)
 
 
+MAX_FILE_NAME = 200  # bytes; file systems allow 255, with a suffix and a mark for a temporary file
+
+
 def file_name(student: str) -> str:
     """A name for a student's file: the id, with characters unsafe in a file name replaced.
 
     No two ids have the same name: an id that needs a hash, or looks as if it had one, gets one.
     """
     safe = re.sub(r"[^\w.@+-]", "_", student).lstrip(".")[:100]
+    safe = safe.encode()[:MAX_FILE_NAME].decode("utf-8", "ignore")
     if safe == student and not HASHED.search(student):
         return safe
     return f"{safe}-{hashlib.sha256(student.encode()).hexdigest()[:HASH_DIGITS]}"

@@ -98,6 +98,15 @@ def test_who_goes_back_to_an_earlier_version_hands_in_again(book):
     assert [a.name for a in book.attempts() if a.student == "bob"] == ["1.zip", "2.zip"]
 
 
+@pytest.mark.parametrize("student", ["../é", "\U0001d4b3" * 100, ".", "a" * 1_000, "a/b\n\0=1"])
+def test_any_student_has_a_file(student, tmp_path):
+    """The id decides the name of a report; it stays in its folder, and every file system has it."""
+    name = gradebook.file_name(student)
+    (tmp_path / f"{name}.html").write_text("x")
+    assert [f"{name}.html"] == [path.name for path in tmp_path.iterdir()]
+    assert gradebook.file_name(f"{student}x") != name
+
+
 def test_a_roster_is_remembered(book):
     assert not book.has_roster
     book.enrol([Student(id="ada", section="A")], roster=True)
