@@ -489,7 +489,7 @@ class TimeOfTheBox:
 
     def see():
         with suppress(OSError), open(f"/proc/{os.getppid()}/stat") as f:
-            return int(f.read().rpartition(")")[2].split()[13])
+            return sum(map(int, f.read().rpartition(")")[2].split()[13:15]))
 
     def change():
         until = time.process_time() + 0.5
