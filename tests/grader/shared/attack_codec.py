@@ -31,7 +31,7 @@ from grader.grading.blame import difference
 from grader.grading.outcomes import Outcome
 from grader.grading.same_answers import elements, has_numbers, same
 from grader.grading.verdict import Verdict, verdict_on
-from grader.report.formats import RENDER
+from grader.report.formats import FORMATS
 from grader.report.reported import Reported
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, SubmissionInfo
@@ -219,8 +219,8 @@ class Verdicts:
             problems,
             seconds=1.0,
         )
-        for render in RENDER.values():
-            assert render(Reported(result)).encode()
+        for one in FORMATS.values():
+            assert one.render(Reported(result)).encode()
 
 
 # --- frames ---------------------------------------------------------------------------------------
