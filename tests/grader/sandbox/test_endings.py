@@ -194,7 +194,7 @@ def test_a_limit_of_one_test_is_not_the_next_ones(sandbox):
         "from resource import *\ndef f():\n"
         "    return getrlimit(RLIMIT_CPU), getrlimit(RLIMIT_CORE)\n"
     )
-    assert [((7, 8), (0, 0)), ((9, 10), (0, 0))] == [
+    assert [((7, 8), (1, 1)), ((9, 10), (1, 1))] == [
         answer(sandbox, source, cpu_seconds=n) for n in (7, 9)
     ]
 
