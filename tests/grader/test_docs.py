@@ -17,6 +17,7 @@ DOCUMENTS = (
     "docs/class.md",
     "docs/cluster.md",
     "docs/gpu.md",
+    "docs/own_course.md",
     "docs/platforms.md",
     "docs/where_to_run.md",
 )
@@ -49,6 +50,7 @@ OTHERS = (
     "ARCHITECTURE.md",
     "SECURITY.md",
     "benchmarks/README.md",
+    "docs/handout.md",
     "docs/speed.md",
     "examples/classroom50/README.md",
 )
