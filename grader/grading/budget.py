@@ -5,8 +5,10 @@ Because each problem has its own budget, endless loops in one problem take no ti
 Every attempt at a test is charged, in the same budget however often the test runs. A right
 submission loses no point if a test is repeated for a reason that is not its own, such as a limit
 that the tests before it had almost used up: time that is set aside pays for attempts that do not
-count (`Spare`). If that is not enough, the tests were repeated because of what the submission does
-(its time depends on earlier tests, or it gives two answers), and its problems pay.
+count (`Spare`). It is a tenth of the submission's time, so tests that wait and are then repeated
+keep the grader waiting for a tenth longer at most. If that is not enough, the tests were repeated
+because of what the submission does (its time depends on earlier tests, or it gives two answers),
+and its problems pay.
 """
 
 from grader.course.courses import SPARE_SHARE, Course, Problem

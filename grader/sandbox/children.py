@@ -122,11 +122,11 @@ class Child:
         finally:
             self.channel.read_the_rest()
 
-    def end_soon(self, charge: Callable[[float], None]) -> None:
+    def end_soon(self, charge: Callable[[Ending], None]) -> None:
         """End the child without waiting for it.
 
         Args:
-            charge: Called with the CPU seconds of all its processes, before the next test begins.
+            charge: Called with how it ended, before the next test begins.
         """
         self.channel.close()
-        self._sandbox.end_soon(lambda ending: charge(ending.cpu_seconds_of_all))
+        self._sandbox.end_soon(charge)

@@ -1,8 +1,8 @@
 """Measure what the tests of a session use, and charge it to the budgets of their problems.
 
 Calls to the student's code are charged, both in CPU time and in wall time, whether they count or
-are repeated. The grader's own work, the sandbox's start-up and waiting for a busy machine are never
-charged.
+are repeated, and so is the removal of what they leave behind. The grader's own work, the sandbox's
+start-up and waiting for a busy machine are never charged.
 """
 
 import math
@@ -13,6 +13,7 @@ import msgspec
 
 from grader.course.courses import Limits
 from grader.sandbox import endings
+from grader.shared.messages import Ending
 
 LEAST_PATIENCE = 0.08  # seconds
 # After how much wall time of its tests the CPU time of a shared child is looked up again.
@@ -200,8 +201,11 @@ class Meter:
         self._wall_since_look += self._wall_used
         self._wall_used = 0.0
 
-    def at_the_end(self, *, to_repeat: bool) -> Callable[[float], None]:
-        """A function that charges the child's CPU time, which is known after its end.
+    def at_the_end(self, *, to_repeat: bool) -> Callable[[Ending], None]:
+        """A function that charges what is known only after the child's end.
+
+        This is its CPU time, and the time that it took to remove what it left behind: a submission
+        could otherwise have the grader wait for ten seconds after each of its tests.
 
         Args:
             to_repeat: Whether the running test is repeated, so that this attempt does not count.
@@ -209,9 +213,12 @@ class Meter:
         budget, charged = self._budget, self._cpu_charged
         most = self._cpu_before if to_repeat else math.inf
 
-        def charge(used: float) -> None:
+        def charge(ending: Ending) -> None:
             if budget:
+                used = ending.cpu_seconds_of_all
                 budget.charge(cpu=min(used, most) - charged)
                 budget.charge_attempt(cpu=used - most)
+                wall = budget.charge_attempt if to_repeat else budget.charge
+                wall(wall=ending.cleaning_seconds)
 
         return charge

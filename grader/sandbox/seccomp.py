@@ -10,12 +10,13 @@ in the machine's memory of a file that all boxes share, or watch who opens it.
 
 It also denies every way to hold memory that is in no process's resident set, because that set is
 what the zygote counts: memory files (memfd), System V and POSIX queues, shared memory without a
-file, pages that are moved into a pipe (vmsplice, splice, tee, sendfile), and asynchronous I/O. With
-a GPU, memory files and shared memory without a file are allowed, because CUDA needs the first and
-nobody has checked that it does not need the second. Without namespaces, more calls are denied:
-those that reach a network, other processes, or named objects that other processes have left behind.
-With a GPU and without namespaces, ioctl is limited to the requests of ioctls.py, and a process
-may bind sockets that nobody can connect to.
+file, pages that are moved into a pipe (vmsplice, splice, tee, sendfile), and asynchronous I/O. The
+buffers of sockets are in no resident set either, so they cannot be enlarged. With a GPU, memory
+files and shared memory without a file are allowed, because CUDA needs the first and nobody has
+checked that it does not need the second. Without namespaces, more calls are denied: those that
+reach a network, other processes, or named objects that other processes have left behind. With a GPU
+and without namespaces, ioctl is limited to the requests of ioctls.py, and a process may bind
+sockets that nobody can connect to.
 
 A second filter (`of_tests`) holds for the processes of a test only, not for their zygote, which
 still sets the times of the writable folder. A test cannot set times: anybody may set those of a
@@ -37,6 +38,7 @@ then falls back to clone, whose flags the filter can read.
 
 import errno
 import platform
+import socket
 import struct
 from typing import NamedTuple
 
@@ -57,6 +59,7 @@ class Machine(NamedTuple):
     ioctl: int
     fcntl: int
     fallocate: int
+    setsockopt: int
     setrlimit: int
     timer_create: int
     preadv2: int
@@ -86,8 +89,8 @@ COMMON_ATTRIBUTES = {
 
 MACHINES = {
     "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, socketpair=53, prlimit=302,
-                      mmap=9, ioctl=16, fcntl=72, fallocate=285, setrlimit=160, timer_create=222,
-                      preadv2=327, getsockopt=55, utimensat=280, ignored={
+                      mmap=9, ioctl=16, fcntl=72, fallocate=285, setsockopt=54, setrlimit=160,
+                      timer_create=222, preadv2=327, getsockopt=55, utimensat=280, ignored={
         "readahead": 187, "fadvise64": 221,
     }, kills=COMMON_KILLS | {
         "kill": 62, "rt_sigqueueinfo": 129, "tkill": 200, "tgkill": 234, "rt_tgsigqueueinfo": 297,
@@ -117,8 +120,8 @@ MACHINES = {
         "mq_unlink": 241, "shmctl": 31, "semctl": 66, "msgctl": 71,
     }),
     "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, socketpair=199, prlimit=261,
-                       mmap=222, ioctl=29, fcntl=25, fallocate=47, setrlimit=164, timer_create=107,
-                       preadv2=286, getsockopt=209, utimensat=88, ignored={
+                       mmap=222, ioctl=29, fcntl=25, fallocate=47, setsockopt=208, setrlimit=164,
+                       timer_create=107, preadv2=286, getsockopt=209, utimensat=88, ignored={
         "readahead": 213, "fadvise64": 223,
     }, kills=COMMON_KILLS | {
         "kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240,
@@ -282,6 +285,13 @@ def _denied_arguments(this: Machine, deny: bytes) -> list[bytes]:
         _when(
             EQUAL, this.prlimit,
             _load(FIRST_ARGUMENT) + _unless(EQUAL, OWN_PROCESS, deny) + _return(ALLOW),
+        ),
+        _when(
+            EQUAL, this.setsockopt,
+            _load(THIRD_ARGUMENT)
+            + _when(EQUAL, socket.SO_SNDBUF, deny)
+            + _when(EQUAL, socket.SO_RCVBUF, deny)
+            + _return(ALLOW),
         ),
         _when(
             EQUAL, this.ioctl,

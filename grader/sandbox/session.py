@@ -290,7 +290,7 @@ class Session:
         """End the child, and charge what it has used."""
         ending = child.end()
         # A test that fails in a shared child is repeated.
-        self._meter.at_the_end(to_repeat=self.is_shared)(ending.cpu_seconds_of_all)
+        self._meter.at_the_end(to_repeat=self.is_shared)(ending)
         return ending
 
     def _took_too_much(self, child: Child) -> StudentFault:

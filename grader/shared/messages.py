@@ -62,6 +62,7 @@ class Ending:
         cpu_seconds: The CPU time that the child used.
         cpu_seconds_of_all: The CPU time that the child and all processes it started used.
         memory_bytes: An upper bound on the memory that all these processes used at the same time.
+        cleaning_seconds: How long it took to end them and to remove what they left behind.
     """
 
     clean: bool = True
@@ -72,3 +73,4 @@ class Ending:
     cpu_seconds: float = 0.0
     cpu_seconds_of_all: float = 0.0
     memory_bytes: int = 0
+    cleaning_seconds: float = 0.0

@@ -18,7 +18,7 @@ from grader.base.limited import Readers, Unread
 from grader.similarity import normal_form
 from grader.similarity.normal_form import Definition
 
-# A pair is worth a look from this much unusual code on; see benchmarks/similarity.py.
+# A pair is worth a look from this much unusual code on.
 THRESHOLD = 25.0
 COMMON = 0.1  # code that more than this share of a class has does not count
 FEWEST_COMMON = 4  # code is never common while no more than this many submissions have it

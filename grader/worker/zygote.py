@@ -317,6 +317,7 @@ class Zygote:
 
     def _ended(self) -> Ending:
         """Remove everything that the test left behind, and return how its child ended."""
+        started = time.monotonic()
         self.end_everything()
         running, self._running = self._running, None
         if running is None:
@@ -333,6 +334,7 @@ class Zygote:
             cpu_seconds=running.cpu_seconds,
             cpu_seconds_of_all=running.cpu_seconds_of_all,
             memory_bytes=running.memory_bytes,
+            cleaning_seconds=time.monotonic() - started,
         )
 
     def wipe_scratch(self) -> bool:

@@ -1,4 +1,4 @@
-"""Requests memory that outlives a process or is in no resident set: memory files, queues, /dev/shm, shared pages without a file, pages in pipes.
+"""Requests memory that outlives a process or is in no resident set: memory files, queues, /dev/shm, shared pages without a file, pages in pipes, large buffers of sockets.
 
 group: exhaust the host
 target: tensor_memory
@@ -11,6 +11,7 @@ import ctypes
 import mmap
 import os
 import platform
+import socket
 import tempfile
 
 x86 = platform.machine() == "x86_64"
@@ -73,6 +74,12 @@ with tempfile.TemporaryFile() as file:
                 got.append(name)
         except OSError:
             pass
+for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+    try:
+        socket.socketpair()[0].setsockopt(socket.SOL_SOCKET, option, 2**30)
+        got.append(f"a large buffer of a socket: {option}")
+    except OSError:
+        pass
 with open("/dev/zero", "rb") as zeros:
     if zeros.read(3) != bytes(3):
         got.append("no zeros")

@@ -49,6 +49,29 @@ def test_the_calls_of_a_test_share_its_time(sandbox):
             ask(made, False)
 
 
+LEAVES_FOLDERS = """
+import os
+def f():
+    for number in range(500):
+        os.mkdir(f"/tmp/{number}")
+"""
+
+
+def test_removing_what_a_test_left_behind_is_charged(sandbox):
+    """On some disks it takes longer than to make it; a repeated test is charged, too."""
+    budget = Budget(100.0, 100.0, spare=Spare(100.0, 100.0))
+    with session(sandbox, LEAVES_FOLDERS, budget=budget) as made:
+        ask(made)
+        made.begin_again()
+        of_the_call = budget.spare.wall_seconds
+        sandbox.wait_until_ready()
+        assert budget.spare.wall_seconds < of_the_call
+        ask(made)
+    of_the_call = budget.wall_used
+    sandbox.wait_until_ready()
+    assert budget.wall_used > of_the_call
+
+
 SLOW = "import time\ndef f(seconds):\n    time.sleep(seconds)\ndef busy():\n    while True: pass\n"
 
 
