@@ -267,8 +267,7 @@ class Zygote:
         The kernel itself limits the CPU time of the child.
         """
         processes = self._wall.processes(running.pid)
-        used = sum(max(0, procfs.own_bytes(pid) - self._idle_bytes) for pid in processes)
-        if used > running.limits.memory_bytes:
+        if self._hold_more(processes, running.limits.memory_bytes):
             running.breach = "memory"
         elif procfs.seconds_of(processes, without=running.pid) > running.limits.cpu_seconds:
             running.breach = "processor"
@@ -276,6 +275,18 @@ class Zygote:
             running.breach = self._breach_of_files(running)
         if running.breach:
             self.end_everything()
+
+    def _hold_more(self, processes: list[str], most_bytes: int) -> bool:
+        """Whether processes hold more memory than this, besides what this one holds anyway.
+
+        A process need not share anything with this one, for example after an exec. Finding out how
+        much it shares takes long, so that is done only if it matters.
+        """
+        most_bytes += self._idle_bytes
+        if sum(map(procfs.own_bytes, processes)) <= most_bytes:
+            return False
+        with self._wall.looking_inside():
+            return sum(map(procfs.share_bytes, [*processes, "self"])) > most_bytes
 
     def _breach_of_files(self, running: RunningChild) -> Breach | None:
         """The limit that the files of the running test exceed."""
