@@ -8,15 +8,13 @@ as failed. Otherwise the test itself is wrong, which is a fault of the grader.
 """
 
 import math
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from contextlib import closing, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from grader.base.errors import GraderFault, StudentFault
+from grader.base.judging_time import JudgingTime
 from grader.course.courses import Problem, sources_in
 from grader.grading.job import Job
 from grader.grading.mistake_matching import Call
@@ -29,19 +27,12 @@ from kit.loaded import is_array, is_tensor
 if TYPE_CHECKING:
     from torch import Tensor
 
-# The CPU time that one test may take in this process, at first and at least. The slowest hidden
-# test takes less than half of the least.
-JUDGING_SECONDS, LEAST_JUDGING_SECONDS = 20.0, 2.0
 UNUSABLE = "an unusable answer"
 # What the facts say of an answer that cannot even be compared with the reference's.
 INCOMPARABLE = ("an answer that can be compared", "another one")
 MOST_BITS = 64  # of an int that is described by its type alone
 
 Repeat = Callable[[RemoteStudent], None]
-
-
-class TookTooLong(Exception):
-    """A test computed too long in this process."""
 
 
 def is_unexpected(error: BaseException | None) -> bool:
@@ -52,7 +43,7 @@ def is_unexpected(error: BaseException | None) -> bool:
 
 
 def answer_at_fault(
-    job: Job, problem: Problem, student: RemoteStudent, repeat: Repeat, time: "JudgingTime"
+    job: Job, problem: Problem, student: RemoteStudent, repeat: Repeat, time: JudgingTime
 ) -> Exception | None:
     """Return the Mismatch for an answer that broke a test; None if the test is to blame.
 
@@ -94,7 +85,7 @@ def _calls_of_reference(job: Job, problem: Problem, seed: int, repeat: Repeat) -
 
 
 def _difference_between_calls(
-    got: Call, expected: Call, time: "JudgingTime"
+    got: Call, expected: Call, time: JudgingTime
 ) -> tuple[str, str] | None:
     """The first difference of two calls as descriptions (expected, got).
 
@@ -167,39 +158,3 @@ def _is_finite(value: "Tensor") -> bool:
     x = value.detach()
     # torch has no isfinite for a dtype of one byte; wider copies of all would take much memory.
     return bool(torch.isfinite(x.half() if x.element_size() == 1 else x).all())
-
-
-@dataclass
-class JudgingTime:
-    """How long the tests of a submission may compute in this process.
-
-    Attributes:
-        seconds: The CPU time for each further test. It is halved whenever a test exceeds it, so
-            that a submission cannot make every test use all of it.
-    """
-
-    seconds: float = field(default_factory=lambda: JUDGING_SECONDS)
-
-    @contextmanager
-    def limit(self) -> Iterator[None]:
-        """Raise `TookTooLong` in the block once this process has used the time in it.
-
-        Waiting for the student's process uses none. One long call of C code delays the exception
-        until the call returns. Python delivers signals to the main thread, so there is no limit in
-        another thread.
-        """
-
-        def too_long(*_: object) -> None:
-            used, self.seconds = self.seconds, max(LEAST_JUDGING_SECONDS, self.seconds / 2)
-            raise TookTooLong(f"the test computed for more than {used:g} s")
-
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = signal.signal(signal.SIGPROF, too_long)
-        signal.setitimer(signal.ITIMER_PROF, self.seconds)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            signal.signal(signal.SIGPROF, before)

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import pytest
 
 from grader.base.errors import GraderFault, NotAttempted, Status, TimedOut
+from grader.base.judging_time import JudgingTime
 from grader.course.courses import problem_of_file
-from grader.grading.blame import JudgingTime, answer_at_fault, is_unexpected
+from grader.grading.blame import answer_at_fault, is_unexpected
 from grader.grading.budget import Budgets
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.hidden_tests import Collected

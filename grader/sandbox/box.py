@@ -264,9 +264,10 @@ class Sandbox:
             self._box.send({"op": operation})
 
     def _ending(self) -> Ending:
+        ending = Ending(**self._answer())
+        # Only now: if an exception comes while this waits, the next test waits again.
         self._unanswered = False
         tell, self._tell = self._tell, None
-        ending = Ending(**self._answer())
         if tell:
             tell(ending)
         if not ending.clean:

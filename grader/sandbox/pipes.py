@@ -33,6 +33,7 @@ class Pipe:
     @property
     def text(self) -> str:
         """The output so far, with invalid UTF-8 replaced."""
+        self._drop_the_middle(spare_bytes=0)
         return self._kept.decode(errors="replace")
 
     def read(self) -> bool:
@@ -40,10 +41,16 @@ class Pipe:
         with suppress(BlockingIOError):
             piece = os.read(self._fd, PIECE)
             self._kept += piece
-            too_much = max(0, len(self._kept) - self._head_bytes - self._tail_bytes)
-            del self._kept[self._head_bytes : self._head_bytes + too_much]
+            # Dropping moves the whole tail, which small pieces must not cause each time.
+            self._drop_the_middle(spare_bytes=self._tail_bytes)
             return bool(piece)
         return True
+
+    def _drop_the_middle(self, *, spare_bytes: int) -> None:
+        """Drop what is too much, if it is more than this."""
+        too_much = len(self._kept) - self._head_bytes - self._tail_bytes
+        if too_much > spare_bytes:
+            del self._kept[self._head_bytes : self._head_bytes + too_much]
 
     def forget(self) -> None:
         """Drop all output so far, including what is still in the kernel's buffer of the pipe."""

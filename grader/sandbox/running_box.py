@@ -76,6 +76,7 @@ class RunningBox:
         self._refusal = ""  # why the course's fault keeps the zygote from starting
         self._pidfd: int | None = None
         self._shows: Mapping[str, bytes] = {}
+        self._requests = 0
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._start(plan, theirs.fileno())
@@ -166,19 +167,24 @@ class RunningBox:
             OSError: The zygote has exited. Reading its next answer reports that too.
         """
         self._control.settimeout(END_SECONDS)
-        socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
+        self._requests += 1
+        numbered = {**request, "number": self._requests}
+        socket.send_fds(self._control, [json.dumps(numbered).encode()], descriptors)
 
     def answer(self) -> dict[str, Any]:
         """The zygote's answer to the last request.
 
+        If an exception has kept an earlier answer from being read, that one is dropped.
+
         Raises:
             OSError: It did not answer.
         """
-        answer = self._control.recv(65536)
-        if not answer:
-            raise OSError("it closed its socket")
-        told: dict[str, Any] = json.loads(answer)
-        return told
+        while answer := self._control.recv(65536):
+            read = json.loads(answer)
+            if read["number"] == self._requests:
+                told: dict[str, Any] = read["told"]
+                return told
+        raise OSError("it closed its socket")
 
     def show(self, compiled: Mapping[str, bytes]) -> None:
         """Show the next child these files, and nothing else that was compiled.

@@ -24,6 +24,10 @@ device to the present, and they outlive the box. The present is refused; given t
 on a file system that keeps none, so that shutil.copy2 works. And what fcntl can note at a file
 (leases, watches of a folder, hints) is denied.
 
+Two more calls are ignored. A lock of a part of a file holds memory of the kernel that nobody
+counts, and other boxes see it; but sqlite3 refuses to work where locks fail. And a process that
+ignores the end of its children (SIGCHLD) has their CPU time counted nowhere; it can wait for them.
+
 This filter also denies every way to have the kernel send SIGKILL. Therefore a process that dies of
 SIGKILL was killed by its zygote, which says so, or by somebody outside: by the kernel, because
 memory ran out, or by a person. Nothing that a submission does looks like that, so this needs no
@@ -65,6 +69,7 @@ class Machine(NamedTuple):
     preadv2: int
     getsockopt: int
     utimensat: int
+    rt_sigaction: int
     kills: dict[str, int]
     ignored: dict[str, int]
     attributes: dict[str, int]
@@ -90,7 +95,8 @@ COMMON_ATTRIBUTES = {
 MACHINES = {
     "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, socketpair=53, prlimit=302,
                       mmap=9, ioctl=16, fcntl=72, fallocate=285, setsockopt=54, setrlimit=160,
-                      timer_create=222, preadv2=327, getsockopt=55, utimensat=280, ignored={
+                      timer_create=222, preadv2=327, getsockopt=55, utimensat=280,
+                      rt_sigaction=13, ignored={
         "readahead": 187, "fadvise64": 221,
     }, kills=COMMON_KILLS | {
         "kill": 62, "rt_sigqueueinfo": 129, "tkill": 200, "tgkill": 234, "rt_tgsigqueueinfo": 297,
@@ -121,7 +127,8 @@ MACHINES = {
     }),
     "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, socketpair=199, prlimit=261,
                        mmap=222, ioctl=29, fcntl=25, fallocate=47, setsockopt=208, setrlimit=164,
-                       timer_create=107, preadv2=286, getsockopt=209, utimensat=88, ignored={
+                       timer_create=107, preadv2=286, getsockopt=209, utimensat=88,
+                       rt_sigaction=134, ignored={
         "readahead": 213, "fadvise64": 223,
     }, kills=COMMON_KILLS | {
         "kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240,
@@ -175,7 +182,9 @@ SHARING, MAP_SHARED, MAP_SHARED_VALIDATE, MAP_ANONYMOUS = 0x3, 1, 3, 0x20
 # They set attributes of an open file (FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR), or
 # reserve space for it, as fallocate does (FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE).
 SETTING_ATTRIBUTES = (0x40086602, 0x40046602, 0x401C5820, 0x40305828, 0x4030582A, 0x40305839)
-SIGKILL, F_SETSIG, RLIMIT_CPU = 9, 10, 0
+SIGKILL, SIGCHLD, F_SETSIG, RLIMIT_CPU = 9, 17, 10, 0
+# fcntl's locks of parts of a file: F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW.
+LOCKING = (6, 7, 37, 38)
 # What fcntl leaves at a file: F_SETLEASE and F_NOTIFY; and from F_GET_RW_HINT on, hints and
 # delegations.
 F_SETLEASE, F_NOTIFY, F_GET_RW_HINT = 1024, 1026, 1035
@@ -341,7 +350,6 @@ def of_tests(machine: str | None = None, *, cuda: bool = False) -> bytes:
     deny = _return(ERRNO | errno.EPERM)
     signal_is = dict.fromkeys(this.kills, SECOND_ARGUMENT)
     signal_is |= {"tgkill": THIRD_ARGUMENT, "rt_tgsigqueueinfo": THIRD_ARGUMENT}
-    any_value = _when(AT_LEAST, 1, deny)
     return b"".join(
         [
             *_of_this_architecture(this),
@@ -358,6 +366,7 @@ def of_tests(machine: str | None = None, *, cuda: bool = False) -> bytes:
             _when(
                 EQUAL, this.fcntl,
                 _load(SECOND_ARGUMENT) + _when(EQUAL, F_SETSIG, deny)
+                + b"".join(_when(EQUAL, command, _return(IGNORE)) for command in LOCKING)
                 + _when(EQUAL, F_SETLEASE, deny) + _when(EQUAL, F_NOTIFY, deny)
                 + _when(AT_LEAST, F_GET_RW_HINT, deny) + _return(ALLOW),
             ),
@@ -365,8 +374,12 @@ def of_tests(machine: str | None = None, *, cuda: bool = False) -> bytes:
             # times may be the present, too, but only in memory that a filter cannot read.
             _when(
                 EQUAL, this.utimensat,
-                _load(THIRD_ARGUMENT) + _when(AT_LEAST, 1, _return(IGNORE))
-                + _load(THIRD_ARGUMENT + HIGH_HALF) + _when(AT_LEAST, 1, _return(IGNORE)) + deny,
+                _if_given(THIRD_ARGUMENT, _return(IGNORE)) + deny,
+            ),
+            _when(  # rt_sigaction only reads if its second argument is NULL
+                EQUAL, this.rt_sigaction,
+                _load(FIRST_ARGUMENT) + _unless(EQUAL, SIGCHLD, _return(ALLOW))
+                + _if_given(SECOND_ARGUMENT, _return(IGNORE)) + _return(ALLOW),
             ),
             _when(
                 EQUAL, this.clone,
@@ -380,12 +393,18 @@ def of_tests(machine: str | None = None, *, cuda: bool = False) -> bytes:
             _when(  # prlimit only reads if its third argument is NULL
                 EQUAL, this.prlimit,
                 _load(SECOND_ARGUMENT) + _unless(EQUAL, RLIMIT_CPU, _return(ALLOW))
-                + _load(THIRD_ARGUMENT) + any_value
-                + _load(THIRD_ARGUMENT + HIGH_HALF) + any_value + _return(ALLOW),
+                + _if_given(THIRD_ARGUMENT, deny) + _return(ALLOW),
             ),
             _return(ALLOW),
         ]
     )  # fmt: skip
+
+
+def _if_given(argument: int, block: bytes) -> bytes:
+    """Run `block`, which ends in a return, if a pointer is not NULL."""
+    return b"".join(
+        _load(half) + _when(AT_LEAST, 1, block) for half in (argument, argument + HIGH_HALF)
+    )
 
 
 def _machine(name: str | None) -> Machine:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from grader.base import judging_time
 from grader.base.errors import Crashed, GraderFault, StudentFault, TimedOut
 from grader.course.courses import Limits
 from grader.sandbox import endings, replies, toolchain
@@ -140,6 +141,8 @@ class Session:
 
         Raises:
             StudentFault: The call ended without a value; the class of the fault says why.
+            ProtocolError: No frame can hold the inputs. They may come from an answer, so `blame`
+                finds out whose fault this is.
             GraderFault: The sandbox failed.
         """
         reply = self._request(
@@ -231,6 +234,11 @@ class Session:
             child.end_soon(self._meter.at_the_end(to_repeat=to_repeat))
 
     def _request(self, request: dict[str, Any]) -> Any:
+        with judging_time.stopped():
+            reply = self._reply_to(request)
+        return replies.value_of(reply, self._requests, self._limits, self._sandbox.gpu)
+
+    def _reply_to(self, request: dict[str, Any]) -> Any:
         try:
             self._sandbox.wait_until_ready()
             if self._over:
@@ -242,12 +250,12 @@ class Session:
                 self.begin_again()
                 self._sandbox.wait_until_ready()  # the child that has ended is charged now
                 reply = self._ask({**request, "test": self._test})
-        except (StudentFault, GraderFault):
+            return reply
+        except (StudentFault, GraderFault, protocol.ProtocolError):
             raise
         # A test that expects an error could otherwise mistake our own exception for the student's.
         except Exception as e:
             raise GraderFault(f"asking the sandbox failed: {type(e).__name__}: {e}") from e
-        return replies.value_of(reply, self._requests, self._limits, self._sandbox.gpu)
 
     def _ask(self, request: dict[str, Any]) -> Any:
         """Send a request and return the child's reply; fork a child if there is none."""
@@ -339,8 +347,8 @@ class Session:
 
 
 def _encoded(what: dict[str, Any]) -> list[protocol.Buffer]:
-    """Encode what a child is sent; if that is impossible, it is the grader's fault."""
+    """Encode what a child is sent."""
     try:
         return protocol.encode(what, views=True, strict=True)
     except protocol.ProtocolError as e:
-        raise GraderFault(f"a test's request cannot be sent: {e}") from None
+        raise protocol.ProtocolError(f"a test's request cannot be sent: {e}") from None

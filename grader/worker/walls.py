@@ -76,7 +76,7 @@ class NoWall:
             _become(user)
         # bubblewrap had set this signal, but changing the user cleared it.
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-        # No process in the sandbox may read another one's memory.
+        # No process of a test may read this one's memory.
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
 
     def confine(self, *, compiles: bool = False) -> None:
@@ -85,10 +85,17 @@ class NoWall:
         Args:
             compiles: Whether the child may use the compiler, and no GPU.
         """
+        # The zygote has to see how much memory the student's processes share, and which files
+        # without a name they hold.
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
 
     def as_student(self) -> AbstractContextManager[None]:
         """A context in which the zygote acts with the rights of the student's code."""
         return nullcontext()
+
+    def looking_inside(self) -> AbstractContextManager[None]:
+        """A context in which the kernel shows the zygote what a test's processes hold."""
+        return self.as_student()
 
     def processes(self, child: int) -> list[str]:
         """The process ids of a test."""
@@ -139,6 +146,7 @@ class Namespace(NoWall):
 
     def confine(self, *, compiles: bool = False) -> None:
         """Deny this process the calls that are denied to a test."""
+        super().confine(compiles=compiles)
         kernel.filter_calls(self._filter)
 
     def processes(self, child: int) -> list[str]:
@@ -208,8 +216,7 @@ class OwnUser(NoWall):
         """Become the student's user, without capabilities, with access to the listed paths only."""
         _become(self._uid)
         kernel.keep_capabilities()
-        # The zygote has to see which files without a name the student's processes hold.
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+        super().confine(compiles=compiles)  # after the change of the user, which takes it back
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # for leftovers.py
         gpu = None if compiles else self._setup["gpu"]
         own = f"/proc/{os.getpid()}"
@@ -237,6 +244,17 @@ class OwnUser(NoWall):
             yield
         finally:
             os.seteuid(own)
+
+    @contextmanager
+    def looking_inside(self) -> Iterator[None]:
+        """Act with the student's group, too: the kernel shows them to no other."""
+        own = os.getegid()
+        with self.as_student():
+            os.setegid(self._uid)
+            try:
+                yield
+            finally:
+                os.setegid(own)
 
     def processes(self, child: int) -> list[str]:
         """Every process of the student's user, and the child, which starts as the zygote's user.
@@ -294,29 +312,24 @@ class OwnUser(NoWall):
     def _unnamed_files(self, child: int) -> list[int]:
         """The sizes of the files without a name that the processes of a test hold.
 
-        The kernel shows them to the same user and group only.
-
         Raises:
             scratch.Uncountable: The processes keep a file whose size cannot be found out.
         """
         # A child that is not yet confined runs no student code, and does not show itself.
         ours = procfs.filters_of("self")
         theirs = [pid for pid in self.processes(child) if procfs.filters_of(pid) > ours]
-        own = os.getegid()
-        os.setegid(self._uid)
         try:
-            held = procfs.unnamed_files(theirs)
-            unknown = {file for file, size in held.items() if size is None}
-            for _ in range(MORE_LOOKS if unknown else 0):
+            with self.looking_inside():
                 held = procfs.unnamed_files(theirs)
-                unknown &= {file for file, size in held.items() if size is None}
-            if unknown:
-                raise scratch.Uncountable
-            return [size for size in held.values() if size is not None]
+                unknown = {file for file, size in held.items() if size is None}
+                for _ in range(MORE_LOOKS if unknown else 0):
+                    held = procfs.unnamed_files(theirs)
+                    unknown &= {file for file, size in held.items() if size is None}
         except OSError as e:
             raise scratch.Uncountable from e
-        finally:
-            os.setegid(own)
+        if unknown:
+            raise scratch.Uncountable
+        return [size for size in held.values() if size is not None]
 
     def disk_was_full(self, needed_bytes: int) -> bool:
         """Whether the disk, which is shared with others, had less free space than this."""

@@ -15,7 +15,8 @@ children, and `kill(-1)` ends every process of the test, whatever that process d
     end             → how the child ended;
                       everything it left behind is removed before the answer is sent
 
-A child never has that socket. While a child runs, the zygote enforces what per-process limits do
+An answer has the number of its request, so that nobody takes it for that to a later one. A child
+never has that socket. While a child runs, the zygote enforces what per-process limits do
 not cover: the memory and the files of all the test's processes together.
 
 The zygote never runs a tensor operation: if a process has used several threads, its forked children
@@ -169,7 +170,7 @@ class Zygote:
 
         Return False when the grader has closed the socket.
         """
-        running = self._running if self._running and self._running.status is None else None
+        running = self._running_now
         sockets = [self._control.fileno()] + ([running.pidfd] if running else [])
         ready, _, _ = select.select(sockets, [], [], LOOK_EVERY_SECONDS if running else None)
         if running and running.pidfd in ready:
@@ -179,26 +180,37 @@ class Zygote:
         if self._control.fileno() not in ready:
             return True
         message, descriptors, _, _ = socket.recv_fds(self._control, 65536, 3)
-        if not message:
-            return False
-        request = json.loads(message)
+        if message:
+            self._obey(json.loads(message), descriptors)
+        return bool(message)
+
+    def _obey(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        """Do what the grader asks."""
         if request["op"] == "spawn":
             if request["compiler"]:
                 self._import_compiler()
             self._spawn(request["limits"], descriptors)
         elif request["op"] == "look":
-            if running:
+            if running := self._running_now:
                 self._look_at(running)
-            self._control.send(json.dumps(asdict(self._activity())).encode())
+            self._answer(request, self._activity())
         elif request["op"] == "trace":
-            if running:
+            if running := self._running_now:
                 with self._wall.as_student():
                     signal.pidfd_send_signal(running.pidfd, signal.SIGUSR1)
         else:
             ending = self._ended()
             self.fork_early()
-            self._control.send(json.dumps(asdict(ending)).encode())
-        return True
+            self._answer(request, ending)
+
+    def _answer(self, request: dict[str, Any], told: Activity | Ending) -> None:
+        answer = {"number": request["number"], "told": asdict(told)}
+        self._control.send(json.dumps(answer).encode())
+
+    @property
+    def _running_now(self) -> RunningChild | None:
+        """The child, if it has not ended; what was true before a look need not be after it."""
+        return self._running if self._running and self._running.status is None else None
 
     def _import_compiler(self) -> None:
         """Import torch's compiler, once, for this child and all later ones."""
@@ -255,8 +267,7 @@ class Zygote:
         The kernel itself limits the CPU time of the child.
         """
         processes = self._wall.processes(running.pid)
-        used = sum(max(0, procfs.own_bytes(pid) - self._idle_bytes) for pid in processes)
-        if used > running.limits.memory_bytes:
+        if self._hold_more(processes, running.limits.memory_bytes):
             running.breach = "memory"
         elif procfs.seconds_of(processes, without=running.pid) > running.limits.cpu_seconds:
             running.breach = "processor"
@@ -264,6 +275,18 @@ class Zygote:
             running.breach = self._breach_of_files(running)
         if running.breach:
             self.end_everything()
+
+    def _hold_more(self, processes: list[str], most_bytes: int) -> bool:
+        """Whether processes hold more memory than this, besides what this one holds anyway.
+
+        A process need not share anything with this one, for example after an exec. Finding out how
+        much it shares takes long, so that is done only if it matters.
+        """
+        most_bytes += self._idle_bytes
+        if sum(map(procfs.own_bytes, processes)) <= most_bytes:
+            return False
+        with self._wall.looking_inside():
+            return sum(map(procfs.share_bytes, [*processes, "self"])) > most_bytes
 
     def _breach_of_files(self, running: RunningChild) -> Breach | None:
         """The limit that the files of the running test exceed."""
@@ -296,8 +319,8 @@ class Zygote:
             self._spare[1].close()  # the spare child then exits
             self._spare = None
         deadline = time.monotonic() + END_SECONDS
-        if self._running and self._running.status is None:
-            self._running.was_alive = not _ends_by_itself(self._running)
+        if running := self._running_now:
+            running.was_alive = not _ends_by_itself(running)
         while self._any_left() and time.monotonic() < deadline:
             with suppress(ProcessLookupError):
                 self._wall.kill(self._running.pid if self._running else None)

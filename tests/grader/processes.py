@@ -16,8 +16,8 @@ def statuses() -> Iterator[dict[str, str]]:
         yield dict(line.split(":\t", 1) for line in lines if ":\t" in line)
 
 
-def processes(field: str, value: int) -> list[int]:
-    """The ids of all processes whose status field `field` starts with this number."""
+def processes(field: str, value: int | str) -> list[int]:
+    """The ids of all processes whose status field `field` starts with this number or letter."""
     return [int(status["Pid"]) for status in statuses() if status[field].split()[0] == str(value)]
 
 

@@ -1,17 +1,21 @@
 """Whose fault it is that a hidden test raises an exception of its own, or computes for too long."""
 
 import shutil
+import signal
 import textwrap
 import threading
+from time import process_time
 
 import numpy as np
 import pytest
 import torch
 
+from grader.base import judging_time
 from grader.base.errors import Status
+from grader.base.judging_time import JudgingTime, TookTooLong, stopped
 from grader.course import courses
 from grader.grading import blame
-from grader.grading.blame import JudgingTime, TookTooLong, difference
+from grader.grading.blame import difference
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.submission.submissions import Submission
@@ -106,7 +110,7 @@ def test_right_answers_that_break_a_test_are_our_fault(graded):
 
 def test_an_answer_that_keeps_a_test_busy_is_wrong(graded, monkeypatch):
     """The test is stopped at the time limit, and the reference passes within it."""
-    monkeypatch.setattr(blame, "JUDGING_SECONDS", 0.5)
+    monkeypatch.setattr(judging_time, "JUDGING_SECONDS", 0.5)
     test = '''
     def test_counts(student, rng):
         """The rule."""
@@ -195,7 +199,7 @@ def compute_forever(time):
 
 def test_the_judging_time_is_cpu_time_and_is_halved(monkeypatch):
     """Waiting is free; each test that takes too long leaves the next one half of the time."""
-    monkeypatch.setattr(blame, "LEAST_JUDGING_SECONDS", 0.02)
+    monkeypatch.setattr(judging_time, "LEAST_JUDGING_SECONDS", 0.02)
     time = JudgingTime(0.1)
     with time.limit():
         threading.Event().wait(0.3)
@@ -205,6 +209,26 @@ def test_the_judging_time_is_cpu_time_and_is_halved(monkeypatch):
             compute_forever(time)
         left.append(time.seconds)
     assert [0.05, 0.025, 0.02, 0.02] == left
+
+
+def wait_and_compute_forever(time, waited):
+    with time.limit():
+        with stopped():
+            until = process_time() + 0.3
+            while process_time() < until:
+                pass
+            signal.raise_signal(signal.SIGPROF)
+            waited.append(True)
+        while True:
+            pass
+
+
+def test_a_stopped_clock_counts_nothing_and_goes_on_afterwards():
+    """Even a signal that was on its way raises nothing before the clock goes on."""
+    waited = []
+    with pytest.raises(TookTooLong):
+        wait_and_compute_forever(JudgingTime(0.1), waited)
+    assert waited
 
 
 HUGE = 2**8000

@@ -16,6 +16,7 @@ from grader.base.errors import (
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from tests.grader.in_the_sandbox import (
+    LEVELS,
     LIMITS,
     answer,
     ask,
@@ -23,6 +24,7 @@ from tests.grader.in_the_sandbox import (
     plain_box,
     session,
 )
+from tests.grader.processes import alive, processes, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 
@@ -76,6 +78,46 @@ def test_a_zygote_that_dies_is_a_fault_of_ours_and_is_replaced(when):
         assert answer(own, "def f(): return 1") == 1
         last = own.host_pid
     assert not Path(f"/proc/{last}").exists()
+
+
+class Interrupted(BaseException):
+    """What a signal raises."""
+
+
+def test_an_interrupted_question_keeps_its_answer_from_the_next():
+    """Each later question of the box would get the answer to the one before it."""
+
+    def interrupt(*_):
+        raise Interrupted
+
+    with plain_box("bubblewrap") as own, session(own, "def f(x): return x") as made:
+        assert 1 == ask(made, 1)
+        zygote, before = own.host_pid, signal.signal(signal.SIGALRM, interrupt)
+        os.kill(zygote, signal.SIGSTOP)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(Interrupted):
+            own.activity()
+        signal.signal(signal.SIGALRM, before)
+        os.kill(zygote, signal.SIGCONT)
+        assert own.activity().cpu_seconds_of_all >= 0
+        made.close()
+        assert (2, zygote) == (answer(own, "def f(x): return x", 2), own.host_pid)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_process_that_has_just_ended_prints_no_traceback(level):
+    """It may end while its zygote, on a busy machine, has not yet read the request."""
+    with plain_box(level) as own, session(own, "def f(x): return x") as made:
+        assert 1 == ask(made, 1)
+        zygote, child = own.host_pid, made._child
+        os.kill(zygote, signal.SIGSTOP)
+        until(lambda: zygote in processes("State", "T"))
+        child.channel.hang_up()
+        (process,) = processes("PPid", zygote)
+        until(lambda: not alive([process]))
+        own.print_traceback()
+        os.kill(zygote, signal.SIGCONT)
+        assert (0, zygote) == (child.end().exit, own.host_pid)
 
 
 def test_a_closed_sandbox_is_not_restarted(tmp_path, monkeypatch):

@@ -11,7 +11,6 @@ import torch
 
 from grader.base.errors import (
     Crashed,
-    GraderFault,
     NotAttempted,
     PolicyBroken,
     Raised,
@@ -19,6 +18,7 @@ from grader.base.errors import (
     StudentFault,
     TimedOut,
 )
+from grader.base.judging_time import JudgingTime
 from grader.shared import protocol
 from grader.shared.protocol import Other
 from kit.student import call_and_keep_inputs
@@ -125,15 +125,35 @@ def test_a_call_returns_plain_data_and_tensors(sandbox):
         (({"a": {1}},), r".*\['a'\] is set"),
     ],
 )
-def test_a_test_that_sends_what_is_no_plain_data_is_a_fault_of_ours(inputs, where, sandbox):
+def test_a_test_cannot_send_what_is_no_plain_data(inputs, where, sandbox):
     """The student's code would receive a changed value and fail because of it.
 
-    The session remains usable.
+    The session remains usable. Whose fault it is, `blame` finds out.
     """
     with session(sandbox, "def f(x):\n    return x\n") as made:
-        with pytest.raises(GraderFault, match=rf"^a test's request cannot be sent: {where}$"):
+        with pytest.raises(
+            protocol.ProtocolError, match=rf"^a test's request cannot be sent: {where}$"
+        ):
             ask(made, *inputs)
         assert ask(made, 5) == 5
+
+
+FLOOD = """
+    import fcntl, os
+    def f(packets):
+        fcntl.fcntl(1, fcntl.F_SETFL, os.O_DIRECT | os.O_WRONLY)  # the grader reads each by itself
+        for _ in range(packets):
+            os.write(1, b"x")
+        return packets
+"""
+
+
+def test_what_a_test_has_the_grader_read_takes_no_judging_time(sandbox):
+    """It takes the test's own time; and an exception on the way would look like a fault of ours."""
+    time = JudgingTime(0.1)
+    with session(sandbox, FLOOD) as made, time.limit():
+        assert 200_000 == ask(made, 200_000)
+    assert 0.1 == time.seconds
 
 
 def test_a_value_that_cannot_be_looked_at_is_the_students(sandbox):

@@ -13,7 +13,18 @@ from grader.base.errors import (
     TimedOut,
 )
 from grader.sandbox.box import Sandbox
-from tests.grader.in_the_sandbox import COURSE, LOOK, MIB, answer, ask, fault, session, warm
+from tests.grader.in_the_sandbox import (
+    COURSE,
+    LEVELS,
+    LOOK,
+    MIB,
+    answer,
+    ask,
+    fault,
+    plain_box,
+    session,
+    warm,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 # What every child does before it runs student code.
@@ -183,3 +194,24 @@ def test_whatever_a_test_leaves_is_removed_by_the_same_zygote(way, sandbox):
             ask(made, function=way)
         assert (["submission"], 2) == answer(sandbox, LOOK)
     assert before == sandbox.host_pid
+
+
+SHARES = """
+    import os, time
+    def f(size, processes):
+        kept = bytearray(size)
+        kept[::4096] = b"x" * len(kept[::4096])
+        for _ in range(processes):
+            if os.fork() == 0:
+                time.sleep(0.5)  # many looks
+                os._exit(0)
+        return [os.wait()[1] for _ in range(processes)]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", LEVELS)
+def test_memory_that_processes_of_a_test_share_counts_once(level):
+    """Its processes have 1,200 MiB, if each is counted by itself."""
+    with plain_box(level) as box:
+        assert [0] * 3 == answer(box, SHARES, 300 * MIB, 3, memory_bytes=512 * MIB)
