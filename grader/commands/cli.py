@@ -36,6 +36,9 @@ EXHAUSTED = (
 
 def main() -> None:
     """Run the command line; report a user's mistake in one line on stderr, never as a traceback."""
+    # Processes of Python that a command starts, such as those of multiprocessing, import nothing
+    # from the current folder, which may hold files of strangers.
+    os.environ["PYTHONSAFEPATH"] = "1"
     interrupts.watch()
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     code, text = 0, ""
