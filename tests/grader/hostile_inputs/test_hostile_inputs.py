@@ -334,7 +334,7 @@ LIMITS = {
     "a gradebook": [
         f"{database.MOST_BYTES // MIB} MiB", f"{database.MOST_IN_MEMORY // MIB:,} MiB"
     ],
-    "sources in a gradebook": [],
+    "sources in a gradebook": [f"{handing_in.MAX_BYTES // MIB} MiB"],
 }  # fmt: skip
 
 
