@@ -40,6 +40,8 @@ codecs.register_error("plain", _plain)
 def printable(text: str, limit: int) -> str:
     """`text` cut to `limit` characters, with unsafe characters shown as escapes. Line ends stay."""
     cut = text[:limit] + ("…" if len(text) > limit else "")
+    if cut.isprintable():
+        return cut
     return "".join(
         c if c == "\n" or unicodedata.category(c) not in UNSAFE else _escape(c) for c in cut
     )

@@ -46,10 +46,13 @@ class EndsCommand(Exception):
     Attributes:
         exit_code: The exit code of the command.
         opening: What the command prints before the text.
+        several_lines: Whether the text may have several lines. It then quotes the course's staff;
+            any other text may quote a stranger, and is printed as one line.
     """
 
     exit_code = 3
     opening = ""
+    several_lines = False
 
 
 class UsageError(EndsCommand):
@@ -67,6 +70,7 @@ class ReleaseRefused(EndsCommand):
 
     exit_code = 1
     opening = "nothing was written: "
+    several_lines = True
 
 
 class GraderFault(EndsCommand):
@@ -80,6 +84,7 @@ class CourseFault(GraderFault):
     """The course's files are wrong; the text gives the file, the line and what was expected."""
 
     opening = "this is a fault of the course, not of a submission: "
+    several_lines = True
 
 
 class MachineFault(GraderFault):
@@ -92,6 +97,7 @@ class SandboxUnavailable(GraderFault):
     """This machine cannot isolate a submission; the text ends with the fix."""
 
     opening = "this machine cannot isolate submissions: "
+    several_lines = True
 
 
 class StudentFault(Exception):

@@ -37,7 +37,7 @@ def check_writable(path: Path) -> None:
         UsageError: It is a folder, or stdout goes to it, or its folder is missing.
         MachineFault: Its folder is read-only.
     """
-    folder = Path(os.path.realpath(path)).parent
+    folder = _place_of(path).parent
     if path.is_dir():
         raise UsageError(f"{path} cannot be written: it is a folder")
     if not path.absolute().parent.is_dir():
@@ -49,6 +49,24 @@ def check_writable(path: Path) -> None:
         )
     if (path.is_file() or not path.exists()) and not os.access(folder, os.W_OK):
         raise MachineFault(f"{path} cannot be written: {folder} is read-only")
+
+
+def _place_of(path: Path) -> Path:
+    """Where a file is written, through links.
+
+    As Linux does by default, this follows no link that another user put into a folder for everybody
+    such as /tmp: it would lead to a file that only this user may write.
+
+    Raises:
+        UsageError: It is such a link.
+    """
+    with suppress(OSError):
+        link, folder = path.lstat(), path.absolute().parent.stat()
+        is_for_all = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+        is_other = stat.S_ISLNK(link.st_mode) and link.st_uid not in (os.geteuid(), folder.st_uid)
+        if is_for_all and is_other:
+            raise UsageError(f"{path} cannot be written: it is a link of another user")
+    return Path(os.path.realpath(path))
 
 
 def check_folder(path: Path) -> None:
@@ -147,10 +165,10 @@ class _Aside:
 
     def keep(self, path: Path, content: bytes) -> None:
         """Keep a file until `move`."""
+        place = _place_of(path)
         if path.exists() and not path.is_file() and not path.is_dir():
             self._streams.append((path, content))
             return
-        place = Path(os.path.realpath(path))
         with _named(path), interrupts.held():
             if place.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")

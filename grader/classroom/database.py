@@ -121,6 +121,25 @@ MIGRATIONS = [
     ) STRICT;
     """,
 ]
+# What is true, in SQL, of a time, a number of points and the columns of a roster that a command has
+# stored. An edited file may have any others, which the commands could not compute with.
+TIME = "{0} BETWEEN '0002' AND '9999' AND strftime('%Y-%m-%dT%H:%M:%S+00:00', {0}, '+0 days') = {0}"
+POINTS = "{0} IS NULL OR abs({0}) < 1e9"
+COLUMNS = """
+    CASE WHEN json_valid({0}) THEN json_type({0}) = 'object'
+    AND NOT EXISTS (SELECT * FROM json_each({0}) WHERE type != 'text') END
+"""
+CHECKS = {
+    "student": {"columns": COLUMNS},
+    "attempt": {"submitted_at": f"{{0}} = '' OR {TIME}"},
+    "grade": {"score": POINTS, "max_score": POINTS, "pending": POINTS},
+    "score": {"score": POINTS, "max_score": POINTS, "pending": POINTS},
+    "override": {"at": TIME, "points": POINTS},
+    "extension": {"until": TIME},
+    "answer": {"points": POINTS},
+    "push": {"at": TIME, "points": POINTS},
+}
+REFERRING = ("applied", "request")  # tables that are useless without the rows that they refer to
 
 
 @contextmanager
@@ -137,6 +156,7 @@ def to_read(path: Path) -> Iterator[sqlite3.Connection]:
     with _told(path), closing(_connected(path, "ro")) as database:
         version = _version(path, database)
         if version == len(MIGRATIONS):
+            _check_values(path, database)
             yield database
             return
         if path.stat().st_size > MOST_IN_MEMORY:
@@ -148,6 +168,7 @@ def to_read(path: Path) -> Iterator[sqlite3.Connection]:
             database.backup(copy)
             copy.row_factory = sqlite3.Row
             _migrate(copy, version)
+            _check_values(path, copy)
             yield copy
 
 
@@ -217,7 +238,29 @@ def _prepare(path: Path, database: sqlite3.Connection) -> None:
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
     _migrate(database, version)
+    _check_values(path, database)
     database.execute("PRAGMA foreign_keys = ON")
+
+
+def _check_values(path: Path, database: sqlite3.Connection) -> None:
+    """Check the values that commands compute with; somebody may have edited the file.
+
+    Raises:
+        UsageError: One cannot be there.
+    """
+    for table, columns in CHECKS.items():
+        for name, check in columns.items():
+            query = f"SELECT {name} FROM {table} WHERE ({check.format(name)}) IS NOT TRUE"
+            if row := database.execute(query).fetchone():
+                raise damaged(path, f"{table} has {one_line(repr(row[0]), 100)} as {name}")
+    for table in REFERRING:
+        if database.execute(f"PRAGMA foreign_key_check({table})").fetchone():
+            raise damaged(path, f"{table} refers to a row that is not there")
+
+
+def damaged(path: Path, why: str) -> UsageError:
+    """The error for a gradebook with contents that no command has stored."""
+    return UsageError(f"{path}: it is damaged ({why}); use a backup of it")
 
 
 def _migrate(database: sqlite3.Connection, version: int) -> None:
@@ -290,15 +333,15 @@ def _schema_of(version: int) -> set[tuple[str, ...]]:
         return _schema(database)
 
 
-def unpacked(compressed: bytes) -> bytes:
+def unpacked(compressed: bytes, most: int = MOST_BYTES) -> bytes:
     """What a field holds, unpacked.
 
     Raises:
-        zlib.error: It is damaged, or more than a gradebook ever holds.
+        zlib.error: It is damaged, or more than this number of bytes.
     """
     inflate = zlib.decompressobj()
-    content = inflate.decompress(compressed, MOST_BYTES)
-    if not inflate.eof:
+    content = inflate.decompress(compressed, most + 1)
+    if not inflate.eof or len(content) > most:
         raise zlib.error("cut off, or too large")
     return content
 

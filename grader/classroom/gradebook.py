@@ -40,9 +40,12 @@ from grader.classroom.setups import Setup
 from grader.course import policies
 from grader.course.policies import Policy
 from grader.report import json_report
+from grader.report.json_report import MAX_TEXT
 from grader.results.merge import merged
 from grader.results.records import Ignored, SubmissionResult
 from grader.submission.submissions import Submission
+from kit import handing_in
+from kit.text import one_line
 
 HASH_DIGITS = 16  # so many that nobody finds two ids with one hash
 HASHED = re.compile(rf"-[0-9a-f]{{{HASH_DIGITS}}}$")
@@ -309,13 +312,13 @@ class Gradebook:
             Attempt(
                 id=row["id"],
                 student=entries.id_of(row["student"]),
-                name=row["name"],
+                name=one_line(row["name"], MAX_TEXT),
                 submitted_at=_time(row["submitted_at"]),
                 late=bool(row["late"]),
                 number=row["number"],
                 sources=row["sources"],
-                ignored=msgspec.json.decode(row["ignored"], type=list[Ignored]),
-                refused=row["refused"],
+                ignored=json_report.decoded(row["ignored"], list[Ignored]),
+                refused=one_line(row["refused"], MAX_TEXT),
             )
             for row in rows
         ]
@@ -334,12 +337,15 @@ class Gradebook:
             " WHERE sources = ? ORDER BY path",
             (sources,),
         )
-        files = {row["path"]: database.unpacked(row["compressed"]) for row in rows}
+        files, left = {}, handing_in.MAX_BYTES  # several rows may name one content
+        for row in rows:
+            files[row["path"]] = database.unpacked(row["compressed"], left)
+            left -= len(files[row["path"]])
         first = self._database.execute(
             "SELECT name, ignored FROM attempt WHERE sources = ? ORDER BY id", (sources,)
         ).fetchone()
-        ignored = msgspec.json.decode(first["ignored"], type=list[Ignored])
-        found = Submission(first["name"], files, ignored)
+        ignored = json_report.decoded(first["ignored"], list[Ignored])
+        found = Submission(one_line(first["name"], MAX_TEXT), files, ignored)
         if found.sha256 != sources:
             raise UsageError(
                 f"{self.path}: the stored files of {first['name']} are not those of one submission "
@@ -377,12 +383,15 @@ class Gradebook:
         steps: list[dict[str, int]] = []
         for row in self._database.execute("SELECT device, setup, why FROM applied ORDER BY id"):
             device, setup = row["device"], int(row["setup"])
-            if row["why"] == "undo":
-                del steps[max(n for n, step in enumerate(steps) if device in step)]
-            elif row["why"] == "together":
-                steps[-1][device] = setup
-            else:
+            before = [n for n, step in enumerate(steps) if device in step or row["why"] != "undo"]
+            if row["why"] not in ("undo", "together"):
                 steps.append({device: setup})
+            elif not before:
+                raise database.damaged(self.path, "the first change of what counts needs another")
+            elif row["why"] == "undo":
+                del steps[before[-1]]
+            else:
+                steps[-1][device] = setup
         return steps
 
     def in_force(self) -> dict[str, int]:

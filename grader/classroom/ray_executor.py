@@ -13,7 +13,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, chdir
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -421,12 +421,14 @@ def _connected(address: str | None, where: str) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send nothing about a class to others
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
-        ray.init(
-            address=address,
-            include_dashboard=False if address is None else None,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        # Ray's processes import from the current folder, which may hold files of strangers.
+        with chdir(courses.PACKAGE.parent):
+            ray.init(
+                address=address,
+                include_dashboard=False if address is None else None,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as e:
         raise UsageError(f"{where} cannot be used: {_reason(e)}") from None
     return ray

@@ -21,7 +21,8 @@ from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.base import files, interrupts
 from grader.base.errors import EndsCommand, MachineFault
 from grader.shared import speed
-from kit.text import one_line
+from kit import workflow_commands
+from kit.text import one_line, printable
 
 if TYPE_CHECKING:
     from grader.commands.app import App
@@ -32,10 +33,14 @@ EXHAUSTED = (
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE,
     errno.ENOMEM, errno.EAGAIN,
 )  # fmt: skip
+MOST_CHARACTERS = 20_000  # of a message
 
 
 def main() -> None:
     """Run the command line; report a user's mistake in one line on stderr, never as a traceback."""
+    # Processes of Python that a command starts, such as those of multiprocessing, import nothing
+    # from the current folder, which may hold files of strangers.
+    os.environ["PYTHONSAFEPATH"] = "1"
     interrupts.watch()
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     code, text = 0, ""
@@ -74,7 +79,8 @@ def _run() -> tuple[int, str]:
     except SystemExit as e:  # typer exits this way
         return (e.code if isinstance(e.code, int) else 0 if e.code is None else 1), ""
     except EndsCommand as e:
-        return e.exit_code, f"grader: {e.opening}{e}"
+        text = str(e) if e.several_lines else workflow_commands.harmless(str(e), MOST_CHARACTERS)
+        return e.exit_code, f"grader: {e.opening}{text}"
     except OSError as e:
         if e.errno not in EXHAUSTED:
             return 3, _unexpected()
@@ -94,7 +100,7 @@ def _run() -> tuple[int, str]:
 
 def _unexpected() -> str:
     return (
-        f"{traceback.format_exc()}"
+        f"{printable(traceback.format_exc(), MOST_CHARACTERS)}"
         "grader: this is a fault of the grader; please report it with the lines above"
     )
 

@@ -251,16 +251,9 @@ def _check_complete(
 
 def _deadlines(path: Path, rules: dict[str, Any]) -> dict[str, datetime]:
     """The deadlines, each with an offset."""
-    name, found = rules.get("time_zone", ""), {}
-    try:
-        zone = ZoneInfo(name) if name else None
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise UsageError(
-            f"{path}: time_zone in [policy] is {one_line(name, 100)}; expected the name of a time "
-            "zone, such as America/Los_Angeles or Europe/Berlin"
-        ) from None
+    zone, found = _zone(path, rules.get("time_zone", "")), {}
     for section, when_due in rules.get("deadlines", {}).items():
-        what = f"{path}: the deadline {one_line(section, 50)} in [policy.deadlines]"
+        what = _the_deadline(path, section)
         if isinstance(when_due, date) and not isinstance(when_due, datetime):
             raise UsageError(f"{what} is a day; expected a time too, such as {when_due}T23:59:00")
         if not isinstance(when_due, datetime):
@@ -270,9 +263,22 @@ def _deadlines(path: Path, rules: dict[str, Any]) -> dict[str, datetime]:
             )
         if when_due.tzinfo is None and zone:
             when_due = _in_zone(when_due, zone, what)
-        _check_time(when_due, what)
         found[section] = when_due
     return found
+
+
+def _zone(path: Path, name: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name) if name else None
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UsageError(
+            f"{path}: time_zone in [policy] is {one_line(name, 100)}; expected the name of a time "
+            "zone, such as America/Los_Angeles or Europe/Berlin"
+        ) from None
+
+
+def _the_deadline(path: Path, section: str) -> str:
+    return f"{path}: the deadline {one_line(section, 50)} in [policy.deadlines]"
 
 
 def _in_zone(naive: datetime, zone: ZoneInfo, what: str) -> datetime:
@@ -302,6 +308,9 @@ def check(path: Path, policy: Policy) -> None:
                 f"{path}: {name} in [policy] is {getattr(policy, name):g}; expected 0 or more, "
                 f"and less than {MOST:,.0f}"
             )
+    _zone(path, policy.time_zone)
+    for section, when_due in policy.deadlines.items():
+        _check_time(when_due, _the_deadline(path, section))
     if policy.handout_url and not WEB_ADDRESS.fullmatch(policy.handout_url):
         raise UsageError(
             f"{path}: handout_url in [policy] is {one_line(policy.handout_url, 100)}; "

@@ -6,7 +6,7 @@ never contains it, because gradebooks came with 0.8.
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from kit.text import one_line, printable
 # The most characters of a text in a file that is read; the grader writes fewer.
 MAX_TEXT = 20_000
 SEVERAL_LINES = ("hint",)  # may contain line ends
+Decoded = TypeVar("Decoded")
 ESCAPED = re.compile(r'\\[^"\\/]')  # a character that JSON has as an escape
 
 
@@ -42,10 +43,15 @@ def parse(text: str | bytes) -> SubmissionResult:
     Raises:
         msgspec.ValidationError: The text is invalid; the error says what was expected, and where.
     """
+    return decoded(text, SubmissionResult)
+
+
+def decoded(text: str | bytes, kind: type[Decoded]) -> Decoded:
+    """Parse JSON that may have been edited, and make its texts safe to print; see `parse`."""
     whole = text if isinstance(text, str) else text.decode()
     if ESCAPED.search(whole) or not whole.replace("\n", "").isprintable():
-        return msgspec.convert(_safe(msgspec.json.decode(whole)), SubmissionResult)
-    return msgspec.json.decode(whole, type=SubmissionResult)
+        return msgspec.convert(_safe(msgspec.json.decode(whole)), kind)
+    return msgspec.json.decode(whole, type=kind)
 
 
 MOST_BYTES = 32 * 2**20

@@ -16,7 +16,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -46,11 +46,26 @@ PIECE = 64 * 2**10
 BLOCK = 512  # the block size of a tar
 
 
-class Damaged(ValueError):
+class Damaged(Exception):
     """An archive that violates its format; the text says how."""
 
 
-DAMAGED = (Damaged, zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError)
+DAMAGED = (Damaged, zipfile.BadZipFile, zlib.error, EOFError)
+
+
+@contextmanager
+def _by_zipfile() -> Iterator[None]:
+    """Call the library that reads zips. Whatever else it raises, a file of no format made it do so.
+
+    Raises:
+        Damaged: It raised what is neither in DAMAGED nor about the machine or the compression.
+    """
+    try:
+        yield
+    except (SubmissionRefused, _TooMany, OSError, MemoryError, RuntimeError, *DAMAGED):
+        raise
+    except Exception as e:
+        raise Damaged(str(e) or type(e).__name__) from e
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,9 @@ def entries(path: Path, stack: ExitStack) -> list[SubmittedItem]:
         raise SubmissionRefused(f"{path} is neither a file nor a folder")
     if path.stat().st_size > MAX_ARCHIVE_BYTES:
         raise SubmissionRefused(f"{path} is larger than {MAX_ARCHIVE_BYTES >> 20} MiB")
-    if zipfile.is_zipfile(path):
+    with _by_zipfile():
+        is_zip = zipfile.is_zipfile(path)
+    if is_zip:
         return _at_most(in_zip(stack.enter_context(path.open("rb"))), path)
     with path.open("rb") as file:
         if file.read(2) != b"\x1f\x8b":
@@ -185,11 +202,14 @@ def in_zip(file: IO[bytes]) -> Iterator[SubmittedItem]:
     """The entries in a zip's table of contents; `file` must stay open while entries are read."""
     bytes_in_all = os.fstat(file.fileno()).st_size
     checked = _CheckedZip(file)
-    archive = zipfile.ZipFile(checked)
+    with _by_zipfile():
+        archive = zipfile.ZipFile(checked)
     checked.is_open = True
     if sum(info.compress_size for info in archive.infolist()) > bytes_in_all:
         raise Damaged("its entries overlap")
     for info in archive.infolist():
+        if not info.filename:
+            raise Damaged("an entry has no name")
         mode = info.external_attr >> 16
         kind = "folder" if info.is_dir() else _kind(mode) if stat.S_IFMT(mode) else "file"
         yield SubmittedItem(
@@ -207,7 +227,8 @@ def _unzipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
         raise NotImplementedError("its compression is not one that zip programs use by default")
     if info.compress_size > info.file_size + info.file_size // 4 + 1024:
         raise Damaged(f"{printable(info.filename, 100)} takes more space packed than unpacked")
-    return archive.open(info)
+    with _by_zipfile():
+        return archive.open(info)
 
 
 class _CheckedZip:

@@ -31,8 +31,9 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.parametrize("safe", ["", "1"], ids=["", "safe path"])
 @pytest.mark.parametrize("arguments", PROGRAMS.values(), ids=PROGRAMS)
-def test_it_does_what_python_does(arguments, tmp_path):
+def test_it_does_what_python_does(arguments, safe, tmp_path):
     """The exit code and both outputs are the same."""
     (tmp_path / "script.py").write_text("import sys\nprint(__name__, __file__, sys.argv, sys.path)")
 
@@ -40,6 +41,7 @@ def test_it_does_what_python_does(arguments, tmp_path):
         done = subprocess.run(
             ["sh", "-c", 'trap "" HUP; umask 27; exec "$@" 5>out', "sh", executable, *arguments],
             cwd=tmp_path,
+            env={**os.environ, "PYTHONSAFEPATH": safe},
             input="typed",
             capture_output=True,
             text=True,

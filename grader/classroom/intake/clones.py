@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from grader.classroom.intake.entries import FolderItem, Found, notes_of_skipped
+from grader.classroom.intake.entries import FolderItem, Found, is_possible, notes_of_skipped
 from grader.classroom.records import HandedIn
 
 COMMITTER = re.compile(rb"\ncommitter [^\n]* (\d{1,12}) [+-]\d{4}\n")
@@ -70,7 +70,8 @@ def _time_of(repository: Path) -> datetime | None:
     """When a repository's current commit was made; None if git cannot tell within its limits."""
     try:
         match = COMMITTER.search(_start_of_the_commit(repository))
-        return datetime.fromtimestamp(int(match[1]), UTC) if match else None
+        at = datetime.fromtimestamp(int(match[1]), UTC) if match else None
+        return at if at and is_possible(at) else None
     except (OSError, ValueError, OverflowError):
         return None
 

@@ -9,7 +9,7 @@ import stat
 import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import MAXYEAR, UTC, datetime
 from pathlib import Path
 
 from grader.base import files
@@ -141,12 +141,16 @@ def moment(text: str | None, where: str) -> datetime | None:
     fraction = (match["fraction"] or "")[:6].ljust(6, "0")
     zone = "+00:00" if match["zone"] in ("Z", "UTC") else match["zone"]
     clock = f"{match['hour']}:{match['minute']}:{match['second']}.{fraction}"
-    try:
+    with suppress(ValueError):
         at = datetime.fromisoformat(f"{match['day']}T{clock}{zone}")
-        at.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise UsageError(f"{where}: {shown} is not a possible time") from None
-    return at
+        if is_possible(at):
+            return at
+    raise UsageError(f"{where}: {shown} is not a possible time")
+
+
+def is_possible(at: datetime) -> bool:
+    """Whether a time is within the years that Python knows, in every time zone."""
+    return 2 <= at.year < MAXYEAR and 2 <= at.astimezone(UTC).year < MAXYEAR
 
 
 def notes_of_skipped(items: list[FolderItem], **reasons: str) -> list[str]:

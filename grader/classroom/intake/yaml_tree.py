@@ -11,48 +11,48 @@ def parse(text: str) -> object:
 
     PyYAML's own loaders turn an unquoted 0123 into the number 83, take exponential time to merge
     mappings, and overflow the C stack on deep nesting. PyYAML's event stream has none of these
-    problems. An alias becomes a second reference, so it takes no memory.
+    problems. An alias counts as all that it stands for, so what reads the result ends soon.
 
     Raises:
         yaml.YAMLError: The text is not YAML, or uses features that an export does not need.
     """
     root: list[object] = []
-    stack: list[tuple[object, list[object]]] = [(None, root)]
-    anchors: dict[str, object] = {}
+    # Each open container, its children, its anchor, and how many nodes came before it.
+    stack: list[tuple[object, list[object], str | None, int]] = [(None, root, None, 0)]
+    anchors: dict[str | None, tuple[object, int]] = {}  # a value, and its number of nodes
     nodes = 0
     for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         if isinstance(event, yaml.CollectionEndEvent):
-            _close(*stack.pop(), event)
+            container, children, anchor, before = stack.pop()
+            _close(container, children, event)
+            anchors[anchor] = container, nodes - before
         elif isinstance(event, yaml.NodeEvent):
-            if (nodes := nodes + 1) > MAX_NODES:
+            value, more = _value(event, anchors)
+            if (nodes := nodes + more) > MAX_NODES:
                 raise _unfit(event, f"it has more than {MAX_NODES:,} values")
-            value = _value(event, anchors)
             stack[-1][1].append(value)
             if isinstance(event, yaml.CollectionStartEvent):
-                stack.append((value, []))
+                stack.append((value, [], event.anchor, nodes - 1))
+            elif not isinstance(event, yaml.AliasEvent):
+                anchors[event.anchor] = value, 1
             if len(stack) > MAX_DEPTH:
                 raise _unfit(event, f"it is nested more than {MAX_DEPTH} levels deep")
     return root[0] if len(root) == 1 else None
 
 
-def _value(event: yaml.Event, anchors: dict[str, object]) -> object:
-    """The value that starts at this event: text, None, an empty container or an aliased value."""
+def _value(event: yaml.Event, anchors: dict[str | None, tuple[object, int]]) -> tuple[object, int]:
+    """The value that starts at this event, and its number of nodes; an open container has one."""
     if isinstance(event, yaml.AliasEvent):
         if event.anchor not in anchors:
-            raise _unfit(event, "it refers to an anchor that it does not define")
+            raise _unfit(event, "it refers to an anchor that it does not define before")
         return anchors[event.anchor]
     tag = getattr(event, "tag", None)
     if tag not in (None, "!"):
         raise _unfit(event, f"the tag {tag} is not allowed")
-    value: object
     if isinstance(event, yaml.ScalarEvent):
         null = event.style is None and event.value in ("", "~", "null", "Null", "NULL")
-        value = None if null else event.value
-    else:
-        value = {} if isinstance(event, yaml.MappingStartEvent) else []
-    if anchor := getattr(event, "anchor", None):
-        anchors[anchor] = value
-    return value
+        return (None if null else event.value), 1
+    return ({} if isinstance(event, yaml.MappingStartEvent) else []), 1
 
 
 def _close(container: object, children: list[object], event: yaml.Event) -> None:

@@ -1,5 +1,6 @@
 """The gradebook: what it stores, which results count, who may write, and which files it refuses."""
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -340,6 +341,48 @@ def test_a_gradebook_with_other_tables_is_named(book, path, write, change):
     assert said(path.with_name("changed"), write=write) == expected
 
 
+EDITS = {
+    "no time": "UPDATE attempt SET submitted_at = 'zz'",
+    "no zone": "UPDATE attempt SET submitted_at = '2026-10-01T12:00:00'",
+    "no such day": "UPDATE attempt SET submitted_at = '2026-02-30T12:00:00+00:00'",
+    "no columns": "UPDATE student SET columns = 'x'",
+    "a list of columns": "UPDATE student SET columns = '[]'",
+    "a column that is no text": """UPDATE student SET columns = '{"a": {}}'""",
+    "endless points": "UPDATE grade SET score = 9e999",
+    "endless points of a problem": "UPDATE score SET score = -9e999",
+    "endless points by hand": "UPDATE override SET points = 9e999",
+    "no time of a decision": "UPDATE override SET at = 'x'",
+    "no new deadline": "UPDATE extension SET until = 'x'",
+    "undone before it is done": "UPDATE applied SET why = 'undo'",
+    "together with nothing": "UPDATE applied SET why = 'together'",
+    "a setup that is not there": "UPDATE applied SET setup = 99",
+    "a request about nothing": "UPDATE request SET attempt = 99",
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_an_edited_gradebook_is_named(book, path, edit):
+    """A value with which no command could compute is no fault of the grader."""
+    book.enrol([Student(id="ada", columns={"a": "b"})])
+    book.add_attempt("ada", "ada.zip", of("x = 1"), submitted_at=NOON)
+    number = book.number_of(SETUP)
+    book.keep(number, result_of(of("x = 1")))
+    book.apply(number, why="first", who="ta")
+    book.override("ada", 1.0, reason="oral exam")
+    book.extend("ada", NOON, reason="ill")
+    (attempt,) = book.attempts()
+    asked = {"problem": "linear", "test": "t", "evidence": "e", "text": "why"}
+    book.request(attempt, setup=number, **asked)
+    book._database.execute("PRAGMA foreign_keys = OFF")
+    book._database.execute(edit)
+    book._database.commit()
+    with (
+        pytest.raises(UsageError, match=r"it is damaged \(.+\); use a backup"),
+        gradebook.reading(path) as opened,
+    ):
+        opened.in_force()
+
+
 def test_statistics_of_sqlite_are_no_other_tables(path):
     """Whoever optimises the file by SQLite's own command can still use it."""
     with gradebook.writing(path, create=True) as opened:
@@ -351,9 +394,15 @@ def test_statistics_of_sqlite_are_no_other_tables(path):
 
 def test_stored_rules_are_checked_as_those_of_a_policy(book, path):
     """The gradebook may be somebody else's."""
-    book.remember(Policy(handout_url="javascript:alert(1)"))
-    with pytest.raises(UsageError, match=r"handout_url in .* is javascript:alert"):
-        book.policy()
+    noon = datetime(2026, 10, 1, 12)
+    for policy, wrong in (
+        (Policy(handout_url="javascript:alert(1)"), r"handout_url in .* is javascript:alert"),
+        (Policy(time_zone="../etc/passwd"), r"time_zone in .* is \.\./etc/passwd"),
+        (Policy(deadlines={"default": noon}), "the deadline default in .* has no time zone"),
+    ):
+        book.remember(policy)
+        with pytest.raises(UsageError, match=wrong):
+            book.policy()
 
 
 def test_no_two_students_have_files_of_one_name():
@@ -372,6 +421,34 @@ def test_texts_of_a_stored_result_are_safe_to_print(book):
     found = book.result(of("x = 1").sha256, number)
     assert "\\x1b[31m\\n::error::z" == found.submission.name
     assert made.problems == found.problems
+
+
+def test_texts_of_a_stored_attempt_are_safe_to_print(book):
+    """So are those of its submission, which become a result's."""
+    bad = "\x1b[31m\n::error::z"
+    book.add_attempt("ada", "ada.zip", of("x = 1"))
+    ignored = json.dumps([{"path": bad, "reason": bad}])
+    book._database.execute(
+        "UPDATE attempt SET name = ?, refused = ?, ignored = ?", (bad, bad, ignored)
+    )
+    (attempt,), submission = book.attempts(), book.submission(of("x = 1").sha256)
+    (one,), (other,) = attempt.ignored, submission.ignored
+    texts = (attempt.name, attempt.refused, one.path, one.reason, other.path, submission.name)
+    assert set(texts) == {"\\x1b[31m\\n::error::z"}
+
+
+def test_sources_that_unpack_to_much_together_are_named(book, path):
+    """Any number of files may be one content, which is stored once."""
+    book.add_attempt("ada", "ada.zip", of("#" * 2**20))
+    (key,) = book._database.execute("SELECT content FROM source").fetchone()
+    rows = [(of("#" * 2**20).sha256, f"assignment/{n}.py", key) for n in range(10)]
+    book._database.executemany("INSERT INTO source VALUES (?, ?, ?)", rows)
+    book._database.commit()
+    with (
+        pytest.raises(UsageError, match="it is damaged; use a backup of it"),
+        gradebook.reading(path) as opened,
+    ):
+        opened.submission(of("#" * 2**20).sha256)
 
 
 def test_a_field_that_unpacks_to_much_is_named(book, path):

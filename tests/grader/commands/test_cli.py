@@ -364,6 +364,23 @@ def test_a_strangers_json_cannot_command_the_terminal(grader, tmp_path):
     assert not set(done.stdout) & set("\x1b\x07")
 
 
+def test_the_name_of_a_strangers_file_cannot_command_a_workflow(grader, tiny, tmp_path):
+    """GitHub obeys a line that begins with ::, and ##[ anywhere in a line."""
+    path = tmp_path / "eve.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a\n::error::forged\n##[error]x\x1b[31m.txt", "")
+    done = grader("grade", path, *tiny[1:])
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "grader: the submission has no assignment/ folder; got a\\n::error"
+    )
+    assert (1, 0, 0) == (
+        done.stderr.count("\n"),
+        done.stderr.count("##["),
+        done.stderr.count("\x1b"),
+    )
+
+
 def test_a_cuda_device_is_looked_for_only_for_a_cuda_run(monkeypatch):
     """Its node stays open while the command runs, which keeps the driver from shutting it down."""
     events = []

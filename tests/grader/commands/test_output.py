@@ -13,6 +13,7 @@ import pytest
 from grader.base import files
 from grader.base.errors import MachineFault, UsageError
 from tests.grader.commands.test_cli import run_on
+from tests.grader.ordinary_user import NEEDS_ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -109,6 +110,26 @@ def test_a_pipe_of_the_shells_is_written_to(merge):
     done = merge("> /dev/null", "--json", ">(sleep 0.1; cat >&2)")
     assert done.returncode == 0
     assert json.loads(done.stderr)["score"] == 10
+
+
+@NEEDS_ROOT
+def test_no_link_of_another_user_is_followed_in_a_folder_for_everybody(tmp_path):
+    """It would lead to a file that only this user may write. Links of one's own are followed."""
+    target, link, own = (tmp_path / name for name in ("kept", "for_all/r.json", "for_all/own.json"))
+    target.write_bytes(b"old")
+    link.parent.mkdir()
+    link.parent.chmod(0o1777)
+    for one in (link, own):
+        one.symlink_to(target)
+    os.lchown(link, 65534, 65534)
+    for act in (files.check_writable, lambda path: files.write(path, b"new")):
+        with pytest.raises(UsageError, match="it is a link of another user"):
+            act(link)
+    assert target.read_bytes() == b"old"
+    files.write(own, b"new")
+    link.parent.chmod(0o755)
+    files.write(link, b"newer")
+    assert target.read_bytes() == b"newer"
 
 
 def test_a_file_is_replaced_whole(tmp_path):

@@ -226,6 +226,26 @@ def name_of_1025_bytes(folder):
     return named(folder, "x" * 1025)
 
 
+@submission("is damaged: an entry has no name")
+def name_of_no_bytes(folder):
+    path = named(folder, "x.json")
+    content = bytearray(path.read_bytes())
+    entry, end = content.rindex(b"PK\1\2"), content.rindex(b"PK\5\6")
+    name = len("assignment/x.json")
+    content[end + 12 : end + 16] = (end - content.index(b"PK\1\2") - name).to_bytes(4, "little")
+    content[entry + 28 : entry + 30] = bytes(2)
+    del content[entry + 46 : entry + 46 + name]
+    path.write_bytes(content)
+    return path
+
+
+@submission("is damaged: 'utf-8' codec can't decode byte 0xff")
+def name_that_only_claims_to_be_utf_8(folder):
+    path = named(folder, "\N{LATIN SMALL LETTER E WITH ACUTE}.json")
+    path.write_bytes(path.read_bytes().replace("\xe9".encode(), b"\xff\xff"))
+    return path
+
+
 # --- archives and folders -------------------------------------------------------------------------
 
 
@@ -369,6 +389,11 @@ def commit_with_a_header_of_a_mebibyte(folder):
 @other(intake.recognise, "2 handed in, 0 with a time")
 def commit_at_an_impossible_time(folder):
     return repository(folder, WHO.replace("1790000000", "9" * 12), b"")
+
+
+@other(intake.recognise, "2 handed in, 0 with a time")
+def commit_at_the_end_of_the_year_9999(folder):
+    return repository(folder, WHO.replace("1790000000", "253402300799"), b"")
 
 
 @other(intake.recognise, "2 handed in, 0 with a time")

@@ -336,7 +336,7 @@ LIMITS = {
     "a gradebook": [
         f"{database.MOST_BYTES // MIB} MiB", f"{database.MOST_IN_MEMORY // MIB:,} MiB"
     ],
-    "sources in a gradebook": [],
+    "sources in a gradebook": [f"{handing_in.MAX_BYTES // MIB} MiB"],
     "`grader similar`, one file": [
         f"{normal_form.MAX_SOURCE:,} characters", f"{normal_form.FILE_STEPS:,} steps",
         f"{normal_form.STEPS_PER_CHARACTER} per", f"{limited.SECONDS:.0f} s of",

@@ -167,6 +167,7 @@ def start(arguments):
     sys.orig_argv = [sys.executable, *arguments]
     safe = arguments[0] == "-P"
     kind, *rest = arguments[1:] if safe else arguments
+    safe = safe or os.environ.get("PYTHONSAFEPATH")
     first = {"-m": os.getcwd(), "-c": ""}.get(kind, str(Path(kind).resolve().parent))
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:1] = [*([] if safe else [first]), *filter(None, paths)]
