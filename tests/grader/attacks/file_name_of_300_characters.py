@@ -3,7 +3,7 @@
 group: hostile files
 target: tensor_memory
 kind: archive
-refused: is too long: the name 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…' in it has 303 characters
+refused: is too long: the name 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…' in it has 303 bytes
 holds: a file that could not be written in the sandbox is the student's fault, never the grader's.
 """
 
