@@ -11,7 +11,7 @@ and leaves out the private values.
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -377,6 +377,18 @@ def that(
     """
     if not holds:
         raise Mismatch(of, reason, facts=facts, values=values, hint=hint)
+
+
+def parts(got: Sized, number: int, *, of: str, name: str = "answers") -> None:
+    """Check that a list or dict has this many parts. Call it before a loop that zips nothing.
+
+    Args:
+        name: What the parts are.
+
+    Raises:
+        Mismatch: It has more parts, or fewer.
+    """
+    that(len(got) == number, f"expected {number} {name}, got {len(got)}", of=of)
 
 
 def generators_left(changed: Sequence[str], *, of: str) -> None:

@@ -2,14 +2,20 @@
 
 A field that no test looks at is dead weight, or a test was forgotten. `validate` changes each field
 that the probes of a problem's hidden tests report, one at a time, and a test has to fail.
+
+A test that loops over an answer judges nothing if the answer is empty. So each list and dict in an
+answer is also emptied, and cut by its last part. If it is the whole answer, each test that gets it
+has to fail.
 """
 
 import ast
 import itertools
 import math
+import os
+import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -91,14 +97,25 @@ def half_of_them(old: Any) -> Any:
     return old if next(_places).bit_count() % 2 else another_value(old)
 
 
+def emptied(old: Any) -> Any:
+    """An empty list or dict; an empty one, or any other value, as it is."""
+    return type(old)() if isinstance(old, (list, dict)) and old else old
+
+
+def without_last(old: Any) -> Any:
+    """A list or dict without its last part; an empty one, or any other value, as it is."""
+    if isinstance(old, dict) and old:
+        return {key: old[key] for key in [*old][:-1]}
+    return old[:-1] if isinstance(old, list) and old else old
+
+
+Change = Callable[[Any], Any]
 # A test that only compares two places, perhaps of two answers, notices no change of both; so the
 # last of the changes leaves some places as they are.
-CHANGES: tuple[Callable[[Any], Any], ...] = (
-    another_value,
-    another_shape,
-    nothing,
-    half_of_them,
-)
+CHANGES: tuple[Change, ...] = (another_value, another_shape, nothing, half_of_them)
+CUTS: tuple[Change, ...] = (emptied, without_last)
+# The lists in the answers of kit.student's probes, which report whatever a function returns.
+LISTS_OF_KIT: dict[str, Keys] = {"call_each": (), "call_and_keep_inputs": ("inputs",)}
 
 
 @dataclass
@@ -108,14 +125,33 @@ class ChangedField:
     Attributes:
         probe: The name of the probe.
         keys: The keys that lead to the field.
-        change: One of CHANGES.
-        answered: Whether the probe has returned an answer to a test.
+        change: One of CHANGES or CUTS.
+        tests: The tests that got an answer in which the field was changed.
     """
 
     probe: str
     keys: Keys
-    change: Callable[[Any], Any]
-    answered: bool = False
+    change: Change
+    tests: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """The name of the trial, such as "steps.*.loss" or "steps emptied"."""
+        cut = f" {self.change.__name__}" if self.change in CUTS else ""
+        return ".".join((self.probe, *self.keys)) + cut.replace("_", " ")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the whole answer is cut, so that each of these tests has to fail."""
+        return self.change in CUTS and not self.keys
+
+    def applied(self, old: Any) -> Any:
+        """What stands in the field instead; the running test is noted if it differs."""
+        new = self.change(old)
+        if new is not old:
+            # pytest's name for it, such as "tests/hidden/test_relu.py::test_relu[0] (call)"
+            self.tests.add(re.split(r"[\[ ]", os.environ["PYTEST_CURRENT_TEST"].split("::")[-1])[0])
+        return new
 
     def __call__(
         self, box: LocalBox, sources: dict[str, bytes], *_: Any, **options: Any
@@ -138,26 +174,31 @@ class _ChangingSession(LocalSession):
         value = super().run(probe, inputs)
         if probe.__name__ != self._changed.probe:
             return value
-        self._changed.answered = True
-        changed = as_data(_with_another(value, self._changed.keys, self._changed.change))
+        grows = self._changed.change in CHANGES
+        changed = _with_another(value, self._changed.keys, self._changed.applied, grows=grows)
+        changed = as_data(changed)
         # A sandbox would refuse an answer of another type before a test looks at it.
         return changed if promised_by(probe)(changed) else value
 
 
-def _with_another(value: Any, keys: Keys, change: Callable[[Any], Any]) -> Any:
-    """A copy of an answer whose field is changed, if the answer has this field."""
+def _with_another(value: Any, keys: Keys, change: Change, *, grows: bool = True) -> Any:
+    """A copy of an answer whose field is changed, if the answer has this field.
+
+    Args:
+        grows: Whether an empty list or dict on the way gets a part.
+    """
     if not keys:
         return change(value)
     first, rest = keys[0], keys[1:]
     if isinstance(value, dict):
         return {
-            key: _with_another(part, rest, change) if first in (EVERY, key) else part
-            for key, part in (value or {"?": None}).items()
+            key: _with_another(part, rest, change, grows=grows) if first in (EVERY, key) else part
+            for key, part in (value or ({"?": None} if grows else {})).items()
         }
     if isinstance(value, (list, tuple)):
         return type(value)(
-            _with_another(part, rest, change) if first in (EVERY, str(place)) else part
-            for place, part in enumerate(value or [None])
+            _with_another(part, rest, change, grows=grows) if first in (EVERY, str(place)) else part
+            for place, part in enumerate(value or [None] * grows)
         )
     return value
 
@@ -167,16 +208,24 @@ def is_never_sent(session: Opens) -> bool:
 
     Some probes are sent only when another answer was wrong.
     """
-    return isinstance(session, ChangedField) and not session.answered
+    return isinstance(session, ChangedField) and not session.tests
+
+
+def blind_tests(session: Opens, failed: set[str]) -> set[str]:
+    """The tests that pass although each of them got a whole answer that was cut."""
+    if isinstance(session, ChangedField) and session.is_whole:
+        return session.tests - failed
+    return set()
 
 
 # --- which fields there are
 
 
-def of(tests: Path, hidden_test: Path) -> Iterator[tuple[str, Keys]]:
-    """Yield each field that the probes of a hidden test report: the probe's name and the keys.
+def of(tests: Path, hidden_test: Path) -> Iterator[tuple[str, Keys, tuple[Change, ...]]]:
+    """Yield each field that the probes of a hidden test report, with the changes to try.
 
-    A function that the tests call themselves is not a probe there.
+    Each is the probe's name, the keys, and changes of which one has to fail a test. A function that
+    the tests call themselves is not a probe there.
 
     Args:
         tests: The course's folder of tests.
@@ -190,11 +239,7 @@ def of(tests: Path, hidden_test: Path) -> Iterator[tuple[str, Keys]]:
         for alias in node.names
     }
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    runs_programs = any(
-        isinstance(node, ast.ImportFrom) and node.module == "kit.programs"
-        for node in ast.walk(tree)
-    )
-    yield from (("run_program", (key,)) for key in ("exit", "stdout") if runs_programs)
+    yield from _of_kit(tree)
     passed = set()  # the modules and the names of the probes
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and id(node) not in called and node.id in imported:
@@ -206,7 +251,20 @@ def of(tests: Path, hidden_test: Path) -> Iterator[tuple[str, Keys]]:
     for module, name in sorted(passed):
         probe = modules[module].get(name)
         if isinstance(probe, ast.FunctionDef) and probe.returns and not _is_none(probe.returns):
-            yield from ((name, keys) for keys in _fields(probe.returns, modules[module]))
+            yield from ((name, *found) for found in _fields(probe.returns, modules[module]))
+
+
+def _of_kit(tree: ast.Module) -> Iterator[tuple[str, Keys, tuple[Change, ...]]]:
+    """Yield the same for the probes of kit that a hidden test imports."""
+    imported = {
+        node.module: [alias.name for alias in node.names]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+    }
+    if "kit.programs" in imported:
+        yield from (("run_program", (key,), CHANGES) for key in ("exit", "stdout"))
+    for name in sorted(LISTS_OF_KIT.keys() & imported.get("kit.student", [])):
+        yield from ((name, LISTS_OF_KIT[name], (cut,)) for cut in CUTS)
 
 
 def _defined_in(module: Path) -> dict[str, ast.stmt]:
@@ -223,8 +281,10 @@ def _defined_in(module: Path) -> dict[str, ast.stmt]:
     return found
 
 
-def _fields(annotation: ast.expr, defined: dict[str, ast.stmt]) -> Iterator[Keys]:
-    """Yield the fields of a type: those of its TypedDicts, and the parts of its tuples."""
+def _fields(
+    annotation: ast.expr, defined: dict[str, ast.stmt]
+) -> Iterator[tuple[Keys, tuple[Change, ...]]]:
+    """Yield the fields of a type: those of its TypedDicts, the parts of its tuples, its lists."""
     if isinstance(annotation, ast.BinOp):  # A | B
         for side in (annotation.left, annotation.right):
             yield from () if _is_none(side) else _fields(side, defined)
@@ -244,11 +304,12 @@ def _fields(annotation: ast.expr, defined: dict[str, ast.stmt]) -> Iterator[Keys
         if annotation.value.id == "tuple":
             inside = [(str(i), part) for i, part in enumerate(parts or [annotation.slice])]
         elif annotation.value.id in ("list", "dict"):
+            yield from (((), (cut,)) for cut in CUTS)
             inside = [(EVERY, parts[-1] if parts else annotation.slice)]
     if not inside:
-        yield ()
+        yield (), CHANGES
     for key, part in inside:
-        yield from ((key, *keys) for keys in _fields(part, defined))
+        yield from (((key, *keys), changes) for keys, changes in _fields(part, defined))
 
 
 def _is_none(annotation: ast.expr) -> bool:

@@ -366,7 +366,7 @@ def summary(matrix: Matrix) -> str:
             refused = sum(bool(row.reason) for row in rows)
             lines.append(f"{len(rows)} {word}: {judged} tried and judged, {refused} not promised")
         elif kind == "field":
-            seen = sum(bool(row.failed) for row in rows)
+            seen = sum(bool(row.failed) and not row.complaint for row in rows)
             never = f", {good - seen} never asked for" if good > seen else ""
             lines.append(f"{len(rows)} {word}, tests look at {seen}{never}")
         else:

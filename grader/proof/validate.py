@@ -405,16 +405,17 @@ def _trials_of_fields(
 ) -> Iterator[Trial]:
     """Yield a trial of each field that a probe returns, in which the field has other values."""
     here = [course.hidden_tests(problem)["cpu"]] if device == "cpu" else []
-    for probe, keys in (field for file in here for field in fields.of(course.tests, file)):
+    for probe, keys, changes in (f for file in here for f in fields.of(course.tests, file)):
+        sessions = tuple(fields.ChangedField(probe, keys, change) for change in changes)
         yield Trial(
             problem,
             "field",
-            ".".join((probe, *keys)),
+            sessions[0].name,
             reference,
             device,
-            until_one_fails=True,
+            until_one_fails=not sessions[0].is_whole,
             in_process=True,
-            sessions=tuple(fields.ChangedField(probe, keys, change) for change in fields.CHANGES),
+            sessions=sessions,
         )
 
 
@@ -592,6 +593,8 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
             if lost
             else "no hidden test notices a wrong answer for such an input"
         )
+    if blind := sorted(fields.blind_tests(trial.sessions[0], {test.id for test in lost})):
+        return f"{blind[0]} passes without these answers; zip with strict=True, or count them"
     if trial.kind == "field" and not lost and not fields.is_never_sent(trial.sessions[0]):
         return "no test looks at this field; let one look at it, or let the probe not return it"
     if trial.most is not None and result.score > trial.most + 0.005:

@@ -117,6 +117,7 @@ def test_the_iteration_comes_back(student, rng):
 def check_draws(student, rng, source, hint):
     seed = integer(rng, 0, 2**30)
     expected = student.run(probes.draws, source=source, seed=seed, load=False)
+    expect.parts(expected, 3 if source == "random" else 5, of=LOAD, name="numbers")
     got = student.run(probes.draws, source=source, seed=seed, load=True)
     expect.that(
         got == expected,
@@ -170,7 +171,8 @@ def test_the_generator_of_every_gpu_goes_on(student, rng):
         ((first,), (first + 1, second)),
     ]
     got = student.run(probes.draws_of_gpus, machines=machines)
-    for (seeds, _), drawn in zip(machines, got, strict=True):
+    for (seeds, after), drawn in zip(machines, got, strict=True):
+        expect.parts(drawn, len(after), of=LOAD, name="GPUs")
         for seed, numbers in zip(seeds, drawn, strict=False):
             generator = torch.Generator().manual_seed(seed)
             torch.rand(3, generator=generator)
@@ -238,6 +240,7 @@ def check_leavings(got, weight, *, of):
         of=of,
         name="requires_grad, parameter by parameter",
     )
+    expect.parts(got["gradients"], 3, of=of, name="parameters")
     for gradient in got["gradients"]:
         expect.that(gradient.numel() > 0, "a gradient is gone", of=of, hint="do not change .grad")
         expect.tensor(gradient, torch.full_like(gradient, 2.0), of=of, name="a gradient")
@@ -266,7 +269,7 @@ def test_saving_changes_nothing(student, rng):
         expect.that(got[what] == expected[what], reason, of=SAVE, hint=hint)
     check_tensors(got["weights"], expected["weights"], of=SAVE, hint=hint)
     name = "layers.0.weight"
-    expect.tensor(saved[name], expected["weights"][name], of=LOAD, name=name)
+    expect.tensor(saved, expected["weights"][name], of=LOAD, name=name)
     weight = torch.randn(5, 3, generator=rng)
     left = student.run(probes.leavings, weight=weight, load=False)
     check_leavings(left, weight, of=SAVE)
@@ -344,7 +347,8 @@ def test_paths_of_any_kind(student):
 @pytest.mark.stage(1)
 def test_one_file_holds_it_all(student):
     """A save replaces the old checkpoint and writes only this one file, which can be moved."""
-    for number, (there, moved, files) in enumerate(student.run(probes.replaced, count=3), start=1):
+    results = student.run(probes.replaced, count=3)
+    for number, (there, moved, files) in zip((1, 2, 3), results, strict=True):
         expect.value(
             files,
             [NAME],
@@ -512,7 +516,9 @@ def test_the_temporary_file_is_in_the_same_folder(student):
 @pytest.mark.stage(4)
 def test_a_file_is_data_and_no_program(student):
     """A pickle that would call a function when loaded is refused, without calling the function."""
-    for planted in student.run(probes.planted):
+    results = student.run(probes.planted)
+    expect.parts(results, 4, of=LOAD)
+    for planted in results:
         hint = "use weights_only=True, and do not try again without it"
         expect.that(
             not planted["call_was_made"],
@@ -542,14 +548,15 @@ def check_refused(refused, *, when):
 @pytest.mark.points(2)
 def test_a_checkpoint_that_does_not_fit_changes_nothing(student):
     """A checkpoint of another model or other groups is refused, and nothing is changed."""
-    for other, refused in student.run(probes.unfit).items():
-        check_refused(refused, when=other)
+    got = student.run(probes.unfit)
+    for other in probes.OTHERS:
+        check_refused(got[other], when=other)
 
 
 @pytest.mark.stage(4)
 def test_a_file_that_is_no_checkpoint_changes_nothing(student):
     """A file that is cut short, missing or unrelated is refused, and nothing is changed."""
-    for contents, refused in student.run(probes.damaged).items():
-        check_refused(refused, when=f"the file holds {contents}")
-    for refused in student.run(probes.parts_missing):
-        check_refused(refused, when="a part of a checkpoint is missing")
+    got = student.run(probes.damaged)
+    for contents in probes.DAMAGED:
+        check_refused(got[contents], when=f"the file holds {contents}")
+    check_refused(student.run(probes.parts_missing), when="a part of a checkpoint is missing")

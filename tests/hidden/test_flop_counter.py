@@ -274,7 +274,9 @@ def test_counts_the_backward_pass(student, rng):
 def test_counts_no_other_work(student, rng):
     """Look-ups, element-wise operators, norms, reductions and views count as 0 FLOPs here."""
     one_mm(student, pair(rng))
-    for read in student.run(probes.no_products, x=torch.randn(5, 5, generator=rng)):
+    results = student.run(probes.no_products, x=torch.randn(5, 5, generator=rng))
+    expect.parts(results, 2, of=OF)
+    for read in results:
         check_total(read, 0, "count only the operators that the stub lists")
 
 
@@ -551,7 +553,9 @@ def test_names_of_composite_operators(student, rng):
         args = [torch.randn(x, generator=rng) if isinstance(x, tuple) else x for x in args]
         for mode in ("", "no_grad", "inference_mode"):
             cases += [{"function": function, "args": args, "mode": mode}]
-    for read in student.run(probes.reads, cases=cases):
+    results = student.run(probes.reads, cases=cases)
+    expect.parts(results, len(cases), of=OF)
+    for read in results:
         others = sum(name not in PRODUCTS for name in by_op_of(read))
         reason = f"{others} keys that the docstring does not list"
         expect.that(others == 0, reason, of=f"{OF}.by_op", hint=hint)
@@ -559,7 +563,9 @@ def test_names_of_composite_operators(student, rng):
     a, b = torch.randn(b, m, k, generator=rng), torch.randn(k, n, generator=rng)
     for mode in ("", "inference_mode"):
         inputs = {"steps": NESTED, "function": "torch.matmul", "mode": mode}
-        for read in student.run(probes.session, a=a, b=b, **inputs):
+        results = student.run(probes.session, a=a, b=b, **inputs)
+        expect.parts(results, len(NESTED_TIMES), of=OF)
+        for read in results:
             check_sum(read, "a second product of a kind is added to the first one")
 
 
@@ -623,6 +629,7 @@ def test_names_of_attention(student, rng):
             for args, options in fused + others
         ]
         got = student.run(probes.reads, cases=cases)
+        expect.parts(got, len(cases), of=OF)
         for read in got[: len(fused)]:
             check_keys(read, KEY, "which key does this attention have without a mode?")
         for read in got[len(fused) :]:

@@ -256,7 +256,9 @@ def quantized(student, x, block_size, levels, *, kinds=INTEGERS):
 
 def answers(student, function, calls):
     """Call the student's function with each of these arguments, one after the other."""
-    return student.run(call_each, module="precision", function=function, calls=calls)
+    results = student.run(call_each, module="precision", function=function, calls=calls)
+    expect.parts(results, len(calls), of=function)
+    return results
 
 
 def quantized_each(student, cases):

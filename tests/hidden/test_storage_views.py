@@ -467,7 +467,9 @@ def test_sliding_windows_copies_nothing(student, rng):
         )
         check_windows(got["result"], vector, size, step)
         expect.that(got["is_view"], "the windows are a copy, not a view of x", of="sliding_windows")
-    for made in student.run(probes.windows_of_conjugates, x=pairs, size=2, step=2):
+    results = student.run(probes.windows_of_conjugates, x=pairs, size=2, step=2)
+    expect.parts(results, 2, of="sliding_windows")
+    for made in results:
         reason = "the windows of a conjugate are a copy, not a view of x"
         expect.that(made["is_view"], reason, of="sliding_windows", hint="conj() only sets a bit")
 

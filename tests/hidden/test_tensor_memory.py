@@ -195,7 +195,9 @@ def test_unique_bytes_of_any_iterable(student, rng):
     tensors = [*of_each_dtype(rng), torch.zeros(random_shape(rng, 2)), torch.zeros(2, 0)]
     expected = sum(x.nbytes for x in tensors)
     hint = "does the code read its input twice, ask for its length, or forget a storage too soon?"
-    for got in student.run(probes.unique_bytes_of_generators, tensors=tensors):
+    results = student.run(probes.unique_bytes_of_generators, tensors=tensors)
+    expect.parts(results, 3, of="unique_bytes")
+    for got in results:
         check_bytes(got, expected, of="unique_bytes", hint=hint)
     for given in (tensors, tuple(tensors)):
         check_bytes(student.tensor_memory.unique_bytes(given), expected, of="unique_bytes")
@@ -226,13 +228,14 @@ def test_bytes_of_parameters_and_meta_tensors(student, rng):
         for one, x in zip(got["storages"], tensors, strict=True):
             check_bytes(one, x.untyped_storage().nbytes(), of="storage_bytes", hint=hint)
         # Slices in unique_bytes have a test of their own.
+        expect.parts(got["together"], 2, of="unique_bytes")
         for one in got["together"] if how != "as slices" else ():
             check_bytes(one, 2 * weight.nbytes + bias.nbytes, of="unique_bytes", hint=hint)
     sizes = [3, 40]
     got = student.run(probes.bytes_while_growing, sizes=sizes)
     for size, answers in zip(sizes, got, strict=True):
-        for of, answer in answers.items():
-            check_bytes(answer, 4 * size, of=of, hint="a storage can grow between two calls")
+        for of in ("tensor_bytes", "storage_bytes", "unique_bytes"):
+            check_bytes(answers[of], 4 * size, of=of, hint="a storage can grow between two calls")
 
 
 def test_bytes_are_an_int(student, rng):

@@ -377,6 +377,7 @@ def test_every_group_gets_the_learning_rate(student, rng):
     expect.that(len(given) == 7, f"the optimizer stepped {len(given)} times in 7 steps", of="train")
     hint = 'group["lr"] = lr for every group of optimizer.param_groups, before optimizer.step()'
     for lr, groups in zip(reported, given, strict=True):
+        expect.parts(groups, 2, of="train", name="groups")
         for group in groups:
             expect.kind(group, (float, int), of="train", name="the learning rate of a group")
             reason = "a group steps with a learning rate other than the reported one"
@@ -923,6 +924,8 @@ def test_autocast_keeps_float32(student, rng):
             "parameters": [got["parameters"], *got["steps"]["parameters"]],
             "gradients": got["steps"]["gradients"],
         }
+        # A count of steps and two moments for each parameter.
+        expect.parts(got["state_dtypes"], 3 * len(run["parameters"]), of="train", name="states")
         kept["the optimizer's state"] = [
             [torch.empty(0, dtype=dtype) for dtype in got["state_dtypes"]]
         ]
@@ -1166,6 +1169,7 @@ def test_killed_while_it_writes_a_checkpoint(student, rng):
     first_steps = [
         first_step(killed["result"]) for killed in student.run(probes.killed_at_each_change, **run)
     ]
+    expect.that(len(first_steps) > 0, "no killed run could be resumed", of="train")
     reason = "killed while it replaces a checkpoint and resumed, it starts at an earlier step"
     expect.that(first_steps == sorted(first_steps), reason, of="train", hint=hint)
 
@@ -1194,6 +1198,7 @@ def test_a_finished_run_is_not_run_again(student, rng):
         )
         column(done[1], "losses", 0)
         name = "a parameter after a finished run was started again"
+        expect.parts(done[0]["parameters"], len(run["parameters"]), of="train", name="parameters")
         same_parameters(done[1]["parameters"], done[0]["parameters"], name, hint=hint)
 
 

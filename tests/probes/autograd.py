@@ -64,13 +64,15 @@ class Counted(TypedDict):
     products_for_weight: int
 
 
-def linear_backward_by_need(student: Any, *, calls: Sequence[Sequence[Tensor]]) -> list[Counted]:
+def linear_backward_by_need(
+    student: Any, *, calls: Sequence[Sequence[Tensor]]
+) -> list[Counted | None]:
     """linear_backward with the input's gradient (the default) and without it, for each call.
 
-    A later call is left out if it fails with both gradients: other tests judge that.
+    None for a later call that fails with both gradients: other tests judge that.
     """
     linear_backward = student.autograd.linear_backward
-    counted: list[Counted] = []
+    counted: list[Counted | None] = []
     for args in calls:
         with _Products() as products:
             try:
@@ -78,6 +80,7 @@ def linear_backward_by_need(student: Any, *, calls: Sequence[Sequence[Tensor]]) 
             except Exception:
                 if not counted:
                     raise
+                counted.append(None)
                 continue
             products_for_both = products.count
             weight_alone = linear_backward(*args, need_input_grad=False)
@@ -233,12 +236,12 @@ class ByNeed(TypedDict):
 
 def matmul_by_need(
     student: Any, *, operands: Sequence[tuple[Tensor, Tensor, Tensor]]
-) -> list[list[ByNeed]]:
+) -> list[list[ByNeed] | None]:
     """For each a, b and upstream: `_matmul` with both gradients, that of a, and that of b.
 
-    Later operands are left out if they fail with both gradients: other tests judge that.
+    None for later operands that fail with both gradients: other tests judge that.
     """
-    found: list[list[ByNeed]] = []
+    found: list[list[ByNeed] | None] = []
     for a, b, upstream in operands:
         given: Any = {"a": a, "b": b, "upstream": upstream}
         try:
@@ -246,6 +249,7 @@ def matmul_by_need(
         except Exception:
             if not found:
                 raise
+            found.append(None)
             continue
         each += [_matmul(student, **given, needs=needs) for needs in ((True, False), (False, True))]
         found.append(
@@ -553,14 +557,14 @@ def _state(module: _Net, x: Tensor) -> _State:
 class Accumulated(TypedDict):
     """The result of `accumulate_gradients`.
 
-    `rows` is the number of rows in each call of the model. `held` is the number of tensors that
-    autograd kept for a backward pass at that moment.
+    `rows` is the number of rows in each call of the model. `held` is the largest number of tensors
+    that autograd kept for a backward pass at such a moment.
     """
 
     loss: Any
     gradients: list[Tensor | None]
     rows: list[int]
-    held: list[int]
+    held: int
     x: Tensor
     y: Tensor
     generators_changed: list[str]
@@ -686,7 +690,7 @@ def accumulate_gradients(
         "loss": value,
         "gradients": gradients,
         "rows": rows,
-        "held": held,
+        "held": max(held, default=0),
         "x": x.detach(),
         "y": y.detach(),
         "generators_changed": changed,

@@ -387,8 +387,8 @@ def run(student: Any, *, seed: int, steps: int, stop: int | None) -> Run:
         return _train(model, optimizer, stop, steps)
 
 
-def run_that_saves(student: Any, *, seed: int, steps: int) -> tuple[Run, dict[str, Tensor]]:
-    """A training run that saves after each step, and the weights in its last checkpoint."""
+def run_that_saves(student: Any, *, seed: int, steps: int) -> tuple[Run, Tensor]:
+    """A training run that saves after each step, and a weight in its last checkpoint."""
 
     def save(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         student.checkpointing.save_checkpoint(model, optimizer, steps, NAME)
@@ -397,7 +397,7 @@ def run_that_saves(student: Any, *, seed: int, steps: int) -> tuple[Run, dict[st
         done = _train(*_fresh(seed), 0, steps, save)
         model, optimizer = _fresh(seed + 1)
         student.checkpointing.load_checkpoint(NAME, model, optimizer)
-        return done, _weights(model)
+        return done, _weights(model)["layers.0.weight"]
 
 
 class Tied(nn.Module):
@@ -835,10 +835,11 @@ def planted(student: Any) -> list[Planted]:
             ),
             lambda name: Path(name).write_bytes(pickle.dumps(Call())),
         ]
+        contents: Any = {}
         with suppress(Exception):
             contents = torch.load(NAME, weights_only=True)
-            if isinstance(contents, dict):
-                files.append(lambda name: torch.save({**contents, "more": Call()}, name))
+        whole = contents if isinstance(contents, dict) else {}
+        files.append(lambda name: torch.save({**whole, "more": Call()}, name))
         for write in files:
             write("file")
             raised = _load_raises(student, "file", *_task())
@@ -895,6 +896,9 @@ def unfit(student: Any) -> dict[str, Refused]:
         }
 
 
+DAMAGED = ["half of it", "nothing", "text", "the weights of a layer", "a list", "(there is none)"]
+
+
 def damaged(student: Any) -> dict[str, Refused]:
     """The results of loading damaged, wrong and missing files, after the whole file has loaded."""
     with _folders(), _gpus((5, 6)):
@@ -906,29 +910,23 @@ def damaged(student: Any) -> dict[str, Refused]:
         Path("text").write_bytes(b"weights are not here\n" * 40)
         torch.save(nn.Linear(2, 3).state_dict(), "the weights of a layer")
         torch.save([torch.ones(3), 5], "a list")
-        files = [
-            "half of it",
-            "nothing",
-            "text",
-            "the weights of a layer",
-            "a list",
-            "(there is none)",
-        ]
-        return dict(zip(files, _refused(student, files, lambda: _used(_task(), 4)), strict=True))
+        results = _refused(student, DAMAGED, lambda: _used(_task(), 4))
+        return dict(zip(DAMAGED, results, strict=True))
 
 
-def parts_missing(student: Any) -> list[Refused]:
-    """The results of loading a checkpoint without one of its parts.
+def parts_missing(student: Any) -> Refused:
+    """The results of loading a checkpoint without one of its parts, added up for all parts.
 
     The parts are those of the outermost dict, list or tuple, and of each dict in it. Parts that
     hold nothing if there is no GPU stay, and so do the two parts of an optimizer's state_dict,
-    which torch always writes. A checkpoint that load_checkpoint accepts is left out. An empty list
-    for any other layout.
+    which torch always writes. A checkpoint that load_checkpoint accepts is left out, and so is any
+    other layout.
     """
 
     def task() -> tuple[nn.Module, torch.optim.Optimizer]:
         return _task(nn.BatchNorm1d(3), sizes=[1, 1])
 
+    total: Refused = {"raised": True, "model": 0, "optimizer": 0, "generators": 0}
     with _folders():
         _save(student, *_used(task(), 3), out="without GPUs")
         with _gpus((5, 6)):
@@ -937,15 +935,19 @@ def parts_missing(student: Any) -> list[Refused]:
             try:
                 plain, whole = (torch.load(x, weights_only=True) for x in ("without GPUs", NAME))
             except Exception:
-                return []
+                return total
 
             def files() -> Iterator[str]:
                 for changed in _without_a_part(whole, plain):
                     torch.save(changed, "changed")
                     yield "changed"
 
-            results = _refused(student, files(), lambda: _used(task(), 4), task)
-            return [result for result in results if result["raised"]]
+            for result in _refused(student, files(), lambda: _used(task(), 4), task):
+                if result["raised"]:
+                    total["model"] += result["model"]
+                    total["optimizer"] += result["optimizer"]
+                    total["generators"] += result["generators"]
+    return total
 
 
 def _without_a_part(whole: Any, plain: Any) -> Iterator[Any]:

@@ -51,7 +51,8 @@ class Copied(TypedDict):
 
     batch: list[Any]
     devices: list[str]
-    copies: list[str]  # in the words of stand_in.described
+    pinned: bool  # whether each copy was from pinned memory
+    waits: bool  # whether Python waited for a copy
 
 
 class BatchOrError(TypedDict):
@@ -65,7 +66,7 @@ class SeededBatches(TypedDict):
     """The result of `seeded_batches` for each pair of seeds."""
 
     batches: list[Any]
-    unchanged: dict[str, bool]
+    generators_changed: list[str]
 
 
 def opened(
@@ -271,7 +272,13 @@ def batch_on_a_simulated_gpu(
         parts = list(batch) if isinstance(batch, (tuple, list)) else [batch]
         devices = [x.device.type if isinstance(x, torch.Tensor) else "none" for x in parts]
         values = [x.cpu() if isinstance(x, torch.Tensor) else x for x in parts]
-        return {"batch": values, "devices": devices, "copies": list(gpu.copies)}
+        return {
+            "batch": values,
+            "devices": devices,
+            # How many copies there are is free; see stand_in.described for the words.
+            "pinned": bool(gpu.copies) and all(c.startswith("pinned") for c in gpu.copies),
+            "waits": any("waited for" in c for c in gpu.copies),
+        }
 
 
 def memory_for_a_batch(student: Any, *, layout: str, dtype: str) -> int:
@@ -363,8 +370,8 @@ def seeded_batches(
 ) -> list[SeededBatches]:
     """Two batches for each (global seed, generator's seed or None).
 
-    Each entry also lists the global RNG states that the batches left unchanged. With `fails`, calls
-    may raise an exception, and then there are no batches.
+    Each entry with a generator also lists the global ones that its batches changed. With `fails`,
+    calls may raise an exception, and then there are no batches.
     """
     results: list[SeededBatches] = []
     for global_seed, seed in seeds:
@@ -378,9 +385,8 @@ def seeded_batches(
                     student.data.get_batch(dataset, batch_size, context_length, "cpu", generator)
                 )
         after = states_of_generators()
-        results.append(
-            {"batches": pair, "unchanged": {name: before[name] == after[name] for name in before}}
-        )
+        changed = [name for name in before if generator and before[name] != after[name]]
+        results.append({"batches": pair, "generators_changed": changed})
     return results
 
 

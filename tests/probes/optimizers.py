@@ -34,7 +34,7 @@ class Calls(TypedDict):
     gradients_after: list[list[Tensor | None]]
     losses: list[Any]
     returned: list[Any]
-    are_the_same: list[bool]
+    are_the_same: bool
     parameters: list[list[Tensor]]
     enabled_after: list[bool]
     raised: bool
@@ -48,7 +48,7 @@ class Clipped(TypedDict):
     first: Any
     gradients: list[Any]
     inside: list[Tensor | None]
-    are_the_same: list[bool]
+    are_the_same: bool
     parameters: list[Tensor]
 
 
@@ -321,7 +321,7 @@ def with_closure(
         "gradients_after": [],
         "losses": [],
         "returned": [],
-        "are_the_same": [],
+        "are_the_same": True,
         "parameters": [],
         "enabled_after": [],
         "raised": result != "a float",
@@ -361,7 +361,7 @@ def with_closure(
     for _ in range(steps):
         returned = made.step(closure=closure) if result == "a dict" else made.step(closure)
         facts["enabled_after"].append(torch.is_grad_enabled())
-        facts["are_the_same"].append(bool(results) and returned is results[-1])
+        facts["are_the_same"] &= bool(results) and returned is results[-1]
         facts["returned"].append(
             returned.detach().clone() if isinstance(returned, Tensor) else returned
         )
@@ -489,7 +489,7 @@ def _clipped(
         "first": first.detach().clone() if isinstance(first, Tensor) else first,
         "gradients": [None if p.grad is None else p.grad.detach().clone() for p in leaves],
         "inside": [None if g is None else g.clone() for g in inside],
-        "are_the_same": [p.grad is g for p, g in zip(leaves, held, strict=True)],
+        "are_the_same": all(p.grad is g for p, g in zip(leaves, held, strict=True)),
         "parameters": _values(leaves),
     }
     return got, type(given) is not list or [*map(id, given)] == [*map(id, leaves)]

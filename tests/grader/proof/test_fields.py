@@ -45,6 +45,7 @@ def number(student: Any) -> Any: ...
 def never_used(student: Any) -> Point: ...
 """
 HIDDEN = """
+from kit.student import call_each
 from tests.probes import drawing as probes
 from tests.probes import count
 
@@ -66,6 +67,10 @@ def test_every_field_of_the_probes_that_tests_send(tmp_path):
     (tmp_path / "probes" / "__init__.py").write_text("def count(student) -> list[int]: ...\n")
     hidden = tmp_path / "test_drawing.py"
     hidden.write_text(HIDDEN)
+    found = [
+        fields.ChangedField(probe, keys, changes[0])
+        for probe, keys, changes in fields.of(tmp_path, hidden)
+    ]
     assert [
         "count.*",
         "drawn.points.*.x",
@@ -76,7 +81,11 @@ def test_every_field_of_the_probes_that_tests_send(tmp_path):
         "drawn.pair.0.name",
         "drawn.pair.1",
         "number",
-    ] == [".".join((probe, *keys)) for probe, keys in fields.of(tmp_path, hidden)]
+    ] == [field.name for field in found if field.change not in fields.CUTS]
+    lists = ["call_each", "count", "drawn.points", "drawn.by_name", "drawn.by_name.*"]
+    cuts = [f"{name} {cut}" for name in lists for cut in ("emptied", "without last")]
+    assert cuts == [field.name for field in found if field.change in fields.CUTS]
+    assert [field.name for field in found if field.is_whole] == cuts[:4]
 
 
 VALUES = [
@@ -128,6 +137,23 @@ def test_only_the_field_is_changed(value, keys, expected):
     assert expected == fields._with_another(value, keys, fields.nothing)
 
 
+@pytest.mark.parametrize(
+    ("value", "keys", "emptied", "cut"),
+    [
+        ([1, 2], (), [], [1]),
+        ({"a": [1, 2], "b": 3}, (), {}, {"a": [1, 2]}),
+        ({"a": [1, 2], "b": 3}, ("a",), {"a": [], "b": 3}, {"a": [1], "b": 3}),
+        ([[], [1]], ("*",), [[], []], [[], []]),
+        ([], ("*",), [], []),
+        (None, ("a",), None, None),
+    ],
+)
+def test_a_list_is_cut(value, keys, emptied, cut):
+    """Only the list or dict at the keys gets shorter, and nothing grows."""
+    changed = (fields._with_another(value, keys, c, grows=False) for c in fields.CUTS)
+    assert [emptied, cut] == list(changed)
+
+
 ADDED_PROBE = '''
 from typing import Any, TypedDict
 
@@ -147,6 +173,11 @@ def rectified(student: Any) -> Seen:
     return {"result": result, "forgotten": 3, "bound": 3, "compared": [0.5]}
 
 
+def each(student: Any, *, xs: list[float]) -> list[Any]:
+    """The results for several numbers."""
+    return [student.activations.relu(torch.tensor(x)) for x in xs]
+
+
 def only_on_failure(student: Any) -> Seen:
     """Sent by no test that the reference passes."""
     return rectified(student)
@@ -162,6 +193,18 @@ def test_fields(student):
     if got["compared"] != again["compared"]:
         student.run(probes.only_on_failure)
         expect.that(False, "another answer", of="relu")
+
+
+def test_counted(student):
+    """Judges two answers."""
+    for got, x in zip(student.run(probes.each, xs=[1.0, 2.0]), (1.0, 2.0), strict=True):
+        expect.tensor(got, torch.tensor(x), of="relu")
+
+
+def test_blind(student):
+    """Judges as many answers as there are."""
+    for got in student.run(probes.each, xs=[3.0, 3.0]):
+        expect.tensor(got, torch.tensor(3.0), of="relu")
 '''
 
 
@@ -183,8 +226,10 @@ def test_a_field_that_no_test_looks_at_is_found_and_named(grader, root, tmp_path
     done = grader("validate", *command)
     assert done.returncode == 1, done.stdout + done.stderr
     complaints = [c for c in json.loads(matrix.read_text())["complaints"] if "· field" in c]
+    blind = "test_blind passes without these answers; zip with strict=True, or count them"
     assert [
+        f"relu · field each emptied (seed 0): {blind} (and 1 more trials end so)",
         "relu · field rectified.forgotten (seed 0): no test looks at this field; "
-        "let one look at it, or let the probe not return it"
+        "let one look at it, or let the probe not return it (and 2 more trials end so)",
     ] == complaints
-    assert "8 fields of answers, tests look at 3, 4 never asked for" in done.stdout
+    assert "15 fields of answers, tests look at 4, 6 never asked for" in done.stdout

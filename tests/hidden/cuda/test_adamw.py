@@ -23,7 +23,7 @@ def test_steps_on_a_gpu(student, rng, device):
     expect.value(
         where, [device], of="AdamW", name="the devices of parameters and moments", hint=hint
     )
-    for p, want, before in zip(got["tensors"], on_cpu, parameters, strict=False):
+    for p, want, before in zip(got["tensors"][:2], on_cpu, parameters, strict=True):
         expect.tensor(p, want, of="AdamW", atol=1e-5, name="a parameter after step 4")
         expect.that(
             bool((p != before).any()),

@@ -35,7 +35,7 @@ def test_checkpoints_across_devices(student, rng, device, way):
     optimizer = torch.optim.AdamW(leaves, lr=0.1)
     for number, row in enumerate(gradients):
         if number == 2:
-            for p, want in zip(got["tensors"], leaves, strict=False):
+            for p, want in zip(got["tensors"][: len(leaves)], leaves, strict=True):
                 expect.tensor(
                     p.double(), want.detach(), of="load_checkpoint", atol=1e-5, name="a parameter"
                 )
