@@ -118,7 +118,7 @@ def _read(reader: SubmissionReader, handed_in: HandedIn, accepted: Accepted) -> 
     if handed_in.doubt:
         return one_line(handed_in.doubt, 500)
     try:
-        return reader.read(handed_in.path, accepted, parts=dict(handed_in.parts))
+        return reader.read(handed_in.path, accepted, parts=dict(handed_in.parts), follow=False)
     except SubmissionRefused as e:
         return one_line(str(e).removeprefix(f"{handed_in.path.parent}/"), 500)
     except GraderFault as e:

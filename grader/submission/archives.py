@@ -81,34 +81,42 @@ class SubmittedItem:
     open: Callable[[], IO[bytes]]
 
 
-def entries(path: Path, stack: ExitStack) -> list[SubmittedItem]:
+def entries(path: Path, stack: ExitStack, *, follow: bool = True) -> list[SubmittedItem]:
     """List everything in the folder or archive at `path`, which stays open as long as `stack`.
 
     A module or a notebook is listed as the only file of a folder.
+
+    Args:
+        path: The folder or archive.
+        stack: Keeps an archive open.
+        follow: Whether `path` may be a link. It may not if a listing has found no link there: its
+            owner, who may be the student, has then made one of it.
 
     Raises:
         SubmissionRefused: `path` has none of the three formats, or exceeds a limit.
         Damaged: The archive is broken; any other exception in DAMAGED means the same.
     """
+    real = real_place(path) if follow else real_place(path.parent) / path.name
     if path.is_dir():
-        return _at_most(in_folder(path), path)
+        return _at_most(in_folder(path, real), path)
     if not path.exists():
         raise SubmissionRefused(f"{path} does not exist")
     if not path.is_file():
         raise SubmissionRefused(f"{path} is neither a file nor a folder")
-    if path.stat().st_size > MAX_ARCHIVE_BYTES:
+    file = stack.enter_context(_opened(real, path))
+    if os.fstat(file.fileno()).st_size > MAX_ARCHIVE_BYTES:
         raise SubmissionRefused(f"{path} is larger than {MAX_ARCHIVE_BYTES >> 20} MiB")
     with _by_zipfile():
-        is_zip = zipfile.is_zipfile(path)
+        is_zip = zipfile.is_zipfile(file)
+    file.seek(0)
     if is_zip:
-        return _at_most(in_zip(stack.enter_context(path.open("rb"))), path)
-    with path.open("rb") as file:
-        if file.read(2) != b"\x1f\x8b":
-            if path.suffix in SINGLE_FILES:
-                return [on_disk(path, path.parent)]
-            raise SubmissionRefused(_not_an_archive(path))
-        file.seek(0)
-        return _at_most(in_tar(_UnpackedStream(_gunzipped(file))), path)
+        return _at_most(in_zip(file), path)
+    if file.read(2) != b"\x1f\x8b":
+        if path.suffix in SINGLE_FILES:
+            return [on_disk(path, path.parent, real.parent)]
+        raise SubmissionRefused(_not_an_archive(path))
+    file.seek(0)
+    return _at_most(in_tar(_UnpackedStream(_gunzipped(file))), path)
 
 
 def _not_an_archive(path: Path) -> str:
@@ -138,10 +146,14 @@ class _TooMany(Exception):
 # --- a folder -------------------------------------------------------------------------------------
 
 
-def in_folder(root: Path) -> Iterator[SubmittedItem]:
+def in_folder(root: Path, real: Path) -> Iterator[SubmittedItem]:
     """Yield everything inside assignment/, but only the top-level names next to it.
 
     If there is no such folder, yield everything.
+
+    Args:
+        root: The folder.
+        real: Its place without links.
     """
     inside: list[Path] = []
     # Unlike Path.is_dir, os.path.isdir is False for a folder that may not be looked into.
@@ -152,39 +164,64 @@ def in_folder(root: Path) -> Iterator[SubmittedItem]:
             if not top.is_symlink() and os.path.isdir(top / "assignment")
         ]
     base = inside[0] if len(inside) == 1 else root
+    place = real / base.relative_to(root)
     if len(inside) > 1:
         # Yield all of them, so that the caller sees several.
-        yield from (on_disk(top / "assignment", root) for top in inside)
+        yield from (on_disk(top / "assignment", root, real) for top in inside)
     has_one = inside or os.path.lexists(root / "assignment")
     for top in sorted(base.iterdir()):
-        yield on_disk(top, base)
+        yield on_disk(top, base, place)
         if (top.name == "assignment" or not has_one) and not top.is_symlink() and top.is_dir():
             for folder, folders, files in os.walk(top, onerror=_raise):
                 folders[:] = sorted(f for f in folders if f != "__pycache__")
                 for name in sorted([*folders, *files]):
-                    yield on_disk(Path(folder, name), base)
+                    yield on_disk(Path(folder, name), base, place)
 
 
 def _raise(error: OSError) -> NoReturn:
     raise error
 
 
-def on_disk(path: Path, base: Path) -> SubmittedItem:
-    """A file or folder on the disk, named relative to a folder; it follows no link."""
-    mode = path.lstat().st_mode
+def real_place(folder: Path) -> Path:
+    """The place of a file or folder without links."""
+    return Path(os.path.realpath(folder))
 
-    def opened() -> IO[bytes]:
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as e:
-            if e.errno == errno.ELOOP:
-                raise SubmissionRefused(f"{path} became a link while it was being read") from None
-            raise
-        return os.fdopen(descriptor, "rb")
 
+def on_disk(path: Path, base: Path, real: Path) -> SubmittedItem:
+    """A file or folder on the disk, named relative to a folder; it follows no link.
+
+    Args:
+        path: Its path.
+        base: The folder.
+        real: The folder's place without links.
+    """
+    found, relative = path.lstat(), path.relative_to(base)
     return SubmittedItem(
-        path.relative_to(base).as_posix(), _kind(mode), path.lstat().st_size, opened
+        relative.as_posix(),
+        _kind(found.st_mode),
+        found.st_size,
+        lambda: _opened(real / relative, path),
     )
+
+
+def _opened(place: Path, path: Path) -> IO[bytes]:
+    """Open a file where a listing has found it.
+
+    Whoever owns one of the folders on the way can replace it by a link to a file of ours in the
+    meantime. So the kernel has to name the file that is open as the listing did.
+    """
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as e:
+        if e.errno == errno.ELOOP:
+            raise SubmissionRefused(f"{path} became a link while it was being read") from None
+        raise OSError(e.errno, e.strerror, os.fspath(path)) from None
+    file = os.fdopen(descriptor, "rb")
+    is_there = os.readlink(f"/proc/self/fd/{descriptor}") == os.fspath(place)
+    if not is_there or not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise SubmissionRefused(f"{path} was replaced while it was being read")
+    return file
 
 
 def _kind(mode: int) -> str:

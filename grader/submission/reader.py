@@ -43,6 +43,7 @@ class _ReadRequest(msgspec.Struct, array_like=True):
     path: bytes
     accepted: Accepted
     parts: dict[bytes, bytes]
+    follow: bool
 
 
 class _ReadAnswer(msgspec.Struct, array_like=True):
@@ -77,6 +78,7 @@ class SubmissionReader:
         accepted: Accepted = EVERY_COURSE,
         *,
         parts: Mapping[str, Path] | None = None,
+        follow: bool = True,
     ) -> Submission:
         """Read a submission, as `submissions.read` does.
 
@@ -86,7 +88,7 @@ class SubmissionReader:
             GraderFault: It could not be read, through no fault of the student.
         """
         names = {os.fsencode(name): os.fsencode(part) for name, part in (parts or {}).items()}
-        request = _ReadRequest(os.fsencode(path), accepted, names)
+        request = _ReadRequest(os.fsencode(path), accepted, names, follow)
         answer = self._answer(msgspec.msgpack.encode(request))
         if answer.refused:
             raise SubmissionRefused(answer.refused)
@@ -187,7 +189,8 @@ def _read(request: _ReadRequest) -> _ReadAnswer:
     parts = {os.fsdecode(name): Path(os.fsdecode(part)) for name, part in request.parts.items()}
     try:
         path = Path(os.fsdecode(request.path))
-        return _ReadAnswer(submissions.read(path, request.accepted, parts=parts))
+        read = submissions.read(path, request.accepted, parts=parts, follow=request.follow)
+        return _ReadAnswer(read)
     except SubmissionRefused as e:
         return _ReadAnswer(refused=_sendable(str(e)))
     except MemoryError:

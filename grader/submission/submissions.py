@@ -27,6 +27,7 @@ from grader.submission.archives import (
     entries,
     folder_named_assignment,
     on_disk,
+    real_place,
 )
 from kit import handing_in
 from kit.handing_in import Accepted
@@ -71,6 +72,7 @@ def read(
     accepted: Accepted = handing_in.EVERY_COURSE,
     *,
     parts: Mapping[str, Path] | None = None,
+    follow: bool = True,
 ) -> Submission:
     """Read the submission at `path`.
 
@@ -79,13 +81,14 @@ def read(
         accepted: What the course grades.
         parts: The files of a submission without a folder, by their names in it; then `path` only
             names it. `linear-1.py` is the module `linear.py` handed in again.
+        follow: Whether `path` may be a link; see `archives.entries`.
 
     Raises:
         SubmissionRefused: It cannot be graded; the text says why.
     """
     try:
         with ExitStack() as stack:
-            found = _of_parts(parts, accepted) if parts else entries(path, stack)
+            found = _of_parts(parts, accepted) if parts else entries(path, stack, follow=follow)
             sources, ignored = _select(found, accepted)
     except OSError as e:
         which = e.filename if isinstance(e.filename, str) else path
@@ -112,7 +115,10 @@ def _of_parts(parts: Mapping[str, Path], accepted: Accepted) -> list[SubmittedIt
     for name, path in parts.items():
         usual = AGAIN.sub("", name)
         found[usual if name not in wanted and usual in wanted else name] = path
-    return [replace(on_disk(path, path.parent), path=name) for name, path in found.items()]
+    return [
+        replace(on_disk(path, path.parent, real_place(path.parent)), path=name)
+        for name, path in found.items()
+    ]
 
 
 def _name(path: Path) -> str:

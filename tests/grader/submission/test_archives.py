@@ -10,6 +10,7 @@ import io
 import json
 import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -545,3 +546,36 @@ def test_zipfile_still_reads_the_table_through_the_file_that_it_is_given(tmp_pat
         archive.writestr("assignment/a.py", "")
     submissions.read(tmp_path / "a.zip")
     assert looked_at == [46 + len("assignment/a.py")]
+
+
+def test_what_became_a_link_after_it_was_listed_is_not_read(tmp_path):
+    """The owner of a folder on the way can put a link to a file of ours in its place."""
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "helper.py").write_text("SECRET = 1")
+    sub = tmp_path / "eve" / "assignment" / "sub"
+    sub.mkdir(parents=True)
+    (sub / "helper.py").write_text("")
+    with ExitStack() as stack:
+        found = {item.path: item for item in archives.entries(tmp_path / "eve", stack)}
+        sub.rename(tmp_path / "away")
+        sub.symlink_to(tmp_path / "ours")
+        with pytest.raises(SubmissionRefused, match="was replaced while it was being read"):
+            found["assignment/sub/helper.py"].open()
+
+
+@pytest.mark.parametrize("kind", ["archive", "folder"])
+def test_a_submission_that_became_a_link_is_refused_in_a_class(tmp_path, kind):
+    """One that a person names may be a link."""
+    real = tmp_path / "ours" / "work"
+    real.mkdir(parents=True)
+    (real / "assignment").mkdir()
+    (real / "assignment" / "linear.py").write_text("x = 1")
+    if kind == "archive":
+        shutil.make_archive(str(real), "zip", real)
+        real = real.with_suffix(".zip")
+    link = tmp_path / "eve" / real.name
+    link.parent.mkdir()
+    link.symlink_to(real)
+    assert submissions.read(link).sources == {"assignment/linear.py": b"x = 1"}
+    with pytest.raises(SubmissionRefused, match=r"(became a link|replaced) while it was being read"):
+        submissions.read(link, follow=False)
