@@ -145,6 +145,7 @@ class RunningChild:
     cpu_seconds: float = 0.0
     cpu_seconds_of_all: float = 0.0
     memory_bytes: int = 0  # upper bound for all processes together
+    looking_seconds: float = 0.0  # CPU time that it takes to find out what the processes share
 
     def count(self, pid: int, status: int, usage: resource.struct_rusage, idle_bytes: int) -> None:
         """Add the usage of one of the test's processes that has exited."""
@@ -267,26 +268,30 @@ class Zygote:
         The kernel itself limits the CPU time of the child.
         """
         processes = self._wall.processes(running.pid)
-        if self._hold_more(processes, running.limits.memory_bytes):
+        seconds = procfs.seconds_of(processes, without=running.pid)
+        if self._hold_more(running, processes):
             running.breach = "memory"
-        elif procfs.seconds_of(processes, without=running.pid) > running.limits.cpu_seconds:
+        elif seconds + running.looking_seconds > running.limits.cpu_seconds:
             running.breach = "processor"
         else:
             running.breach = self._breach_of_files(running)
         if running.breach:
             self.end_everything()
 
-    def _hold_more(self, processes: list[str], most_bytes: int) -> bool:
-        """Whether processes hold more memory than this, besides what this one holds anyway.
+    def _hold_more(self, running: RunningChild, processes: list[str]) -> bool:
+        """Whether a test holds more memory than it may, besides what this process holds anyway.
 
         A process need not share anything with this one, for example after an exec. Finding out how
-        much it shares takes long, so that is done only if it matters.
+        much it shares takes long, so that is done only if it matters, and in the test's CPU time.
         """
-        most_bytes += self._idle_bytes
+        most_bytes = running.limits.memory_bytes + self._idle_bytes
         if sum(map(procfs.own_bytes, processes)) <= most_bytes:
             return False
+        before = time.thread_time()
         with self._wall.looking_inside():
-            return sum(map(procfs.share_bytes, [*processes, "self"])) > most_bytes
+            held = sum(map(procfs.share_bytes, [*processes, "self"]))
+        running.looking_seconds += time.thread_time() - before
+        return held > most_bytes
 
     def _breach_of_files(self, running: RunningChild) -> Breach | None:
         """The limit that the files of the running test exceed."""
@@ -355,7 +360,7 @@ class Zygote:
             breach=running.breach,
             was_alive=running.was_alive,
             cpu_seconds=running.cpu_seconds,
-            cpu_seconds_of_all=running.cpu_seconds_of_all,
+            cpu_seconds_of_all=running.cpu_seconds_of_all + running.looking_seconds,
             memory_bytes=running.memory_bytes,
             cleaning_seconds=time.monotonic() - started,
         )

@@ -336,6 +336,10 @@ def check_codes(codes, scales, x, block_size, levels, *, hint):
     and scale · |level|. Two distances are compared, so the check allows twice that.
     """
     s = each(scales.double(), block_size, len(x))
+    # With a scale of 0, every code would be as near as any other.
+    usable = bool((s[x != 0] > 0).all() and s.isfinite().all())
+    reason = "a block that is not all 0 has a scale above 0"
+    expect.that(usable, reason, of="quantize_blocks", hint=hint)
     distances = (x.double()[:, None] - s[:, None] * levels.double()).abs()
     chosen = distances.gather(1, codes.long()[:, None])[:, 0]
     reach = x.double().abs() + s.abs() * levels.double().abs().max()

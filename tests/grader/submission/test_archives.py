@@ -577,5 +577,5 @@ def test_a_submission_that_became_a_link_is_refused_in_a_class(tmp_path, kind):
     link.parent.mkdir()
     link.symlink_to(real)
     assert submissions.read(link).sources == {"assignment/linear.py": b"x = 1"}
-    with pytest.raises(SubmissionRefused, match=r"(became a link|replaced) while it was being read"):
+    with pytest.raises(SubmissionRefused, match="while it was being read"):
         submissions.read(link, follow=False)
