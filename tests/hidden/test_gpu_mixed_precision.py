@@ -131,6 +131,7 @@ def test_weights_gradients_and_state_keep_float32(student, rng, device):
             of=OF,
             hint=f"autocast converts what it needs: the {name} stay float32",
         )
+    expect.parts(got["state_dtypes"], 2 * len(weights), of=OF, name="moments")
     found = {expect.dtype_name(dtype) for dtype in got["state_dtypes"]}
     expect.value(
         sorted(found), ["float32"], of=OF, hint="the optimizer's state has the parameters' dtype"
@@ -189,7 +190,7 @@ def test_gradients_from_before_do_not_count(student, rng, device):
     for p, want in zip(got["parameters"], plain["parameters"], strict=True):
         expect.tensor(p, want, of=OF, name="a weight", hint=hint)
     reason = "the model is in training mode, in or after a step, although it was in eval mode"
-    expect.that(not any(got["modes"]), reason, of=OF)
+    expect.that(not got["trains"], reason, of=OF)
 
 
 @pytest.mark.core

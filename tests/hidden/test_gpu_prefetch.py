@@ -212,6 +212,7 @@ def test_depth_is_how_far_it_draws_ahead(student, rng, device):
         got = student.run(probes.prefetched, device=device, batches=expected, **options)
         check(got, expected)
         # While a batch is being returned, its place may already be taken by the next one.
+        expect.parts(got["drawn"], len(expected), of=OF, name="batches")
         ahead = max(drawn - number for number, drawn in enumerate(got["drawn"], 1))
         expect.that(
             ahead <= depth,

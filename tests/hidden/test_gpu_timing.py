@@ -151,6 +151,7 @@ def test_mfu_is_flops_over_time_and_peak(student, rng):
         got = mfu(student, (m, k, n), dtype, peaks, list(speeds.items()))
         check(got, share, 0.1, of="measured_mfu", hint="2mkn / (seconds · hw.peak_flops[dtype])")
     products, alike = student.run(probes.multiplied, sizes=(m, k, n), dtype=BF16)
+    expect.that(len(products) > 0, "no product is computed", of="measured_mfu")
     for rows, columns, inner, varied in products:
         hint = "the shapes are (m, k) and (k, n)"
         expect.value([rows, columns, inner], [*sorted((m, n)), k], of="measured_mfu", hint=hint)

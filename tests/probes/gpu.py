@@ -49,7 +49,7 @@ class Prefetched(TypedDict):
     seen: list[tuple[Any, Any]]
     devices: list[str]
     drawn: list[int]  # batches drawn by the time each one was returned
-    copies: list[str]
+    copies: list[str]  # without repetitions
     waited: bool  # whether Python waited for the GPU's long work
     at_once: bool  # whether the copy of the first batch was done when it was returned
     error: str | None
@@ -69,7 +69,7 @@ class Stepped(TypedDict):
     parameters: list[Tensor]
     state_dtypes: list[torch.dtype]
     autocast_after: bool
-    modes: list[bool]  # whether the model was in training mode, in each forward pass and afterwards
+    trains: bool  # whether the model was in training mode, in a forward pass or afterwards
 
 
 # --- the two kinds of device
@@ -466,7 +466,7 @@ def _consumed(
         del x, y
     out["ended_again"] = _ends(iterator)
     out["itself"] = iterator is prefetcher
-    out["copies"] = list(gpu.copies)
+    out["copies"] = sorted({*gpu.copies})
     read += [(gpu.read(x), gpu.read(y)) for x, y in held]
     gpu.main.synchronize()  # first, so that no copy is done unless this stream waits for it
     torch.cuda.synchronize()
@@ -549,7 +549,7 @@ def stepped(
     out: Stepped = {
         "losses": [], "input_dtypes": model.input_dtypes, "output_dtypes": model.dtypes,
         "autocast_in_backward": [], "scaled": False, "gradients": [], "parameters": [],
-        "state_dtypes": [], "autocast_after": False, "modes": [],
+        "state_dtypes": [], "autocast_after": False, "trains": False,
     }  # fmt: skip
     model.on_backward = lambda gradient: out["autocast_in_backward"].append(
         torch.is_autocast_enabled(where)
@@ -568,7 +568,7 @@ def stepped(
             arguments = (model, optimizer, loss_fn, x.to(where), y.to(where))
             out["losses"].append(student.gpu.autocast_train_step(*arguments, **options))
     out["autocast_after"] = torch.is_autocast_enabled(where)
-    out["modes"] = [*model.modes, model.training]
+    out["trains"] = any(model.modes) or model.training
     out["parameters"] = [p.detach().clone() for p in model.parameters()]
     states = [
         v
