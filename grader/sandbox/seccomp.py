@@ -24,9 +24,8 @@ device to the present, and they outlive the box. The present is refused; given t
 on a file system that keeps none, so that shutil.copy2 works. And what fcntl can note at a file
 (leases, watches of a folder, hints) is denied.
 
-Two more calls are ignored. A lock of a part of a file holds memory of the kernel that nobody
-counts, and other boxes see it; but sqlite3 refuses to work where locks fail. And a process that
-ignores the end of its children (SIGCHLD) has their CPU time counted nowhere; it can wait for them.
+Locks of parts of a file are ignored, too. Each holds memory of the kernel that nobody counts, and
+other boxes see it; but sqlite3 refuses to work where locks fail.
 
 This filter also denies every way to have the kernel send SIGKILL. Therefore a process that dies of
 SIGKILL was killed by its zygote, which says so, or by somebody outside: by the kernel, because
@@ -69,7 +68,6 @@ class Machine(NamedTuple):
     preadv2: int
     getsockopt: int
     utimensat: int
-    rt_sigaction: int
     kills: dict[str, int]
     ignored: dict[str, int]
     attributes: dict[str, int]
@@ -95,8 +93,7 @@ COMMON_ATTRIBUTES = {
 MACHINES = {
     "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, socketpair=53, prlimit=302,
                       mmap=9, ioctl=16, fcntl=72, fallocate=285, setsockopt=54, setrlimit=160,
-                      timer_create=222, preadv2=327, getsockopt=55, utimensat=280,
-                      rt_sigaction=13, ignored={
+                      timer_create=222, preadv2=327, getsockopt=55, utimensat=280, ignored={
         "readahead": 187, "fadvise64": 221,
     }, kills=COMMON_KILLS | {
         "kill": 62, "rt_sigqueueinfo": 129, "tkill": 200, "tgkill": 234, "rt_tgsigqueueinfo": 297,
@@ -127,8 +124,7 @@ MACHINES = {
     }),
     "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, socketpair=199, prlimit=261,
                        mmap=222, ioctl=29, fcntl=25, fallocate=47, setsockopt=208, setrlimit=164,
-                       timer_create=107, preadv2=286, getsockopt=209, utimensat=88,
-                       rt_sigaction=134, ignored={
+                       timer_create=107, preadv2=286, getsockopt=209, utimensat=88, ignored={
         "readahead": 213, "fadvise64": 223,
     }, kills=COMMON_KILLS | {
         "kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240,
@@ -182,7 +178,7 @@ SHARING, MAP_SHARED, MAP_SHARED_VALIDATE, MAP_ANONYMOUS = 0x3, 1, 3, 0x20
 # They set attributes of an open file (FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR), or
 # reserve space for it, as fallocate does (FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE).
 SETTING_ATTRIBUTES = (0x40086602, 0x40046602, 0x401C5820, 0x40305828, 0x4030582A, 0x40305839)
-SIGKILL, SIGCHLD, F_SETSIG, RLIMIT_CPU = 9, 17, 10, 0
+SIGKILL, F_SETSIG, RLIMIT_CPU = 9, 10, 0
 # fcntl's locks of parts of a file: F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW.
 LOCKING = (6, 7, 37, 38)
 # What fcntl leaves at a file: F_SETLEASE and F_NOTIFY; and from F_GET_RW_HINT on, hints and
@@ -375,11 +371,6 @@ def of_tests(machine: str | None = None, *, cuda: bool = False) -> bytes:
             _when(
                 EQUAL, this.utimensat,
                 _if_given(THIRD_ARGUMENT, _return(IGNORE)) + deny,
-            ),
-            _when(  # rt_sigaction only reads if its second argument is NULL
-                EQUAL, this.rt_sigaction,
-                _load(FIRST_ARGUMENT) + _unless(EQUAL, SIGCHLD, _return(ALLOW))
-                + _if_given(SECOND_ARGUMENT, _return(IGNORE)) + _return(ALLOW),
             ),
             _when(
                 EQUAL, this.clone,

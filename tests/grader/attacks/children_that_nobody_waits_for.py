@@ -21,10 +21,10 @@ def storage_bytes(x):
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     flags = struct.pack("P128xi4xP", 0, _NO_WAIT, 0)  # the same, by the C library
     ctypes.CDLL(None).sigaction(signal.SIGCHLD, ctypes.create_string_buffer(flags), None)
-    for _ in range(60):  # so short that the zygote sees few of them
+    for _ in range(25):
         r, w = os.pipe()
         if os.fork() == 0:
-            stop = time.process_time() + 0.1
+            stop = time.process_time() + 0.3
             while time.process_time() < stop:
                 pass
             os._exit(0)
