@@ -23,6 +23,9 @@ device to the present, and they outlive the box. The present is refused; given t
 on a file system that keeps none, so that shutil.copy2 works. And what fcntl can note at a file
 (leases, watches of a folder, hints) is denied.
 
+Locks of parts of a file are ignored, too. Each holds memory of the kernel that nobody counts, and
+other boxes see it; but sqlite3 refuses to work where locks fail.
+
 This filter also denies every way to have the kernel send SIGKILL. Therefore a process that dies of
 SIGKILL was killed by its zygote, which says so, or by somebody outside: by the kernel, because
 memory ran out, or by a person. Nothing that a submission does looks like that, so this needs no
@@ -173,6 +176,8 @@ SHARING, MAP_SHARED, MAP_SHARED_VALIDATE, MAP_ANONYMOUS = 0x3, 1, 3, 0x20
 # reserve space for it, as fallocate does (FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE).
 SETTING_ATTRIBUTES = (0x40086602, 0x40046602, 0x401C5820, 0x40305828, 0x4030582A, 0x40305839)
 SIGKILL, F_SETSIG, RLIMIT_CPU = 9, 10, 0
+# fcntl's locks of parts of a file: F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW.
+LOCKING = (6, 7, 37, 38)
 # What fcntl leaves at a file: F_SETLEASE and F_NOTIFY; and from F_GET_RW_HINT on, hints and
 # delegations.
 F_SETLEASE, F_NOTIFY, F_GET_RW_HINT = 1024, 1026, 1035
@@ -331,7 +336,6 @@ def of_tests(machine: str | None = None, *, cuda: bool = False) -> bytes:
     deny = _return(ERRNO | errno.EPERM)
     signal_is = dict.fromkeys(this.kills, SECOND_ARGUMENT)
     signal_is |= {"tgkill": THIRD_ARGUMENT, "rt_tgsigqueueinfo": THIRD_ARGUMENT}
-    any_value = _when(AT_LEAST, 1, deny)
     return b"".join(
         [
             *_of_this_architecture(this),
@@ -348,6 +352,7 @@ def of_tests(machine: str | None = None, *, cuda: bool = False) -> bytes:
             _when(
                 EQUAL, this.fcntl,
                 _load(SECOND_ARGUMENT) + _when(EQUAL, F_SETSIG, deny)
+                + b"".join(_when(EQUAL, command, _return(IGNORE)) for command in LOCKING)
                 + _when(EQUAL, F_SETLEASE, deny) + _when(EQUAL, F_NOTIFY, deny)
                 + _when(AT_LEAST, F_GET_RW_HINT, deny) + _return(ALLOW),
             ),
@@ -355,8 +360,7 @@ def of_tests(machine: str | None = None, *, cuda: bool = False) -> bytes:
             # times may be the present, too, but only in memory that a filter cannot read.
             _when(
                 EQUAL, this.utimensat,
-                _load(THIRD_ARGUMENT) + _when(AT_LEAST, 1, _return(IGNORE))
-                + _load(THIRD_ARGUMENT + HIGH_HALF) + _when(AT_LEAST, 1, _return(IGNORE)) + deny,
+                _if_given(THIRD_ARGUMENT, _return(IGNORE)) + deny,
             ),
             _when(
                 EQUAL, this.clone,
@@ -370,12 +374,18 @@ def of_tests(machine: str | None = None, *, cuda: bool = False) -> bytes:
             _when(  # prlimit only reads if its third argument is NULL
                 EQUAL, this.prlimit,
                 _load(SECOND_ARGUMENT) + _unless(EQUAL, RLIMIT_CPU, _return(ALLOW))
-                + _load(THIRD_ARGUMENT) + any_value
-                + _load(THIRD_ARGUMENT + HIGH_HALF) + any_value + _return(ALLOW),
+                + _if_given(THIRD_ARGUMENT, deny) + _return(ALLOW),
             ),
             _return(ALLOW),
         ]
     )  # fmt: skip
+
+
+def _if_given(argument: int, block: bytes) -> bytes:
+    """Run `block`, which ends in a return, if a pointer is not NULL."""
+    return b"".join(
+        _load(half) + _when(AT_LEAST, 1, block) for half in (argument, argument + HIGH_HALF)
+    )
 
 
 def _machine(name: str | None) -> Machine:

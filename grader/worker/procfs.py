@@ -80,21 +80,15 @@ def is_exiting(pid: str) -> bool:
     return True
 
 
-def seconds_of(processes: list[str], without: int | None = None) -> float:
-    """The CPU time of all processes of a test, including those that have exited.
-
-    The time of a process that has exited is counted in the process that waited for it.
-
-    Args:
-        processes: The ids of the processes that are left.
-        without: A process whose own time is left out.
-    """
-    ticks = 0
+def seconds_of(processes: list[str]) -> dict[tuple[str, bytes], tuple[float, float]]:
+    """By id and start, the CPU time of each process, and of those that it has waited for."""
+    found = {}
     for pid in processes:
         with suppress(OSError):
-            times = _stat(f"/proc/{pid}")[11:15]
-            ticks += sum(map(int, times[2:] if pid == str(without) else times))
-    return ticks / TICKS_A_SECOND
+            about = _stat(f"/proc/{pid}")
+            own, waited = (sum(map(int, times)) for times in (about[11:13], about[13:15]))
+            found[pid, about[19]] = own / TICKS_A_SECOND, waited / TICKS_A_SECOND
+    return found
 
 
 def unnamed_files(processes: Iterable[str]) -> dict[int, int | None]:

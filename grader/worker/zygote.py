@@ -36,7 +36,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from grader.shared import protocol, speed, torch_compiler
@@ -145,6 +145,20 @@ class RunningChild:
     cpu_seconds: float = 0.0
     cpu_seconds_of_all: float = 0.0
     memory_bytes: int = 0  # upper bound for all processes together
+    seen: dict[tuple[str, bytes], float] = field(default_factory=dict)  # CPU time, by process
+
+    def used(self, processes: list[str], *, without_child: bool = False) -> float:
+        """The CPU time of all processes of the test; these are left.
+
+        That of a process that has ended is counted in the process that waited for it. If that one
+        ignores the end of its children, nobody waits, so nothing that was once seen is forgotten.
+        """
+        times = procfs.seconds_of(processes)
+        self.seen |= {process: own for process, (own, _) in times.items()}
+        counted = self.cpu_seconds_of_all + sum(map(sum, times.values()))
+        childs = [own for (pid, _), own in self.seen.items() if pid == str(self.pid)]
+        left_out = sum(childs) if without_child else 0.0
+        return max(counted, sum(self.seen.values())) - left_out
 
     def count(self, pid: int, status: int, usage: resource.struct_rusage, idle_bytes: int) -> None:
         """Add the usage of one of the test's processes that has exited."""
@@ -269,7 +283,7 @@ class Zygote:
         processes = self._wall.processes(running.pid)
         if self._hold_more(processes, running.limits.memory_bytes):
             running.breach = "memory"
-        elif procfs.seconds_of(processes, without=running.pid) > running.limits.cpu_seconds:
+        elif running.used(processes, without_child=True) > running.limits.cpu_seconds:
             running.breach = "processor"
         else:
             running.breach = self._breach_of_files(running)
@@ -304,11 +318,10 @@ class Zygote:
         running = self._running
         processes = self._wall.processes(running.pid) if running else []
         tasks = [task for pid in processes for task in procfs.tasks(pid)]
-        ended = running.cpu_seconds_of_all if running else 0.0
         return Activity(
             nanoseconds=sum(nanoseconds for nanoseconds, _ in tasks),
             sleeps=all(state in ASLEEP for _, state in tasks),
-            cpu_seconds_of_all=procfs.seconds_of(processes) + ended,
+            cpu_seconds_of_all=running.used(processes) if running else 0.0,
             disk_was_full=running is not None
             and self._wall.disk_was_full(running.limits.scratch_bytes),
         )
@@ -354,7 +367,7 @@ class Zygote:
             breach=running.breach,
             was_alive=running.was_alive,
             cpu_seconds=running.cpu_seconds,
-            cpu_seconds_of_all=running.cpu_seconds_of_all,
+            cpu_seconds_of_all=running.used([]),
             memory_bytes=running.memory_bytes,
         )
 
