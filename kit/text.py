@@ -52,6 +52,11 @@ def one_line(text: str, limit: int) -> str:
     return printable(text, limit).replace("\n", "\\n")
 
 
+def end_of_line(text: str, limit: int) -> str:
+    """`text` as the end of one line of a log, in which GitHub obeys no command like `##[error]`."""
+    return one_line(text, limit).replace("##[", "## [")
+
+
 def counted(number: int, one: str, several: str = "") -> str:
     """A number of things, as in `1 test` and `2 tests`.
 

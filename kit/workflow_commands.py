@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, repeat
 
-from kit.text import counted, one_line, printable
+from kit.text import counted, printable
 
 # GitHub shows ten annotations of each level for a step.
 SHOWN = 10
@@ -60,11 +60,6 @@ def quoted(text: str) -> str:
     """A text for the log in which GitHub obeys no command, such as one at the start of a line."""
     token = secrets.token_hex(16)
     return f"::stop-commands::{token}\n{text.rstrip()}\n::{token}::\n"
-
-
-def harmless(text: str, limit: int) -> str:
-    """`text` as the end of one line of the log in which GitHub obeys no command."""
-    return one_line(text, limit).replace("##[", "## [")
 
 
 def _command(level: str, one: Annotation) -> str:

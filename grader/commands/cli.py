@@ -21,8 +21,7 @@ from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.base import files, interrupts
 from grader.base.errors import EndsCommand, MachineFault
 from grader.shared import speed
-from kit import workflow_commands
-from kit.text import one_line, printable
+from kit.text import end_of_line, one_line, printable
 
 if TYPE_CHECKING:
     from grader.commands.app import App
@@ -79,7 +78,7 @@ def _run() -> tuple[int, str]:
     except SystemExit as e:  # typer exits this way
         return (e.code if isinstance(e.code, int) else 0 if e.code is None else 1), ""
     except EndsCommand as e:
-        text = str(e) if e.several_lines else workflow_commands.harmless(str(e), MOST_CHARACTERS)
+        text = str(e) if e.several_lines else end_of_line(str(e), MOST_CHARACTERS)
         return e.exit_code, f"grader: {e.opening}{text}"
     except OSError as e:
         if e.errno not in EXHAUSTED:
