@@ -22,6 +22,7 @@ from kit.text import counted
 # `grading.grade`.
 DECIDES = (
     "base/errors.py",
+    "base/judging_time.py",
     "course/courses.py",
     "course/problems.py",
     "grading",

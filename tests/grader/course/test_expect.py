@@ -824,6 +824,7 @@ def test_every_check_can_fail():
             lambda: expect.lines("a \n\n", ["a"], of="f"),
             lambda: expect.lines("a\nb", ["a"], of="f"),
         ),
+        "parts": (lambda: expect.parts([], 0, of="f"), lambda: expect.parts([], 1, of="f")),
         "kind": (lambda: expect.kind(1, int, of="f"), lambda: expect.kind(1, str, of="f")),
         "that": (lambda: expect.that(True, "r", of="f"), lambda: expect.that(False, "r", of="f")),
         "raises": (lambda: within(ValueError()), lambda: within(None)),

@@ -124,7 +124,7 @@ def test_how_a_server_ends_says_whose_fault_it_is(ends, wait, error, said, tmp_p
     """A limit is the student's fault, an exception or a long wait is not; the next one is read."""
     changed = (
         "from grader.submission import reader, submissions; was = submissions.read\n"
-        "def read(path, accepted, parts):\n"
+        "def read(path, accepted, parts, follow):\n"
         f"    if path.name == 'bad.zip':\n        {ends}\n"
         "    return was(path, accepted, parts=parts)\n"
         f"submissions.read = read; reader.CPU_SECONDS, reader.WAIT_SECONDS = 1, {wait}\n"

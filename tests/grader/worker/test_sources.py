@@ -91,7 +91,7 @@ def test_modules_in_c_that_tell_python_nothing_cannot_be_loaded(name, way, sandb
 
 def test_other_modules_in_c_can_be_loaded(sandbox):
     """Honest code may need them, and a library may import them late."""
-    for name in ("_elementtree", "_sqlite3", "numpy.fft._pocketfft_umath"):
+    for name in ("_elementtree", "_sqlite3"):
         if importlib.util.find_spec(name):
             assert answer(sandbox, LOADS, name, "its own name", forbidden=["torch.nn.Linear"])
 
