@@ -5,7 +5,6 @@ for a text that was written for it. Whatever happens to the process of a text, t
 """
 
 import multiprocessing
-import os
 import resource
 import signal
 from collections import deque
@@ -15,6 +14,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from grader.base import limits
 from grader.base.errors import MachineFault
 
 SECONDS = 10.0  # of CPU time for each text
@@ -126,11 +126,7 @@ def _serve(connection: Connection, read: Callable[[Any], Any], seconds: float) -
     """Read texts until the other side closes the connection, or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command handles Ctrl-C, and ends this
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    with open("/proc/self/statm", "rb") as file:
-        mapped = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = mapped + MEMORY_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (most if hard < 0 else min(most, hard), hard))
+    limits.lower(resource.RLIMIT_AS, limits.mapped_bytes() + MEMORY_BYTES)
     with suppress(EOFError, OSError):
         connection.send(None)
         while True:

@@ -47,6 +47,7 @@ from grader.submission.submissions import Submission
 from kit import handing_in
 from kit.text import one_line
 
+MAX_FILE_NAME = 200  # bytes; file systems allow 255, with a suffix and a mark for a temporary file
 HASH_DIGITS = 16  # so many that nobody finds two ids with one hash
 HASHED = re.compile(rf"-[0-9a-f]{{{HASH_DIGITS}}}$")
 
@@ -986,9 +987,6 @@ def writing(path: Path, *, create: bool = False) -> Iterator[Gradebook]:
     """
     with database.to_write(path, create=create) as opened:
         yield Gradebook(path, opened)
-
-
-MAX_FILE_NAME = 200  # bytes; file systems allow 255, with a suffix and a mark for a temporary file
 
 
 def file_name(student: str) -> str:

@@ -21,6 +21,7 @@ from typing import IO, NoReturn, Self
 import msgspec
 
 import grader
+from grader.base import limits
 from grader.base.errors import GraderFault, SubmissionRefused
 from grader.submission import submissions
 from grader.submission.submissions import HOW_TO_HAND_IN, Submission
@@ -153,13 +154,13 @@ def _why(ended: int) -> _ReadAnswer:
 
 def serve() -> NoReturn:
     """Answer requests until the grader has gone."""
-    ended, start = 0, _memory()
+    ended, start = 0, limits.mapped_bytes()
     try:
         with open(0, "rb") as requests, open(1, "wb") as answers:
             while request := _received(requests):
                 _limit()
                 answer = _read(msgspec.msgpack.decode(request, type=_ReadRequest))
-                answer.is_last = _memory() - start > KEPT_BYTES
+                answer.is_last = limits.mapped_bytes() - start > KEPT_BYTES
                 _send(answers, msgspec.msgpack.encode(answer))
                 signal.setitimer(signal.ITIMER_REAL, 0)
     except MemoryError:
@@ -169,20 +170,10 @@ def serve() -> NoReturn:
 
 def _limit() -> None:
     """Limit this process; the kernel ends it by a signal, except that it only denies memory."""
-    _lower(resource.RLIMIT_AS, _memory() + MEMORY_BYTES)
-    _lower(resource.RLIMIT_CPU, math.ceil(time.process_time()) + CPU_SECONDS)
-    _lower(resource.RLIMIT_CORE, 0)
+    limits.lower(resource.RLIMIT_AS, limits.mapped_bytes() + MEMORY_BYTES)
+    limits.lower(resource.RLIMIT_CPU, math.ceil(time.process_time()) + CPU_SECONDS)
+    limits.lower(resource.RLIMIT_CORE, 0)
     signal.setitimer(signal.ITIMER_REAL, WAIT_SECONDS)
-
-
-def _memory() -> int:
-    """The size of this process's address space, in bytes."""
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-
-
-def _lower(limit: int, to: int) -> None:
-    _, most = resource.getrlimit(limit)
-    resource.setrlimit(limit, (to if most == resource.RLIM_INFINITY else min(to, most), most))
 
 
 def _read(request: _ReadRequest) -> _ReadAnswer:
