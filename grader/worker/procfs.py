@@ -70,6 +70,11 @@ def tasks(pid: str) -> list[tuple[int, str]]:
     return found
 
 
+def is_stopped(pid: str) -> bool:
+    """Whether a signal has stopped all threads of a process."""
+    return {state for _, state in tasks(pid)} == {"T"}
+
+
 def is_exiting(pid: str) -> bool:
     """Whether all threads of a process are about to end, or have ended."""
     with suppress(FileNotFoundError, ProcessLookupError):

@@ -293,21 +293,26 @@ class OwnUser(NoWall):
             self._most_free = most
             if most[0] - without[0] <= most_files and most[1] - without[1] <= most_bytes:
                 return files, size
-            with self._stopped():  # files may have moved to where the count was not
+            with self._stopped(child):  # files may have moved to where the count was not
                 files, size = scratch.use(top, most_files=most_files, most_bytes=most_bytes)
                 unnamed = self._unnamed_files(child)
         return files + len(unnamed), size + sum(unnamed)
 
     @contextmanager
-    def _stopped(self) -> Iterator[None]:
-        """Stop all processes of the student's, which none of them can undo; act as the student."""
+    def _stopped(self, child: int) -> Iterator[None]:
+        """Stop all processes of the student's, which none of them can undo; act as the student.
+
+        Those that had stopped themselves are not woken.
+        """
+        stopped = set(filter(procfs.is_stopped, self.processes(child)))
         with suppress(ProcessLookupError):
             os.kill(-1, signal.SIGSTOP)
         try:
             yield
         finally:
-            with suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGCONT)
+            for pid in {*self.processes(child)} - stopped:
+                with suppress(ProcessLookupError, PermissionError):  # ended, or not yet confined
+                    os.kill(int(pid), signal.SIGCONT)
 
     def _unnamed_files(self, child: int) -> list[int]:
         """The sizes of the files without a name that the processes of a test hold.

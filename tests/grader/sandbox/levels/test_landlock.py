@@ -291,6 +291,7 @@ def test_what_others_write_is_no_tests_fault(sandbox, tmp_path):
     source = """
         import multiprocessing, os, tempfile, time
         def f(sign):
+            open(os.environ["TMPDIR"] + "/began", "w").close()
             lock = multiprocessing.get_context("fork").Lock()
             kept = tempfile.TemporaryFile()
             kept.write(bytes(2**18))
@@ -300,10 +301,41 @@ def test_what_others_write_is_no_tests_fault(sandbox, tmp_path):
             time.sleep(0.5)
             return lock.acquire()
     """
+    while_others_write(sandbox, source)
+
+
+@NEEDS_LANDLOCK
+@pytest.mark.slow
+def test_what_a_test_has_stopped_stays_stopped_while_files_without_a_name_are_counted(sandbox):
+    source = """
+        import os, signal, time
+        def f(sign):
+            open(os.environ["TMPDIR"] + "/began", "w").close()
+            child = os.fork()
+            if child == 0:
+                os.kill(os.getpid(), signal.SIGSTOP)
+                os._exit(0)
+            os.waitpid(child, os.WUNTRACED)
+            while not os.path.exists(sign):
+                time.sleep(0.01)
+            time.sleep(0.5)
+            return os.waitpid(child, os.WNOHANG | os.WCONTINUED) == (0, 0)
+    """
+    while_others_write(sandbox, source)
+
+
+def while_others_write(sandbox, source):
+    """Ask the function `f` of this source for a true value while others use up the disk.
+
+    They begin when it has written a file `began`, so that the grader knows how much was free. Its
+    argument is the path of a file that exists once the disk has lost more than a test may use.
+    """
     box = Path(sandbox._box._folder.name)
     sign = box / "runtime" / "sign"
 
     def disturb():
+        until(lambda: any(box.rglob("began")))
+        time.sleep(0.2)  # the grader looks every 0.05 s
         with tempfile.TemporaryFile(dir=box) as others:
             others.write(bytes(16 * MIB))
             others.flush()
