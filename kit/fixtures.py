@@ -64,9 +64,10 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        "core: this test is about the core of its problem; "
-        "core tests carry at least half of the points",
+        "harm(kind): what a failure costs in practice, which decides the test's weight: "
+        "trains worse, wrong number, crash, not refused or rare",
     )
+    config.addinivalue_line("markers", "core: has no effect")  # until all tests have a mark harm
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
