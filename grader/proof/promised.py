@@ -282,7 +282,7 @@ def unknown_sentences(problem: Problem, reference: str, known: Iterable[Mistake]
     said = sentences(problem, reference)
     for mistake in known:
         for one in mistake.contradicts:
-            where = f"mistakes/{problem.id}.edits:{mistake.line}: {mistake.name}: contradicts"
+            where = f"{problem.id}/wrong.edits:{mistake.line}: {mistake.name}: contradicts"
             if one.of not in said:
                 yield f"{where}: expected one of {', '.join(said)}; got {one.of}"
             elif one.number > len(said[one.of]):

@@ -221,7 +221,7 @@ def test_a_mistake_contradicts_sentences_that_exist():
     reference = SOURCE.replace("Add up all entries.", "1. Add up all entries.")
     names = [Sentence("total", 8), Sentence("total", 9), Sentence("count", 1)]
     one = Mistake(problem="linear", name="one", says="", contradicts=tuple(names), line=7)
-    where = "mistakes/linear.edits:7: one: contradicts: expected one of "
+    where = "linear/wrong.edits:7: one: contradicts: expected one of "
     assert [
         where + "the 8 sentences of total; got 9",
         where + "Sizes, total, Double, Double.forward; got count",
@@ -248,7 +248,7 @@ def test_every_claim_of_a_stub_is_listed(problem):
     """`grader validate` checks in addition that tests catch the wrong solutions named there."""
     listed = promised.load(COURSE.promises, problem.id) or Promises()
     reference = COURSE.reference_of(problem)
-    known = mistakes.load(COURSE.mistakes, problem.id)
+    known = mistakes.load(COURSE.hidden, problem.id)
     assert [] == list(promised.unknown_sentences(problem, reference, known))
     names = {mistake.name for mistake in known}
     names |= {one.name for one in promised.classes(problem, reference)}
