@@ -238,7 +238,7 @@ class Chapter(Figures):
         self.gives(
             report=n(text[start : text.index("\n\n", start)]),
             report_lines=terminal.MAX_LINES,
-            checks_points=n(matrices.MOST_FOR_CHECKS, "g"),
+            checks_points=n(100 * matrices.MOST_FOR_CHECKS, "g"),
         )
 
     def rules(self) -> None:
