@@ -323,6 +323,8 @@ def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
         if found.surprises():
             console.print(matrix_report.surprises(found))
     text = f"{table.get()}{matrix_report.summary(found)}\n"
+    if found.is_light:
+        return f"{text}{matrix_report.survivors(found)}"
     if not in_detail:
         return text
     return f"{text}{matrix_report.needless(found)}{matrix_report.sentences(found)}"

@@ -16,8 +16,8 @@ STAYS = "# Stays:"
 DEAR = 1 / 3
 # A submission that checks no arguments may lose at most this share of the points of the course.
 MOST_FOR_CHECKS = 0.03
-# In a light run, mutants need no reasons, but at most so many of 100 may go unnoticed.
-MOST_UNNOTICED = 20
+# In a light run, mutants need no reasons, but at most one in so many may go unnoticed.
+ONE_UNNOTICED_IN = 3
 SERIOUS = tuple(HARM)[:2]
 ROUNDING = 1e-9
 
@@ -74,7 +74,11 @@ class Matrix:
 
     def complaints(self) -> list[str]:
         """Everything that differs from what is required."""
-        always = [*self.wrong, *_once_each(self._bad_rows()), *self._chance()]
+        always = [
+            *self.wrong,
+            *_once_each([row for row in self.rows if row.complaint]),
+            *self._chance(),
+        ]
         if self.is_light:
             return [*always, *self._unnoticed()]
         return [
@@ -90,22 +94,19 @@ class Matrix:
         """The wrong solutions of a problem."""
         return [row for row in self.rows if row.kind == "wrong" and row.problem == problem]
 
-    def _bad_rows(self) -> list[Row]:
-        """The trials that did not end as required; in a light run, mutants need no reasons."""
-        bad = [row for row in self.rows if row.complaint]
-        return [row for row in bad if not (self.is_light and row.kind == "mutant")]
+    def survivors(self, problem: str) -> list[str]:
+        """The mutants of a problem that no test notices."""
+        rows = [row for row in self.rows if row.problem == problem and row.kind == "mutant"]
+        return [row.name for row in rows if not row.failed]
 
     def _unnoticed(self) -> list[str]:
-        found = []
-        for problem in dict.fromkeys(row.problem for row in self.rows):
-            rows = [r for r in self.rows if r.problem == problem and r.kind == "mutant"]
-            missed = [row.name for row in rows if not row.failed]
-            if 100 * len(missed) > MOST_UNNOTICED * len(rows):
-                found.append(
-                    f"{problem}: no test notices {len(missed)} of {len(rows)} mutants, more than "
-                    f"{MOST_UNNOTICED} %: {'; '.join(missed)}"
-                )
-        return found
+        counts = Counter(row.problem for row in self.rows if row.kind == "mutant")
+        return [
+            f"{problem}: no test notices {len(missed)} of {number} mutants, more than one in "
+            f"{ONE_UNNOTICED_IN}; write tests for them"
+            for problem, number in counts.items()
+            if ONE_UNNOTICED_IN * len(missed := self.survivors(problem)) > number
+        ]
 
     def dear(self) -> list[Row]:
         """The wrong solutions that cost too large a share of their problem, the worst first."""

@@ -90,6 +90,15 @@ def sentences(matrix: Matrix) -> str:
     )
 
 
+def survivors(matrix: Matrix) -> str:
+    """The mutants that no test notices, one a line."""
+    return "".join(
+        f"{problem}: no test notices {name}\n"
+        for problem in matrix.tests
+        for name in matrix.survivors(problem)
+    )
+
+
 def needless(matrix: Matrix) -> str:
     """The known mistakes that prove nothing, by problem."""
     found = {problem: matrix.needless(problem) for problem in matrix.tests}
@@ -187,16 +196,9 @@ def as_markdown(matrix: Matrix) -> str:
                 for test in tests
             )
         )
-        survivors = [
-            row
-            for row in matrix.rows
-            if row.problem == problem and row.kind == "mutant" and not row.failed
-        ]
-        if survivors:
-            parts.append(
-                "Mutants that no test notices:\n\n"
-                + "\n".join(f"- `{row.name}`" for row in survivors)
-            )
+        if survivors := matrix.survivors(problem):
+            names = "\n".join(f"- `{name}`" for name in survivors)
+            parts.append(f"Mutants that no test notices:\n\n{names}")
     if complaints := matrix.complaints():
         parts.append("## Complaints\n\n" + "\n".join(f"- {complaint}" for complaint in complaints))
     return "\n\n".join(parts) + "\n"
