@@ -623,6 +623,8 @@ def make_course(root: Path) -> None:
     (root / "assignment").mkdir()
     (root / "assignment/problems.toml").write_text(listed)
     (root / "solutions").symlink_to(ROOT / "grader" / "solutions")
+    known = root / "tests/hidden/lr_schedule/wrong.edits"
+    known.symlink_to(ROOT / "tests/hidden/lr_schedule/wrong.edits")
 
 
 @pytest.fixture(scope="module")
@@ -978,7 +980,7 @@ def test_a_bare_assert_in_a_hidden_test_is_our_fault(first):
         t[:3] for t in got
     ]
     assert got[0][3].startswith("our_assert · test_bare: AssertionError: ")
-    assert got[0][3].endswith(" at test_our_assert.py:8")
+    assert got[0][3].endswith(" at test_hidden.py:8")
 
 
 def test_an_exception_in_a_hidden_test_is_our_fault(first):
@@ -991,14 +993,14 @@ def test_an_exception_in_a_hidden_test_is_our_fault(first):
             "test_error",
             "grader_error",
             0.0,
-            "our_error · test_error: ZeroDivisionError: division by zero at test_our_error.py:13",
+            "our_error · test_error: ZeroDivisionError: division by zero at test_hidden.py:13",
             None,
         ),
         (
             "test_fixture",
             "grader_error",
             0.0,
-            "our_error · test_fixture: KeyError: 'key' at test_our_error.py:9",
+            "our_error · test_fixture: KeyError: 'key' at test_hidden.py:9",
             None,
         ),
         ("test_skipped", "grader_error", 0.0),
