@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.course import courses
-from grader.proof.kinds import Row
+from grader.proof.kinds import ROUNDING, Row
 from grader.proof.sentences import StubSentence
 from grader.results.points import HARM, MINOR
 
@@ -19,7 +19,6 @@ MOST_FOR_CHECKS = 0.03
 # In a light run, mutants need no reasons, but at most one in so many may go unnoticed.
 ONE_UNNOTICED_IN = 3
 SERIOUS = tuple(HARM)[:2]
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
