@@ -261,7 +261,7 @@ def tests_in(path: Path) -> dict[str, HiddenTest]:
     found: dict[str, HiddenTest] = {}
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tests.hidden."):
-            hidden = path.parent if path.parent.name == "hidden" else path.parent.parent
+            hidden = path.parents[1]
             theirs = tests_in(hidden.joinpath(*str(node.module).split(".")[2:]).with_suffix(".py"))
             found |= {
                 alias.name: theirs[alias.name] for alias in node.names if alias.name in theirs

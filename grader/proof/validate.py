@@ -171,7 +171,7 @@ def validate(
         matrix.owed = sum(
             m.devices == ("cuda",)
             for problem in problems
-            for m in mistakes.load(course.mistakes, problem.id)
+            for m in mistakes.load(course.hidden, problem.id)
         )
     matrix.unread = sum(trial.is_unread for trial in trials)
     if device == "cpu" and not quick:
@@ -445,7 +445,7 @@ def _claims(course: Course, problem: Problem) -> Claims:
     if promises is None:
         return Claims()
     reference = course.reference_of(problem)
-    names = {m.name for m in mistakes.load(course.mistakes, problem.id)}
+    names = {m.name for m in mistakes.load(course.hidden, problem.id)}
     names |= {one.name for one in promised.classes(problem, reference)}
     said = promised.sentences(problem, reference)
     wrong = [w for listed in promises.claims.values() for w in listed.values()]
@@ -459,16 +459,16 @@ def _claims(course: Course, problem: Problem) -> Claims:
 def to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
     """The wrong solutions of a problem that its tests for a device must catch."""
     usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
-    known = mistakes.load(course.mistakes, problem.id)
-    known += mistakes.unread(course.mistakes, problem.id)
+    known = mistakes.load(course.hidden, problem.id)
+    known += mistakes.unread(course.hidden, problem.id)
     return [mistake for mistake in known if mistake.is_tried_on(device, usual)]
 
 
 def right_solutions(course: Course, problem: Problem, device: str) -> list[Solution]:
     """The correct solutions of a problem in other styles, and those that known mistakes modify."""
     found = [
-        *fragments.load(course.variants, problem.id),
-        *mistakes.bases(course.mistakes, problem.id),
+        *fragments.load(course.hidden, problem.id),
+        *mistakes.bases(course.hidden, problem.id),
     ]
     return [f for f in found if f.is_tried_on(device, fragments.DEVICES)]
 

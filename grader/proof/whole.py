@@ -34,6 +34,7 @@ HOW_TO_DECLINE = (
     "where the course is right and the requirement is not, the problem's entry in problems.toml "
     'can decline it: declined = {"KIND NAME" = "the reason"}'
 )
+OF_A_PROBLEM = (*courses.HIDDEN_TESTS.values(), "wrong.edits", "right")
 ENDS_SECONDS = 600.0  # a program of the course that takes longer hangs
 
 
@@ -156,8 +157,7 @@ def _not_python(course: Course) -> Iterator[str]:
 def _missing_tests(course: Course, problem: Problem) -> Iterator[str]:
     """The files of tests that a problem must have, and does not."""
     if problem.device not in course.hidden_tests(problem):
-        folder = "hidden/cuda" if problem.device == "cuda" else "hidden"
-        path = course.tests / folder / f"test_{problem.id}.py"
+        path = course.hidden / problem.id / courses.HIDDEN_TESTS[problem.device]
         yield f"{_at(course, problem)}: expected its hidden tests in {path}; there is no such file"
     public = course.tests / "public" / f"test_{problem.id}.py"
     if not public.is_file() and "public" not in problem.declined:
@@ -204,20 +204,21 @@ def _is_operator(first: str, rest: list[str]) -> bool:
 
 
 def _of_no_problem(course: Course) -> Iterator[str]:
-    """Files for a problem that problems.toml does not list, so that nothing reads them."""
+    """Files that nothing reads: of a problem that problems.toml does not list, or misnamed."""
     ids = [problem.id for problem in course.problems]
     found = [
         (path, path.stem.removeprefix("test_"))
-        for folder in ("hidden", "hidden/cuda", "public")
-        for path in sorted((course.tests / folder).glob("test_*.py"))
+        for path in sorted((course.tests / "public").glob("test_*.py"))
     ]
-    for folder, suffix in ((course.mistakes, ".edits"), (course.promises, ".toml")):
-        found += [(path, path.name.removesuffix(suffix)) for path in sorted(folder.glob("[!.]*"))]
-    found += [(path, path.name) for path in sorted(course.variants.glob("[!_.]*")) if path.is_dir()]
+    found += [(path, path.stem) for path in sorted(course.promises.glob("[!.]*"))]
+    expected = ", ".join(OF_A_PROBLEM)
+    for path in sorted([*course.hidden.rglob("test_*.py"), *course.hidden.rglob("*.edits")]):
+        if path.name not in OF_A_PROBLEM:
+            yield f"{path}: expected {expected} in a folder named like its problem"
+    of_problems = {path.parent for path in course.hidden.glob("*/*") if path.name in OF_A_PROBLEM}
+    found += [(path, path.name) for path in sorted(of_problems)]
     for path, problem in found:
-        if path.is_file() and path.parent == course.mistakes and path.suffix != ".edits":
-            yield f"{path}: expected the name of a problem and .edits"
-        elif problem not in ids:
+        if problem not in ids:
             close = difflib.get_close_matches(problem, ids, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
             yield f"{path}: problems.toml lists no problem {problem!r}{meant}"

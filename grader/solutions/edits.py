@@ -1,4 +1,4 @@
-"""The format of wrong solutions: `mistakes/<problem>.edits` shows each as an edit of a program.
+"""The format of wrong solutions: each is shown as an edit of a program.
 
     [eps_inside_root] Epsilon is inside the square root.
     hint: is ε added after the root is taken, as in √v̂ + ε?

@@ -1,9 +1,9 @@
 """Known mistakes: for each, a description and the one difference that makes the program wrong.
 
-A problem's mistakes are in mistakes/<problem>.edits; edits.py describes the format. The `-` lines
-of an edit occur exactly once in the program, and the `+` lines replace them. Both are written at
-the left margin: all lines except the first get the indentation of the program's line in which the
-first begins. Or both are pasted with the indentation that they have in the program.
+A problem's mistakes are in tests/hidden/<problem>/wrong.edits; edits.py describes the format. The
+`-` lines of an edit occur exactly once in the program, and the `+` lines replace them. Both are
+written at the left margin: all lines except the first get the indentation of the program's line in
+which the first begins. Or both are pasted with the indentation that they have in the program.
 
     hint      what to tell a student who made it
     device    cpu, cuda or both: where tests must detect it;
@@ -73,7 +73,7 @@ class Mistake(Solution):
             program = f"base {self.base}" if self.base else "the reference"
             where = f", in {program}" if self.changes else ""
             raise CourseFault(
-                f"{self.problem}.edits:{self.line}: mistake {self.name}{where}: {e}"
+                f"{self.problem}/wrong.edits:{self.line}: mistake {self.name}{where}: {e}"
             ) from None
 
 
@@ -195,7 +195,7 @@ def _shown(text: str) -> str:
 
 
 def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
-    path = folder / f"{problem}.edits"
+    path = folder / problem / "wrong.edits"
     if not path.is_file():
         return [], []
     found: list[Edit] = []

@@ -252,8 +252,8 @@ def with_speed(folder: Path) -> Path:
     )
     files = {
         "solutions/reference/sequences.py": STEPS,
-        "solutions/mistakes/steps.edits": _mistake("count = 0", "count = 1"),
-        "tests/hidden/test_steps.py": f'"""steps."""\n\n{imports}\n{HIDDEN_STEPS}',
+        "tests/hidden/steps/wrong.edits": _mistake("count = 0", "count = 1"),
+        "tests/hidden/steps/test_hidden.py": f'"""steps."""\n\n{imports}\n{HIDDEN_STEPS}',
         "tests/public/test_steps.py": PUBLIC_STEPS,
         "tests/probes/sequences.py": PROBES_OF_STEPS,
     }
@@ -315,8 +315,10 @@ def with_products(folder: Path) -> Path:
     files = {
         "solutions/reference/work.py": WORK,
         "tests/probes/work.py": PROBES_OF_WORK,
-        "tests/hidden/test_cpu.py": HIDDEN_WORK.format(name="cpu", device="cpu"),
-        "tests/hidden/test_simulated.py": HIDDEN_WORK.format(name="simulated", device="stand-in"),
+        "tests/hidden/cpu/test_hidden.py": HIDDEN_WORK.format(name="cpu", device="cpu"),
+        "tests/hidden/simulated/test_hidden.py": HIDDEN_WORK.format(
+            name="simulated", device="stand-in"
+        ),
     }
     _written(folder, ["torch"], "work", ("cpu", "simulated"), files)
     listed = folder / "assignment" / "problems.toml"
@@ -332,9 +334,9 @@ def plain_python(folder: Path) -> Path:
     kit = "\nfrom kit import expect\n\n"
     for name, hidden in HIDDEN_WORDS.items():
         call, expected = PUBLIC_WORDS[name]
-        files[f"tests/hidden/test_{name}.py"] = f'"""{name}."""\n\n{imports}{kit}{hidden}'
+        files[f"tests/hidden/{name}/test_hidden.py"] = f'"""{name}."""\n\n{imports}{kit}{hidden}'
         files[f"tests/public/test_{name}.py"] = _public("words", name, call, expected)
-        files[f"solutions/mistakes/{name}.edits"] = _mistake(*MISTAKES_OF_WORDS[name])
+        files[f"tests/hidden/{name}/wrong.edits"] = _mistake(*MISTAKES_OF_WORDS[name])
     return _written(folder, [], "words", FUNCTIONS, files)
 
 
@@ -343,8 +345,8 @@ def with_numpy(folder: Path) -> Path:
     imports = "import numpy as np\nimport pytest\n\nfrom kit import expect\n\n"
     files = {
         "solutions/reference/rows.py": ROWS,
-        "solutions/mistakes/centred.edits": _mistake("axis=-1", "axis=0"),
-        "tests/hidden/test_centred.py": f'"""centred."""\n\n{imports}{HIDDEN_ROWS}',
+        "tests/hidden/centred/wrong.edits": _mistake("axis=-1", "axis=0"),
+        "tests/hidden/centred/test_hidden.py": f'"""centred."""\n\n{imports}{HIDDEN_ROWS}',
         "tests/public/test_centred.py": PUBLIC_ROWS,
     }
     return _written(folder, ["numpy"], "rows", ("centred",), files)
@@ -432,9 +434,9 @@ def with_lists(folder: Path) -> Path:
     imports = "import math\nimport statistics\n\nimport pytest\n\nfrom kit import expect\n"
     for name, hidden in HIDDEN_LISTS.items():
         call, expected = PUBLIC_LISTS[name]
-        files[f"tests/hidden/test_{name}.py"] = f'"""{name}."""\n\n{imports}\n{hidden}'
+        files[f"tests/hidden/{name}/test_hidden.py"] = f'"""{name}."""\n\n{imports}\n{hidden}'
         files[f"tests/public/test_{name}.py"] = _public("activations", name, call, expected)
-        files[f"solutions/mistakes/{name}.edits"] = "\n".join(
+        files[f"tests/hidden/{name}/wrong.edits"] = "\n".join(
             _mistake(*change, name=mistake) for mistake, change in MISTAKES_OF_LISTS[name].items()
         )
     _written(folder, [], "activations", ("relu", "softmax"), files)

@@ -48,13 +48,13 @@ section = "1.1"
 """,
     "solutions/reference/model/layers.py": LAYERS,
     "solutions/reference/helpers.py": '"""Given."""\n\n\ndef halved(x):\n    return x / 2\n',
-    "solutions/mistakes/scaled.edits": """[doubled] It doubles x.
+    "tests/hidden/scaled/wrong.edits": """[doubled] It doubles x.
 hint: half of x
 price: it is the problem
 - halved(x)
 + 2 * x
 """,
-    "tests/hidden/test_scaled.py": '''"""scaled."""
+    "tests/hidden/scaled/test_hidden.py": '''"""scaled."""
 
 import pytest
 

@@ -545,9 +545,16 @@ def dedented(text: str) -> str:
     return "\n".join(line[8:] for line in text.splitlines()) + "\n"
 
 
+def write_hidden_tests(root: Path, problem: str, kind: str, source: str) -> None:
+    """Write a problem's test_hidden.py or test_cuda.py."""
+    path = root / "tests/hidden" / problem / f"test_{kind}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source)
+
+
 def make_course(root: Path) -> None:
     """Write the files of the made-up course."""
-    (root / "tests/hidden/cuda").mkdir(parents=True)
+    (root / "tests").mkdir()
     shutil.copy(ROOT / "tests/__init__.py", root / "tests")
     shutil.copytree(
         ROOT / "tests/probes", root / "tests/probes", ignore=shutil.ignore_patterns("__pycache__")
@@ -568,17 +575,17 @@ def make_course(root: Path) -> None:
         if name == "ends":
             listed += "limits = { wall_seconds = 1.0 }\n"
         if tests is not None:
-            (root / f"tests/hidden/test_{name}.py").write_text(HEAD + dedented(tests))
+            write_hidden_tests(root, name, "hidden", HEAD + dedented(tests))
     for name, tests in CUDA.items():
-        (root / f"tests/hidden/cuda/test_{name}.py").write_text(HEAD + dedented(tests))
+        write_hidden_tests(root, name, "cuda", HEAD + dedented(tests))
     for place, source in UNREADABLE.items():
         folder, _, name = place.rpartition("/")
         listed += PROBLEM.format(
             id=name, module="good", points=2, device="cpu", forbidden="[]", functions='["f"]'
         )
-        (root / "tests/hidden" / folder / f"test_{name}.py").write_text(source)
-    (root / "tests/hidden/test_there.py").write_text(
-        HEAD + "\ndef test_one(student):\n    student.good.double(1)\n"
+        write_hidden_tests(root, name, folder or "hidden", source)
+    write_hidden_tests(
+        root, "there", "hidden", HEAD + "\ndef test_one(student):\n    student.good.double(1)\n"
     )
     (root / "assignment").mkdir()
     (root / "assignment/problems.toml").write_text(listed)

@@ -166,17 +166,17 @@ def test_imported_tests_are_tests_of_the_file(tmp_path):
 
     Helpers do not count, and neither do tests of the other module that are not imported.
     """
-    folder = tmp_path / "tests/hidden"
-    (folder / "cuda").mkdir(parents=True)
+    folder = tmp_path / "tests/hidden/p"
+    folder.mkdir(parents=True)
     source = (
         "# Stays: it is short.\ndef test_a():\n    pass\n\ndef test_b():\n    pass\n\n"
         "def helper():\n    pass\n"
     )
-    (folder / "test_p.py").write_text(source + "\ndef test_c():\n    pass\n")
-    file = folder / "cuda/test_p.py"
+    (folder / "test_hidden.py").write_text(source + "\ndef test_c():\n    pass\n")
+    file = folder / "test_cuda.py"
     file.write_text(
         "import torch\nfrom kit import expect\n"
-        "from tests.hidden.test_p import helper, test_a, test_b\n\n"
+        "from tests.hidden.p.test_hidden import helper, test_a, test_b\n\n"
         "def test_d():\n    pass\n"
     )
     assert matrices.tests_in(file) == {

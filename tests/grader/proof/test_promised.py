@@ -236,6 +236,6 @@ def test_every_claim_of_a_stub_is_listed(problem):
     listed = promised.load(COURSE.promises, problem.id)
     assert listed is not None
     reference = COURSE.reference_of(problem)
-    names = {mistake.name for mistake in mistakes.load(COURSE.mistakes, problem.id)}
+    names = {mistake.name for mistake in mistakes.load(COURSE.hidden, problem.id)}
     names |= {one.name for one in promised.classes(problem, reference)}
     assert [] == list(promised.complaints(problem, reference, listed, names))

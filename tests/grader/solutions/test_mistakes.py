@@ -62,7 +62,9 @@ most: 2.5
 
 def read(tmp_path, text):
     """The mistakes of a file with this text."""
-    (tmp_path / "p.edits").write_text(text)
+    path = tmp_path / "p" / "wrong.edits"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
     return mistakes.load(tmp_path, "p")
 
 
@@ -217,8 +219,8 @@ def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, line, nam
     text = FILE.replace("- return y", "- return w").replace("- return x", "- return w")
     mistake = next(mistake for mistake in read(tmp_path, text) if mistake.name == name)
     words = (
-        rf"^p\.edits:{line}: mistake {name}, in {where}: expected the `-` lines exactly once, got "
-        r"`return w` 0 times$"
+        rf"^p/wrong\.edits:{line}: mistake {name}, in {where}: expected the `-` lines exactly "
+        r"once, got `return w` 0 times$"
     )
     with pytest.raises(CourseFault, match=words):
         mistake.applied_to(REFERENCE)
@@ -228,7 +230,8 @@ def test_a_program_that_replaces_nothing_is_told(tmp_path):
     """Such a program would be graded as the reference and prove nothing."""
     (mistake,) = read(tmp_path, "[none] None.\n+ def third(): pass\n")
     with pytest.raises(
-        CourseFault, match=r"^p\.edits:1: mistake none: replaces no definition of the reference$"
+        CourseFault,
+        match=r"^p/wrong\.edits:1: mistake none: replaces no definition of the reference$",
     ):
         mistake.applied_to(REFERENCE)
 
@@ -260,7 +263,7 @@ FAULTS = {
     "an unused base": (BASE, "1: b: expected a mistake that edits this base, got none"),
     "two entries": (
         "[m]\n\n[n] Wrong.\nmost: two\n- a\n",
-        "1: expected .*, got `\\[m\\]`\n  .*p.edits:3: n: expected .*, got two",
+        "1: expected .*, got `\\[m\\]`\n  .*p/wrong.edits:3: n: expected .*, got two",
     ),
 }
 
@@ -269,12 +272,12 @@ FAULTS = {
 def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, what):
     """The message has the path, the line, what was expected and what the file contains."""
     text, words = FAULTS[what]
-    with pytest.raises(CourseFault, match=rf"p\.edits:{words}$"):
+    with pytest.raises(CourseFault, match=rf"p/wrong\.edits:{words}$"):
         read(tmp_path, text)
 
 
 def test_every_file_is_of_a_problem():
-    """Nothing would read a file that is not named after a problem."""
+    """Nothing would read a file in a folder that is not named after a problem."""
     assert {problem.id for problem in COURSE.problems} == {
-        path.name.removesuffix(".edits") for path in COURSE.mistakes.iterdir()
+        path.parent.name for path in COURSE.hidden.glob("*/wrong.edits")
     }

@@ -8,7 +8,7 @@ import pytest
 
 from kit import expect
 
-PUBLISHED = json.loads((Path(__file__).parent / "data" / "merges.json").read_text())
+PUBLISHED = json.loads((Path(__file__).with_name("merges.json")).read_text())
 
 
 def pairs_of(words):
