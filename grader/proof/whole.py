@@ -22,19 +22,23 @@ from grader.base import temporary
 from grader.base.errors import CourseFault, GraderFault, ReleaseRefused
 from grader.course import courses, problems
 from grader.course.courses import Course, Problem, sources_in
+from grader.proof.matrices import tests_in
 from grader.publish import bundles, gradescope_bundle, stub_files
+from grader.results.points import HARM, weights_by_harm
 
 NOT_ATTEMPTED = "not attempted yet"
 # The kinds of trials, and the other requirements, that a course may decline with a reason.
 DECLINABLE = (
     *("junk", "words", "unchecked", "types", "arithmetic", "unwritten", "hostile", "field"),
-    *("core", "public"),
+    *("harm", "public"),
 )
 HOW_TO_DECLINE = (
     "where the course is right and the requirement is not, the problem's entry in problems.toml "
     'can decline it: declined = {"KIND NAME" = "the reason"}'
 )
 OF_A_PROBLEM = (*courses.HIDDEN_TESTS.values(), "wrong.edits", "right")
+# Tests of the first two classes of harm carry at least this share of a problem's points.
+LEAST_HARM, MUST_WEIGH = 0.6, tuple(HARM)[:2]
 ENDS_SECONDS = 600.0  # a program of the course that takes longer hangs
 
 
@@ -57,6 +61,24 @@ def wrong_names(course: Course) -> Iterator[str]:
             yield f"{path} differs from its reference: run `grader stubs`"
     except (CourseFault, GraderFault) as e:
         yield str(e)
+
+
+def light_harm(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
+    """Problems whose points depend too little on what hurts most.
+
+    A problem whose tests name no harm is left out.
+    """
+    for problem in chosen:
+        classes = [t.harm for t in tests_in(course.hidden_tests(problem)[problem.device]).values()]
+        if "harm" in problem.declined or not set(classes) <= HARM.keys():
+            continue
+        weights = weights_by_harm(classes)
+        share = sum(w for w, c in zip(weights, classes, strict=True) if c in MUST_WEIGH)
+        if share < LEAST_HARM * sum(weights):
+            yield (
+                f"{problem.id}: tests marked harm({' or '.join(map(repr, MUST_WEIGH))}) have "
+                f"{100 * share / sum(weights):.0f} % of its points, expected {100 * LEAST_HARM:g}"
+            )
 
 
 def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:

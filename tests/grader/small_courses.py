@@ -90,7 +90,7 @@ FUNCTIONS = ("count_words", "shifted", "merged", "mean_length")
 
 HIDDEN_WORDS = {
     "count_words": '''
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_words_in_any_case(student, rng):
     """The counts do not depend on the case of a word."""
     words = [rng.choice(["a", "B", "b", "cc"]) for _ in range(20)]
@@ -99,7 +99,7 @@ def test_words_in_any_case(student, rng):
 
 ''',
     "shifted": '''
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_letters_only(student, rng):
     """Signs and blanks stay where they are."""
     by = rng.randrange(1, 25)
@@ -109,7 +109,7 @@ def test_letters_only(student, rng):
     expect.value(got, f"{moved}, {moved}!", of="shifted", hint="which characters move?")
 ''',
     "merged": '''
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_spans_that_touch_or_overlap(student, rng):
     """Spans in any order are joined where no number lies between them."""
     starts = [rng.randrange(60) for _ in range(8)]
@@ -122,7 +122,7 @@ def test_spans_that_touch_or_overlap(student, rng):
     expect.value(student.words.merged(spans), expected, of="merged", hint="is one inside another?")
 ''',
     "mean_length": '''
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_the_mean(student, rng):
     """The mean of words of different lengths."""
     words = ["x" * rng.randrange(1, 9) for _ in range(7)]
@@ -162,7 +162,7 @@ def centred(x: np.ndarray) -> np.ndarray:
     # END SOLUTION
 '''
 HIDDEN_ROWS = '''
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_each_row_has_the_mean_zero(student, rng):
     """Each row is centred on its own."""
     x = rng.normal(size=(3, 5))
@@ -215,7 +215,7 @@ def count_of(n):
     return 0 if n == 1 else 1 + count_of(n // 2 if n % 2 == 0 else 3 * n + 1)
 
 
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_steps_of_each_number(student, rng):
     """Each number has its own count."""
     numbers = [rng.randrange(1, 99) for _ in range(9)]
@@ -223,6 +223,7 @@ def test_steps_of_each_number(student, rng):
 
 
 # Stays: only this test judges the time.
+@pytest.mark.harm("crash")
 def test_as_fast_as_ours(student, speed):
     """The steps take at most 1.5 times as long as ours."""
     speed.at_most(1.5, "sequences.steps", inputs=probes.numbers, check=check, count=500)
@@ -302,6 +303,7 @@ def check(got, a, b):
     expect.tensor(got, expected, of="product", atol=2e-4, hint="each row with each column")
 
 
+@pytest.mark.harm("wrong number")
 def test_as_fast_as_ours(student, speed):
     """The product takes at most 1.5 times as long as ours."""
     speed.at_most(
@@ -387,7 +389,7 @@ def softmax(x: list[float]) -> list[float]:
 '''
 HIDDEN_LISTS = {
     "relu": '''
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_relu_of_numbers_of_either_sign(student, rng):
     """Negative numbers become 0; all others stay the same."""
     x = [rng.gauss(0, 1) for _ in range(9)]
@@ -406,12 +408,13 @@ def check(student, x, hint):
 
 
 # Stays: this test checks the formula; the other test is about how the formula is computed.
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_softmax_adds_up_to_1(student, rng):
     """The entries add up to 1."""
     check(student, [rng.gauss(0, 1) for _ in range(5)], "what is summed over?")
 
 
+@pytest.mark.harm("wrong number")
 def test_softmax_of_large_scores(student, rng):
     """Scores of 1000 and more give neither inf nor NaN."""
     x = [1000 + rng.gauss(0, 1) for _ in range(4)]

@@ -61,7 +61,7 @@ import pytest
 from kit import expect
 
 
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_half_of_a_number(student, rng):
     """It is half of x."""
     x = rng.random()

@@ -111,7 +111,7 @@ import pytest
 from kit import expect
 
 
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 @pytest.mark.parametrize("length", [3, 50])
 def test_the_sum_of_products(student, rng, length):
     """The products of numbers at the same place are added up."""
@@ -128,7 +128,7 @@ import torch
 from kit import expect
 
 
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 @pytest.mark.parametrize("shape", [(8, 16)])
 def test_the_sum_along_the_last_axis(student, rng, shape):
     """2 x + y is summed along the last axis."""

@@ -313,7 +313,7 @@ import pytest
 import torch
 from kit import expect
 
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_three_{dtype}s(student):
     x = torch.zeros(3, dtype=torch.{dtype})
     expect.value(student.tensor_memory.tensor_bytes(x), {bytes}, of="tensor_bytes")

@@ -55,7 +55,7 @@ NAMES = {
     ),
     "a problem without hidden tests": (
         lambda tiny: (tiny / "tests/hidden/relu/test_hidden.py").unlink(),
-        r"problems.toml:\d+: problem relu: expected its hidden tests in .*relu/test_hidden.py; there is",
+        r"problems.toml:\d+: problem relu: expected its hidden tests in .*relu/test_hidden.py;",
     ),
     "a problem without public tests": (
         lambda tiny: (tiny / "tests/public/test_relu.py").unlink(),
@@ -143,6 +143,29 @@ def test_the_example_has_no_such_mistake(tiny):
     """Neither has the grader's own course."""
     assert list(whole.wrong_names(courses.load(tiny))) == []
     assert list(whole.wrong_names(courses.load())) == []
+
+
+@pytest.mark.parametrize(
+    ("classes", "share"), [(("crash", "crash"), 0), (("wrong number", "crash", "crash"), 50)]
+)
+def test_points_depend_on_what_hurts(tiny, classes, share):
+    """Tests of the two dearest classes carry 60 %, unless the course declines that."""
+    course = courses.load(tiny)
+    assert list(whole.light_harm(course, course.problems)) == []
+    test = tiny / "tests/hidden/relu/test_hidden.py"
+    test.write_text(
+        "".join(
+            f"@pytest.mark.harm({c!r})\ndef test_{i}(): ..." + "\n" for i, c in enumerate(classes)
+        )
+    )
+    (said,) = whole.light_harm(course, course.problems)
+    assert said == (
+        "relu: tests marked harm('trains worse' or 'wrong number') have "
+        f"{share} % of its points, expected 60"
+    )
+    changed(tiny / LISTED, "points = 1", 'points = 1\ndeclined = {"harm" = "one formula"}')
+    course = courses.load(tiny)
+    assert list(whole.light_harm(course, course.problems)) == []
 
 
 def test_a_name_of_a_package_that_is_not_there_is_forbidden_at_any_rate(tiny):

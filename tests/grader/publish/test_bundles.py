@@ -202,7 +202,9 @@ def test_a_bundle_with_files_of_the_staff_is_not_written(
     given = copy_of_the_course / "grader/publish/bundle/student"
     for path in PLANTED:
         (given / path).parent.mkdir(parents=True, exist_ok=True)
-        (given / path).write_text("# BEGIN SOLUTION(linear)\n" if path == "examples/linear.py" else "")
+        (given / path).write_text(
+            "# BEGIN SOLUTION(linear)\n" if path == "examples/linear.py" else ""
+        )
     done = grader(
         "release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course
     )

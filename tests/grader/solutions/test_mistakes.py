@@ -6,7 +6,7 @@ from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.solutions import mistakes
 from grader.solutions.edits import Change
-from grader.solutions.mistakes import Mistake, changed
+from grader.solutions.mistakes import Mistake, Sentence, changed
 
 COURSE = courses.load()
 
@@ -36,6 +36,7 @@ FILE = """\
 
 [negative] The sign is lost.
 hint: is x below 0?
+contradicts: first 1, Two.step 12 0a1f
 device: cuda, cpu
 price: it is all that is asked
 most: 2.5
@@ -187,6 +188,7 @@ def test_a_mistake_says_what_it_is(tmp_path):
         says="The sign is lost.",
         hint="is x below 0?",
         devices=("cuda", "cpu"),
+        contradicts=(Sentence("first", 1), Sentence("Two.step", 12, "0a1f")),
         price="it is all that is asked",
         most=2.5,
         changes=(Change("return y", "return -y"),),
@@ -212,7 +214,7 @@ def test_a_problem_without_a_file_has_no_mistakes(tmp_path):
 
 @pytest.mark.parametrize(
     ("line", "name", "where"),
-    [(6, "negative", "the reference"), (14, "plainly_negative", "base plain")],
+    [(6, "negative", "the reference"), (15, "plainly_negative", "base plain")],
 )
 def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, line, name, where):
     """The message has the file, the mistake and the program that was searched for the text."""
@@ -247,6 +249,11 @@ FAULTS = {
     "no number": (
         "[m] Wrong.\nmost: two\n- a\n",
         "1: m: expected `most:` and a number of points, got two",
+    ),
+    "no sentence": (
+        "[m] Wrong.\ncontradicts: f 1, f.g\n- a\n",
+        "1: m: expected `contradicts:` and a function and the number of a sentence of its "
+        "docstring, such as `relu 2, AdamW.step 1`, got f.g",
     ),
     "the same name": (
         "[m] Wrong.\n- a\n\n[m] Wrong.\n- b\n",
