@@ -58,6 +58,11 @@ def test_clipping_of_the_example(student):
     }
     for parameter, expected in [(p, [0.3]), (q, [0.0, 0.4])]:
         check_gradient(parameter, expected, inputs=inputs, hints=hints)
+    # With max_l2_norm 4 the factor is 4 / (5 + 5).
+    p, q = parameters_with_gradients([3.0], [0.0, 4.0])
+    student.optimizers.clip_gradient_norm([p, q], 4.0, eps=5.0)
+    hint = "the norm of all gradients is above 4, although that of none of them is"
+    check_gradient(p, [1.2], inputs=inputs.replace("norm 1", "norm 4"), hint=hint)
 
 
 def test_a_short_gradient_stays(student):
