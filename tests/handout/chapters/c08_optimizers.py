@@ -604,21 +604,14 @@ class Chapter(Figures):
             clip_parts=power(10, 7),
             clipped_norm=decimal(length, 6),
         )
-        _, joint = clipped(1.0)
-        for largest in (2.0, joint):  # torch also shrinks a gradient whose norm is exactly max
-            parameters = [torch.zeros_like(g, requires_grad=True) for g in whole]
-            for parameter, g in zip(parameters, whole, strict=True):
-                parameter.grad = g.clone()
-            torch.nn.utils.clip_grad_norm_(parameters, largest)
-            factors = [
-                (p.grad / g).nanmean().item() for p, g in zip(parameters, whole, strict=True)
-            ]
-            assert max(factors) < 1
-            assert all(same(factors, [largest / (joint + 1e-6)] * 2))
         self.outlier()
         gradients, norm = clipped(5.0)
         assert all(torch.equal(a, b) for a, b in zip(gradients, whole, strict=True))
         self.gives(whole_norm=plain(norm))
+        powers = [2.0**k for k in range(16)]
+        half = next(x for x in powers if torch.tensor(x).half().square().isinf())
+        stop = next(x for x in powers if torch.tensor(x).bfloat16() + 1 == x)
+        self.gives(half_square=plain(half), bfloat_stop=plain(stop))
 
     def outlier(self) -> None:
         """One gradient that is far too long, and AdamW's steps after it."""
