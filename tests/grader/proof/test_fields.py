@@ -213,7 +213,7 @@ def test_a_field_that_no_test_looks_at_is_found_and_named(grader, root, tmp_path
     """A bound and a comparison of two answers look at a field; the forgotten field is named."""
     course = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
     (course / "tests" / "probes" / "activations.py").write_text(ADDED_PROBE)
-    hidden = course / "tests" / "hidden" / "test_relu.py"
+    hidden = course / "tests" / "hidden" / "relu" / "test_hidden.py"
     hidden.write_text(
         hidden.read_text().replace(
             "from kit import expect\n",
