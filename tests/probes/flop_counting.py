@@ -3,7 +3,7 @@
 A torch function is given by its path, such as "torch.nn.functional.linear", and looked up here.
 """
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, TypedDict
 
@@ -17,13 +17,6 @@ class Read(TypedDict):
 
     total: Any
     by_op: Any
-
-
-class Kept(TypedDict):
-    """The result of `of_sequences`: an answer, and whether the arguments are as they were."""
-
-    answer: Any
-    kept: bool
 
 
 class Pass(TypedDict):
@@ -59,70 +52,9 @@ class Traces(TypedDict):
 
 
 def transformer(student: Any, *, config: dict[str, Any], batch: int, seq: int) -> Any:
-    """transformer_forward_flops of the student's own TransformerConfig with these fields.
-
-    Neither calls whose arguments differ in one place, nor what their caller does with a result, may
-    change the answer.
-    """
-
-    def parts(batch: int, seq: int, **fields: Any) -> Any:
-        made = student.flop_counting.TransformerConfig(**{**config, **fields})
-        return student.flop_counting.transformer_forward_flops(made, batch, seq)
-
-    # Fields that do not change the answer come last: their calls could hide an earlier one.
-    parts(batch, seq, gated_ffn=not config.get("gated_ffn", False))
-    parts(batch, seq, d_model=config["d_model"] + config["num_heads"])
-    for field in ("vocab_size", "num_layers", "d_ff", "context_length"):
-        parts(batch, seq, **{field: config[field] + 1})
-    parts(batch, seq, tied_embeddings=not config.get("tied_embeddings", False))
-    for other in [(batch * seq, min(1, seq)), (batch, max(0, seq - 1))]:
-        parts(*other)
-    earlier = parts(batch, seq)
-    if isinstance(earlier, MutableMapping):
-        earlier.clear()
-    answer = parts(batch, seq)
-    parts(batch + 1, seq)
-    return answer
-
-
-def transformers(student: Any, *, models: Sequence[tuple[dict[str, Any], int, int]]) -> list[Any]:
-    """`transformer` of each of these configs, batches and sequence lengths."""
-    return [
-        transformer(student, config=config, batch=batch, seq=seq) for config, batch, seq in models
-    ]
-
-
-def with_options(
-    student: Any, *, function: str, calls: Sequence[tuple[Sequence[Any], dict[str, Any]]]
-) -> list[Any]:
-    """The answers to calls with these arguments and options, one after the other."""
-    called = getattr(student.flop_counting, function)
-    return [called(*args, **options) for args, options in calls]
-
-
-def of_sequences(
-    student: Any,
-    *,
-    function: str,
-    before: Sequence[int],
-    shapes: Sequence[Sequence[int]],
-    kind: str,
-) -> Kept:
-    """The answer for shapes of this kind: "list", or "Size" for a Size and a list.
-
-    A list had other sizes in an earlier call.
-    """
-    kinds: list[Callable[[Sequence[int]], Any]] = [list if kind == "list" else torch.Size, list]
-    call = getattr(student.flop_counting, function)
-    made = [make([2 * size for size in shape]) for make, shape in zip(kinds, shapes, strict=False)]
-    call(*before, *made)
-    for i, shape in enumerate(shapes):
-        if isinstance(made[i], list):
-            made[i][:] = shape
-        else:
-            made[i] = torch.Size(shape)
-    answer = call(*before, *made)
-    return {"answer": answer, "kept": list(map(list, made)) == list(map(list, shapes))}
+    """transformer_forward_flops of the student's own TransformerConfig with these fields."""
+    module = student.flop_counting
+    return module.transformer_forward_flops(module.TransformerConfig(**config), batch, seq)
 
 
 # --- flop_counter: what is counted

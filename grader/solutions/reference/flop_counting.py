@@ -57,23 +57,18 @@ class OperatorLog(TorchDispatchMode):
 def matmul_flops(a: Sequence[int], b: Sequence[int]) -> int:
     """The FLOPs of torch.matmul for operands of these shapes.
 
-    FLOPs = 2 · K · elements of the result. K is the size that is summed over: the last size of a,
-    and the last but one of b (or the only size of a vector b).
-
-    The rules for shapes are those of torch.matmul: a vector on the left is a row, a vector on the
-    right is a column, and leading (batch) dimensions are broadcast against each other. The size
-    that is summed over must be the same in both shapes: a size of 1 is not broadcast here. In
-    float32, tensors of these shapes and their product could exist: each has less than 2⁶³ bytes.
+    2·K per element of the result, where K is the size that is summed over. As in torch.matmul, a
+    vector is a row on the left and a column on the right, and leading dimensions are broadcast.
 
     Args:
-        a: Shape of the left operand, with at least one dimension.
-        b: Shape of the right operand, with at least one dimension.
+        a: Shape of the left operand.
+        b: Shape of the right operand.
 
     Raises:
-        ValueError: The shapes do not fit. (torch's own RuntimeError is just as good.)
+        ValueError: The shapes do not fit.
 
     Example:
-        (4, 8, 16, 32) and (32, 2): 2 · 32 · (4·8·16·2) = 65,536.
+        (4, 8, 16, 32) and (32, 2): 2·32·(4·8·16·2) = 65,536.
 
     Handout §4.1 · `python -m assignment check flop_formulas`
     """
@@ -102,20 +97,17 @@ def linear_flops(
 ) -> int:
     """The FLOPs of a linear layer without a bias, for the forward pass or for both passes.
 
-    forward pass       y = x Wᵀ     2 · tokens · in · out
-    weight's gradient  dW = dyᵀ x   the same again
-    input's gradient   dx = dy W    the same again
+    y = x Wᵀ takes 2·tokens·in·out, and so does each gradient: dW = dyᵀ x and dx = dy W.
 
     Args:
-        tokens: Rows of x: the product of all its dimensions but the last.
-        in_features: Size of x's last dimension.
-        out_features: Size of y's last dimension.
+        tokens: Rows of x.
+        in_features: Columns of x.
+        out_features: Columns of y.
         backward: Add the backward pass to the forward pass.
-        input_grad: Whether the backward pass also computes dx. Without `backward` it has no effect.
+        input_grad: Whether the backward pass computes dx.
 
     Example:
-        10 tokens, 3 → 4 features: 2 · 10 · 3 · 4 = 240 forward; 720 with the backward pass; 480 if
-        x needs no gradient.
+        10 tokens, 3 → 4 features: 240 forward, 720 with both gradients, 480 without dx.
 
     Handout §4.1 · `python -m assignment check flop_formulas`
     """
@@ -128,19 +120,16 @@ def linear_flops(
 def mlp_flops(batch: int, dims: Sequence[int], *, backward: bool = False) -> int:
     """The FLOPs of a stack of bias-free linear layers, for the forward pass or for both passes.
 
-    Layer i takes dims[i] features to dims[i + 1]. The data needs no gradient, so the first layer's
-    backward pass computes only the gradient of its weight. Activation functions between the layers,
-    such as ReLU, are not counted.
+    The input is data, so the first layer's backward pass computes no dx.
 
     Args:
         batch: Rows of the input.
-        dims: Sizes from the input to the output, at least two; n + 1 sizes make n layers.
+        dims: Sizes from the input to the output; layer i takes dims[i] features to dims[i + 1].
         backward: Add the backward pass to the forward pass.
 
     Example:
-        64 rows through (32, 32, 16): forward 2·64·(32·32 + 32·16) = 196,608. With the backward
-        pass, the count is three times that number, minus 2·64·32·32 for the gradient of the data,
-        which is not needed: 458,752, or 0.778 of 6 · parameters · rows.
+        64 rows through (32, 32, 16): 2·64·(32·32 + 32·16) = 196,608; with the backward pass
+        3·196,608 - 2·64·32·32 = 458,752.
 
     Handout §4.1 · `python -m assignment check flop_formulas`
     """
@@ -179,30 +168,25 @@ class TransformerConfig:
 
 
 def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -> dict[str, int]:
-    """The FLOPs of a transformer's matrix products in one forward pass, by part, over all layers.
+    """The FLOPs of a transformer's forward pass by part, over all layers.
 
     "qkv"               x times three d_model × d_model matrices
-    "attention_scores"  q kᵀ in every head: each query of a sequence with each key of that sequence
-    "attention_values"  the probabilities times v, in every head
-    "attention_output"  the concatenated results of the heads times a d_model × d_model matrix
-    "ffn"               two matrices, or three in a gated FFN
-    "lm_head"           vocab_size logits for every token, once, after the last layer
+    "attention_scores"  q kᵀ in every head of every sequence
+    "attention_values"  the probabilities times v, in every head of every sequence
+    "attention_output"  the heads' results times a d_model × d_model matrix
+    "ffn"               two matrices, or three if it is gated
+    "lm_head"           vocab_size logits per token, once, tied or not
 
-    A causal mask does not lower the count: masked scores are counted too. Embedding look-ups are
-    not products and count as 0. Softmax, norms and activations are not counted.
+    A causal mask lowers no count. An embedding look-up is no product.
 
     Args:
         config: The model.
         batch: Number of sequences.
         seq: Tokens per sequence, at most config.context_length.
 
-    Returns:
-        A dict with these six keys. The sum of its values is the whole forward pass.
-
     Example:
-        Vocabulary 100, context 16, 2 layers, d_model 8, 2 heads, d_ff 32, and 3 sequences of 5
-        tokens: qkv 11,520, attention_scores and attention_values 2,400 each, attention_output
-        3,840, ffn 30,720, lm_head 24,000.
+        Vocabulary 100, 2 layers, d_model 8, 2 heads, d_ff 32, and 3 sequences of 5 tokens: qkv
+        11,520, scores and values 2,400 each, output 3,840, ffn 30,720, lm_head 24,000.
 
     Handout §4.1 · `python -m assignment check flop_formulas`
     """
@@ -223,20 +207,17 @@ def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -
 
 
 def training_flops(num_parameters: int, num_tokens: int, *, recompute_forward: bool = False) -> int:
-    """The FLOPs of training, by the rule of thumb: 6 · parameters · tokens.
+    """The FLOPs of training, by the rule of thumb: 6·parameters·tokens.
 
-    Per token, each parameter takes part in one multiply-add of the forward pass (2 FLOPs) and in
-    two of the backward pass (4 FLOPs). If no activation is kept, the backward pass runs the forward
-    pass once more, and the total is 8 · parameters · tokens.
+    If the forward pass runs again in the backward pass, it is 8·parameters·tokens.
 
     Args:
-        num_parameters: Number of parameters of the model.
-        num_tokens: Number of tokens that the model is trained on.
-        recompute_forward: Whether training uses full activation checkpointing.
+        num_parameters: Parameters of the model.
+        num_tokens: Tokens that the model is trained on.
+        recompute_forward: Whether the forward pass runs again.
 
     Example:
-        70 billion parameters, 15 trillion tokens: 6 · 70e9 · 15e12 = 6.3e24, and 8.4e24 with
-        recomputation.
+        70e9 parameters, 15e12 tokens: 6.3e24, or 8.4e24 with recomputation.
 
     Handout §4.1 · `python -m assignment check flop_formulas`
     """
