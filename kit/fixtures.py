@@ -58,7 +58,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "own_process: the grader runs no other test in this test's process"
     )
-    config.addinivalue_line("markers", "harm(kind): what a mistake that fails this test costs")
     config.addinivalue_line("markers", "points(weight): this test's share of its problem's points")
     config.addinivalue_line(
         "markers", "stage(number): the stage of its problem that a test belongs to, for the handout"
