@@ -95,15 +95,15 @@ def linear_flops(
     backward: bool = False,
     input_grad: bool = True,
 ) -> int:
-    """The FLOPs of a linear layer without a bias, for the forward pass or for both passes.
+    """The FLOPs of a linear layer without a bias: forward, or forward and backward.
 
-    y = x Wᵀ takes 2·tokens·in·out, and so does each gradient: dW = dyᵀ x and dx = dy W.
+    y = x Wᵀ takes 2·tokens·in·out, as does each gradient: dW = dyᵀ x and dx = dy W.
 
     Args:
         tokens: Rows of x.
         in_features: Columns of x.
         out_features: Columns of y.
-        backward: Add the backward pass to the forward pass.
+        backward: Add the backward pass.
         input_grad: Whether the backward pass computes dx.
 
     Example:
@@ -118,18 +118,18 @@ def linear_flops(
 
 
 def mlp_flops(batch: int, dims: Sequence[int], *, backward: bool = False) -> int:
-    """The FLOPs of a stack of bias-free linear layers, for the forward pass or for both passes.
+    """The FLOPs of a stack of bias-free linear layers: forward, or forward and backward.
 
     The input is data, so the first layer's backward pass computes no dx.
 
     Args:
         batch: Rows of the input.
         dims: Sizes from the input to the output; layer i takes dims[i] features to dims[i + 1].
-        backward: Add the backward pass to the forward pass.
+        backward: Add the backward pass.
 
     Example:
-        64 rows through (32, 32, 16): 2·64·(32·32 + 32·16) = 196,608; with the backward pass
-        3·196,608 - 2·64·32·32 = 458,752.
+        64 rows, (32, 32, 16): 2·64·(32·32 + 32·16) = 196,608; with the backward
+        pass 3·196,608 - 2·64·32·32 = 458,752.
 
     Handout §4.1 · `python -m assignment check flop_formulas`
     """
@@ -213,7 +213,7 @@ def training_flops(num_parameters: int, num_tokens: int, *, recompute_forward: b
 
     Args:
         num_parameters: Parameters of the model.
-        num_tokens: Tokens that the model is trained on.
+        num_tokens: Tokens to train it on.
         recompute_forward: Whether the forward pass runs again.
 
     Example:
