@@ -121,7 +121,7 @@ def pair(student: Any, *, kind: str, args: Sequence[Any]) -> list[list[Tensor]]:
 def used(student: Any, *, dims: list[int], x: Tensor) -> Used:
     """An MLP is made from the caller's list and run, and an embedding's parameters are counted."""
     output = student.linear.MLP(dims)(x)
-    module = nn.Embedding(*dims[:2])
+    module = nn.Embedding(dims[0], dims[1])
     count = student.linear.count_parameters(module)
     training = module.training
     return {"dims": dims, "x": x, "training": training, "output": output, "count": count}

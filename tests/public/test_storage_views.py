@@ -226,7 +226,7 @@ def test_shares_storage_of_other_views(student):
     """Views of one storage may differ in dtype, show one element each, or be detached."""
     x = torch.zeros(8)
     views = [("x, x.view(torch.int32)", x, x.view(torch.int32)), ("x, x.data", x, x.data)]
-    for inputs, a, b in [*views, ("x[0], x[7]", x[0], x[7])]:
+    for inputs, a, b in [*views, ("x[0], x[7]", x[0], x[7]), ("x[:3], x", x[:3], x)]:
         got = student.tensor_memory.shares_storage(a, b)
         expect.value(got, True, of="shares_storage", inputs=inputs)
 
