@@ -1,4 +1,4 @@
-"""Looks offsets up in a numbered storage, uses numpy's cumprod, and sets a tensor on the storage."""
+"""Looks offsets up in a numbered storage, uses numpy's cumprod, and sets a tensor on a storage."""
 
 import math
 
