@@ -121,7 +121,7 @@ def count_parameters(module: nn.Module, *, trainable_only: bool = False) -> int:
     A tied parameter, which has several names, counts once. Buffers are not parameters.
 
     Args:
-        module: Any module, on any device.
+        module: Any module.
         trainable_only: Count only parameters with requires_grad.
 
     Example:

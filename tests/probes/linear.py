@@ -134,7 +134,6 @@ def counts(
     frozen: Sequence[str] = (),
     ties: dict[str, str] | None = None,
     buffers: dict[str, list[int]] | None = None,
-    device: str = "cpu",
 ) -> Counts:
     """count_parameters of a module: of all parameters, and of the trainable ones.
 
@@ -144,19 +143,18 @@ def counts(
         frozen: The names of those without requires_grad.
         ties: Further names, each with the name of the parameter that it stands for.
         buffers: The shapes of its buffers.
-        device: Where they all are.
     """
     tree = nn.Module()
     for name, shape in parameters.items():
-        values = torch.zeros(shape, device=device)
+        parameter = nn.Parameter(torch.zeros(shape), requires_grad=name not in frozen)
         place, own = _place(tree, name)
-        place.register_parameter(own, nn.Parameter(values, requires_grad=name not in frozen))
+        place.register_parameter(own, parameter)
     for name, other in (ties or {}).items():
         place, own = _place(tree, name)
         place.register_parameter(own, tree.get_parameter(other))
     for name, shape in (buffers or {}).items():
         place, own = _place(tree, name)
-        place.register_buffer(own, torch.zeros(shape, device=device))
+        place.register_buffer(own, torch.zeros(shape))
     return {
         "all": student.linear.count_parameters(tree),
         "trainable": student.linear.count_parameters(tree, trainable_only=True),

@@ -69,14 +69,20 @@ def half_of_the_smallest(dtype):
     return Fraction(2) ** -(2 ** (exponent_bits - 1) - 1 + mantissa_bits)
 
 
+def smallest_subnormal(dtype):
+    return [float(2 * half_of_the_smallest(dtype))]
+
+
+def bits(dtype):
+    return 1 + sum(FORMATS[dtype]), *FORMATS[dtype]
+
+
 @pytest.mark.harm("wrong number")
 def test_bits_of_every_format(student):
     """bits is the sum of one sign bit, the exponent bits and the stored mantissa bits."""
     fields = ("bits", "exponent_bits", "mantissa_bits")
     hint = "the sign takes one bit, and the leading 1 of a normal number is not stored"
-    check_fields(
-        student, fields, lambda dtype: (1 + sum(FORMATS[dtype]), *FORMATS[dtype]), hint=hint
-    )
+    check_fields(student, fields, bits, hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -114,8 +120,7 @@ def test_smallest_subnormal_number(student):
         "subnormal numbers divide the interval from 0 to the smallest normal number into "
         "2^mantissa_bits steps"
     )
-    expected = lambda dtype: [float(2 * half_of_the_smallest(dtype))]  # noqa: E731
-    check_fields(student, ["smallest_subnormal"], expected, hint=hint)
+    check_fields(student, ["smallest_subnormal"], smallest_subnormal, hint=hint)
 
 
 @pytest.mark.harm("wrong number")
