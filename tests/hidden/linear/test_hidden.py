@@ -130,8 +130,8 @@ def test_linear_has_one_parameter(student, rng):
     options = {"of": "Linear", "hint": "self.weight = nn.Parameter(...), no bias"}
     expect.value(got["names"], ["weight"], name="the names of its parameters", **options)
     expect.value(got["state"], ["weight"], name="the keys of its state_dict", **options)
-    (shape,) = [tuple(w.shape) for w in got["weights"]][:1]
-    expect.value(shape, (o, i), of="Linear", name="the weight's shape", hint="out × in")
+    shapes, name = [tuple(w.shape) for w in got["weights"]], "the shapes of its matrices"
+    expect.value(shapes, [(o, i)], of="Linear", name=name, hint="out × in")
 
 
 # Stays: this test checks the formula. A mistake in it also breaks an MLP, but not the other way
