@@ -140,9 +140,9 @@ class Watch:
         model: The model to watch.
         optimizer: The optimizer to watch.
         folder: The folder of the run's files.
-        kill_at: Numbers of forward passes at which the folder is copied, to "<folder> 0", "<folder>
-            1" and so on. In such a run, gradients are cleared after each step, so that a forgotten
-            zero_grad is not counted as a second mistake.
+        kill_at: Numbers of steps after which the folder is copied, in the next forward pass, to
+            "<folder> 0", "<folder> 1" and so on. In such a run, gradients are cleared after each
+            step, so that a forgotten zero_grad is not counted as a second mistake.
         break_at: Number of steps after which the loss is not finite.
         infinite: Whether that loss is infinite instead of NaN.
         keep_logits: Whether to record the logits as well.
@@ -180,9 +180,9 @@ class Watch:
             optimizer.register_step_post_hook(self._clear_gradients)
 
     def _on_forward(self, tokens: Tensor, logits: Tensor) -> Tensor:
-        number, step = len(self.forwards["tokens"]), len(self.steps["parameters"])
+        step = len(self.steps["parameters"])
         for place, at in enumerate(self._kill_at):
-            if at == number:
+            if at == step and step not in self.forwards["steps_before"]:
                 shutil.copytree(self._folder, f"{self._folder} {place}", dirs_exist_ok=True)
         kept, places = tokens.sort() if not self._in_order else (tokens.clone(), None)
         self.forwards["tokens"].append(kept)
@@ -266,13 +266,13 @@ def _agreeing(a: list[Any], b: list[Any]) -> int:
 def killed(
     student: Any, *, kill_at: Sequence[int], leave: Sequence[str] = (), **run: Any
 ) -> KilledRuns:
-    """An unstopped run, and for each of these forward passes a run killed there and started again.
+    """An unstopped run, and runs that are killed after so many steps and started again.
 
     A run that is started again has a new model and a new optimizer.
 
     Args:
         student: The student's package.
-        kill_at: Numbers of forward passes. They need not all be reached.
+        kill_at: Numbers of steps. They need not all be reached.
         leave: For each kill, text to add at the end of the log.
         run: The inputs of `_run`.
     """
@@ -302,7 +302,7 @@ def _as_it_was_left(root: Path, place: int) -> Path:
 def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Run, Run]:
     """A run, and one that was killed in the middle of a checkpoint, when it was started again.
 
-    The second run is first killed in forward pass `kill_at`, after it has written a checkpoint.
+    The second run is first killed after `kill_at` steps, and after it has written a checkpoint.
     It then resumes with a limit on file sizes of half that checkpoint, and the attempt to write
     more kills it.
     """
