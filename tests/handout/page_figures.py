@@ -154,9 +154,7 @@ def stage_points(problem: str) -> dict[int, float]:
         for name, test in tests.items()
         if name.startswith("test_")
     ]
-    worth = [of_test.get("points", 1) for of_test in marks]
-    if all("harm" in of_test for of_test in marks):
-        worth = weights_by_harm([of_test["harm"] for of_test in marks])
+    worth = weights_by_harm([of_test["harm"] for of_test in marks])
     weights: dict[int, int] = {}
     for of_test, weight in zip(marks, worth, strict=True):
         weights[of_test["stage"]] = weights.get(of_test["stage"], 0) + weight
