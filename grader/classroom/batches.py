@@ -101,7 +101,7 @@ def add(
             interrupts.stop_if_seen()
             show(handed_in.path.name)
             what = _read(reader, handed_in, accepted)
-            new += book.add_attempt(
+            new += book.attempts.add(
                 student.id,
                 one_line(handed_in.path.name, 200),
                 what,
@@ -158,7 +158,7 @@ class _Queue:
         while self.waiting:
             sources = self.waiting.pop()
             try:
-                return self.book.submission(sources)
+                return self.book.attempts.submission(sources)
             except UsageError as e:
                 self._give_up(sources, str(e))
         return None
@@ -191,7 +191,7 @@ class _Queue:
             self.waiting.insert(0, sources)  # last, when what disturbed it may have passed
             return
         if result is not None:
-            self.book.keep(self.setup, result, fault=fault)
+            self.book.results.keep(self.setup, result, fault=fault)
             self.progress.done += 1
             self.progress.faults += bool(fault)
         else:
@@ -201,7 +201,7 @@ class _Queue:
 
     def _give_up(self, sources: str, fault: str) -> None:
         """Store that a submission has no result."""
-        self.book.note_fault(self.setup, sources, one_line(fault, 500))
+        self.book.results.note_fault(self.setup, sources, one_line(fault, 500))
         self.progress.done += 1
         self.progress.faults += 1
 
@@ -232,13 +232,13 @@ def grade(
     Raises:
         GraderFault: No submission can be graded.
     """
-    queue = _Queue(book, setup, book.to_grade(setup)[:limit])
+    queue = _Queue(book, setup, book.results.to_grade(setup)[:limit])
     with closing(executor.run(queue.take)) as events:
         for event in events:
             interrupts.stop_if_seen()
             queue.note(event)
             show(queue.progress)
-    book.merge_devices()
+    book.results.merge_devices()
     return queue.progress
 
 

@@ -142,9 +142,9 @@ def write(whole: Class, decisions: Iterable[Decision], *, who: str) -> None:
     """Write decisions into the gradebook."""
     for one in decisions:
         if one.until is not None:
-            whole.book.extend(one.student, one.until, reason=one.reason, who=who)
+            whole.book.decisions.extend(one.student, one.until, reason=one.reason, who=who)
             continue
-        whole.book.override(
+        whole.book.decisions.override(
             one.student, one.points, problem=one.problem, reason=one.reason, who=who
         )
 

@@ -347,17 +347,17 @@ def _send(api: CanvasApi, book: Gradebook, part: list[PendingPush]) -> str:
     if not part:
         return ""
     sent = [(one.student.id, one.points, one.mark) for one in part]
-    book.note_push(place, sent, "sent")
+    book.pushes.note(place, sent, "sent")
     try:
         progress = api.update({one.user: one.fields for one in part})
     except EndsCommand:
-        book.note_push(place, sent, "failed")  # Canvas refused the request as a whole
+        book.pushes.note(place, sent, "failed")  # Canvas refused the request as a whole
         raise
     progress = api.wait_for(progress)
     if progress.workflow_state == "completed":
-        book.note_push(place, sent, "done")
+        book.pushes.note(place, sent, "done")
         return ""
-    book.note_push(place, sent, "failed")
+    book.pushes.note(place, sent, "failed")
     return progress.message or "a job failed, and Canvas does not say why"
 
 

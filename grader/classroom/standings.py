@@ -10,7 +10,8 @@ import msgspec
 
 from grader.base.errors import UsageError
 from grader.base.nearest import did_you_mean, no_such
-from grader.classroom.gradebook import Attempt, Grade, Gradebook
+from grader.classroom.attempts import Attempt
+from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import (
     Override,
     RegradeRequest,
@@ -19,6 +20,7 @@ from grader.classroom.records import (
     Student,
     called,
 )
+from grader.classroom.results import Grade
 from grader.classroom.roster import folded
 from grader.course import policies
 from grader.course.courses import Course, Problem
@@ -50,10 +52,10 @@ class Class:
     @property
     def max_score(self) -> float:
         """The most points that the gradebook's runs can give together."""
-        return self._max_score(self.book.counting())
+        return self._max_score(self.book.results.counting())
 
     def _max_score(self, numbers: Sequence[int]) -> float:
-        found = [self.book.setup(number) for number in numbers]
+        found = [self.book.setups.get(number) for number in numbers]
         graded = {problem for setup in found for problem in setup.problems}
         devices = {"cpu", "cuda"} if any("cuda" in setup.device for setup in found) else {"cpu"}
         problems = [p for p in self.course.problems if p.id in graded and p.device in devices]
@@ -78,14 +80,16 @@ class Class:
     def sources(self, standing: Standing) -> dict[str, bytes]:
         """The sources of the attempt that counts; empty if there are none, or they are damaged."""
         with suppress(UsageError):
-            return self.book.submission(standing.sources).sources if standing.sources else {}
+            return (
+                self.book.attempts.submission(standing.sources).sources if standing.sources else {}
+            )
         return {}
 
     def standings(
         self, *, setups: Sequence[int] | None = None, problems: bool = True
     ) -> list[Standing]:
         """Every student's standing, by id; see the function `standings`."""
-        setups = self.book.counting() if setups is None else setups
+        setups = self.book.results.counting() if setups is None else setups
         most = self._max_score(setups)
         return standings(self.book, self.rules, most, setups=setups, problems=problems)
 
@@ -110,8 +114,8 @@ class Class:
             by_beginning: Whether the beginning of an id, a name or an address is enough.
             removed: Whether to look among the students who were removed, too.
         """
-        entries = self.book.entries
-        known = self.book.students(removed=True)
+        entries = self.book.students.entries
+        known = self.book.students.all(removed=True)
         found = _meant(text, known, {one.id: entries.of(one.id) for one in known}, by_beginning)
         if len(found) > 1:
             some = ", ".join(one_line(f"{one.id} {one.name}", 100) for one in found[:9])
@@ -144,11 +148,11 @@ class Class:
 
     def result(self, standing: Standing) -> SubmissionResult | None:
         """The whole result of the attempt that counts, with the name of that attempt."""
-        result = self.book.first_result(standing.sources, self.book.counting())
+        result = self.book.results.first_result(standing.sources, self.book.results.counting())
         if result is None:
             return None
         # Another student may have handed in the same sources first.
-        attempt = self.book.attempts(standing.student.id)[standing.attempt - 1]
+        attempt = self.book.attempts.all(standing.student.id)[standing.attempt - 1]
         info = msgspec.structs.replace(
             result.submission, name=attempt.name, ignored=attempt.ignored
         )
@@ -188,7 +192,7 @@ def _meant(
 def _used(book: Gradebook, rules: Policy) -> dict[str, int]:
     """The late days used in other assignments, also under former ids."""
     used: Counter[str] = Counter()
-    entries = book.entries
+    entries = book.students.entries
     for student, days in rules.late_days_used.items():
         used[entries.id_of(student)] += days
     return dict(used)
@@ -211,14 +215,18 @@ def standings(
         setups: The setups whose results count, best first; those of the gradebook by default.
         problems: Whether to read each problem's score, which takes a second for a large class.
     """
-    overrides, extensions, comments = book.overrides(), book.extensions(), book.comments()
+    overrides, extensions, comments = (
+        book.decisions.overrides(),
+        book.decisions.extensions(),
+        book.feedback.comments(),
+    )
     requests: dict[str, list[RegradeRequest]] = {}
-    for one in book.requests():
+    for one in book.feedback.requests():
         requests.setdefault(one.student, []).append(one)
     problems = problems or any(one.problem for given in overrides.values() for one in given)
-    grades = _grades(book, book.counting() if setups is None else setups, problems)
+    grades = _grades(book, book.results.counting() if setups is None else setups, problems)
     attempts: dict[str, list[Attempt]] = {}
-    for attempt in book.attempts():
+    for attempt in book.attempts.all():
         attempts.setdefault(attempt.student, []).append(attempt)
     return [
         msgspec.structs.replace(
@@ -234,7 +242,7 @@ def standings(
             comments=comments.get(student.id, []),
             requests=requests.get(student.id, []),
         )
-        for student in book.students()
+        for student in book.students.all()
     ]
 
 
@@ -243,7 +251,10 @@ def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str,
 
     If both devices have a run, a grade needs both results: half of the points are not a grade.
     """
-    each = {book.setup(setup).device: book.grades(setup, problems=problems) for setup in setups}
+    each = {
+        book.setups.get(setup).device: book.results.grades(setup, problems=problems)
+        for setup in setups
+    }
     if not {"cpu", "cuda"} <= each.keys():
         return next(iter(each.values()), {})
     found = dict(each.get("cpu+cuda", {}))

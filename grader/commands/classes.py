@@ -173,15 +173,15 @@ def batch(
     today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
     with _opened(book, today, where, course, course_folder) as (opened, grades):
         switch = Switch(opened, today, course, course_folder)
-        setup = opened.number_of(today)
-        if switch.is_needed and not opened.has_grades:
+        setup = opened.setups.number_of(today)
+        if switch.is_needed and not opened.results.has_grades:
             switch.apply(setup, why="batch")
         if rules:
             opened.remember(rules)
-        if students is None and opened.has_roster:
-            students = [one for one in opened.students(removed=True) if one.listed]
+        if students is None and opened.students.has_roster:
+            students = [one for one in opened.students.all(removed=True) if one.listed]
         assigned = roster.assign(found.handed_in, students)
-        opened.enrol(
+        opened.students.enrol(
             [*assigned.missing, *(student for student, _ in assigned.attempts)],
             roster=students is not None,
         )
@@ -191,13 +191,13 @@ def batch(
             print(f"grader: {note}", file=sys.stderr)
         print(
             f"{counted(len(assigned.attempts), 'submission')} of "
-            f"{counted(len(opened.students()), 'student')}, "
-            f"{new} of them new; {len(opened.to_grade(setup))} to grade",
+            f"{counted(len(opened.students.all()), 'student')}, "
+            f"{new} of them new; {len(opened.results.to_grade(setup))} to grade",
             file=sys.stderr,
         )
         _grade(opened, setup, grades, limit=limit)
         whole = Class(opened, course)
-        if opened.current(device) != setup:
+        if opened.setups.current(device) != setup:
             _count_if_complete(whole, Switch(opened, today, course, course_folder), setup)
         files.say(texts.status(whole, verbose=False), needed=False)
         if _any_fault(opened, setup):
@@ -295,7 +295,7 @@ def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None
 
 
 def _any_fault(book: Gradebook, setup: int) -> bool:
-    return any(grade.fault for grade in book.grades(setup, problems=False).values())
+    return any(grade.fault for grade in book.results.grades(setup, problems=False).values())
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -378,7 +378,7 @@ def regrade(
         if undo:
             _undo(opened, course, course_folder, by=by)
             return
-        was = opened.setup(_current(opened, device))
+        was = opened.setups.get(_current(opened, device))
         problems = chosen(course, only if only or all_problems else _graded_before(was, course))
         if was.isolation == "none" and isolation is None:
             raise UsageError(
@@ -409,17 +409,17 @@ def _undo(book: Gradebook, course: Course, folder: Path | None, *, by: str) -> N
     Raises:
         UsageError: There was no step.
     """
-    before = book.in_force()
-    if not book.undo(who=by):
+    before = book.setups.in_force()
+    if not book.setups.undo(who=by):
         raise UsageError(f"{book.path}: no regrade was applied, so there is nothing to undo")
-    after = book.in_force()
+    after = book.setups.in_force()
     lines = ["the results before the last regrade count again"]
     for device in sorted(device for device in before if before[device] != after.get(device)):
-        undone = book.setup(before[device])
+        undone = book.setups.get(before[device])
         if device not in after:
             lines.append(f"no run with --device {device} counts any more")
             continue
-        changed = setups.differences(undone, book.setup(after[device]))
+        changed = setups.differences(undone, book.setups.get(after[device]))
         lines += [f"changed: {line}" for line in changed]
         today = setups.of_today(
             course, course.problems, device=device, isolation=undone.isolation, seed=undone.seed
@@ -439,12 +439,12 @@ def _regrade(
 ) -> None:
     """Grade what has no result of the new setup yet, show what changes, and apply it if asked."""
     book, today = whole.book, switch.today
-    setup = book.find(today)
-    if setup is None or book.to_grade(setup):
+    setup = book.setups.find(today)
+    if setup is None or book.results.to_grade(setup):
         with where(today) as executor:
-            setup = book.number_of(today)
+            setup = book.setups.number_of(today)
             _grade(book, setup, executor)
-    old, counting = book.current(today.device), switch.counting_with(setup)
+    old, counting = book.setups.current(today.device), switch.counting_with(setup)
     assert old is not None
     _say_changes(whole, old, setup, verbose=False)
     if faulty := _ids(_faulty(whole, counting or [setup])):
@@ -518,7 +518,7 @@ def diff(
             _say_differences(whole, exported)
             return
         current = _current(opened, device)
-        before, other = opened.before(device), opened.last_other(device, current)
+        before, other = opened.setups.before(device), opened.setups.last_other(device, current)
         if before is not None and (other is None or other < current):
             _say_changes(whole, before, current, verbose=verbose)
             files.say("this regrade was applied: the new results count\n", needed=False)
@@ -546,12 +546,14 @@ def _faulty(whole: Class, counting: list[int]) -> list[Standing]:
 def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:
     """Print which students gain or lose points between two setups' results."""
     found, book = comparisons.compare(whole, [old], [new]), whole.book
-    said = texts.changes(book.path, found, book.setup(old), book.setup(new), verbose=verbose)
+    said = texts.changes(
+        book.path, found, book.setups.get(old), book.setups.get(new), verbose=verbose
+    )
     files.say(said, needed=False)
 
 
 def _current(book: Gradebook, device: str) -> int:
-    current = book.current(device)
+    current = book.setups.current(device)
     if current is None:
         raise UsageError(
             f"{book.path}: nothing has been graded with --device {device} yet; `grader batch "

@@ -156,7 +156,7 @@ def _decide(
     found = decided(whole)
     rules = whole.rules
     before = {one.student.id: texts.grade_and_deadline(rules, one) for one in whole.standings()}
-    with whole.book.together(keep=keep is not False):
+    with whole.book.decisions.together(keep=keep is not False):
         decisions.write(whole, found, who=by)
         after = {one.student.id: one for one in whole.standings()}
         notes = list(decisions.notes(rules, after, found, datetime.now(UTC)))
@@ -174,7 +174,7 @@ def _decide(
 
 
 def _in_section(whole: Class, section: str) -> list[str]:
-    students = whole.book.students()
+    students = whole.book.students.all()
     found = [one.id for one in students if one.section.casefold() == section.strip().casefold()]
     if not found:
         there_are = ", ".join(sorted({one.section for one in students if one.section})) or "none"

@@ -178,7 +178,7 @@ def _push(
     deducts = api.deducts_for_lateness()
 
     def compare() -> Difference:
-        pushed = book.pushed(str(api.place))
+        pushed = book.pushes.of(str(api.place))
         return pushing.difference(
             standings, api.submissions(), pushed, rules, deducts=deducts, now=now()
         )

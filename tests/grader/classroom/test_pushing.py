@@ -41,12 +41,12 @@ def graded(today, tmp_path_factory):  # noqa: F811
     """A gradebook with a grade of each student."""
     path = tmp_path_factory.mktemp("graded") / "class.sqlite"
     with gradebook.writing(path, create=True) as opened:
-        opened.apply(opened.number_of(today), why="batch")
+        opened.setups.apply(opened.setups.number_of(today), why="batch")
         for student, number in USERS.items():
             status = Status.FAILED if number % 2 else Status.PASSED
             hand_in(opened, student, f"x = {number}", setup_1=status)
             enrolled = Student(id=student, name=HOSTILE_NAME, columns={"Canvas ID": str(number)})
-            opened.enrol([enrolled])
+            opened.students.enrol([enrolled])
     return path
 
 
@@ -110,8 +110,8 @@ def test_only_what_changed_is_sent(push, canvas, book):
     """New points come with a new comment; a student's own copy of a mark does not count as ours."""
     push("--apply")
     with gradebook.writing(book) as opened:
-        opened.override("s11", 3, reason="oral exam")
-        opened.comment("s12", "Well done.", name="")
+        opened.decisions.override("s11", 3, reason="oral exam")
+        opened.feedback.comment("s12", "Well done.", name="")
     rows = [line.split()[-3:] for line in push()[1].splitlines() if "(s1" in line]
     assert rows == [["0", "3", "yes"], ["7", "7", "yes"]]
     push("--apply")
@@ -216,7 +216,7 @@ def test_canvas_that_never_answers_is_one_sentence(push, canvas):
 def test_who_has_no_number_in_canvas_is_listed_and_not_guessed(push, canvas, book, printed):
     """Neither are two students with one number, nor one whom Canvas does not have."""
     with gradebook.writing(book) as opened:
-        opened.enrol(
+        opened.students.enrol(
             [
                 Student(id="11", name="A number that is no Canvas id"),
                 Student(id="s12", columns={"canvas_id": "13"}),
@@ -224,7 +224,7 @@ def test_who_has_no_number_in_canvas_is_listed_and_not_guessed(push, canvas, boo
             ]
         )
         hand_in(opened, "11", "x = 1", setup_1=Status.PASSED)
-        opened.enrol([Student(id="s11", columns={"seat": "14"})])
+        opened.students.enrol([Student(id="s11", columns={"seat": "14"})])
     assert "1 student differs, 0 do not" in push("--apply")[1]
     assert canvas.scores() == {11: None, 12: None, 13: None, 14: 7, 15: None}
     assert "2 students are left alone, because the roster has no Canvas id of them" in printed.err

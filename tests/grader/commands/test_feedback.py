@@ -24,7 +24,7 @@ def graded(today, tmp_path_factory):  # noqa: F811
     """A gradebook in which Zoe's only test failed and Bob's passed."""
     path = tmp_path_factory.mktemp("graded") / "class.sqlite"
     with gradebook.writing(path, create=True) as opened:
-        opened.apply(opened.number_of(today), why="batch")
+        opened.setups.apply(opened.setups.number_of(today), why="batch")
         hand_in(opened, "zoe", "x = 1", setup_1=Status.FAILED)
         hand_in(opened, "bob", "x = 2", setup_1=Status.PASSED)
     return path
@@ -83,8 +83,8 @@ def test_a_comment_names_its_attempt_once_another_one_counts(book, grader, shown
         hand_in(opened, "zoe", "x = 3", None, setup_1=Status.PASSED)  # without a time: the first
     assert "Comment: Almost." in shown("zoe")
     with gradebook.writing(book) as opened:
-        attempt = opened.attempts("zoe")[0]
-        opened.comment("zoe", "Good.", attempt=attempt.id, name="")
+        attempt = opened.attempts.all("zoe")[0]
+        opened.feedback.comment("zoe", "Good.", attempt=attempt.id, name="")
     assert "Comment (attempt 1): Good." in shown("zoe")
 
 
@@ -127,10 +127,10 @@ def test_a_regrade_keeps_a_request_and_its_evidence(book, today, grader, shown):
     """The request is tied to the attempt and to the setup of its result."""
     grader("request", "zoe", "--gradebook", book, *TEST, "--text", "It works.")
     with gradebook.writing(book) as opened:
-        setup = opened.number_of(older(today))
+        setup = opened.setups.number_of(older(today))
         hand_in(opened, "zoe", "x = 1", **{f"setup_{setup}": Status.PASSED})
         hand_in(opened, "bob", "x = 2", **{f"setup_{setup}": Status.PASSED})
-        opened.apply(setup, why="regrade")
+        opened.setups.apply(setup, why="regrade")
         assert opened._database.execute("SELECT setup FROM request").fetchone()[0] == 1
     assert "zoe: 7.00 of 5" in shown("zoe")
     assert "(failed: x): It works." in grader("status", book)[1]

@@ -256,18 +256,20 @@ def folder(root, tmp_path_factory):
         course, [course.problem("relu")], device="cpu", isolation="bubblewrap", seed=0
     )
     with gradebook.writing(folder / "class.sqlite", create=True) as book:
-        setup = book.number_of(today)
-        book.apply(setup, why="batch")
+        setup = book.setups.number_of(today)
+        book.setups.apply(setup, why="batch")
         book.remember(Policy(deadlines={"default": DUE}))
-        book.enrol([Student(id="eve", name="Eve"), Student(id="bob", section="A")], roster=True)
+        book.students.enrol(
+            [Student(id="eve", name="Eve"), Student(id="bob", section="A")], roster=True
+        )
         for student in ("ada", "bob"):
             submission = of(SOURCE + f"# {student}\n", student)
-            book.enrol([Student(id=student, section="A")])
+            book.students.enrol([Student(id=student, section="A")])
             at = DUE + timedelta(hours=1)
-            book.add_attempt(student, f"{student}.zip", submission, submitted_at=at)
-            book.keep(setup, result_of(submission, Status.FAILED))
+            book.attempts.add(student, f"{student}.zip", submission, submitted_at=at)
+            book.results.keep(setup, result_of(submission, Status.FAILED))
         for number in range(60):
-            book.comment("bob", f"{number}: {'long ' * 190}", name="")
+            book.feedback.comment("bob", f"{number}: {'long ' * 190}", name="")
     (folder / "cut.sqlite").write_bytes((folder / "class.sqlite").read_bytes()[:8192])
     return folder
 

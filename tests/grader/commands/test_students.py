@@ -29,11 +29,11 @@ def class_(path, today):  # noqa: F811
     """Ada under her id and, from another platform, under her name; Bob; and Eve, who is missing."""
     with gradebook.writing(path) as book:
         book.remember(RULES)
-        book.apply(book.number_of(today), why="batch")
+        book.setups.apply(book.setups.number_of(today), why="batch")
         hand_in(book, "ada", "x = 1", DUE - DAY, setup_1=Status.FAILED)
         hand_in(book, "Ada Lovelace", "x = 2", DUE + 2 * DAY, setup_1=Status.PASSED)
         hand_in(book, "bob", "x = 3", DUE, setup_1=Status.PASSED)
-        book.enrol(
+        book.students.enrol(
             [
                 Student(id="ada", email="al@x.edu", section="evening"),
                 Student(id="Ada Lovelace", name="Ada Lovelace", listed=False),
@@ -42,9 +42,9 @@ def class_(path, today):  # noqa: F811
             ],
             roster=True,
         )
-        book.override("ada", 2, problem=PROBLEM, reason="fair", who="ta")
-        book.extend("Ada Lovelace", DUE + 2 * DAY, reason="ill", who="ta")
-        book.comment("Ada Lovelace", "well done", name="")
+        book.decisions.override("ada", 2, problem=PROBLEM, reason="fair", who="ta")
+        book.decisions.extend("Ada Lovelace", DUE + 2 * DAY, reason="ill", who="ta")
+        book.feedback.comment("Ada Lovelace", "well done", name="")
     return path
 
 
@@ -93,11 +93,11 @@ def test_a_file_with_a_former_name_is_the_students(class_, grader):  # noqa: F81
     grader("merge-students", "Ada Lovelace", "--into", "ada", "--gradebook", class_)
     with gradebook.writing(class_) as book:
         again = {"submitted_at": DUE - DAY}
-        assert not book.add_attempt("Ada Lovelace", "ada.zip", of("x = 1", "ada"), **again)
-        book.enrol([Student(id="Ada Lovelace", listed=False)])
-        assert book.add_attempt("Ada Lovelace", "new.zip", of("x = 9"))
-        assert len(book.attempts("ada")) == 3
-        (ada,) = [one for one in book.students() if one.id == "ada"]
+        assert not book.attempts.add("Ada Lovelace", "ada.zip", of("x = 1", "ada"), **again)
+        book.students.enrol([Student(id="Ada Lovelace", listed=False)])
+        assert book.attempts.add("Ada Lovelace", "new.zip", of("x = 9"))
+        assert len(book.attempts.all("ada")) == 3
+        (ada,) = [one for one in book.students.all() if one.id == "ada"]
     assert (ada.name, ada.email, ada.section, ada.listed) == (
         "Ada Lovelace",
         "al@x.edu",
@@ -187,8 +187,8 @@ def test_a_removed_student_is_nowhere_and_comes_back(class_, grader, tmp_path): 
     assert "Bob B (bob) was removed by ta at " in said
     assert f"(left); `grader remove-student bob --gradebook {class_} --undo`" in said
     with gradebook.writing(class_) as book:
-        assert [one.id for one in book.students()] == ["Ada Lovelace", "ada", "eve"]
-        assert len(book.students(removed=True)) == 4
+        assert [one.id for one in book.students.all()] == ["Ada Lovelace", "ada", "eve"]
+        assert len(book.students.all(removed=True)) == 4
     assert rows(class_) == before
     assert grader("remove-student", "bob", "--undo", *words)[0] == 0
     assert grader("status", class_, "--verbose")[1] == shown
