@@ -168,6 +168,13 @@ class Attempts(BookPart):
             )
         return found
 
+    def paths(self) -> dict[str, set[str]]:
+        """The paths of the files of each submission, by the hash of its sources."""
+        found: dict[str, set[str]] = {}
+        for row in self._db.execute("SELECT sources, path FROM source"):
+            found.setdefault(row["sources"], set()).add(row["path"])
+        return found
+
     def numbers(self) -> dict[int, int]:
         """For the id of each attempt, its place among its student's attempts, from 1."""
         id_of = self.entries.id_of

@@ -159,6 +159,11 @@ def to_read(path: Path) -> Iterator[sqlite3.Connection]:
     _require_file(path)
     with _told(path), closing(_connected(path, "ro")) as database:
         version = _version(path, database)
+        if not _schema(database):
+            raise UsageError(
+                f"{path} is empty: it is a copy made while a command wrote; copy {path.name}-wal "
+                "from the same folder, too, or copy both again"
+            )
         if version == len(MIGRATIONS):
             _check_values(database)
             yield database
@@ -241,6 +246,8 @@ def _prepare(path: Path, database: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(health)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
+    # After each transaction, the file alone is complete, so that a copy of it is, too.
+    database.execute("PRAGMA wal_autocheckpoint = 1")
     _migrate(database, version)
     _check_values(database)
     database.execute("PRAGMA foreign_keys = ON")

@@ -183,12 +183,14 @@ class EnrolledStudents(BookPart):
 
         Args:
             students: The students.
-            roster: Whether they come from a roster; later calls without a roster reuse it.
+            roster: Whether they come from a roster; later calls without a roster reuse it, and all
+                other students are on no roster any more.
         """
         entries = self.entries
         with self._db as db:
             if roster:
                 db.execute("INSERT OR REPLACE INTO fact VALUES ('roster', ?)", (database.now(),))
+                db.execute("UPDATE student SET listed = 0")
             db.executemany(
                 "INSERT INTO student VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
                 " name = excluded.name, email = excluded.email, section = excluded.section,"
@@ -201,7 +203,7 @@ class EnrolledStudents(BookPart):
             )
 
     def all(self, *, removed: bool = False) -> list[Student]:
-        """All students, by id.
+        """All students, by id, without those who are on no roster and have nothing here.
 
         Args:
             removed: Whether to include those who were removed.
@@ -209,7 +211,14 @@ class EnrolledStudents(BookPart):
         entries = self.entries
         found = entries.students(self._rows_of_students())
         left_out = {} if removed else entries.removed
-        return [one for one in found if one.id not in left_out]
+        work = self.with_work()
+        return [one for one in found if one.id not in left_out and (one.listed or one.id in work)]
+
+    def with_work(self) -> set[str]:
+        """The ids of the students who handed in anything, or about whom a person decided."""
+        tables = ("attempt", "override", "extension", "comment")
+        query = " UNION ".join(f"SELECT student FROM {table}" for table in tables)
+        return {self.entries.id_of(row["student"]) for row in self._db.execute(query)}
 
     def _rows_of_students(self) -> list[Student]:
         rows = self._db.execute("SELECT * FROM student ORDER BY id")

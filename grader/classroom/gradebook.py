@@ -32,6 +32,13 @@ HASH_DIGITS = 16  # so many that nobody finds two ids with one hash
 HASHED = re.compile(rf"-[0-9a-f]{{{HASH_DIGITS}}}$")
 
 
+class BookCourse(msgspec.Struct, frozen=True):
+    """The course of a gradebook: its folder, empty for the grader's own, and the title there."""
+
+    folder: str
+    title: str
+
+
 class Gradebook:
     """An open gradebook and its parts; see `reading` and `writing`."""
 
@@ -46,24 +53,41 @@ class Gradebook:
         self.feedback = Feedback(opened)
         self.pushes = Pushes(opened)
 
+    @property
+    def course(self) -> BookCourse | None:
+        """The course of the last batch; None for a gradebook that an older grader wrote."""
+        text = self._fact("course")
+        return None if text is None else msgspec.json.decode(text, type=BookCourse)
+
+    def belongs_to(self, course: BookCourse) -> None:
+        """Store the course for all later commands."""
+        self._store("course", course)
+
+    def _fact(self, name: str) -> str | None:
+        row = self._database.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
+        return row and str(row["value"])
+
+    def _store(self, name: str, value: msgspec.Struct) -> None:
+        text = msgspec.json.encode(value).decode()
+        with self._database as db:
+            db.execute("INSERT OR REPLACE INTO fact VALUES (?, ?)", (name, text))
+
     def policy(self) -> Policy | None:
         """The rules stored in the gradebook; None if none were ever stored.
 
         Raises:
             UsageError: They are no rules that a policy could have.
         """
-        row = self._database.execute("SELECT value FROM fact WHERE name = 'policy'").fetchone()
-        if not row:
+        text = self._fact("policy")
+        if text is None:
             return None
-        policy = msgspec.json.decode(row["value"], type=Policy)
+        policy = msgspec.json.decode(text, type=Policy)
         policies.check(self.path, policy)
         return policy
 
     def remember(self, policy: Policy) -> None:
         """Store the rules for all later commands."""
-        text = msgspec.json.encode(policy).decode()
-        with self._database as db:
-            db.execute("INSERT OR REPLACE INTO fact VALUES ('policy', ?)", (text,))
+        self._store("policy", policy)
 
 
 # --- opening a gradebook --------------------------------------------------------------------------

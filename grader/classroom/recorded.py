@@ -18,7 +18,10 @@ from grader.classroom.records import (
     Pushed,
     PushEvent,
     RegradeRequest,
+    Student,
 )
+
+NO_POINTS = -1.0  # of a comment that was sent alone
 
 
 class Decisions(BookPart):
@@ -95,6 +98,23 @@ class Decisions(BookPart):
             found += [(row["at"], f"{row['at']} {row['who']}: {line(row)}") for row in rows]
         return [line for _, line in sorted(found, key=itemgetter(0))]
 
+    def since(self, at: datetime, students: Iterable[Student]) -> list[str]:
+        """What was handed in and decided since a time, and which results came to count."""
+        start = text_of(at)
+        found = [
+            f"{row['at']} {row['who']}: the results of setup {row['setup']} count ({row['why']})"
+            for row in self._db.execute("SELECT * FROM applied WHERE at >= ?", (start,))
+        ]
+        id_of = self.entries.id_of
+        found += [
+            f"{row['added_at']} {id_of(row['student'])}: handed in {row['name']}"
+            for row in self._db.execute("SELECT * FROM attempt WHERE added_at >= ?", (start,))
+        ]
+        for one in students:
+            lines = [line.split(" ", 1) for line in self.history(one.id)]
+            found += [f"{when} {one.id}, by {line}" for when, line in lines if when >= start]
+        return sorted(found)
+
 
 class Feedback(BookPart):
     """Comments, and regrade requests with their answers."""
@@ -162,14 +182,27 @@ class Feedback(BookPart):
     def answer(
         self, request: RegradeRequest, *, accepted: bool, points: float | None, reason: str
     ) -> None:
-        """Answer a regrade request, and give the points that come with the answer."""
+        """Answer a regrade request, and give the points that come with the answer.
+
+        A refusal takes back the points of an earlier answer, unless a person gave others since.
+        """
         with self._db:
             given = {"accepted": int(accepted), "points": points, "reason": reason}
             self._add("answer", request=request.id, **given)
-            if points is not None:
+            if points is not None or (not accepted and self._has_given(request)):
                 about = {"student": request.student, "problem": request.problem}
                 why = f"regrade request {request.id}: {reason}"
                 self._add("override", **about, points=points, reason=why)
+
+    def _has_given(self, request: RegradeRequest) -> bool:
+        """Whether the points that count for a request's problem came with an answer to it."""
+        entries = self.entries.of(request.student)
+        last = self._db.execute(
+            f"SELECT reason FROM override WHERE student IN ({', '.join('?' * len(entries))})"
+            " AND problem = ? ORDER BY id DESC",
+            (*entries, request.problem),
+        ).fetchone()
+        return bool(last) and last["reason"].startswith(f"regrade request {request.id}: ")
 
     def requests(self) -> list[RegradeRequest]:
         """All regrade requests with their last answers, oldest first."""
@@ -193,17 +226,20 @@ class Feedback(BookPart):
 class Pushes(BookPart):
     """What was sent to other systems."""
 
-    def note(self, place: str, sent: Iterable[tuple[str, float, str]], event: PushEvent) -> None:
+    def note(
+        self, place: str, sent: Iterable[tuple[str, float | None, str]], event: PushEvent
+    ) -> None:
         """Record what was sent to another system, and what became of it.
 
         Args:
             place: The assignment's address there.
-            sent: For each student the id, the points, and the mark of the comment.
+            sent: For each student the id, the points or None, and the mark of the comment.
             event: "sent" before a request, then "done" or "failed".
         """
         with self._db:
             for student, points, comment in sent:
-                values = {"student": student, "points": points, "comment": comment}
+                known = NO_POINTS if points is None else points
+                values = {"student": student, "points": known, "comment": comment}
                 self._add("push", place=place, event=event, **values)
 
     def of(self, place: str) -> dict[str, Pushed]:
@@ -218,7 +254,8 @@ class Pushes(BookPart):
                 comments[row["comment"]] = (row["event"], datetime.fromisoformat(row["at"]))
             found[student] = Pushed(
                 points=[*before.points, row["points"]],
-                has_arrived=before.has_arrived or row["event"] == "done",
+                has_arrived=before.has_arrived
+                or (row["event"] == "done" and row["points"] != NO_POINTS),
                 comments=comments,
             )
         return found

@@ -16,6 +16,7 @@ from grader.classroom.setups import Setup
 from grader.classroom.stored_setups import StoredSetups
 from grader.report import json_report
 from grader.results.merge import merged
+from grader.results.points import submission_result
 from grader.results.records import SubmissionResult
 
 
@@ -63,13 +64,18 @@ class Results(BookPart):
 
         A result in which the grader failed does not count as a result.
         """
+        facts, id_of = self._setups.get(setup), self.entries.id_of
+        of_all = not facts.is_part
         rows = self._db.execute(
-            "SELECT sources, MIN(id) AS first FROM attempt WHERE sources IS NOT NULL"
+            "SELECT sources, student FROM attempt WHERE sources IS NOT NULL"
             " AND sources NOT IN (SELECT sources FROM grade WHERE setup = ? AND fault = '')"
-            " GROUP BY sources ORDER BY first",
+            " ORDER BY id",
             (setup,),
         )
-        return [row["sources"] for row in rows]
+        wanted = [
+            row["sources"] for row in rows if of_all or id_of(row["student"]) in facts.students
+        ]
+        return list(dict.fromkeys(wanted))
 
     def keep(self, setup: int, result: SubmissionResult, *, fault: str = "") -> None:
         """Store the result of some sources; it replaces only a result with a grader fault."""
@@ -117,6 +123,28 @@ class Results(BookPart):
                     for p in result.problems
                 ],
             )
+
+    def fill(self, whole: int, part: int, rest: int) -> None:
+        """Store for a setup the results of a part and, of all else, those of another setup.
+
+        Args:
+            whole: The setup, whose `rest` is the other one.
+            part: The setup of the problems or students that were graded again.
+            rest: The setup of all other results.
+        """
+        for sources, grade in self.grades(rest, problems=False).items():
+            old, new = self.result(sources, rest), self.result(sources, part)
+            if old is None:
+                self.note_fault(whole, sources, grade.fault)
+            elif new is None:
+                self.keep(whole, old, fault=grade.fault)
+            else:
+                again = {problem.id: problem for problem in new.problems}
+                problems = [again.get(problem.id, problem) for problem in old.problems]
+                both = submission_result(
+                    old.submission, new.grader, problems, seconds=old.seconds + new.seconds
+                )
+                self.keep(whole, both)
 
     def merge_devices(self, numbers: Mapping[str, int] | None = None) -> None:
         """Store merged results for all sources that the setups of both devices graded.
@@ -181,6 +209,16 @@ class Results(BookPart):
         return {
             row["sources"]: Grade(**dict(row), problems=scores.get(row["id"], {})) for row in rows
         }
+
+    def points(self, setups: Iterable[int]) -> dict[str, float]:
+        """The points of each problem when it was graded."""
+        marks = [(setup,) for setup in setups]
+        query = (
+            "SELECT problem, MAX(score.max_score) AS points FROM score JOIN grade ON"
+            " grade.id = grade WHERE setup = ? GROUP BY problem"
+        )
+        rows = [row for mark in marks for row in self._db.execute(query, mark)]
+        return {row["problem"]: row["points"] for row in rows}
 
     def counting(self, numbers: Mapping[str, int] | None = None) -> list[int]:
         """The setups whose results count; if several have a result, the first one's counts.

@@ -22,11 +22,14 @@ from grader.classroom.records import (
 )
 from grader.classroom.results import Grade
 from grader.classroom.roster import folded
+from grader.classroom.setups import Setup
 from grader.course import policies
 from grader.course.courses import Course, Problem
 from grader.course.policies import Policy, kept
-from grader.results.records import SubmissionResult
-from kit.text import one_line
+from grader.results.points import submission_result
+from grader.results.records import GraderInfo, SubmissionInfo, SubmissionResult
+from kit.handing_in import Accepted
+from kit.text import counted, one_line
 
 
 class Class:
@@ -58,8 +61,10 @@ class Class:
         found = [self.book.setups.get(number) for number in numbers]
         graded = {problem for setup in found for problem in setup.problems}
         devices = {"cpu", "cuda"} if any("cuda" in setup.device for setup in found) else {"cpu"}
-        problems = [p for p in self.course.problems if p.id in graded and p.device in devices]
-        return float(sum(problem.points for problem in problems))
+        known = {p.id: p.points for p in self.course.problems if p.device in devices}
+        elsewhere = {p.id for p in self.course.problems} - known.keys()
+        points = known | self.book.results.points(numbers)
+        return float(sum(points.get(one, 0.0) for one in graded - elsewhere))
 
     @property
     def handout_links(self) -> dict[str, str]:
@@ -91,7 +96,11 @@ class Class:
         """Every student's standing, by id; see the function `standings`."""
         setups = self.book.results.counting() if setups is None else setups
         most = self._max_score(setups)
-        return standings(self.book, self.rules, most, setups=setups, problems=problems)
+        found = standings(self.book, self.rules, most, setups=setups, problems=problems)
+        paths, accepted = self.book.attempts.paths(), self.course.accepted
+        return [
+            _of_another_course(one, paths.get(one.sources or "", set()), accepted) for one in found
+        ]
 
     def standing(self, student: str, *, by_beginning: bool = False) -> Standing:
         """A student's standing.
@@ -146,6 +155,14 @@ class Class:
             )
         return found[0].id
 
+    def reportable(self, standing: Standing) -> SubmissionResult | None:
+        """What a student's report shows: also of an attempt that was refused, so that they know."""
+        setups = self.book.results.counting()
+        if standing.attempt and standing.sources is None and setups:
+            attempt = self.book.attempts.all(standing.student.id)[standing.attempt - 1]
+            return _nothing_graded(attempt, self.book.setups.get(setups[0]))
+        return self.result(standing)
+
     def result(self, standing: Standing) -> SubmissionResult | None:
         """The whole result of the attempt that counts, with the name of that attempt."""
         result = self.book.results.first_result(standing.sources, self.book.results.counting())
@@ -157,6 +174,29 @@ class Class:
             result.submission, name=attempt.name, ignored=attempt.ignored
         )
         return msgspec.structs.replace(result, submission=info)
+
+
+def _of_another_course(standing: Standing, paths: set[str], accepted: Accepted) -> Standing:
+    """A standing that says so if a submission has modules, and none is one of this course."""
+    others = {path for path in paths - {*accepted.given} if path.endswith(".py")}
+    if not others or others & {*accepted.modules}:
+        return standing
+    have = counted(len(others), "module")
+    why = f"none of its {have} belongs to this assignment: was another one handed in?"
+    return msgspec.structs.replace(standing, why="; ".join(filter(None, [standing.why, why])))
+
+
+def _nothing_graded(attempt: Attempt, setup: Setup) -> SubmissionResult:
+    """The result of a refused attempt, for a report: no problem, and no point."""
+    info = SubmissionInfo(name=attempt.name, sha256="", files=[], ignored=attempt.ignored)
+    run = GraderInfo(
+        version=setup.version,
+        suite_sha256=setup.suite_sha256,
+        device=setup.device,
+        isolation=setup.isolation,
+        seed=setup.seed,
+    )
+    return submission_result(info, run, [], seconds=0.0)
 
 
 def why_it_counts(standing: Standing, policy: Policy) -> str:

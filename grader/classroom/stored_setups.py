@@ -129,7 +129,9 @@ class StoredSetups(BookPart):
         counting = self.in_force()
         found = [(counting.get(row["device"], 0), row["id"], row["count"]) for row in rows]
         return [
-            (old, new, f"{n} of {every}") for old, new, n in found if 0 < old < new and n < every
+            (old, new, f"{n} of {every}")
+            for old, new, n in found
+            if 0 < old < new and n < every and not self.get(new).is_part
         ]
 
     def last_other(self, device: str, current: int) -> int | None:

@@ -48,6 +48,17 @@ class Switch:
         return self.old != self.today
 
     @property
+    def is_same(self) -> bool:
+        """Whether what counts was graded so, at least the last part of it."""
+        return self.old is not None and self.old.of_all == self.today
+
+    @property
+    def number(self) -> int:
+        """The number of the setup to which `batch` adds results."""
+        current = self.book.setups.current(self.today.device)
+        return current if current and self.is_same else self.book.setups.number_of(self.today)
+
+    @property
     def _fits_other(self) -> bool:
         return self._other is None or setups.belong_together(self.today, self._other)
 
@@ -59,7 +70,7 @@ class Switch:
         Raises:
             UsageError: Another setup counts; the message names the ways out.
         """
-        if self.old is not None and self.is_needed and self.book.results.has_grades:
+        if self.old is not None and not self.is_same and self.book.results.has_grades:
             raise UsageError(self._another_setup(self.old))
         if self.is_needed and self._other is not None and not self._fits_other:
             raise UsageError(self._another_run(self._other))

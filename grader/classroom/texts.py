@@ -1,6 +1,7 @@
 """The texts that the commands for a class print: its status, one student, a regrade's changes."""
 
 import itertools
+import re
 from pathlib import Path
 
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.text import Text
 from grader.classroom import setups
 from grader.classroom.comparisons import Comparison, GradeChange
 from grader.classroom.gradescope_scores import ScoreDifference
-from grader.classroom.records import RegradeRequest, Standing, State, called
+from grader.classroom.records import Override, RegradeRequest, Standing, State, called
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts, why_it_counts
 from grader.course.policies import Policy
@@ -84,7 +85,10 @@ def _counts(found: list[Standing]) -> str:
     points = [one.points for one in found if one.points is not None]
     mean = f"; mean {sum(points) / len(points):.2f}" if points else ""
     late = sum(one.days_late > 0 for one in found)
-    return f"{counted(len(found), 'student')}: {', '.join(parts) or 'none'}{mean}; {late} late"
+    given = sum(bool(one.overrides) for one in found)
+    by_hand = f"; {given} with points by hand" if given else ""
+    states = f"{counted(len(found), 'student')}: {', '.join(parts) or 'none'}"
+    return f"{states}{mean}; {late} late{by_hand}"
 
 
 def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
@@ -96,6 +100,13 @@ def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
     unused = sorted(rules.deadlines.keys() - sections - {"default"})
     notes = [f"no deadline for section {one or '(none)'}: nobody in it is late" for one in without]
     notes += [f"there is a deadline for section {one}, which has no students" for one in unused]
+    notes += [
+        f"section {text!r} holds the word {one!r}, whose deadline is of that section alone: here "
+        "the default counts"
+        for text in sorted(sections - rules.deadlines.keys())
+        for one in rules.deadlines.keys() - {"default"}
+        if re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text, re.IGNORECASE)
+    ]
     return [one_line(note, 200) for note in notes]
 
 
@@ -138,10 +149,15 @@ def _table(listed: list[Standing]) -> Table:
             "" if one.points is None else f"{one.points:.2f}",
             f"{one.attempt} of {one.attempts}" if one.attempts else "",
             f"{one.days_late} d, -{one.penalty:g} %" if one.days_late else "",
-            one.why,
+            "; ".join([*filter(None, [one.why]), *map(_by_hand, one.overrides)]),
         )
         table.add_row(*(Text(one_line(cell, 200)) for cell in cells))
     return table
+
+
+def _by_hand(override: Override) -> str:
+    about = f" for {override.problem}" if override.problem else ""
+    return f"{override.points:g} by hand{about}"
 
 
 def student(whole: Class, standing: Standing) -> str:

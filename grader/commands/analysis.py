@@ -43,7 +43,7 @@ def page(
         raise UsageError("page: the reports contain names; remove --reports or --anonymous")
     if reports and not reports.is_dir():
         raise UsageError(f"--reports {reports}: expected the folder that `export --html` wrote")
-    course, rules = course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file, book)
     from grader.analysis import class_page
     from grader.analysis.survey import Member, survey
 
@@ -82,7 +82,7 @@ def mistakes(
     course_folder: Folder = None,
 ) -> None:
     """Show what to discuss in class: hardest problems, most common mistakes, suspicious tests."""
-    course, rules = course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file, book)
     from grader.analysis import drafts, terminal
     from grader.analysis.survey import survey
 

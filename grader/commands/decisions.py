@@ -79,7 +79,7 @@ def override(
         _require_reason(reason)
         options = "either --points or --remove"
         require_one_of_two("override", options, points is not None, remove)
-    course, rules = course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file, book)
     if problem:
         chosen(course, [problem], "--problem")
 
@@ -104,7 +104,7 @@ def extend(
     book: BookOption,
     student: OneStudent = "",
     until: Annotated[
-        str, typer.Option("--until", help="The new deadline, like 2026-10-05T23:59:00-07:00.")
+        str, typer.Option("--until", help="The new deadline: 2026-10-05T23:59:00-07:00, or a day.")
     ] = "",
     reason: Reason = "",
     section: Annotated[
@@ -129,14 +129,14 @@ def extend(
     require_one_of_two("extend", options, bool(until), bool(rows))
     if not rows:
         _require_reason(reason)
-    course, rules = course_and_rules(course_folder, rules_file)
-    time_limit = None if rows else policies.when(until, what="--until")
+    course, rules = course_and_rules(course_folder, rules_file, book)
 
     def decided(whole: Class) -> list[Decision]:
         if rows:
             return decisions.read(rows, whole, column="until", reason=reason, anyway=True)
+        at = policies.when(until, what="--until", zone=whole.rules.time_zone)
         who = _in_section(whole, section) if section else [whole.find(student)]
-        return [Decision(student=one, until=time_limit, reason=reason) for one in who]
+        return [Decision(student=one, until=at, reason=reason) for one in who]
 
     with gradebook.writing(book) as opened:
         _decide(Class(opened, course, rules), decided, by=by, keep=None if student else apply)

@@ -49,7 +49,7 @@ def comment(
         raise UsageError("comment: expected one of --text, --again and --remove, with a value")
     if name and not text:
         raise UsageError("comment: --name needs --text")
-    course, rules = course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file, book)
     if problem:
         chosen(course, [problem], "--problem")
     with gradebook.writing(book) as opened:
@@ -108,7 +108,7 @@ def request(
     `grader status` lists open requests, and `grader answer` answers them.
     """
     said = _line(text, "--text")
-    course, rules = course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file, book)
     with gradebook.writing(book) as opened:
         standing = Class(opened, course, rules).standing(student)
         student = standing.student.id
@@ -179,7 +179,7 @@ def answer(
         raise UsageError("answer: --points needs --accept")
     require_points(points)
     why = _line(reason, "--reason")
-    course, rules = course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file, book)
     with gradebook.writing(book) as opened:
         asked = next((one for one in opened.feedback.requests() if one.id == number), None)
         if asked is None:

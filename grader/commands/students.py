@@ -123,7 +123,7 @@ def remove_student(
 @contextmanager
 def _opened(book: Path, course_folder: Path | None, rules_file: Path | None) -> Iterator[Class]:
     """Open a gradebook for writing, with its course and rules."""
-    course, rules = course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file, book)
     with gradebook.writing(book) as opened:
         yield Class(opened, course, rules)
 

@@ -51,6 +51,8 @@ class Lateness(msgspec.Struct, frozen=True):
 
     Attributes:
         points: The points that count; None if the grader failed.
+        max_score: Always None: the result has it.
+        why: Always empty.
         days_late: Days late that are charged.
         penalty: The late penalty, in per cent of the score.
         overrides: Always empty: no person has decided anything yet.
@@ -66,6 +68,8 @@ class Lateness(msgspec.Struct, frozen=True):
     comments: tuple[()] = ()
     requests: tuple[()] = ()
     attempt: int = 0
+    max_score: None = None
+    why: str = ""
 
 
 def read(path: Path) -> Metadata:

@@ -13,8 +13,8 @@ Canvas' download
 Moodle's download
     Folders named `<full name>_<number>_assignsubmission_file`, or files whose names begin so.
 Clones
-    Several folders that are git repositories, with a common beginning of their names, such as
-    `hw1-ada` and `hw1-bob`. Their times are those of the last commits, which students can choose.
+    Folders that are git repositories, such as `hw1-ada` and `hw1-bob`. Their times are those of the
+    last commits, which students can choose.
 Plain
     `<student>.zip`, `<student>.tar.gz`, `<student>.tgz`, a folder `<student>/`, or a single module
     or notebook `<student>.py`. A name may end

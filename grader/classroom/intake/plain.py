@@ -24,16 +24,17 @@ from grader.classroom.intake.entries import (
     first_notes,
     has_file,
     items_in,
-    moment,
     notes_of_skipped,
     order,
+    past_moment,
     shown,
 )
 from grader.classroom.records import HandedIn
 from kit.text import one_line
 
 # What students hand in by mistake; other files are probably the teaching assistant's.
-UNREADABLE = re.compile(r"\.(rar|7z|tar|bz2|xz|pdf|docx?|odt|pages)$", re.IGNORECASE)
+UNREADABLE = re.compile(r"(\.tar)?\.(rar|7z|tar|bz2|gz|xz|pdf|docx?|odt|pages)$", re.IGNORECASE)
+AGAIN = re.compile(r" ?\(\d{1,2}\)$")  # what a browser adds to the name of a second download
 MOST_ATTEMPTS = 100  # of one student: each may take as long as a submission may
 TIMED = re.compile(r"(?P<student>.+)@(?P<time>\d{4}-\d\d-\d\d.*)", re.ASCII | re.DOTALL)
 
@@ -121,13 +122,14 @@ def _has_submissions(folder: Path) -> bool:
 def _one_of_a_student(item: FolderItem) -> HandedIn:
     """Split `ada@2026-10-01T22-10-00Z` into the student and the time; the time may be missing.
 
-    If the time cannot be parsed, the entry is in doubt.
+    If the time cannot be parsed, or is in the future, the entry is in doubt.
     """
-    match = TIMED.fullmatch(item.stem)
+    name = item.stem if item.kind == "folder" else AGAIN.sub("", item.stem)
+    match = TIMED.fullmatch(name)
     if not match:
-        return HandedIn(path=item.path, key=item.stem)
+        return HandedIn(path=item.path, key=name or item.stem)
     try:
-        at = moment(match["time"], item.name)
+        at = past_moment(match["time"], item.name)
     except UsageError as e:
         return HandedIn(path=item.path, key=match["student"], doubt=str(e))
     return HandedIn(path=item.path, key=match["student"], submitted_at=at)

@@ -338,10 +338,68 @@ def test_an_assignment_that_cannot_be_graded_is_one_sentence(push, canvas, chang
     assert canvas.posts() == []
 
 
+def test_points_are_scaled_and_rounded_as_the_policy_says(push, canvas, tmp_path):
+    canvas.assignment["points_possible"] = 10.0
+    rules = tmp_path / "rules.toml"
+    rules.write_text("[policy]\ncanvas_points = 10\ncanvas_decimals = 0\n")
+    said = push("--policy", rules)[1]
+    assert "ours are scaled to 10 points\nours are rounded to 0 decimals" in said
+    push("--policy", rules, "--apply")
+    assert canvas.scores() == {11: 0, 12: 10, 13: 0, 14: 10, 15: 0}
+    rules.write_text("[policy]\ncanvas_points = 7\n")
+    push("--policy", rules, "--apply")
+    assert canvas.scores()[12] == 7
+
+
+def test_a_refused_student_gets_a_comment_and_no_points(push, canvas, book):
+    """Once; a student who has points in Canvas is left alone."""
+    with gradebook.writing(book) as opened, opened._database as db:
+        refusal = "a.zip is not a zip"
+        db.execute(
+            "UPDATE attempt SET sources = NULL, refused = ? WHERE student IN ('s12', 's13')",
+            (refusal,),
+        )
+    canvas.submissions[13] |= {"score": 4.0, "entered_score": 4.0}
+    said = push()[1]
+    assert [line.split()[-2:] for line in said.splitlines() if "(s12" in line] == [
+        ["refused", "yes"]
+    ]
+    push("--apply")
+    (comment,) = canvas.comments()[12]
+    assert "No points yet\nThis submission could not be graded: a.zip is not a zip." in comment
+    assert (canvas.scores()[12], canvas.scores()[13]) == (None, 4)
+    assert "0 students differ" in push("--apply")[1]
+    canvas.submissions[12] |= {"score": 5.0, "entered_score": 5.0}
+    with gradebook.writing(book) as opened:
+        opened.decisions.override("s12", 6, reason="oral")
+    push("--apply")
+    assert canvas.scores()[12] == 6
+
+
+@pytest.mark.parametrize("address", ["https://127.0.0.1:{port}", "http://127.0.0.1:9"])
+def test_a_host_that_does_not_answer_is_told_at_once(book, canvas, grader, address):  # noqa: F811
+    """A dead port, and a server without TLS: nothing is asked twice."""
+    port = canvas.address.split(":")[2].split("/")[0]
+    place = f"{address.format(port=port)}/courses/1/assignments/2"
+    code, _, said = grader("push", "canvas", book, "--assignment", place)
+    assert (code, "cannot be reached: " in said, canvas.slept) == (3, True, [])
+
+
+@pytest.mark.parametrize("port", ["99999", "0"])
+def test_an_address_with_an_impossible_port_is_one_sentence(book, canvas, grader, port):  # noqa: F811
+    place = f"https://127.0.0.1:{port}/courses/1/assignments/2"
+    code, _, said = grader("push", "canvas", book, "--assignment", place)
+    assert code in (2, 3)
+    assert "Traceback" not in said
+    assert "https://127.0.0.1" in said
+
+
 def test_a_concluded_course_and_another_total_are_said(push, canvas):
     canvas.assignment |= {"points_possible": 50.0, "post_manually": True}
-    said = push()[1]
-    assert "Canvas' assignment is out of 50 points, ours out of 5" in said
+    code, said, last = push("--apply")
+    assert (code, canvas.posts()) == (2, [])
+    assert "Canvas' assignment is out of 50 points, ours out of 7" in said
+    assert "write canvas_points = 50 into the policy to scale ours, or canvas_points = 7" in last
     assert "Canvas hides grades and comments of this assignment until you post them" in said
     canvas.course["concluded"] = True
     assert "the course is concluded" in push()[2]

@@ -121,7 +121,7 @@ def test_a_gradebook_charges_lateness_by_the_rules_that_it_remembers(path, today
     other = path.with_name("other.toml")
     other.write_text("[policy]\nper_cent_a_day = 50\n[policy.deadlines]\nA = 2026-10-02T12:00:00Z")
     assert "mean 3.50; 1 late" in grader("status", path, "--policy", other)[1]
-    assert "zoe: 6.30 of 5; 1 day late" in grader("show", "zoe", "--gradebook", path)[1]
+    assert "zoe: 6.30 of 7; 1 day late" in grader("show", "zoe", "--gradebook", path)[1]
 
 
 def test_sections_without_a_deadline_and_deadlines_without_a_section_are_said(path, grader):
@@ -188,7 +188,7 @@ def test_two_students_of_one_beginning_are_listed(path, today, grader):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("zoe", "--points", 500), "--points 500: the assignment gives at most 5; --anyway"),
+        (("zoe", "--points", 500), "--points 500: the assignment gives at most 7; --anyway"),
         (("zoe", "--points", 6, "--problem", PROBLEM), "--points 6: adamw gives at most 5"),
         (("zed", "--points", 5), "Zed (zed) handed in nothing; --anyway gives the points"),
     ],
@@ -265,9 +265,9 @@ def test_a_regrade_is_shown_before_it_counts_and_after(regraded, grader):
         assert code == 0
         assert all(line in said for line in changes), said
         assert said.endswith(last)
-    assert "zoe: 7.00 of 5" in grader("show", "zoe", "--gradebook", regraded)[1]
+    assert "zoe: 7.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
     assert grader("regrade", regraded, "--undo")[0] == 0
-    assert "zoe: 0.00 of 5" in grader("show", "zoe", "--gradebook", regraded)[1]
+    assert "zoe: 0.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
     assert grader("regrade", regraded, "--undo")[0] == 2
 
 
@@ -293,7 +293,7 @@ def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, grader, m
     code, _, text = grader("regrade", regraded, "--apply")
     assert code == 3
     assert "the grader failed on cyd; the old results still count" in text
-    assert "zoe: 0.00 of 5" in grader("show", "zoe", "--gradebook", regraded)[1]
+    assert "zoe: 0.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
     assert (
         grader(
             "override", "cyd", "--gradebook", regraded, "--points", 5, "--reason", "read by hand"
@@ -301,7 +301,7 @@ def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, grader, m
         == 0
     )
     assert grader("regrade", regraded, "--apply")[0] == 0
-    assert "zoe: 7.00 of 5" in grader("show", "zoe", "--gradebook", regraded)[1]
+    assert "zoe: 7.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
 
 
 # --- reports --------------------------------------------------------------------------------------
@@ -367,7 +367,7 @@ def test_classroom_50_gets_overrides_and_a_record_per_student(path, today, grade
     assert (0, f"wrote {scores}\nwrote {folder / 'results'}\n", "") == grader(*call)
     first = scores.read_bytes()
     (entry,) = json.loads(first)["assignments"]["hw1"]["entries"]
-    assert ("zoe", True, 5) == (entry["owner"], entry["override"], entry["submissions"][0]["score"])
+    assert ("zoe", True, 7) == (entry["owner"], entry["override"], entry["submissions"][0]["score"])
     record = json.loads((folder / "results" / "zoe.json").read_text())
     assert ("classroom50/result/v1", "hw1") == (record["schema"], record["assignment"])
     assert ["zoe.json"] == [file.name for file in (folder / "results").iterdir()]
