@@ -42,7 +42,8 @@ ROLE = ("role", "roles", "userrole", "courserole")
 STAFF = re.compile(
     r"teacher|\bTA\b|TaEnrol|instructor|reader|grader|observer|designer", re.IGNORECASE
 )
-ROUNDED = re.compile(r"\d([.,]\d+)?E\+\d+", re.IGNORECASE)
+# What a spreadsheet makes of a long number, or of a formula that fails.
+DAMAGED = re.compile(r"\d([.,]\d+)?E\+\d+|\d[.,]\d+E\d+|#[A-Z0-9/]+[!?]?", re.IGNORECASE)
 KNOWN = {*ID, *NAME, *FIRST_NAME, *LAST_NAME, *EMAIL, *SECTION}
 
 # Columns of a gradebook whose values identify no student, such as "Homework 2 (4711)".
@@ -108,10 +109,10 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
             continue
         if not student.id:
             raise UsageError(f"{where} has no {columns.id_name}")
-        if ROUNDED.fullmatch(student.id):
+        if DAMAGED.fullmatch(student.id):
             raise UsageError(
-                f"{where}: a spreadsheet has rounded the id {student.id}: make its column a text, "
-                "or take the roster from where it was exported"
+                f"{where}: a spreadsheet has damaged the id {one_line(student.id, 50)}: make its "
+                "column a text, or take the roster from where it was exported"
             )
         if student.id in lines:
             raise UsageError(
@@ -317,8 +318,8 @@ def _notes(matches: list["_Match"], unknown: list[HandedIn], roster: list[Studen
 
 
 def loose(identity: str) -> str:
-    """An id without what a spreadsheet changes: zeros in front, case, and spaces."""
-    return "".join(folded(identity).split()).lstrip("0")
+    """An id without what a spreadsheet changes: zeros in front, `.0` at the end, case, marks."""
+    return _letters(folded(identity).removesuffix(".0")).lstrip("0")
 
 
 def _from_metadata(item: HandedIn, key: str, *, listed: bool) -> Student:

@@ -149,6 +149,16 @@ def course_and_rules(
     return course, own if rules_file else None
 
 
+@contextmanager
+def class_of(
+    book: Path, folder: Path | None, rules_file: Path | None, *, writes: bool = False
+) -> Iterator[Class]:
+    """Open a gradebook with its course and rules."""
+    course, rules = course_and_rules(folder, rules_file, book)
+    with (gradebook.writing if writes else gradebook.reading)(book) as opened:
+        yield Class(opened, course, rules)
+
+
 def _of_gradebook(book: Path) -> tuple[BookCourse | None, list[Setup]]:
     """The course of a gradebook and the setups that count; nothing if it cannot be read."""
     with suppress(UsageError), gradebook.reading(book) as opened:
@@ -428,13 +438,12 @@ def status(
     course_folder: Folder = None,
 ) -> None:
     """Count the students in each state, and list those who need attention."""
-    course, rules = course_and_rules(course_folder, rules_file, book)
-    with gradebook.reading(book) as opened:
-        whole = Class(opened, course, rules)
+    with class_of(book, course_folder, rules_file) as whole:
         if since:
             zone = whole.rules.time_zone or "UTC"
             at = policies.when(since, what="--since", zone=zone, of_a_day=datetime.min.time())
-            lines = opened.decisions.since(at, opened.students.all(removed=True))
+            students = whole.book.students.all(removed=True)
+            lines = whole.book.decisions.since(at, students)
             files.say("".join(f"{one_line(one, 500)}\n" for one in lines), needed=False)
             return
         files.say(texts.status(whole, verbose=verbose), needed=False)
@@ -448,14 +457,12 @@ def show(
     course_folder: Folder = None,
 ) -> None:
     """Show one student: all attempts, which one counts and why, and the report of that one."""
-    course, rules = course_and_rules(course_folder, rules_file, book)
-    with gradebook.reading(book) as opened:
-        whole = Class(opened, course, rules)
+    with class_of(book, course_folder, rules_file) as whole:
         standing = whole.standing(student, by_beginning=True)
         files.say(texts.student(whole, standing))
         result = whole.result(standing)
         if result is not None:
-            report = reported(course, whole.rules, result, standing)
+            report = reported(whole.course, whole.rules, result, standing)
             files.say(FORMATS["terminal"].render(report))
 
 
@@ -794,12 +801,10 @@ def export(
         *most, last = [one.name for one in parameters_of(export) if one.writes]
         listed = f"{', '.join(most)} and {last}"
         raise UsageError(f"export: expected at least one of {listed}, found none")
-    course, rules = course_and_rules(course_folder, rules_file, book)
-    with gradebook.reading(book) as opened, files.together():
-        whole = Class(opened, course, rules)
+    with class_of(book, course_folder, rules_file) as whole, files.together():
         found = whole.standings()
         if csv:
-            ids = [problem.id for problem in course.problems]
+            ids = [problem.id for problem in whole.course.problems]
             files.write(csv, tables.csv_table(found, ids).encode())
         if canvas:
             _export_canvas(canvas, whole, found, canvas_export)

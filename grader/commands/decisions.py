@@ -10,10 +10,10 @@ import typer
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.classroom import decisions, gradebook, texts
+from grader.classroom import decisions, texts
 from grader.classroom.decisions import Decision
 from grader.classroom.standings import Class
-from grader.commands.classes import BookOption, RulesOption, Who, course_and_rules
+from grader.commands.classes import BookOption, RulesOption, Who, class_of
 from grader.commands.options import Folder, app, chosen, require_one_of_two
 from grader.course import policies
 from kit.text import one_line
@@ -79,13 +79,12 @@ def override(
         _require_reason(reason)
         options = "either --points or --remove"
         require_one_of_two("override", options, points is not None, remove)
-    course, rules = course_and_rules(course_folder, rules_file, book)
-    if problem:
-        chosen(course, [problem], "--problem")
 
     def decided(whole: Class) -> list[Decision]:
         if rows:
             return decisions.read(rows, whole, column="points", reason=reason, anyway=anyway)
+        if problem:
+            chosen(whole.course, [problem], "--problem")
         standing = whole.standing(student)
         if remove and not any(one.problem == problem for one in standing.overrides):
             who, what = one_line(standing.student.id, 100), problem or "the assignment"
@@ -95,8 +94,8 @@ def override(
         who = standing.student.id
         return [Decision(student=who, points=points, problem=problem, reason=reason)]
 
-    with gradebook.writing(book) as opened:
-        _decide(Class(opened, course, rules), decided, by=by, keep=apply if rows else None)
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
+        _decide(whole, decided, by=by, keep=apply if rows else None)
 
 
 @app.command()
@@ -129,7 +128,6 @@ def extend(
     require_one_of_two("extend", options, bool(until), bool(rows))
     if not rows:
         _require_reason(reason)
-    course, rules = course_and_rules(course_folder, rules_file, book)
 
     def decided(whole: Class) -> list[Decision]:
         if rows:
@@ -138,8 +136,8 @@ def extend(
         who = _in_section(whole, section) if section else [whole.find(student)]
         return [Decision(student=one, until=at, reason=reason) for one in who]
 
-    with gradebook.writing(book) as opened:
-        _decide(Class(opened, course, rules), decided, by=by, keep=None if student else apply)
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
+        _decide(whole, decided, by=by, keep=None if student else apply)
 
 
 def _decide(

@@ -7,15 +7,14 @@ import typer
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.base.nearest import no_such
-from grader.classroom import gradebook, texts
+from grader.classroom import texts
 from grader.classroom.attempts import Attempt
 from grader.classroom.gradebook import Gradebook
-from grader.classroom.standings import Class
 from grader.commands.classes import (
     BookOption,
     RulesOption,
     StudentId,
-    course_and_rules,
+    class_of,
 )
 from grader.commands.decisions import require_points
 from grader.commands.options import Folder, app, chosen, require_one_of_two
@@ -49,11 +48,10 @@ def comment(
         raise UsageError("comment: expected one of --text, --again and --remove, with a value")
     if name and not text:
         raise UsageError("comment: --name needs --text")
-    course, rules = course_and_rules(course_folder, rules_file, book)
-    if problem:
-        chosen(course, [problem], "--problem")
-    with gradebook.writing(book) as opened:
-        standing = Class(opened, course, rules).standing(student)
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
+        if problem:
+            chosen(whole.course, [problem], "--problem")
+        opened, standing = whole.book, whole.standing(student)
         student = standing.student.id
         if remove is not None:
             if not opened.feedback.remove_comment(student, remove):
@@ -108,9 +106,8 @@ def request(
     `grader status` lists open requests, and `grader answer` answers them.
     """
     said = _line(text, "--text")
-    course, rules = course_and_rules(course_folder, rules_file, book)
-    with gradebook.writing(book) as opened:
-        standing = Class(opened, course, rules).standing(student)
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
+        opened, standing = whole.book, whole.standing(student)
         student = standing.student.id
         attempts = opened.attempts.all(student)
         place = attempt or standing.attempt
@@ -179,19 +176,18 @@ def answer(
         raise UsageError("answer: --points needs --accept")
     require_points(points)
     why = _line(reason, "--reason")
-    course, rules = course_and_rules(course_folder, rules_file, book)
-    with gradebook.writing(book) as opened:
-        asked = next((one for one in opened.feedback.requests() if one.id == number), None)
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
+        requests = {one.id: one for one in whole.book.feedback.requests()}
+        asked = requests.get(number)
         if asked is None:
-            there_are = ", ".join(str(one.id) for one in opened.feedback.requests()) or "none"
+            there_are = ", ".join(map(str, requests)) or "none"
             raise UsageError(f"REQUEST {number}: no such regrade request; there are {there_are}")
-        whole = Class(opened, course, rules)
         if points is not None and points > (most := whole.problem(asked.problem).points):
             raise UsageError(
                 f"--points {points:g}: {asked.problem} gives at most {most:g}; "
                 "`grader override --anyway` gives more"
             )
-        opened.feedback.answer(asked, accepted=accept, points=points, reason=why)
+        whole.book.feedback.answer(asked, accepted=accept, points=points, reason=why)
         text = texts.grade(whole.standing(asked.student))
         if accept and points is None:
             text += (

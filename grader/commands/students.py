@@ -2,20 +2,17 @@
 
 import sys
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.classroom import gradebook, texts
+from grader.classroom import texts
 from grader.classroom.entries import EntryChange, Kind
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.standings import Class
-from grader.commands.classes import BookOption, RulesOption, StudentId, Who, course_and_rules
+from grader.commands.classes import BookOption, RulesOption, StudentId, Who, class_of
 from grader.commands.options import Folder, app, require_one_of_two
 from kit.text import one_line
 
@@ -43,7 +40,7 @@ def merge_students(
     What the first entry gets later, such as the next file with its name, is the student's, too.
     """
     require_one_of_two("merge-students", "either --into OTHER or --undo", bool(into), undo)
-    with _opened(book, course_folder, rules_file) as whole:
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
         if undo:
             _undo(whole, student, "merge", reason=reason, by=by)
             return
@@ -80,7 +77,7 @@ def rename_student(
     """Give a student another id or name; files with the former id are still the student's."""
     options = "--id or --name, or else --undo"
     require_one_of_two("rename-student", options, bool(new_id or name), undo)
-    with _opened(book, course_folder, rules_file) as whole:
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
         if undo:
             _undo(whole, student, "rename", reason=reason, by=by)
             return
@@ -110,7 +107,7 @@ def remove_student(
         raise UsageError(
             "--reason is missing or empty: expected the reason, which the gradebook keeps"
         )
-    with _opened(book, course_folder, rules_file) as whole:
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
         if undo:
             _undo(whole, student, "remove", reason=reason, by=by)
             return
@@ -118,14 +115,6 @@ def remove_student(
         whole.book.students.change("remove", standing.student.id, reason=reason, who=by)
         said = f"removed: {texts.grade(standing)}; --undo brings the student back"
         files.say(f"{one_line(said, 500)}\n", needed=False)
-
-
-@contextmanager
-def _opened(book: Path, course_folder: Path | None, rules_file: Path | None) -> Iterator[Class]:
-    """Open a gradebook for writing, with its course and rules."""
-    course, rules = course_and_rules(course_folder, rules_file, book)
-    with gradebook.writing(book) as opened:
-        yield Class(opened, course, rules)
 
 
 def _undo(whole: Class, student: str, kind: Kind, *, reason: str, by: str) -> None:

@@ -1,5 +1,6 @@
 """Gradescope's description of a submission, submission_metadata.json."""
 
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import msgspec
 
 from grader.base.errors import GraderFault
 from grader.course.policies import Policy, kept
+from kit.text import one_line
 
 MOST_BYTES = 128 * 2**20  # students can make it long: it holds their earlier results
 
@@ -75,6 +77,8 @@ class Lateness(msgspec.Struct, frozen=True):
 def read(path: Path) -> Metadata:
     """Read the file. If it is missing or not in Gradescope's format, all fields are unknown.
 
+    A file of another format is told on stderr, which the platform shows to the staff.
+
     Raises:
         GraderFault: It is larger than MOST_BYTES, so nobody knows whether the submission is late.
     """
@@ -84,7 +88,10 @@ def read(path: Path) -> Metadata:
         if len(content) > MOST_BYTES:
             raise GraderFault(f"{path.name} is larger than {MOST_BYTES >> 20} MiB")
         return msgspec.json.decode(content, type=Metadata)
-    except (OSError, msgspec.DecodeError, RecursionError):
+    except (OSError, msgspec.DecodeError, RecursionError) as e:
+        if path.exists():
+            why = one_line(str(e), 200)
+            print(f"{path.name} cannot be read, so nobody counts as late: {why}", file=sys.stderr)
         return Metadata()
 
 

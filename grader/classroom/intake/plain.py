@@ -19,6 +19,7 @@ from grader.classroom.intake.entries import (
     METADATA,
     READABLE,
     REASONS,
+    TIME,
     FolderItem,
     Found,
     first_notes,
@@ -36,7 +37,9 @@ from kit.text import one_line
 UNREADABLE = re.compile(r"(\.tar)?\.(rar|7z|tar|bz2|gz|xz|pdf|docx?|odt|pages)$", re.IGNORECASE)
 AGAIN = re.compile(r" ?\(\d{1,2}\)$")  # what a browser adds to the name of a second download
 MOST_ATTEMPTS = 100  # of one student: each may take as long as a submission may
-TIMED = re.compile(r"(?P<student>.+)@(?P<time>\d{4}-\d\d-\d\d.*)", re.ASCII | re.DOTALL)
+TIMED = re.compile(
+    r"(?P<student>.+)@(?P<time>\d{1,4}[-./]\d{1,2}[-./]\d{1,4}.*)", re.ASCII | re.DOTALL
+)
 
 
 def plain(items: list[FolderItem]) -> Found:
@@ -63,6 +66,11 @@ def plain(items: list[FolderItem]) -> Found:
         for one in handed_in
     ]
     doubtful = _warn_of_canvas(item for item in graded if item.kind == "archive")
+    if dated := [i.name for i in graded if TIME.search(i.stem) and not TIMED.fullmatch(i.stem)]:
+        doubtful.append(
+            f"{dated[0]} holds a time that is not read, and so do {len(dated) - 1} more names: "
+            "--layout, such as '{id}_{time}.zip', reads it"
+        )
     if len(graded) == 1 < len(handed_in):
         doubtful.append(
             f"{graded[0].name} is the only folder, and its {len(handed_in)} archives are taken as "

@@ -542,6 +542,11 @@ def test_a_name_may_carry_the_time(tmp_path):
         ("ada@2026-10-01T25-10-00Z.zip", "is not a possible time"),
         ("ada@2026-10-01T22-10-00+9900.zip", "is not a possible time"),
         ("ada@2126-10-01T22-10-00Z.zip", "is in the future"),
+        ("ada@01-10-2026.zip", "is not a time"),
+        ("ada@1.10.2026 22-10-00.zip", "is not a time"),
+        ("ada@2026-10-01T22-10-00PST.zip", "is not a time"),
+        ("ada@2026-10-01T24-00-00Z.zip", "is not a possible time"),
+        ("ada@2026-10-01 (1).zip", "is not a time"),
     ],
 )
 def test_a_time_that_is_none_or_has_no_zone_is_in_doubt(tmp_path, name, sentence):
@@ -569,6 +574,12 @@ def test_a_time_that_is_none_or_has_no_zone_is_in_doubt(tmp_path, name, sentence
 )
 def test_what_a_browser_or_a_zip_program_adds_names_no_student(tmp_path, name, key):
     assert [key] == keys(put(tmp_path, name))
+
+
+@pytest.mark.parametrize("name", ["ada_2026-10-01T22-10-00Z.zip", "2026-10-01 22-10-00 ada.zip"])
+def test_a_time_elsewhere_in_a_name_is_not_dropped_silently(tmp_path, name):
+    (note,) = recognise(put(tmp_path, name)).notes
+    assert note.startswith(f"{name} holds a time that is not read")
 
 
 def test_a_second_download_and_the_first_are_in_doubt(tmp_path):
