@@ -299,6 +299,12 @@ def _notes(matches: list["_Match"], unknown: list[HandedIn], roster: list[Studen
     if held := [(one.item, one.student) for one in matches if one.student and one.by_part]:
         pair = f"{one_line(held[0][0].path.name, 100)} ({called(held[0][1])})"
         notes.append(f"{counted(len(held), 'name')} held a student of the roster, such as {pair}.")
+    notes += [
+        f"{one_line(one.item.path.name, 100)} names {' and '.join(one.several)}, and counts for "
+        "neither: hand in a copy for each"
+        for one in matches
+        if one.several
+    ][:NAMED]
     by_form = _index((loose(student.id), student) for student in roster)
     keys = list(dict.fromkeys(item.key for item in unknown))
     for key in keys[:NAMED]:
@@ -382,12 +388,14 @@ class _Match:
         student: The student.
         by_name: Whether only a name matches.
         by_part: Whether a part of the file's name matches, and the whole does not.
+        several: The ids of the students who are named in a file's name, if there are several.
     """
 
     item: HandedIn
     student: Student | None
     by_name: bool
     by_part: bool = False
+    several: tuple[str, ...] = ()
 
 
 def _without_namesakes(matches: list[_Match]) -> list[_Match]:
@@ -449,7 +457,9 @@ class _StudentFinder:
                     taken.append((start, end))
                     held |= found
                     by_name = by_name and not sure
-        student = self._students[held.pop()] if len(held) == 1 else None
+        if len(held) > 1:
+            return _Match(item, None, by_name=by_name, several=tuple(sorted(held)))
+        student = self._students[held.pop()] if held else None
         return _Match(item, student, by_name=by_name, by_part=True)
 
     def _by_address(self, text: str) -> set[str]:

@@ -348,6 +348,8 @@ def _of_attempt(
         state, why = State.GRADER_ERROR, grade.fault
     elif attempt.late and attempt.submitted_at is None:
         why = "Canvas marked it late, but its time is unknown, so there is no penalty"
+    elif begun > LONG:
+        why = f"it is {begun} days late: is its time right?"
     if not student.listed:
         why = "; ".join([*filter(None, [why]), "the roster does not have this student"])
     standing = Standing(
@@ -385,6 +387,7 @@ def _chosen(each: list[Standing], policy: Policy) -> Standing:
     return in_time[-1] if in_time else each[0]
 
 
+LONG = 60  # days after which a wrong month or year is likelier than a late student
 WAITS = (State.NOT_GRADED, State.GRADER_ERROR)
 
 

@@ -54,6 +54,7 @@ class Lateness(msgspec.Struct, frozen=True):
     Attributes:
         points: The points that count; None if the grader failed.
         max_score: Always None: the result has it.
+        free_days: Always 0: Gradescope's runs do not know of other assignments.
         why: Always empty.
         days_late: Days late that are charged.
         penalty: The late penalty, in per cent of the score.
@@ -71,6 +72,7 @@ class Lateness(msgspec.Struct, frozen=True):
     requests: tuple[()] = ()
     attempt: int = 0
     max_score: None = None
+    free_days: int = 0
     why: str = ""
 
 

@@ -98,6 +98,10 @@ class FinalGrade(Protocol):
         """Days late that are charged."""
 
     @property
+    def free_days(self) -> int:
+        """Late days that cost nothing."""
+
+    @property
     def penalty(self) -> float:
         """The late penalty, in per cent of the score."""
 
@@ -144,12 +148,14 @@ def remarks(result: SubmissionResult, points: float | None, grade: FinalGrade | 
 
 
 def _lateness(grade: FinalGrade) -> list[str]:
-    """A sentence about the late penalty; no sentence if no day is charged."""
+    """A sentence about the late penalty and one about free late days, if there are any."""
+    used = counted(grade.free_days, "free late day")
+    free = [f"Handed in late: this uses {used}."] if grade.free_days else []
     if not grade.days_late and not grade.penalty:
-        return []
+        return free
     days = counted(grade.days_late, "day")
     cost = f"{number(grade.penalty)} % of the score" if grade.penalty else "nothing"
-    return [f"Handed in late: {days} after grace and free days. This costs {cost}."]
+    return [*free, f"Handed in late: {days} after grace and free days. This costs {cost}."]
 
 
 def _given(given: Given) -> str:

@@ -54,6 +54,14 @@ def test_each_day_that_begins_costs_ten_per_cent_up_to_the_cap(book, after, poin
     assert ada(book).points == pytest.approx(points)
 
 
+@pytest.mark.parametrize(
+    ("days", "why"), [(59, ""), (365, "it is 365 days late: is its time right?")]
+)
+def test_a_wrong_year_is_asked_about(book, days, why):
+    hand_in(book, "one", DUE + days * DAY)
+    assert ada(book).why == why
+
+
 def test_late_days_and_extensions_move_the_deadline(book):
     """An extension replaces the deadline, unless it is earlier than the deadline."""
     hand_in(book, "one", DUE + 2 * DAY)

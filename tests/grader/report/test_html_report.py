@@ -170,6 +170,9 @@ def test_lateness_and_overrides_are_explained():
                                                  overrides=[given])))  # fmt: skip
     assert "2.4 of 19 points" in said
     assert "This costs 20 % of the score." in said
+    assert "free late day" not in said
+    used = words(render(every_status(), standing(points=3.0, free_days=2)))
+    assert "Handed in late: this uses 2 free late days." in used
     assert "A person set linear to 3 points: <b>regraded</b>" in said
 
 
