@@ -102,7 +102,8 @@ def render(reported: Reported) -> str:
         next_steps=blocks[:MAX_NEXT],
         untouched=_untouched(reported.not_attempted),
         first_stub=_first_stub(reported),
-        everything_passes=all(p.passed == len(p.counted) for p in result.problems),
+        everything_passes=bool(result.problems)
+        and all(p.passed == len(p.counted) for p in result.problems),
         rows=[_row(problem, reported) for problem in result.problems[:MAX_ROWS]],
         blocks=blocks,
         left=[_named(reason) for reason in left[:MAX_LEFT]],

@@ -68,15 +68,17 @@ class Reported:
     def points(self) -> float | None:
         """The points that count: the gradebook's or, without a gradebook, the result's score.
 
-        None if the grader failed and nobody has given points by hand.
+        None if the grader failed, or nothing could be graded, and nobody has given points by hand.
         """
-        if self.grade is not None and self.grade.points is not None:
+        if self.grade is not None and (self.grade.points is not None or not self.result.problems):
             return self.grade.points
         return None if self.result.has_grader_error else self.result.score
 
     @property
     def out_of(self) -> float:
-        """The points that the runs on all devices can give."""
+        """The points that there are in the gradebook or, without one, on all devices."""
+        if self.grade is not None and self.grade.max_score is not None:
+            return self.grade.max_score
         return self.result.max_score + self.result.pending
 
     @property
