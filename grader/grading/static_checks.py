@@ -4,7 +4,7 @@ Missing modules, syntax errors and forbidden calls can be judged. A module is pa
 the sandbox, in a process that executes none of it, because even a parser can be made to crash.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,8 +14,9 @@ from grader.course.courses import Problem
 from grader.grading.job import Job
 from grader.grading.sessions import Calls
 from grader.grading.verdict import PYTHON, Verdict
-from grader.results.records import Fact
+from grader.results.records import Fact, Ignored
 from grader.shared import speed
+from kit import handing_in
 from kit.text import one_line
 
 ModuleReport = StudentFault | dict[str, Any]  # what a parser reports about a module
@@ -55,9 +56,7 @@ def check_without_running(job: Job, session: Calls) -> Checked:
     """
     problems = job.here
     missing = [p for p in problems if p.path not in job.sources]
-    settled = {
-        p.id: Verdict(Status.NOT_ATTEMPTED, f"{p.path} is not in the submission") for p in missing
-    }
+    settled = {p.id: Verdict(Status.NOT_ATTEMPTED, _missing(p.path, job.ignored)) for p in missing}
     owners: dict[str, list[Problem]] = {}
     for problem in problems:
         if problem.path in job.sources:
@@ -73,6 +72,11 @@ def check_without_running(job: Job, session: Calls) -> Checked:
     for path, found in reports.items():
         settled |= _unfit(path, found, owners[path])
     return Checked(settled, frozenset(_stubs(reports)), compiled, _settings(reports))
+
+
+def _missing(path: str, ignored: Sequence[Ignored]) -> str:
+    meant = [one.path for one in ignored if f"{handing_in.MEANT} {path}" in one.reason]
+    return f"{path} is missing" + (f"; there is {meant[0]}: is it meant?" if meant else "")
 
 
 def _read_alone(job: Job, path: str, rules: list[dict[str, Any]]) -> ModuleReport:
