@@ -148,7 +148,7 @@ def whole_commands(rounds: int, only: list[str]) -> dict[str, Any]:
 
 def plain_pytest(only: list[str]) -> list[str]:
     """The command that runs the hidden tests on the reference in one process."""
-    hidden = [str(ROOT / f"tests/hidden/test_{problem.id}.py") for problem in chosen(only)]
+    hidden = [str(ROOT / f"tests/hidden/{problem.id}/test_hidden.py") for problem in chosen(only)]
     return [sys.executable, "-m", "pytest", *QUIET, *hidden, "--package", REFERENCE]
 
 

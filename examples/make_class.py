@@ -147,8 +147,8 @@ def known(course: Course) -> dict[str, dict[str, Solution]]:
     found: dict[str, dict[str, Solution]] = {"mistakes": {}, "variants": {}}
     for problem in measured_problems(course):
         for kind, solutions in (
-            ("mistakes", mistakes.load(course.mistakes, problem.id)),
-            ("variants", fragments.load(course.variants, problem.id)),
+            ("mistakes", mistakes.load(course.hidden, problem.id)),
+            ("variants", fragments.load(course.hidden, problem.id)),
         ):
             for solution in solutions:
                 if solution.is_tried_on("cpu", ("cpu",)):

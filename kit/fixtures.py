@@ -64,9 +64,10 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        "core: this test is about the core of its problem; "
-        "core tests carry at least half of the points",
+        "harm(kind): what a failure costs in practice, which decides the test's weight: "
+        "trains worse, wrong number, crash, not refused or rare",
     )
+    config.addinivalue_line("markers", "core: has no effect")  # until all tests have a mark harm
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -126,7 +127,7 @@ def speed(request: pytest.FixtureRequest, student: Any) -> Speed:
         if not expect.sandboxed:
             print(measured)
 
-    device = "cuda" if request.node.path.parent.name == "cuda" else "cpu"
+    device = "cuda" if request.node.path.name == "test_cuda.py" else "cpu"
     packages = _packages_of(request.config)
     return Speed(open_turn, packages=packages, record=record, device=device)
 
@@ -151,18 +152,18 @@ class _TurnHere:
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> str:
-    """The device of a GPU test: "cuda" in the folder of that name, "stand-in" everywhere else."""
-    return "cuda" if request.node.path.parent.name == "cuda" else "stand-in"
+    """The device of a GPU test: "cuda" in a test_cuda.py, "stand-in" everywhere else."""
+    return "cuda" if request.node.path.name == "test_cuda.py" else "stand-in"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Make `-k <problem id>` select only that problem, not every test with the id in its name."""
-    files = {item: item.path.stem.removeprefix("test_") for item in items}
-    if config.option.keyword not in files.values():
+    ids = {item: _problem_id(item.path) for item in items}
+    if config.option.keyword not in ids.values():
         return
-    others = [item for item in items if files[item] != config.option.keyword]
-    items[:] = [item for item in items if files[item] == config.option.keyword]
+    others = [item for item in items if ids[item] != config.option.keyword]
+    items[:] = [item for item in items if ids[item] == config.option.keyword]
     config.option.keyword = ""
     config.hook.pytest_deselected(items=others)
 
@@ -205,7 +206,14 @@ def listed_in(root: Path) -> dict[str, Any]:
 
 
 def problem_of(item: pytest.Item) -> dict[str, Any] | None:
-    """The problem of a test, found by its file name test_<id>.py, or None for a grader test."""
-    problem_id = item.path.stem.removeprefix("test_")
+    """The problem of a test, or None for a grader test."""
+    problem_id = _problem_id(item.path)
     known: list[dict[str, Any]] = listed_in(item.config.rootpath).get("problem", [])
     return next((problem for problem in known if problem["id"] == problem_id), None)
+
+
+def _problem_id(path: Path) -> str:
+    """The problem of a file of tests: public/test_<id>.py or hidden/<id>/test_….py."""
+    if path.parent.parent.name == "hidden":
+        return path.parent.name
+    return path.stem.removeprefix("test_")

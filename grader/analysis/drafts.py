@@ -83,7 +83,7 @@ def written(problem: Problem, found: list[EqualAnswers]) -> str:
     """The drafts of one problem, in the format of `solutions/edits.py`."""
     head = (
         f"# Drafts of known mistakes of {problem.id}: students gave these equal wrong answers.\n"
-        f"# Say what is wrong, append it to mistakes/{problem.id}.edits, and run\n"
+        f"# Say what is wrong, append it to tests/hidden/{problem.id}/wrong.edits, and run\n"
         f"# `grader validate --only {problem.id} --draft`. Then read every line: without\n"
         "# `unread:`, the grader runs this code in its own process, with all your rights.\n"
     )

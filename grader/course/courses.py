@@ -25,6 +25,7 @@ SPARE_SHARE = 0.1
 # took 571 to 644 MiB together in a container that had little more.
 GRADER_BYTES = 640 * 2**20
 # What Python and the system leave in folders.
+HIDDEN_TESTS = {"cpu": "test_hidden.py", "cuda": "test_cuda.py"}  # by device
 LEFT_OVER = {"__pycache__", ".DS_Store"}
 
 
@@ -100,7 +101,7 @@ class Course(msgspec.Struct, frozen=True):
 
     Attributes:
         root: The folder that contains assignment/, tests/ and handout/.
-        solutions: The folder that contains reference/, mistakes/, variants/ and mutants.toml.
+        solutions: The folder that contains reference/ and mutants.toml.
             Students never get it.
         limits: The limits of each test, unless its problem sets its own.
         problems: The problems in the order of the handout.
@@ -177,14 +178,13 @@ class Course(msgspec.Struct, frozen=True):
         return self.solutions / "reference"
 
     @property
-    def mistakes(self) -> Path:
-        """The folder of known mistakes, one file per problem."""
-        return self.solutions / "mistakes"
+    def hidden(self) -> Path:
+        """The folder of everything secret that proves a problem, in a folder per problem.
 
-    @property
-    def variants(self) -> Path:
-        """The folder of correct solutions in other styles."""
-        return self.solutions / "variants"
+        It has the hidden tests (test_hidden.py, test_cuda.py), the known mistakes (wrong.edits) and
+        the correct solutions in other styles (right/).
+        """
+        return self.tests / "hidden"
 
     @property
     def mutants(self) -> Path:
@@ -270,8 +270,7 @@ class Course(msgspec.Struct, frozen=True):
 
     def hidden_tests(self, problem: Problem) -> dict[str, Path]:
         """A problem's files of hidden tests by device ("cpu", "cuda"); only files that exist."""
-        hidden, name = self.tests / "hidden", f"test_{problem.id}.py"
-        files = {"cpu": hidden / name, "cuda": hidden / "cuda" / name}
+        files = {device: self.hidden / problem.id / name for device, name in HIDDEN_TESTS.items()}
         return {device: path for device, path in files.items() if path.is_file()}
 
     def given_sources(self) -> list[str]:
@@ -291,7 +290,9 @@ class Course(msgspec.Struct, frozen=True):
         """A hash of the files that affect a score: problems.toml, tests, probes and their data."""
         files = [self.list_of_problems, *sorted(self.tests.glob("*.py"))]
         files += [self.root / path for path in self.given_modules()]
-        files += files_below(self.tests / "probes") + files_below(self.tests / "hidden")
+        hidden = files_below(self.hidden)
+        proofs = (*self.hidden.glob("*/wrong.edits"), *self.hidden.glob("*/right/*"))
+        files += files_below(self.tests / "probes") + sorted({*hidden} - {*proofs})
         return _sha256({path.relative_to(self.root).as_posix(): path for path in files})
 
     def handout_sources(self) -> dict[str, Path]:
@@ -350,12 +351,12 @@ def sources_in(folder: Path) -> dict[str, bytes]:
 
 
 def device_of(hidden_test: Path) -> str:
-    """The device that a file in tests/hidden needs, which its folder determines.
+    """The device that a file in tests/hidden needs, which its name determines.
 
     Every run collects all tests and defers those for the other device. Each result therefore lists
     the whole suite, and two results can be compared test by test.
     """
-    return "cuda" if hidden_test.parent.name == "cuda" else "cpu"
+    return "cuda" if hidden_test.name == HIDDEN_TESTS["cuda"] else "cpu"
 
 
 @lru_cache(maxsize=4096)  # asked several times for each test
@@ -365,7 +366,7 @@ def problem_of_file(hidden_test: str) -> str:
     Args:
         hidden_test: The path of the file, or the pytest id of a test in it.
     """
-    return Path(hidden_test.split("::")[0]).stem.removeprefix("test_")
+    return Path(hidden_test.split("::")[0]).parent.name
 
 
 def id_of_test(device: str, function: str) -> str:

@@ -270,9 +270,9 @@ def wrong_solutions(course: Course, problem: Problem) -> list[tuple[Mistake, Pac
 
     Without known mistakes, the problem needs no reference.
     """
-    if not _known(course.mistakes, problem.id):
+    if not _known(course.hidden, problem.id):
         return []
-    return _loaded(course.mistakes, problem.id, problem.module, course.reference_of(problem))
+    return _loaded(course.hidden, problem.id, problem.module, course.reference_of(problem))
 
 
 # A course's files are read once; parsing one takes several milliseconds.

@@ -7,6 +7,7 @@ import pytest
 from grader.base.errors import Status
 from grader.course.courses import Problem, device_of, id_of_test, problem_of_file
 from grader.grading.verdict import Verdict
+from grader.results.points import HARM, weights_by_harm
 from grader.results.records import SUITE, Outcome, worst
 from grader.solutions.mistakes import Mistake
 
@@ -22,6 +23,7 @@ class Entry:
     name: str
     device: str
     weight: int
+    harm: str = ""  # a key of HARM, or empty
     statuses: list[Status] = field(default_factory=list)
     verdict: Verdict | None = None
     mistake: Mistake | None = None
@@ -95,7 +97,7 @@ class Outcomes:
         name = id_of_test(device, getattr(item, "originalname", None) or item.name)
         if (problem.id, name) not in self._entries:
             self._entries[problem.id, name] = Entry(
-                problem, name, device, self._weight_of(item, problem)
+                problem, name, device, self._weight_of(item, problem), self._harm_of(item, problem)
             )
         return self._entries[problem.id, name]
 
@@ -108,6 +110,36 @@ class Outcomes:
             f"{item.name} is marked points({weight}): expected a whole number above 0"
         )
         return 1
+
+    def _harm_of(self, item: pytest.Item, problem: Problem) -> str:
+        mark = item.get_closest_marker("harm")
+        if mark is None:
+            return ""
+        harm = str(mark.args[0]) if mark.args else ""
+        if harm not in HARM:
+            self.faults[problem.id] = (
+                f"{item.name} is marked harm({harm!r}): expected one of {', '.join(HARM)}"
+            )
+        elif item.get_closest_marker("points"):
+            self.faults[problem.id] = f"{item.name} is marked harm and points: expected one of them"
+        return harm
+
+    def _weigh(self, problem: Problem, entries: list[Entry]) -> None:
+        """Let the weights of tests with classes of harm follow from these classes.
+
+        The tests for each device are weighed among themselves; but CUDA tests of a CPU problem are
+        weighed as its CPU tests are, because a run on a CPU alone can give all points.
+        """
+        unmarked = [entry.name for entry in entries if not entry.harm]
+        if len(unmarked) == len(entries) or problem.id in self.faults:
+            return
+        if unmarked:
+            self.faults[problem.id] = f"{unmarked[0]} has no mark harm(…), but other tests have one"
+            return
+        for entry in entries:
+            among = "cpu" if problem.device == "cpu" else entry.device
+            classes = [other.harm for other in entries if other.device == among]
+            (entry.weight,) = weights_by_harm([entry.harm], classes)
 
     def cannot_be_read(self, file: str, reason: str) -> None:
         """Record a test file that cannot be read.
@@ -126,6 +158,7 @@ class Outcomes:
             only_run: Leave out tests that were not reached.
         """
         entries = [entry for (owner, _), entry in self._entries.items() if owner == problem.id]
+        self._weigh(problem, entries)
         found = [entry.outcome() for entry in entries if entry.statuses or not only_run]
         fault = self.faults.get(problem.id, "")
         if not fault and not any(outcome.device == problem.device for outcome in found):

@@ -149,7 +149,7 @@ class ChangedField:
         """What stands in the field instead; the running test is noted if it differs."""
         new = self.change(old)
         if new is not old:
-            # pytest's name for it, such as "tests/hidden/test_relu.py::test_relu[0] (call)"
+            # pytest's name for it, such as "tests/hidden/relu/test_hidden.py::test_relu[0] (call)"
             self.tests.add(re.split(r"[\[ ]", os.environ["PYTEST_CURRENT_TEST"].split("::")[-1])[0])
         return new
 

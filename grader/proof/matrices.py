@@ -34,8 +34,6 @@ NOT_RIGHT = ("wrong", "input")
 STAYS = "# Stays:"
 # A mistake that costs a larger share of its problem than this must be more than a slip, and say so.
 DEAR = 1 / 3
-# The tests of a problem's core must carry at least this share of its points.
-HALF = 0.5
 # A submission that checks no arguments may lose at most this many points in the whole course.
 MOST_FOR_CHECKS = 3.0
 ROUNDING = 1e-9
@@ -48,13 +46,11 @@ class HiddenTest:
     Attributes:
         stays: Why the test stays although other tests catch everything it catches; empty if no
             reason is given.
-        weight: Its weight when the problem's points are split over its tests.
-        core: Whether it tests the core of its problem.
+        harm: What a failure costs in practice, a key of `points.HARM`; empty if not said.
     """
 
     stays: str = ""
-    weight: int = 1
-    core: bool = False
+    harm: str = ""
 
 
 @dataclass(frozen=True)
@@ -142,7 +138,6 @@ class Matrix:
             *_once_each([row for row in self.rows if row.complaint]),
             *(complaint for claims in self.claims.values() for complaint in claims.complaints),
             *self._idle_tests(),
-            *self._small_cores(),
             *self._unexplained_prices(),
             *self._dear_checks(),
             *self._dear_surprises(),
@@ -161,19 +156,6 @@ class Matrix:
             for row in self.dear()
             if not row.reason
         ]
-
-    def _small_cores(self) -> list[str]:
-        found = []
-        for problem, tests in self.tests.items():
-            core, whole = (
-                sum(t.weight for t in tests.values() if t.core or every) for every in (False, True)
-            )
-            if core < HALF * whole and "core" not in self.declined.get(problem, {}):
-                found.append(
-                    f"{problem}: the tests of its core (pytest.mark.core) have {core} of {whole} "
-                    "parts of its points, less than half"
-                )
-        return found
 
     def surprises(self) -> list[Row]:
         """The known mistakes that pass all public tests, the dearest first."""
@@ -261,7 +243,7 @@ def tests_in(path: Path) -> dict[str, HiddenTest]:
     found: dict[str, HiddenTest] = {}
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tests.hidden."):
-            hidden = path.parent if path.parent.name == "hidden" else path.parent.parent
+            hidden = path.parents[1]
             theirs = tests_in(hidden.joinpath(*str(node.module).split(".")[2:]).with_suffix(".py"))
             found |= {
                 alias.name: theirs[alias.name] for alias in node.names if alias.name in theirs
@@ -274,22 +256,18 @@ def tests_in(path: Path) -> dict[str, HiddenTest]:
                 comment.insert(0, lines[start])
             text = " ".join(line.removeprefix(STAYS).removeprefix("#").strip() for line in comment)
             stays = text if any(line.startswith(STAYS) for line in comment) else ""
-            found[node.name] = HiddenTest(stays, _weight(node), _has_mark(node, "core"))
+            found[node.name] = HiddenTest(stays, _harm_of(node))
     return found
 
 
-def _has_mark(node: ast.FunctionDef, mark: str) -> bool:
-    return any(ast.unparse(d) == f"pytest.mark.{mark}" for d in node.decorator_list)
-
-
-def _weight(node: ast.FunctionDef) -> int:
+def _harm_of(node: ast.FunctionDef) -> str:
     marks = [
         d
         for d in node.decorator_list
-        if isinstance(d, ast.Call) and ast.unparse(d.func) == "pytest.mark.points"
+        if isinstance(d, ast.Call) and ast.unparse(d.func) == "pytest.mark.harm"
     ]
-    # Invalid weights are refused when the test is graded.
-    return int(ast.literal_eval(marks[0].args[0])) if marks else 1
+    # An unknown class is refused when the test is graded.
+    return str(ast.literal_eval(marks[0].args[0])) if marks and marks[0].args else ""
 
 
 def table(matrix: Matrix) -> Table:

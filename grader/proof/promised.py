@@ -18,7 +18,7 @@ inputs.
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -26,6 +26,7 @@ from pathlib import Path
 from grader.base.errors import CourseFault
 from grader.course.courses import Problem
 from grader.proof import inputs
+from grader.solutions.mistakes import Mistake
 
 LEAST_WRONG = 2  # solutions that contradict a claim
 # In the strings of jaxtyping: the dtypes that each kind of array allows.
@@ -39,6 +40,7 @@ VALUES = ("zeros", "huge", "tiny", "infinite")
 SECTION = re.compile(r"(Args|Returns|Raises|Example|Attributes):$")
 ENTRY = re.compile(r"`?\w+`?(, `?\w+`?)*:( |$)")
 ERROR = re.compile(r"\b(?:\w*Error|\w*Exception)\b")
+NUMBER_IN_LIST = re.compile(r"\d+\.")
 LAST_LINE = re.compile(r"Handout §")
 
 
@@ -255,7 +257,8 @@ def _claims(docstring: str) -> Iterator[str]:
 
 def _split(text: str) -> list[str]:
     text = " ".join(text.split())
-    return [s.strip() for s in re.split(r"(?<=[.!?])\s+(?=[A-Z`\"(])", text) if s.strip()]
+    parts = (s.strip() for s in re.split(r"(?<=[.!?])\s+(?=[A-Z`\"(])", text))
+    return [s for s in parts if s and not NUMBER_IN_LIST.fullmatch(s)]
 
 
 def raised_by(reference: str, name: str) -> set[str]:
@@ -272,6 +275,21 @@ def raised_by(reference: str, name: str) -> set[str]:
             for part in parts:
                 found |= set(ERROR.findall(ast.get_docstring(part) or ""))
     return found
+
+
+def unknown_sentences(problem: Problem, reference: str, known: Iterable[Mistake]) -> Iterator[str]:
+    """The sentences that known mistakes contradict and no docstring has."""
+    said = sentences(problem, reference)
+    for mistake in known:
+        for one in mistake.contradicts:
+            where = f"mistakes/{problem.id}.edits:{mistake.line}: {mistake.name}: contradicts"
+            if one.of not in said:
+                yield f"{where}: expected one of {', '.join(said)}; got {one.of}"
+            elif one.number > len(said[one.of]):
+                yield (
+                    f"{where}: expected one of the {len(said[one.of])} sentences of {one.of}; "
+                    f"got {one.number}"
+                )
 
 
 def complaints(
@@ -302,7 +320,8 @@ def complaints(
                     )
     for function, claims in promises.claims.items():
         for sentence in claims.keys() - set(said.get(function, [])):
-            yield f"{where}: the docstring of {function} does not say: {sentence}"
+            if not NUMBER_IN_LIST.fullmatch(sentence):
+                yield f"{where}: the docstring of {function} does not say: {sentence}"
     for pattern in promises.not_promised:
         if not any(_matches(name, pattern) for name in names):
             yield f"{where}: no class of inputs is called {pattern}"

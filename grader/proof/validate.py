@@ -171,7 +171,7 @@ def validate(
         matrix.owed = sum(
             m.devices == ("cuda",)
             for problem in problems
-            for m in mistakes.load(course.mistakes, problem.id)
+            for m in mistakes.load(course.hidden, problem.id)
         )
     matrix.unread = sum(trial.is_unread for trial in trials)
     if device == "cpu" and not quick:
@@ -181,6 +181,7 @@ def validate(
     checks: list[tuple[str, Callable[[], Iterator[str]]]] = []
     if device == "cpu":
         checks.append(("refusals of public tests", lambda: public.unpromised(course, chosen)))
+    checks.append(("points by harm", lambda: whole.light_harm(course, chosen)))
     if device == "cpu" and not quick:
         checks.append(("public tests", lambda: whole.public_tests(course, chosen)))
     if checks and not draft and problems == course.problems:
@@ -442,33 +443,33 @@ def _trials_of_mutants(
 def _claims(course: Course, problem: Problem) -> Claims:
     """What a problem's file says of the claims of its stubs."""
     promises = promised.load(course.promises, problem.id)
-    if promises is None:
-        return Claims()
     reference = course.reference_of(problem)
-    names = {m.name for m in mistakes.load(course.mistakes, problem.id)}
+    known = mistakes.load(course.hidden, problem.id)
+    said = sum(map(len, promised.sentences(problem, reference).values()))
+    wrong = list(promised.unknown_sentences(problem, reference, known))
+    if promises is None:
+        tried = {(one.of, one.number) for mistake in known for one in mistake.contradicts}
+        return Claims(said, len(tried), wrong)
+    names = {m.name for m in known}
     names |= {one.name for one in promised.classes(problem, reference)}
-    said = promised.sentences(problem, reference)
-    wrong = [w for listed in promises.claims.values() for w in listed.values()]
-    return Claims(
-        said=sum(map(len, said.values())),
-        tried=sum(isinstance(w, list) for w in wrong),
-        complaints=list(promised.complaints(problem, reference, promises, names)),
-    )
+    listed = [w for claims in promises.claims.values() for w in claims.values()]
+    wrong += promised.complaints(problem, reference, promises, names)
+    return Claims(said, sum(isinstance(w, list) for w in listed), wrong)
 
 
 def to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
     """The wrong solutions of a problem that its tests for a device must catch."""
     usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
-    known = mistakes.load(course.mistakes, problem.id)
-    known += mistakes.unread(course.mistakes, problem.id)
+    known = mistakes.load(course.hidden, problem.id)
+    known += mistakes.unread(course.hidden, problem.id)
     return [mistake for mistake in known if mistake.is_tried_on(device, usual)]
 
 
 def right_solutions(course: Course, problem: Problem, device: str) -> list[Solution]:
     """The correct solutions of a problem in other styles, and those that known mistakes modify."""
     found = [
-        *fragments.load(course.variants, problem.id),
-        *mistakes.bases(course.mistakes, problem.id),
+        *fragments.load(course.hidden, problem.id),
+        *mistakes.bases(course.hidden, problem.id),
     ]
     return [f for f in found if f.is_tried_on(device, fragments.DEVICES)]
 

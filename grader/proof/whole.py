@@ -22,18 +22,23 @@ from grader.base import temporary
 from grader.base.errors import CourseFault, GraderFault, ReleaseRefused
 from grader.course import courses, problems
 from grader.course.courses import Course, Problem, sources_in
+from grader.proof.matrices import tests_in
 from grader.publish import bundles, gradescope_bundle, stub_files
+from grader.results.points import HARM, weights_by_harm
 
 NOT_ATTEMPTED = "not attempted yet"
 # The kinds of trials, and the other requirements, that a course may decline with a reason.
 DECLINABLE = (
     *("junk", "words", "unchecked", "types", "arithmetic", "unwritten", "hostile", "field"),
-    *("core", "public"),
+    *("harm", "public"),
 )
 HOW_TO_DECLINE = (
     "where the course is right and the requirement is not, the problem's entry in problems.toml "
     'can decline it: declined = {"KIND NAME" = "the reason"}'
 )
+OF_A_PROBLEM = (*courses.HIDDEN_TESTS.values(), "wrong.edits", "right")
+# Tests of the first two classes of harm carry at least this share of a problem's points.
+LEAST_HARM, MUST_WEIGH = 0.6, tuple(HARM)[:2]
 ENDS_SECONDS = 600.0  # a program of the course that takes longer hangs
 
 
@@ -56,6 +61,24 @@ def wrong_names(course: Course) -> Iterator[str]:
             yield f"{path} differs from its reference: run `grader stubs`"
     except (CourseFault, GraderFault) as e:
         yield str(e)
+
+
+def light_harm(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
+    """Problems whose points depend too little on what hurts most.
+
+    A problem whose tests name no harm is left out.
+    """
+    for problem in chosen:
+        classes = [t.harm for t in tests_in(course.hidden_tests(problem)[problem.device]).values()]
+        if "harm" in problem.declined or not set(classes) <= HARM.keys():
+            continue
+        weights = weights_by_harm(classes)
+        share = sum(w for w, c in zip(weights, classes, strict=True) if c in MUST_WEIGH)
+        if share < LEAST_HARM * sum(weights):
+            yield (
+                f"{problem.id}: tests marked harm({' or '.join(map(repr, MUST_WEIGH))}) have "
+                f"{100 * share / sum(weights):.0f} % of its points, expected {100 * LEAST_HARM:g}"
+            )
 
 
 def public_tests(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
@@ -156,8 +179,7 @@ def _not_python(course: Course) -> Iterator[str]:
 def _missing_tests(course: Course, problem: Problem) -> Iterator[str]:
     """The files of tests that a problem must have, and does not."""
     if problem.device not in course.hidden_tests(problem):
-        folder = "hidden/cuda" if problem.device == "cuda" else "hidden"
-        path = course.tests / folder / f"test_{problem.id}.py"
+        path = course.hidden / problem.id / courses.HIDDEN_TESTS[problem.device]
         yield f"{_at(course, problem)}: expected its hidden tests in {path}; there is no such file"
     public = course.tests / "public" / f"test_{problem.id}.py"
     if not public.is_file() and "public" not in problem.declined:
@@ -204,20 +226,21 @@ def _is_operator(first: str, rest: list[str]) -> bool:
 
 
 def _of_no_problem(course: Course) -> Iterator[str]:
-    """Files for a problem that problems.toml does not list, so that nothing reads them."""
+    """Files that nothing reads: of a problem that problems.toml does not list, or misnamed."""
     ids = [problem.id for problem in course.problems]
     found = [
         (path, path.stem.removeprefix("test_"))
-        for folder in ("hidden", "hidden/cuda", "public")
-        for path in sorted((course.tests / folder).glob("test_*.py"))
+        for path in sorted((course.tests / "public").glob("test_*.py"))
     ]
-    for folder, suffix in ((course.mistakes, ".edits"), (course.promises, ".toml")):
-        found += [(path, path.name.removesuffix(suffix)) for path in sorted(folder.glob("[!.]*"))]
-    found += [(path, path.name) for path in sorted(course.variants.glob("[!_.]*")) if path.is_dir()]
+    found += [(path, path.stem) for path in sorted(course.promises.glob("[!.]*"))]
+    expected = ", ".join(OF_A_PROBLEM)
+    for path in sorted([*course.hidden.rglob("test_*.py"), *course.hidden.rglob("*.edits")]):
+        if path.name not in OF_A_PROBLEM:
+            yield f"{path}: expected {expected} in a folder named like its problem"
+    of_problems = {path.parent for path in course.hidden.glob("*/*") if path.name in OF_A_PROBLEM}
+    found += [(path, path.name) for path in sorted(of_problems)]
     for path, problem in found:
-        if path.is_file() and path.parent == course.mistakes and path.suffix != ".edits":
-            yield f"{path}: expected the name of a problem and .edits"
-        elif problem not in ids:
+        if problem not in ids:
             close = difflib.get_close_matches(problem, ids, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
             yield f"{path}: problems.toml lists no problem {problem!r}{meant}"

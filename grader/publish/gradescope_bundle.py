@@ -23,8 +23,6 @@ NOT_THE_PROGRAM = (
     "new_course",
     "publish/bundle",
     "solutions/reference",
-    "solutions/mistakes",
-    "solutions/variants",
     "solutions/mutants.toml",
 )
 OF_THE_COURSE = (
@@ -36,7 +34,7 @@ OF_THE_COURSE = (
     "tests/probes/**/*",
     "tests/public/**/*",
 )
-OF_THE_SOLUTIONS = ("reference/**/*", "mistakes/*")
+OF_THE_SOLUTIONS = ("reference/**/*",)
 
 
 def bundle(course: Course, *, wheels: Path | None = None, index_url: str = "") -> dict[str, bytes]:
@@ -56,7 +54,8 @@ def bundle(course: Course, *, wheels: Path | None = None, index_url: str = "") -
     files["requirements.txt"] = requirements(course).encode()
     files |= _in("grader", PACKAGE, ["**/*"], without=NOT_THE_PROGRAM)
     files |= kit_files()
-    files |= _in("course", course.root, OF_THE_COURSE)
+    right = [path.relative_to(course.root).as_posix() for path in course.hidden.glob("*/right")]
+    files |= _in("course", course.root, OF_THE_COURSE, without=right)
     files |= _in("course/solutions", course.solutions, OF_THE_SOLUTIONS)
     if index_url:
         files["index_url"] = f"{index_url}\n".encode()

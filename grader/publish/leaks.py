@@ -29,7 +29,7 @@ MOST_LINES = 30  # of one statement
 PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?")
 OF_THE_STAFF = re.compile(
     r"(grader|solutions|tests/grader)/"
-    r"|(.*/)?(hidden|mistakes|variants|promises|course_files|__pycache__)/|(.*/)?mutants\.toml$"
+    r"|(.*/)?(hidden|promises|course_files|__pycache__)/|(.*/)?mutants\.toml$|.*\.edits$"
 )
 
 
@@ -74,11 +74,11 @@ def secrets(course: Course) -> dict[str, str]:
         inside = lines_of(source)
         told = (code for number, code in _numbered(source) if number in inside)
         found |= dict.fromkeys(told, f"the solution of {path.stem}")
-    for folder, kind in [(course.tests / "hidden", "hidden test"), (course.variants, "variant")]:
-        for path in sorted(folder.rglob("*.py")):
-            where = f"the {kind} {path.relative_to(folder).with_suffix('').as_posix()}"
-            for code in _of(courses.text_of(path)):
-                found.setdefault(code, where)
+    for path in sorted(course.hidden.rglob("*.py")):
+        kind = "variant" if path.parent.name == "right" else "hidden test"
+        where = f"the {kind} {path.relative_to(course.hidden).with_suffix('').as_posix()}"
+        for code in _of(courses.text_of(path)):
+            found.setdefault(code, where)
     for problem in course.problems:
         for code, name in _of_mistakes(course, problem):
             found.setdefault(code, f"the wrong solution {problem.id}/{name}")
@@ -93,7 +93,7 @@ def _of_mistakes(course: Course, problem: Problem) -> Iterator[tuple[str, str]]:
     """The statements that mistakes add, and the mistakes' descriptions, each with its name."""
     reference = course.reference_of(problem)
     given = _of(reference)
-    for mistake in mistakes.load(course.mistakes, problem.id):
+    for mistake in mistakes.load(course.hidden, problem.id):
         try:
             wrong = _of(mistake.applied_to(reference)) - given
         except (CourseFault, SyntaxError):

@@ -20,6 +20,33 @@ from grader.results.records import (
     worst,
 )
 
+# What a failed test costs in practice (`pytest.mark.harm`), the dearest first, with the weight of
+# such a test. Those without a weight are minor: see `weights_by_harm`.
+HARM = {"trains worse": 4, "wrong number": 2, "crash": 1, "not refused": 0, "rare": 0}
+MINOR = tuple(harm for harm, weight in HARM.items() if not weight)
+EACH_MINOR = 50  # one minor test is worth a 50th of its problem,
+ALL_MINOR = 10  # and all of them together at most a 10th
+
+
+def weights_by_harm(classes: Sequence[str], among: Sequence[str] | None = None) -> list[int]:
+    """The weights of tests of these classes of harm.
+
+    Tests of the first three classes weigh 4, 2 and 1. A minor test is worth 2 % of its problem,
+    but all minor tests together are worth at most 10 %. If all tests are minor, they weigh alike.
+
+    Args:
+        classes: Keys of `HARM`, one for each test.
+        among: The classes of the tests that share the problem's points, if not the same.
+    """
+    sharing = classes if among is None else among
+    whole = sum(HARM[harm] for harm in sharing)
+    minor = sum(harm in MINOR for harm in sharing)
+    if not whole:
+        return [HARM[harm] or 1 for harm in classes]
+    few = minor * ALL_MINOR <= EACH_MINOR
+    factor = EACH_MINOR - minor if few else (ALL_MINOR - 1) * minor
+    return [factor * HARM[harm] or whole for harm in classes]
+
 
 def problem_result(
     problem_id: str, module: str, points: float, outcomes: Sequence[Outcome], device: str = "cpu"

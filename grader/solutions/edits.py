@@ -1,4 +1,4 @@
-"""The format of wrong solutions: `mistakes/<problem>.edits` shows each as an edit of a program.
+"""The format of wrong solutions: each is shown as an edit of a program.
 
     [eps_inside_root] Epsilon is inside the square root.
     hint: is ε added after the root is taken, as in √v̂ + ε?
@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby, zip_longest
 
-KEYS = ("hint", "price", "most", "device", "unread")
+KEYS = ("hint", "contradicts", "price", "most", "device", "unread")
 HEADING = re.compile(r"\[(?P<is_base>base )?(?P<name>\w+)(?: in (?P<base>\w+))?\] *(?P<says>.*)")
 ANY_HEADING = "`[name] what is wrong`, `[name in BASE] what is wrong` or `[base NAME]`"
 ANY_LINE = f"{', '.join(f'`{key}: …`' for key in KEYS)}, `- code`, `+ code` or an empty line"

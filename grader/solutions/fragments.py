@@ -1,8 +1,8 @@
 """Programs that differ from a reference module: the common part of wrong solutions and variants.
 
-This module also loads variants from files. A fragment is a Python file in variants/<problem>/. The
-first line of its docstring names its style. Further lines may be `device: cpu` or `device: cuda`,
-if the variant is correct on that device only, and `hint: …`.
+This module also loads variants from files. A fragment is a Python file in tests/hidden/<problem>/
+right/. The first line of its docstring names its style. Further lines may be `device: cpu` or
+`device: cuda`, if the variant is correct on that device only, and `hint: …`.
 
 Each top-level function or class in a fragment replaces the reference's definition of the same name.
 Anything else in the file (imports, helpers) is inserted before the first of them. So a fragment
@@ -117,12 +117,12 @@ def _parsed(source: str) -> list[ast.stmt]:
 
 
 def load(folder: Path, problem: str = "*") -> list[Fragment]:
-    """Every fragment below a folder, or those of one problem, sorted by problem and name.
+    """The fragments of all problems in tests/hidden, or of one, sorted by problem and name.
 
     Raises:
         CourseFault: A file is not Python, has no docstring, or names an unknown device.
     """
-    return [_read(path) for path in sorted(folder.glob(f"{problem}/*.py"))]
+    return [_read(path) for path in sorted(folder.glob(f"{problem}/right/*.py"))]
 
 
 def _read(path: Path) -> Fragment:
@@ -138,7 +138,7 @@ def _read(path: Path) -> Fragment:
     except ValueError as e:
         raise CourseFault(f"{path}: {e}") from None
     return Fragment(
-        problem=path.parent.name,
+        problem=path.parents[1].name,
         name=path.stem,
         summary=docstring.splitlines()[0],
         hint=_said(docstring, "hint"),

@@ -1,22 +1,25 @@
 """Known mistakes: for each, a description and the one difference that makes the program wrong.
 
-A problem's mistakes are in mistakes/<problem>.edits; edits.py describes the format. The `-` lines
-of an edit occur exactly once in the program, and the `+` lines replace them. Both are written at
-the left margin: all lines except the first get the indentation of the program's line in which the
-first begins. Or both are pasted with the indentation that they have in the program.
+A problem's mistakes are in tests/hidden/<problem>/wrong.edits; edits.py describes the format. The
+`-` lines of an edit occur exactly once in the program, and the `+` lines replace them. Both are
+written at the left margin: all lines except the first get the indentation of the program's line in
+which the first begins. Or both are pasted with the indentation that they have in the program.
 
-    hint      what to tell a student who made it
-    device    cpu, cuda or both: where tests must detect it;
-              by default on a CPU, and for a CUDA problem on both
-    price     why it costs more than a third of its problem
-    most      the most points that such a program may earn
-    unread    nobody has read this code, which a student wrote; see drafts.py
+    hint         what to tell a student who made it
+    contradicts  the sentences of the stub that are wrong for it, such as `AdamW 3, AdamW.step 1`:
+                 a function or a method and the number of the sentence, from 1
+    device       cpu, cuda or both: where tests must detect it;
+                 by default on a CPU, and for a CUDA problem on both
+    price        why it costs more than a third of its problem
+    most         the most points that such a program may earn
+    unread       nobody has read this code, which a student wrote; see drafts.py
 
 Our own programs run in the grader's process, an unread one in a sandbox only. So `load` leaves it
 out, and only `grader validate` tries it.
 """
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,11 +30,27 @@ from grader.solutions import edits
 from grader.solutions.edits import BadLine, Change, Edit
 from grader.solutions.fragments import Fragment, Solution, devices_of, replaced
 
+SENTENCE = re.compile(r"(?P<of>\w+(\.\w+)?) (?P<number>[1-9]\d*)(?: (?P<digest>[0-9a-f]{4}))?")
 SHOWN = 60  # characters of a quoted text in an error
 AT_THE_MARGIN = (
     "write it at the left margin, with its later lines indented relative to the line that it "
     "begins in, or paste whole lines with their indentation"
 )
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of a stub, as a mistake names it.
+
+    Attributes:
+        of: The function, the class or the method whose docstring it stands in.
+        number: Its number there, from 1.
+        digest: Four digits that follow from its text; empty if none are given.
+    """
+
+    of: str
+    number: int
+    digest: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +63,7 @@ class Mistake(Solution):
             source is complete.
         source: Definitions that replace the reference's: those of its base, or its own.
         base: The name of its base; None if it is based on the reference.
+        contradicts: The sentences of the stub that are wrong for this program.
         price: Why it costs more than a third of its problem; None if it does not.
         most: The most points that such a program may earn; None for no such limit.
         is_unread: Whether nobody has read its code, which must not run outside of a sandbox.
@@ -54,6 +74,7 @@ class Mistake(Solution):
     changes: tuple[Change, ...] = ()
     source: str | None = None
     base: str | None = None
+    contradicts: tuple[Sentence, ...] = ()
     price: str | None = None
     most: float | None = None
     is_unread: bool = False
@@ -73,7 +94,7 @@ class Mistake(Solution):
             program = f"base {self.base}" if self.base else "the reference"
             where = f", in {program}" if self.changes else ""
             raise CourseFault(
-                f"{self.problem}.edits:{self.line}: mistake {self.name}{where}: {e}"
+                f"{self.problem}/wrong.edits:{self.line}: mistake {self.name}{where}: {e}"
             ) from None
 
 
@@ -195,7 +216,7 @@ def _shown(text: str) -> str:
 
 
 def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
-    path = folder / f"{problem}.edits"
+    path = folder / problem / "wrong.edits"
     if not path.is_file():
         return [], []
     found: list[Edit] = []
@@ -251,6 +272,7 @@ def _mistake(problem: str, entry: Edit, sources: dict[str, str]) -> Mistake:
         says=entry.says,
         hint=entry.keys.get("hint"),
         devices=devices_of(entry.keys.get("device", "")),
+        contradicts=tuple(_sentences(entry.keys.get("contradicts"))),
         price=entry.keys.get("price"),
         most=None if most is None else float(most),
         changes=entry.changes,
@@ -259,3 +281,19 @@ def _mistake(problem: str, entry: Edit, sources: dict[str, str]) -> Mistake:
         is_unread="unread" in entry.keys,
         line=entry.line,
     )
+
+
+def _sentences(text: str | None) -> Iterator[Sentence]:
+    """The sentences that an entry names.
+
+    Raises:
+        ValueError: One is not named as a sentence must be.
+    """
+    for part in [] if text is None else text.split(","):
+        found = SENTENCE.fullmatch(part.strip())
+        if not found:
+            raise ValueError(
+                f"expected `contradicts:` and a function and the number of a sentence of its "
+                f"docstring, such as `relu 2, AdamW.step 1`, got {part.strip()}"
+            )
+        yield Sentence(found["of"], int(found["number"]), found["digest"] or "")

@@ -156,9 +156,8 @@ class Machine:
         (site / "sitecustomize.py").write_text(SITE.format(**values))
         self.course = shutil.copytree(TINY, folder / "course")
         (self.course / "tests" / "probes" / "simulated.py").write_text(PROBES.format(**values))
-        hidden = self.course / "tests" / "hidden" / "cuda"
-        hidden.mkdir()
-        (hidden / "test_relu.py").write_text(TEST.format(**{**values, "folder": str(site)}))
+        hidden = self.course / "tests" / "hidden" / "relu" / "test_cuda.py"
+        hidden.write_text(TEST.format(**{**values, "folder": str(site)}))
         self.environment = {
             **os.environ,
             "PYTHONPATH": str(site),

@@ -90,7 +90,7 @@ FUNCTIONS = ("count_words", "shifted", "merged", "mean_length")
 
 HIDDEN_WORDS = {
     "count_words": '''
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_words_in_any_case(student, rng):
     """The counts do not depend on the case of a word."""
     words = [rng.choice(["a", "B", "b", "cc"]) for _ in range(20)]
@@ -99,7 +99,7 @@ def test_words_in_any_case(student, rng):
 
 ''',
     "shifted": '''
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_letters_only(student, rng):
     """Signs and blanks stay where they are."""
     by = rng.randrange(1, 25)
@@ -109,7 +109,7 @@ def test_letters_only(student, rng):
     expect.value(got, f"{moved}, {moved}!", of="shifted", hint="which characters move?")
 ''',
     "merged": '''
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_spans_that_touch_or_overlap(student, rng):
     """Spans in any order are joined where no number lies between them."""
     starts = [rng.randrange(60) for _ in range(8)]
@@ -122,7 +122,7 @@ def test_spans_that_touch_or_overlap(student, rng):
     expect.value(student.words.merged(spans), expected, of="merged", hint="is one inside another?")
 ''',
     "mean_length": '''
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_the_mean(student, rng):
     """The mean of words of different lengths."""
     words = ["x" * rng.randrange(1, 9) for _ in range(7)]
@@ -162,7 +162,7 @@ def centred(x: np.ndarray) -> np.ndarray:
     # END SOLUTION
 '''
 HIDDEN_ROWS = '''
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_each_row_has_the_mean_zero(student, rng):
     """Each row is centred on its own."""
     x = rng.normal(size=(3, 5))
@@ -215,7 +215,7 @@ def count_of(n):
     return 0 if n == 1 else 1 + count_of(n // 2 if n % 2 == 0 else 3 * n + 1)
 
 
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_steps_of_each_number(student, rng):
     """Each number has its own count."""
     numbers = [rng.randrange(1, 99) for _ in range(9)]
@@ -223,6 +223,7 @@ def test_steps_of_each_number(student, rng):
 
 
 # Stays: only this test judges the time.
+@pytest.mark.harm("crash")
 def test_as_fast_as_ours(student, speed):
     """The steps take at most 1.5 times as long as ours."""
     speed.at_most(1.5, "sequences.steps", inputs=probes.numbers, check=check, count=500)
@@ -252,8 +253,8 @@ def with_speed(folder: Path) -> Path:
     )
     files = {
         "solutions/reference/sequences.py": STEPS,
-        "solutions/mistakes/steps.edits": _mistake("count = 0", "count = 1"),
-        "tests/hidden/test_steps.py": f'"""steps."""\n\n{imports}\n{HIDDEN_STEPS}',
+        "tests/hidden/steps/wrong.edits": _mistake("count = 0", "count = 1"),
+        "tests/hidden/steps/test_hidden.py": f'"""steps."""\n\n{imports}\n{HIDDEN_STEPS}',
         "tests/public/test_steps.py": PUBLIC_STEPS,
         "tests/probes/sequences.py": PROBES_OF_STEPS,
     }
@@ -302,6 +303,7 @@ def check(got, a, b):
     expect.tensor(got, expected, of="product", atol=2e-4, hint="each row with each column")
 
 
+@pytest.mark.harm("wrong number")
 def test_as_fast_as_ours(student, speed):
     """The product takes at most 1.5 times as long as ours."""
     speed.at_most(
@@ -315,8 +317,10 @@ def with_products(folder: Path) -> Path:
     files = {
         "solutions/reference/work.py": WORK,
         "tests/probes/work.py": PROBES_OF_WORK,
-        "tests/hidden/test_cpu.py": HIDDEN_WORK.format(name="cpu", device="cpu"),
-        "tests/hidden/test_simulated.py": HIDDEN_WORK.format(name="simulated", device="stand-in"),
+        "tests/hidden/cpu/test_hidden.py": HIDDEN_WORK.format(name="cpu", device="cpu"),
+        "tests/hidden/simulated/test_hidden.py": HIDDEN_WORK.format(
+            name="simulated", device="stand-in"
+        ),
     }
     _written(folder, ["torch"], "work", ("cpu", "simulated"), files)
     listed = folder / "assignment" / "problems.toml"
@@ -332,9 +336,9 @@ def plain_python(folder: Path) -> Path:
     kit = "\nfrom kit import expect\n\n"
     for name, hidden in HIDDEN_WORDS.items():
         call, expected = PUBLIC_WORDS[name]
-        files[f"tests/hidden/test_{name}.py"] = f'"""{name}."""\n\n{imports}{kit}{hidden}'
+        files[f"tests/hidden/{name}/test_hidden.py"] = f'"""{name}."""\n\n{imports}{kit}{hidden}'
         files[f"tests/public/test_{name}.py"] = _public("words", name, call, expected)
-        files[f"solutions/mistakes/{name}.edits"] = _mistake(*MISTAKES_OF_WORDS[name])
+        files[f"tests/hidden/{name}/wrong.edits"] = _mistake(*MISTAKES_OF_WORDS[name])
     return _written(folder, [], "words", FUNCTIONS, files)
 
 
@@ -343,8 +347,8 @@ def with_numpy(folder: Path) -> Path:
     imports = "import numpy as np\nimport pytest\n\nfrom kit import expect\n\n"
     files = {
         "solutions/reference/rows.py": ROWS,
-        "solutions/mistakes/centred.edits": _mistake("axis=-1", "axis=0"),
-        "tests/hidden/test_centred.py": f'"""centred."""\n\n{imports}{HIDDEN_ROWS}',
+        "tests/hidden/centred/wrong.edits": _mistake("axis=-1", "axis=0"),
+        "tests/hidden/centred/test_hidden.py": f'"""centred."""\n\n{imports}{HIDDEN_ROWS}',
         "tests/public/test_centred.py": PUBLIC_ROWS,
     }
     return _written(folder, ["numpy"], "rows", ("centred",), files)
@@ -385,7 +389,7 @@ def softmax(x: list[float]) -> list[float]:
 '''
 HIDDEN_LISTS = {
     "relu": '''
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_relu_of_numbers_of_either_sign(student, rng):
     """Negative numbers become 0; all others stay the same."""
     x = [rng.gauss(0, 1) for _ in range(9)]
@@ -404,12 +408,13 @@ def check(student, x, hint):
 
 
 # Stays: this test checks the formula; the other test is about how the formula is computed.
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_softmax_adds_up_to_1(student, rng):
     """The entries add up to 1."""
     check(student, [rng.gauss(0, 1) for _ in range(5)], "what is summed over?")
 
 
+@pytest.mark.harm("wrong number")
 def test_softmax_of_large_scores(student, rng):
     """Scores of 1000 and more give neither inf nor NaN."""
     x = [1000 + rng.gauss(0, 1) for _ in range(4)]
@@ -432,9 +437,9 @@ def with_lists(folder: Path) -> Path:
     imports = "import math\nimport statistics\n\nimport pytest\n\nfrom kit import expect\n"
     for name, hidden in HIDDEN_LISTS.items():
         call, expected = PUBLIC_LISTS[name]
-        files[f"tests/hidden/test_{name}.py"] = f'"""{name}."""\n\n{imports}\n{hidden}'
+        files[f"tests/hidden/{name}/test_hidden.py"] = f'"""{name}."""\n\n{imports}\n{hidden}'
         files[f"tests/public/test_{name}.py"] = _public("activations", name, call, expected)
-        files[f"solutions/mistakes/{name}.edits"] = "\n".join(
+        files[f"tests/hidden/{name}/wrong.edits"] = "\n".join(
             _mistake(*change, name=mistake) for mistake, change in MISTAKES_OF_LISTS[name].items()
         )
     _written(folder, [], "activations", ("relu", "softmax"), files)

@@ -79,7 +79,7 @@ def test_what_gradescope_gets_holds_the_data_of_hidden_tests(grader, root, tmp_p
     with zipfile.ZipFile(tmp_path / "out.zip") as archive:
         names = archive.namelist()
         needed = archive.read("requirements.txt").decode()
-    assert "course/tests/hidden/data/merges.json" in names
+    assert "course/tests/hidden/train/merges.json" in names
     assert "course/tests/probes/data/corpus.txt" in names
     assert "regex==" in needed
     assert "torch" not in needed

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("sources")
 ROOT = Path(__file__).resolve().parent.parent.parent
 GRADER = ROOT / "grader"
 # These folders belong to the course, not to the program.
-COURSE_CODE = ("solutions/reference", "solutions/variants", "course_files")
+COURSE_CODE = ("solutions/reference", "course_files")
 
 # The modules that both the grader and the sandbox load.
 SHARED = {
@@ -99,6 +99,9 @@ def sources(*folders):
     return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
+HIDDEN_TESTS = sorted((ROOT / "tests/hidden").glob("*/test_*.py"))
+
+
 def ids(paths):
     """The paths of files, as ids of tests."""
     return [str(path.relative_to(ROOT)) for path in paths]
@@ -110,7 +113,8 @@ PROGRAM = [
 TRUSTED = [p for p in PROGRAM if name_of(p) not in WORKER]
 REPORTS = sources("grader/report")
 PUBLIC = [
-    *sources("assignment", "kit", "tests/public", "tests/hidden", "tests/probes"),
+    *sources("assignment", "kit", "tests/public", "tests/probes"),
+    *HIDDEN_TESTS,
     ROOT / "tests/conftest.py",
 ]
 # The modules of the kit that also run in the student's process.
@@ -137,12 +141,7 @@ def test_no_room_has_a_circle():
 @pytest.mark.parametrize("path", TRUSTED, ids=ids(TRUSTED))
 def test_the_trusted_side_never_imports_the_worker_or_a_solution(path):
     """The trusted side handles them as files, never as modules."""
-    forbidden = (
-        "grader.worker",
-        "grader.solutions.reference",
-        "grader.solutions.variants",
-        "assignment",
-    )
+    forbidden = ("grader.worker", "grader.solutions.reference", "tests.hidden", "assignment")
     assert set() == {name for name in imports(path) if name.startswith(forbidden)}
 
 
@@ -274,7 +273,7 @@ def test_the_assignment_imports_what_the_sandbox_has(path):
     assert tops(imports(path)) - sys.stdlib_module_names <= allowed
 
 
-HIDDEN = sources("tests/hidden", "tests/public")
+HIDDEN = [*HIDDEN_TESTS, *sources("tests/public")]
 
 
 @pytest.mark.parametrize("path", HIDDEN, ids=ids(HIDDEN))
@@ -286,7 +285,7 @@ def test_tests_see_the_student_through_the_fixture_alone(path):
     }
     inner = {n for n in names if n.split(".")[0] in ("kit", "tests")}
     # A test may apply to both devices.
-    both = ("tests.hidden.",) if path.parent.name == "cuda" else ()
+    both = ("tests.hidden.",) if path.name == "test_cuda.py" else ()
     known = {"kit.expect", *KIT_IN_THE_BOX}
     assert all(n in known or n.startswith(("tests.probes", *both)) for n in inner)
 

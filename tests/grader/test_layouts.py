@@ -48,20 +48,20 @@ section = "1.1"
 """,
     "solutions/reference/model/layers.py": LAYERS,
     "solutions/reference/helpers.py": '"""Given."""\n\n\ndef halved(x):\n    return x / 2\n',
-    "solutions/mistakes/scaled.edits": """[doubled] It doubles x.
+    "tests/hidden/scaled/wrong.edits": """[doubled] It doubles x.
 hint: half of x
 price: it is the problem
 - halved(x)
 + 2 * x
 """,
-    "tests/hidden/test_scaled.py": '''"""scaled."""
+    "tests/hidden/scaled/test_hidden.py": '''"""scaled."""
 
 import pytest
 
 from kit import expect
 
 
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_half_of_a_number(student, rng):
     """It is half of x."""
     x = rng.random()

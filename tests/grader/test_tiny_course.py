@@ -74,7 +74,7 @@ def test_it_is_proved(grader, course, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "2 wrong solutions, 2 of 2 trials as required" in done.stdout
     other = shutil.copytree(course, tmp_path / "course")
-    hidden = other / "tests/hidden/test_softmax.py"
+    hidden = other / "tests/hidden/softmax/test_hidden.py"
     hidden.write_text(hidden.read_text().replace("# Stays: this", "# This"))
     done = grader("validate", "--course", other, "--draft", "--only", "softmax", "--jobs", 1)
     assert 1 == done.returncode

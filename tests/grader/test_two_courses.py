@@ -43,7 +43,7 @@ def test_each_of_two_courses_is_graded_by_its_own_tests(
     The first course gives the same result before and after the second.
     """
     other = starts_sooner(copy_of_the_course)
-    hidden = other / "tests/hidden/test_tensor_memory.py"
+    hidden = other / "tests/hidden/tensor_memory/test_hidden.py"
     words = "are two views of one storage counted twice? Is the whole storage counted?"
     assert words in hidden.read_text()
     hidden.write_text(hidden.read_text().replace(words, "another hint than ours"))

@@ -148,7 +148,7 @@ def stage_points(problem: str) -> dict[int, float]:
     They are rounded to halves, which add up to the points of the problem.
     """
     weights: dict[int, int] = {}
-    for name, test in vars(import_module(f"tests.hidden.test_{problem}")).items():
+    for name, test in vars(import_module(f"tests.hidden.{problem}.test_hidden")).items():
         if name.startswith("test_"):
             marks = {mark.name: mark.args[0] for mark in test.pytestmark if mark.args}
             stage = marks["stage"]

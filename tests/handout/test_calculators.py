@@ -271,7 +271,7 @@ def test_training_memory_is_that_of_a_micro_batch(recipe, gated, tied):
     """Every part agrees, and tests/handout/test_micro_batch.py compares it with a real step."""
     sizes = {"d": 96, "heads": 4, "d_ff": 320, "vocabulary": 1000, "gated": gated, "tied": tied}
     config = flop_counting.TransformerConfig(1000, 256, 6, 96, 4, 320, bool(gated), bool(tied))
-    for projections, fused, segments in itertools.product((1, 3), (0, 1), (0, 4)):
+    for projections, fused, segments in itertools.product((1, 3), (0, 1), (0, 3, 6)):
         of_layer = {"projections": projections, "fused_attention": bool(fused)}
         parts = micro_batch.peak(
             config, 3, formulas._RECIPES[recipe], segments=segments, **of_layer

@@ -234,6 +234,7 @@ def check_colours(page):
           const style = getComputedStyle(document.body);
           const canvas = document.createElement("canvas").getContext("2d");
           const hex = (name) => {
+            canvas.fillStyle = "#010203"; // stays if the name is unknown
             canvas.fillStyle = style.getPropertyValue(name).trim();
             return canvas.fillStyle;
           };
@@ -241,6 +242,7 @@ def check_colours(page):
         }""",
         names,
     )
+    assert "#010203" not in colours.values()
     ground = colours["--color-background-primary"]
     for n in range(1, 7):
         assert contrast(colours[f"--s{n}"], colours["--on-fill"]) >= 4.5, n

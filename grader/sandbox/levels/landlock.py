@@ -169,7 +169,7 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
     if reason := why_not():
         raise SandboxUnavailable(f"the isolation level landlock cannot be used: {reason}")
     folder, user, tests = order.folder, order.user, order.tests
-    private = [Path(__file__), *sorted((tests / "hidden").glob("*.py"))[:1]]
+    private = [Path(__file__), *sorted((tests / "hidden").rglob("*.py"))[:1]]
     shows = _ShownFolder(folder)
     shown.copy(shown.WORKER, folder / "runtime" / "grader")
     shown.copy_code_of_tests(tests, folder / "course")

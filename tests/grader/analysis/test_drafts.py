@@ -78,7 +78,7 @@ def test_equal_answers_become_a_mistake_that_validate_accepts(grader, root, tmp_
     assert "3 students" in text
     assert not any(name in text for name in ("ada", "bob", "cyd"))
     assert "unread:" in text
-    known = course / "solutions" / "mistakes" / "softmax.edits"
+    known = course / "tests" / "hidden" / "softmax" / "wrong.edits"
     before = known.read_text()
     text = text.replace("TODO: what is wrong, in one line", "Halved.")
     known.write_text(before + text)

@@ -18,7 +18,7 @@ for top in sorted(beside - {"/", "/usr", "/usr/lib"}):
         "",
         "reference/tensor_memory.py",
         "grader/solutions/reference/tensor_memory.py",
-        "tests/hidden/test_tensor_memory.py",
+        "tests/hidden/tensor_memory/test_hidden.py",
     ):
         if os.path.exists(os.path.join(top, name)):
             raise RuntimeError(f"BREACH: {top} {name}")

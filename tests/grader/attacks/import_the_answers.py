@@ -10,7 +10,7 @@ holds: none of them can be imported.
 import importlib
 
 for name in (
-    "tests.hidden.test_tensor_memory",
+    "tests.hidden.tensor_memory.test_hidden",
     "tests.hidden",
     "kit.expect",
     "kit.fixtures",

@@ -11,10 +11,10 @@ import os
 import sys
 
 names = [
-    "tests/hidden/test_tensor_memory.py",
+    "tests/hidden/tensor_memory/test_hidden.py",
     "grader/solutions/reference/tensor_memory.py",
     "grader/sandbox/box.py",
-    "grader/course_files/tests/hidden/test_tensor_memory.py",
+    "grader/course_files/tests/hidden/tensor_memory/test_hidden.py",
     ".git/HEAD",
     "etc/shadow",
     "etc/hostname",

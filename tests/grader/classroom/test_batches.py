@@ -315,7 +315,7 @@ def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, h
     """After a hidden test is corrected, its regrade is compared, applied and undone."""
     book = tmp_path / "class.sqlite"
     keep(handed_in, "ada", "bob", "dan")
-    hidden = course / "tests" / "hidden" / "test_relu.py"
+    hidden = course / "tests" / "hidden" / "relu" / "test_hidden.py"
     right = hidden.read_text()
     hidden.write_text(right.replace("n if n >= 0 else 0.0", "abs(n)"))
     batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
@@ -353,7 +353,7 @@ def test_a_broken_suite_is_the_graders_fault_for_everybody(grader, course, hande
     """The command exits with 3, and no student has points until the suite works."""
     book = tmp_path / "class.sqlite"
     keep(handed_in, "ada", "bob")
-    hidden = course / "tests" / "hidden" / "test_relu.py"
+    hidden = course / "tests" / "hidden" / "relu" / "test_hidden.py"
     hidden.write_text(hidden.read_text().replace("n if n >= 0 else 0.0", "abs(n, x)"))
     done = grader("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
     assert done.returncode == 3, done.stderr

@@ -201,7 +201,7 @@ def test_sixty_submissions_have_the_same_results(batch, handed_in, tmp_path):
 def test_a_node_that_differs_is_refused_by_name(batch, course, raylets, tmp_path):
     """A note gives the node and the reason, and the other nodes grade everything."""
     changed = shutil.copytree(course, tmp_path / "changed")
-    hidden = changed / "tests" / "hidden" / "test_relu.py"
+    hidden = changed / "tests" / "hidden" / "relu" / "test_hidden.py"
     hidden.write_text(hidden.read_text() + "\n# corrected\n")
     bound = ("bwrap", "--dev-bind", "/", "/", "--bind", changed, course, "--")
     (tmp_path / "older" / "torch-2.6.0.dist-info").mkdir(parents=True)

@@ -299,7 +299,7 @@ def comment_and_answer(term):
 
 def regrade_after_a_change_of_a_test(term):
     """Scores near 10 do not overflow, so that who did not shift them gains the lost point."""
-    before, hidden = term.status("hw1"), term.folder / "hw1/tests/hidden/test_softmax.py"
+    before, hidden = term.status("hw1"), term.folder / "hw1/tests/hidden/softmax/test_hidden.py"
     text = hidden.read_text()
     assert "1000 + torch" in text
     hidden.write_text(text.replace("1000 + torch", "10 + torch"))

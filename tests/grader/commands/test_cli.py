@@ -499,7 +499,9 @@ def test_a_box_that_cannot_be_started_is_our_fault(grader, root, tmp_path):
 
 def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, copy_of_the_course, root):
     """The status is grader_error, the message is prominent, and other problems keep points."""
-    broken = starts_sooner(copy_of_the_course) / "tests" / "hidden" / "test_tensor_memory.py"
+    broken = (
+        starts_sooner(copy_of_the_course) / "tests" / "hidden" / "tensor_memory" / "test_hidden.py"
+    )
     broken.write_text(
         broken.read_text().replace("x.numel() * x.element_size()", "x.no_such_thing()")
     )

@@ -20,16 +20,15 @@ pytestmark = pytest.mark.slow
 
 # The files of a course, the optional ones first.
 MISSING = [
-    "solutions/mistakes",
-    "solutions/mistakes/relu.edits",
-    "solutions/variants",
-    "solutions/variants/softmax",
+    "tests/hidden/relu/wrong.edits",
+    "tests/hidden/softmax",
+    "tests/hidden/softmax/right",
     "handout",
     "bundle",
     "bundle/student",
     "tests/public",
     "tests/hidden",
-    "tests/hidden/test_relu.py",
+    "tests/hidden/relu/test_hidden.py",
     "tests/probes",
     "tests/conftest.py",
     "solutions/reference",
@@ -54,7 +53,7 @@ MORE = [
 
 # Further files of the tiny course without torch: every one that a course may have is there.
 OPTIONAL = {
-    "solutions/variants/softmax/total.py": (
+    "tests/hidden/softmax/right/total.py": (
         '"""The sum is computed once."""\n\n\ndef softmax(x):\n'
         "    e = [math.exp(n - max(x)) for n in x]\n    total = sum(e)\n"
         "    return [n / total for n in e]\n"
@@ -71,7 +70,7 @@ def course(tmp_path):
     folder = small_courses.with_lists(tmp_path / "course")
     stub_files.write(courses.load(folder))
     for path, text in OPTIONAL.items():
-        (folder / path).parent.mkdir(parents=True)
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     return folder
 

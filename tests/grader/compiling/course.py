@@ -111,7 +111,7 @@ import pytest
 from kit import expect
 
 
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 @pytest.mark.parametrize("length", [3, 50])
 def test_the_sum_of_products(student, rng, length):
     """The products of numbers at the same place are added up."""
@@ -128,7 +128,7 @@ import torch
 from kit import expect
 
 
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 @pytest.mark.parametrize("shape", [(8, 16)])
 def test_the_sum_along_the_last_axis(student, rng, shape):
     """2 x + y is summed along the last axis."""
@@ -168,7 +168,7 @@ def written(folder: Path, *, torch: bool = False, seconds: int = 60) -> Path:
         "assignment/native.py": NATIVE,
         "solutions/reference/native.py": NATIVE,
         f"solutions/reference/{module}.py": FUSED if torch else DOTS,
-        f"solutions/mistakes/{name}.edits": (
+        f"tests/hidden/{name}/wrong.edits": (
             f"[wrong] It is wrong.\nhint: read it again\nprice: this is the whole problem\n"
             f"- {old}\n+ {new}\n"
         ),
@@ -176,7 +176,7 @@ def written(folder: Path, *, torch: bool = False, seconds: int = 60) -> Path:
         "tests/conftest.py": '"""The fixtures."""\n\npytest_plugins = ["kit.fixtures"]\n',
         "tests/probes/__init__.py": '"""Probes."""\n',
         f"tests/probes/{module}.py": PROBES[module],
-        f"tests/hidden/test_{name}.py": HIDDEN[name],
+        f"tests/hidden/{name}/test_hidden.py": HIDDEN[name],
         f"tests/public/test_{name}.py": (
             f'"""{name}: the handout\'s example."""\n\n{imports}from kit import expect\n\n\n'
             f'def test_the_worked_example(student):\n    """The worked example."""\n{PUBLIC[name]}'

@@ -217,7 +217,7 @@ def test_a_huge_output_is_refused(course, box):
 @pytest.mark.parametrize("how", ["#include", "incbin"])
 def test_files_of_the_machine_do_not_get_into_a_program(course, box, how):
     """Neither an include nor an assembler can read what the process itself cannot."""
-    hidden = next((course.tests / "hidden").glob("*.py"))
+    hidden = next(course.hidden.glob("*/*.py"))
     for path in ("/etc/passwd", "/etc/shadow", hidden):
         text = f'#include "{path}"' if how == "#include" else f'asm(".incbin \\"{path}\\"");'
         told = said(graded(course, box, cpp(f'{text}\nextern "C" double dot() {{ return 0; }}')))

@@ -19,13 +19,13 @@ from kit.student import StudentPackage
 
 COURSE = courses.load()
 HIDDEN = Path(__file__).resolve().parents[2] / "hidden"
-FILES = sorted((HIDDEN / "cuda").glob("test_*.py"))
-OF_CPU_PROBLEMS = [f for f in FILES if COURSE.problem(f.stem.removeprefix("test_")).device == "cpu"]
+FILES = sorted(HIDDEN.glob("*/test_cuda.py"))
+OF_CPU_PROBLEMS = [f for f in FILES if COURSE.problem(f.parent.name).device == "cpu"]
 
 
-def functions_of(name):
-    """Yield the test functions of a module of tests/hidden, once per choice of parameters."""
-    module = importlib.import_module(f"tests.hidden.{name}")
+def functions_of(problem, file="test_cuda"):
+    """Yield the test functions of a problem's hidden tests, once per choice of parameters."""
+    module = importlib.import_module(f"tests.hidden.{problem}.{file}")
     for test, function in vars(module).items():
         if test.startswith("test_"):
             marks = [m for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
@@ -33,7 +33,7 @@ def functions_of(name):
             yield from ((test, function, dict(chosen)) for chosen in itertools.product(*choices))
 
 
-CASES = [(f.stem, *case) for f in OF_CPU_PROBLEMS for case in functions_of(f"cuda.{f.stem}")]
+CASES = [(f.parent.name, *case) for f in OF_CPU_PROBLEMS for case in functions_of(f.parent.name)]
 
 
 @pytest.mark.parametrize(
@@ -62,18 +62,17 @@ def test_reference_passes_on_a_cpu(file, name, function, chosen, seed):
 )
 def test_every_test_of_the_stand_in_is_one_for_a_gpu(problem):
     """Every test of gpu.py that takes a device also runs on a real GPU."""
-    name = f"test_{problem.id}"
     on_both = {
         test
-        for test, function, _ in functions_of(name)
+        for test, function, _ in functions_of(problem.id, "test_hidden")
         if "device" in inspect.signature(function).parameters
     }
-    there = {test for test, _, _ in functions_of(f"cuda.{name}")}
+    there = {test for test, _, _ in functions_of(problem.id)}
     assert on_both
     assert on_both <= there
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.parent.name)
 def test_tests_for_a_gpu_belong_to_a_problem(file):
     """Each file of CUDA tests is named after a problem and can be imported without a GPU."""
-    assert list(functions_of(f"cuda.{file.stem}"))
+    assert list(functions_of(file.parent.name))

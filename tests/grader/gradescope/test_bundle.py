@@ -113,7 +113,7 @@ def test_the_suite_in_the_zip_is_the_suite_here(unpacked, root):
     ours = gradescope_bundle.bundle(courses.load())
     assert "course/solutions/reference/linear.py" in ours
     assert "grader/solutions/mistakes.py" in ours
-    assert not [name for name in ours if "__pycache__" in name or "/variants/" in name]
+    assert not [name for name in ours if "__pycache__" in name or "/right/" in name]
 
 
 def without_bubblewrap(folder):
@@ -180,7 +180,9 @@ def test_what_cannot_be_graded_earns_nothing_and_says_why(home):
 
 
 def broken_suite(home):
-    (home / "source/course/tests/hidden/test_relu.py").write_text("def test_x(student): 1 / 0\n")
+    (home / "source/course/tests/hidden/relu/test_hidden.py").write_text(
+        "def test_x(student): 1 / 0\n"
+    )
 
 
 def no_setup(home):

@@ -35,7 +35,7 @@ def graded_all(tmp_path):
     def run(test: str, solution: bytes = RIGHT, reference: bytes = b"", session=LocalSession):
         if reference:
             (courses.load(root).reference / "activations.py").write_bytes(reference)
-        file = root / "tests/hidden/test_relu.py"
+        file = root / "tests/hidden/relu/test_hidden.py"
         file.write_text("import torch\nfrom kit import expect\n" + textwrap.dedent(test))
         course, box = courses.load(root), LocalBox()
         submission = Submission("s", {"assignment/activations.py": solution}, [])

@@ -239,6 +239,39 @@ TESTS = {
         def test_one_passes(student, x):
             expect.value(student.good.wrong(x), 2 * x, of="wrong", hint=f"hint {x}")
         """),
+    "harms": ("good", 100, "cpu", [], """
+        @pytest.mark.harm("trains worse")
+        def test_it_doubles(student):
+            expect.value(student.good.double(1), 2, of="double")
+
+        @pytest.mark.harm("rare")
+        def test_it_is_wrong(student):
+            expect.value(student.good.wrong(1), 2, of="wrong")
+
+        @pytest.mark.harm("crash")
+        @pytest.mark.parametrize("x", [1, 2])
+        def test_it_doubles_all(student, x):
+            expect.value(student.good.double(x), 2 * x, of="double")
+        """),
+    "unknown_harm": ("good", 1, "cpu", [], """
+        @pytest.mark.harm("bad")
+        def test_it_doubles(student):
+            expect.value(student.good.double(1), 2, of="double")
+        """),
+    "harm_and_points": ("good", 1, "cpu", [], """
+        @pytest.mark.points(2)
+        @pytest.mark.harm("rare")
+        def test_it_doubles(student):
+            expect.value(student.good.double(1), 2, of="double")
+        """),
+    "half_marked": ("good", 1, "cpu", [], """
+        @pytest.mark.harm("rare")
+        def test_it_doubles(student):
+            expect.value(student.good.double(1), 2, of="double")
+
+        def test_it_doubles_two(student):
+            expect.value(student.good.double(2), 4, of="double")
+        """),
     "ends": ("good", 5, "cpu", [], """
         def test_a_crash(student):
             student.good.leave(1)
@@ -545,9 +578,16 @@ def dedented(text: str) -> str:
     return "\n".join(line[8:] for line in text.splitlines()) + "\n"
 
 
+def write_hidden_tests(root: Path, problem: str, kind: str, source: str) -> None:
+    """Write a problem's test_hidden.py or test_cuda.py."""
+    path = root / "tests/hidden" / problem / f"test_{kind}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source)
+
+
 def make_course(root: Path) -> None:
     """Write the files of the made-up course."""
-    (root / "tests/hidden/cuda").mkdir(parents=True)
+    (root / "tests").mkdir()
     shutil.copy(ROOT / "tests/__init__.py", root / "tests")
     shutil.copytree(
         ROOT / "tests/probes", root / "tests/probes", ignore=shutil.ignore_patterns("__pycache__")
@@ -568,21 +608,23 @@ def make_course(root: Path) -> None:
         if name == "ends":
             listed += "limits = { wall_seconds = 1.0 }\n"
         if tests is not None:
-            (root / f"tests/hidden/test_{name}.py").write_text(HEAD + dedented(tests))
+            write_hidden_tests(root, name, "hidden", HEAD + dedented(tests))
     for name, tests in CUDA.items():
-        (root / f"tests/hidden/cuda/test_{name}.py").write_text(HEAD + dedented(tests))
+        write_hidden_tests(root, name, "cuda", HEAD + dedented(tests))
     for place, source in UNREADABLE.items():
         folder, _, name = place.rpartition("/")
         listed += PROBLEM.format(
             id=name, module="good", points=2, device="cpu", forbidden="[]", functions='["f"]'
         )
-        (root / "tests/hidden" / folder / f"test_{name}.py").write_text(source)
-    (root / "tests/hidden/test_there.py").write_text(
-        HEAD + "\ndef test_one(student):\n    student.good.double(1)\n"
+        write_hidden_tests(root, name, folder or "hidden", source)
+    write_hidden_tests(
+        root, "there", "hidden", HEAD + "\ndef test_one(student):\n    student.good.double(1)\n"
     )
     (root / "assignment").mkdir()
     (root / "assignment/problems.toml").write_text(listed)
     (root / "solutions").symlink_to(ROOT / "grader" / "solutions")
+    known = root / "tests/hidden/lr_schedule/wrong.edits"
+    known.symlink_to(ROOT / "tests/hidden/lr_schedule/wrong.edits")
 
 
 @pytest.fixture(scope="module")
@@ -690,6 +732,19 @@ def test_cases_of_a_parametrized_test_count_as_one(first):
         ("test_one_passes", "failed", 0.0, "cases · wrong: wrong value", "hint 1"),
     ] == ended(first, "cases")
     assert [4.0, 2.0] == [t.max_score for t in problem(first, "cases").tests]
+
+
+def test_weights_follow_from_what_a_failure_costs(first):
+    """A minor test is worth 2 % of its problem; a mark that cannot be read is our fault."""
+    assert [78.4, 2.0, 19.6] == [t.max_score for t in problem(first, "harms").tests]
+    assert problem(first, "harms").score == 98
+    for name, said in {
+        "unknown_harm": "test_it_doubles is marked harm('bad'): expected one of trains worse, "
+        "wrong number, crash, not refused, rare",
+        "harm_and_points": "test_it_doubles is marked harm and points: expected one of them",
+        "half_marked": "test_it_doubles_two has no mark harm(…), but other tests have one",
+    }.items():
+        assert [("suite", "grader_error", 0.0, f"{name}: {said}", None)] == ended(first, name)
 
 
 def test_each_way_to_die_has_its_status(first):
@@ -925,7 +980,7 @@ def test_a_bare_assert_in_a_hidden_test_is_our_fault(first):
         t[:3] for t in got
     ]
     assert got[0][3].startswith("our_assert · test_bare: AssertionError: ")
-    assert got[0][3].endswith(" at test_our_assert.py:8")
+    assert got[0][3].endswith(" at test_hidden.py:8")
 
 
 def test_an_exception_in_a_hidden_test_is_our_fault(first):
@@ -938,14 +993,14 @@ def test_an_exception_in_a_hidden_test_is_our_fault(first):
             "test_error",
             "grader_error",
             0.0,
-            "our_error · test_error: ZeroDivisionError: division by zero at test_our_error.py:13",
+            "our_error · test_error: ZeroDivisionError: division by zero at test_hidden.py:13",
             None,
         ),
         (
             "test_fixture",
             "grader_error",
             0.0,
-            "our_error · test_fixture: KeyError: 'key' at test_our_error.py:9",
+            "our_error · test_fixture: KeyError: 'key' at test_hidden.py:9",
             None,
         ),
         ("test_skipped", "grader_error", 0.0),

@@ -46,6 +46,6 @@ def test_an_answer_has_the_type_that_its_probe_promises():
 def test_the_hidden_tests_pass_in_plain_pytest():
     """No probe changes its inputs, which are copies only where a grader sends them."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "tests/hidden"]
-    options = ["--ignore", "tests/hidden/cuda", "--package", "grader.solutions.reference"]
+    options = ["--ignore-glob", "*/test_cuda.py", "--package", "grader.solutions.reference"]
     done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -70,7 +70,7 @@ def test_a_known_mistake_is_named_by_its_numbers(graded):
     The student's code differs from our version of the mistake.
     """
     mistake = next(
-        m for m in mistakes.load(COURSE.mistakes, "adamw") if m.name == "no_bias_correction"
+        m for m in mistakes.load(COURSE.hidden, "adamw") if m.name == "no_bias_correction"
     )
     failed = [test for test in graded["adamw"].tests if test.status == "failed"]
     assert len(failed) >= 2
@@ -91,16 +91,21 @@ def test_a_mistake_that_nobody_knows_is_not_named(graded):
 def test_every_wrong_solution_can_be_rehearsed(problem):
     """Every wrong solution is a module that loads; a report that names a mistake must not fail."""
     loaded = mistake_matching.wrong_solutions(COURSE, COURSE.problem(problem))
-    on_a_cpu = [
-        m for m in mistakes.load(COURSE.mistakes, problem) if m.is_tried_on("cpu", ("cpu",))
-    ]
+    on_a_cpu = [m for m in mistakes.load(COURSE.hidden, problem) if m.is_tried_on("cpu", ("cpu",))]
     assert len(loaded) == len(on_a_cpu)
+
+
+def write_mistakes(folder, text):
+    """Write the file of a problem p."""
+    path = folder / "p" / "wrong.edits"
+    path.parent.mkdir()
+    path.write_text(text)
 
 
 def test_a_mistake_that_nobody_has_read_is_not_executed(tmp_path):
     """A student wrote it; it is not even loaded in this process."""
     hostile = "[draft_1] No.\nunread: yes\n+ raise SystemExit\n+ def f():\n+     return 3\n"
-    (tmp_path / "p.edits").write_text(hostile + "\n[1] Yes.\n- 1\n+ 2\n")
+    write_mistakes(tmp_path, hostile + "\n[1] Yes.\n- 1\n+ 2\n")
     loaded = mistake_matching._loaded(tmp_path, "p", "m", "def f():\n    return 1\n")
     assert ["1"] == [mistake.name for mistake, _ in loaded]
     (found,) = mistakes.unread(tmp_path, "p")
@@ -109,7 +114,7 @@ def test_a_mistake_that_nobody_has_read_is_not_executed(tmp_path):
 
 def test_a_mistake_that_does_not_fit_costs_no_other_explanation(tmp_path):
     """`grader validate` reports it; the other mistakes of the problem can still be named."""
-    (tmp_path / "p.edits").write_text("[gone] No.\n- gone\n+ 2\n\n[1] Yes.\n- 1\n+ 2\n")
+    write_mistakes(tmp_path, "[gone] No.\n- gone\n+ 2\n\n[1] Yes.\n- 1\n+ 2\n")
     loaded = mistake_matching._loaded(tmp_path, "p", "m", "def f():\n    return 1\n")
     assert [(mistake.name, package.m.f()) for mistake, package in loaded] == [("1", 2)]
 

@@ -122,7 +122,7 @@ def test_no_known_mistake_changes_this_process(problem, one_in):
     graded(REFERENCE)
     before = surroundings()
     module = REFERENCE[problem.path].decode()
-    known = mistakes.load(COURSE.mistakes, problem.id)
+    known = mistakes.load(COURSE.hidden, problem.id)
     for mistake in [m for m in known if m.is_tried_on("cpu", ("cpu",))][::one_in]:
         graded(REFERENCE | {problem.path: mistake.applied_to(module).encode()})
         assert surroundings() == before, mistake.name
@@ -135,7 +135,7 @@ def test_explaining_one_submission_costs_the_next_one_nothing():
     mistaken, other = COURSE.problem("gpu_mixed_precision"), COURSE.problem("flop_counter")
     module = REFERENCE[mistaken.path].decode()
     mistake = next(
-        m for m in mistakes.load(COURSE.mistakes, mistaken.id) if m.name == "autocast_left_on"
+        m for m in mistakes.load(COURSE.hidden, mistaken.id) if m.name == "autocast_left_on"
     )
     sources = REFERENCE | {mistaken.path: mistake.applied_to(module).encode()}
     with Sandbox.of(COURSE, isolation=levels.strongest()) as sandbox:
@@ -155,7 +155,7 @@ def test_the_order_of_submissions_changes_nothing():
         sources = dict(REFERENCE)
         for path in sources:
             problems = [p for p in COURSE.problems if p.path == path]
-            known = mistakes.load(COURSE.mistakes, problems[number % len(problems)].id)
+            known = mistakes.load(COURSE.hidden, problems[number % len(problems)].id)
             mistake = known[(7 * number) % len(known)]
             sources[path] = mistake.applied_to(sources[path].decode()).encode()
         submissions.append(Submission(f"wrong {number}", sources, []))

@@ -184,6 +184,7 @@ def only_on_failure(student: Any) -> Seen:
 '''
 ADDED_TEST = '''
 
+@pytest.mark.harm("crash")
 def test_fields(student):
     """Looks at all fields of its probe but one."""
     got, again = student.run(probes.rectified), student.run(probes.rectified)
@@ -195,12 +196,14 @@ def test_fields(student):
         expect.that(False, "another answer", of="relu")
 
 
+@pytest.mark.harm("crash")
 def test_counted(student):
     """Judges two answers."""
     for got, x in zip(student.run(probes.each, xs=[1.0, 2.0]), (1.0, 2.0), strict=True):
         expect.tensor(got, torch.tensor(x), of="relu")
 
 
+@pytest.mark.harm("crash")
 def test_blind(student):
     """Judges as many answers as there are."""
     for got in student.run(probes.each, xs=[3.0, 3.0]):
@@ -213,7 +216,7 @@ def test_a_field_that_no_test_looks_at_is_found_and_named(grader, root, tmp_path
     """A bound and a comparison of two answers look at a field; the forgotten field is named."""
     course = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
     (course / "tests" / "probes" / "activations.py").write_text(ADDED_PROBE)
-    hidden = course / "tests" / "hidden" / "test_relu.py"
+    hidden = course / "tests" / "hidden" / "relu" / "test_hidden.py"
     hidden.write_text(
         hidden.read_text().replace(
             "from kit import expect\n",

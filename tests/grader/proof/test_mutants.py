@@ -126,7 +126,7 @@ def row(kind, name, failed, complaint=""):
 
 def hidden(**stays):
     """Core tests of a problem, each with its reason to stay in the suite."""
-    return {test: HiddenTest(reason, 1, True) for test, reason in stays.items()}
+    return {test: HiddenTest(reason) for test, reason in stays.items()}
 
 
 def test_an_idle_test_is_a_complaint():
@@ -151,12 +151,12 @@ def test_reasons_are_read_from_the_line_above_a_test(tmp_path):
     file.write_text(
         "import pytest\n\n# Stays: it tells\n# more than others.\n@pytest.mark.points(2)\n"
         "def test_a():\n    pass\n\n\n"
-        "# A comment.\n@pytest.mark.core\ndef test_b():\n    pass\n\n\n"
+        "# A comment.\n@pytest.mark.harm('rare')\ndef test_b():\n    pass\n\n\n"
         "def helper():\n    pass\n\n\ndef test_c():\n    # Stays: inside\n    pass\n"
     )
     assert matrices.tests_in(file) == {
-        "test_a": HiddenTest("it tells more than others.", 2, False),
-        "test_b": HiddenTest("", 1, True),
+        "test_a": HiddenTest("it tells more than others."),
+        "test_b": HiddenTest("", "rare"),
         "test_c": HiddenTest(),
     }
 
@@ -166,17 +166,17 @@ def test_imported_tests_are_tests_of_the_file(tmp_path):
 
     Helpers do not count, and neither do tests of the other module that are not imported.
     """
-    folder = tmp_path / "tests/hidden"
-    (folder / "cuda").mkdir(parents=True)
+    folder = tmp_path / "tests/hidden/p"
+    folder.mkdir(parents=True)
     source = (
         "# Stays: it is short.\ndef test_a():\n    pass\n\ndef test_b():\n    pass\n\n"
         "def helper():\n    pass\n"
     )
-    (folder / "test_p.py").write_text(source + "\ndef test_c():\n    pass\n")
-    file = folder / "cuda/test_p.py"
+    (folder / "test_hidden.py").write_text(source + "\ndef test_c():\n    pass\n")
+    file = folder / "test_cuda.py"
     file.write_text(
         "import torch\nfrom kit import expect\n"
-        "from tests.hidden.test_p import helper, test_a, test_b\n\n"
+        "from tests.hidden.p.test_hidden import helper, test_a, test_b\n\n"
         "def test_d():\n    pass\n"
     )
     assert matrices.tests_in(file) == {
@@ -239,26 +239,6 @@ def test_a_dear_mistake_says_why():
     ]
     assert "p · wrong whole costs 100 %: all of it follows" in matrices.summary(matrix).split("\n")
     assert "cheap" not in matrices.summary(matrix)
-
-
-def test_half_of_the_points_are_on_the_core():
-    """The share of points on core tests follows from the weights of the tests."""
-    rows = [row("wrong", "w1", ["test_a"]), row("wrong", "w2", ["test_b"])]
-    for core, edge, complaints in [
-        (2, 2, []),
-        (
-            1,
-            2,
-            [
-                "p: the tests of its core (pytest.mark.core) have 1 of 3 parts of its points, "
-                "less than half"
-            ],
-        ),
-    ]:
-        matrix = Matrix(
-            rows, {"p": {"test_a": HiddenTest("", core, True), "test_b": HiddenTest("", edge)}}
-        )
-        assert complaints == matrix.complaints()
 
 
 def test_checks_of_arguments_cost_little_in_all():

@@ -39,8 +39,8 @@ def test_the_suite_is_proved(grader, part):
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_there_is_enough_to_prove_it_with(problem):
     """Each problem has at least eight wrong solutions and three variants, all with descriptions."""
-    wrong = mistakes.load(COURSE.mistakes, problem)
-    variants = fragments.load(COURSE.variants, problem)
+    wrong = mistakes.load(COURSE.hidden, problem)
+    variants = fragments.load(COURSE.hidden, problem)
     assert len(wrong) >= 8
     assert len(variants) >= 3
     assert [m.name for m in wrong if not m.hint] == []
@@ -51,15 +51,15 @@ def test_a_mistake_that_does_not_fit_is_a_complaint_and_the_others_are_tried(mon
     problem = COURSE.problem("linear")
     gone = Mistake(problem=problem.id, name="gone", says="-", changes=(Change("no such text", ""),))
     no_python = Mistake(problem=problem.id, name="no_python", says="-", source="def __init__(")
-    known = [gone, no_python, *mistakes.load(COURSE.mistakes, problem.id)[:1]]
+    known = [gone, no_python, *mistakes.load(COURSE.hidden, problem.id)[:1]]
     monkeypatch.setattr(validation, "to_catch", lambda *arguments: known)
     trials = list(validation.trials_of(COURSE, problem, 1, False, "cpu"))
     first, second, third = [trial for trial in trials if trial.kind == "wrong"]
     assert not third.broken
     assert "it is not Python: '(' was never closed" in validation._run(second).complaint
     assert validation._run(first).complaint == (
-        "linear · wrong gone (seed 0): linear.edits:0: mistake gone, in the reference: expected "
-        "the `-` lines exactly once, got `no such text` 0 times"
+        "linear · wrong gone (seed 0): linear/wrong.edits:0: mistake gone, in the reference: "
+        "expected the `-` lines exactly once, got `no such text` 0 times"
     )
 
 
@@ -102,9 +102,7 @@ def mistakes_of(course, bytes_of_an_element, keys=None):
         )
         for name, size in bytes_of_an_element.items()
     ]
-    (course / "grader/solutions/mistakes/tensor_memory.edits").write_text(
-        "\n".join(map(written, entries))
-    )
+    (course / "tests/hidden/tensor_memory/wrong.edits").write_text("\n".join(map(written, entries)))
 
 
 def keep_tests(file, *names):
@@ -124,10 +122,10 @@ def small_course(folder):
     That problem keeps one wrong solution, one variant and a few tests, and promises nothing.
     """
     course = starts_sooner(copied_course(folder))
-    keep_one(course / "grader/solutions/variants/tensor_memory")
+    keep_one(course / "tests/hidden/tensor_memory/right")
     mistakes_of(course, {"four": 4})
     keep_tests(
-        course / "tests/hidden/test_tensor_memory.py",
+        course / "tests/hidden/tensor_memory/test_hidden.py",
         "test_tensor_bytes_of_every_dtype",
         "test_storage_bytes_is_the_whole_storage",
         "test_unique_bytes_counts_views_once",
@@ -229,14 +227,14 @@ def complaints_about_tests(grader, tmp_path_factory):
         "    got = student.tensor_memory.tensor_bytes(torch.ones(2))\n"
         "    return f'{type(got).__name__} {int(got)}'\n"
     )
-    hidden = course / "tests" / "hidden" / "test_tensor_memory.py"
+    hidden = course / "tests" / "hidden" / "tensor_memory" / "test_hidden.py"
     added = "\n".join(source for source, _ in NOT_TOTAL.values())
     hidden.write_text(
         f"{hidden.read_text()}\n\nfrom tests.probes import tensor_memory as probes\n\n{added}"
     )
-    keep_one(course / "grader/solutions/variants/storage_views")
-    (course / "grader/solutions/mistakes/storage_views.edits").unlink()
-    oracle = course / "tests" / "hidden" / "test_storage_views.py"
+    keep_one(course / "tests/hidden/storage_views/right")
+    (course / "tests/hidden/storage_views/wrong.edits").unlink()
+    oracle = course / "tests" / "hidden" / "storage_views" / "test_hidden.py"
     keep_tests(oracle, "test_shares_storage_of_windows_that_do_not_touch")
     oracle.write_text(
         oracle.read_text().replace("((a, b), True, hint)", "((a, b), False, hint)", 1)
@@ -274,10 +272,10 @@ def complaints_about_solutions(grader, tmp_path_factory):
     """What `validate` complains about in a course with every one of SOLUTIONS."""
     course = small_course(tmp_path_factory.mktemp("broken"))
     mistakes_of(course, {"right": "x.element_size()"})
-    listed = course / "grader/solutions/mistakes/tensor_memory.edits"
+    listed = course / "tests/hidden/tensor_memory/wrong.edits"
     # Some solutions are graded in two ways, the first among them.
     listed.write_text(STATEFUL + listed.read_text())
-    (variant,) = (course / "grader/solutions/variants/tensor_memory").glob("*.py")
+    (variant,) = (course / "tests/hidden/tensor_memory/right").glob("*.py")
     variant.write_text('"""Not a variant."""\n\n\ndef tensor_bytes(x):\n    return 4 * x.numel()\n')
     done = grader("validate", "--only", "tensor_memory", "--jobs", 1, cwd=course)
     return done.returncode, done.stderr.splitlines()
@@ -315,7 +313,7 @@ import pytest
 import torch
 from kit import expect
 
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_three_{dtype}s(student):
     x = torch.zeros(3, dtype=torch.{dtype})
     expect.value(student.tensor_memory.tensor_bytes(x), {bytes}, of="tensor_bytes")
@@ -328,11 +326,10 @@ def course_of_two_devices(copy_of_the_course):
 
     One of its mistakes is noticed only by the test for a CUDA device.
     """
-    hidden = copy_of_the_course / "tests/hidden"
-    (hidden / "cuda").mkdir(exist_ok=True)
-    (hidden / "test_tensor_memory.py").write_text(TESTS.format(dtype="float", bytes=12))
-    (hidden / "cuda/test_tensor_memory.py").write_text(TESTS.format(dtype="double", bytes=24))
-    variant = keep_one(copy_of_the_course / "grader/solutions/variants/tensor_memory")
+    hidden = copy_of_the_course / "tests/hidden/tensor_memory"
+    (hidden / "test_hidden.py").write_text(TESTS.format(dtype="float", bytes=12))
+    (hidden / "test_cuda.py").write_text(TESTS.format(dtype="double", bytes=24))
+    variant = keep_one(copy_of_the_course / "tests/hidden/tensor_memory/right")
     variant.rename(variant.with_name("variant.py"))
     mistakes_of(copy_of_the_course, {"four": 4, "nine": 9}, keys={"four": {"device": "cuda"}})
     shutil.rmtree(copy_of_the_course / "grader/solutions/promises")
@@ -423,7 +420,7 @@ def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
     """
     on_a_cuda_device(course_of_two_devices)
     mistakes_of(course_of_two_devices, {"eight": 8, "four": 4, "nine": 9})
-    cuda = course_of_two_devices / "tests/hidden/cuda/test_tensor_memory.py"
+    cuda = course_of_two_devices / "tests/hidden/tensor_memory/test_cuda.py"
     cuda.write_text(
         cuda.read_text() + "\ndef test_idle(student):\n    student.tensor_memory.storage_elements\n"
     )

@@ -26,6 +26,12 @@ def lists(tmp_path):
     return folder
 
 
+def written(path):
+    """Make an empty file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("")
+
+
 def changed(path, old, new):
     """Replace a text in a file, once."""
     text = path.read_text()
@@ -48,8 +54,8 @@ NAMES = {
         r".*reference/activation.py cannot be read: No such file or directory",
     ),
     "a problem without hidden tests": (
-        lambda tiny: (tiny / "tests/hidden/test_relu.py").unlink(),
-        r"problems.toml:\d+: problem relu: expected its hidden tests in .*test_relu.py; there is",
+        lambda tiny: (tiny / "tests/hidden/relu/test_hidden.py").unlink(),
+        r"problems.toml:\d+: problem relu: expected its hidden tests in .*relu/test_hidden.py;",
     ),
     "a problem without public tests": (
         lambda tiny: (tiny / "tests/public/test_relu.py").unlink(),
@@ -68,16 +74,16 @@ NAMES = {
         r"problem relu: expected its reference solution: .*.py:\d+: this is not Python: ",
     ),
     "a hidden test that is not Python": (
-        lambda tiny: changed(tiny / "tests/hidden/test_relu.py", "def test_", "def (test_"),
-        r"hidden/test_relu.py:\d+: this is not Python: ",
+        lambda tiny: changed(tiny / "tests/hidden/relu/test_hidden.py", "def test_", "def (test_"),
+        r"hidden/relu/test_hidden.py:\d+: this is not Python: ",
     ),
     "a probe that is not Python": (
         lambda tiny: (tiny / "tests/probes/one.py").write_bytes(b"x = 1\n\0"),
         r"probes/one.py.*: this is not Python: ",
     ),
     "a test that is not text": (
-        lambda tiny: (tiny / "tests/hidden/test_relu.py").write_bytes(b"\xff\xfe"),
-        r"hidden/test_relu.py is not UTF-8 text",
+        lambda tiny: (tiny / "tests/hidden/relu/test_hidden.py").write_bytes(b"\xff\xfe"),
+        r"hidden/relu/test_hidden.py is not UTF-8 text",
     ),
     "a mark of no problem": (
         lambda tiny: changed(tiny / SOLVED, "SOLUTION(relu)", "SOLUTION(rellu)"),
@@ -100,20 +106,20 @@ NAMES = {
         r"assignment/activations.py differs from its reference: run `grader stubs`",
     ),
     "mistakes of no problem": (
-        lambda tiny: (tiny / "solutions/mistakes/softmx.edits").write_text(""),
-        r"mistakes/softmx.edits: problems.toml lists no problem 'softmx'; did you mean softmax\?",
+        lambda tiny: written(tiny / "tests/hidden/softmx/wrong.edits"),
+        r"hidden/softmx: problems.toml lists no problem 'softmx'; did you mean softmax\?",
     ),
-    "mistakes in TOML, as in earlier versions": (
-        lambda tiny: (tiny / "solutions/mistakes/softmax.toml").write_text(""),
-        r"mistakes/softmax.toml: expected the name of a problem and .edits",
+    "tests where earlier versions had them": (
+        lambda tiny: written(tiny / "tests/hidden/test_softmax.py"),
+        r"hidden/test_softmax.py: expected test_hidden.py, .* in a folder named like its problem",
     ),
     "tests of no problem": (
-        lambda tiny: (tiny / "tests/hidden/test_gelu.py").write_text(""),
-        r"hidden/test_gelu.py: problems.toml lists no problem 'gelu'",
+        lambda tiny: written(tiny / "tests/hidden/gelu/test_hidden.py"),
+        r"hidden/gelu: problems.toml lists no problem 'gelu'",
     ),
     "variants of no problem": (
-        lambda tiny: (tiny / "solutions/variants/Softmax").mkdir(),
-        r"variants/Softmax: problems.toml lists no problem 'Softmax'; did you mean softmax\?",
+        lambda tiny: written(tiny / "tests/hidden/Softmax/right/logsumexp.py"),
+        r"hidden/Softmax: problems.toml lists no problem 'Softmax'; did you mean softmax\?",
     ),
     "a requirement that cannot be declined": (
         lambda tiny: changed(
@@ -137,6 +143,29 @@ def test_the_example_has_no_such_mistake(tiny):
     """Neither has the grader's own course."""
     assert list(whole.wrong_names(courses.load(tiny))) == []
     assert list(whole.wrong_names(courses.load())) == []
+
+
+@pytest.mark.parametrize(
+    ("classes", "share"), [(("crash", "crash"), 0), (("wrong number", "crash", "crash"), 50)]
+)
+def test_points_depend_on_what_hurts(tiny, classes, share):
+    """Tests of the two dearest classes carry 60 %, unless the course declines that."""
+    course = courses.load(tiny)
+    assert list(whole.light_harm(course, course.problems)) == []
+    test = tiny / "tests/hidden/relu/test_hidden.py"
+    test.write_text(
+        "".join(
+            f"@pytest.mark.harm({c!r})\ndef test_{i}(): ..." + "\n" for i, c in enumerate(classes)
+        )
+    )
+    (said,) = whole.light_harm(course, course.problems)
+    assert said == (
+        "relu: tests marked harm('trains worse' or 'wrong number') have "
+        f"{share} % of its points, expected 60"
+    )
+    changed(tiny / LISTED, "points = 1", 'points = 1\ndeclined = {"harm" = "one formula"}')
+    course = courses.load(tiny)
+    assert list(whole.light_harm(course, course.problems)) == []
 
 
 def test_a_name_of_a_package_that_is_not_there_is_forbidden_at_any_rate(tiny):
@@ -209,7 +238,7 @@ def test_both_bundles_are_built_and_grade_the_reference(lists):
     (found,) = whole.public_tests(course, course.problems)
     assert found.startswith("release student: 1 secret line would be published:")
     changed(
-        lists / "tests/hidden/test_relu.py",
+        lists / "tests/hidden/relu/test_hidden.py",
         "import pytest\n",
         "import pathlib\n\nimport pytest\n\nassert pathlib.Path('handout/leak.txt').is_file()\n",
     )
@@ -225,10 +254,10 @@ def test_a_requirement_can_be_declined_with_a_reason(grader, lists):
         done = grader("validate", "--course", lists, "--only", only, "--jobs", 1)
         return [line for line in done.stderr.splitlines() if not line.startswith("validating:")]
 
-    hidden = lists / "tests/hidden/test_relu.py"
+    hidden = lists / "tests/hidden/relu/test_hidden.py"
     text = hidden.read_text()
     changed(hidden, "[rng.gauss(0, 1) for _ in range(9)]", "[1.0, 2.5]")
-    changed(lists / "solutions/mistakes/relu.edits", "abs(n)", "-n")
+    changed(lists / "tests/hidden/relu/wrong.edits", "abs(n)", "-n")
     passes, how = complaints("relu")
     assert "relu · junk the first argument" in passes
     assert how.startswith("where the course is right and the requirement is not, ")

@@ -91,9 +91,7 @@ def test_the_bundle_holds_what_a_student_needs(bundle):
 def test_nothing_of_the_graders_is_in_the_bundle(bundle):
     """The bundle has no hidden tests, solutions, wrong solutions, grader code or caches."""
     assert [
-        path
-        for path in bundle
-        if re.search(r"grader|hidden|reference|mistakes|variants|__pycache__", path)
+        path for path in bundle if re.search(r"grader|hidden|reference|\.edits|__pycache__", path)
     ] == []
 
 
@@ -179,10 +177,10 @@ def test_a_wheel_carries_all_that_only_the_bundle_has(root, tmp_path):
 
 # What must not be in a bundle, and the complaint about it.
 PLANTED = {
-    "tests/hidden/test_linear.py": "tests/hidden/test_linear.py is for the staff only",
+    "tests/hidden/linear/right/a.py": "tests/hidden/linear/right/a.py is for the staff only",
     "grader/course/courses.py": "grader/course/courses.py is for the staff only",
-    "solutions/mistakes/linear.edits": "solutions/mistakes/linear.edits is for the staff only",
-    "examples/mistakes/linear.edits": "examples/mistakes/linear.edits is for the staff only",
+    "tests/hidden/linear/wrong.edits": "tests/hidden/linear/wrong.edits is for the staff only",
+    "examples/linear/wrong.edits": "examples/linear/wrong.edits is for the staff only",
     "solutions/mutants.toml": "solutions/mutants.toml is for the staff only",
     "tests/__pycache__/x.pyc": "tests/__pycache__/x.pyc is for the staff only",
     "examples/linear.py": ("examples/linear.py contains the mark of a solution: BEGIN SOLUTION"),
@@ -204,7 +202,9 @@ def test_a_bundle_with_files_of_the_staff_is_not_written(
     given = copy_of_the_course / "grader/publish/bundle/student"
     for path in PLANTED:
         (given / path).parent.mkdir(parents=True, exist_ok=True)
-        (given / path).write_text("# BEGIN SOLUTION(linear)\n" if "examples/l" in path else "")
+        (given / path).write_text(
+            "# BEGIN SOLUTION(linear)\n" if path == "examples/linear.py" else ""
+        )
     done = grader(
         "release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course
     )
@@ -387,11 +387,11 @@ def secret_line(course_root, kind):
         reference = (course_root / "grader/solutions/reference/linear.py").read_text()
         return next(line for line in lines_of(reference).values() if "trunc_normal_" in line)
     if kind == "hidden test":
-        source = (course_root / "tests/hidden/test_linear.py").read_text()
+        source = (course_root / "tests/hidden/linear/test_hidden.py").read_text()
         return next(line for line in source.splitlines() if "expect." in line and len(line) > 60)
     mistake = next(
         m
-        for m in mistakes.load(course_root / "grader/solutions/mistakes", "linear")
+        for m in mistakes.load(course_root / "tests/hidden", "linear")
         if m.name == "absolute_bounds"
     )
     reference = (course_root / "grader/solutions/reference/linear.py").read_text()
@@ -510,8 +510,7 @@ def test_the_workflow_of_the_bundle_runs_in_the_bundle(unpacked, root, tmp_path,
 
 def test_a_mistake_that_is_not_python_stops_no_search(copy_of_the_course):
     """`grader validate` names it; two empty lines in a text are no end of a statement."""
-    folder = copy_of_the_course / "grader/solutions/mistakes"
-    with (folder / "linear.edits").open("a") as file:
+    with (copy_of_the_course / "tests/hidden/linear/wrong.edits").open("a") as file:
         file.write("\n[broken] Wrong.\n+ def f(:\n")
     assert leaks.secrets(courses.load(copy_of_the_course)) == leaks.secrets(COURSE)
     source = 'x = """\n\n\n"""\n\n\nvalue = compute_the_answer(x)\n'

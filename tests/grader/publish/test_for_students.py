@@ -67,7 +67,7 @@ def test_nothing_in_a_bundle_is_said_to_the_staff(files):
         "*Each course replaces this paragraph with its own rules.*",
         "your course will have a better estimate after its first year",
         "#            (grader/worker/tripwire.py)",
-        "its name in tests/hidden/test_<id>.py",
+        "its name in tests/hidden/<id>/test_hidden.py",
         "requirements of `grader validate` that do not fit",
         "run `make handout` again",
         "see CONTRIBUTING.md",

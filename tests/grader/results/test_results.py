@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from grader.base.errors import Status
 from grader.report import json_report
 from grader.report.reported import Reported
-from grader.results.points import problem_result, submission_result
+from grader.results.points import MINOR, problem_result, submission_result, weights_by_harm
 from grader.results.records import (
     Fact,
     GraderInfo,
@@ -148,6 +148,33 @@ def test_a_cuda_problem_earns_its_points_on_a_cuda_device():
     got = problem_result("p", "m", 6, on_both([DEFERRED], [PASSED, FAILED]), "cuda")
     assert [0.0, 3.0, 3.0] == [t.max_score for t in got.tests]
     assert (3.0, 6.0, 0.0, FAILED) == (got.score, got.max_score, got.pending, got.status)
+
+
+@pytest.mark.parametrize(
+    ("classes", "parts"),
+    [
+        (["trains worse", "wrong number", "crash"], [4, 2, 1]),
+        (["rare", "not refused", "rare"], [1, 1, 1]),
+        (["trains worse", "rare", "not refused"], [96, 2, 2]),
+        (["wrong number", "crash", *["rare"] * 5], [60, 30, *[2] * 5]),
+        (["wrong number", "crash", *["rare"] * 3, *["not refused"] * 3], [360, 180, *[10] * 6]),
+    ],
+)
+def test_weights_follow_from_harm(classes, parts):
+    """A minor test is worth 2 % of its problem, and all of them together at most 10 %."""
+    weights = weights_by_harm(classes)
+    shares = [Fraction(weight, sum(weights)) for weight in weights]
+    assert [Fraction(part, sum(parts)) for part in parts] == shares
+    minor = [share for share, harm in zip(shares, classes, strict=True) if harm in MINOR]
+    assert len(minor) == len(classes) or max([0, *minor]) <= Fraction(1, 50)
+    assert len(minor) == len(classes) or sum(minor) <= Fraction(1, 10)
+
+
+def test_tests_that_share_no_points_are_weighed_as_those_that_do():
+    """CUDA tests of a CPU problem have the weights of its CPU tests."""
+    among = ["crash", "rare"]
+    assert weights_by_harm(among) == [49, 1]
+    assert weights_by_harm(["wrong number", "rare", "rare"], among) == [98, 1, 1]
 
 
 def test_a_cpu_run_gives_all_points_of_a_cpu_problem():

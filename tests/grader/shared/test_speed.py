@@ -49,7 +49,7 @@ def submission(tmp_path_factory):
     del sources["assignment/precision.py"]
     sources["assignment/einops_reshaping.py"] += b"\n    (\n"
     for problem in map(COURSE.problem, ("lr_schedule", "checkpoint")):
-        wrong = mistakes.load(COURSE.mistakes, problem.id)[0]
+        wrong = mistakes.load(COURSE.hidden, problem.id)[0]
         sources[problem.path] = wrong.applied_to(sources[problem.path].decode()).encode()
     stubs = sources_in(COURSE.assignment)
     sources["assignment/optimizers.py"] = stubs["assignment/optimizers.py"]

@@ -56,8 +56,8 @@ def test_each_change_begins_with_what_it_replaces():
 
 HEADINGS = "expected `[name] what is wrong`, `[name in BASE] what is wrong` or `[base NAME]`, got "
 LINES = (
-    "expected `hint: …`, `price: …`, `most: …`, `device: …`, `unread: …`, `- code`, `+ code` or "
-    "an empty line, got "
+    "expected `hint: …`, `contradicts: …`, `price: …`, `most: …`, `device: …`, `unread: …`, "
+    "`- code`, `+ code` or an empty line, got "
 )
 
 

@@ -100,12 +100,12 @@ def test_a_fragment_that_replaces_nothing_is_a_mistake(source):
 
 def test_fragments_are_read_from_folders_of_problems(tmp_path):
     """Fragments are sorted and have a summary, a hint and devices; files elsewhere are ignored."""
-    (tmp_path / "b").mkdir()
-    (tmp_path / "a").mkdir()
+    (tmp_path / "b/right").mkdir(parents=True)
+    (tmp_path / "a/right").mkdir(parents=True)
     (tmp_path / "top.py").write_text("x = 1\n")
-    (tmp_path / "b/z.py").write_text('"""Last.\n\nhint: is it?\ndevice: cuda, cpu\n"""\n')
-    (tmp_path / "b/y.py").write_text('"""First of b."""\n')
-    (tmp_path / "a/x.py").write_text('"""First of a.\n\nMore.\n"""\n')
+    (tmp_path / "b/right/z.py").write_text('"""Last.\n\nhint: is it?\ndevice: cuda, cpu\n"""\n')
+    (tmp_path / "b/right/y.py").write_text('"""First of b."""\n')
+    (tmp_path / "a/right/x.py").write_text('"""First of a.\n\nMore.\n"""\n')
     got = [(f.problem, f.name, f.summary, f.hint, f.devices) for f in fragments.load(tmp_path)]
     none = (None, ())
     assert [
@@ -117,17 +117,17 @@ def test_fragments_are_read_from_folders_of_problems(tmp_path):
 
 def test_a_fragment_without_a_docstring_is_a_mistake(tmp_path):
     """Without a docstring, nobody knows what the fragment shows."""
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a/x.py").write_text("def f(): pass\n")
-    with pytest.raises(CourseFault, match=r"a/x\.py has no docstring that describes it$"):
+    (tmp_path / "a/right").mkdir(parents=True)
+    (tmp_path / "a/right/x.py").write_text("def f(): pass\n")
+    with pytest.raises(CourseFault, match=r"a/right/x\.py has no docstring that describes it$"):
         fragments.load(tmp_path)
 
 
 def test_a_fragment_for_a_device_that_there_is_not_is_a_mistake(tmp_path):
     """Nothing would ever try such a fragment."""
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a/x.py").write_text('"""Wrong.\n\ndevice: gpu\n"""\n')
-    with pytest.raises(CourseFault, match=r"a/x\.py: expected device: cpu or cuda, got gpu$"):
+    (tmp_path / "a/right").mkdir(parents=True)
+    (tmp_path / "a/right/x.py").write_text('"""Wrong.\n\ndevice: gpu\n"""\n')
+    with pytest.raises(CourseFault, match=r"a/right/x\.py: expected device: cpu or cuda, got gpu$"):
         fragments.load(tmp_path)
 
 
@@ -148,12 +148,12 @@ def test_what_a_program_reaches():
 
 
 ALL = [
-    *fragments.load(COURSE.variants),
-    *(base for problem in COURSE.problems for base in mistakes.bases(COURSE.mistakes, problem.id)),
+    *fragments.load(COURSE.hidden),
+    *(base for problem in COURSE.problems for base in mistakes.bases(COURSE.hidden, problem.id)),
     *(
         mistake
         for problem in COURSE.problems
-        for mistake in mistakes.load(COURSE.mistakes, problem.id)
+        for mistake in mistakes.load(COURSE.hidden, problem.id)
     ),
 ]
 

@@ -6,7 +6,7 @@ from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.solutions import mistakes
 from grader.solutions.edits import Change
-from grader.solutions.mistakes import Mistake, changed
+from grader.solutions.mistakes import Mistake, Sentence, changed
 
 COURSE = courses.load()
 
@@ -36,6 +36,7 @@ FILE = """\
 
 [negative] The sign is lost.
 hint: is x below 0?
+contradicts: first 1, Two.step 12 0a1f
 device: cuda, cpu
 price: it is all that is asked
 most: 2.5
@@ -62,7 +63,9 @@ most: 2.5
 
 def read(tmp_path, text):
     """The mistakes of a file with this text."""
-    (tmp_path / "p.edits").write_text(text)
+    path = tmp_path / "p" / "wrong.edits"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
     return mistakes.load(tmp_path, "p")
 
 
@@ -185,6 +188,7 @@ def test_a_mistake_says_what_it_is(tmp_path):
         says="The sign is lost.",
         hint="is x below 0?",
         devices=("cuda", "cpu"),
+        contradicts=(Sentence("first", 1), Sentence("Two.step", 12, "0a1f")),
         price="it is all that is asked",
         most=2.5,
         changes=(Change("return y", "return -y"),),
@@ -210,15 +214,15 @@ def test_a_problem_without_a_file_has_no_mistakes(tmp_path):
 
 @pytest.mark.parametrize(
     ("line", "name", "where"),
-    [(6, "negative", "the reference"), (14, "plainly_negative", "base plain")],
+    [(6, "negative", "the reference"), (15, "plainly_negative", "base plain")],
 )
 def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, line, name, where):
     """The message has the file, the mistake and the program that was searched for the text."""
     text = FILE.replace("- return y", "- return w").replace("- return x", "- return w")
     mistake = next(mistake for mistake in read(tmp_path, text) if mistake.name == name)
     words = (
-        rf"^p\.edits:{line}: mistake {name}, in {where}: expected the `-` lines exactly once, got "
-        r"`return w` 0 times$"
+        rf"^p/wrong\.edits:{line}: mistake {name}, in {where}: expected the `-` lines exactly "
+        r"once, got `return w` 0 times$"
     )
     with pytest.raises(CourseFault, match=words):
         mistake.applied_to(REFERENCE)
@@ -228,7 +232,8 @@ def test_a_program_that_replaces_nothing_is_told(tmp_path):
     """Such a program would be graded as the reference and prove nothing."""
     (mistake,) = read(tmp_path, "[none] None.\n+ def third(): pass\n")
     with pytest.raises(
-        CourseFault, match=r"^p\.edits:1: mistake none: replaces no definition of the reference$"
+        CourseFault,
+        match=r"^p/wrong\.edits:1: mistake none: replaces no definition of the reference$",
     ):
         mistake.applied_to(REFERENCE)
 
@@ -245,6 +250,11 @@ FAULTS = {
         "[m] Wrong.\nmost: two\n- a\n",
         "1: m: expected `most:` and a number of points, got two",
     ),
+    "no sentence": (
+        "[m] Wrong.\ncontradicts: f 1, f.g\n- a\n",
+        "1: m: expected `contradicts:` and a function and the number of a sentence of its "
+        "docstring, such as `relu 2, AdamW.step 1`, got f.g",
+    ),
     "the same name": (
         "[m] Wrong.\n- a\n\n[m] Wrong.\n- b\n",
         "4: m: expected a name of its own, got that of line 1",
@@ -260,7 +270,7 @@ FAULTS = {
     "an unused base": (BASE, "1: b: expected a mistake that edits this base, got none"),
     "two entries": (
         "[m]\n\n[n] Wrong.\nmost: two\n- a\n",
-        "1: expected .*, got `\\[m\\]`\n  .*p.edits:3: n: expected .*, got two",
+        "1: expected .*, got `\\[m\\]`\n  .*p/wrong.edits:3: n: expected .*, got two",
     ),
 }
 
@@ -269,12 +279,12 @@ FAULTS = {
 def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, what):
     """The message has the path, the line, what was expected and what the file contains."""
     text, words = FAULTS[what]
-    with pytest.raises(CourseFault, match=rf"p\.edits:{words}$"):
+    with pytest.raises(CourseFault, match=rf"p/wrong\.edits:{words}$"):
         read(tmp_path, text)
 
 
 def test_every_file_is_of_a_problem():
-    """Nothing would read a file that is not named after a problem."""
+    """Nothing would read a file in a folder that is not named after a problem."""
     assert {problem.id for problem in COURSE.problems} == {
-        path.name.removesuffix(".edits") for path in COURSE.mistakes.iterdir()
+        path.parent.name for path in COURSE.hidden.glob("*/wrong.edits")
     }

@@ -1,5 +1,7 @@
 """Chapter 12: what autograd keeps, what segments keep, and the cost of recomputing activations."""
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -421,15 +423,21 @@ class Chapter(Figures):
         """The sequences of Wren that fit on a device."""
         layers = wren.WREN.num_layers
         sequence = micro_batch.peak(wren.WREN, 1, wren.RECIPE)
-        again = micro_batch.peak(wren.WREN, 1, wren.RECIPE, segments=layers)
-        inputs = again.layers - sequence.layers // layers
-        free = ra.H100_SXM.memory_bytes - sequence.states - sequence.copies
+        inputs = layers * micro_batch.checkpoint_bytes(
+            wren.WREN, wren.WREN.context_length, wren.RECIPE
+        )
         hours = (
             wren.HOURS * fc.training_flops(1, 1, recompute_forward=True) / fc.training_flops(1, 1)
         )
 
-        def fits(parts):
-            return free // (parts.layers + parts.head + parts.logits)
+        def fits(segments):
+            """The largest number of sequences whose peak fits on the device."""
+            return next(
+                number
+                for number in itertools.count()
+                if micro_batch.peak(wren.WREN, number + 1, wren.RECIPE, segments=segments).total
+                > ra.H100_SXM.memory_bytes
+            )
 
         self.gives(
             wren_sequence_gb=n(sequence.layers / 1e9, ".2f"),
@@ -437,11 +445,10 @@ class Chapter(Figures):
             wren_state_gb=n(sequence.states / 1e9, ".1f"),
             wren_device_gb=ra.H100_SXM.memory_bytes // 10**9,
             wren_copies_gb=n(sequence.copies / 1e9, ".1f"),
-            wren_fits=fits(sequence),
+            wren_fits=fits(0),
             wren_peak_gb=n(wren.PEAK.total / 1e9, ".1f"),
             wren_inputs_gb=n(inputs / 1e9, ".2f"),
-            wren_one_layer_gb=n(sequence.layers // layers / 1e9, ".2f"),
-            wren_fits_checkpointed=fits(again),
+            wren_fits_checkpointed=fits(layers),
             wren_recomputed_hours=n(hours, ".1f"),
         )
 

@@ -17,8 +17,7 @@ def counts(*parts):
 
 
 # Stays: the whole pattern on a text in several scripts.
-@pytest.mark.core
-@pytest.mark.points(2)
+@pytest.mark.harm("trains worse")
 def test_a_corpus_in_several_scripts(student):
     """Words, numbers and signs keep the blank before them; special tokens separate texts."""
     text = corpus.CORPUS.read_text(encoding="utf-8")
@@ -27,6 +26,7 @@ def test_a_corpus_in_several_scripts(student):
 
 
 # Stays: without special tokens, the pattern alone decides.
+@pytest.mark.harm("wrong number")
 def test_without_special_tokens(student):
     """If there are no special tokens, the whole text is searched; an empty text has no pretoken."""
     for text in ("low  lower<|end|> it's 42\n\n", ""):
@@ -34,6 +34,7 @@ def test_without_special_tokens(student):
         expect.value(got, counts(text), of="count_pretokens", inputs=repr(text))
 
 
+@pytest.mark.harm("wrong number")
 def test_one_special_token_begins_with_another(student):
     """Where both would fit, the longer one is cut out."""
     got = student.pretokens.count_pretokens("a<|e|>b<|e|><|e|>c", ["<|e|>", "<|e|><|e|>"])
@@ -46,7 +47,7 @@ def test_one_special_token_begins_with_another(student):
     expect.value(got, {"x": 1}, of="count_pretokens", hint="the longest one first")
 
 
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 @pytest.mark.parametrize("processes", [1, 3])
 def test_several_texts_at_once(student, processes):
     """The counts of all texts are added up, however many processes there are."""

@@ -8,7 +8,7 @@ import pytest
 
 from kit import expect
 
-PUBLISHED = json.loads((Path(__file__).parent / "data" / "merges.json").read_text())
+PUBLISHED = json.loads((Path(__file__).with_name("merges.json")).read_text())
 
 
 def pairs_of(words):
@@ -43,8 +43,7 @@ def check(student, counts, number):
 
 
 # Stays: this one compares with other people's result, the next one with the definition.
-@pytest.mark.core
-@pytest.mark.points(2)
+@pytest.mark.harm("trains worse")
 def test_the_published_example(student):
     """Each step merges the most frequent pair; of several such pairs, the greatest."""
     right = [tuple(part.encode() for part in line.split()) for line in PUBLISHED["merges"]]
@@ -53,7 +52,7 @@ def test_the_published_example(student):
 
 
 # Stays: the definition, step by step.
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_counts_decide(student, rng):
     """A pretoken that occurs ten times counts ten times, whatever the other pretokens are."""
     letters = "abc"
@@ -62,11 +61,13 @@ def test_counts_decide(student, rng):
         check(student, {word: rng.randint(1, 50) for word in sorted(words)}, 6)
 
 
+@pytest.mark.harm("wrong number")
 def test_characters_of_several_bytes(student):
     """Tokens begin as bytes."""
     check(student, {"日本": 3, " né": 2}, 5)
 
 
+@pytest.mark.harm("crash")
 def test_no_pair_is_left(student):
     """The list ends when every pretoken is one token; there may be none at all."""
     check(student, {"ab": 2, "c": 1}, 5)

@@ -1,6 +1,6 @@
 """gpu_mixed_precision on a real GPU: the CPU's tests, unchanged."""
 
-from tests.hidden.test_gpu_mixed_precision import (  # noqa: F401
+from tests.hidden.gpu_mixed_precision.test_hidden import (  # noqa: F401
     test_backward_is_outside_of_autocast,
     test_float16_is_refused,
     test_forward_runs_in_the_dtype,

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from kit import expect
-from tests.hidden.test_gpu_timing import (  # noqa: F401
+from tests.hidden.gpu_timing.test_hidden import (  # noqa: F401
     test_even_number_of_repeats,
     test_gpu_is_done,
     test_median_of_what_the_gpu_took,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kit import expect
-from tests.hidden.test_linear import layer_weights
+from tests.hidden.linear.test_hidden import layer_weights
 from tests.probes import on_a_device as probes
 
 

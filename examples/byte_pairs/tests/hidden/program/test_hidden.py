@@ -22,8 +22,7 @@ def apply(student, words):
 
 
 # Stays: the other test is about errors.
-@pytest.mark.core
-@pytest.mark.points(2)
+@pytest.mark.harm("wrong number")
 def test_words_become_tokens(student):
     """Each word is a line of tokens, separated by blanks."""
     ran = apply(student, ["aab", "low", "ababab", "z"])
@@ -32,6 +31,7 @@ def test_words_become_tokens(student):
     expect.lines(ran["stdout"], right, of="main", hint="print(*tokens)")
 
 
+@pytest.mark.harm("not refused")
 @pytest.mark.parametrize("args", [[], ["apply"], ["train", "m.json"], ["apply", "no.json"]])
 def test_a_wrong_call_exits_with_2(student, args):
     """Nothing is printed to the standard output."""

@@ -8,7 +8,7 @@ MERGES = [(b"a", b"b"), (b"l", b"o"), (b"lo", b"w"), (b"ab", b"ab"), (b"\xc3", b
 
 
 # Stays: this test checks the ids; the next one checks the order of merges.
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 @pytest.mark.parametrize(
     ("word", "ids"),
     [("aab", [97, 256]), ("low", [258]), ("lol", [257, 108]), ("é", [260]), ("", []), ("z", [122])],
@@ -19,7 +19,7 @@ def test_words(student, word, ids):
     expect.value(got, ids, of="encode", inputs=repr(word), hint="256 bytes come first")
 
 
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 def test_a_pair_that_occurs_several_times(student):
     """A merge is applied wherever its pair occurs, from left to right."""
     got = student.codec.encode("ababab", MERGES)
@@ -28,7 +28,7 @@ def test_a_pair_that_occurs_several_times(student):
     expect.value(got, [256, 97], of="encode", hint="from left to right")
 
 
-@pytest.mark.core
+@pytest.mark.harm("wrong number")
 @pytest.mark.parametrize("word", ["abab low é", "", "日本語"])
 def test_there_and_back(student, word):
     """Decoding gives the text again."""
@@ -38,6 +38,7 @@ def test_there_and_back(student, word):
     expect.value(got, "ablowabab", of="decode", hint="256 + i is the i-th merge")
 
 
+@pytest.mark.harm("crash")
 def test_bytes_that_are_no_text(student):
     """They become U+FFFD."""
     got = student.codec.decode([0xC3, 97], MERGES)
