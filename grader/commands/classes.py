@@ -172,8 +172,11 @@ def _require_course(
     """Refuse a course that is not the gradebook's: another title elsewhere, or other problems."""
     known = {problem for setup in graded for problem in setup.problems}
     now = _described(course)
+    is_there = stored is not None and (not stored.folder or Path(stored.folder).is_dir())
     is_other = stored and stored.folder != now.folder and stored.title != now.title
-    if is_other or (known and known.isdisjoint(problem.id for problem in course.problems)):
+    if (is_there and is_other) or (
+        known and known.isdisjoint(problem.id for problem in course.problems)
+    ):
         theirs = f" of {stored.folder or 'the grader'} ({stored.title})" if stored else ""
         raise UsageError(
             f"{book} is of another course{theirs}, with the problems "
@@ -246,6 +249,8 @@ def batch(
     course, rules = course_and_rules(course_folder, rules_file, book, grades=True)
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
+    if same_students and not listed:
+        raise UsageError("--same-students needs --roster")
     level = level_named(isolation)
     where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
     found = intake.recognise(folder, layout)
@@ -512,10 +517,13 @@ def regrade(
 
     No student's grade changes without --apply, which --undo reverts.
     """
-    if apply and undo:
-        raise UsageError("regrade: expected either --apply or --undo, found both")
-    if only and all_problems:
-        raise UsageError("regrade: expected either --only or --all-problems, found both")
+    for wrong, why in (
+        (apply and undo, "expected either --apply or --undo, found both"),
+        (only and all_problems, "expected either --only or --all-problems, found both"),
+        (keep_others and not only, "--keep-others needs --only"),
+    ):
+        if wrong:
+            raise UsageError(f"regrade: {why}")
     one_of("--device", device, "cpu", "cuda")
     course, rules = course_and_rules(course_folder, rules_file, book, grades=True)
     with gradebook.writing(book) as opened:

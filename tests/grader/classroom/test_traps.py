@@ -98,6 +98,8 @@ def test_a_second_roster_never_doubles_a_class(graded):
     assert graded.points() == {"9001": 3, "9002": 2, "9003": None}
     graded(f"{batch} roster.csv")
     assert list(graded.points().values()) == [3, 2, None]
+    assert "needs --roster" in graded("batch in --gradebook g.sqlite --same-students", code=2)
+    assert "needs --only" in graded("regrade g.sqlite --keep-others", code=2)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +135,7 @@ def test_the_gradebook_knows_its_course(graded):
         assert "with the problems relu, softmax: expected its folder as --course" in said
     shutil.move(graded.folder / "course", graded.folder / "moved")
     assert "expected --course FOLDER" in graded("status g.sqlite", code=2)
+    graded.write("moved/policy.toml", "[policy]\ntitle = 'Another title'\n")
     graded("status g.sqlite --course moved")
 
 
