@@ -127,16 +127,21 @@ def course_and_rules(
         folder: The folder of the course; None for that of the gradebook.
         rules_file: The file of rules.
         book: The gradebook, which may not exist yet.
-        grades: Whether the command grades, so that it says itself what has changed.
+        grades: Whether the command runs the course's tests. Whoever made the gradebook must not
+            choose them, and the command says itself what has changed.
 
     Raises:
-        UsageError: The gradebook is of another course, or its course is not there any more.
+        UsageError: The gradebook is of another course, or its course is not there any more, or has
+            to be named.
     """
     stored, graded = _of_gradebook(book)
     if folder is None and stored and stored.folder:
         folder = Path(stored.folder)
         if not folder.is_dir():
             raise UsageError(f"{book}: its course was in {folder}: expected --course FOLDER")
+        if grades:
+            named = shlex.quote(str(folder))
+            raise UsageError(f"{book} is of another course: to run its tests, add --course {named}")
     course = courses.load(folder)
     own = policies.load(rules_file or course.policy, needed=rules_file is not None)
     _require_course(book, course, stored, graded)
@@ -689,7 +694,7 @@ def diff(
         return
     if book.suffix == ".json":
         raise UsageError(f"diff {book}: expected a gradebook, or two results: OLD.json NEW.json")
-    course, rules = course_and_rules(course_folder, rules_file, book, grades=True)
+    course, rules = course_and_rules(course_folder, rules_file, book)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
         if exported is not None:
