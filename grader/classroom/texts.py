@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections import Counter
 from pathlib import Path
 
 from rich.console import Console
@@ -15,6 +16,7 @@ from grader.classroom.records import Override, RegradeRequest, Standing, State, 
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts, why_it_counts
 from grader.course.policies import Policy
+from kit import handing_in
 from kit.text import counted, one_line
 
 # The states that need attention come first.
@@ -41,6 +43,8 @@ def status(whole: Class, *, verbose: bool) -> str:
             console.print(Text(_unfinished(whole, old, new, done)))
         notes = _notes_on_deadlines(whole.rules, found), _note_on_late_days(whole)
         for note in [*itertools.chain(*notes), *_note_on_removed(whole)]:
+            console.print(Text(note))
+        for note in _notes_on_names(whole, found):
             console.print(Text(note))
         listed = found if verbose else [one for one in found if _needs_a_person(one)]
         if listed:
@@ -77,6 +81,22 @@ def _requests(found: list[RegradeRequest], *, verbose: bool) -> list[str]:
     if not verbose and len(waiting) > SHOWN:
         lines.append(f"  and {len(waiting) - SHOWN} more open ones; --verbose lists all")
     return [one_line(line, 400) for line in lines]
+
+
+def _notes_on_names(whole: Class, found: list[Standing]) -> list[str]:
+    """Who may have handed in a solution under another name, in the attempt that counts."""
+    counting = {(one.student.id, one.attempt): one for one in found}
+    numbers, notes = Counter[str](), list[str]()
+    for attempt in whole.book.attempts.all():
+        numbers[attempt.student] += 1
+        if standing := counting.get((attempt.student, numbers[attempt.student])):
+            notes += [
+                one_line(f"{called(standing.student)}: {one.path}: {one.reason}", 300)
+                for one in attempt.ignored
+                if handing_in.MEANT in one.reason
+            ]
+    more = [f"and {len(notes) - SHOWN} more such files"] if len(notes) > SHOWN else []
+    return [*notes[:SHOWN], *more]
 
 
 def _counts(found: list[Standing]) -> str:
