@@ -219,18 +219,6 @@ def peak_of_an_error(student: Any, *, device: str, kind: str) -> None:
         student.gpu.peak_memory(fn, "cuda")
 
 
-def peak_elsewhere(student: Any, *, where: str, before: int, earlier: int, count: int) -> list[Any]:
-    """peak_memory of a tensor on cuda:0 of the stand-in, while cuda:1 is the current device."""
-    with _gpu("stand-in", elsewhere=True):
-        alive = _bytes(before, "cuda:0")
-        _bytes(earlier, "cuda:0")
-        got = student.gpu.peak_memory(lambda: _bytes(count, "cuda:0"), where)
-        del alive
-    return [
-        getattr(got, name, None) for name in ("allocated_before", "peak_above_before", "retained")
-    ]
-
-
 def peak_on(student: Any, *, device: str, where: str) -> Any:
     """peak_memory on any device, given by name or as a torch.device; return the bytes before."""
     with _gpu(device):
@@ -240,8 +228,8 @@ def peak_on(student: Any, *, device: str, where: str) -> Any:
         ]
 
 
-def _bytes(count: int, device: str = "cuda") -> Tensor:
-    return torch.empty(count, dtype=torch.uint8, device=device)
+def _bytes(count: int) -> Tensor:
+    return torch.empty(count, dtype=torch.uint8, device="cuda")
 
 
 # --- gpu_timing
