@@ -168,7 +168,7 @@ def test_neither_side_imports_what_the_course_does_not_list(tmp_path):
     )
     hidden = course / "tests" / "hidden" / "mean_length" / "test_hidden.py"
     hidden.write_text(
-        f"{hidden.read_text()}\n\ndef test_the_box(student):\n"
+        f"{hidden.read_text()}\n\n@pytest.mark.harm('crash')\ndef test_the_box(student):\n"
         "    from tests import probes\n\n"
         '    expect.value(student.run(probes.libraries), [], of="mean_length")\n'
     )
