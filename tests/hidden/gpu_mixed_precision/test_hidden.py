@@ -109,6 +109,7 @@ def test_forward_runs_in_the_dtype(student, rng, device):
         expect.value(got["input_dtypes"], [FP32], of=OF, name=name, hint=hint)
 
 
+# Stays: lost steps are the reason for mixed precision; others see them by the way.
 @pytest.mark.harm("trains worse")
 def test_small_steps_are_not_lost(student, rng, device):
     """A step from 1 to 1 + 2**-12, which bfloat16 would lose, changes the weights."""
