@@ -12,7 +12,7 @@ import pytest
 # Files, and thousands of lines. A file counts for the first area that its path begins with.
 MOST = {
     "grader/solutions": (170, 25),
-    "grader": (230, 38),
+    "grader": (234, 39),
     "kit": (24, 6),
     "assignment": (17, 4),
     "tests/hidden": (34, 15),

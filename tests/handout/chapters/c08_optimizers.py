@@ -7,8 +7,8 @@ from itertools import pairwise, zip_longest
 
 import torch
 
+from grader.solutions.reference import linear, precision
 from grader.solutions.reference import optimizers as op
-from grader.solutions.reference import precision
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from handout.site.pictures import training
@@ -109,6 +109,23 @@ def noise_step(beta1: float, beta2: float) -> float:
 def decimal(value: float, digits: int = 12) -> str:
     """The shortest decimal form of a number with at most this many decimals, as a figure."""
     return plain(round(value, digits))
+
+
+def best_rate(width: int, seed: int) -> float:
+    """The rate with which a small network of this width ends with the lowest loss."""
+    losses = {}
+    for lr in (3e-3, 3e-2, 3e-1):
+        torch.manual_seed(seed)
+        model, teacher = linear.MLP([16, width, width, 1]), linear.MLP([16, 32, 1])
+        optimizer = op.AdamW(model.parameters(), lr=lr)
+        for _ in range(60):
+            x = torch.randn(64, 16)
+            loss = (model(x) - teacher(x)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses[lr] = loss.item()
+    return min(losses, key=losses.get)
 
 
 class Chapter(Figures):
@@ -762,6 +779,9 @@ class Chapter(Figures):
             ex_clipped_b=b,
         )
         self.longest_step()
+        best = {width: [best_rate(width, seed) for seed in range(6)] for width in (16, 128)}
+        assert best[16].count(3e-2) >= 5, best
+        assert best[128].count(3e-3) >= 5, best
         self.gives(
             ex_narrow=16,
             ex_wide=128,
