@@ -8,13 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from grader.base.errors import Status
+from grader.results.points import ALL_MINOR
 from grader.results.records import ProblemResult, TestResult, worst
 from kit.text import counted
 
-# A submission that checks no arguments may lose at most this share of a problem's points.
-MOST_OF_CHECKS = 0.05
+# A submission that checks no arguments may lose at most this share of a problem's points: what
+# tests of wrong calls are worth at most if they are marked so.
+MOST_OF_CHECKS = 1 / ALL_MINOR
 # A part of the message that reports uninitialized memory in an answer.
 TOLD_OF_EMPTY = "torch.empty"
+ROUNDING = 1e-9
 # What a problem may decline besides kinds of trials, with a reason.
 OTHER_RULES = ("harm", "public")
 
@@ -130,7 +133,7 @@ def _passes(judged: Judged) -> str:
 
 
 def _costs_much(judged: Judged) -> str:
-    if judged.share <= MOST_OF_CHECKS:
+    if judged.share <= MOST_OF_CHECKS + ROUNDING:
         return ""
     lost = ", ".join(test.id for test in judged.lost)
     return f"it loses {100 * judged.share:.1f} %, more than {100 * MOST_OF_CHECKS:g}: {lost}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.course import courses
-from grader.proof.kinds import Row
+from grader.proof.kinds import ROUNDING, Row
 from grader.proof.sentences import StubSentence
 from grader.results.points import HARM, MINOR
 
@@ -19,7 +19,6 @@ MOST_FOR_CHECKS = 0.03
 # In a light run, mutants need no reasons, but at most one in so many may go unnoticed.
 ONE_UNNOTICED_IN = 3
 SERIOUS = tuple(HARM)[:2]
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,8 @@ class Matrix:
             them.
         unread: The number of wrong solutions that a student wrote and nobody has read.
         said: For each problem, the sentences of its stubs; empty in a quick run.
-        checked: What of the course was tried besides its hidden tests.
-        wrong: What is wrong there.
+        checked: What of the course was tried besides its hidden tests, and whether all was right.
+        wrong: What is wrong there, or with the sentences.
         declined: For each problem, the requirements that it declines, each with the reason.
         green_may_lose: The most points that a known mistake may cost if it passes all public tests;
             None for no limit.
@@ -65,7 +64,7 @@ class Matrix:
     owed: int = 0
     unread: int = 0
     said: dict[str, list[StubSentence]] = field(default_factory=dict)
-    checked: list[str] = field(default_factory=list)
+    checked: dict[str, bool] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     declined: dict[str, dict[str, str]] = field(default_factory=dict)
     green_may_lose: float | None = None

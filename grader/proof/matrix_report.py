@@ -142,8 +142,8 @@ def _of_stubs(matrix: Matrix) -> Iterator[str]:
 
 
 def _of_checks(matrix: Matrix) -> Iterator[str]:
-    for name in matrix.checked:
-        yield f"{name}: {'not ' * bool(matrix.wrong)}as required"
+    for name, is_right in matrix.checked.items():
+        yield f"{name}: {'' if is_right else 'not '}as required"
     if matrix.owed:
         need = counted(matrix.owed, "wrong solution needs", "wrong solutions need")
         yield f"not tried: {need} a CUDA device"

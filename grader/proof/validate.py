@@ -167,8 +167,9 @@ def validate(
     for name, check in _checks(course, problems, chosen, how):
         if progress:
             progress(name, 0, len(trials))
-        matrix.wrong += check()
-        matrix.checked.append(name)
+        found = list(check())
+        matrix.wrong += found
+        matrix.checked[name] = not found
     jobs = 1 if how.device == "cuda" else min(jobs, len(trials))
     rows = _rows(trials, course, gpu, jobs, progress)
     matrix.rows = [_unless_declined(row, matrix.declined[row.problem]) for row in rows]

@@ -269,3 +269,20 @@ def test_a_requirement_can_be_declined_with_a_reason(grader, lists):
     assert complaints("relu") == []
     hidden.write_text(text)
     assert complaints("relu") == ["relu: declined: 'junk' is met, so remove it"]
+
+
+@pytest.mark.slow
+def test_a_weekly_exercise_needs_no_mistakes_and_no_reasons(grader, lists):
+    """A light run tries what costs the author nothing, and finds a test that proves nothing."""
+    for path in lists.glob("tests/hidden/*/wrong.edits"):
+        path.unlink()
+    hidden = lists / "tests/hidden/softmax/test_hidden.py"
+    hidden.write_text(hidden.read_text().replace("# Stays:", "#"))
+    done = grader("validate", "--course", lists, "--light", "--jobs", 1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the zip for Gradescope: as required" in done.stdout
+    assert re.search(r"\d+ mutants, \d+ noticed", done.stdout)
+    changed(lists / "tests/hidden/relu/test_hidden.py", "for _ in range(9)]", "for _ in range(0)]")
+    done = grader("validate", "--course", lists, "--light", "--only", "relu", "--jobs", 1)
+    assert done.returncode == 1
+    assert "relu · junk an empty list" in done.stderr
