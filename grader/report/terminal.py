@@ -127,7 +127,7 @@ def _add_row(table: Table, name: str, problems: list[ProblemResult]) -> None:
     score, of = sum(p.score for p in problems), sum(p.max_score for p in problems)
     status = problems[0].status
     filled = int(BAR * score / of) if of else 0
-    bar = Text("█" * filled, style=STYLES[status]) + Text("·" * (BAR - filled), style="dim")
+    bar = Text("█" * filled, style=STYLES[Status.PASSED]) + Text("·" * (BAR - filled), style="dim")
     tests = f"{sum(p.passed for p in problems)}/{sum(len(p.counted) for p in problems)}"
     table.add_row(
         Text(name),
@@ -164,14 +164,15 @@ def _reason(reason: Reason, reported: Reported) -> RenderableType:
     parts += [_labelled(fact.label, fact.text) for fact in first.facts]
     if first.mistake:
         parts.append(_labelled("looks like", first.mistake))
+    place = _place(reason.problem.id, reported)
+    if first.hint and not reason.is_ours:
+        parts.append(_labelled("hint", Text(f"{first.hint}  ") + place))
     if rules:
         shown = rules if reported.verbose else rules[:MAX_RULES]
         more = f"\n… and {len(rules) - len(shown)} more" if len(shown) < len(rules) else ""
         parts.append(_labelled("rule" if len(rules) == 1 else "rules", "\n".join(shown) + more))
-    if not reason.is_ours:
-        hint = f"{first.hint}  " if first.hint else ""
-        place = _place(reason.problem.id, reported)
-        parts.append(_labelled("hint" if hint else "see", Text(hint) + place))
+    if not first.hint and not reason.is_ours:
+        parts.append(_labelled("see", place))
     parts.append(_labelled("lost", _lost(reason, reported.verbose)))
     return Group(*parts, Text())
 
@@ -216,7 +217,10 @@ def _foot(reported: Reported) -> RenderableType:
     return Group(
         Rule(characters="─", style="dim"),
         *([Text(failed, style="bold red")] if result.has_grader_error else []),
-        *(Text(line, style=STYLES[Status.DEFERRED]) for line in reported.pending),
+        *(
+            Text(line, style=STYLES[Status.DEFERRED])
+            for line in [*reported.pending, *reported.names]
+        ),
         Text(f"{score}   in {result.seconds:.1f} s", style="bold"),
         *(Text(line, style="dim") for line in small),
         *_ignored(reported),

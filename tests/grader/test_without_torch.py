@@ -149,7 +149,7 @@ def test_students_check_their_work(course, tmp_path):
     done = grader(python, "release", "student", "--course", folder, tmp_path / "student.zip")
     assert done.returncode == 0, done.stderr
     with zipfile.ZipFile(tmp_path / "student.zip") as archive:
-        archive.extractall(tmp_path / "student")
+        archive.extractall(tmp_path)
     assert "torch" not in (tmp_path / "student" / "pyproject.toml").read_text()
     for path in (folder / "solutions" / "reference").iterdir():
         shutil.copy(path, tmp_path / "student" / "assignment")
@@ -168,7 +168,7 @@ def test_neither_side_imports_what_the_course_does_not_list(tmp_path):
     )
     hidden = course / "tests" / "hidden" / "mean_length" / "test_hidden.py"
     hidden.write_text(
-        f"{hidden.read_text()}\n\ndef test_the_box(student):\n"
+        f"{hidden.read_text()}\n\n@pytest.mark.harm('crash')\ndef test_the_box(student):\n"
         "    from tests import probes\n\n"
         '    expect.value(student.run(probes.libraries), [], of="mean_length")\n'
     )

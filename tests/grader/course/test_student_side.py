@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -311,6 +312,33 @@ def test_tests_that_were_not_attempted_take_one_line_in_pytest(work):
     assert len(done.stdout.splitlines()) < 6
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="Windows ends pytest instead")
+def test_pytest_alone_has_the_limit_of_a_test_too(work, root):
+    """The test that hangs fails, wherever its code is, and the others run."""
+    (module,) = solve(work, root, "tensor_memory")
+    source = module.read_text()
+    start = source.index("def tensor_bytes")
+    body = source.index("# BEGIN SOLUTION", start)
+    module.write_text(f"{source[:body]}while True: pass\n    {source[body:]}")
+    problems = work / "assignment/problems.toml"
+    problems.write_text(problems.read_text().replace("wall_seconds = 40.0", "wall_seconds = 0.5"))
+    command = [python(), "-m", "pytest", "-q", "-k", "tensor_memory"]
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 1
+    assert "still running after 0.5 s, the limit of a test" in done.stdout
+    assert re.search(r"\d+ failed, \d+ passed", done.stdout), done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell with head")
+def test_whoever_reads_enough_of_a_command_ends_it_without_a_word(work):
+    command = f"{shlex.quote(python())} -m assignment submit | head -1"
+    done = subprocess.run(
+        command, shell=True, cwd=work, capture_output=True, text=True, timeout=600
+    )
+    assert done.stdout.startswith("submission.zip: ")
+    assert done.stderr == ""
+
+
 @pytest.mark.parametrize(
     "crash", every(2, ["import os\n        os.abort()", "import os\n        os._exit(3)"])
 )
@@ -482,6 +510,7 @@ def delegate(work, root):
     """A correct optimizers.py, except that AdamW is torch's."""
     (module,) = solve(work, root, "optimizers")
     module.write_text(module.read_text() + DELEGATED)
+    return module
 
 
 def test_a_problem_that_is_left_to_the_library_is_not_done(work, root):
@@ -554,6 +583,32 @@ def test_submit_refuses_what_would_earn_nothing(work, root):
 # --- check --markdown
 
 PROBLEM = {"id": "linear", "module": "linear", "section": "7.1", "points": 5}
+
+
+def test_an_import_that_the_grader_lacks_is_told_before_it_costs_a_module(work, root):
+    """The package is on the student's machine, so that every public test passes."""
+    (module,) = solve(work, root, "linear")
+    (work / "tqdm.py").write_text("def tqdm(x): return x")
+    module.write_text(f"from tqdm import tqdm\n{module.read_text()}")
+    told = r"assignment/linear.py:1 imports tqdm; the grader has only the standard library, torch, "
+    checked = assignment(work, "check", "linear")
+    assert checked.returncode == 1
+    assert re.search(r"^linear .* (\d+)/\1 +fails there$", checked.stdout, re.MULTILINE)
+    assert f"\nfirst failure\nlinear: {told}" in checked.stdout
+    refused = assignment(work, "submit")
+    assert refused.returncode == 2
+    assert told in refused.stderr
+    assert not (work / "submission.zip").exists()
+    assert assignment(work, "submit", "--anyway").returncode == 0
+
+
+def test_the_forbidden_use_comes_before_a_wrong_answer_of_the_same_problem(work, root):
+    """It costs all points of the problem."""
+    module = delegate(work, root)
+    module.write_text(module.read_text().replace("torch.optim.AdamW", "torch.optim.Adam"))
+    done = assignment(work, "check", "adamw")
+    assert "failing" not in done.stdout
+    assert re.search(r"^first failure\nadamw: .*:\d+ uses torch.optim.Adam,", done.stdout, re.M)
 
 
 def outcome(

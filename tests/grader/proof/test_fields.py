@@ -184,6 +184,7 @@ def only_on_failure(student: Any) -> Seen:
 '''
 ADDED_TEST = '''
 
+@pytest.mark.harm("crash")
 def test_fields(student):
     """Looks at all fields of its probe but one."""
     got, again = student.run(probes.rectified), student.run(probes.rectified)
@@ -195,12 +196,14 @@ def test_fields(student):
         expect.that(False, "another answer", of="relu")
 
 
+@pytest.mark.harm("crash")
 def test_counted(student):
     """Judges two answers."""
     for got, x in zip(student.run(probes.each, xs=[1.0, 2.0]), (1.0, 2.0), strict=True):
         expect.tensor(got, torch.tensor(x), of="relu")
 
 
+@pytest.mark.harm("crash")
 def test_blind(student):
     """Judges as many answers as there are."""
     for got in student.run(probes.each, xs=[3.0, 3.0]):

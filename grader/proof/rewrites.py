@@ -1,0 +1,262 @@
+"""Rewrite the reference, to test the suite on more than hand-written mistakes.
+
+`trials` adds this module to a solution. It is sent into the sandbox as part of the submission, so
+it imports only what a submission may import, and nothing from the grader. Each function replaces
+definitions in the module that calls it:
+
+    from assignment import rewrites
+
+    rewrites.junk(globals(), ["split_heads"], "nan")
+"""
+
+import dataclasses
+import functools
+import inspect
+import math
+import sys
+import types
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+Values = dict[str, Any]
+
+
+# --- junk: one constant for every call ------------------------------------------------------------
+
+
+def _first(args: tuple[Any, ...], kwargs: Values) -> Any:
+    return next(iter([*args, *kwargs.values()]), None)
+
+
+def _numbers(args: tuple[Any, ...], kwargs: Values) -> list[Any]:
+    return [n for n in [*args, *kwargs.values()] if isinstance(n, (int, float))]
+
+
+def _number(args: tuple[Any, ...], kwargs: Values) -> Any:
+    return next(iter(_numbers(args, kwargs)), 0)
+
+
+CONSTANTS: dict[str, Callable[[], object]] = {
+    "None": lambda: None,
+    "0": lambda: 0,
+    "1": lambda: 1,
+    "7": lambda: 7,
+    "-1": lambda: -1,
+    "a huge int": lambda: 10**40,
+    "a huge negative int": lambda: -(10**40),
+    "0.0": lambda: 0.0,
+    "0.5": lambda: 0.5,
+    "nan": lambda: math.nan,
+    "inf": lambda: math.inf,
+    "-inf": lambda: -math.inf,
+    "a complex number": lambda: 1j,
+    "True": lambda: True,
+    "False": lambda: False,
+    "an empty text": lambda: "",
+    "a text": lambda: "text",
+    "bytes": lambda: b"bytes",
+    "an empty list": list,
+    "an empty tuple": tuple,
+    "an empty dict": dict,
+    "a list": lambda: [1, 2],
+    "a tuple of three": lambda: (1, "a", None),
+    "nested containers": lambda: {"a": [1, (2, {3: []})]},
+    "keys that do not sort": lambda: {1: 1, "a": 2, None: 3},
+    "a set": lambda: {1, "a"},
+    "a generator": lambda: (n for n in range(3)),
+    "a function": lambda: len,
+    "an object": object,
+    "a class": lambda: dict,
+    "a module": lambda: math,
+}
+ECHOES: dict[str, Callable[[tuple[Any, ...], Values], object]] = {
+    "the first argument": _first,
+    "the last argument": lambda args, kwargs: next(iter([*kwargs.values(), *args][::-1]), None),
+    "all arguments": lambda args, kwargs: (*args, *kwargs.values()),
+    "the first number doubled": lambda args, kwargs: 2 * _number(args, kwargs),
+    "numbers multiplied": lambda args, kwargs: math.prod(_numbers(args, kwargs)),
+    "numbers added": lambda args, kwargs: sum(_numbers(args, kwargs)),
+}
+
+
+def _numpy() -> Any:
+    return sys.modules["numpy"]
+
+
+OF_NUMPY: dict[str, Callable[[], object]] = {
+    "an array": lambda: _numpy().zeros(3, dtype="float32"),
+    "an array of int64": lambda: _numpy().arange(6).reshape(2, 3),
+    "an array of objects": lambda: _numpy().array([None, 1], dtype=object),
+}
+
+
+def names_of_junk() -> list[str]:
+    """The names of all junk, for the libraries that this process has imported."""
+    return [*CONSTANTS, *(OF_NUMPY if "numpy" in sys.modules else ()), *ECHOES]
+
+
+def names_of_types() -> list[str]:
+    """The names of all types, for the libraries that this process has imported."""
+    return [name for name in TYPES if "numpy" in sys.modules or not name.startswith("numpy")]
+
+
+def junk(module: Values, names: Iterable[str], which: str, *, hollow: bool = True) -> None:
+    """Make the named functions, and all methods of the named classes, return a constant.
+
+    Args:
+        which: One of `names_of_junk`.
+        hollow: Whether a class keeps its name, its bases and an `__init__` with the original's
+            signature; otherwise calling the class returns the constant.
+    """
+
+    def answer(*args: Any, **kwargs: Any) -> object:
+        constant = CONSTANTS.get(which) or OF_NUMPY.get(which)
+        return constant() if constant else ECHOES[which](args, kwargs)
+
+    replace(module, names, answer, hollow=hollow)
+
+
+def replace(
+    module: Values, names: Iterable[str], answer: Callable[..., object], *, hollow: bool
+) -> None:
+    """Replace functions, and the methods of classes, by this one; see `junk`."""
+    for name in names:
+        original = module[name]
+        module[name] = (
+            _hollow(original, answer) if isinstance(original, type) and hollow else answer
+        )
+
+
+def _hollow(original: type, answer: Callable[..., object]) -> type:
+    """A class like the original whose methods all return the constant."""
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        bound = inspect.signature(original.__init__).bind(self, *args, **kwargs)  # type: ignore[misc]
+        bound.apply_defaults()
+        given = dict(list(bound.arguments.items())[1:])
+        torch = sys.modules.get("torch")
+        if torch and isinstance(self, torch.optim.Optimizer):
+            torch.optim.Optimizer.__init__(self, given.pop("params"), given)
+        else:
+            super(made, self).__init__()  # type: ignore[arg-type]
+
+    body: Values = {"__doc__": original.__doc__}
+    for name, value in vars(original).items():
+        if isinstance(value, staticmethod):
+            body[name] = staticmethod(answer)
+        elif isinstance(value, types.FunctionType):
+            body[name] = (
+                init if name == "__init__" else functools.partialmethod(_without_self, answer)
+            )
+        elif isinstance(value, property):
+            body[name] = property(answer)
+    made: type = type(original.__name__, original.__bases__, body)
+    return made
+
+
+def _without_self(self: object, answer: Callable[..., object], *args: Any, **kwargs: Any) -> object:
+    return answer(*args, **kwargs)
+
+
+# --- correct answers of other types ---------------------------------------------------------------
+
+
+class PlainMapping(Mapping[Any, Any]):
+    """A mapping that is not a dict."""
+
+    def __init__(self, items: Mapping[Any, Any]) -> None:
+        self._items = dict(items)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+TYPES: dict[str, Callable[[Any], Any]] = {
+    "numpy's floats": lambda x: _numpy().float64(x) if type(x) is float else x,
+    "numpy's ints": lambda x: _numpy().int64(x) if type(x) is int and abs(x) < 2**63 else x,
+    "ordered dicts": lambda x: OrderedDict(x) if type(x) is dict else x,
+    "mappings": lambda x: PlainMapping(x) if type(x) is dict else x,
+}
+
+
+def answers_of_type(module: Values, names: Iterable[str], which: str) -> None:
+    """Convert what the named functions return to one of `TYPES`.
+
+    Values inside containers and dataclasses are converted too.
+    """
+    map_answers(module, names, TYPES[which])
+
+
+def map_answers(module: Values, names: Iterable[str], change: Callable[[Any], Any]) -> None:
+    """Change what the named functions return to callers outside their module."""
+    for name in names:
+        if isinstance(module[name], types.FunctionType):
+            module[name] = _changed(module[name], change, module)
+
+
+def _changed(
+    function: Callable[..., Any], change: Callable[[Any], Any], module: Values
+) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        answer = function(*args, **kwargs)
+        return answer if sys._getframe(1).f_globals is module else _deep(change, answer)
+
+    return wrapped
+
+
+def _deep(change: Callable[[Any], Any], value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.replace(
+            value,
+            **{f.name: _deep(change, getattr(value, f.name)) for f in dataclasses.fields(value)},
+        )
+    if type(value) is dict:
+        return change({key: _deep(change, inner) for key, inner in value.items()})
+    if type(value) in (list, tuple):
+        return change(type(value)(_deep(change, inner) for inner in value))
+    return change(value)
+
+
+# --- correct answers by other arithmetic ----------------------------------------------------------
+
+
+def times_by_logarithms(a: Any, b: Any) -> Any:
+    """a · b as exp(log a + log b), where both are positive numbers."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a > 0 and b > 0:
+        return math.exp(math.log(a) + math.log(b))
+    return a * b
+
+
+def over_by_logarithms(a: Any, b: Any) -> Any:
+    """a / b as exp(log a - log b), where both are positive numbers."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a > 0 and b > 0:
+        return math.exp(math.log(a) - math.log(b))
+    return a / b
+
+
+def times_by_fractions(a: Any, b: Any) -> Any:
+    """a · b exactly, as a fraction."""
+    return Fraction(a) * Fraction(b) if _are_finite(a, b) else a * b
+
+
+def over_by_fractions(a: Any, b: Any) -> Any:
+    """a / b exactly, as a fraction."""
+    return Fraction(a) / Fraction(b) if _are_finite(a, b) else a / b
+
+
+def _are_finite(*numbers: Any) -> bool:
+    return all(isinstance(n, (int, float, Fraction)) and math.isfinite(n) for n in numbers)
+
+
+def as_floats(module: Values, names: Iterable[str]) -> None:
+    """Convert every fraction that the named functions return to a float."""
+    map_answers(module, names, lambda x: float(x) if isinstance(x, Fraction) else x)

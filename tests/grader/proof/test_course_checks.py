@@ -1,0 +1,288 @@
+"""What `grader validate` says of a course whose author has made a mistake."""
+
+import os
+import re
+import shutil
+
+import pytest
+
+from grader.course import courses
+from grader.proof import course_checks
+from grader.publish import stub_files
+from tests.grader import small_courses
+
+
+@pytest.fixture
+def tiny(root, tmp_path):
+    """A copy of the example course."""
+    return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "tiny")
+
+
+@pytest.fixture
+def lists(tmp_path):
+    """The same course without torch, for tests that run it."""
+    folder = small_courses.with_lists(tmp_path / "lists")
+    stub_files.write(courses.load(folder))
+    return folder
+
+
+def written(path):
+    """Make an empty file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("")
+
+
+def changed(path, old, new):
+    """Replace a text in a file, once."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+LISTED = "assignment/problems.toml"
+SOLVED = "solutions/reference/activations.py"
+# What the author does, and the sentence about it.
+NAMES = {
+    "a function of another name": (
+        lambda tiny: changed(tiny / LISTED, '["softmax"]', '["softmx"]'),
+        r"problems.toml:\d+: problem softmax: functions: expected names that .*activations.py "
+        r"defines \(relu, softmax\); got 'softmx'; did you mean softmax\?",
+    ),
+    "a module of another name": (
+        lambda tiny: changed(tiny / LISTED, 'module = "activations"', 'module = "activation"'),
+        r"problems.toml:\d+: problem relu: expected its reference solution: "
+        r".*reference/activation.py cannot be read: No such file or directory",
+    ),
+    "a problem without hidden tests": (
+        lambda tiny: (tiny / "tests/hidden/relu/test_hidden.py").unlink(),
+        r"problem relu: expected its hidden tests in .*relu/test_hidden.py; there is",
+    ),
+    "a problem without public tests": (
+        lambda tiny: (tiny / "tests/public/test_relu.py").unlink(),
+        r"problems.toml:\d+: problem relu: expected its public tests in .*test_relu.py; there is",
+    ),
+    "a forbidden name that does not exist": (
+        lambda tiny: changed(tiny / LISTED, '"torch.relu"', '"torch.rellu"'),
+        r"problem relu: forbidden: expected the name of a .* or operator; there is no torch.rellu",
+    ),
+    "no solutions": (
+        lambda tiny: shutil.rmtree(tiny / "solutions"),
+        r"problem relu: expected its reference solution: .*activations.py cannot be read",
+    ),
+    "a reference that is not Python": (
+        lambda tiny: changed(tiny / SOLVED, "def relu(", "def relu(("),
+        r"problem relu: expected its reference solution: .*.py:\d+: this is not Python: ",
+    ),
+    "a hidden test that is not Python": (
+        lambda tiny: changed(tiny / "tests/hidden/relu/test_hidden.py", "def test_", "def (test_"),
+        r"hidden/relu/test_hidden.py:\d+: this is not Python: ",
+    ),
+    "a probe that is not Python": (
+        lambda tiny: (tiny / "tests/probes/one.py").write_bytes(b"x = 1\n\0"),
+        r"probes/one.py.*: this is not Python: ",
+    ),
+    "a test that is not text": (
+        lambda tiny: (tiny / "tests/hidden/relu/test_hidden.py").write_bytes(b"\xff\xfe"),
+        r"hidden/relu/test_hidden.py is not UTF-8 text",
+    ),
+    "a mark of no problem": (
+        lambda tiny: changed(tiny / SOLVED, "SOLUTION(relu)", "SOLUTION(rellu)"),
+        r"activations.py, line \d+: a solution is marked as rellu, which is not a problem; did you "
+        r"mean relu\?",
+    ),
+    "a misspelt mark": (
+        lambda tiny: changed(tiny / SOLVED, "# END SOLUTION", "# END OF SOLUTION"),
+        r"activations.py, line \d+: a region begins before the region of relu, which begins in "
+        r"line \d+, has its END SOLUTION",
+    ),
+    "a region without an end": (
+        lambda tiny: (tiny / SOLVED).write_text(
+            "END".join((tiny / SOLVED).read_text().split("END")[:-1]).rstrip("# ")
+        ),
+        r"activations.py, line \d+: the region of softmax has no END SOLUTION",
+    ),
+    "stubs of an earlier reference": (
+        lambda tiny: changed(tiny / SOLVED, '"""', '"""New. '),
+        r"assignment/activations.py differs from its reference: run `grader stubs`",
+    ),
+    "mistakes of no problem": (
+        lambda tiny: written(tiny / "tests/hidden/softmx/wrong.edits"),
+        r"hidden/softmx: problems.toml lists no problem 'softmx'; did you mean softmax\?",
+    ),
+    "tests where earlier versions had them": (
+        lambda tiny: written(tiny / "tests/hidden/test_softmax.py"),
+        r"hidden/test_softmax.py: expected test_hidden.py, .* in a folder named like its problem",
+    ),
+    "tests of no problem": (
+        lambda tiny: written(tiny / "tests/hidden/gelu/test_hidden.py"),
+        r"hidden/gelu: problems.toml lists no problem 'gelu'",
+    ),
+    "variants of no problem": (
+        lambda tiny: written(tiny / "tests/hidden/Softmax/right/logsumexp.py"),
+        r"hidden/Softmax: problems.toml lists no problem 'Softmax'; did you mean softmax\?",
+    ),
+    "a requirement that cannot be declined": (
+        lambda tiny: changed(
+            tiny / LISTED, "points = 1", 'points = 1\ndeclined = {"wrong absolute" = "so"}'
+        ),
+        r"problem relu: declined: expected one of junk, .*, and the name of a trial; got 'wrong",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", NAMES)
+def test_a_name_that_fits_nothing_is_one_sentence(tiny, mistake):
+    """The sentence names the file and, if the name is in problems.toml, the line."""
+    make, said = NAMES[mistake]
+    make(tiny)
+    found = list(course_checks.wrong_names(courses.load(tiny)))
+    assert [sentence for sentence in found if re.search(said, sentence)], found
+
+
+def test_the_example_has_no_such_mistake(tiny):
+    """Neither has the grader's own course."""
+    assert list(course_checks.wrong_names(courses.load(tiny))) == []
+    assert list(course_checks.wrong_names(courses.load())) == []
+
+
+@pytest.mark.parametrize(
+    ("classes", "share"), [(("crash", "crash"), 0), (("wrong number", "crash", "crash"), 50)]
+)
+def test_points_depend_on_what_hurts(tiny, classes, share):
+    """Tests of the two dearest classes carry 60 %, unless the course declines that."""
+    course = courses.load(tiny)
+    assert list(course_checks.light_harm(course, course.problems)) == []
+    test = tiny / "tests/hidden/relu/test_hidden.py"
+    test.write_text(
+        "".join(
+            f"@pytest.mark.harm({c!r})\ndef test_{i}(): ..." + "\n" for i, c in enumerate(classes)
+        )
+    )
+    (said,) = course_checks.light_harm(course, course.problems)
+    assert said == (
+        "relu: tests marked harm('trains worse' or 'wrong number') have "
+        f"{share} % of its points, expected 60"
+    )
+    changed(tiny / LISTED, "points = 1", 'points = 1\ndeclined = {"harm" = "one formula"}')
+    course = courses.load(tiny)
+    assert list(course_checks.light_harm(course, course.problems)) == []
+
+
+def test_a_name_of_a_package_that_is_not_there_is_forbidden_at_any_rate(tiny):
+    """A submission cannot import it either."""
+    changed(tiny / LISTED, '"torch.relu"', '"no_such_package", "no_such_package.encode", "torch"')
+    assert list(course_checks.wrong_names(courses.load(tiny))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "def test_",
+            "def test_nothing():\n    pass\n\n\ndef test_",
+            r"test_nothing passes with stubs",
+        ),
+        (
+            "student.activations.relu(",
+            "student.activations.rellu(",
+            r"test_the_worked_example with the reference: ",
+        ),
+        (
+            "from kit",
+            "from nowhere",
+            r"public tests with stubs: they do not run: ModuleNotFoundError: .*nowhere",
+        ),
+        ("def test_", "def test_(", r"public tests with stubs: they do not run: SyntaxError: "),
+    ],
+)
+def test_public_tests_are_tried_on_the_reference_and_on_stubs(lists, old, new, said):
+    """A public test that fails on the reference, passes on a stub or does not run is named."""
+    changed(lists / "tests/public/test_relu.py", old, new)
+    course = courses.load(lists)
+    found = list(course_checks.public_tests(course, course.problems[:1]))
+    assert [sentence for sentence in found if re.search(said, sentence)], found
+
+
+@pytest.mark.slow
+def test_a_stub_of_the_same_size_and_second_is_not_taken_for_the_reference(tiny, monkeypatch):
+    """Python finds bytecode by the size and the time of a source."""
+    course = courses.load(tiny)
+    stub, solved = tiny / "assignment/activations.py", tiny / SOLVED
+    body, _, rest = solved.read_text().partition("    shifted =")
+    short = f"{body}    return x.softmax(-1)  #\n    # END{rest.partition('# END')[2]}"
+    solved.write_text(short)
+    stub_files.write(course)
+    missing = stub.stat().st_size - solved.stat().st_size
+    solved.write_text(short.replace("  #\n", "  #" + "x" * missing + "\n"))
+    assert stub.stat().st_size == solved.stat().st_size
+    write = course_checks._write
+
+    def at_one_time(folder, files):
+        write(folder, files)
+        for name in files:
+            os.utime(folder / name, (1_000_000_000, 1_000_000_000))
+
+    monkeypatch.setattr(course_checks, "_write", at_one_time)
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    assert list(course_checks.public_tests(course, course.problems)) == []
+
+
+@pytest.mark.slow
+def test_both_bundles_are_built_and_grade_the_reference(lists):
+    """A file that the tests need and the zip lacks is noticed, and so is a secret line."""
+    course = courses.load(lists)
+    assert [
+        *course_checks.public_tests(course, course.problems),
+        *course_checks.gradescope(course),
+    ] == []
+    secret = next(line for line in (lists / SOLVED).read_text().splitlines() if "math.exp" in line)
+    (lists / "handout" / "leak.md").write_text(secret)
+    (found,) = course_checks.public_tests(course, course.problems)
+    assert found.startswith("release student: 1 secret line would be published:")
+    changed(
+        lists / "tests/hidden/relu/test_hidden.py",
+        "import pytest\n",
+        "import pathlib\n\nimport pytest\n\nassert pathlib.Path('handout/leak.txt').is_file()\n",
+    )
+    (found,) = course_checks.gradescope(course)
+    assert found.startswith("release gradescope: its autograder gives the reference None of 3")
+
+
+@pytest.mark.slow
+def test_a_requirement_can_be_declined_with_a_reason(grader, lists):
+    """Without the reason it is a complaint, and a reason without need is one, too."""
+
+    def complaints(only):
+        done = grader("validate", "--course", lists, "--only", only, "--jobs", 1)
+        return [line for line in done.stderr.splitlines() if not line.startswith("validating:")]
+
+    hidden = lists / "tests/hidden/relu/test_hidden.py"
+    text = hidden.read_text()
+    changed(hidden, "[rng.gauss(0, 1) for _ in range(9)]", "[1.0, 2.5]")
+    changed(lists / "tests/hidden/relu/wrong.edits", "abs(n)", "-n")
+    passes, how = complaints("relu")
+    assert "relu · junk the first argument" in passes
+    assert how.startswith("where the course is right and the requirement is not, ")
+    reason = '"junk" = "the test is about positive numbers"'
+    changed(lists / LISTED, "points = 1", f"points = 1\ndeclined = {{{reason}}}")
+    assert complaints("relu") == []
+    hidden.write_text(text)
+    assert complaints("relu") == ["relu: declined: 'junk' is met, so remove it"]
+
+
+@pytest.mark.slow
+def test_a_weekly_exercise_needs_no_mistakes_and_no_reasons(grader, lists):
+    """A light run tries what costs the author nothing, and finds a test that proves nothing."""
+    for path in lists.glob("tests/hidden/*/wrong.edits"):
+        path.unlink()
+    hidden = lists / "tests/hidden/softmax/test_hidden.py"
+    hidden.write_text(hidden.read_text().replace("# Stays:", "#"))
+    done = grader("validate", "--course", lists, "--light", "--jobs", 1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the zip for Gradescope: as required" in done.stdout
+    assert re.search(r"\d+ mutants, \d+ noticed", done.stdout)
+    changed(lists / "tests/hidden/relu/test_hidden.py", "for _ in range(9)]", "for _ in range(0)]")
+    done = grader("validate", "--course", lists, "--light", "--only", "relu", "--jobs", 1)
+    assert done.returncode == 1
+    assert "relu · junk an empty list" in done.stderr
