@@ -37,7 +37,7 @@ test: install browser ## Run the tests of the grader, the course and the handout
 quick: install   ## Run only the tests that need no sandbox, no other process and no browser
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow and not proof" $(ARGS)
 
-proof: install browser ## Run every test, including those that take minutes
+proof: install browser ## Run every test, including those that take minutes (ARGS=--third=COMMIT: a third of what `make test` leaves out)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: workflows ## Run ruff and mypy, and check the stubs and the workflows

@@ -7,6 +7,7 @@ modules in IN_THE_BOX also run in the student's process, so they contain nothing
 from pathlib import Path
 
 HERE = Path(__file__).parent
+OLDEST_PYTHON = (3, 11)  # that the course can be graded with
 # The packages that a submission may import if problems.toml names none.
 USUAL_PACKAGES = ("torch", "numpy", "einops", "jaxtyping")
 # The modules that the process of a student's code may read.

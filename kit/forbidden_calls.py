@@ -24,6 +24,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 RUNS_TEXT = ("exec", "eval", "compile", "__import__")
+# What these set holds for all code of the process, also for the code of tests.
+SETTINGS = ("torch.set_default_dtype", "torch.set_default_device", "torch.set_default_tensor_type")
 MAX_USES = 100
 # The methods that the tests certainly call, directly or through torch.
 ENTRY_METHODS = {
@@ -65,12 +67,14 @@ class Found(TypedDict):
     """The findings in one file.
 
     `syntax` is None, or the line and the text of a syntax error. `stubs` are the lines of functions
-    that do nothing but raise NotImplementedError there.
+    that do nothing but raise NotImplementedError there. `settings` are the lines and the names of
+    SETTINGS that are called when the module is imported.
     """
 
     syntax: tuple[int, str] | None
     uses: list[Use]
     stubs: list[int]
+    settings: list[tuple[int, str]]
 
 
 def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
@@ -81,20 +85,29 @@ def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
         problems: The problems whose definitions are in the file, each with the keys of `Rules`.
     """
     if source.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return {"syntax": (1, "the file is in UTF-16: save it in UTF-8"), "uses": [], "stubs": []}
+        return _unreadable(1, "the file is in UTF-16: save it in UTF-8")
     try:
         tree = ast.parse(source)
-        module = _Module(tree)
+        module = Module(tree)
     except SyntaxError as e:
-        return {"syntax": (e.lineno or 0, e.msg), "uses": [], "stubs": []}
+        return _unreadable(e.lineno or 0, e.msg)
     except (ValueError, RecursionError, MemoryError) as e:
-        text = str(e) or "nested too deeply to be parsed"
-        return {"syntax": (0, text), "uses": [], "stubs": []}
+        return _unreadable(0, str(e) or "nested too deeply to be parsed")
     return {
         "syntax": None,
         "uses": [use for problem in problems for use in _uses(module, _rules(problem))],
         "stubs": _stubs(tree),
+        "settings": _settings(module),
     }
+
+
+def _settings(module: "Module") -> list[tuple[int, str]]:
+    found = ((line, name) for name, line, _ in _Walk(module, "").uses([*SETTINGS]))
+    return [(line, name) for line, name in found if name in SETTINGS][:MAX_USES]
+
+
+def _unreadable(line: int, why: str) -> Found:
+    return {"syntax": (line, why), "uses": [], "stubs": [], "settings": []}
 
 
 def _stubs(tree: ast.Module) -> list[int]:
@@ -127,7 +140,7 @@ def _rules(problem: Mapping[str, Any]) -> Rules:
     }
 
 
-def _uses(module: "_Module", rules: Rules) -> list[Use]:
+def _uses(module: "Module", rules: Rules) -> list[Use]:
     """The uses of one problem in the order of lines, each line and name once."""
     if not rules["forbidden"] and not rules["forbidden_in"]:
         return []
@@ -145,7 +158,7 @@ def _uses(module: "_Module", rules: Rules) -> list[Use]:
     return sorted(uses, key=lambda use: not use["certain"])[:MAX_USES]
 
 
-class _Module:
+class Module:
     """One parsed file: its top-level definitions, and the meaning of the names in each scope."""
 
     def __init__(self, tree: ast.Module) -> None:
@@ -211,7 +224,7 @@ class _Walk:
     source causes no recursion error.
     """
 
-    def __init__(self, module: _Module, start: str) -> None:
+    def __init__(self, module: Module, start: str) -> None:
         self._module = module
         self._start = start
         self._waiting: deque[tuple[ast.AST, _Context]] = deque()
@@ -231,7 +244,7 @@ class _Walk:
             node, context = self._waiting.popleft()
             if isinstance(node, ast.Call):
                 name, method = (
-                    _dotted(node.func, context.names),
+                    dotted(node.func, context.names),
                     f"torch.Tensor.{getattr(node.func, 'attr', '')}",
                 )
                 if name in RUNS_TEXT or _is_one_of(name, forbidden):
@@ -297,7 +310,7 @@ class _Walk:
             self._call(node.func, context)
         if isinstance(node, (ast.If, ast.IfExp)):
             self._queue([node.test], context)
-            self._branch([] if _never_holds(node.test) else node.body, context.perhaps)
+            self._branch([] if never_holds(node.test) else node.body, context.perhaps)
             self._branch(node.orelse, context.perhaps)
         elif isinstance(node, ast.BoolOp):
             self._queue(node.values[:1], context)
@@ -344,7 +357,7 @@ def _may_return(statement: ast.stmt) -> bool:
     )
 
 
-def _never_holds(test: ast.expr) -> bool:
+def never_holds(test: ast.expr) -> bool:
     """Whether a condition is false whenever a module is imported and run.
 
     Such conditions are False, TYPE_CHECKING and `__name__ == "__main__"`.
@@ -402,21 +415,26 @@ def _bindings(statement: ast.stmt, names: Names) -> Iterator[tuple[str, str | De
         and len(statement.targets) == 1
         and isinstance(statement.targets[0], ast.Name)
     ):
-        yield statement.targets[0].id, _dotted(statement.value, names) or None
+        yield statement.targets[0].id, dotted(statement.value, names) or None
     else:
-        parts: deque[ast.AST] = deque([statement])
-        while parts:
-            node = parts.popleft()
-            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                yield node.id, None
-            elif isinstance(node, (ast.ExceptHandler, ast.MatchAs)) and node.name:
-                yield node.name, None
-            parts.extend(
-                child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)
-            )
+        yield from ((name, None) for name in _bound_inside(statement))
 
 
-def _dotted(node: ast.AST, names: Names) -> str:
+def _bound_inside(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement binds, except those that statements inside it bind."""
+    parts: deque[ast.AST] = deque([statement])
+    while parts:
+        node = parts.popleft()
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs)) and node.name:
+            yield node.name
+        parts.extend(
+            child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)
+        )
+
+
+def dotted(node: ast.AST, names: Names) -> str:
     """The full dotted name of a node, or "" if it is unknown.
 
     For example `torch.nn.Linear` for `nn.Linear`, if `nn` was imported from torch.

@@ -3,6 +3,7 @@
 The student's command makes the zip by these rules, and the grader accepts a submission by them.
 """
 
+import difflib
 import hashlib
 import io
 import re
@@ -21,6 +22,7 @@ THE_COURSES = (
     "assignment/assignment.py",
     "assignment/problems.toml",
 )
+MEANT = "was it meant as"
 SOURCE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
 MAX_BYTES = 10 * 2**20  # of all sources together
 MAX_FILES = 200
@@ -111,6 +113,20 @@ def _unfit(path: str) -> str:
     if len(folders) > MAX_FOLDERS:
         return f"is too long: it is in {len(folders)} folders; a source may be in {MAX_FOLDERS}"
     return ""
+
+
+def look_alike(path: str, modules: Collection[str]) -> str:
+    """The module that a file of this path may be meant as, which has another name; "" if none."""
+    wanted = {_folded(module): module for module in modules}
+    near = difflib.get_close_matches(_folded(path), wanted, n=1, cutoff=0.9)
+    return wanted[near[0]] if near else ""
+
+
+def _folded(path: str) -> str:
+    """A file's name without what a browser, a system or a person adds to it."""
+    name = re.sub(r"(\.(py|txt))+$", "", path.rsplit("/", 1)[-1].lower())
+    name = re.sub(r"([\s_-]*(\(\d+\)|copy|kopie|final|solution|new|old|v?\d+))+$", "", name)
+    return re.sub(r"[^a-z0-9]", "", name)
 
 
 def sha256(sources: Mapping[str, bytes]) -> str:

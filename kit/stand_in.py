@@ -258,7 +258,6 @@ class SimulatedGpu:
     Attributes:
         main: The stream for kernels. It is the default stream unless it is set to another one.
         now: The time of Python's clock in seconds.
-        kernels: The number of calls of `kernel` so far.
         copies: A description of each copy to the device, from `described`.
         products: Each product of matrices.
     """
@@ -272,7 +271,6 @@ class SimulatedGpu:
         elsewhere: bool = False,
     ) -> None:
         self.now = 0.0
-        self.kernels = 0
         self.copies: list[str] = []
         self.products: list[Product] = []
         self.elsewhere = elsewhere
@@ -335,7 +333,6 @@ class SimulatedGpu:
         self, work: Callable[[], object] = lambda: None, seconds: float | None = None
     ) -> None:
         """Launch a kernel on the current stream."""
-        self.kernels += 1
         self.now += ASKING
         self.current.give(next(self._kernel_seconds, 1e-6) if seconds is None else seconds, work)
 

@@ -97,6 +97,7 @@ def grade(
         until_one_fails=until_one_fails,
         fresh=fresh,
         open_session=session,
+        ignored=submission.ignored,
     )
     suite_sha256 = course.suite_sha256()
     with sandbox.turn(waiting) if job.here else nullcontext():

@@ -1,12 +1,13 @@
 """The inputs of one call of `grade`, which all its steps read and none of them changes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from grader.course.courses import Course, Limits, Problem
 from grader.grading.sessions import Calls, Host, Opens
+from grader.results.records import Ignored
 from grader.shared import speed
 
 Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
@@ -27,6 +28,7 @@ class Job:
     until_one_fails: bool
     fresh: bool
     open_session: Opens
+    ignored: Sequence[Ignored] = ()
 
     def first_session(self, sources: dict[str, bytes]) -> Calls:
         """A session for what comes before the tests.

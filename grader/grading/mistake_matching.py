@@ -198,25 +198,25 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
             of_function = [case for case in failed if case.function in (function, "")]
             if not of_function[0].tells:
                 continue
-            reaching = [
-                (mistake, package)
-                for mistake, package in solutions
-                if mistake.reaches([function], reference)
-            ]
-            agreeing = [
-                mistake
-                for mistake, package in reaching
-                if _explains(package, of_function, passed)
-                # A mistake in a function that this one calls shows in that function's tests, too.
-                and all(
-                    _fails_alike(package, case)
-                    for case in failed
-                    if case not in of_function and mistake.is_in(case.function, reference)
-                )
-            ]
+            agreeing = []
+            for mistake, package in solutions:
+                if mistake.reaches([function], reference):
+                    shown = _shown_by(mistake, of_function, failed, reference)
+                    agreeing += [mistake] if _explains(package, shown, passed) else []
             if 1 <= len(agreeing) <= MOST_NAMED:
                 found |= {case.test: _either(agreeing) for case in of_function}
     return found
+
+
+def _shown_by(
+    mistake: Mistake, of_function: list[Case], failed: list[Case], reference: str
+) -> list[Case]:
+    """The failures that a mistake must explain if it explains those of one function.
+
+    A mistake in a function that this one calls shows in that function's tests, too.
+    """
+    others = [case for case in failed if case not in of_function]
+    return [*of_function, *(case for case in others if mistake.is_in(case.function, reference))]
 
 
 def _either(agreeing: list[Mistake]) -> Mistake:

@@ -23,6 +23,7 @@ from grader.grading.turns import SessionTurn
 from grader.grading.verdict import Verdict, origin, our_fault, verdict_on
 from grader.results.records import Fact
 from kit import generators
+from kit.text import one_line
 
 # The message of a deferred test.
 NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}
@@ -116,7 +117,7 @@ class Plugin:
     ) -> None:
         self._job, self._outcomes, self._health = job, outcomes, health
         self._students = Students(job, checked, budgets)
-        self._stubs = checked.stubs
+        self._stubs, self._settings = checked.stubs, checked.settings
         self._may_share = False  # whether the next test may use the process of this one
         self._alone: set[str] = set()  # the problems whose tests no longer share a process
         self._student: SandboxedStudent | None = None  # of the test that is running
@@ -242,9 +243,14 @@ class Plugin:
         asked = self._student.asked_for if self._student else ""
         packages = self._job.course.packages
         verdict = verdict_on(error, test=item.name, rule=rule, asked=asked, packages=packages)
+        setting = self._settings.get(self._outcomes.problem_of(item).path)
         if verdict.status is Status.PASSED:
             facts = [Fact(label, str(text)) for label, text in item.user_properties]
             verdict = replace(verdict, facts=tuple(facts))
+        elif setting:
+            verdict = replace(
+                verdict, facts=(*verdict.facts, Fact("setting", one_line(setting, 300)))
+            )
         if self._health.may_be_the_reason(verdict):
             self._students.end()
             self._health.look()

@@ -4,7 +4,7 @@ Missing modules, syntax errors and forbidden calls can be judged. A module is pa
 the sandbox, in a process that executes none of it, because even a parser can be made to crash.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,9 +13,10 @@ from grader.base.errors import Status, StudentFault
 from grader.course.courses import Problem
 from grader.grading.job import Job
 from grader.grading.sessions import Calls
-from grader.grading.verdict import Verdict
-from grader.results.records import Fact
+from grader.grading.verdict import PYTHON, Verdict
+from grader.results.records import Fact, Ignored
 from grader.shared import speed
+from kit import handing_in
 from kit.text import one_line
 
 ModuleReport = StudentFault | dict[str, Any]  # what a parser reports about a module
@@ -32,12 +33,14 @@ class Checked:
         stubs: The places, as `file:line`, of functions that do nothing but raise
             NotImplementedError there.
         compiled: The compiled modules, for the sessions of tests; see `Session.compile`.
+        settings: What each module sets for all code when it is imported, as a sentence; by path.
         built: What a C++ compiler has made for each problem that has one; see compile_step.py.
     """
 
     settled: dict[str, Verdict]
     stubs: frozenset[str]
     compiled: dict[str, bytes]
+    settings: dict[str, str] = field(default_factory=dict)
     built: dict[str, dict[str, bytes]] = field(default_factory=dict)
 
 
@@ -53,9 +56,7 @@ def check_without_running(job: Job, session: Calls) -> Checked:
     """
     problems = job.here
     missing = [p for p in problems if p.path not in job.sources]
-    settled = {
-        p.id: Verdict(Status.NOT_ATTEMPTED, f"{p.path} is not in the submission") for p in missing
-    }
+    settled = {p.id: Verdict(Status.NOT_ATTEMPTED, _missing(p.path, job.ignored)) for p in missing}
     owners: dict[str, list[Problem]] = {}
     for problem in problems:
         if problem.path in job.sources:
@@ -70,7 +71,12 @@ def check_without_running(job: Job, session: Calls) -> Checked:
         reports = {path: _read_alone(job, path, each) for path, each in rules.items()}
     for path, found in reports.items():
         settled |= _unfit(path, found, owners[path])
-    return Checked(settled, frozenset(_stubs(reports)), compiled)
+    return Checked(settled, frozenset(_stubs(reports)), compiled, _settings(reports))
+
+
+def _missing(path: str, ignored: Sequence[Ignored]) -> str:
+    meant = [one.path for one in ignored if f"{handing_in.MEANT} {path}" in one.reason]
+    return f"{path} is missing" + (f"; there is {meant[0]}: is it meant?" if meant else "")
 
 
 def _read_alone(job: Job, path: str, rules: list[dict[str, Any]]) -> ModuleReport:
@@ -88,6 +94,16 @@ def _stubs(reports: dict[str, ModuleReport]) -> Iterator[str]:
             yield from (f"{path}:{line}" for line in found["stubs"])
 
 
+def _settings(reports: dict[str, ModuleReport]) -> dict[str, str]:
+    return {
+        path: "{}:{} calls {} when it is imported, which changes all code that runs later".format(
+            path, *found["settings"][0]
+        )
+        for path, found in reports.items()
+        if not isinstance(found, StudentFault) and found["settings"]
+    }
+
+
 def _unfit(path: str, found: ModuleReport, owners: list[Problem]) -> dict[str, Verdict]:
     """For one module, the verdicts on the problems that are settled by parsing it."""
     if isinstance(found, StudentFault):
@@ -98,7 +114,7 @@ def _unfit(path: str, found: ModuleReport, owners: list[Problem]) -> dict[str, V
     if found["syntax"]:
         line, text = found["syntax"]
         what = f"{path}:{line}: SyntaxError: {one_line(text, 300)}"
-        return {p.id: Verdict(Status.FAILED, what) for p in owners}
+        return {p.id: Verdict(Status.FAILED, what, facts=(PYTHON,)) for p in owners}
     # A use inside a definition, or one that is not certain, costs only the tests that run it.
     certain = [use for use in found["uses"] if use["certain"] and not use["definition"]]
     first = {use["problem"]: use for use in reversed(certain)}

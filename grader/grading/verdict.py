@@ -7,6 +7,7 @@ itself is wrong.
 
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from kit.text import one_line, printable
 MAX_WHAT = 1500  # characters of what happened
 MAX_TEXT = 300  # of an exception of the student's code
 MAX_FACT = 500
+PYTHON = Fact("grader has", f"Python {sys.version_info[0]}.{sys.version_info[1]}")
+OF_A_MODULE = re.compile(r"module '[\w.]+' has no attribute")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -109,11 +112,15 @@ def _place(fault: StudentFault) -> list[Fact]:
 
 
 def _importable(fault: StudentFault, packages: Sequence[str]) -> list[Fact]:
-    """What a submission may import, if it imported something else."""
-    if not isinstance(fault, Raised) or fault.type_name != "ModuleNotFoundError":
+    """What a submission may import, if an import failed, and the Python that it runs in."""
+    if not isinstance(fault, Raised):
         return []
-    names = [Requirement(package).name for package in packages]
-    return [Fact("may import", ", ".join(["the standard library", *names]))]
+    names = ", ".join(Requirement(package).name for package in packages)
+    may = f"the standard library, {names}; its own modules as in `from assignment import data`"
+    if fault.type_name == "ModuleNotFoundError":
+        return [Fact("may import", may), PYTHON]
+    is_missing = fault.type_name == "ImportError" or OF_A_MODULE.match(fault.text)
+    return [PYTHON] if is_missing else []
 
 
 def _happened(fault: StudentFault) -> str:
@@ -127,15 +134,24 @@ def _happened(fault: StudentFault) -> str:
 def plain(text: str) -> str:
     """An exception's text as one line without colours.
 
-    If the text has several lines, as torch's often do, keep only the first sentence. The rest is
-    advice for an interactive user, such as to load a file with weights_only=False.
+    Of several lines, keep the first sentence and the cause: the second line after a colon, else the
+    last line before an empty one. The rest is values, and advice for an interactive user, such as
+    to load a file with weights_only=False.
     """
     lines = [line.strip() for line in COLOURS.sub("", text).strip().splitlines()]
-    lines = [line for line in lines if line]
     if not lines:
         return ""
-    several = len(lines) > 1 or len(lines[0]) > MAX_TEXT
-    return re.split(r"(?<=[.!?])\s", lines[0])[0] if several else lines[0]
+    paragraph = [*lines, ""][: [*lines, ""].index("")]
+    first = _sentence(lines[0]) if len(lines) > 1 or len(lines[0]) > MAX_TEXT else lines[0]
+    if len(paragraph) < 2:
+        return first
+    cause = _sentence(paragraph[1] if first.endswith(":") else paragraph[-1])
+    return f"{first[: MAX_TEXT // 2]} {cause}"
+
+
+def _sentence(line: str) -> str:
+    """The first sentence of a line; three dots, as in a pattern of einops, end none."""
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z])", line)[0]
 
 
 def origin(error: BaseException) -> str:

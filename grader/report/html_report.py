@@ -84,7 +84,7 @@ class ReasonBlock:
 
 def render(reported: Reported) -> str:
     """The page, of at most 300 KB."""
-    result, points, of = reported.result, reported.points, reported.out_of
+    result, points, of = reported.result, reported.points, reported.result.max_score
     notes = [note.text for note in reported.notes[:MAX_NOTES]]
     blocks = _blocks(reported, MAX_BYTES - sum(len(escape(text).encode()) for text in notes))
     left = reported.reasons[len(blocks) :]
@@ -102,7 +102,10 @@ def render(reported: Reported) -> str:
         next_steps=blocks[:MAX_NEXT],
         untouched=_untouched(reported.not_attempted),
         first_stub=_first_stub(reported),
-        everything_passes=all(p.passed == len(p.counted) for p in result.problems),
+        everything_passes=bool(result.problems)
+        and not reported.reasons
+        and not reported.not_attempted.names,
+        pending=result.pending,
         rows=[_row(problem, reported) for problem in result.problems[:MAX_ROWS]],
         blocks=blocks,
         left=[_named(reason) for reason in left[:MAX_LEFT]],

@@ -12,6 +12,7 @@ from grader.report.reasons import Reason, reasons_in
 from grader.report.remarks import FinalGrade, Note, notes, remarks
 from grader.report.wording import clean, in_column, number
 from grader.results.records import SubmissionResult
+from kit import handing_in
 
 # For each device that deferred tests may need: why their points are pending, and a name for them.
 PENDING = {
@@ -68,16 +69,18 @@ class Reported:
     def points(self) -> float | None:
         """The points that count: the gradebook's or, without a gradebook, the result's score.
 
-        None if the grader failed and nobody has given points by hand.
+        None if the grader failed, or nothing could be graded, and nobody has given points by hand.
         """
-        if self.grade is not None and self.grade.points is not None:
+        if self.grade is not None and (self.grade.points is not None or not self.result.problems):
             return self.grade.points
         return None if self.result.has_grader_error else self.result.score
 
     @property
     def out_of(self) -> float:
-        """The points that the runs on all devices can give."""
-        return self.result.max_score + self.result.pending
+        """The points that there are in the gradebook or, without one, on this device."""
+        if self.grade is not None and self.grade.max_score is not None:
+            return self.grade.max_score
+        return self.result.max_score
 
     @property
     def headline(self) -> str:
@@ -89,7 +92,20 @@ class Reported:
     @property
     def remarks(self) -> list[str]:
         """What a student should know about the points, one plain sentence each."""
-        return [*remarks(self.result, self.points, self.grade), *self.measured]
+        return [*remarks(self.result, self.points, self.grade), *self.names, *self.measured]
+
+    @property
+    def names(self) -> list[str]:
+        """Missing modules, and files that may be solutions under another name."""
+        info = self.result.submission
+        empty = [p for p in self.result.problems if p.status is Status.NOT_ATTEMPTED]
+        paths = dict.fromkeys(handing_in.path_of(problem.module) for problem in empty)
+        missing = ", ".join(path for path in paths if path not in info.files)
+        return [f"Not in the submission: {clean(missing)}."] * bool(missing) + [
+            f"{clean(one.path)} does not count as a module: {clean(one.reason)}"
+            for one in info.ignored
+            if handing_in.MEANT in one.reason
+        ]
 
     @property
     def measured(self) -> list[str]:

@@ -127,7 +127,7 @@ def _add_row(table: Table, name: str, problems: list[ProblemResult]) -> None:
     score, of = sum(p.score for p in problems), sum(p.max_score for p in problems)
     status = problems[0].status
     filled = int(BAR * score / of) if of else 0
-    bar = Text("█" * filled, style=STYLES[status]) + Text("·" * (BAR - filled), style="dim")
+    bar = Text("█" * filled, style=STYLES[Status.PASSED]) + Text("·" * (BAR - filled), style="dim")
     tests = f"{sum(p.passed for p in problems)}/{sum(len(p.counted) for p in problems)}"
     table.add_row(
         Text(name),
@@ -216,7 +216,10 @@ def _foot(reported: Reported) -> RenderableType:
     return Group(
         Rule(characters="─", style="dim"),
         *([Text(failed, style="bold red")] if result.has_grader_error else []),
-        *(Text(line, style=STYLES[Status.DEFERRED]) for line in reported.pending),
+        *(
+            Text(line, style=STYLES[Status.DEFERRED])
+            for line in [*reported.pending, *reported.names]
+        ),
         Text(f"{score}   in {result.seconds:.1f} s", style="bold"),
         *(Text(line, style="dim") for line in small),
         *_ignored(reported),

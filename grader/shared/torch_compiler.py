@@ -6,16 +6,21 @@ module puts a stand-in for that package into sys.modules. The stand-in answers t
 have no effect without a compiler; whatever else is asked of it makes it import the package.
 
 A submission that may need the compiler (`is_needed_by`) never meets the stand-in: the zygote
-imports the package before it forks. So nothing is charged to the student, and no tripwire is armed
-yet that the import could touch.
+imports the package and its default backend, inductor, before it forks. So nothing is charged to the
+student, and no tripwire is armed yet that the imports could touch.
+
+Inductor needs a C++ compiler. A box without one runs what inductor would compile as it is, because
+a solution that is right on its author's machine is right here, too.
 
 This module runs on both sides of the sandbox.
 """
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -24,12 +29,15 @@ from typing import Any
 from grader.shared import speed
 
 PACKAGE = "torch._dynamo"
+INDUCTOR = "torch._inductor.compile_fx"
+# What else compiles functions of torch while it is imported, which a tripwire may have replaced.
+SCRIPTED = "torch.distributed.optim"
 CONFIG = f"{PACKAGE}.config"  # torch.utils.checkpoint reads it; it imports nothing of the package
 # Code that needs the compiler, or calls something in torch that imports it, contains one of these.
 WORDS = (
     *(b"compile", b"dynamo", b"inductor", b"deterministic", b"export", b"profile"),
     *(b"torch.func", b"import func", b"functorch", b"vmap", b"jvp", b"vjp"),
-    *(b"jacrev", b"jacfwd", b"hessian", b"flex_attention"),
+    *(b"jacrev", b"jacfwd", b"hessian", b"flex_attention", b"distributed"),
 )
 
 
@@ -58,11 +66,27 @@ def is_postponed() -> bool:
     return isinstance(sys.modules.get(PACKAGE), StandIn)
 
 
-def import_now() -> None:
-    """Import the compiler if its import was postponed."""
+def import_now(*, has_cxx: bool) -> None:
+    """Import the compiler and its default backend if the import was postponed.
+
+    Args:
+        has_cxx: Whether there is a C++ compiler.
+    """
     package = sys.modules.get(PACKAGE)
-    if isinstance(package, StandIn):
-        package.import_package()
+    if not isinstance(package, StandIn):
+        return
+    package.import_package()
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # else it starts processes now
+    inductor = importlib.import_module(INDUCTOR)
+    with suppress(ImportError):  # torch can be built without it
+        importlib.import_module(SCRIPTED)
+    if not has_cxx:
+        vars(inductor)["compile_fx"] = _as_it_is
+
+
+def _as_it_is(graph: Any, *_: Any, **__: Any) -> Any:
+    """A backend that compiles nothing, like torch's "eager"."""
+    return graph
 
 
 def postpone_import() -> None:

@@ -132,11 +132,7 @@ def _name(path: Path) -> str:
 def _select(
     found: list[SubmittedItem], accepted: Accepted
 ) -> tuple[dict[str, bytes], list[Ignored]]:
-    for entry in found:
-        if entry.path.startswith("/") or ".." in entry.path.split("/") or DRIVE.match(entry.path):
-            raise SubmissionRefused(
-                f"the path {printable(entry.path, 100)!r} leads out of the submission"
-            )
+    _refuse_paths_outside(found)
     ignored: dict[str, str] = {}
     prefix = _prefix([entry.path for entry in found])
     if prefix is None and (deep := _deep(found)):
@@ -168,13 +164,40 @@ def _select(
             raise SubmissionRefused(f"{printable(path, 100)} is in the archive twice")
         sources[path] = _content(entry, path, budget)
         budget -= len(sources[path])
+    _ask_about_names(sources, ignored, accepted)
+    return sources, _listed(ignored)
+
+
+def _refuse_paths_outside(found: list[SubmittedItem]) -> None:
+    for entry in found:
+        if entry.path.startswith("/") or ".." in entry.path.split("/") or DRIVE.match(entry.path):
+            raise SubmissionRefused(
+                f"the path {printable(entry.path, 100)!r} leads out of the submission"
+            )
+
+
+def _listed(ignored: dict[str, str]) -> list[Ignored]:
+    """What was ignored and why, sorted by path, and cut to MAX_LISTED."""
     listed = [Ignored(one_line(path, 200), reason) for path, reason in sorted(ignored.items())]
-    if len(listed) > MAX_LISTED:
-        listed = [
-            *listed[:MAX_LISTED],
-            Ignored(f"and {len(listed) - MAX_LISTED} more", "not listed"),
-        ]
-    return sources, listed
+    if len(listed) <= MAX_LISTED:
+        return listed
+    more = Ignored(f"and {len(listed) - MAX_LISTED} more", "not listed")
+    return [*listed[:MAX_LISTED], more]
+
+
+def _ask_about_names(
+    sources: dict[str, bytes], ignored: dict[str, str], accepted: Accepted
+) -> None:
+    """Note which files look like a module of the course, and what a notebook may be."""
+    for path in [*sources, *ignored]:
+        like = handing_in.look_alike(path, accepted.modules)
+        before = f"{ignored[path]}; " if path in ignored else ""
+        if path.endswith(".ipynb"):
+            ignored[path] = f"{before}{handing_in.MEANT} the solution?"
+        elif like and like not in sources:
+            ignored[path] = f"{before}{handing_in.MEANT} {like}, which is missing?"
+        elif like and path not in sources:
+            ignored[path] = f"{before}{handing_in.MEANT} {like}?"
 
 
 def _prefix(paths: list[str]) -> str | None:
@@ -255,7 +278,8 @@ def _of_notebook(
     found: list[SubmittedItem], accepted: Accepted
 ) -> tuple[dict[str, bytes], list[Ignored]]:
     """The modules in the only notebook of a submission without an assignment/ folder."""
-    files = [entry for entry in found if entry.kind == "file" and "__MACOSX" not in entry.path]
+    others = ("__MACOSX", ".ipynb_checkpoints")
+    files = [e for e in found if e.kind == "file" and not any(map(e.path.count, others))]
     notebooks_ = [entry for entry in files if entry.path.endswith(".ipynb")]
     if len(notebooks_) != 1:
         raise SubmissionRefused(f"{_without_modules(files)}; {HOW_TO_HAND_IN}")
@@ -263,10 +287,10 @@ def _of_notebook(
     if one.size > notebooks.MAX_NOTEBOOK_BYTES:
         most = notebooks.MAX_NOTEBOOK_BYTES >> 20
         raise SubmissionRefused(f"{printable(one.path, 100)} is larger than {most} MiB")
-    content = _content(one, one.path, notebooks.MAX_NOTEBOOK_BYTES)
+    content, name = _content(one, one.path, notebooks.MAX_NOTEBOOK_BYTES), printable(one.path, 100)
     sources = {
         path: source
-        for path, source in notebooks.modules_in(content, printable(one.path, 100)).items()
+        for path, source in notebooks.modules_in(content, name, accepted.modules).items()
         if not handing_in.reason_to_leave_out(path, accepted)
     }
     if sum(map(len, sources.values())) > handing_in.MAX_BYTES:
@@ -281,6 +305,10 @@ def _without_modules(files: list[SubmittedItem]) -> str:
     """What a submission is in which nothing can be graded."""
     if not files:
         return "the submission is empty"
+    notebooks_ = [printable(e.path, 60) for e in files if e.path.endswith(".ipynb")]
+    if len(notebooks_) > 1:
+        names = ", ".join(notebooks_[:3])
+        return f"the submission has {len(notebooks_)} notebooks, {names}: hand in one of them"
     inner = [entry.path for entry in files if ARCHIVES.search(entry.path)]
     if inner and not any(entry.path.endswith(".py") for entry in files):
         return (

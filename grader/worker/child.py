@@ -374,11 +374,19 @@ class _UnpackedSubmission:
         return {
             "type": type(error).__name__[:100],
             "kinds": [t.__name__ for t in type(error).__mro__ if t.__module__ == "builtins"],
-            "text": _text(error),
+            "text": _text(error) + _said_by_argparse(error),
             "errno": errno.errorcode.get(getattr(error, "errno", None) or 0),
             "where": where,
             "frames": frames,
         }
+
+
+def _said_by_argparse(error: BaseException) -> str:
+    """Why argparse ended the program, which it prints instead of raising it."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    of_argparse = [f for f in frames if f.f_code.co_filename.endswith("/argparse.py")]
+    told = [f.f_locals.get("message") for f in of_argparse if f.f_code.co_name == "error"]
+    return f": {told[0][:MAX_TEXT]}" if told and isinstance(told[0], str) else ""
 
 
 def _text(error: BaseException) -> str:

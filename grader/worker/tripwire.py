@@ -27,7 +27,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
-from types import CellType, FrameType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, FrameType, FunctionType, ModuleType
 from typing import Any, NoReturn
 
 from grader.worker.sources import GuardedSources
@@ -35,6 +35,9 @@ from grader.worker.sources import GuardedSources
 Place = list[Any]  # [file, line, function, text of the line]; plain data, because it is sent
 Violation = dict[str, Any]  # {"name": str, "where": Place | None}
 STANDARD_LIBRARY = f"{os.path.dirname(os.__file__)}/"
+# Modules of the standard library that start programs which their caller did not name.
+START_THEIR_OWN = ("platform.py", "uuid.py", "ctypes/util.py")
+ATEN = "torch.ops.aten."
 FINDS_C_FUNCTIONS = ("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle")
 STARTS_A_PROGRAM = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
 # A backward pass in another process or thread would go unnoticed.
@@ -85,14 +88,31 @@ class Tripwire:
         for name in [*forbidden, *(STARTS_A_THREAD if by_hand else ())]:
             self._guard(name)
         if forbidden or by_hand:
-            trap = _StartOfAProgram(self, "subprocess.Popen")
-            vars(importlib.import_module("_posixsubprocess"))["fork_exec"] = trap
+            starts = vars(importlib.import_module("_posixsubprocess"))
+            refuse = functools.partial(self.refuse, "subprocess.Popen")
+            starts["fork_exec"] = _StartOfAProgram(refuse, starts["fork_exec"])
             self._sources.guard_openers_in_c(lambda: self._library)
             sys.addaudithook(self._audit)
 
     def trip(self, name: str) -> NoReturn:
         """End the test."""
         self._on_violation({"name": name, "where": student_frame(sys._getframe(), self.folder)})
+
+    def refuse(self, name: str) -> NoReturn:
+        """Do not start a process or thread, and end the test if student code starts it.
+
+        Torch starts some by itself, for example to ask for a compiler's version, and its caller
+        need not know that.
+
+        Raises:
+            PermissionError: A package starts it.
+        """
+        frame: FrameType | None = sys._getframe(1)
+        while frame and _starts_for_its_caller(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is None or frame.f_code.co_filename.startswith(self.folder):
+            self.trip(name)
+        raise PermissionError(f"{name} is not allowed in this problem")
 
     def _guard(self, name: str) -> None:
         """Guard what a name refers to.
@@ -103,7 +123,7 @@ class Tripwire:
         found = {
             id(thing): thing for thing in (getattr(parent, attribute, None), sys.modules.get(name))
         }
-        trap = functools.partial(self.trip, name)
+        trap = functools.partial(self.refuse if name in STARTS_A_THREAD else self.trip, name)
         for thing in found.values():
             if thing is None:
                 continue  # this version of torch does not have it
@@ -120,8 +140,10 @@ class Tripwire:
                 if not _is_trapped(vars(thing).get("__init__")):
                     setattr(thing, "__init__", _trap_function(trap))  # noqa: B010 - mypy refuses the plain form
             elif not isinstance(thing, (FunctionType, ModuleType)):
-                setattr(parent, attribute, _Trap(self, name))
-                self._guard_operator(attribute, name)
+                in_its_kernels = self._guard_operator(attribute, name)
+                # Torch itself reads the attributes of its operators.
+                if not in_its_kernels or not name.startswith(ATEN):
+                    setattr(parent, attribute, _Trap(trap, thing))
 
     @functools.cached_property
     def _library(self) -> Any:
@@ -130,14 +152,18 @@ class Tripwire:
 
         return torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
 
-    def _guard_operator(self, operator: str, name: str) -> None:
-        """If the name is that of a torch operator, replace the kernels of all its overloads."""
+    def _guard_operator(self, operator: str, name: str) -> bool:
+        """If the name is that of a torch operator, replace the kernels of all its overloads.
+
+        Return whether they are replaced.
+        """
         if "torch" not in sys.modules:
-            return
+            return False
         import torch
 
         overloads = torch._C._jit_get_operation(f"aten::{operator}")[1] or []
-        overloads = [] if operator in self._operators else overloads
+        if operator in self._operators:
+            return bool(overloads)
         self._operators.add(operator)
 
         def kernel(*args: object, **kwargs: object) -> NoReturn:
@@ -149,6 +175,7 @@ class Tripwire:
                 full = f"{operator}.{overload}" if overload else operator
                 for key in DISPATCH_KEYS:
                     self._library.impl(full, kernel, key)
+        return bool(overloads)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Stop exec and compile by student code, new programs, and reads of forbidden sources."""
@@ -157,7 +184,7 @@ class Tripwire:
             if caller.f_code.co_filename.startswith(self.folder):
                 self.trip(event)
         elif event in STARTS_A_PROGRAM or (self._by_hand and event in FORKS):
-            self.trip(event)
+            self.refuse(event)
         elif event == "open" and isinstance(arguments[0], (str, bytes)):
             self._sources.check(arguments[0])
         elif event == "import" and arguments[1] is not None:
@@ -180,19 +207,24 @@ class Tripwire:
 
 
 class _Trap:
-    """Replaces a forbidden function written in C; any use of the replacement ends the test."""
+    """Replaces a forbidden function written in C; a call of the replacement ends the test.
 
-    def __init__(self, tripwire: Tripwire, name: str) -> None:
-        self._tripwire, self._name = tripwire, name
+    Code that inspects functions, as torch's compiler does, may ask for its name.
+    """
+
+    def __init__(self, trap: Callable[[], NoReturn], replaced: object) -> None:
+        self._trap, self._is_a_function = trap, isinstance(replaced, BuiltinFunctionType)
+        for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(self, attribute, getattr(replaced, attribute, None))
 
     # Without annotations, because TorchScript refuses those that it does not know.
     def __call__(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        self._tripwire.trip(self._name)
+        self._trap()
 
     def __getattr__(self, attribute: str) -> NoReturn:
-        if attribute.startswith("__"):
+        if attribute.startswith("__") or self._is_a_function:
             raise AttributeError(attribute)
-        self._tripwire.trip(self._name)
+        self._trap()
 
 
 class _StartOfAProgram(_Trap):
@@ -209,7 +241,15 @@ class _StartOfAProgram(_Trap):
                 "here, processes have to be forked: use "
                 'multiprocessing.get_context("fork") instead of "spawn" or "forkserver"'
             )
-        self._tripwire.trip(self._name)
+        self._trap()
+
+
+def _starts_for_its_caller(file: str) -> bool:
+    """Whether code of this file starts what its caller asks for: most of the standard library."""
+    inside = file.removeprefix(STANDARD_LIBRARY)
+    return file == __file__ or not (
+        inside == file or inside.startswith(("site-packages/", "dist-packages/", *START_THEIR_OWN))
+    )
 
 
 def _trap_function(trap: Callable[[], NoReturn]) -> Callable[..., NoReturn]:

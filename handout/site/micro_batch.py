@@ -19,10 +19,11 @@ from grader.solutions.reference.flop_counting import TransformerConfig
 
 BF16, FP32 = 2, 4  # bytes
 LOGIT = 3 * FP32  # the log-softmax, its gradient and the gradient of the logits, alive at once
+FORWARD_LOGIT = 2 * FP32  # the logits and their log-softmax, when the forward pass ends
 
 
 class Peak(NamedTuple):
-    """Bytes of each part at the peak, which comes when the backward pass of the loss begins."""
+    """Bytes of each part that is alive at the peak."""
 
     weights: int
     gradients: int
@@ -102,8 +103,10 @@ def peak(
 ) -> Peak:
     """Bytes at the peak of every micro-batch of a step but the first.
 
-    In the first one there are no gradients yet. With checkpoints this is an upper bound: it counts
-    one segment's activations and all copies of the weights, and both are not alive together.
+    In the first one there are no gradients yet. Without checkpoints, the peak comes when the loss
+    is differentiated. With checkpoints, it is the largest of three moments: that one; the end of
+    the forward pass, until which autocast keeps the copies of all weights; and the moment when the
+    backward pass of the last segment begins, whose activations have just been computed again.
 
     Args:
         config: The model.
@@ -113,19 +116,41 @@ def peak(
         layer: Options of `layer_bytes`.
     """
     parameters = accounting.transformer_parameters(cast(Any, config))
-    tokens = sequences * config.context_length
+    tokens, d = sequences * config.context_length, config.d_model
     each = layer_bytes(config, tokens, recipe, **layer)
-    kept = segments * checkpoint_bytes(config, tokens, recipe)
-    alive = -(-config.num_layers // max(1, segments))
+    head = tokens * d * (stream_bytes(recipe) + BF16)
     autocast = recipe.parameter == torch.float32
-    looked_up = 0 if config.tied_embeddings else config.vocab_size * config.d_model  # never cast
-    return Peak(
-        weights=recipe.parameter.itemsize * parameters,
-        gradients=recipe.gradient.itemsize * parameters,
-        moments=sum(dtype.itemsize for dtype in recipe.optimizer_state) * parameters,
-        master=(recipe.master.itemsize if recipe.master else 0) * parameters,
-        copies=BF16 * (parameters - looked_up) * autocast,
-        layers=kept + alive * each,
-        head=tokens * config.d_model * (stream_bytes(recipe) + BF16),
-        logits=LOGIT * tokens * config.vocab_size,
+    vocabulary = config.vocab_size * d
+    of_head = BF16 * vocabulary * autocast  # the LM head's copy; the embedding needs none
+    of_layers = BF16 * (parameters - (2 - config.tied_embeddings) * vocabulary) * autocast
+
+    def alive(copies: int, layers: int, head: int, logit: int) -> Peak:
+        return Peak(
+            weights=recipe.parameter.itemsize * parameters,
+            gradients=recipe.gradient.itemsize * parameters,
+            moments=sum(dtype.itemsize for dtype in recipe.optimizer_state) * parameters,
+            master=(recipe.master.itemsize if recipe.master else 0) * parameters,
+            copies=copies,
+            layers=layers,
+            head=head,
+            logits=logit * tokens * config.vocab_size,
+        )
+
+    if not segments:
+        return alive(of_layers + of_head, config.num_layers * each, head, LOGIT)
+    inputs = segments * checkpoint_bytes(config, tokens, recipe)
+    again = -(-config.num_layers // segments)  # layers of the longest segment
+    # The gradient of the segment's result, its cast, and those of the last product's two factors.
+    upstream = tokens * d * (stream_bytes(recipe) + BF16 * autocast)
+    products = BF16 * config.d_ff * (tokens + d)
+    moments = (
+        alive(of_head, inputs, head, LOGIT),
+        alive(of_layers + of_head, inputs, head, FORWARD_LOGIT),
+        alive(
+            again * (of_layers // config.num_layers),
+            inputs + again * each + upstream + products,
+            head=0,
+            logit=0,
+        ),
     )
+    return max(moments, key=lambda moment: moment.total)

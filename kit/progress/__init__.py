@@ -11,19 +11,19 @@ import difflib
 import importlib.metadata
 import importlib.util
 import os
-import re
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-if sys.version_info < (3, 11):  # noqa: UP036 - checked before importing a module that 3.10 lacks
-    found = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    sys.exit(f"Python 3.11 or later is needed; this is {found} ({sys.executable})")
+import kit
+
+if sys.version_info < kit.OLDEST_PYTHON:  # checked before importing a module that 3.10 lacks
+    needed, found = (".".join(map(str, each[:2])) for each in (kit.OLDEST_PYTHON, sys.version_info))
+    sys.exit(f"Python {needed} or later is needed; this is {found} ({sys.executable})")
 
 import tomllib
 
-import kit
 from kit.text import print_anywhere
 
 ACTIVATE = r".venv\Scripts\activate" if os.name == "nt" else ". .venv/bin/activate"
@@ -99,8 +99,10 @@ def read_course(root: Path) -> dict[str, Any]:
 
 def packages(course: dict[str, Any]) -> list[str]:
     """The names of the packages that the course's tests need, without versions."""
+    from kit.progress.foreseen import name_of
+
     named = [*course.get("packages", kit.USUAL_PACKAGES), "pytest"]
-    return [re.split(r"[^\w.-]", package)[0] for package in named]
+    return list(map(name_of, named))
 
 
 def _is_installed(package: str) -> bool:

@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+import kit
 from kit import handing_in
 from kit.progress import last_time, markdown, submit
 from kit.progress.last_time import Files
@@ -42,6 +43,7 @@ COLOURS = {
     "to be finished": "33",
     "failing": "31",
     "forbidden use": "31",
+    "fails there": "31",
 }
 LOOK_SECONDS = 0.05
 GOODBYE_SECONDS = 3.0
@@ -137,14 +139,13 @@ class _Run:
         done = {name for name, status in since.items() if status == "done"}
         self._folded = done if len(done) < len(problems) else set()
         self._in_order = problems
-        self._root, self._limits, self._files, self._out = root, course["limits"], files, out
+        self._root, self._course, self._files, self._out = root, course, files, out
         self._watched, self._every, self._advise = watched, every, advise
         self._whole = len(problems) == len(course["problem"])
         self._live = out.isatty() and os.environ.get("TERM") != "dumb"
         self._rows = {p["id"]: ProblemProgress(p) for p in problems}
         self._failures: list[Failure] = []
         self._notes: list[str] = []
-        self._uses: dict[str, Failure] = {}
         self._current: ProblemProgress | None = None
         self._ran: list[str] = []
         self._skipped: set[str] = set()  # problems that are not tested any further
@@ -230,7 +231,8 @@ class _Run:
                 "problems": left,
                 "counted": self._counted,
                 "left_out": self._ran,
-                "limits": self._limits,
+                "limits": self._course["limits"],
+                "course": {"packages": self._course.get("packages", kit.USUAL_PACKAGES)},
                 "crash": str(crash),
             }
             ordered.write_text(json.dumps(order), encoding="utf-8")
@@ -373,12 +375,13 @@ class _Run:
         self._show(row, end="")
 
     def _note_use(self, event: dict[str, Any]) -> None:
-        if not event["certain"]:
+        if not event["status"]:
             self._notes.append(event["text"])
             return
-        problem = self._rows[event["problem"]].problem
-        text = told(event["text"], problem)
-        self._uses[problem["id"]] = Failure(problem, True, text, event["place"], test="")
+        row = self._rows[event["problem"]]
+        row.foreseen = event["status"]
+        text = told(event["text"], row.problem)
+        self._failures.append(Failure(row.problem, True, text, event["place"], test=""))
 
     # --- the screen
 
@@ -427,9 +430,6 @@ class _Run:
         row, self._current = self._current, None
         if row is None or row.shown:
             return
-        if use := self._uses.get(row.problem["id"]):
-            row.forbidden = True
-            self._failures.append(use)
         if row.problem["id"] not in self._folded or row.status != "done":
             self._show(row, end="\n")
         elif self._live:

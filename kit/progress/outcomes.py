@@ -23,15 +23,15 @@ class ProblemProgress:
         problem: The problem's entry in problems.toml.
         tests: The number of its public tests.
         ended: For each test that has run, "passed", "not attempted" or "failed".
-        forbidden: Whether its code certainly uses a forbidden function, so that it
-            would earn nothing.
+        foreseen: Why it would certainly earn nothing, in two words, such as "forbidden use"; "" if
+            nothing is known.
         shown: Whether its row is on the screen in full.
     """
 
     problem: dict[str, Any]
     tests: int = 0
     ended: list[str] = field(default_factory=list)
-    forbidden: bool = False
+    foreseen: str = ""
     shown: bool = False
 
     @property
@@ -48,8 +48,8 @@ class ProblemProgress:
     def status(self) -> str:
         """The status in a word or two, or "" while it is unknown."""
         ended = Counter(self.ended)
-        if self.forbidden:
-            return "forbidden use"
+        if self.foreseen:
+            return self.foreseen
         if ended["failed"]:
             return "failing"
         if ended["not attempted"]:

@@ -35,7 +35,7 @@ gc.set_threshold(100_000)  # importing torch creates many objects and hardly any
 import pytest  # noqa: E402
 
 from kit import expect  # noqa: E402
-from kit.progress import forbidden  # noqa: E402
+from kit.progress.foreseen import foreseen_under  # noqa: E402
 from kit.progress.outcomes import problem_of, told  # noqa: E402
 from kit.progress.submit import parse_error_of  # noqa: E402
 from kit.text import message_of, printable  # noqa: E402
@@ -63,14 +63,9 @@ def main(root: Path, events: Path, order: dict[str, Any]) -> None:
     ):
         faulthandler.enable(dump)
         events_out = Events(out)
-        for use in forbidden.uses_under(root, order["problems"]):
-            events_out.say(
-                "use",
-                problem=use.problem["id"],
-                text=str(use),
-                place=use.place,
-                certain=use.certain,
-            )
+        for use in foreseen_under(root, order["course"], order["problems"]):
+            facts = {"text": use.text, "place": use.place, "status": use.status}
+            events_out.say("use", problem=use.problem["id"], **facts)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         only_counted = {p["id"] for p in order["counted"]}
         runner = Runner(root, problems, order["limits"], events_out, only_counted)

@@ -14,8 +14,7 @@ from typing import Any, NoReturn
 
 from kit import handing_in
 from kit.handing_in import Accepted
-from kit.progress import forbidden
-from kit.progress.forbidden import ForbiddenUse
+from kit.progress.foreseen import Foreseen, foreseen
 from kit.text import counted, printable
 
 LONGEST_SHOWN = 80  # characters of a line that is not Python
@@ -32,7 +31,7 @@ def main(root: Path, course: dict[str, Any], out: Path, *, anyway: bool = False)
         root: The folder that contains assignment/.
         course: What problems.toml contains.
         out: The path of the zip.
-        anyway: Write the zip even if a problem uses a forbidden function.
+        anyway: Write the zip even if a problem would certainly earn nothing.
 
     Returns:
         0, or 2 if the zip would not be accepted.
@@ -42,7 +41,7 @@ def main(root: Path, course: dict[str, Any], out: Path, *, anyway: bool = False)
     accepted = handing_in.Accepted(files=tuple(course.get("files", ())))
     try:
         sources, left_out = collect(root, list(dict.fromkeys(needed)), accepted)
-        uses = forbidden.uses_in(sources, problems)
+        uses = foreseen(sources, course, problems)
         if not anyway:
             _refuse_what_earns_nothing(uses)
         archive = handing_in.zipped(sources)
@@ -62,8 +61,8 @@ def main(root: Path, course: dict[str, Any], out: Path, *, anyway: bool = False)
     return 0
 
 
-def _refuse_what_earns_nothing(uses: list[ForbiddenUse]) -> None:
-    """Tell students before they submit, not only in the report, that a library call earns nothing.
+def _refuse_what_earns_nothing(uses: list[Foreseen]) -> None:
+    """Tell students before they submit, not only in the report, what would earn nothing.
 
     Raises:
         Refused: A problem would earn nothing.
@@ -75,8 +74,9 @@ def _refuse_what_earns_nothing(uses: list[ForbiddenUse]) -> None:
             if certain[1:]
             else ""
         )
+        what_to_do = "Write it yourself" if certain[0].status == "forbidden use" else "Change it"
         raise Refused(
-            f"{certain[0]}{also}. Write it yourself, "
+            f"{certain[0]}{also}. {what_to_do}, "
             "or hand in as it is with `python -m assignment submit --anyway`"
         )
 

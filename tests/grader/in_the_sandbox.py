@@ -56,7 +56,16 @@ def warm(test):
 
 @contextmanager
 def session(
-    sandbox, source, *, seed=0, compiled=None, forbidden=(), budget=None, patience=None, **limits
+    sandbox,
+    source,
+    *,
+    seed=0,
+    compiled=None,
+    forbidden=(),
+    by_hand=(),
+    budget=None,
+    patience=None,
+    **limits,
 ):
     """A sandbox session for one test, in which the student's module is assignment/m.py."""
     sources = {"assignment/m.py": textwrap.dedent(source).encode()}
@@ -68,6 +77,7 @@ def session(
         seed=seed,
         compiled=compiled,
         forbidden=forbidden,
+        by_hand=by_hand,
         budget=budget,
         patience=patience,
     )

@@ -7,9 +7,15 @@ import re
 import pytest
 import typer
 
+from grader.classroom import pushing, ray_executor
 from grader.commands.cli import command_line
 from grader.course import policies
+from grader.proof.course_checks import LEAST_HARM
+from grader.proof.kinds import DECLINABLE, MOST_OF_CHECKS
+from grader.proof.matrices import MOST_FOR_CHECKS
+from grader.sandbox import usage
 from grader.sandbox.levels import bubblewrap, landlock
+from grader.similarity import normal_form, pairs
 
 DOCUMENTS = (
     "README.md",
@@ -31,6 +37,24 @@ def calls(text):
     lines += re.findall(r"`([^`\n]+)`", FENCED.sub("", text))
     found = [(line, CALL.match(line)) for line in lines]
     return [(line, m[1], re.findall(r"--[a-z0-9-]+", m[2].split("#")[0])) for line, m in found if m]
+
+
+# What a document says of a constant of the program.
+NUMBERS = {
+    "docs/class.md": [
+        f"push at least {pushing.SETTLES.seconds // 60} minutes later",
+        {0.1: "more than a tenth of the class"}[pairs.COMMON],
+        f"is longer than {normal_form.MAX_SOURCE:,} characters",
+    ],
+    "docs/cluster.md": [{3: "After three deaths in a row"}[ray_executor.DEATHS]],
+    "docs/where_to_run.md": [f"after {usage.GIVE_BACK_SECONDS:.0f} s at most"],
+}
+
+
+@pytest.mark.parametrize("document", NUMBERS)
+def test_each_number_is_the_programs(root, document):
+    text = " ".join((root / document).read_text().split())
+    assert [said for said in NUMBERS[document] if said not in text] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -92,3 +116,11 @@ def test_the_promises_of_security_are_those_that_are_checked(root):
     assert len(attacks) > 15
     folder = root / "tests" / "grader" / "attacks"
     assert [name for name in attacks if not (folder / f"{name}.py").exists()] == []
+
+
+def test_every_requirement_that_can_be_declined_is_explained(root):
+    """A course's author finds its name in a table, with what is asked."""
+    text = (root / "docs" / "own_course.md").read_text()
+    assert [*sorted(DECLINABLE)] == sorted(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+    for share in (MOST_OF_CHECKS, MOST_FOR_CHECKS, LEAST_HARM):
+        assert f" {100 * share:g} % of " in text

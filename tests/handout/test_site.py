@@ -18,7 +18,15 @@ from tests.handout.page_figures import HANDOUT
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 CHAPTERS = [f"{i:02}_{module}" for i, module in enumerate(courses.load().modules, 1)]
-OTHERS = ["flight", "grading", "formula_sheet", "calculators", "bibliography", "stubs"]
+OTHERS = [
+    "flight",
+    "what_tests_try",
+    "grading",
+    "formula_sheet",
+    "calculators",
+    "bibliography",
+    "stubs",
+]
 PAGES = ["index", *CHAPTERS, *OTHERS]
 # A link at the foot of each page. The only other external addresses are those of bibliography.bib.
 THEME = "https://github.com/pradyunsg/furo"
@@ -234,6 +242,7 @@ def check_colours(page):
           const style = getComputedStyle(document.body);
           const canvas = document.createElement("canvas").getContext("2d");
           const hex = (name) => {
+            canvas.fillStyle = "#010203"; // stays if the name is unknown
             canvas.fillStyle = style.getPropertyValue(name).trim();
             return canvas.fillStyle;
           };
@@ -241,6 +250,7 @@ def check_colours(page):
         }""",
         names,
     )
+    assert "#010203" not in colours.values()
     ground = colours["--color-background-primary"]
     for n in range(1, 7):
         assert contrast(colours[f"--s{n}"], colours["--on-fill"]) >= 4.5, n

@@ -4,6 +4,7 @@ group: cheat the exercise
 target: linear
 tests: test_linear
 status: policy
+earns: less
 holds: a call from compiled code is detected too.
 """
 

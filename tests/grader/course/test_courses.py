@@ -61,7 +61,10 @@ def test_a_missing_package_is_one_sentence(tiny, package, found):
     ["tests/hidden/data/expected.json", "tests/probes/corpus.txt", "assignment/given.py"],
 )
 def test_the_data_of_tests_belong_to_the_suite(tiny, place):
-    """A changed expected value or given module is another suite; what Python leaves is not."""
+    """A changed expected value or given module is another suite.
+
+    What Python leaves is not, and neither is a solution that proves the tests.
+    """
     course = courses.load(tiny)
     hashes = [course.suite_sha256()]
     for content in ("1", "2"):
@@ -71,6 +74,8 @@ def test_the_data_of_tests_belong_to_the_suite(tiny, place):
     assert 3 == len(set(hashes))
     (tiny / "tests" / "hidden" / "__pycache__").mkdir(exist_ok=True)
     (tiny / "tests" / "hidden" / "__pycache__" / "test_relu.pyc").write_bytes(b"1")
+    (tiny / "tests" / "hidden" / "relu" / "wrong.edits").write_text("")
+    (tiny / "tests" / "hidden" / "softmax" / "right" / "other.py").write_text("")
     assert course.suite_sha256() == hashes[-1]
 
 

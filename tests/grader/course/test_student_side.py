@@ -482,6 +482,7 @@ def delegate(work, root):
     """A correct optimizers.py, except that AdamW is torch's."""
     (module,) = solve(work, root, "optimizers")
     module.write_text(module.read_text() + DELEGATED)
+    return module
 
 
 def test_a_problem_that_is_left_to_the_library_is_not_done(work, root):
@@ -554,6 +555,32 @@ def test_submit_refuses_what_would_earn_nothing(work, root):
 # --- check --markdown
 
 PROBLEM = {"id": "linear", "module": "linear", "section": "7.1", "points": 5}
+
+
+def test_an_import_that_the_grader_lacks_is_told_before_it_costs_a_module(work, root):
+    """The package is on the student's machine, so that every public test passes."""
+    (module,) = solve(work, root, "linear")
+    (work / "tqdm.py").write_text("def tqdm(x): return x")
+    module.write_text(f"from tqdm import tqdm\n{module.read_text()}")
+    told = r"assignment/linear.py:1 imports tqdm; the grader has only the standard library, torch, "
+    checked = assignment(work, "check", "linear")
+    assert checked.returncode == 1
+    assert re.search(r"^linear .* (\d+)/\1 +fails there$", checked.stdout, re.MULTILINE)
+    assert f"\nfirst failure\nlinear: {told}" in checked.stdout
+    refused = assignment(work, "submit")
+    assert refused.returncode == 2
+    assert told in refused.stderr
+    assert not (work / "submission.zip").exists()
+    assert assignment(work, "submit", "--anyway").returncode == 0
+
+
+def test_the_forbidden_use_comes_before_a_wrong_answer_of_the_same_problem(work, root):
+    """It costs all points of the problem."""
+    module = delegate(work, root)
+    module.write_text(module.read_text().replace("torch.optim.AdamW", "torch.optim.Adam"))
+    done = assignment(work, "check", "adamw")
+    assert "failing" not in done.stdout
+    assert re.search(r"^first failure\nadamw: .*:\d+ uses torch.optim.Adam,", done.stdout, re.M)
 
 
 def outcome(

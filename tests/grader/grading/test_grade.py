@@ -791,7 +791,7 @@ def test_a_syntax_error_names_file_and_line_and_costs_its_module_only(first):
 
 def test_a_missing_module_is_not_attempted(first):
     """The message names the missing file."""
-    message = "absent: assignment/absent.py is not in the submission"
+    message = "absent: assignment/absent.py is missing"
     assert [("test_one", "not_attempted", 0.0, message, None)] == ended(first, "absent")
 
 

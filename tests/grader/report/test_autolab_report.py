@@ -31,7 +31,7 @@ def test_the_last_line_has_the_points_of_each_problem_and_a_row_of_the_scoreboar
     output = written(every_status())
     assert read(output) == {"scores": {"linear": 3.3333, "adamw": 0.0}, "scoreboard": [3.33]}
     assert output.splitlines()[:4] == [
-        "3.33 of 19 points",
+        "3.33 of 15 points",
         "4 points pending: tests for another device have not run yet.",
         "  linear: 3.33 of 10 points, crashed",
         "  adamw: 0 of 5 points, policy",

@@ -6,10 +6,12 @@ import re
 import sys
 
 import pytest
+from rich.console import Console
 
 from grader.base.errors import Status
-from grader.report import html_report
+from grader.report import comment_report, html_report, markdown_report, terminal
 from grader.report.excerpts import MAX_LINES, excerpt
+from grader.report.formats import FORMATS
 from grader.report.reasons import reasons_in
 from grader.report.reported import Reported
 from grader.results.points import problem_result
@@ -124,9 +126,9 @@ def test_the_cost_of_an_excerpt_has_an_end(module):
 def test_the_points_come_first_then_what_to_do():
     """The title and the first heading have the points; the costliest mistake is the first step."""
     page = render(every_status())
-    assert "<title>3.33 of 19 points: ada</title>" in page
+    assert "<title>3.33 of 15 points: ada</title>" in page
     said = words(page)
-    order = ["3.33 of 19 points", "What to do next", "Points by problem", "What went wrong"]
+    order = ["3.33 of 15 points", "What to do next", "Points by problem", "What went wrong"]
     assert sorted(order, key=said.index) == order
     steps = said.split("What to do next")[1].split("Points by problem")[0]
     assert steps.split()[0] == "linear", steps
@@ -166,8 +168,11 @@ def test_lateness_and_overrides_are_explained():
     given = override(3.0, problem="linear", reason="<b>regraded</b>")
     said = words(render(every_status(), standing(points=2.4, days_late=1, penalty=20.0,
                                                  overrides=[given])))  # fmt: skip
-    assert "2.4 of 19 points" in said
+    assert "2.4 of 15 points" in said
     assert "This costs 20 % of the score." in said
+    assert "free late day" not in said
+    used = words(render(every_status(), standing(points=3.0, free_days=2)))
+    assert "Handed in late: this uses 2 free late days." in used
     assert "A person set linear to 3 points: <b>regraded</b>" in said
 
 
@@ -179,6 +184,33 @@ def test_who_has_everything_is_told_so():
     assert "What went wrong" not in said
 
 
+def test_pending_points_are_in_no_maximum_and_no_advice():
+    """Page, Markdown and comment say the maximum of the terminal; nothing is left to do."""
+    done = problem_result("linear", "m", 5, [ended("a", Status.PASSED)])
+    waits = problem_result("gpu", "m", 4, [ended("g", Status.DEFERRED, device="cuda")], "cuda")
+    waiting = result(done, waits)
+    texts = [one.render(Reported(waiting)) for one in (markdown_report, comment_report, terminal)]
+    page = words(render(waiting))
+    for text in (page, *texts):
+        assert re.search(r"\b5(\.00)? of 5\b", text)
+        assert "of 9" not in text
+    assert "What to do next Every test that has run passes." in page
+
+
+def test_what_a_partly_solved_problem_has_earned_is_not_red():
+    """Red is for its status."""
+    tests = [ended("a", Status.PASSED, weight=9), ended("b", Status.FAILED)]
+    page = render(result(problem_result("linear", "m", 10, tests)))
+    assert 'class="bar good" role="img" aria-label="9 of 10 points"' in page
+    assert '<td class="bad">failed</td>' in page
+
+
+def test_the_points_of_a_stub_are_a_word_of_their_own():
+    stub = problem_result("linear", "m", 5, [ended("a", Status.NOT_ATTEMPTED)])
+    page = render(result(stub))
+    assert re.search(r"§7\.1</a>\s+<span[^>]*>5 points to earn<", page)
+
+
 def test_who_has_begun_nothing_is_told_where_to_begin():
     """The page names the first problem and its section."""
     stub = ended("a", Status.NOT_ATTEMPTED, about="forward")
@@ -186,6 +218,30 @@ def test_who_has_begun_nothing_is_told_where_to_begin():
     said = words(render(nothing))
     assert "Begin linear , Handout §7.1 5 points to earn" in said
     assert "Not begun, 10 points: linear, adamw." in said
+    plain = render(nothing, links={})
+    assert 'Handout §7.1 <span class="cost muted">5 points to earn' in plain
+
+
+def test_a_page_of_a_class_is_out_of_the_classs_points():
+    """Points that only a GPU can give are not in a class without one."""
+    waits = ended("a", Status.DEFERRED, device="cuda")
+    found = result(
+        problem_result("linear", "m", 5, [ended("a", Status.PASSED)]),
+        problem_result("gpu", "m", 20, [waits], device="cuda"),
+    )
+    grade = standing(points=5.0, max_score=5.0)
+    for kind in ("html", "markdown", "comment", "terminal"):
+        text = FORMATS[kind].render(Reported(found, grade, console=Console()))
+        assert "5 of 5 points" in text or "5.00 of 5" in text, kind
+        assert "of 25 points" not in text
+
+
+def test_who_has_all_points_without_every_test_is_told_to_do_nothing():
+    """The heading of what to do next is left out when there is nothing."""
+    waits = ended("b", Status.DEFERRED, device="cuda")
+    found = result(problem_result("linear", "m", 5, [ended("a", Status.PASSED), waits]))
+    said = words(render(found))
+    assert ("What to do next" in said) == ("Every test passes" in said)
 
 
 # --- the student's lines --------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def test_modules_without_their_folder_are_recognised(tmp_path, kind, place, told
         ),
         (
             {"one.ipynb": "", "two.ipynb": ""},
-            "the submission has no assignment/ folder; got one.ipynb, two.ipynb; " + SUBMIT,
+            "the submission has 2 notebooks, one.ipynb, two.ipynb: hand in one of them; " + SUBMIT,
         ),
     ],
 )

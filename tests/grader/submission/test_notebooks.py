@@ -43,9 +43,9 @@ def test_cells_that_write_modules_are_taken_in_their_order():
         "%%writefile -a assignment/linear.py\nz = 3",
         "%%file 'assignment/model/layers.py'\n\npass",
         "x = '%%writefile assignment/other.py'",
-        "%%writefile ../assignment/linear.py\nbad = 1",
         "%%writefile assignment/../linear.py\nbad = 1",
-        "%%writefile /assignment/linear.py\nbad = 1",
+        "%%writefile my_assignment/linear.py\nbad = 1",
+        "%%writefile linear.py\nbad = 1",
     )
     assert modules_in(content, "a.ipynb") == {
         "assignment/linear.py": b"x = 1\ny = 2\nz = 3\n",
@@ -123,4 +123,44 @@ def test_modules_count_more_than_a_notebook_beside_them(tmp_path):
     (tmp_path / "assignment" / "hw.ipynb").write_bytes(notebook(LINEAR))
     read = submissions.read(tmp_path)
     assert read.sources == {"assignment/linear.py": b"y = 1\n"}
-    assert [note.reason for note in read.ignored] == ["not a Python module"]
+    (note,) = read.ignored
+    assert note.reason == "not a Python module; was it meant as the solution?"
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["%%writefile /content/drive/MyDrive/student/assignment/linear.py\nx = 1"],
+        ['%%writefile "/content/drive/My Drive/student/assignment/linear.py"\nx = 1'],
+        ["%%writefile C:\\me\\student\\assignment\\linear.py\nx = 1"],
+        ["%%writefile ../assignment/linear.py\nx = 1"],
+        ["%cd assignment", "%%writefile linear.py\nx = 1"],
+        ["import os\nos.chdir('/content/drive/My Drive/assignment')", "%%file linear.py\nx = 1"],
+        ["cd student/assignment/", "%%writefile ./linear.py\nx = 1"],
+        ["#@title Linear\n\n%%writefile assignment/linear.py\nx = 1"],
+        ["%%writefile assignment/linear.py\rx = 1"],
+        ["%%writefile linear.py\nx = 1"],
+        ["%cd assignment", "%cd ..", "%%writefile other.py\ny = 1", "%%file linear.py\nx = 1"],
+    ],
+    ids=range(11),
+)
+def test_where_another_machine_keeps_the_folder_does_not_matter(cells):
+    """A path that ends in assignment/NAME.py is that module, as is a module's name alone."""
+    assert modules_in(notebook(*cells), "a.ipynb", ["assignment/linear.py"]) == {
+        "assignment/linear.py": b"x = 1\n"
+    }
+
+
+def test_one_notebook_in_a_zip_is_that_notebook(tmp_path):
+    """Jupyter's own copies do not count; of two notebooks, none is chosen."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("hw.ipynb", notebook(LINEAR))
+        archive.writestr(".ipynb_checkpoints/hw-checkpoint.ipynb", notebook("old"))
+    assert submissions.read(path).sources == {"assignment/linear.py": b"x = 1\n"}
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("second.ipynb", notebook(LINEAR))
+    with pytest.raises(
+        SubmissionRefused, match=r"has 2 notebooks, hw\.ipynb, second\.ipynb: hand in"
+    ):
+        submissions.read(path)

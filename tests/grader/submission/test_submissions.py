@@ -20,6 +20,7 @@ from grader.base.errors import SubmissionRefused
 from grader.results.records import Ignored
 from grader.submission import archives, submissions
 from kit import handing_in
+from kit.handing_in import Accepted
 
 SOURCES = {"assignment/linear.py": b"x = 1\n", "assignment/parts/more.py": b"y = 2\n"}
 ROOT = Path(submissions.__file__).parents[2]
@@ -675,3 +676,34 @@ def test_the_folder_above_may_have_a_name_that_starts_like_it(tmp_path):
     """A student's second attempt may have such a name."""
     files = {f"assignment.final/{name}": content for name, content in SOURCES.items()}
     assert submissions.read(make("zip", tmp_path, files)).sources == SOURCES
+
+
+MODULES = ("assignment/linear.py", "assignment/optimizers.py")
+SOLVED = {"assignment/optimizers.py": "x = 1"}
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (["assignment/Linear.py"], "was it meant as assignment/linear.py, which is missing?"),
+        (["assignment/linear.PY"], "was it meant as assignment/linear.py, which is missing?"),
+        (["assignment/linear (1).py"], "was it meant as assignment/linear.py, which is missing?"),
+        (["assignment/linear.py.txt"], "was it meant as assignment/linear.py, which is missing?"),
+        (["linear_final_v2.py"], "was it meant as assignment/linear.py, which is missing?"),
+        (["assignment/linears.py"], "was it meant as assignment/linear.py, which is missing?"),
+        (["assignment/linear - Copy.py", "assignment/linear.py"], "was it meant as assignment/lin"),
+        (["assignment/linear.py", "solution.ipynb"], "was it meant as the solution?"),
+        (["assignment/linear.py", "assignment/optimizer.py"], ""),
+        (["assignment/linear.py", "assignment/data.py", "assignment/linear2.py"], ""),
+        (["assignment/linear.py", "notes.txt", "docs/linear.md"], ""),
+    ],
+)
+def test_a_file_that_may_be_meant_as_a_module_is_named(tmp_path, files, told):
+    """A helper beside the module of that name is nobody's mistake."""
+    for path, text in {**dict.fromkeys(files, "y = 1"), **SOLVED}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    read = submissions.read(tmp_path, Accepted(modules=MODULES))
+    notes = [note for note in read.ignored if "was it meant as" in note.reason]
+    assert [note.path for note in notes] == ([f for f in files if f not in MODULES] if told else [])
+    assert all(told in note.reason for note in notes)

@@ -238,3 +238,10 @@ def test_a_name_that_is_forbidden_in_one_definition_costs_that_definition():
     rules = [COURSE.problem("linear").rules]
     (whole,) = forbidden_calls.read(b"from torch.nn import Linear", rules)["uses"]
     assert whole["definition"] == ""
+
+
+def test_settings_that_a_module_changes_for_all_code_are_reported():
+    source = "import torch\nx = torch.ones(1)\ntorch.set_default_dtype(x.dtype)\nexec('')\n"
+    assert forbidden_calls.read(source.encode(), [])["settings"] == [(3, "torch.set_default_dtype")]
+    inside = "import torch\ndef f(): torch.set_default_dtype(torch.half)"
+    assert forbidden_calls.read(inside.encode(), [])["settings"] == []

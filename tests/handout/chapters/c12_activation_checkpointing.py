@@ -1,5 +1,7 @@
 """Chapter 12: what autograd keeps, what segments keep, and the cost of recomputing activations."""
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -212,7 +214,7 @@ class Chapter(Figures):
         self.gives(
             kept_and_own=" | ".join(f"{n(self.kept[k])} + {n(self.own[k])}" for k in SEGMENTS)
         )
-        self.gives(alive=" | ".join(n(alive[k]) for k in SEGMENTS))
+        self.gives(alive=" | ".join(n(alive_at_once(k)) for k in SEGMENTS))
         count, parts = 7, 3
         lengths = segment_lengths(count, parts)
         short, long = min(lengths), max(lengths)
@@ -404,8 +406,25 @@ class Chapter(Figures):
             wren_units=per_unit(wren.RECIPE),
             float32_units=2 * per_unit(pure),
             seen_activations=f"{n(2)}BTdL",
+            **self.seen_model(),
             seen_too_small=per_unit(pure) // 2,
         )
+
+    def seen_model(self) -> dict[str, object]:
+        """A model whose activations circulate with a wrong number, and the right ones."""
+        layers, batch, tokens, width, heads = 32, 8, 2048, 4096, 32
+        unit = layers * batch * tokens * width / 1e9
+        ratio = heads * tokens / width
+        return {
+            "seen_layers": layers,
+            "seen_batch": batch,
+            "seen_tokens": n(tokens, ","),
+            "seen_width": n(width, ","),
+            "seen_heads": heads,
+            "seen_gb": 320,
+            "seen_right_gb": n(unit * (34 + 5 * ratio), ".0f"),
+            "seen_without_gb": n(unit * (32 + 2 * ratio), ".0f"),
+        }
 
     def seen_elsewhere(self) -> None:
         """The factor in other notes, and what it depends on."""
@@ -421,15 +440,21 @@ class Chapter(Figures):
         """The sequences of Wren that fit on a device."""
         layers = wren.WREN.num_layers
         sequence = micro_batch.peak(wren.WREN, 1, wren.RECIPE)
-        again = micro_batch.peak(wren.WREN, 1, wren.RECIPE, segments=layers)
-        inputs = again.layers - sequence.layers // layers
-        free = ra.H100_SXM.memory_bytes - sequence.states - sequence.copies
+        inputs = layers * micro_batch.checkpoint_bytes(
+            wren.WREN, wren.WREN.context_length, wren.RECIPE
+        )
         hours = (
             wren.HOURS * fc.training_flops(1, 1, recompute_forward=True) / fc.training_flops(1, 1)
         )
 
-        def fits(parts):
-            return free // (parts.layers + parts.head + parts.logits)
+        def fits(segments):
+            """The largest number of sequences whose peak fits on the device."""
+            return next(
+                number
+                for number in itertools.count()
+                if micro_batch.peak(wren.WREN, number + 1, wren.RECIPE, segments=segments).total
+                > ra.H100_SXM.memory_bytes
+            )
 
         self.gives(
             wren_sequence_gb=n(sequence.layers / 1e9, ".2f"),
@@ -437,11 +462,10 @@ class Chapter(Figures):
             wren_state_gb=n(sequence.states / 1e9, ".1f"),
             wren_device_gb=ra.H100_SXM.memory_bytes // 10**9,
             wren_copies_gb=n(sequence.copies / 1e9, ".1f"),
-            wren_fits=fits(sequence),
+            wren_fits=fits(0),
             wren_peak_gb=n(wren.PEAK.total / 1e9, ".1f"),
             wren_inputs_gb=n(inputs / 1e9, ".2f"),
-            wren_one_layer_gb=n(sequence.layers // layers / 1e9, ".2f"),
-            wren_fits_checkpointed=fits(again),
+            wren_fits_checkpointed=fits(layers),
             wren_recomputed_hours=n(hours, ".1f"),
         )
 
