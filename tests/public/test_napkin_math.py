@@ -84,13 +84,22 @@ def test_training_days_of_the_examples(student):
         )
 
 
-def test_training_days_refuses_a_percentage(student):
-    """An MFU of 50 is a percentage and raises a ValueError."""
+def test_percentages_are_refused(student):
+    """An MFU or a reserve of 50 is a percentage and raises a ValueError."""
     ra = student.resource_accounting
     with expect.right_call("an MFU of 0.5"):
         ra.training_days(1_000_000, 1_000_000, ra.H100_SXM, BF16, 1, 0.5)
     with expect.raises(ValueError, of="training_days", when="mfu is 50"):
         ra.training_days(1_000_000, 1_000_000, ra.H100_SXM, BF16, 1, 50)
+    recipe = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))
+    for of, ask in [
+        ("max_parameters", lambda reserve: ra.max_parameters(1000, recipe, reserve)),
+        ("min_devices", lambda reserve: ra.min_devices(10, recipe, 1000, reserve)),
+    ]:
+        with expect.right_call("a reserve of 0.5"):
+            ask(0.5)
+        with expect.raises(ValueError, of=of, when="reserve is 50"):
+            ask(50)
 
 
 def test_transformer_parameters_of_the_example(student):
@@ -193,6 +202,8 @@ def a_gpu(student, **changes):
 def test_reserve_and_rounding_by_hand(student):
     """A quarter of 100 bytes is kept free: 75 // 16 = 4 parameters.
 
+    125 parameters of 16 bytes fill two devices of 1000 bytes: they share the parameters exactly.
+
     80 parameters of 12 bytes need 960 of 1000 bytes: one device, or two if a tenth is free.
     """
     ra = student.resource_accounting
@@ -203,6 +214,10 @@ def test_reserve_and_rounding_by_hand(student):
             f"{memory} bytes, reserve {reserve}",
         )
         expect.value(got, want, of="max_parameters", inputs=f"{inputs}, 16 bytes per parameter")
+    hints = {3: "do not round the parameters of each device: round once, at the end"}
+    inputs = "125 parameters of 16 bytes, 1000 bytes per device"
+    got = ra.min_devices(125, recipe, 1000)
+    expect.value(got, 2, of="min_devices", inputs=inputs, hints=hints)
     small = ra.TrainingRecipe(BF16, BF16, (FP32, FP32))
     for count, reserve, want in [(80, 0.0, 1), (80, 0.1, 2)]:
         got = ra.min_devices(count, small, 1000, reserve)
@@ -223,12 +238,18 @@ def test_days_of_a_short_run(student):
 
 
 def test_compute_optimal_with_another_ratio(student):
-    """180 FLOPs with 7.5 tokens per parameter: N = √(180 / 45) = 2, and D = 15."""
-    got = student.resource_accounting.compute_optimal(180.0, 7.5)
-    for name, number, want in zip(("N", "D"), got, (2.0, 15.0), strict=True):
-        more = {"name": name, "inputs": "180 FLOPs, 7.5 tokens per parameter"}
-        more |= {"hints": {1.5**0.5: "tokens_per_parameter is an argument, and 20 its default"}}
-        expect.number(number, want, of="compute_optimal", tolerance=1e-6, **more)
+    """N = √(180 / 45) = 2 for 7.5 tokens per parameter. N = √(450 / 72) = 2.5 is not rounded."""
+    for flops, ratio, n in [(180.0, 7.5, 2.0), (450.0, 12.0, 2.5)]:
+        got = student.resource_accounting.compute_optimal(flops, ratio)
+        hints = {
+            (flops / 120) ** 0.5: "tokens_per_parameter is an argument, and 20 its default",
+            2: "neither N nor D is rounded",
+            3: "neither N nor D is rounded",
+        }
+        for name, number, want in zip(("N", "D"), got, (n, ratio * n), strict=True):
+            more = {"name": name, "inputs": f"{flops} FLOPs, {ratio} tokens per parameter"}
+            more |= {"hints": hints if name == "N" else {}}
+            expect.number(number, want, of="compute_optimal", tolerance=1e-6, **more)
 
 
 def test_cheapest_cluster_by_hand(student):

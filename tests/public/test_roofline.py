@@ -199,6 +199,27 @@ def test_short_times_and_small_shares(student):
     expect.number(got, 0.001, of="attainable_mfu", tolerance=1e-9, inputs=inputs)
 
 
+def test_every_function_takes_the_peak_of_the_dtype(student):
+    """100 FLOPs per byte are the ridge of this device in float32, 400 in bfloat16.
+
+    At 200 FLOPs per byte, work is compute-bound in float32, and reaches half of bfloat16's peak.
+    """
+    ra, hw, bf16 = student.resource_accounting, device(student), torch.bfloat16
+    for dtype, bound, seconds, share, peak_share in [
+        (torch.float32, True, 2.0, 1.0, 1.0),
+        (bf16, False, 1.0, 0.5, 0.25),
+    ]:
+        inputs = f"2e12 FLOPs, 1e10 bytes, {dtype}; 1e12 FLOP/s in float32, 4e12 in bfloat16"
+        got = ra.is_compute_bound(2e12, 1e10, hw, dtype)
+        expect.value(got, bound, of="is_compute_bound", inputs=inputs)
+        for of, got, want in [
+            ("roofline_seconds", ra.roofline_seconds(2e12, 1e10, hw, dtype), seconds),
+            ("attainable_mfu", ra.attainable_mfu(200.0, hw, dtype), share),
+            ("mfu", ra.mfu(1e12, 1.0, hw, dtype), peak_share),
+        ]:
+            expect.number(got, want, of=of, tolerance=1e-6, inputs=inputs)
+
+
 def test_every_function_refuses_a_dtype_without_a_peak(student):
     """No peak is guessed, in any of the functions."""
     ra, hw, half = student.resource_accounting, device(student), torch.float16
