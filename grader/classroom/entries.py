@@ -218,7 +218,8 @@ class EnrolledStudents(BookPart):
         """The ids of the students who handed in anything, or about whom a person decided."""
         tables = ("attempt", "override", "extension", "comment")
         query = " UNION ".join(f"SELECT student FROM {table}" for table in tables)
-        return {self.entries.id_of(row["student"]) for row in self._db.execute(query)}
+        id_of = self.entries.id_of
+        return {id_of(row["student"]) for row in self._db.execute(query)}
 
     def _rows_of_students(self) -> list[Student]:
         rows = self._db.execute("SELECT * FROM student ORDER BY id")

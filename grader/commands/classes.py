@@ -127,16 +127,21 @@ def course_and_rules(
         folder: The folder of the course; None for that of the gradebook.
         rules_file: The file of rules.
         book: The gradebook, which may not exist yet.
-        grades: Whether the command grades, so that it says itself what has changed.
+        grades: Whether the command runs the course's tests. Whoever made the gradebook must not
+            choose them, and the command says itself what has changed.
 
     Raises:
-        UsageError: The gradebook is of another course, or its course is not there any more.
+        UsageError: The gradebook is of another course, or its course is not there any more, or has
+            to be named.
     """
     stored, graded = _of_gradebook(book)
     if folder is None and stored and stored.folder:
         folder = Path(stored.folder)
         if not folder.is_dir():
             raise UsageError(f"{book}: its course was in {folder}: expected --course FOLDER")
+        if grades:
+            named = shlex.quote(str(folder))
+            raise UsageError(f"{book} is of another course: to run its tests, add --course {named}")
     course = courses.load(folder)
     own = policies.load(rules_file or course.policy, needed=rules_file is not None)
     _require_course(book, course, stored, graded)
@@ -172,8 +177,11 @@ def _require_course(
     """Refuse a course that is not the gradebook's: another title elsewhere, or other problems."""
     known = {problem for setup in graded for problem in setup.problems}
     now = _described(course)
+    is_there = stored is not None and (not stored.folder or Path(stored.folder).is_dir())
     is_other = stored and stored.folder != now.folder and stored.title != now.title
-    if is_other or (known and known.isdisjoint(problem.id for problem in course.problems)):
+    if (is_there and is_other) or (
+        known and known.isdisjoint(problem.id for problem in course.problems)
+    ):
         theirs = f" of {stored.folder or 'the grader'} ({stored.title})" if stored else ""
         raise UsageError(
             f"{book} is of another course{theirs}, with the problems "
@@ -246,6 +254,8 @@ def batch(
     course, rules = course_and_rules(course_folder, rules_file, book, grades=True)
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
+    if same_students and not listed:
+        raise UsageError("--same-students needs --roster")
     level = level_named(isolation)
     where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
     found = intake.recognise(folder, layout)
@@ -512,10 +522,13 @@ def regrade(
 
     No student's grade changes without --apply, which --undo reverts.
     """
-    if apply and undo:
-        raise UsageError("regrade: expected either --apply or --undo, found both")
-    if only and all_problems:
-        raise UsageError("regrade: expected either --only or --all-problems, found both")
+    for wrong, why in (
+        (apply and undo, "expected either --apply or --undo, found both"),
+        (only and all_problems, "expected either --only or --all-problems, found both"),
+        (keep_others and not only, "--keep-others needs --only"),
+    ):
+        if wrong:
+            raise UsageError(f"regrade: {why}")
     one_of("--device", device, "cpu", "cuda")
     course, rules = course_and_rules(course_folder, rules_file, book, grades=True)
     with gradebook.writing(book) as opened:
@@ -681,7 +694,7 @@ def diff(
         return
     if book.suffix == ".json":
         raise UsageError(f"diff {book}: expected a gradebook, or two results: OLD.json NEW.json")
-    course, rules = course_and_rules(course_folder, rules_file, book, grades=True)
+    course, rules = course_and_rules(course_folder, rules_file, book)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
         if exported is not None:

@@ -34,7 +34,7 @@ from grader.classroom.records import HandedIn
 from kit.text import one_line
 
 # What students hand in by mistake; other files are probably the teaching assistant's.
-UNREADABLE = re.compile(r"(\.tar)?\.(rar|7z|tar|bz2|gz|xz|pdf|docx?|odt|pages)$", re.IGNORECASE)
+UNREADABLE = re.compile(r"(\.tar)?\.(rar|7z|tar|bz2|xz|pdf|docx?|odt|pages)$", re.IGNORECASE)
 AGAIN = re.compile(r" ?\(\d{1,2}\)$")  # what a browser adds to the name of a second download
 MOST_ATTEMPTS = 100  # of one student: each may take as long as a submission may
 TIMED = re.compile(
@@ -66,11 +66,7 @@ def plain(items: list[FolderItem]) -> Found:
         for one in handed_in
     ]
     doubtful = _warn_of_canvas(item for item in graded if item.kind == "archive")
-    if dated := [i.name for i in graded if TIME.search(i.stem) and not TIMED.fullmatch(i.stem)]:
-        doubtful.append(
-            f"{dated[0]} holds a time that is not read, and so do {len(dated) - 1} more names: "
-            "--layout, such as '{id}_{time}.zip', reads it"
-        )
+    doubtful += _warn_of_times(graded)
     if len(graded) == 1 < len(handed_in):
         doubtful.append(
             f"{graded[0].name} is the only folder, and its {len(handed_in)} archives are taken as "
@@ -206,6 +202,17 @@ def _doubts(named: list[HandedIn]) -> dict[Path, str]:
             continue
         doubts |= {first.path: doubt, second.path: doubt}
     return doubts
+
+
+def _warn_of_times(items: list[FolderItem]) -> list[str]:
+    """Warn of times in names that are not where a time is read."""
+    found = [i.name for i in items if TIME.search(i.stem) and not TIMED.fullmatch(i.stem)]
+    if not found:
+        return []
+    return [
+        f"{found[0]} holds a time that is not read, and so do {len(found) - 1} more names: "
+        "--layout, such as '{id}_{time}.zip', reads it"
+    ]
 
 
 def _warn_of_canvas(archives: Iterable[FolderItem]) -> list[str]:

@@ -33,14 +33,21 @@ class Desk:
         (folder / "in").mkdir()
 
     def __call__(self, line, *, code=0):
-        """Run a command; return all that it prints."""
+        """Run a command; return all that it prints. What runs tests has to name the course."""
+        if line.startswith(("batch", "regrade")) and "--course" not in line:
+            line += " --course course"
+        got, said = self.types(line)
+        assert got == code, f"$ grader {line}\n{said}"
+        return said
+
+    def types(self, line):
+        """Run a command as it is; return its exit code and all that it prints."""
         self._patch.setattr(sys, "argv", ["grader", *shlex.split(line)])
         got, text = cli._run()
         printed = self._capsys.readouterr()
         said = printed.out + printed.err + text
-        assert got == code, f"$ grader {line}\n{said}"
         assert "Traceback" not in said
-        return said
+        return got, said
 
     def write(self, name, text):
         path = self.folder / name
@@ -98,6 +105,8 @@ def test_a_second_roster_never_doubles_a_class(graded):
     assert graded.points() == {"9001": 3, "9002": 2, "9003": None}
     graded(f"{batch} roster.csv")
     assert list(graded.points().values()) == [3, 2, None]
+    assert "needs --roster" in graded("batch in --gradebook g.sqlite --same-students", code=2)
+    assert "needs --only" in graded("regrade g.sqlite --keep-others", code=2)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +131,10 @@ def test_a_first_roster_without_zeros_is_told_and_healed_by_the_right_one(desk):
 
 
 def test_the_gradebook_knows_its_course(graded):
-    """No command needs --course; another course is refused in one sentence."""
+    """What runs no tests needs no --course; another course is refused in one sentence."""
+    for command in ("regrade g.sqlite", "batch in --gradebook g.sqlite"):
+        code, said = graded.types(command)
+        assert (code, f"add --course {graded.folder / 'course'}" in said) == (2, True)
     said = graded("status g.sqlite")
     assert "3 students: 2 graded, 1 missing; mean 2.50" in said
     assert "3.00 of 3" in graded("show s01 --gradebook g.sqlite")
@@ -133,6 +145,7 @@ def test_the_gradebook_knows_its_course(graded):
         assert "with the problems relu, softmax: expected its folder as --course" in said
     shutil.move(graded.folder / "course", graded.folder / "moved")
     assert "expected --course FOLDER" in graded("status g.sqlite", code=2)
+    graded.write("moved/policy.toml", "[policy]\ntitle = 'Another title'\n")
     graded("status g.sqlite --course moved")
 
 

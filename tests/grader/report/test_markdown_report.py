@@ -100,9 +100,9 @@ def test_each_failure_is_told_once():
         "  expected  0.5 at [0, 2]\n"
         "  got       0.25\n"
         "```\n\n"
+        "- hint: Is the weight transposed?\n"
         "- rule: The output is x times the transposed weight.\n"
         "- rule: Another rule.\n"
-        "- hint: Is the weight transposed?\n"
         "- see: handout §7.1\n"
         "- tests: `test_b`, `test_c`\n\n"
     )
