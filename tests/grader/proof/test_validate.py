@@ -231,6 +231,7 @@ def complaints_about_tests(grader, tmp_path_factory):
     )
     hidden = course / "tests" / "hidden" / "tensor_memory" / "test_hidden.py"
     added = "\n".join(source for source, _ in NOT_TOTAL.values())
+    added = added.replace("def test_", '@pytest.mark.harm("crash")\ndef test_')
     hidden.write_text(
         f"{hidden.read_text()}\n\nfrom tests.probes import tensor_memory as probes\n\n{added}"
     )
@@ -424,7 +425,8 @@ def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
     mistakes_of(course_of_two_devices, {"eight": 8, "four": 4, "nine": 9})
     cuda = course_of_two_devices / "tests/hidden/tensor_memory/test_cuda.py"
     cuda.write_text(
-        cuda.read_text() + "\ndef test_idle(student):\n    student.tensor_memory.storage_elements\n"
+        f'{cuda.read_text()}\n@pytest.mark.harm("rare")\n'
+        "def test_idle(student):\n    student.tensor_memory.storage_elements\n"
     )
     got = validated(course_of_two_devices)
     assert [
