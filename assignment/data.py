@@ -42,16 +42,15 @@ def write_tokens(
 
 
 def open_tokens(path: str | os.PathLike[str], dtype: DTypeLike = np.uint16) -> np.memmap:
-    """Open a token file as a read-only np.memmap, which reads only the tokens that are indexed.
+    """Open a token file as an np.memmap, which reads only the tokens that are indexed.
 
-    A file is either raw (only tokens of `dtype`, as ndarray.tofile writes them) or a .npy file
-    (as np.save writes it), whose header contains its dtype, shape and order. Tell them apart by the
-    first six bytes, which are b"\\x93NUMPY" in a .npy file, and not by the file's name.
+    A file that begins with the six bytes b"\\x93NUMPY" is from np.save: its header gives dtype and
+    shape. Any other file is raw, as from ndarray.tofile, whatever its name. No write to the array
+    may reach the file.
 
     Args:
         path: The file, as a str or a Path.
-        dtype: The dtype of a raw file's tokens. It does not apply to a .npy file, whose header
-            gives the dtype.
+        dtype: The dtype of a raw file's tokens.
 
     Example:
         A file of 6 bytes without a header holds three uint16 tokens.
@@ -72,24 +71,18 @@ def get_batch(
     """Draw random windows of tokens as inputs x and the same windows one token later as targets y.
 
     x[i, j] = dataset[start_i + j] and y[i, j] = dataset[start_i + j + 1]. The starts are drawn
-    independently, with each of 0 … n - context_length - 1 equally likely. However long the dataset
-    is, read only the tokens that are returned.
+    independently, each of 0 … n - context_length - 1 equally likely. Read only what is returned.
 
     Args:
-        dataset: Tokens of any integer dtype in either byte order, in memory or memory-mapped, with
-            any stride.
-        batch_size: Number of windows, at least 1. It may exceed the number of starts.
-        context_length: Tokens per window, at least 1.
-        device: The device of x and y: any torch device, as a str or a torch.device. Tests without a
-            GPU use "meta", a device without data. For a CUDA device, pin x and y and copy them with
-            non_blocking=True.
-        generator: A CPU generator from which to draw the starts, without touching the global
-            generators. None means a global generator.
+        dataset: Token ids, usually an np.memmap of uint16.
+        batch_size: Windows per batch; there may be fewer starts.
+        context_length: Tokens per window.
+        device: The device of x and y. For a CUDA device, pin both and copy with non_blocking=True.
+        generator: The CPU generator that draws the starts, and no other; None for a global one.
 
     Raises:
-        ValueError: `dataset` has fewer than context_length + 1 tokens, too few for one window and
-            its last target. (The error that torch or numpy raises for an empty range of starts is
-            just as good.)
+        ValueError: `dataset` has fewer than context_length + 1 tokens. (The error of torch or
+            numpy for an empty range of starts will do.)
 
     Example:
         With dataset (7, 3, 9, 4) and context_length 2, the possible starts are 0 and 1. Start 1

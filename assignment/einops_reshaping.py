@@ -3,14 +3,12 @@
 A pattern such as "b c h w -> b h w c" names the axes of a tensor before and after. Parentheses
 mean that one dimension is made of several axes, the last of which varies fastest: in "(h p)" with
 p of size P, the pair (h, p) has index h·P + p. `...` is any number of leading dimensions,
-including none, and their sizes may be 0. All other sizes are at least 1.
+including none.
 
 In this module the annotations give the patterns. You choose how to implement them: with einops,
 with view and transpose, with einsum or with loops. Inputs may be float16, bfloat16, float32 or
-float64, on any device and in any memory layout. Each result has the dtype and the device of its
-input, and gradients flow through it. No product or sum in a formula overflows this dtype, and
-attention_scores and per_head_linear get finite numbers. Where a docstring asks for a ValueError,
-the RuntimeError or IndexError of torch or einops will do as well.
+float64. Each result has the dtype of its input, and gradients flow through it. Where a docstring
+asks for a ValueError, the RuntimeError or IndexError of torch or einops will do as well.
 """
 
 import math
@@ -52,8 +50,8 @@ def split_heads(
     result[..., h, s, i] = x[..., s, h·d + i]
 
     Args:
-        x: Features of each position: first those of head 0, then those of head 1, and so on.
-        heads: Number of heads that share the last dimension.
+        x: Features of each position.
+        heads: Number of heads.
 
     Raises:
         ValueError: `heads` does not divide the last dimension.
@@ -94,18 +92,14 @@ def attention_scores(
 
     Args:
         q: Queries.
-        k: Keys, with the same leading dimensions as the queries.
-
-    Raises:
-        ValueError: q and k differ in d, even if one of the two sizes is 1 and could be broadcast.
+        k: Keys, with the queries' leading dimensions.
 
     Example:
-        One query of length 4, all ones, and the keys (1, 1, 1, 1) and (1, -1, 1, -1):
-        4 / √4 = 2 and 0.
+        The query (1, 1, 1, 1) and the keys (1, 1, 1, 1) and (1, -1, 1, -1): 4 / √4 = 2 and 0.
 
     Handout §3.1 · `python -m assignment check einops`
     """
-    # TODO(einops): about 7 lines.
+    # TODO(einops): about 1 line.
     raise NotImplementedError("einops: see handout §3.1")
 
 
@@ -118,19 +112,18 @@ def per_head_linear(
     result[..., h·d_out + o] = Σ_i x[..., h·d_in + i] · w[h, i, o]
 
     Args:
-        x: Features, one head after the other, with any leading dimensions.
-        w: One matrix per head; its shape gives heads and d_in.
+        x: Features, one head after the other.
+        w: One matrix per head.
 
     Raises:
-        ValueError: The last dimension of x is not heads · d_in, even if it could be
-            broadcast to that size.
+        ValueError: The last dimension of x is not heads · d_in.
 
     Example:
         Two heads of one feature: x = (3, 5) and the 1×1 matrices 10 and 100 give (30, 500).
 
     Handout §3.1 · `python -m assignment check einops`
     """
-    # TODO(einops): about 10 lines.
+    # TODO(einops): about 5 lines.
     raise NotImplementedError("einops: see handout §3.1")
 
 
@@ -141,16 +134,15 @@ def masked_mean(
 
     result = Σ_s mask[..., s] · x[..., s, :] / Σ_s mask[..., s]
 
-    If the mask keeps no position of a sequence, the result is 0. A position that is not kept never
-    changes the result, even if its features are NaN or infinite, as they may be in padding.
+    Where the mask keeps no position, the result is 0. A position that is not kept, such as padding,
+    never changes the result, even if its features are NaN.
 
     Args:
         x: Features of each position.
-        mask: True for a position that is kept. Its shape is the shape of x without the
-            last dimension.
+        mask: True for a position that is kept.
 
     Raises:
-        ValueError: `mask` has any other shape, even one that could be broadcast.
+        ValueError: `mask` has another shape, even one that could be broadcast.
 
     Example:
         [[1, 2], [3, 4], [5, 6]] with the mask (True, False, True): (1 + 5) / 2 = 3 and
@@ -170,8 +162,6 @@ def patchify(
     result[b, i·w + j, (r·p + s)·c + k] = images[b, k, i·p + r, j·p + s]
 
     Here p = patch, c is the number of channels, and w is the number of patches in a row.
-    Patches are ordered row by row. Inside a patch, pixels are ordered row by row, each with its
-    channels side by side.
 
     Args:
         images: Images with channels first.

@@ -2,7 +2,8 @@
 
 A module keeps its weights as parameters: tensors that the module registers under a name, that
 `.to(...)` moves, that `state_dict` saves and that an optimizer updates. A weight gets its device
-and its dtype when it is created.
+and its dtype when it is created. Where device or dtype is None, torch's default applies. On the
+device "meta", a weight has a shape but no values.
 """
 
 import itertools
@@ -21,8 +22,8 @@ class Scale(nn.Module):
 
     Args:
         features: Size of x's last dimension.
-        device: The device of the gains; None for torch's default.
-        dtype: The dtype of the gains; None for torch's default.
+        device: Where the gains live, "meta" included.
+        dtype: The dtype of the gains.
 
     Example:
         Gains (2, 3) map x = (5, 7) to (10, 21).
@@ -47,20 +48,19 @@ class Scale(nn.Module):
 class Linear(nn.Module):
     """A matrix that maps in_features numbers to out_features numbers, without a bias.
 
-    y = x Wᵀ, for any leading dimensions. The weight's entries are drawn from a normal distribution
-    of mean 0 and standard deviation std = 1/√in_features, truncated at -3·std and 3·std: a value
-    outside this range is drawn again, not clamped.
+    y = x Wᵀ, for any leading dimensions. The initial weights are drawn from a normal distribution
+    of mean 0 and standard deviation std = 1/√in_features, truncated at ±3·std: a value beyond is
+    drawn again, not clamped.
 
     Args:
-        in_features: Size of x's last dimension, at least 1.
-        out_features: Size of y's last dimension, at least 1.
-        device: The device of the weight; None for torch's default. On "meta" the weight has a shape
-            but no values.
-        dtype: The dtype of the weight; None for torch's default.
+        in_features: Size of x's last dimension.
+        out_features: Size of y's last dimension.
+        device: Where the weight lives, "meta" included.
+        dtype: The dtype of the weight.
 
     Example:
-        Weight [[2, 3]] maps x = (1, 10) to (32,). With in_features = 4, every entry of a new weight
-        lies between -1.5 and 1.5.
+        Weight [[2, 3]] maps x = (1, 10) to (32,). With in_features = 4, every initial weight lies
+        between -1.5 and 1.5.
 
     Handout §7.1 · `python -m assignment check linear`
     """
@@ -78,29 +78,21 @@ class Linear(nn.Module):
         raise NotImplementedError("linear: see handout §7.1")
 
     def forward(self, x: Float[Tensor, "... in"]) -> Float[Tensor, "... out"]:
-        """Return x times the transposed weight.
-
-        Args:
-            x: A tensor with the weight's dtype and device. It need not be contiguous.
-
-        Raises:
-            RuntimeError: The size of x's last dimension is not in_features. (torch's own error. A
-                size of 1 may be broadcast instead, as torch.einsum does.)
-        """
+        """Return x Wᵀ."""
         # TODO(linear): about 1 line.
         raise NotImplementedError("linear: see handout §7.1")
 
 
 class MLP(nn.Module):
-    """A stack of linear layers with a ReLU between every two layers and none after the last one.
+    """Linear layers with a ReLU between every two, and none after the last one.
 
     y = W_n relu(… relu(W_2 relu(W_1 x))), for any leading dimensions. Each layer has its own
-    weight, initialised as in `Linear`, so layer i has dims[i + 1] · dims[i] parameters.
+    weight, drawn as in `Linear`.
 
     Args:
-        dims: Sizes from the input to the output, at least two; n + 1 sizes make n layers.
-        device: The device of the weights; None for torch's default.
-        dtype: The dtype of the weights; None for torch's default.
+        dims: Sizes from the input to the output; n + 1 sizes make n layers.
+        device: Where the weights live, "meta" included.
+        dtype: The dtype of the weights.
 
     Example:
         dims (4, 3, 2) give two layers with 3·4 + 2·3 = 18 parameters.
@@ -118,11 +110,7 @@ class MLP(nn.Module):
         raise NotImplementedError("linear: see handout §7.1")
 
     def forward(self, x: Float[Tensor, "... first"]) -> Float[Tensor, "... last"]:
-        """Pass x through every layer.
-
-        Args:
-            x: A tensor with the weights' dtype and device.
-        """
+        """Return the output of the last layer."""
         # TODO(linear): about 4 lines.
         raise NotImplementedError("linear: see handout §7.1")
 
@@ -130,15 +118,14 @@ class MLP(nn.Module):
 def count_parameters(module: nn.Module, *, trainable_only: bool = False) -> int:
     """The number of elements of a module's parameters, including those of its submodules.
 
-    A tied parameter, which is used in several places, counts once. Buffers are not parameters.
+    A tied parameter, which has several names, counts once. Buffers are not parameters.
 
     Args:
-        module: Any module on any device, including "meta", where nothing takes memory.
+        module: Any module.
         trainable_only: Count only parameters with requires_grad.
 
     Example:
-        MLP((4, 3, 2)) has 3·4 + 2·3 = 18 parameters. If its first layer is frozen, 6 of them
-        are trainable.
+        MLP((4, 3, 2)) has 18 parameters, 6 of them trainable if its first layer is frozen.
 
     Handout §7.1 · `python -m assignment check linear`
     """

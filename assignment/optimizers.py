@@ -1,10 +1,16 @@
 """Chapter 8: optimizers and their state, gradient clipping, and a learning rate schedule.
 
-An optimizer holds parameter groups: lists of parameters, each list with its own options. A
-step reads every parameter's gradient and changes the parameter in place. What the optimizer
-must remember from one step to the next, such as a running mean of the gradients, belongs in
-`self.state[parameter]`. This dict is empty at first; state_dict saves it, and
-load_state_dict restores it.
+Every optimizer of this module keeps these rules; SignSGD, a solved example, shows them:
+
+- `params` holds parameters, or groups: dicts with the key "params" and the group's own options.
+- A step reads the options from the group each time, because a schedule changes them there.
+- It skips parameters whose gradient is None, changes p in place, and leaves gradients as they are.
+- What later steps need belongs in `self.state[p]`, a dict that is empty at first. state_dict saves
+  it, and load_state_dict restores it.
+- With a closure, step first calls it once, with gradients enabled, to compute the loss and its
+  gradients, and returns its result. Without one it returns None.
+
+The handout's page "What tests try" says which inputs these functions get.
 """
 
 import math
@@ -23,7 +29,7 @@ class SignSGD(torch.optim.Optimizer):
     p ← p − lr · sign(m)
 
     Args:
-        params: Parameters, or one dict per group with the key "params" and the group's own options.
+        params: Parameters or groups.
         lr: Length of a step.
         beta: β, the weight of the old mean, in [0, 1).
 
@@ -43,15 +49,7 @@ class SignSGD(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change every parameter that has a gradient.
-
-        Args:
-            closure: Computes the loss and its gradients. Call it once, before any parameter
-                changes, with gradients enabled if they were when step was called.
-
-        Returns:
-            The closure's result, or None without a closure.
-        """
+        """Take one step."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -71,26 +69,20 @@ class SignSGD(torch.optim.Optimizer):
 class SGD(torch.optim.Optimizer):
     """Step against the gradient or, with momentum, against a decaying sum of the gradients so far.
 
-    For each parameter p with gradient g, in this order:
-
-    b ← μ b + g                     μ is momentum; b starts at 0, so b = g after the first step
+    b ← μ b + g                     μ is momentum; b starts at 0
     p ← p − lr · b
 
-    This is torch's form, without dampening: g itself is added to μ b, not (1 − μ) g. lr is not part
-    of b, so a new lr acts on the whole step at once.
-
-    Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
-    parameter whose gradient is None. Keep b in `self.state[p]`, with p's dtype. With momentum 0 the
-    step is p ← p − lr · g, and no b is made.
+    This is torch's form: g is not multiplied by 1 − μ, and b does not contain lr. With momentum 0,
+    keep no b.
 
     Args:
-        params: Parameters, or one dict per group with the key "params" and the group's own options.
-        lr: Learning rate; it may be 0.
+        params: Parameters or groups.
+        lr: Learning rate.
         momentum: μ, in [0, 1).
 
     Example:
-        p = 1, g = 2 at every step, lr = 0.1, μ = 0.5. b is 2, then 0.5 · 2 + 2 = 3:
-        p = 1 − 0.2 = 0.8, then 0.8 − 0.3 = 0.5.
+        p = 1, lr = 0.1, μ = 0.5, and g = 2 twice: b is 2, then 0.5 · 2 + 2 = 3, so p is 0.8, then
+        0.5.
 
     Handout §8.1 · `python -m assignment check optimizers`
     """
@@ -106,15 +98,7 @@ class SGD(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change every parameter that has a gradient, using the options of its group.
-
-        Args:
-            closure: Computes the loss and its gradients. Call it once, before any parameter
-                changes, with gradients enabled if they were when step was called.
-
-        Returns:
-            The closure's result, or None without a closure.
-        """
+        """Take one step."""
         # TODO(optimizers): about 16 lines.
         raise NotImplementedError("optimizers: see handout §8.1")
 
@@ -122,22 +106,17 @@ class SGD(torch.optim.Optimizer):
 class AdaGrad(torch.optim.Optimizer):
     """Divide each step by the root of the sum of all squared gradients so far.
 
-    For each parameter p with gradient g, in this order:
-
     s ← s + g²                      starts at 0
-    p ← p − lr · g / (√s + ε)       ε is added to the root
-
-    Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
-    parameter whose gradient is None. Keep s in `self.state[p]`, with p's dtype.
+    p ← p − lr · g / (√s + ε)
 
     Args:
-        params: Parameters, or one dict per group with the key "params" and the group's own options.
-        lr: Learning rate; it may be 0.
-        eps: ε; it may be 0, where no 0 / 0 occurs.
+        params: Parameters or groups.
+        lr: Learning rate.
+        eps: ε, outside the root.
 
     Example:
-        p = 1, lr = 0.1, ε = 1, gradients 3 and then 4. s is 9, then 25:
-        p = 1 − 0.1 · 3 / (3 + 1) = 0.925, then 0.925 − 0.1 · 4 / (5 + 1) = 0.8583.
+        p = 1, lr = 0.1, ε = 1, g = 3 and then 4: s is 9, then 25, so
+        p = 1 − 0.3 / (3 + 1) = 0.925, then 0.925 − 0.4 / (5 + 1) = 0.8583.
 
     Handout §8.1 · `python -m assignment check optimizers`
     """
@@ -153,42 +132,25 @@ class AdaGrad(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change every parameter that has a gradient, using the options of its group.
-
-        Args:
-            closure: Computes the loss and its gradients. Call it once, before any parameter
-                changes, with gradients enabled if they were when step was called.
-
-        Returns:
-            The closure's result, or None without a closure.
-        """
+        """Take one step."""
         # TODO(optimizers): about 14 lines.
         raise NotImplementedError("optimizers: see handout §8.1")
 
 
 class RMSProp(torch.optim.Optimizer):
-    """Like AdaGrad, but divide each step by the root of a running mean of the squared gradients.
+    """Divide each step by the root of a running mean of the squared gradients.
 
-    For each parameter p with gradient g, in this order:
-
-    v ← α v + (1 − α) g²            α is alpha; starts at 0
-    p ← p − lr · g / (√v + ε)       ε is added to the root
-
-    v gets no bias correction, and the mean of g is not subtracted from it
-    (in torch: centered=False).
-
-    Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
-    parameter whose gradient is None. Keep v in `self.state[p]`, with p's dtype.
+    v ← α v + (1 − α) g²            starts at 0, without bias correction
+    p ← p − lr · g / (√v + ε)
 
     Args:
-        params: Parameters, or one dict per group with the key "params" and the group's own options.
-        lr: Learning rate; it may be 0.
+        params: Parameters or groups.
+        lr: Learning rate.
         alpha: α, the weight of the old v, in [0, 1).
-        eps: ε; it may be 0, where no 0 / 0 occurs.
+        eps: ε, outside the root.
 
     Example:
-        p = 1, g = 2 at the first step, lr = 0.1, α = 0.75, ε = 1: v = 0.25 · 4 = 1, so
-        p = 1 − 0.1 · 2 / (1 + 1) = 0.9.
+        p = 1, g = 2, lr = 0.1, α = 0.75, ε = 1: v = 0.25 · 4 = 1, so p = 1 − 0.2 / (1 + 1) = 0.9.
 
     Handout §8.1 · `python -m assignment check optimizers`
     """
@@ -205,15 +167,7 @@ class RMSProp(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change every parameter that has a gradient, using the options of its group.
-
-        Args:
-            closure: Computes the loss and its gradients. Call it once, before any parameter
-                changes, with gradients enabled if they were when step was called.
-
-        Returns:
-            The closure's result, or None without a closure.
-        """
+        """Take one step."""
         # TODO(optimizers): about 16 lines.
         raise NotImplementedError("optimizers: see handout §8.1")
 
@@ -221,13 +175,12 @@ class RMSProp(torch.optim.Optimizer):
 def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
     """The bytes that an optimizer keeps for its parameters from one step to the next.
 
-    bytes = Σ elements · bytes per element, over the tensors in `optimizer.state[p]` of
-    every p. Leave out tensors with one element, which usually count steps, and everything
-    that is not a tensor, such as a list of tensors.
+    bytes = Σ elements · bytes per element, over the tensors in `optimizer.state[p]` of every p.
+    Leave out tensors with one element, which usually count steps, and everything that is no tensor.
 
     Args:
-        optimizer: Any torch.optim.Optimizer, including torch's own. It keeps nothing before
-            its first step, and counting adds nothing to its state.
+        optimizer: Any torch.optim.Optimizer, including torch's own. Before its first step it keeps
+            nothing.
 
     Example:
         Adam keeps two means per weight. After a step on a 3×4 float32 weight:
@@ -240,39 +193,28 @@ def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
 
 
 class AdamW(torch.optim.Optimizer):
-    """Move each weight by about lr per step, whatever its gradients' scale; decay it separately.
+    """Move each weight by about lr, whatever its gradients' scale, and decay it.
 
-    For each parameter p with gradient g, in this order:
-
-    t ← t + 1                       each p has its own count of steps
+    t ← t + 1                       each p has its own t
     p ← p − lr · λ · p              λ is weight_decay
-    m ← β₁ m + (1 − β₁) g           starts at 0
-    v ← β₂ v + (1 − β₂) g²          starts at 0
+    m ← β₁ m + (1 − β₁) g
+    v ← β₂ v + (1 − β₂) g²          t, m and v start at 0
     m̂ = m / (1 − β₁ᵗ)
     v̂ = v / (1 − β₂ᵗ)
-    p ← p − lr · m̂ / (√v̂ + ε)       ε is added to the root
+    p ← p − lr · m̂ / (√v̂ + ε)
 
-    This is torch's form. Other texts use lr · √(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + ε), which makes ε
-    larger in the first steps, or decay the parameter after the step. Both give weights that differ
-    from torch's, and this problem asks for neither.
-
-    Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
-    parameter whose gradient is None: it does not decay, and its t does not change. Keep m, v and t
-    in `self.state[p]`, m and v with p's dtype. Each must survive load_state_dict, which leaves an
-    int as it is but gives p's dtype to a tensor, unless its key is "step". Float32 is exact enough
-    for βᵗ.
+    This is torch's form; other texts decay last or scale ε. Keep m, v and t in `self.state[p]`, t
+    as an int: load_state_dict casts tensors to p's dtype.
 
     Args:
-        params: Parameters, or one dict per group with the key "params" and the group's own options.
-        lr: Learning rate; it may be 0.
-        betas: β₁ and β₂, both in [0, 1).
-        eps: ε; it may be 0, where no 0 / 0 occurs.
-        weight_decay: λ; it may be 0.
+        params: Parameters or groups.
+        lr: Learning rate.
+        betas: β₁ and β₂.
+        eps: ε, outside the root.
+        weight_decay: λ.
 
     Example:
-        p = 1, g = 0.01 at every step, lr = 0.1, ε = 0.01, λ = 0.5. Because g is constant, m̂ = 0.01
-        and √v̂ = 0.01: p becomes 1 · 0.95 − 0.1 · 0.01 / 0.02 = 0.9, then
-        0.9 · 0.95 − 0.05 = 0.805.
+        p = 1, g = 0.01, lr = 0.1, ε = 0.01, λ = 0.5: 0.95 − 0.1 · 0.01 / 0.02 = 0.9.
 
     Handout §8.2 · `python -m assignment check adamw`
     """
@@ -290,15 +232,7 @@ class AdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change every parameter that has a gradient, using the options of its group.
-
-        Args:
-            closure: Computes the loss and its gradients. Call it once, before any parameter
-                changes, with gradients enabled if they were when step was called.
-
-        Returns:
-            The closure's result, or None without a closure.
-        """
+        """Take one step."""
         # TODO(adamw): about 20 lines.
         raise NotImplementedError("adamw: see handout §8.2")
 
@@ -306,35 +240,27 @@ class AdamW(torch.optim.Optimizer):
 def clip_gradient_norm(
     parameters: Iterable[nn.Parameter], max_l2_norm: float, eps: float = 1e-6
 ) -> Float[Tensor, ""]:
-    """If the gradient is longer than max_l2_norm, shorten it to that length and keep its direction.
+    """Shorten the gradient to the length max_l2_norm if it is longer.
 
-    All gradients together are one vector g with one norm:
+    All gradients together are one vector g:
 
-    ‖g‖ = √(Σ of the squares of every entry of every gradient)
+    ‖g‖ = √(Σ of the squares of all entries of all gradients)
     g ← g · max_l2_norm / (‖g‖ + ε)      only if ‖g‖ > max_l2_norm
 
-    Otherwise the gradients stay as they are.
-
-    Change the gradients in place: each stays the same tensor with its own storage and dtype. Skip
-    parameters whose gradient is None. In float16 an entry's square may overflow, or become 0,
-    although the norm fits, and the factor of g may become 0, although its products fit. To divide
-    an entry by the norm first is accepted, although a small entry may then become 0. In other
-    dtypes entries are not so large or small. A sum in bfloat16 stops growing at 256 ones: add up in
-    float32 or wider. If an entry is NaN or infinite, the gradients may become anything.
+    Change the gradients in place, and skip parameters whose gradient is None. Add up in float32:
+    squares overflow in float16, and a bfloat16 sum of ones stops at 256.
 
     Args:
-        parameters: Any iterable of parameters, each of them once. `model.parameters()` is a
-            generator, which can be iterated over only once.
-        max_l2_norm: The largest norm that is left as it is; it may be 0 or infinite.
-        eps: ε, which prevents a division by 0; it may be 0.
+        parameters: Any iterable, such as `model.parameters()`, a generator that can be read once.
+        max_l2_norm: The largest norm that stays, or math.inf.
+        eps: ε.
 
     Returns:
-        ‖g‖ before clipping, as a 0-dimensional tensor, which is float64 if all gradients are. It is
-        0 if no parameter has a gradient.
+        ‖g‖ before clipping, as a 0-dimensional tensor; 0 without any gradient.
 
     Example:
-        Gradients [3] and [0, 4] have the norm 5. With max_l2_norm = 1 and ε = 5 they are multiplied
-        by 1 / (5 + 5) and become [0.3] and [0, 0.4].
+        [3] and [0, 4] have the norm 5. With max_l2_norm = 1 and ε = 5 they are multiplied by
+        1 / (5 + 5) and become [0.3] and [0, 0.4].
 
     Handout §8.3 · `python -m assignment check gradient_clipping`
     """
@@ -359,18 +285,14 @@ def lr_cosine_schedule(
 
     Args:
         it: The iteration, counted from 0.
-        max_learning_rate: The rate at the end of the warm-up; it may be 0.
-        min_learning_rate: The rate after the cosine, between 0 and max_learning_rate.
-        warmup_iters: The number of warm-up iterations; 0 means no warm-up.
-        cosine_cycle_iters: The iteration at which the cosine ends, counted from 0 and not from the
-            end of the warm-up; at least warmup_iters.
-
-    Returns:
-        The rate. Single precision is enough: an error of 1e-6 · max_learning_rate is accepted.
+        max_learning_rate: max, the rate after the warm-up.
+        min_learning_rate: min, the rate after the cosine.
+        warmup_iters: Iterations of the warm-up; 0 means none.
+        cosine_cycle_iters: The iteration at which the cosine ends, above warmup_iters.
 
     Example:
-        max 1, min 0.1, warm-up until 10, cosine until 30: 0.5 at iteration 5, 1 at 10, 0.55 at 20
-        (halfway down), and 0.1 from 30 on.
+        max 1, min 0.1, warm-up until 10, cosine until 30: 0.5 at iteration 5, 1 at 10, 0.55 at 20,
+        0.1 from 30 on.
 
     Handout §8.4 · `python -m assignment check lr_schedule`
     """

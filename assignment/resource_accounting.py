@@ -6,6 +6,7 @@ two sets the time. A few more multiplications give the number of parameters that
 devices and days that a training run takes, and the model that a budget of FLOPs should train.
 
 Bytes are plain bytes (1 GB = 10⁹), times are in seconds, and a multiply and an add are two FLOPs.
+Where a tie or a rounding error decides between two answers, either is right.
 """
 
 from __future__ import annotations
@@ -95,19 +96,16 @@ def seconds_to_read_memory(hw: Hardware, share: float = 1.0) -> float:
 
 
 def accelerator_intensity(hw: Hardware, dtype: torch.dtype) -> float:
-    """The FLOPs that a device can compute in the time that its memory takes to deliver one byte.
+    """The FLOPs that a device computes in the time in which its memory delivers one byte.
 
     intensity = peak FLOP/s of this dtype / bytes/s
-
-    At this intensity, computation and memory traffic take equally long.
 
     Args:
         hw: The device.
         dtype: The dtype of the computation.
 
     Raises:
-        KeyError: `hw` has no peak for `dtype`. (A ValueError is just as good.) This holds for every
-            function that takes `hw` and `dtype`.
+        KeyError or ValueError: `hw` has no peak for `dtype`, here and in all functions below.
 
     Example:
         An H100 in bfloat16: 989.5e12 / 3.35e12 = 295.4 FLOP per byte.
@@ -119,18 +117,18 @@ def accelerator_intensity(hw: Hardware, dtype: torch.dtype) -> float:
 
 
 def matmul_intensity(m: int, k: int, n: int, dtype: torch.dtype) -> float:
-    """FLOPs per byte of the matrix product C = A B, where A is m × k and B is k × n.
+    """FLOPs per byte of the product C = A B of an m × k and a k × n matrix.
 
     intensity = 2·m·k·n / bytes of A, B and C, each moved once
 
     Args:
-        m: Rows of A and of C, at least 1.
-        k: Columns of A and rows of B, at least 1.
-        n: Columns of B and of C, at least 1.
-        dtype: The dtype of all three matrices. Any dtype works, including float8 and integers.
+        m: Rows of A.
+        k: Columns of A.
+        n: Columns of B.
+        dtype: The dtype of all three matrices.
 
     Example:
-        Three square matrices of n = 1024 in bfloat16: 2n³ / (3n² · 2 bytes) = n / 3 = 341.3.
+        n × n matrices of 2-byte elements, n = 1024: 2n³/(3n²·2) = n/3 = 341.3.
 
     Handout §5.1 · `python -m assignment check roofline`
     """
@@ -143,16 +141,16 @@ def elementwise_intensity(
 ) -> float:
     """FLOPs per byte of an element-wise operation on tensors of one shape.
 
-    intensity = FLOPs per element / bytes read and written per element
+    FLOPs per element / bytes read and written per element
 
     Args:
         flops_per_element: FLOPs per element of the result.
         tensors_read: Number of tensors read.
         tensors_written: Number of tensors written.
-        dtype: The dtype of all these tensors. Any dtype works, including float8 and integers.
+        dtype: The dtype of all these tensors.
 
     Example:
-        ReLU in bfloat16 takes one FLOP, reads 2 bytes and writes 2: 1 / 4 = 0.25.
+        ReLU in bfloat16: 1 FLOP per 2 + 2 bytes, 0.25.
 
     Handout §5.1 · `python -m assignment check roofline`
     """
@@ -163,19 +161,16 @@ def elementwise_intensity(
 def roofline_seconds(flops: float, bytes_moved: float, hw: Hardware, dtype: torch.dtype) -> float:
     """The shortest time in which a device can compute these FLOPs and move these bytes.
 
-    seconds = max(FLOPs / peak FLOP/s, bytes / memory bandwidth)
-
-    Computing and moving overlap, so the longer of the two decides.
+    max(FLOPs / peak FLOP/s, bytes / memory bandwidth)
 
     Args:
-        flops: Total FLOPs, 0 or more.
-        bytes_moved: Total bytes read and written, 0 or more.
+        flops: Total FLOPs.
+        bytes_moved: Total bytes read and written.
         hw: The device.
         dtype: The dtype of the computation.
 
     Example:
-        989.5e12 FLOPs and 6.7e12 bytes on an H100 in bfloat16: 1 s of computation overlaps with 2 s
-        of traffic, so the result is 2 s.
+        989.5e12 FLOPs (1 s) and 6.7e12 bytes (2 s) on an H100 in bfloat16: 2 s.
 
     Handout §5.1 · `python -m assignment check roofline`
     """
@@ -188,17 +183,14 @@ def is_compute_bound(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
 
     FLOPs / peak FLOP/s > bytes / memory bandwidth
 
-    If both take equally long, either answer is right.
-
     Args:
-        flops: Total FLOPs, 0 or more.
-        bytes_moved: Total bytes read and written, 0 or more.
+        flops: Total FLOPs.
+        bytes_moved: Total bytes read and written.
         hw: The device.
         dtype: The dtype of the computation.
 
     Example:
-        The product of two square bfloat16 matrices on an H100, with 2n³ FLOPs and 6n² bytes: False
-        for n = 886, True for n = 887.
+        2n³ FLOPs and 6n² bytes on an H100 in bfloat16: False for n = 886, True for 887.
 
     Handout §5.1 · `python -m assignment check roofline`
     """
@@ -209,23 +201,21 @@ def is_compute_bound(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
 def mfu(
     flops: float, seconds: float, hw: Hardware, dtype: torch.dtype, num_devices: int = 1
 ) -> float:
-    """Model FLOPs utilisation: useful FLOPs as a fraction of what the devices can do at their peak.
+    """Model FLOPs utilisation: useful FLOPs as a fraction of what the devices could compute.
 
-    MFU = FLOPs / (seconds · devices · peak FLOP/s)
+    FLOPs / (seconds · devices · peak FLOP/s)
 
-    Return a result above 1 as it is, without clamping it. Such a result shows that a measurement is
-    wrong: for example, the clock was read before the device was done, or some of the FLOPs were
-    never computed.
+    Return a result above 1 as it is: it shows a wrong measurement.
 
     Args:
-        flops: Useful FLOPs, summed over all devices.
+        flops: Useful FLOPs of all devices together.
         seconds: The time that these FLOPs took.
         hw: The kind of each device.
         dtype: The dtype of the computation.
         num_devices: Number of devices.
 
     Example:
-        3.958e15 FLOPs in one second on 8 H100 in bfloat16: 3.958e15 / (8 · 989.5e12) = 0.5.
+        3.958e15 FLOPs in 1 s on 8 H100 in bfloat16: 3.958e15/(8·989.5e12) = 0.5.
 
     Handout §5.1 · `python -m assignment check roofline`
     """
@@ -236,7 +226,7 @@ def mfu(
 def attainable_mfu(intensity: float, hw: Hardware, dtype: torch.dtype) -> float:
     """The highest MFU at a given intensity: the roof of the roofline plot.
 
-    MFU = min(1, intensity / accelerator intensity)
+    min(1, intensity / accelerator intensity)
 
     Args:
         intensity: FLOPs per byte of the work.
@@ -244,9 +234,7 @@ def attainable_mfu(intensity: float, hw: Hardware, dtype: torch.dtype) -> float:
         dtype: The dtype of the computation.
 
     Example:
-        On an H100 in bfloat16, a matrix-vector product at about 1 FLOP per byte reaches at
-        most 1 / 295.4 = 0.0034. A product of square matrices of n = 1024, at 341.3 FLOPs per
-        byte, can reach 1.
+        1 FLOP per byte on an H100 in bfloat16: 1/295.4 = 0.0034. 341.3 FLOP per byte: 1.
 
     Handout §5.1 · `python -m assignment check roofline`
     """
@@ -255,26 +243,22 @@ def attainable_mfu(intensity: float, hw: Hardware, dtype: torch.dtype) -> float:
 
 
 def min_rows(k: int, n: int, hw: Hardware, dtype: torch.dtype) -> int | None:
-    """The fewest rows m for which a product of m × k and k × n is compute-bound on a device.
+    """The fewest rows m for which an m × k times a k × n product is compute-bound.
 
-    In a model the k × n matrix is a layer's weights, and the rows are the tokens of a batch. More
-    rows use each weight more often, so the intensity rises with m. But it does not rise without
-    limit, and for a small matrix no number of rows is enough.
-
-    Where a rounding error decides between two neighbours, either of them is right.
+    The intensity rises with m, but only up to a limit.
 
     Args:
-        k: Rows of the weights, at least 1.
-        n: Columns of the weights, at least 1.
+        k: Rows of the k × n matrix, a layer's weights.
+        n: Its columns.
         hw: The device.
         dtype: The dtype of all three matrices and of the computation.
 
     Returns:
-        The fewest rows, at least 1; None if the product is memory-bound for any number of rows.
+        The fewest rows; None if no number of rows is enough.
 
     Example:
-        A 2,048 × 8,192 matrix in bfloat16 on an H100: 361 rows. A 512 × 512 matrix: None, because
-        its product with any matrix has fewer than 256 FLOPs per byte, and an H100 computes 295.4.
+        2,048 × 8,192 in bfloat16 on an H100: 361. 512 × 512: None, because the product has fewer
+        than 256 FLOPs per byte, and an H100 computes 295.4.
 
     Handout §5.1 · `python -m assignment check roofline`
     """
@@ -285,8 +269,6 @@ def min_rows(k: int, n: int, hw: Hardware, dtype: torch.dtype) -> int | None:
 @dataclass(frozen=True)
 class TrainingRecipe:
     """The dtypes of the numbers that training keeps for each parameter.
-
-    Any dtypes are allowed, also integers, complex numbers and bool.
 
     Args:
         parameter: The dtype of the parameter that the model computes with.
@@ -308,17 +290,16 @@ class TrainingRecipe:
 
 
 def bytes_per_parameter(recipe: TrainingRecipe) -> int:
-    """The bytes that training keeps per parameter.
+    """The bytes that training keeps per parameter, without activations.
 
-    These are the bytes of the parameter itself, its gradient, each of its optimizer states and its
-    master copy, if there is one. Activations are not counted.
+    The parameter, its gradient, each optimizer state and the master copy, if there is one.
 
     Args:
         recipe: The dtypes that training keeps.
 
     Example:
-        AdamW in float32: 4 + 4 + (4 + 4) = 16. With bfloat16 parameter and gradient, and float32
-        states and master, 2 + 2 + 8 + 4 = 16 as well. The same without a master: 12.
+        AdamW in float32: 4 + 4 + 8 = 16. In bfloat16 with float32 states and master:
+        2 + 2 + 8 + 4 = 16.
 
     Handout §5.2 · `python -m assignment check napkin_math`
     """
@@ -327,24 +308,20 @@ def bytes_per_parameter(recipe: TrainingRecipe) -> int:
 
 
 def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0.0) -> int:
-    """The largest number of parameters whose training state, without activations, fits in memory.
+    """The most parameters whose training state, without activations, fits in memory.
 
-    parameters = ⌊usable / bytes per parameter⌋, usable = memory_bytes · (1 - reserve)
-
-    Only the result is rounded. It is exact, even above 2⁵³.
+    ⌊memory_bytes · (1 - reserve) / bytes per parameter⌋
 
     Args:
-        memory_bytes: Bytes of memory, of one device or of all devices together.
-        recipe: The dtypes that training keeps for each parameter.
-        reserve: The fraction of the memory that is kept free, for activations and buffers, from 0
-            to 1. Where 1 - reserve is not exact as a float, as for 0.1, rounding it is right, too.
+        memory_bytes: Bytes of memory, of one or all devices.
+        recipe: The dtypes that training keeps.
+        reserve: The fraction of the memory that is kept free, below 1.
 
     Raises:
         ValueError: `reserve` is above 1, as a percentage would be.
 
     Example:
-        8 H100 with 8 · 80e9 bytes: 40,000,000,000 parameters at 16 bytes each, 53,333,333,333 at
-        12 bytes each.
+        640e9 bytes, 16 bytes per parameter: 40,000,000,000.
 
     Handout §5.2 · `python -m assignment check napkin_math`
     """
@@ -355,25 +332,21 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
 def min_devices(
     num_parameters: int, recipe: TrainingRecipe, memory_bytes: int, reserve: float = 0.0
 ) -> int:
-    """The fewest devices whose memory together holds a model's training state, without activations.
+    """The fewest devices that together hold a model's training state, without activations.
 
-    devices = ⌈parameters · bytes per parameter / usable⌉, usable = memory_bytes · (1 - reserve)
-
-    Only the result is rounded. It is exact, even above 2⁵³.
+    ⌈parameters · bytes per parameter / (memory_bytes · (1 - reserve))⌉
 
     Args:
-        num_parameters: Number of parameters of the model.
-        recipe: The dtypes that training keeps for each parameter.
+        num_parameters: Parameters of the model.
+        recipe: The dtypes that training keeps.
         memory_bytes: Bytes of memory per device.
-        reserve: The fraction of each device's memory that is kept free, less than 1. Where
-            1 - reserve is not exact as a float, as for 0.1, rounding it is right, too.
+        reserve: The fraction of each device's memory that is kept free, below 1.
 
     Raises:
         ValueError: `reserve` is above 1, as a percentage would be.
 
     Example:
-        70e9 parameters at 16 bytes each are 1120e9 bytes: 14 devices with 80e9 bytes each. One more
-        parameter needs 15 devices.
+        70e9 parameters of 16 bytes fill 14 devices of 80e9 bytes. One more parameter needs 15.
 
     Handout §5.2 · `python -m assignment check napkin_math`
     """
@@ -391,11 +364,11 @@ def training_days(
 ) -> float:
     """The number of days that a training run takes.
 
-    days = 6 · parameters · tokens / (devices · MFU · peak FLOP/s) / 86,400
+    6·parameters·tokens / (devices · MFU · peak FLOP/s) / 86,400
 
     Args:
-        num_parameters: Number of parameters of the model.
-        num_tokens: Number of tokens that the model is trained on.
+        num_parameters: Parameters of the model.
+        num_tokens: Tokens to train it on.
         hw: The kind of each device.
         dtype: The dtype of the computation.
         num_devices: Number of devices.
@@ -406,7 +379,7 @@ def training_days(
 
     Example:
         70e9 parameters, 15e12 tokens, 1024 H100 in bfloat16, MFU 0.5:
-        6.3e24 / (1024 · 0.5 · 989.5e12 · 86,400) = 143.93.
+        6.3e24/(1024·0.5·989.5e12)/86,400 = 143.93.
 
     Handout §5.2 · `python -m assignment check napkin_math`
     """
@@ -442,31 +415,25 @@ def cheapest_cluster(
 ) -> tuple[Offer, int] | None:
     """The offer that trains a model for the least money within a number of days.
 
-    Of each offer, rent the fewest whole nodes whose memory together holds the training state and
-    that finish in time. An offer cannot be used if it has too few nodes for that, or if its device
-    has no peak for `dtype`. The bill is devices · hours · dollars, where the hours are those of the
-    run on these devices.
-
-    If two offers cost the same, either is right. So is either number of nodes where a rounding
-    error decides between two neighbours.
+    Of each offer, rent the fewest whole nodes that together hold the training state and finish in
+    time. An offer with too few nodes, or whose device has no peak for `dtype`, cannot be used. The
+    bill is devices · hours of the run · dollars.
 
     Args:
-        num_parameters: Number of parameters of the model.
-        num_tokens: Number of tokens that the model is trained on.
-        recipe: The dtypes that training keeps for each parameter, split among all devices.
+        num_parameters: Parameters of the model.
+        num_tokens: Tokens to train it on.
+        recipe: The dtypes that training keeps.
         dtype: The dtype of the computation.
-        mfu: The share of the peak that is reached on each device, above 0 and at most 1.
-        max_days: The longest time that the run may take, in days.
+        mfu: The share of the peak that is reached.
+        max_days: The most days that the run may take.
         offers: The offers to choose from.
 
     Returns:
         The best offer and the number of its devices; None if no offer can be used.
 
     Example:
-        1e9 parameters, 20e9 tokens, AdamW in float32, computing in bfloat16 at an MFU of 0.4 within
-        half a day. With nodes of 8 H100 at 3 dollars, one node finishes in 0.439 days for 252.65
-        dollars. With nodes of 8 A100 80GB at 1 dollar, three nodes finish in 0.464 days for 267.09
-        dollars. So the result is the offer of H100, and 8.
+        1e9 parameters, 20e9 tokens, AdamW in float32, bfloat16 at MFU 0.4, half a day: 8 H100 at 3
+        dollars cost 252.65, 24 A100 at 1 dollar 267.09. So (the H100 offer, 8).
 
     Handout §5.2 · `python -m assignment check napkin_math`
     """
@@ -475,22 +442,19 @@ def cheapest_cluster(
 
 
 def transformer_parameters(config: TransformerConfig) -> int:
-    """The number of parameters of a transformer: embeddings, attention and feed-forward networks.
+    """The number of parameters of a transformer.
 
-    parameters = vocabulary · d_model (twice if the embeddings are not tied)
-               + layers · (4 · d_model² + 2 · d_model · d_ff), or 3 instead of 2 if the FFN is gated
+    vocabulary · d_model, twice if the embeddings are not tied,
+    + layers · (4·d_model² + 2·d_model·d_ff), or 3 instead of 2 if the FFN is gated
 
-    The term 4 · d_model² counts the projections to queries, keys, values and the output. Biases,
-    gains of norms and position embeddings are not counted.
+    Biases, norms and positions are not counted.
 
     Args:
-        config: The model's sizes, as a `flop_counting.TransformerConfig` or any object with the
-            same fields: vocab_size, context_length, num_layers, d_model, num_heads, d_ff, gated_ffn
-            and tied_embeddings.
+        config: A `flop_counting.TransformerConfig`, or any object with its fields.
 
     Example:
-        vocab_size 10, d_model 4, d_ff 16, 2 layers: 2 · 40 + 2 · (64 + 128) = 464; tied:
-        424; gated: 592.
+        vocab_size 10, d_model 4, d_ff 16, 2 layers: 2·40 + 2·(64 + 128) = 464; tied 424; gated
+        592.
 
     Handout §5.2 · `python -m assignment check napkin_math`
     """
@@ -501,18 +465,17 @@ def transformer_parameters(config: TransformerConfig) -> int:
 def compute_optimal(flops: float, tokens_per_parameter: float = 20.0) -> tuple[float, float]:
     """The numbers of parameters N and tokens D that make the best use of a budget of FLOPs.
 
-    6 · N · D = flops and D = tokens_per_parameter · N,
-    so N = √(flops / (6 · tokens_per_parameter))
-
-    For a budget of 0, both are 0. Neither N nor D is rounded.
+    6·N·D = flops and D = tokens_per_parameter · N, neither rounded
 
     Args:
-        flops: The budget, in FLOPs.
+        flops: The budget.
         tokens_per_parameter: About 20 is optimal (Hoffmann et al., 2022).
 
+    Returns:
+        N and D.
+
     Example:
-        12,000 FLOPs: N = √(12,000 / 120) = 10 and D = 200. 1.915e22 FLOPs: N = 12.6e9
-        and D = 253e9.
+        12,000 FLOPs: N = √(12,000 / 120) = 10 and D = 200.
 
     Handout §5.2 · `python -m assignment check napkin_math`
     """

@@ -160,12 +160,12 @@ def stored(handed_in: list[Submission], setup: setups.Setup, results: dict[str, 
         tempfile.TemporaryDirectory() as folder,
         gradebook.writing(Path(folder, "class.sqlite"), create=True) as book,
     ):
-        number = book.number_of(setup)
+        number = book.setups.number_of(setup)
         started = time.perf_counter()
         for place, what in enumerate(handed_in):
-            book.enrol([Student(id=f"s{place}")])
-            book.add_attempt(f"s{place}", f"s{place}.zip", what)
-            book.keep(number, results[what.sha256])
+            book.students.enrol([Student(id=f"s{place}")])
+            book.attempts.add(f"s{place}", f"s{place}.zip", what)
+            book.results.keep(number, results[what.sha256])
         return (time.perf_counter() - started) / len(handed_in)
 
 

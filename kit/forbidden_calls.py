@@ -417,16 +417,21 @@ def _bindings(statement: ast.stmt, names: Names) -> Iterator[tuple[str, str | De
     ):
         yield statement.targets[0].id, dotted(statement.value, names) or None
     else:
-        parts: deque[ast.AST] = deque([statement])
-        while parts:
-            node = parts.popleft()
-            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                yield node.id, None
-            elif isinstance(node, (ast.ExceptHandler, ast.MatchAs)) and node.name:
-                yield node.name, None
-            parts.extend(
-                child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)
-            )
+        yield from ((name, None) for name in _bound_inside(statement))
+
+
+def _bound_inside(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement binds, except those that statements inside it bind."""
+    parts: deque[ast.AST] = deque([statement])
+    while parts:
+        node = parts.popleft()
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs)) and node.name:
+            yield node.name
+        parts.extend(
+            child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)
+        )
 
 
 def dotted(node: ast.AST, names: Names) -> str:

@@ -335,8 +335,8 @@ class _Reading:
 
     def __init__(self, whole: Class) -> None:
         self._whole = whole
-        counting = whole.book.counting()
-        graded = {p for setup in counting for p in whole.book.setup(setup).problems}
+        counting = whole.book.results.counting()
+        graded = {p for setup in counting for p in whole.book.setups.get(setup).problems}
         self.problems = [p for p in whole.course.problems if p.id in graded]
         self._place = {problem.id: at for at, problem in enumerate(self.problems)}
         self._trials: dict[tuple[int, str], _TestData] = {}
@@ -362,9 +362,9 @@ class _Reading:
         """A student's graded attempts; empty if the student has fewer than two attempts."""
         if standing.attempts < 2:
             return []
-        sources = [one.sources for one in self._whole.book.attempts(standing.student.id)]
-        counting = self._whole.book.counting()
-        found = [self._whole.book.first_result(one, counting) for one in sources]
+        sources = [one.sources for one in self._whole.book.attempts.all(standing.student.id)]
+        counting = self._whole.book.results.counting()
+        found = [self._whole.book.results.first_result(one, counting) for one in sources]
         return [_try(result) for result in found if result]
 
     def _read(self, result: SubmissionResult, number: int) -> list[int]:

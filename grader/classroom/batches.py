@@ -5,10 +5,11 @@ result is stored as soon as it arrives, so a batch that is killed loses only unf
 """
 
 import hashlib
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,18 +20,20 @@ from grader.base.errors import GraderFault, SubmissionRefused, UsageError
 from grader.classroom.executor import BatchEvent, Ended, Executor, Noted, Started, Waits
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import HandedIn, Student
+from grader.course.courses import Course
 from grader.report import json_report
 from grader.results.records import SubmissionResult
 from grader.submission.archives import MAX_ARCHIVE_BYTES
 from grader.submission.reader import SubmissionReader
 from grader.submission.submissions import Submission
-from kit.handing_in import Accepted
+from kit.handing_in import MAX_BYTES
 from kit.text import one_line
 
 # How often a submission is tried if the grader fails on it.
 FAULTS = 2
 # How often it is tried if the grading process dies; more often, because its machine may have died.
 LOSSES = 3
+DEFINES = re.compile(r"^(?:async +def|def|class) +(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def add(
     book: Gradebook,
     attempts: Iterable[tuple[Student, HandedIn]],
     show: Callable[[str], None],
-    accepted: Accepted,
+    course: Course,
 ) -> int:
     """Read attempts into the gradebook; return how many are new.
 
@@ -100,8 +103,8 @@ def add(
         for student, handed_in in attempts:
             interrupts.stop_if_seen()
             show(handed_in.path.name)
-            what = _read(reader, handed_in, accepted)
-            new += book.add_attempt(
+            what = _read(reader, handed_in, course)
+            new += book.attempts.add(
                 student.id,
                 one_line(handed_in.path.name, 200),
                 what,
@@ -113,16 +116,32 @@ def add(
     return new
 
 
-def _read(reader: SubmissionReader, handed_in: HandedIn, accepted: Accepted) -> Submission | str:
+def _read(reader: SubmissionReader, handed_in: HandedIn, course: Course) -> Submission | str:
     """A submission, or why it cannot be graded."""
     if handed_in.doubt:
         return one_line(handed_in.doubt, 500)
     try:
-        return reader.read(handed_in.path, accepted, parts=dict(handed_in.parts), follow=False)
+        parts = dict(handed_in.parts) or _as_module(handed_in.path, course)
+        return reader.read(handed_in.path, course.accepted, parts=parts, follow=False)
     except SubmissionRefused as e:
         return one_line(str(e).removeprefix(f"{handed_in.path.parent}/"), 500)
     except GraderFault as e:
         return one_line(f"{e}; the student is not to blame: run this command again", 500)
+
+
+def _as_module(path: Path, course: Course) -> dict[str, Path]:
+    """A student's only file as the one module whose functions it defines; empty if that is unclear.
+
+    It is read as text, and nothing of it is run.
+    """
+    defined: set[str] = set()
+    with suppress(OSError):
+        if path.suffix == ".py" and path.is_file() and path.stat().st_size <= MAX_BYTES:
+            defined.update(DEFINES.findall(path.read_text("utf-8", "replace")))
+    fits = {
+        one.path for one in course.problems if defined & {f.split(".")[0] for f in one.functions}
+    }
+    return {fits.pop().removeprefix("assignment/"): path} if len(fits) == 1 else {}
 
 
 def _hash_of(path: Path) -> str:
@@ -158,7 +177,7 @@ class _Queue:
         while self.waiting:
             sources = self.waiting.pop()
             try:
-                return self.book.submission(sources)
+                return self.book.attempts.submission(sources)
             except UsageError as e:
                 self._give_up(sources, str(e))
         return None
@@ -191,7 +210,7 @@ class _Queue:
             self.waiting.insert(0, sources)  # last, when what disturbed it may have passed
             return
         if result is not None:
-            self.book.keep(self.setup, result, fault=fault)
+            self.book.results.keep(self.setup, result, fault=fault)
             self.progress.done += 1
             self.progress.faults += bool(fault)
         else:
@@ -201,7 +220,7 @@ class _Queue:
 
     def _give_up(self, sources: str, fault: str) -> None:
         """Store that a submission has no result."""
-        self.book.note_fault(self.setup, sources, one_line(fault, 500))
+        self.book.results.note_fault(self.setup, sources, one_line(fault, 500))
         self.progress.done += 1
         self.progress.faults += 1
 
@@ -232,13 +251,13 @@ def grade(
     Raises:
         GraderFault: No submission can be graded.
     """
-    queue = _Queue(book, setup, book.to_grade(setup)[:limit])
+    queue = _Queue(book, setup, book.results.to_grade(setup)[:limit])
     with closing(executor.run(queue.take)) as events:
         for event in events:
             interrupts.stop_if_seen()
             queue.note(event)
             show(queue.progress)
-    book.merge_devices()
+    book.results.merge_devices()
     return queue.progress
 
 

@@ -12,6 +12,8 @@ import http.client
 import json
 import os
 import re
+import socket
+import ssl
 import stat
 import time
 import urllib.request
@@ -42,6 +44,9 @@ LOCAL = ("localhost", "127.0.0.1")  # for tests: a token may go there without TL
 TOKEN = re.compile(r"[\x21-\x7e]{1,500}")
 NEXT = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next\b', re.IGNORECASE)
 SECONDS = 60.0  # without a byte of an answer
+FIRST_SECONDS = 10.0  # the same, before the first answer
+# Why a host that never answered need not be asked again.
+UNREACHABLE = (ConnectionRefusedError, TimeoutError, socket.gaierror, ssl.SSLError)
 ANSWER_SECONDS = 300.0  # for a whole answer
 TRIES = 7  # of one request, with waits of 1, 2, 4, … seconds between them
 LONGEST_WAIT = 60.0
@@ -242,6 +247,7 @@ class CanvasApi:
         proxies = [urllib.request.ProxyHandler({})] if is_local else []
         self._opener = urllib.request.build_opener(_NoRedirect(), *proxies)
         self._left: float | None = None  # of the quota
+        self._has_answered = False
 
     @property
     def _course(self) -> str:
@@ -327,7 +333,7 @@ class CanvasApi:
                 return
             url = link[1]
             if not url.lower().startswith(f"{self.place.base}/"):
-                other = one_line(urlsplit(url).netloc, 100)
+                other = one_line(_host_of(url), 100)
                 raise UsageError(
                     f"Canvas' next page is at {other}, where the token must not go: give the "
                     "address with that host"
@@ -375,13 +381,16 @@ class CanvasApi:
         request.add_unredirected_header("Authorization", f"Bearer {self._token}")
         echo = self._token.encode()  # what a server must not make us print
         try:
-            with self._opener.open(request, timeout=SECONDS) as answer:
+            wait = SECONDS if self._has_answered else FIRST_SECONDS
+            with self._opener.open(request, timeout=wait) as answer:
+                self._has_answered = True
                 body = _body(answer)
                 self._note_quota(answer.headers)
                 if answer.length:  # the bytes that are missing
                     raise CanvasUnclear("its answer was cut off")
                 return body.replace(echo, b""), answer.headers
         except HTTPError as e:
+            self._has_answered = True
             self._note_quota(e.headers)
             said = b""
             with suppress(OSError, http.client.HTTPException), e:
@@ -389,13 +398,25 @@ class CanvasApi:
             raise _refusal(e.code, e.headers, said.replace(echo, b"")) from None
         except (OSError, http.client.HTTPException) as e:
             reason = getattr(e, "reason", None) or e
-            raise CanvasUnclear(one_line(str(reason) or type(reason).__name__, 200)) from None
+            why = one_line(str(reason) or type(reason).__name__, 200)
+            if not self._has_answered and isinstance(reason, UNREACHABLE):
+                raise MachineFault(f"{self.place.base} cannot be reached: {why}") from None
+            raise CanvasUnclear(why) from None
+        except ValueError as e:
+            raise UsageError(f"{self.place.base} is no address: {one_line(str(e), 200)}") from None
 
     def _note_quota(self, headers: Message) -> None:
         try:
             self._left = max(0.0, float(headers["X-Rate-Limit-Remaining"]))
         except (TypeError, ValueError):
             self._left = None
+
+
+def _host_of(url: str) -> str:
+    """The host of an address that a server chose; empty if it is none."""
+    with suppress(ValueError):
+        return urlsplit(url).netloc
+    return ""
 
 
 def _body(answer: http.client.HTTPResponse) -> bytes:
@@ -424,7 +445,7 @@ def _refusal(code: int, headers: Message, body: bytes) -> Exception:
     if code >= 500:
         return CanvasUnclear(f"it answered {code}")
     if 300 <= code < 400:
-        host = one_line(urlsplit(headers.get("Location", "")).netloc, 100) or "another page"
+        host = one_line(_host_of(headers.get("Location", "")), 100) or "another page"
         return UsageError(f"Canvas redirects to {host}: give the address that it redirects to")
     said = _message(body)
     if code == 401 and ("token" in said or "WWW-Authenticate" in headers):

@@ -68,7 +68,10 @@ def compare(whole: Class, old: Sequence[int], new: Sequence[int]) -> Comparison:
         moved = abs((after.points or 0.0) - (before.points or 0.0)) >= SMALL
         if not moved and before.state is after.state:
             continue
-        results = book.first_result(before.sources, old), book.first_result(after.sources, new)
+        results = (
+            book.results.first_result(before.sources, old),
+            book.results.first_result(after.sources, new),
+        )
         tests = [test for test in changed_tests(*results) if test.gains_or_loses]
         counted.update((test.name, "gain" if test.passes else "lose") for test in tests)
         changes.append(GradeChange(before, after, [test.text for test in tests]))

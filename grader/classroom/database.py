@@ -142,6 +142,10 @@ CHECKS = {
 REFERRING = ("applied", "request")  # tables that are useless without the rows that they refer to
 
 
+class DamagedBook(Exception):
+    """A gradebook has contents that no command has stored; the message says which."""
+
+
 @contextmanager
 def to_read(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a gradebook's file for reading, even while another process writes it.
@@ -155,8 +159,13 @@ def to_read(path: Path) -> Iterator[sqlite3.Connection]:
     _require_file(path)
     with _told(path), closing(_connected(path, "ro")) as database:
         version = _version(path, database)
+        if not _schema(database):
+            raise UsageError(
+                f"{path} is empty: it is a copy made while a command wrote; copy {path.name}-wal "
+                "from the same folder, too, or copy both again"
+            )
         if version == len(MIGRATIONS):
-            _check_values(path, database)
+            _check_values(database)
             yield database
             return
         if path.stat().st_size > MOST_IN_MEMORY:
@@ -168,7 +177,7 @@ def to_read(path: Path) -> Iterator[sqlite3.Connection]:
             database.backup(copy)
             copy.row_factory = sqlite3.Row
             _migrate(copy, version)
-            _check_values(path, copy)
+            _check_values(copy)
             yield copy
 
 
@@ -237,30 +246,27 @@ def _prepare(path: Path, database: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(health)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
+    # After each transaction, the file alone is complete, so that a copy of it is, too.
+    database.execute("PRAGMA wal_autocheckpoint = 1")
     _migrate(database, version)
-    _check_values(path, database)
+    _check_values(database)
     database.execute("PRAGMA foreign_keys = ON")
 
 
-def _check_values(path: Path, database: sqlite3.Connection) -> None:
+def _check_values(database: sqlite3.Connection) -> None:
     """Check the values that commands compute with; somebody may have edited the file.
 
     Raises:
-        UsageError: One cannot be there.
+        DamagedBook: One cannot be there.
     """
     for table, columns in CHECKS.items():
         for name, check in columns.items():
             query = f"SELECT {name} FROM {table} WHERE ({check.format(name)}) IS NOT TRUE"
             if row := database.execute(query).fetchone():
-                raise damaged(path, f"{table} has {one_line(repr(row[0]), 100)} as {name}")
+                raise DamagedBook(f"{table} has {one_line(repr(row[0]), 100)} as {name}")
     for table in REFERRING:
         if database.execute(f"PRAGMA foreign_key_check({table})").fetchone():
-            raise damaged(path, f"{table} refers to a row that is not there")
-
-
-def damaged(path: Path, why: str) -> UsageError:
-    """The error for a gradebook with contents that no command has stored."""
-    return UsageError(f"{path}: it is damaged ({why}); use a backup of it")
+            raise DamagedBook(f"{table} refers to a row that is not there")
 
 
 def _migrate(database: sqlite3.Connection, version: int) -> None:
@@ -351,6 +357,8 @@ def _told(path: Path) -> Iterator[None]:
     """Report an SQLite error in one sentence, as a fault of the machine if it is one."""
     try:
         yield
+    except DamagedBook as e:
+        raise UsageError(f"{path}: it is damaged ({e}); use a backup of it") from None
     except (zlib.error, msgspec.MsgspecError):
         raise UsageError(f"{path}: it is damaged; use a backup of it") from None
     except sqlite3.Error as e:

@@ -1,6 +1,7 @@
 """Points and deadlines that people give, one by one or from a CSV file, and likely slips."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from grader.course import policies
 from grader.course.policies import Policy
 from kit.text import one_line
 
+COMMA = re.compile(r"\d+,\d{1,2}", re.ASCII)
 SHOWN = 9  # the most rows with a mistake that one message lists
 
 
@@ -96,13 +98,15 @@ def _row(
         raise UsageError("expected a reason, in the row or with --reason")
     who = whole.find(cells.get("student", ""))
     if column == "until":
-        return Decision(student=who, until=policies.when(text, what="until"), reason=why)
+        at = policies.when(text, what="until", zone=whole.rules.time_zone)
+        return Decision(student=who, until=at, reason=why)
     try:
-        points = float(text)
+        # More digits after a comma could be thousands.
+        points = float(text.replace(",", ".") if COMMA.fullmatch(text) else text)
     except ValueError:
         points = math.nan
     if not 0 <= points < policies.MOST:
-        raise UsageError(f"points {one_line(text, 50)}: expected a number, 0 or more")
+        raise UsageError(f"points {one_line(text, 50)}: expected a number such as 3.5, 0 or more")
     problem = cells.get("problem", "")
     if not anyway:
         require_possible(whole, standings[who], points, problem, "points")
@@ -142,9 +146,9 @@ def write(whole: Class, decisions: Iterable[Decision], *, who: str) -> None:
     """Write decisions into the gradebook."""
     for one in decisions:
         if one.until is not None:
-            whole.book.extend(one.student, one.until, reason=one.reason, who=who)
+            whole.book.decisions.extend(one.student, one.until, reason=one.reason, who=who)
             continue
-        whole.book.override(
+        whole.book.decisions.override(
             one.student, one.points, problem=one.problem, reason=one.reason, who=who
         )
 

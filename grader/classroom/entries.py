@@ -5,15 +5,19 @@ it, or undoes an earlier change. No other row of the gradebook changes: each att
 keeps the entry that it was stored with, so that an undone change leaves everything as it was.
 """
 
+import json
 import sqlite3
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Literal, TypeVar
 
 import msgspec
 
+from grader.classroom import database
 from grader.classroom.records import Student
 
 Kind = Literal["merge", "rename", "remove"]
+Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 class EntryChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,3 +121,152 @@ def _joined(student: str, entries: list[Student], name: str | None) -> Student:
         columns=dict(columns),
         listed=any(one.listed for one in entries),
     )
+
+
+def of_row(kind: type[Record], row: sqlite3.Row, **others: object) -> Record:
+    """A record whose fields are the columns of these names, except for the others."""
+    same = {name: row[name] for name in kind.__struct_fields__ if name not in others}
+    return kind(**same, **others)
+
+
+class BookPart:
+    """Some tables of a gradebook.
+
+    Args:
+        opened: The gradebook's database.
+    """
+
+    def __init__(self, opened: sqlite3.Connection) -> None:
+        self._db = opened
+
+    @property
+    def entries(self) -> Entries:
+        """Which entries are one student, and which were renamed or removed."""
+        return Entries(self._db)
+
+    @contextmanager
+    def _writes(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, unless one is under way already."""
+        if self._db.in_transaction:
+            yield self._db
+            return
+        with self._db:
+            yield self._db
+
+    def _add(self, table: str, **values: object) -> int:
+        """Add a row that says who decided something, and when; return its number.
+
+        Args:
+            table: The table.
+            values: Its columns; an empty `who` stands for the user of this program.
+        """
+        values |= {"who": values.get("who") or database.user(), "at": database.now()}
+        marks = ", ".join("?" * len(values))
+        row = self._db.execute(
+            f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
+        )
+        return int(row.lastrowid or 0)
+
+
+class EnrolledStudents(BookPart):
+    """The students of a gradebook, and what was changed about them."""
+
+    @property
+    def has_roster(self) -> bool:
+        """Whether a roster was read into the gradebook."""
+        return bool(self._db.execute("SELECT * FROM fact WHERE name = 'roster'").fetchone())
+
+    def enrol(self, students: Iterable[Student], *, roster: bool = False) -> None:
+        """Add students, or replace their stored data.
+
+        A former id of a student whom the roster has by another id keeps its data.
+
+        Args:
+            students: The students.
+            roster: Whether they come from a roster; later calls without a roster reuse it, and all
+                other students are on no roster any more.
+        """
+        entries = self.entries
+        with self._db as db:
+            if roster:
+                db.execute("INSERT OR REPLACE INTO fact VALUES ('roster', ?)", (database.now(),))
+                db.execute("UPDATE student SET listed = 0")
+            db.executemany(
+                "INSERT INTO student VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+                " name = excluded.name, email = excluded.email, section = excluded.section,"
+                " columns = excluded.columns, listed = excluded.listed",
+                [
+                    (s.id, s.name, s.email, s.section, json.dumps(s.columns), int(s.listed))
+                    for s in students
+                    if s.listed or not entries.is_former(s.id)
+                ],
+            )
+
+    def all(self, *, removed: bool = False) -> list[Student]:
+        """All students, by id, without those who are on no roster and have nothing here.
+
+        Args:
+            removed: Whether to include those who were removed.
+        """
+        entries = self.entries
+        found = entries.students(self._rows_of_students())
+        left_out = {} if removed else entries.removed
+        work = self.with_work()
+        return [one for one in found if one.id not in left_out and (one.listed or one.id in work)]
+
+    def with_work(self) -> set[str]:
+        """The ids of the students who handed in anything, or about whom a person decided."""
+        tables = ("attempt", "override", "extension", "comment")
+        query = " UNION ".join(f"SELECT student FROM {table}" for table in tables)
+        id_of = self.entries.id_of
+        return {id_of(row["student"]) for row in self._db.execute(query)}
+
+    def _rows_of_students(self) -> list[Student]:
+        rows = self._db.execute("SELECT * FROM student ORDER BY id")
+        return [
+            of_row(Student, row, columns=json.loads(row["columns"]), listed=bool(row["listed"]))
+            for row in rows
+        ]
+
+    def change(
+        self, kind: Kind, student: str, *, becomes: str = "", name: str = "", reason: str, who: str
+    ) -> None:
+        """Merge an entry with another one, rename it, or remove it.
+
+        Args:
+            kind: What to do.
+            student: The student's id.
+            becomes: The id of the other entry, or the new id; empty if the id stays.
+            name: The new name; empty if it stays.
+            reason: Why.
+            who: Who decided it; the user of this program by default.
+        """
+        with self._writes() as db:
+            if kind == "rename" and becomes:
+                # Without data of its own, it has that of the entry that it renames.
+                db.execute(
+                    "INSERT OR IGNORE INTO student VALUES (?, '', '', '', '{}', 0)", (becomes,)
+                )
+            values = {"becomes": becomes or student, "name": name, "reason": reason, "who": who}
+            self._add("change", kind=kind, student=student, **values)
+
+    def undo_change(self, change: EntryChange, *, reason: str, who: str) -> None:
+        """Undo a change. After a rename, what was stored under the new id stays the student's."""
+        with self._writes() as db:
+            same = {"student": change.student, "reason": reason, "who": who}
+            self._add("change", kind="undo", becomes="", name="", undoes=change.id, **same)
+            if change.kind != "rename" or change.becomes == change.student:
+                return
+            used = [
+                f"SELECT student FROM {table} WHERE student = :id"
+                for table in ("attempt", "override", "extension", "comment", "request", "push")
+            ]
+            used += [
+                "SELECT student FROM change WHERE student = :id",
+                "SELECT id FROM student WHERE id = :id AND (listed OR name || email != '')",
+            ]
+            if db.execute(" UNION ALL ".join(used), {"id": change.becomes}).fetchone() is None:
+                db.execute("DELETE FROM student WHERE id = ?", (change.becomes,))
+                return
+            same |= {"student": change.becomes}
+            self._add("change", kind="merge", becomes=change.student, name="", **same)

@@ -48,7 +48,7 @@ class PendingPush:
         student: The student.
         user: The student's number in Canvas.
         before: The points in Canvas; None if there are none.
-        points: Our points.
+        points: Our points; None if nothing could be graded.
         grade: Whether the points are sent.
         comment: The comment that is sent, with its mark; empty for none.
         waits: Whether a comment may be on its way already, so that it is not sent now.
@@ -58,7 +58,7 @@ class PendingPush:
     student: Student
     user: int
     before: float | None
-    points: float
+    points: float | None
     grade: bool
     comment: str
     waits: bool
@@ -77,7 +77,9 @@ class PendingPush:
     @property
     def fields(self) -> dict[str, str]:
         """What Canvas' job gets."""
-        grade = {"posted_grade": number(self.points, 4)} if self.grade else {}
+        grade = {}
+        if self.grade and self.points is not None:
+            grade = {"posted_grade": number(self.points, 4)}
         return grade | ({"text_comment": self.comment} if self.comment else {})
 
 
@@ -203,7 +205,7 @@ def difference(
         before = pushed.get(standing.student.id, Pushed())
         if why := _left_alone(standing, user, theirs, before, rules, deducts, users):
             found.leave(standing.student, why)
-        elif user is not None and theirs is not None and standing.points is not None:
+        elif user is not None and theirs is not None and _is_told(standing, theirs):
             found.add(_change(standing, user, theirs, before, rules, deducts, now))
     return found
 
@@ -218,7 +220,9 @@ def _left_alone(
     users: list[int | None],
 ) -> str:
     """Why nothing is sent about a student; empty if something may be, or there is nothing."""
-    if standing.state is not State.GRADED or standing.points is None:
+    if not (standing.state is State.GRADED and standing.points is not None) and (
+        theirs is None or not _is_told(standing, theirs)
+    ):
         has = theirs is not None and theirs.entered is not None
         return f"they have a grade in Canvas and none here ({standing.state.words})" if has else ""
     if not standing.student.listed:
@@ -247,6 +251,13 @@ def _left_alone(
     return ""
 
 
+def _is_told(standing: Standing, theirs: CanvasSubmission) -> bool:
+    """Whether a student gets points, or a comment that says why there are none."""
+    if standing.state is State.REFUSED:
+        return theirs.entered is None
+    return standing.points is not None
+
+
 def _would_lose_twice(theirs: CanvasSubmission, deducts: bool) -> bool:
     return theirs.late_policy_status != "none" and bool(
         theirs.points_deducted or (theirs.late and deducts)
@@ -266,7 +277,6 @@ def _change(
     deducts: bool,
     now: datetime,
 ) -> PendingPush:
-    assert standing.points is not None
     text = rules.comments.get(standing.student.id, "")
     comment = f"{text}\n{mark(text)}" if text else ""
     event, at = before.comments.get(mark(text), ("failed", now))
@@ -278,7 +288,7 @@ def _change(
         user=user,
         before=theirs.entered,
         points=standing.points,
-        grade=not _equal(theirs.entered, standing.points),
+        grade=standing.points is not None and not _equal(theirs.entered, standing.points),
         comment="" if is_there or waits else comment,
         waits=waits,
         exempt=ours_only and _would_lose_twice(theirs, deducts),
@@ -347,17 +357,17 @@ def _send(api: CanvasApi, book: Gradebook, part: list[PendingPush]) -> str:
     if not part:
         return ""
     sent = [(one.student.id, one.points, one.mark) for one in part]
-    book.note_push(place, sent, "sent")
+    book.pushes.note(place, sent, "sent")
     try:
         progress = api.update({one.user: one.fields for one in part})
     except EndsCommand:
-        book.note_push(place, sent, "failed")  # Canvas refused the request as a whole
+        book.pushes.note(place, sent, "failed")  # Canvas refused the request as a whole
         raise
     progress = api.wait_for(progress)
     if progress.workflow_state == "completed":
-        book.note_push(place, sent, "done")
+        book.pushes.note(place, sent, "done")
         return ""
-    book.note_push(place, sent, "failed")
+    book.pushes.note(place, sent, "failed")
     return progress.message or "a job failed, and Canvas does not say why"
 
 

@@ -19,11 +19,14 @@ import msgspec
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.classroom.records import HandedIn, Student
-from kit.text import one_line
+from grader.base.nearest import did_you_mean
+from grader.classroom.records import HandedIn, Student, called
+from kit.text import counted, one_line
 
 MAX_SHOWN = 300
 DELIMITERS = ",;\t"
+
+SEPARATOR = re.compile(r"\ufeff?\"?sep=(.)\"?\r?\n", re.IGNORECASE)  # how Excel names it
 
 # The names that a column may have, best first; only letters and digits are compared.
 ID = (
@@ -35,10 +38,23 @@ FIRST_NAME = ("firstname", "givenname", "first")
 LAST_NAME = ("lastname", "surname", "familyname", "last")
 EMAIL = ("email", "emailaddress", "mail")
 SECTION = ("section", "sections")
+ROLE = ("role", "roles", "userrole", "courserole")
+STAFF = re.compile(
+    r"teacher|\bTA\b|TaEnrol|instructor|reader|grader|observer|designer", re.IGNORECASE
+)
+# What a spreadsheet makes of a long number, or of a formula that fails.
+DAMAGED = re.compile(r"\d([.,]\d+)?E\+\d+|\d[.,]\d+E\d+|#[A-Z0-9/]+[!?]?", re.IGNORECASE)
 KNOWN = {*ID, *NAME, *FIRST_NAME, *LAST_NAME, *EMAIL, *SECTION}
 
 # Columns of a gradebook whose values identify no student, such as "Homework 2 (4711)".
 POINTS = re.compile(r"\(\d+\)$|score|grade|points", re.IGNORECASE)
+
+
+# In the name of a file: words, and numbers that count attempts rather than name a student.
+WORD = re.compile(r"[^\W_]+")
+SHORT = re.compile(r"\d{1,3}")
+MOST_WORDS = 12
+NAMED = 9  # the most submissions without a student that a message names
 
 
 @dataclass(frozen=True)
@@ -51,24 +67,31 @@ class Assigned:
         missing: The students of the roster who handed in nothing, in the roster's order.
         unknown: The submissions that match no student, or several. `attempts` contains them too,
             with a student who is not listed.
+        notes: Sentences about names that were matched in part, or not at all.
     """
 
     attempts: list[tuple[Student, HandedIn]]
     missing: list[Student]
     unknown: list[HandedIn]
+    notes: list[str]
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read(path: Path) -> list[Student]:
+def read(path: Path, notes: list[str] | None = None) -> list[Student]:
     """Read a roster.
 
+    Args:
+        path: The file.
+        notes: A list for sentences about rows that are left out.
+
     Raises:
-        UsageError: The file cannot be read, is not a CSV file with a column for the id, or gives an
-            id twice or not at all.
+        UsageError: The file cannot be read, is not a CSV file with a column for the id, gives an id
+            twice or not at all, or gives one that a spreadsheet has rounded.
     """
     header_line, header, rows = table(path)
+    staff: list[str] = []
     columns = _Columns(header, f"{_shown(path)}:{header_line}")
     students: list[Student] = []
     lines: dict[str, int] = {}
@@ -80,8 +103,17 @@ def read(path: Path) -> list[Student]:
         student = columns.student(cells + [""] * (len(header) - len(cells)))
         if columns.is_canvas and _is_extra_row(student):
             continue
+        role = columns.role_in(cells)
+        if STAFF.search(role) and "student" not in role.casefold():
+            staff.append(one_line(student.name or student.id, 100))
+            continue
         if not student.id:
             raise UsageError(f"{where} has no {columns.id_name}")
+        if DAMAGED.fullmatch(student.id):
+            raise UsageError(
+                f"{where}: a spreadsheet has damaged the id {one_line(student.id, 50)}: make its "
+                "column a text, or take the roster from where it was exported"
+            )
         if student.id in lines:
             raise UsageError(
                 f"{_shown(path)} has the id {one_line(student.id, 100)} twice, in lines "
@@ -91,6 +123,8 @@ def read(path: Path) -> list[Student]:
         students.append(student)
     if not students:
         raise UsageError(f"{_shown(path)} has a header but no students")
+    if staff and notes is not None:
+        notes.append(f"{counted(len(staff), 'row')} of staff left out: {', '.join(staff[:NAMED])}")
     return students
 
 
@@ -108,8 +142,9 @@ def table(
     """
     text = files.table_text(path)
     best: tuple[int, int] = (-1, -1)
-    delimiter = ","
-    for candidate in DELIMITERS:
+    delimiter, said = ",", SEPARATOR.match(text)
+    text = "\n" + text[said.end() :] if said else text  # lines keep their numbers
+    for candidate in said[1] if said else DELIMITERS:
         # With the wrong delimiter, quotes may be in the middle of a cell.
         with suppress(UsageError):
             _, header = next(_records(path, text, candidate), (0, []))
@@ -179,6 +214,11 @@ class _Columns:
             columns={name: cells[place] for name, place in self.others.items()},
         )
 
+    def role_in(self, cells: list[str]) -> str:
+        """What the row says that the person is; empty if it does not say."""
+        found = [cells[i] for name, i in self.others.items() if _letters(name) in ROLE]
+        return " ".join(found)
+
 
 def _is_extra_row(student: Student) -> bool:
     """Whether a row of Canvas' gradebook is not a student: a posting policy or a test student."""
@@ -194,6 +234,28 @@ def _letters(text: str) -> str:
 
 def _shown(path: Path) -> str:
     return one_line(str(path), MAX_SHOWN)
+
+
+def same_people(roster: list[Student], known: list[Student]) -> list[tuple[Student, Student]]:
+    """The known students whom a roster has under another id, each with the roster's student.
+
+    Both have the same name, address or login, or ids that a spreadsheet could have changed.
+    """
+    by_id = {student.id: student for student in roster}
+    index = _index((trait, student) for student in roster for trait in _traits(student))
+    found = []
+    for one in known:
+        same = [ids for trait in _traits(one) if (ids := index.get(trait))]
+        agreed = set.intersection(*same) if same else set()
+        if one.id not in by_id and len(agreed) == 1:
+            found.append((one, by_id[agreed.pop()]))
+    return found
+
+
+def _traits(student: Student) -> set[str]:
+    """What tells that two entries may be one student."""
+    names = {f"name {form}" for form in _forms(student.name or student.id) if form}
+    return names | {f"id {loose(text)}" for text in _logins(student) if loose(text)}
 
 
 # --- finding the student --------------------------------------------------------------------------
@@ -227,7 +289,43 @@ def assign(handed_in: list[HandedIn], roster: list[Student] | None) -> Assigned:
     attempts = _with_doubts(attempts)
     present = {student.id for student, _ in attempts if student.listed}
     missing = [student for student in roster or [] if student.id not in present]
-    return Assigned(attempts, missing, unknown)
+    notes = [] if roster is None else _notes(matches, unknown, roster)
+    return Assigned(attempts, missing, unknown, notes)
+
+
+def _notes(matches: list["_Match"], unknown: list[HandedIn], roster: list[Student]) -> list[str]:
+    """What a person should know about names that hold an id, and about those that hold none."""
+    notes = []
+    if held := [(one.item, one.student) for one in matches if one.student and one.by_part]:
+        pair = f"{one_line(held[0][0].path.name, 100)} ({called(held[0][1])})"
+        notes.append(f"{counted(len(held), 'name')} held a student of the roster, such as {pair}.")
+    notes += [
+        f"{one_line(one.item.path.name, 100)} names {' and '.join(one.several)}, and counts for "
+        "neither: hand in a copy for each"
+        for one in matches
+        if one.several
+    ][:NAMED]
+    by_form = _index((loose(student.id), student) for student in roster)
+    keys = list(dict.fromkeys(item.key for item in unknown))
+    for key in keys[:NAMED]:
+        same = sorted(by_form.get(loose(key), set()))
+        meant = did_you_mean(key, [one.id for one in roster])
+        if same:
+            meant = (
+                f", which has {one_line(same[0], 50)}: a spreadsheet changes ids (keep that column "
+                "as text), or `grader merge-students` makes both one student"
+            )
+        notes.append(f"{one_line(key, 100)} is not on the roster{meant}")
+    if len(keys) > NAMED:
+        notes.append(f"{len(keys) - NAMED} more are not on the roster")
+    if any(not item.student_name and not item.email for item in unknown):
+        notes.append("--layout 'hw1-{id}_{any}.zip' says where the names of files have the id")
+    return notes
+
+
+def loose(identity: str) -> str:
+    """An id without what a spreadsheet changes: zeros in front, `.0` at the end, case, marks."""
+    return _letters(folded(identity).removesuffix(".0")).lstrip("0")
 
 
 def _from_metadata(item: HandedIn, key: str, *, listed: bool) -> Student:
@@ -289,11 +387,15 @@ class _Match:
         item: The submission.
         student: The student.
         by_name: Whether only a name matches.
+        by_part: Whether a part of the file's name matches, and the whole does not.
+        several: The ids of the students who are named in a file's name, if there are several.
     """
 
     item: HandedIn
     student: Student | None
     by_name: bool
+    by_part: bool = False
+    several: tuple[str, ...] = ()
 
 
 def _without_namesakes(matches: list[_Match]) -> list[_Match]:
@@ -322,6 +424,7 @@ class _StudentFinder:
         self._ids = _index((_same(s.id), s) for s in roster)
         self._emails = _index((folded(s.email), s) for s in roster)
         self._others = _index((text, s) for s in roster for text in _identifiers(s))
+        self._logins = _index((text, s) for s in roster for text in _logins(s))
         self._names = _index((form, s) for s in roster for form in _forms(s.name))
 
     def __call__(self, item: HandedIn) -> _Match:
@@ -332,9 +435,32 @@ class _StudentFinder:
         sure.append(self._by_address(item.email))
         names = [self._names.get(_form(text), set()) for text in (*texts, item.student_name)]
         found = [ids for ids in (*sure, *names) if ids]
+        if not found and not item.student_name and not item.email:
+            return self._by_part(item, texts)
         agreed = set.intersection(*found) if found else set()
         student = self._students[agreed.pop()] if len(agreed) == 1 else None
         return _Match(item, student, by_name=not any(sure))
+
+    def _by_part(self, item: HandedIn, texts: list[str]) -> _Match:
+        """The one student whose id, address or name is a part of a file's name, at whole words."""
+        held: set[str] = set()
+        by_name = True
+        for text in texts:
+            taken: list[tuple[int, int]] = []
+            for start, end in _runs(text):
+                if any(a <= start and end <= b for a, b in taken):
+                    continue  # "doe" in "jane-doe", which is an id
+                part = text[start:end]
+                sure = self._logins.get("" if SHORT.fullmatch(part) else folded(part), set())
+                is_name = WORD.fullmatch(part) is None  # of two words
+                if found := sure or self._names.get(_form(part) if is_name else "", set()):
+                    taken.append((start, end))
+                    held |= found
+                    by_name = by_name and not sure
+        if len(held) > 1:
+            return _Match(item, None, by_name=by_name, several=tuple(sorted(held)))
+        student = self._students[held.pop()] if held else None
+        return _Match(item, student, by_name=by_name, by_part=True)
 
     def _by_address(self, text: str) -> set[str]:
         """The ids of the students with this address, which may be in the column of logins."""
@@ -347,6 +473,13 @@ class _StudentFinder:
         wanted = folded(text)
         found = [self._ids.get(_same(text)), self._emails.get(wanted)]
         return [ids for ids in found if ids] or [self._others.get(wanted, set())]
+
+
+def _runs(text: str) -> list[tuple[int, int]]:
+    """Where the runs of whole words in a text begin and end, the longest first."""
+    words = [match.span() for match in WORD.finditer(text)][:MOST_WORDS]
+    spans = [(words[i][0], b) for i in range(len(words)) for _, b in words[i:]]
+    return sorted(spans, key=lambda span: span[0] - span[1])
 
 
 def _index(pairs: Iterable[tuple[str, Student]]) -> dict[str, set[str]]:
@@ -363,6 +496,14 @@ def _identifiers(student: Student) -> Iterator[str]:
     yield folded(student.id)
     for name, value in student.columns.items():
         if not POINTS.search(name):
+            yield folded(value)
+
+
+def _logins(student: Student) -> Iterator[str]:
+    """The texts that may be in the name of a file beside others."""
+    yield from (folded(student.id), folded(student.email))
+    for name, value in student.columns.items():
+        if _letters(name) in (*ID, "github"):
             yield folded(value)
 
 

@@ -16,7 +16,6 @@ import kit
 from grader import __version__
 from grader.course.courses import PACKAGE, Course, Problem
 from grader.sandbox.levels import Isolation
-from kit.text import counted
 
 # The parts of the grader that decide a score; a test compares them with the imports of
 # `grading.grade`.
@@ -53,6 +52,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         seed: The seed of the tests' inputs.
         problems: The problems that are graded.
         with_cuda: The hash of the CUDA run's setup, for merged results.
+        students: The only students who were graded; empty for all.
+        rest: The hash of the setup whose results all others keep, if there is one.
     """
 
     device: str
@@ -66,11 +67,26 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[str]
     with_cuda: str = ""
     packages: str = ""
+    students: list[str] = []
+    rest: str = ""
 
     @property
     def sha256(self) -> str:
-        """A hash of all attributes."""
-        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()
+        """A hash of all attributes; that of most setups is as before there were parts."""
+        facts = msgspec.to_builtins(self)
+        of_parts = {name: facts.pop(name) for name in ("students", "rest")}
+        known = facts | {name: value for name, value in of_parts.items() if value}
+        return hashlib.sha256(msgspec.json.encode(known)).hexdigest()
+
+    @property
+    def of_all(self) -> "Setup":
+        """The setup with which the next submissions are graded."""
+        return msgspec.structs.replace(self, students=[], rest="")
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it has results of some students only, so that it never counts by itself."""
+        return bool(self.students) and not self.rest
 
 
 def of_today(
@@ -95,7 +111,8 @@ def of_today(
 
 def belong_together(one: Setup, other: Setup) -> bool:
     """Whether the results of two devices can be merged."""
-    return all(getattr(one, field) == getattr(other, field) for field in SHARED)
+    same = all(getattr(one, field) == getattr(other, field) for field in SHARED)
+    return same and not one.is_part and not other.is_part
 
 
 def differences(old: Setup, new: Setup, *, then: str = "now") -> list[str]:
@@ -117,6 +134,7 @@ def differences(old: Setup, new: Setup, *, then: str = "now") -> list[str]:
         "seed": "the seed",
         "device": "the device",
         "problems": "the problems",
+        "students": "the students who were graded again",
     }
     found = []
     for field, name in names.items():
@@ -128,7 +146,7 @@ def differences(old: Setup, new: Setup, *, then: str = "now") -> list[str]:
 
 def _short(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(value) if len(value) <= 3 else counted(len(value), "problem")
+        return ", ".join(value) if len(value) <= 3 else f"{len(value)} of them"
     text = str(value)
     return text[:12] if len(text) == 64 else text[:60]  # a hash is long and says nothing
 

@@ -10,7 +10,8 @@ import msgspec
 
 from grader.base.errors import UsageError
 from grader.base.nearest import did_you_mean, no_such
-from grader.classroom.gradebook import Attempt, Grade, Gradebook
+from grader.classroom.attempts import Attempt
+from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import (
     Override,
     RegradeRequest,
@@ -19,12 +20,16 @@ from grader.classroom.records import (
     Student,
     called,
 )
+from grader.classroom.results import Grade
 from grader.classroom.roster import folded
+from grader.classroom.setups import Setup
 from grader.course import policies
 from grader.course.courses import Course, Problem
 from grader.course.policies import Policy, kept
-from grader.results.records import SubmissionResult
-from kit.text import one_line
+from grader.results.points import submission_result
+from grader.results.records import GraderInfo, SubmissionInfo, SubmissionResult
+from kit.handing_in import Accepted
+from kit.text import counted, one_line
 
 
 class Class:
@@ -50,14 +55,16 @@ class Class:
     @property
     def max_score(self) -> float:
         """The most points that the gradebook's runs can give together."""
-        return self._max_score(self.book.counting())
+        return self._max_score(self.book.results.counting())
 
     def _max_score(self, numbers: Sequence[int]) -> float:
-        found = [self.book.setup(number) for number in numbers]
+        found = [self.book.setups.get(number) for number in numbers]
         graded = {problem for setup in found for problem in setup.problems}
         devices = {"cpu", "cuda"} if any("cuda" in setup.device for setup in found) else {"cpu"}
-        problems = [p for p in self.course.problems if p.id in graded and p.device in devices]
-        return float(sum(problem.points for problem in problems))
+        known = {p.id: p.points for p in self.course.problems if p.device in devices}
+        elsewhere = {p.id for p in self.course.problems} - known.keys()
+        points = known | self.book.results.points(numbers)
+        return float(sum(points.get(one, 0.0) for one in graded - elsewhere))
 
     @property
     def handout_links(self) -> dict[str, str]:
@@ -78,16 +85,22 @@ class Class:
     def sources(self, standing: Standing) -> dict[str, bytes]:
         """The sources of the attempt that counts; empty if there are none, or they are damaged."""
         with suppress(UsageError):
-            return self.book.submission(standing.sources).sources if standing.sources else {}
+            return (
+                self.book.attempts.submission(standing.sources).sources if standing.sources else {}
+            )
         return {}
 
     def standings(
         self, *, setups: Sequence[int] | None = None, problems: bool = True
     ) -> list[Standing]:
         """Every student's standing, by id; see the function `standings`."""
-        setups = self.book.counting() if setups is None else setups
+        setups = self.book.results.counting() if setups is None else setups
         most = self._max_score(setups)
-        return standings(self.book, self.rules, most, setups=setups, problems=problems)
+        found = standings(self.book, self.rules, most, setups=setups, problems=problems)
+        paths, accepted = self.book.attempts.paths(), self.course.accepted
+        return [
+            _of_another_course(one, paths.get(one.sources or "", set()), accepted) for one in found
+        ]
 
     def standing(self, student: str, *, by_beginning: bool = False) -> Standing:
         """A student's standing.
@@ -110,8 +123,8 @@ class Class:
             by_beginning: Whether the beginning of an id, a name or an address is enough.
             removed: Whether to look among the students who were removed, too.
         """
-        entries = self.book.entries
-        known = self.book.students(removed=True)
+        entries = self.book.students.entries
+        known = self.book.students.all(removed=True)
         found = _meant(text, known, {one.id: entries.of(one.id) for one in known}, by_beginning)
         if len(found) > 1:
             some = ", ".join(one_line(f"{one.id} {one.name}", 100) for one in found[:9])
@@ -142,17 +155,48 @@ class Class:
             )
         return found[0].id
 
+    def reportable(self, standing: Standing) -> SubmissionResult | None:
+        """What a student's report shows: also of an attempt that was refused, so that they know."""
+        setups = self.book.results.counting()
+        if standing.attempt and standing.sources is None and setups:
+            attempt = self.book.attempts.all(standing.student.id)[standing.attempt - 1]
+            return _nothing_graded(attempt, self.book.setups.get(setups[0]))
+        return self.result(standing)
+
     def result(self, standing: Standing) -> SubmissionResult | None:
         """The whole result of the attempt that counts, with the name of that attempt."""
-        result = self.book.first_result(standing.sources, self.book.counting())
+        result = self.book.results.first_result(standing.sources, self.book.results.counting())
         if result is None:
             return None
         # Another student may have handed in the same sources first.
-        attempt = self.book.attempts(standing.student.id)[standing.attempt - 1]
+        attempt = self.book.attempts.all(standing.student.id)[standing.attempt - 1]
         info = msgspec.structs.replace(
             result.submission, name=attempt.name, ignored=attempt.ignored
         )
         return msgspec.structs.replace(result, submission=info)
+
+
+def _of_another_course(standing: Standing, paths: set[str], accepted: Accepted) -> Standing:
+    """A standing that says so if a submission has modules, and none is one of this course."""
+    others = {path for path in paths - {*accepted.given} if path.endswith(".py")}
+    if not others or others & {*accepted.modules}:
+        return standing
+    have = counted(len(others), "module")
+    why = f"none of its {have} belongs to this assignment: was another one handed in?"
+    return msgspec.structs.replace(standing, why="; ".join(filter(None, [standing.why, why])))
+
+
+def _nothing_graded(attempt: Attempt, setup: Setup) -> SubmissionResult:
+    """The result of a refused attempt, for a report: no problem, and no point."""
+    info = SubmissionInfo(name=attempt.name, sha256="", files=[], ignored=attempt.ignored)
+    run = GraderInfo(
+        version=setup.version,
+        suite_sha256=setup.suite_sha256,
+        device=setup.device,
+        isolation=setup.isolation,
+        seed=setup.seed,
+    )
+    return submission_result(info, run, [], seconds=0.0)
 
 
 def why_it_counts(standing: Standing, policy: Policy) -> str:
@@ -188,7 +232,7 @@ def _meant(
 def _used(book: Gradebook, rules: Policy) -> dict[str, int]:
     """The late days used in other assignments, also under former ids."""
     used: Counter[str] = Counter()
-    entries = book.entries
+    entries = book.students.entries
     for student, days in rules.late_days_used.items():
         used[entries.id_of(student)] += days
     return dict(used)
@@ -211,14 +255,18 @@ def standings(
         setups: The setups whose results count, best first; those of the gradebook by default.
         problems: Whether to read each problem's score, which takes a second for a large class.
     """
-    overrides, extensions, comments = book.overrides(), book.extensions(), book.comments()
+    overrides, extensions, comments = (
+        book.decisions.overrides(),
+        book.decisions.extensions(),
+        book.feedback.comments(),
+    )
     requests: dict[str, list[RegradeRequest]] = {}
-    for one in book.requests():
+    for one in book.feedback.requests():
         requests.setdefault(one.student, []).append(one)
     problems = problems or any(one.problem for given in overrides.values() for one in given)
-    grades = _grades(book, book.counting() if setups is None else setups, problems)
+    grades = _grades(book, book.results.counting() if setups is None else setups, problems)
     attempts: dict[str, list[Attempt]] = {}
-    for attempt in book.attempts():
+    for attempt in book.attempts.all():
         attempts.setdefault(attempt.student, []).append(attempt)
     return [
         msgspec.structs.replace(
@@ -234,7 +282,7 @@ def standings(
             comments=comments.get(student.id, []),
             requests=requests.get(student.id, []),
         )
-        for student in book.students()
+        for student in book.students.all()
     ]
 
 
@@ -243,7 +291,10 @@ def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str,
 
     If both devices have a run, a grade needs both results: half of the points are not a grade.
     """
-    each = {book.setup(setup).device: book.grades(setup, problems=problems) for setup in setups}
+    each = {
+        book.setups.get(setup).device: book.results.grades(setup, problems=problems)
+        for setup in setups
+    }
     if not {"cpu", "cuda"} <= each.keys():
         return next(iter(each.values()), {})
     found = dict(each.get("cpu+cuda", {}))
@@ -297,6 +348,8 @@ def _of_attempt(
         state, why = State.GRADER_ERROR, grade.fault
     elif attempt.late and attempt.submitted_at is None:
         why = "Canvas marked it late, but its time is unknown, so there is no penalty"
+    elif begun > LONG:
+        why = f"it is {begun} days late: is its time right?"
     if not student.listed:
         why = "; ".join([*filter(None, [why]), "the roster does not have this student"])
     standing = Standing(
@@ -334,6 +387,7 @@ def _chosen(each: list[Standing], policy: Policy) -> Standing:
     return in_time[-1] if in_time else each[0]
 
 
+LONG = 60  # days after which a wrong month or year is likelier than a late student
 WAITS = (State.NOT_GRADED, State.GRADER_ERROR)
 
 

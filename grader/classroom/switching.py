@@ -36,16 +36,27 @@ class Switch:
 
     def __init__(self, book: Gradebook, today: Setup, course: Course, folder: Path | None) -> None:
         self.book, self.today, self._course, self._folder = book, today, course, folder
-        counting = book.in_force()
+        counting = book.setups.in_force()
         number = counting.get(today.device)
-        self.old = None if number is None else book.setup(number)
+        self.old = None if number is None else book.setups.get(number)
         others = [setup for device, setup in counting.items() if device != today.device]
-        self._other = book.setup(others[0]) if others else None
+        self._other = book.setups.get(others[0]) if others else None
 
     @property
     def is_needed(self) -> bool:
         """Whether another setup counts for this device, or none."""
         return self.old != self.today
+
+    @property
+    def is_same(self) -> bool:
+        """Whether what counts was graded so, at least the last part of it."""
+        return self.old is not None and self.old.of_all == self.today
+
+    @property
+    def number(self) -> int:
+        """The number of the setup to which `batch` adds results."""
+        current = self.book.setups.current(self.today.device)
+        return current if current and self.is_same else self.book.setups.number_of(self.today)
 
     @property
     def _fits_other(self) -> bool:
@@ -59,7 +70,7 @@ class Switch:
         Raises:
             UsageError: Another setup counts; the message names the ways out.
         """
-        if self.old is not None and self.is_needed and self.book.has_grades:
+        if self.old is not None and not self.is_same and self.book.results.has_grades:
             raise UsageError(self._another_setup(self.old))
         if self.is_needed and self._other is not None and not self._fits_other:
             raise UsageError(self._another_run(self._other))
@@ -91,24 +102,24 @@ class Switch:
         new = self._setups_with(number)
         if new is None:
             return None
-        self.book.merge_devices(new)
-        return self.book.counting(new)
+        self.book.results.merge_devices(new)
+        return self.book.results.counting(new)
 
     def apply(self, number: int, *, why: str, who: str = "") -> None:
         """Make the results of the new setup count, with those of the other device."""
         new = self._setups_with(number)
         assert new is not None
-        changed = {d: setup for d, setup in new.items() if self.book.current(d) != setup}
+        changed = {d: setup for d, setup in new.items() if self.book.setups.current(d) != setup}
         first = {self.today.device: number}
-        self.book.apply(*(first | changed).values(), why=why, who=who)
+        self.book.setups.apply(*(first | changed).values(), why=why, who=who)
 
     def _setups_with(self, number: int) -> dict[str, int] | None:
         if self._fits_other:
-            return self.book.in_force() | {self.today.device: number}
-        partner = self.book.partner_of(self.today)
+            return self.book.setups.in_force() | {self.today.device: number}
+        partner = self.book.setups.partner_of(self.today)
         if partner is None:
             return None
-        return {self.book.setup(partner).device: partner, self.today.device: number}
+        return {self.book.setups.get(partner).device: partner, self.today.device: number}
 
     @property
     def undo_command(self) -> str:
@@ -124,7 +135,7 @@ class Switch:
         if msgspec.structs.replace(self.today, **same) != undone:
             return ""
         return self._command(
-            undone, self.book.setup(self.book.in_force()[undone.device]), apply=True
+            undone, self.book.setups.get(self.book.setups.in_force()[undone.device]), apply=True
         )
 
     @property

@@ -15,13 +15,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
+
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.classroom.records import Override, Standing, State, Student
 from grader.course import late_days
-from grader.report.wording import number
+from grader.course.policies import Policy
+from grader.report.wording import half_up, number
 from kit.text import one_line, printable
 
+SMALL = 0.005  # points; smaller differences are not shown anywhere
 MAX_CELL = 10_000  # characters of a text; a spreadsheet allows 32,767
 BEFORE_PROBLEMS = (
     "id", "name", "email", "section", "state", "points", "score", "max_score", "pending", "penalty",
@@ -31,6 +35,7 @@ AFTER_PROBLEMS = ("overrides", "note")
 # How a formula can begin. The last four are the wide forms of = + - @.
 FORMULA = re.compile(r"\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
+DECIMAL = re.compile(r"\d+\.\d+")
 LINE_ENDS = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 BOM = "\ufeff"
 
@@ -113,9 +118,12 @@ def _time(time: datetime | None) -> str:
 
 
 def _text(text: str) -> str:
-    """A text as one line that no spreadsheet runs as a formula."""
-    line = printable(LINE_ENDS.sub(" ", text), MAX_CELL)
-    return f"'{line}" if _is_formula(line) else line
+    """A text as one line that no spreadsheet runs as a formula.
+
+    A spreadsheet whose cells end at semicolons would make several cells of it.
+    """
+    parts = printable(LINE_ENDS.sub(" ", text), MAX_CELL).split(";")
+    return ";".join(f"'{part}" if _is_formula(part) else part for part in parts)
 
 
 def _is_formula(line: str) -> bool:
@@ -138,6 +146,44 @@ def _line(row: Sequence[str], delimiter: str) -> str:
     return file.getvalue().removesuffix("\r\n")
 
 
+def for_canvas(
+    standings: Sequence[Standing], rules: Policy, possible: float | None
+) -> list[Standing]:
+    """The standings with their points as Canvas gets them, scaled and rounded by the policy.
+
+    Args:
+        standings: Each student's standing.
+        rules: The policy.
+        possible: The points of the assignment in Canvas; None if unknown.
+
+    Raises:
+        UsageError: Canvas has other points, and the policy does not say what to do about it.
+    """
+    most = max((one.max_score for one in standings), default=0.0)
+    to = rules.canvas_points or most
+    if (
+        possible is not None
+        and abs(possible - to) > SMALL
+        and abs(most - rules.canvas_points) > SMALL
+    ):
+        raise UsageError(
+            f"Canvas' assignment is out of {number(possible)} points, ours out of {number(to)}: "
+            f"write canvas_points = {number(possible)} into the policy to scale ours, or "
+            f"canvas_points = {number(most)} to send them as they are, or correct Canvas"
+        )
+    unit, factor = 10.0**rules.canvas_decimals, to / most if most else 1.0
+
+    def scaled(points: float) -> float:
+        return half_up(round(points * factor * unit, 6)) / unit
+
+    return [
+        msgspec.structs.replace(
+            one, max_score=to, points=None if one.points is None else scaled(one.points)
+        )
+        for one in standings
+    ]
+
+
 @dataclass(frozen=True)
 class CanvasTable:
     """A file for Canvas.
@@ -153,10 +199,10 @@ class CanvasTable:
 
 def canvas(
     standings: Sequence[Standing],
+    rules: Policy,
     *,
-    title: str,
-    assignment_id: int | None,
     exported: str | None,
+    former: Mapping[str, Sequence[str]] | None = None,
 ) -> CanvasTable:
     """The points as a file that Canvas imports into its gradebook.
 
@@ -164,27 +210,28 @@ def canvas(
 
     Args:
         standings: Where each student stands.
-        title: The assignment's title in Canvas.
-        assignment_id: The assignment's number in Canvas; without it, `exported` is searched for the
-            title.
+        rules: The policy, with the assignment's title and number in Canvas. Without a number,
+            `exported` is searched for the title.
         exported: The text of a file that Canvas exported. All of it is kept except for the column
             of the assignment.
+        former: The former ids of each student.
 
     Raises:
         UsageError: The assignment's column is unknown, so Canvas would create a new assignment; or
             `exported` is not a gradebook of Canvas.
     """
     if exported is not None:
-        return _filled_in(standings, title, assignment_id, exported)
-    if assignment_id is None:
+        return _filled_in(standings, rules, exported, former or {})
+    if not rules.canvas_id:
         raise UsageError(
             "--canvas: Canvas would create a new assignment; write canvas_id, the assignment's "
             "number in Canvas, into the policy, or add --canvas-export with a gradebook that "
             "Canvas exported"
         )
+    standings = for_canvas(standings, rules, None)
     listed = [one for one in standings if one.student.listed]
     most = max((one.max_score for one in standings), default=0.0)
-    column = f"{LINE_ENDS.sub(' ', title)} ({assignment_id})"
+    column = f"{LINE_ENDS.sub(' ', rules.title)} ({rules.canvas_id})"
     header = [STUDENT, *IDENTITIES, SECTION, column]
     rows = [_canvas_row(one) for one in listed]
     points_possible = [POINTS_POSSIBLE, "", "", "", "", _number(most)]
@@ -205,7 +252,10 @@ def _canvas_row(one: Standing) -> list[str]:
     """
     student = one.student
     known = {name: student.columns[name] for name in IDENTITIES if name in student.columns}
-    known.setdefault(ID if _is_from_canvas(student) else SIS_ID, student.id)
+    if (user := canvas_user(student)) is not None:
+        known.setdefault(ID, str(user))
+    if not _is_from_canvas(student):
+        known.setdefault(SIS_ID, student.id)
     known.setdefault(LOGIN, student.email)
     identities = [known.get(name, "") for name in IDENTITIES]
     return [*map(_text, [student.name, *identities, student.section]), _score(one)]
@@ -236,22 +286,29 @@ def _score(one: Standing) -> str:
 
 
 def _filled_in(
-    standings: Sequence[Standing], title: str, assignment_id: int | None, exported: str
+    standings: Sequence[Standing],
+    rules: Policy,
+    exported: str,
+    former: Mapping[str, Sequence[str]],
 ) -> CanvasTable:
     """The exported file, filled in with the points of its students."""
     mark = BOM if exported.startswith(BOM) else ""
     text = exported.removeprefix(BOM)
     delimiter = _delimiter(text)
     rows = [row for _, row in files.table_rows(text, "--canvas-export", delimiter)]
-    header = rows[0]
-    column = _column(header, title, assignment_id)
-    found, notes = _matches(rows, [one.student for one in standings])
+    column = _column(rows[0], rules.title, rules.canvas_id or None)
+    possible = next((row[column] for row in rows[1:] if row[0] == POINTS_POSSIBLE), "")
+    has_commas = delimiter == ";" and not any(DECIMAL.fullmatch(c) for row in rows for c in row)
+    possible = possible.replace(",", ".") if has_commas else possible
+    known_points = float(possible) if NUMBER.fullmatch(possible) else None
+    standings = for_canvas(standings, rules, known_points)
+    found, notes = _matches(rows, [one.student for one in standings], former)
     for one in standings:
         place = found.get(one.student.id)
         if place is None:
             notes.append(f"{called(one.student)} is not in the file from Canvas")
         else:
-            notes += _fill(rows[place], column, one)
+            notes += _fill(rows[place], column, one, "," if has_commas else ".")
     line_end = "\r\n" if "\r\n" in text else "\n"
     return CanvasTable(mark + _written(rows, delimiter, line_end), notes)
 
@@ -296,7 +353,7 @@ def _column(header: list[str], title: str, assignment_id: int | None) -> int:
     return places[0]
 
 
-def _fill(row: list[str], column: int, one: Standing) -> list[str]:
+def _fill(row: list[str], column: int, one: Standing, mark: str) -> list[str]:
     """Write a student's points into their row; return notes about points that are lost.
 
     A student who is excused in Canvas stays excused.
@@ -305,7 +362,7 @@ def _fill(row: list[str], column: int, one: Standing) -> list[str]:
     before = row[column].strip()
     if before.upper() == "EX":
         return [f"{called(one.student)} is excused in Canvas and stays excused"]
-    row[column] = _score(one)
+    row[column] = _score(one).replace(".", mark)
     if before and not row[column]:
         had = f"had {one_line(before, 40)} points in Canvas and has no score now"
         return [f"{called(one.student)} {had} ({one.state.value})"]
@@ -313,7 +370,7 @@ def _fill(row: list[str], column: int, one: Standing) -> list[str]:
 
 
 def _matches(
-    rows: list[list[str]], students: Sequence[Student]
+    rows: list[list[str]], students: Sequence[Student], former: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, int], list[str]]:
     """Match rows with students: row numbers by student id, and notes about doubtful rows.
 
@@ -321,7 +378,7 @@ def _matches(
     student. No points are written into a doubtful row.
     """
     columns = [(name, rows[0].index(name)) for name in IDENTITIES if name in rows[0]]
-    known = _Known(students)
+    known = _Known(students, former)
     places: dict[str, list[int]] = {}
     notes = []
     for place, row in enumerate(rows[1:], start=1):
@@ -349,12 +406,15 @@ class _Known:
     SIS columns and only without a sure match: a small number, such as a seat, could be any ID.
     """
 
-    def __init__(self, students: Sequence[Student]) -> None:
+    def __init__(self, students: Sequence[Student], former: Mapping[str, Sequence[str]]) -> None:
         self.sure: dict[str, dict[str, set[str]]] = {}
         self.likely: dict[str, set[str]] = {}
         for student in students:
             for name in IDENTITIES:
-                other = (student.id, student.email)
+                user = canvas_user(student)
+                other = (student.id, student.email, *former.get(student.id, ()))
+                if name == ID and user is not None:
+                    other = (str(user),)
                 for value in (student.columns[name],) if name in student.columns else other:
                     self.sure.setdefault(name, {}).setdefault(_key(value), set()).add(student.id)
             for value in student.columns.values():

@@ -1,6 +1,7 @@
 """The texts that the commands for a class print: its status, one student, a regrade's changes."""
 
 import itertools
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from rich.text import Text
 from grader.classroom import setups
 from grader.classroom.comparisons import Comparison, GradeChange
 from grader.classroom.gradescope_scores import ScoreDifference
-from grader.classroom.records import RegradeRequest, Standing, State, called
+from grader.classroom.records import Override, RegradeRequest, Standing, State, called
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts, why_it_counts
 from grader.course.policies import Policy
@@ -32,13 +33,13 @@ def status(whole: Class, *, verbose: bool) -> str:
         console.width = WIDE
     with console.capture() as text:
         console.print(_counts(found))
-        for device, count in whole.book.under_way().items():
+        for device, count in whole.book.setups.under_way().items():
             console.print(
                 f"a run with --device {device} is under way, with results of "
                 f"{counted(count, 'submission')}; "
                 "until each student has one, the results of the other device count"
             )
-        for old, new, done in whole.book.unfinished():
+        for old, new, done in whole.book.setups.unfinished():
             console.print(Text(_unfinished(whole, old, new, done)))
         notes = _notes_on_deadlines(whole.rules, found), _note_on_late_days(whole)
         for note in [*itertools.chain(*notes), *_note_on_removed(whole)]:
@@ -51,13 +52,13 @@ def status(whole: Class, *, verbose: bool) -> str:
             console.print(_table(listed if verbose else listed[:SHOWN]))
         if not verbose and len(listed) > SHOWN:
             console.print(f"and {len(listed) - SHOWN} more; --verbose lists all")
-        for line in _requests(whole.book.requests(), verbose=verbose):
+        for line in _requests(whole.book.feedback.requests(), verbose=verbose):
             console.print(Text(line))
     return text.get()
 
 
 def _unfinished(whole: Class, old: int, new: int, count: str) -> str:
-    setup = whole.book.setup
+    setup = whole.book.setups.get
     changed = "; ".join(setups.differences(setup(old), setup(new), then="then"))
     return (
         f"a regrade has graded {count} submissions so far ({changed}); the old results "
@@ -86,7 +87,7 @@ def _notes_on_names(whole: Class, found: list[Standing]) -> list[str]:
     """Who may have handed in a solution under another name, in the attempt that counts."""
     counting = {(one.student.id, one.attempt): one for one in found}
     numbers, notes = Counter[str](), list[str]()
-    for attempt in whole.book.attempts():
+    for attempt in whole.book.attempts.all():
         numbers[attempt.student] += 1
         if standing := counting.get((attempt.student, numbers[attempt.student])):
             notes += [
@@ -104,7 +105,10 @@ def _counts(found: list[Standing]) -> str:
     points = [one.points for one in found if one.points is not None]
     mean = f"; mean {sum(points) / len(points):.2f}" if points else ""
     late = sum(one.days_late > 0 for one in found)
-    return f"{counted(len(found), 'student')}: {', '.join(parts) or 'none'}{mean}; {late} late"
+    given = sum(bool(one.overrides) for one in found)
+    by_hand = f"; {given} with points by hand" if given else ""
+    states = f"{counted(len(found), 'student')}: {', '.join(parts) or 'none'}"
+    return f"{states}{mean}; {late} late{by_hand}"
 
 
 def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
@@ -116,12 +120,19 @@ def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
     unused = sorted(rules.deadlines.keys() - sections - {"default"})
     notes = [f"no deadline for section {one or '(none)'}: nobody in it is late" for one in without]
     notes += [f"there is a deadline for section {one}, which has no students" for one in unused]
+    notes += [
+        f"section {text!r} holds the word {one!r}, whose deadline is of that section alone: here "
+        "the default counts"
+        for text in sorted(sections - rules.deadlines.keys())
+        for one in rules.deadlines.keys() - {"default"}
+        if re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text, re.IGNORECASE)
+    ]
     return [one_line(note, 200) for note in notes]
 
 
 def _note_on_late_days(whole: Class) -> list[str]:
     """A note on late days that count for nobody, because no student here has that id."""
-    known = {one.id for one in whole.book.students(removed=True)}
+    known = {one.id for one in whole.book.students.all(removed=True)}
     unknown = sorted(whole.rules.late_days_used.keys() - known)
     if not unknown:
         return []
@@ -133,8 +144,8 @@ def _note_on_late_days(whole: Class) -> list[str]:
 
 
 def _note_on_removed(whole: Class) -> list[str]:
-    removed = whole.book.entries.removed
-    gone = [called(one) for one in whole.book.students(removed=True) if one.id in removed]
+    removed = whole.book.students.entries.removed
+    gone = [called(one) for one in whole.book.students.all(removed=True) if one.id in removed]
     if not gone:
         return []
     more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
@@ -158,28 +169,33 @@ def _table(listed: list[Standing]) -> Table:
             "" if one.points is None else f"{one.points:.2f}",
             f"{one.attempt} of {one.attempts}" if one.attempts else "",
             f"{one.days_late} d, -{one.penalty:g} %" if one.days_late else "",
-            one.why,
+            "; ".join([*filter(None, [one.why]), *map(_by_hand, one.overrides)]),
         )
         table.add_row(*(Text(one_line(cell, 200)) for cell in cells))
     return table
+
+
+def _by_hand(override: Override) -> str:
+    about = f" for {override.problem}" if override.problem else ""
+    return f"{override.points:g} by hand{about}"
 
 
 def student(whole: Class, standing: Standing) -> str:
     """A student's grade, attempts and history."""
     book, who = whole.book, standing.student.id
     lines = [grade(standing), *_times(whole.rules, standing)]
-    entries = book.entries.of(who)[1:]
+    entries = book.students.entries.of(who)[1:]
     if entries:
         lines.append(f"  also known as {', '.join(entries)}")
-    grades = [book.grades(setup, problems=False) for setup in book.counting()]
-    for number, attempt in enumerate(book.attempts(who), start=1):
+    grades = [book.results.grades(setup, problems=False) for setup in book.results.counting()]
+    for number, attempt in enumerate(book.attempts.all(who), start=1):
         mark = "counts" if number == standing.attempt else ""
         score = next((g[attempt.sources or ""].score for g in grades if attempt.sources in g), None)
         when = attempt.submitted_at
         at = whole.rules.local(when).isoformat() if when else "no time"
         said = attempt.refused or ("not graded" if score is None else f"{score:.2f}")
         lines.append(f"  attempt {number}  {at}  {attempt.name}  {said}  {mark}".rstrip())
-    lines += [f"  {line}" for line in book.history(who)]
+    lines += [f"  {line}" for line in book.decisions.history(who)]
     return "".join(f"{one_line(line, 500)}\n" for line in lines)
 
 

@@ -11,8 +11,7 @@ from grader.base import files
 from grader.base.errors import UsageError
 from grader.base.outputs import Holds, Writes
 from grader.classroom import gradebook
-from grader.classroom.standings import Class
-from grader.commands.classes import Book, RulesOption, course_and_rules
+from grader.commands.classes import Book, RulesOption, class_of
 from grader.commands.options import Folder, app
 from kit.text import counted
 
@@ -43,7 +42,6 @@ def page(
         raise UsageError("page: the reports contain names; remove --reports or --anonymous")
     if reports and not reports.is_dir():
         raise UsageError(f"--reports {reports}: expected the folder that `export --html` wrote")
-    course, rules = course_and_rules(course_folder, rules_file)
     from grader.analysis import class_page
     from grader.analysis.survey import Member, survey
 
@@ -53,8 +51,7 @@ def page(
         path = reports / f"{gradebook.file_name(member.standing.student.id)}.html"
         return quote(os.path.relpath(path, out.parent)) if path.is_file() else ""
 
-    with gradebook.reading(book) as opened:
-        whole = Class(opened, course, rules)
+    with class_of(book, course_folder, rules_file) as whole:
         found = survey(whole, names=not anonymous)
         title = whole.rules.title
     text = class_page.render(found, title=title, with_names=not anonymous, link=link)
@@ -82,12 +79,10 @@ def mistakes(
     course_folder: Folder = None,
 ) -> None:
     """Show what to discuss in class: hardest problems, most common mistakes, suspicious tests."""
-    course, rules = course_and_rules(course_folder, rules_file)
     from grader.analysis import drafts, terminal
     from grader.analysis.survey import survey
 
-    with gradebook.reading(book) as opened:
-        whole = Class(opened, course, rules)
+    with class_of(book, course_folder, rules_file) as whole:
         groups = drafts.groups(whole, top=top) if draft else []
         found = None if draft else survey(whole)
     if found:
@@ -97,7 +92,7 @@ def mistakes(
     usable = [group for group in groups if group.programs]
     wrote: list[str] = []
     with files.together():
-        for problem in course.problems:
+        for problem in whole.course.problems:
             if of_problem := [group for group in usable if group.problem == problem]:
                 assert draft
                 files.make_folder(draft)

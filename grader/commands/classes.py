@@ -1,13 +1,21 @@
 """The commands for a whole class."""
 
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    redirect_stdout,
+    suppress,
+)
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from grader.base import files, interrupts
@@ -29,9 +37,9 @@ from grader.classroom import (
     texts,
 )
 from grader.classroom.executor import Executor
-from grader.classroom.gradebook import Gradebook
+from grader.classroom.gradebook import BookCourse, Gradebook
 from grader.classroom.local_executor import LocalExecutor
-from grader.classroom.records import Standing, State
+from grader.classroom.records import Standing, State, Student, called
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class
 from grader.classroom.switching import Switch, losing
@@ -58,8 +66,9 @@ from grader.report.reported import Reported
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
-from kit.text import counted
+from kit.text import counted, one_line
 
+SHOWN = 9  # the most students that a message names
 Book = Annotated[
     Path, typer.Argument(metavar="GRADEBOOK", help="The gradebook that `grader batch` wrote.")
 ]
@@ -107,14 +116,85 @@ RulesOption = Annotated[
 ]
 
 
-def course_and_rules(folder: Path | None, rules_file: Path | None) -> tuple[Course, Policy | None]:
+def course_and_rules(
+    folder: Path | None, rules_file: Path | None, book: Path, *, grades: bool = False
+) -> tuple[Course, Policy | None]:
     """The course, and the rules that --policy names, if it names any.
 
     A mistake in the course's own policy is reported now, not when the policy is first used.
+
+    Args:
+        folder: The folder of the course; None for that of the gradebook.
+        rules_file: The file of rules.
+        book: The gradebook, which may not exist yet.
+        grades: Whether the command runs the course's tests. Whoever made the gradebook must not
+            choose them, and the command says itself what has changed.
+
+    Raises:
+        UsageError: The gradebook is of another course, or its course is not there any more, or has
+            to be named.
     """
+    stored, graded = _of_gradebook(book)
+    if folder is None and stored and stored.folder:
+        folder = Path(stored.folder)
+        if not folder.is_dir():
+            raise UsageError(f"{book}: its course was in {folder}: expected --course FOLDER")
+        if grades:
+            named = shlex.quote(str(folder))
+            raise UsageError(f"{book} is of another course: to run its tests, add --course {named}")
     course = courses.load(folder)
-    rules = policies.load(rules_file or course.policy, needed=rules_file is not None)
-    return course, rules if rules_file else None
+    own = policies.load(rules_file or course.policy, needed=rules_file is not None)
+    _require_course(book, course, stored, graded)
+    if graded and not grades and course.suite_sha256() not in {one.suite_sha256 for one in graded}:
+        print(
+            f"grader: the tests or problems.toml have changed since {book} was graded, and its "
+            f"results are of then; `grader regrade {shlex.quote(str(book))}` shows the difference",
+            file=sys.stderr,
+        )
+    return course, own if rules_file else None
+
+
+@contextmanager
+def class_of(
+    book: Path, folder: Path | None, rules_file: Path | None, *, writes: bool = False
+) -> Iterator[Class]:
+    """Open a gradebook with its course and rules."""
+    course, rules = course_and_rules(folder, rules_file, book)
+    with (gradebook.writing if writes else gradebook.reading)(book) as opened:
+        yield Class(opened, course, rules)
+
+
+def _of_gradebook(book: Path) -> tuple[BookCourse | None, list[Setup]]:
+    """The course of a gradebook and the setups that count; nothing if it cannot be read."""
+    with suppress(UsageError), gradebook.reading(book) as opened:
+        return opened.course, [opened.setups.get(n) for n in opened.setups.in_force().values()]
+    return None, []
+
+
+def _require_course(
+    book: Path, course: Course, stored: BookCourse | None, graded: list[Setup]
+) -> None:
+    """Refuse a course that is not the gradebook's: another title elsewhere, or other problems."""
+    known = {problem for setup in graded for problem in setup.problems}
+    now = _described(course)
+    is_there = stored is not None and (not stored.folder or Path(stored.folder).is_dir())
+    is_other = stored and stored.folder != now.folder and stored.title != now.title
+    if (is_there and is_other) or (
+        known and known.isdisjoint(problem.id for problem in course.problems)
+    ):
+        theirs = f" of {stored.folder or 'the grader'} ({stored.title})" if stored else ""
+        raise UsageError(
+            f"{book} is of another course{theirs}, with the problems "
+            f"{one_line(', '.join(sorted(known)), 200)}: expected its folder as --course, got "
+            f"{now.folder or 'the course that comes with the grader'} ({now.title})"
+        )
+
+
+def _described(course: Course) -> BookCourse:
+    """A course as a gradebook stores it."""
+    is_own = course.root == courses.load().root
+    folder = "" if is_own else str(course.root.resolve())
+    return BookCourse(folder, policies.load(course.policy).title)
 
 
 # --- grading --------------------------------------------------------------------------------------
@@ -134,6 +214,14 @@ def batch(
         Path | None,
         typer.Option("--roster", metavar="FILE.csv", help="Students: id, name, e-mail, section."),
     ] = None,
+    same_students: Annotated[
+        bool,
+        typer.Option(
+            "--same-students",
+            help="The roster has new ids for students whom the gradebook knows: give each the "
+            "roster's id.",
+        ),
+    ] = False,
     layout: Annotated[
         str,
         typer.Option(
@@ -163,45 +251,88 @@ def batch(
     Downloads of Gradescope, Canvas and Moodle are recognised, and so are clones. Exits 3 if the
     grader failed on a submission.
     """
-    course, rules = course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file, book, grades=True)
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
+    if same_students and not listed:
+        raise UsageError("--same-students needs --roster")
     level = level_named(isolation)
     where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
     found = intake.recognise(folder, layout)
-    students = roster.read(listed) if listed else None
+    notes: list[str] = []
+    students = roster.read(listed, notes) if listed else None
     today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
     with _opened(book, today, where, course, course_folder) as (opened, grades):
         switch = Switch(opened, today, course, course_folder)
-        setup = opened.number_of(today)
-        if switch.is_needed and not opened.has_grades:
+        setup = switch.number
+        if switch.is_needed and not opened.results.has_grades:
             switch.apply(setup, why="batch")
+        if students:
+            notes += _one_entry_each(opened, students, join=same_students)
         if rules:
             opened.remember(rules)
-        if students is None and opened.has_roster:
-            students = [one for one in opened.students(removed=True) if one.listed]
+        opened.belongs_to(_described(course))
+        if students is None and opened.students.has_roster:
+            students = [one for one in opened.students.all(removed=True) if one.listed]
         assigned = roster.assign(found.handed_in, students)
-        opened.enrol(
+        opened.students.enrol(
             [*assigned.missing, *(student for student, _ in assigned.attempts)],
             roster=students is not None,
         )
         with display.reading() as show:
-            new = batches.add(opened, assigned.attempts, show, course.accepted)
-        for note in found.notes:
+            new = batches.add(opened, assigned.attempts, show, course)
+        for note in (*notes, *found.notes, *assigned.notes):
             print(f"grader: {note}", file=sys.stderr)
         print(
             f"{counted(len(assigned.attempts), 'submission')} of "
-            f"{counted(len(opened.students()), 'student')}, "
-            f"{new} of them new; {len(opened.to_grade(setup))} to grade",
+            f"{counted(len(opened.students.all()), 'student')}, "
+            f"{new} of them new; {len(opened.results.to_grade(setup))} to grade",
             file=sys.stderr,
         )
         _grade(opened, setup, grades, limit=limit)
         whole = Class(opened, course)
-        if opened.current(device) != setup:
+        if opened.setups.current(device) != setup:
             _count_if_complete(whole, Switch(opened, today, course, course_folder), setup)
         files.say(texts.status(whole, verbose=False), needed=False)
         if _any_fault(opened, setup):
             raise typer.Exit(3)
+
+
+def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> list[str]:
+    """Check that a roster gives no student of the gradebook a second entry; return notes.
+
+    Args:
+        book: The gradebook.
+        students: The roster.
+        join: Whether to make the two entries of a student one.
+
+    Raises:
+        UsageError: It would give several students a second entry.
+    """
+    entries, work, listed = (
+        book.students.entries,
+        book.students.with_work(),
+        {s.id for s in students},
+    )
+    known = [one for one in book.students.all() if one.id in work]
+    known = [one for one in known if listed.isdisjoint(entries.of(one.id))]
+    pairs = roster.same_people(students, known)
+    if join:
+        for old, new in pairs:
+            book.students.change("merge", old.id, becomes=new.id, reason="the roster's id", who="")
+        return [
+            f"{counted(len(pairs), 'student has', 'students have')} the roster's id from now on"
+        ]
+    some = ", ".join(one_line(f"{called(old)} is {new.id}", 120) for old, new in pairs[:SHOWN])
+    more = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
+    if len(pairs) > 1 or len(pairs) == len(students):
+        raise UsageError(
+            f"--roster has other ids for students whom {book.path} knows ({some}{more}), and each "
+            "would count twice: give a roster with the ids of the gradebook, or add "
+            "--same-students, which gives each the roster's id"
+        )
+    how = "`grader merge-students OLD --into NEW` makes them one student"
+    return [f"one student may have two ids: {some}; {how}"] if pairs else []
 
 
 @contextmanager
@@ -295,7 +426,7 @@ def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None
 
 
 def _any_fault(book: Gradebook, setup: int) -> bool:
-    return any(grade.fault for grade in book.grades(setup, problems=False).values())
+    return any(grade.fault for grade in book.results.grades(setup, problems=False).values())
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -305,13 +436,27 @@ def _any_fault(book: Gradebook, setup: int) -> bool:
 def status(
     book: Book,
     verbose: Annotated[bool, typer.Option("--verbose", help="List every student.")] = False,
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since",
+            metavar="DAY",
+            help="List what was handed in and decided since then instead, like 2026-10-05.",
+        ),
+    ] = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Count the students in each state, and list those who need attention."""
-    course, rules = course_and_rules(course_folder, rules_file)
-    with gradebook.reading(book) as opened:
-        files.say(texts.status(Class(opened, course, rules), verbose=verbose), needed=False)
+    with class_of(book, course_folder, rules_file) as whole:
+        if since:
+            zone = whole.rules.time_zone or "UTC"
+            at = policies.when(since, what="--since", zone=zone, of_a_day=datetime.min.time())
+            students = whole.book.students.all(removed=True)
+            lines = whole.book.decisions.since(at, students)
+            files.say("".join(f"{one_line(one, 500)}\n" for one in lines), needed=False)
+            return
+        files.say(texts.status(whole, verbose=verbose), needed=False)
 
 
 @app.command()
@@ -322,14 +467,12 @@ def show(
     course_folder: Folder = None,
 ) -> None:
     """Show one student: all attempts, which one counts and why, and the report of that one."""
-    course, rules = course_and_rules(course_folder, rules_file)
-    with gradebook.reading(book) as opened:
-        whole = Class(opened, course, rules)
+    with class_of(book, course_folder, rules_file) as whole:
         standing = whole.standing(student, by_beginning=True)
         files.say(texts.student(whole, standing))
         result = whole.result(standing)
         if result is not None:
-            report = reported(course, whole.rules, result, standing)
+            report = reported(whole.course, whole.rules, result, standing)
             files.say(FORMATS["terminal"].render(report))
 
 
@@ -345,6 +488,17 @@ def regrade(
     ] = False,
     jobs: Jobs = None,
     only: Only = None,
+    students: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--student",
+            metavar="STUDENT",
+            help="Only this student; may be repeated. All others keep their results.",
+        ),
+    ] = None,
+    keep_others: Annotated[
+        bool, typer.Option("--keep-others", help="With --only: keep the results of all else.")
+    ] = False,
     all_problems: Annotated[
         bool,
         typer.Option("--all-problems", help="All problems (default: those graded before)."),
@@ -368,17 +522,20 @@ def regrade(
 
     No student's grade changes without --apply, which --undo reverts.
     """
-    if apply and undo:
-        raise UsageError("regrade: expected either --apply or --undo, found both")
-    if only and all_problems:
-        raise UsageError("regrade: expected either --only or --all-problems, found both")
+    for wrong, why in (
+        (apply and undo, "expected either --apply or --undo, found both"),
+        (only and all_problems, "expected either --only or --all-problems, found both"),
+        (keep_others and not only, "--keep-others needs --only"),
+    ):
+        if wrong:
+            raise UsageError(f"regrade: {why}")
     one_of("--device", device, "cpu", "cuda")
-    course, rules = course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file, book, grades=True)
     with gradebook.writing(book) as opened:
         if undo:
             _undo(opened, course, course_folder, by=by)
             return
-        was = opened.setup(_current(opened, device))
+        was = opened.setups.get(_current(opened, device))
         problems = chosen(course, only if only or all_problems else _graded_before(was, course))
         if was.isolation == "none" and isolation is None:
             raise UsageError(
@@ -394,13 +551,39 @@ def regrade(
             seed=was.seed if seed is None else seed,
         )
         where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
+        whole = Class(opened, course, rules)
+        if students or keep_others:
+            listed = sorted({whole.find(one) for one in students or ()})
+            today = _part(opened, was, msgspec.structs.replace(today, students=listed), where)
         switch = Switch(opened, today, course, course_folder)
         if not switch.is_needed:
             files.say(f"{switch.nothing_to_do}\n", needed=False)
             return
         if apply:
             switch.require_partner()
-        _regrade(Class(opened, course, rules), switch, where, apply=apply, by=by)
+        _regrade(whole, switch, where, apply=apply, by=by)
+
+
+def _part(book: Gradebook, was: Setup, part: Setup, where: ExecutorFor) -> Setup:
+    """Grade a part of the class or of the problems again; return the setup of all results.
+
+    Args:
+        book: The gradebook.
+        was: The setup that counts, whose results all others keep.
+        part: The setup of the students and problems to grade again.
+        where: What grades.
+    """
+    whole = msgspec.structs.replace(part, problems=was.problems, rest=was.sha256)
+    number = book.setups.number_of(part)
+    if book.results.to_grade(number):
+        with where(part) as executor:
+            _grade(book, number, executor)
+    if _any_fault(book, number):
+        raise GraderFault("the grader failed on a part of this; run the same command again")
+    rest = book.setups.find(was)
+    assert rest is not None
+    book.results.fill(book.setups.number_of(whole), number, rest)
+    return whole
 
 
 def _undo(book: Gradebook, course: Course, folder: Path | None, *, by: str) -> None:
@@ -409,17 +592,17 @@ def _undo(book: Gradebook, course: Course, folder: Path | None, *, by: str) -> N
     Raises:
         UsageError: There was no step.
     """
-    before = book.in_force()
-    if not book.undo(who=by):
+    before = book.setups.in_force()
+    if not book.setups.undo(who=by):
         raise UsageError(f"{book.path}: no regrade was applied, so there is nothing to undo")
-    after = book.in_force()
+    after = book.setups.in_force()
     lines = ["the results before the last regrade count again"]
     for device in sorted(device for device in before if before[device] != after.get(device)):
-        undone = book.setup(before[device])
+        undone = book.setups.get(before[device])
         if device not in after:
             lines.append(f"no run with --device {device} counts any more")
             continue
-        changed = setups.differences(undone, book.setup(after[device]))
+        changed = setups.differences(undone, book.setups.get(after[device]))
         lines += [f"changed: {line}" for line in changed]
         today = setups.of_today(
             course, course.problems, device=device, isolation=undone.isolation, seed=undone.seed
@@ -439,12 +622,12 @@ def _regrade(
 ) -> None:
     """Grade what has no result of the new setup yet, show what changes, and apply it if asked."""
     book, today = whole.book, switch.today
-    setup = book.find(today)
-    if setup is None or book.to_grade(setup):
+    setup = book.setups.find(today)
+    if setup is None or book.results.to_grade(setup):
         with where(today) as executor:
-            setup = book.number_of(today)
+            setup = book.setups.number_of(today)
             _grade(book, setup, executor)
-    old, counting = book.current(today.device), switch.counting_with(setup)
+    old, counting = book.setups.current(today.device), switch.counting_with(setup)
     assert old is not None
     _say_changes(whole, old, setup, verbose=False)
     if faulty := _ids(_faulty(whole, counting or [setup])):
@@ -511,14 +694,14 @@ def diff(
         return
     if book.suffix == ".json":
         raise UsageError(f"diff {book}: expected a gradebook, or two results: OLD.json NEW.json")
-    course, rules = course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file, book)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
         if exported is not None:
             _say_differences(whole, exported)
             return
         current = _current(opened, device)
-        before, other = opened.before(device), opened.last_other(device, current)
+        before, other = opened.setups.before(device), opened.setups.last_other(device, current)
         if before is not None and (other is None or other < current):
             _say_changes(whole, before, current, verbose=verbose)
             files.say("this regrade was applied: the new results count\n", needed=False)
@@ -546,12 +729,14 @@ def _faulty(whole: Class, counting: list[int]) -> list[Standing]:
 def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:
     """Print which students gain or lose points between two setups' results."""
     found, book = comparisons.compare(whole, [old], [new]), whole.book
-    said = texts.changes(book.path, found, book.setup(old), book.setup(new), verbose=verbose)
+    said = texts.changes(
+        book.path, found, book.setups.get(old), book.setups.get(new), verbose=verbose
+    )
     files.say(said, needed=False)
 
 
 def _current(book: Gradebook, device: str) -> int:
-    current = book.current(device)
+    current = book.setups.current(device)
     if current is None:
         raise UsageError(
             f"{book.path}: nothing has been graded with --device {device} yet; `grader batch "
@@ -629,15 +814,13 @@ def export(
         *most, last = [one.name for one in parameters_of(export) if one.writes]
         listed = f"{', '.join(most)} and {last}"
         raise UsageError(f"export: expected at least one of {listed}, found none")
-    course, rules = course_and_rules(course_folder, rules_file)
-    with gradebook.reading(book) as opened, files.together():
-        whole = Class(opened, course, rules)
+    with class_of(book, course_folder, rules_file) as whole, files.together():
         found = whole.standings()
         if csv:
-            ids = [problem.id for problem in course.problems]
+            ids = [problem.id for problem in whole.course.problems]
             files.write(csv, tables.csv_table(found, ids).encode())
         if canvas:
-            _export_canvas(canvas, found, whole.rules, canvas_export)
+            _export_canvas(canvas, whole, found, canvas_export)
         if late_days_file:
             known = late_days.read(late_days_file)
             table = tables.late_days_table(known, whole.rules.title, found)
@@ -653,11 +836,11 @@ def export(
             files.say(f"wrote {written}\n", needed=False)
 
 
-def _export_canvas(path: Path, found: list[Standing], rules: Policy, exported: Path | None) -> None:
+def _export_canvas(path: Path, whole: Class, found: list[Standing], exported: Path | None) -> None:
     text = files.table_text(exported) if exported else None
-    table = tables.canvas(
-        found, title=rules.title, assignment_id=rules.canvas_id or None, exported=text
-    )
+    entries = whole.book.students.entries
+    former = {one.student.id: entries.of(one.student.id)[1:] for one in found}
+    table = tables.canvas(found, whole.rules, exported=text, former=former)
     files.write(path, table.text.encode())
     for note in table.notes:
         print(f"grader: {note}", file=sys.stderr)
@@ -700,7 +883,8 @@ def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind:
     files.make_folder(folder)
     for one in found:
         interrupts.stop_if_seen()
-        result = whole.result(one)
+        # JUnit XML without a failed test would say that all is well.
+        result = whole.result(one) if kind is FORMATS["junit"] else whole.reportable(one)
         if result is not None:
             sources = whole.sources(one) if kind.quotes else {}
             content = kind.render(reported(whole.course, whole.rules, result, one, sources=sources))

@@ -10,10 +10,10 @@ import typer
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.classroom import decisions, gradebook, texts
+from grader.classroom import decisions, texts
 from grader.classroom.decisions import Decision
 from grader.classroom.standings import Class
-from grader.commands.classes import BookOption, RulesOption, Who, course_and_rules
+from grader.commands.classes import BookOption, RulesOption, Who, class_of
 from grader.commands.options import Folder, app, chosen, require_one_of_two
 from grader.course import policies
 from kit.text import one_line
@@ -79,13 +79,12 @@ def override(
         _require_reason(reason)
         options = "either --points or --remove"
         require_one_of_two("override", options, points is not None, remove)
-    course, rules = course_and_rules(course_folder, rules_file)
-    if problem:
-        chosen(course, [problem], "--problem")
 
     def decided(whole: Class) -> list[Decision]:
         if rows:
             return decisions.read(rows, whole, column="points", reason=reason, anyway=anyway)
+        if problem:
+            chosen(whole.course, [problem], "--problem")
         standing = whole.standing(student)
         if remove and not any(one.problem == problem for one in standing.overrides):
             who, what = one_line(standing.student.id, 100), problem or "the assignment"
@@ -95,8 +94,8 @@ def override(
         who = standing.student.id
         return [Decision(student=who, points=points, problem=problem, reason=reason)]
 
-    with gradebook.writing(book) as opened:
-        _decide(Class(opened, course, rules), decided, by=by, keep=apply if rows else None)
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
+        _decide(whole, decided, by=by, keep=apply if rows else None)
 
 
 @app.command()
@@ -104,7 +103,7 @@ def extend(
     book: BookOption,
     student: OneStudent = "",
     until: Annotated[
-        str, typer.Option("--until", help="The new deadline, like 2026-10-05T23:59:00-07:00.")
+        str, typer.Option("--until", help="The new deadline: 2026-10-05T23:59:00-07:00, or a day.")
     ] = "",
     reason: Reason = "",
     section: Annotated[
@@ -129,17 +128,16 @@ def extend(
     require_one_of_two("extend", options, bool(until), bool(rows))
     if not rows:
         _require_reason(reason)
-    course, rules = course_and_rules(course_folder, rules_file)
-    time_limit = None if rows else policies.when(until, what="--until")
 
     def decided(whole: Class) -> list[Decision]:
         if rows:
             return decisions.read(rows, whole, column="until", reason=reason, anyway=True)
+        at = policies.when(until, what="--until", zone=whole.rules.time_zone)
         who = _in_section(whole, section) if section else [whole.find(student)]
-        return [Decision(student=one, until=time_limit, reason=reason) for one in who]
+        return [Decision(student=one, until=at, reason=reason) for one in who]
 
-    with gradebook.writing(book) as opened:
-        _decide(Class(opened, course, rules), decided, by=by, keep=None if student else apply)
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
+        _decide(whole, decided, by=by, keep=None if student else apply)
 
 
 def _decide(
@@ -156,7 +154,7 @@ def _decide(
     found = decided(whole)
     rules = whole.rules
     before = {one.student.id: texts.grade_and_deadline(rules, one) for one in whole.standings()}
-    with whole.book.together(keep=keep is not False):
+    with whole.book.decisions.together(keep=keep is not False):
         decisions.write(whole, found, who=by)
         after = {one.student.id: one for one in whole.standings()}
         notes = list(decisions.notes(rules, after, found, datetime.now(UTC)))
@@ -174,7 +172,7 @@ def _decide(
 
 
 def _in_section(whole: Class, section: str) -> list[str]:
-    students = whole.book.students()
+    students = whole.book.students.all()
     found = [one.id for one in students if one.section.casefold() == section.strip().casefold()]
     if not found:
         there_are = ", ".join(sorted({one.section for one in students if one.section})) or "none"

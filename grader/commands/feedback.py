@@ -7,14 +7,14 @@ import typer
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.base.nearest import no_such
-from grader.classroom import gradebook, texts
-from grader.classroom.gradebook import Attempt, Gradebook
-from grader.classroom.standings import Class
+from grader.classroom import texts
+from grader.classroom.attempts import Attempt
+from grader.classroom.gradebook import Gradebook
 from grader.commands.classes import (
     BookOption,
     RulesOption,
     StudentId,
-    course_and_rules,
+    class_of,
 )
 from grader.commands.decisions import require_points
 from grader.commands.options import Folder, app, chosen, require_one_of_two
@@ -48,26 +48,25 @@ def comment(
         raise UsageError("comment: expected one of --text, --again and --remove, with a value")
     if name and not text:
         raise UsageError("comment: --name needs --text")
-    course, rules = course_and_rules(course_folder, rules_file)
-    if problem:
-        chosen(course, [problem], "--problem")
-    with gradebook.writing(book) as opened:
-        standing = Class(opened, course, rules).standing(student)
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
+        if problem:
+            chosen(whole.course, [problem], "--problem")
+        opened, standing = whole.book, whole.standing(student)
         student = standing.student.id
         if remove is not None:
-            if not opened.remove_comment(student, remove):
+            if not opened.feedback.remove_comment(student, remove):
                 raise UsageError(f"{book}: {student} has no comment {remove}")
             files.say(f"comment {remove} is withdrawn\n", needed=False)
             return
         said = _named(opened, again) if again else _line(text, "--text")
-        attempts = opened.attempts(student)
+        attempts = opened.attempts.all(student)
         counts = attempts[standing.attempt - 1].id if standing.attempt else None
-        number = opened.comment(student, said, problem=problem, attempt=counts, name=name)
+        number = opened.feedback.comment(student, said, problem=problem, attempt=counts, name=name)
         files.say(f"comment {number} is in the reports of {student}\n", needed=False)
 
 
 def _named(book: Gradebook, name: str) -> str:
-    known = book.named_comments()
+    known = book.feedback.named_comments()
     if name not in known:
         names = [one_line(one, 50) for one in known]
         raise UsageError(f"--again {name}: {no_such('comment', name, names)}")
@@ -107,11 +106,10 @@ def request(
     `grader status` lists open requests, and `grader answer` answers them.
     """
     said = _line(text, "--text")
-    course, rules = course_and_rules(course_folder, rules_file)
-    with gradebook.writing(book) as opened:
-        standing = Class(opened, course, rules).standing(student)
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
+        opened, standing = whole.book, whole.standing(student)
         student = standing.student.id
-        attempts = opened.attempts(student)
+        attempts = opened.attempts.all(student)
         place = attempt or standing.attempt
         if not attempts:
             raise UsageError(f"{student} handed in nothing: there is no attempt to regrade")
@@ -120,7 +118,7 @@ def request(
             raise UsageError(f"--attempt {place}: {student} has {has}")
         setup, found = _evidence(opened, attempts[place - 1], problem, test)
         ended = found.status.words + (f": {one_line(found.said, 200)}" if found.said else "")
-        number = opened.request(
+        number = opened.feedback.request(
             attempts[place - 1], setup, problem=problem, test=test, evidence=ended, text=said
         )
         files.say(
@@ -136,8 +134,8 @@ def _evidence(book: Gradebook, attempt: Attempt, problem: str, test: str) -> tup
     Raises:
         UsageError: The attempt has no result, or the result has no such test.
     """
-    for setup in book.counting():
-        result = book.result(attempt.sources or "", setup)
+    for setup in book.results.counting():
+        result = book.results.result(attempt.sources or "", setup)
         if result is None:
             continue
         tests = {(p.id, t.id): t for p in result.problems for t in p.tests}
@@ -178,19 +176,18 @@ def answer(
         raise UsageError("answer: --points needs --accept")
     require_points(points)
     why = _line(reason, "--reason")
-    course, rules = course_and_rules(course_folder, rules_file)
-    with gradebook.writing(book) as opened:
-        asked = next((one for one in opened.requests() if one.id == number), None)
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
+        requests = {one.id: one for one in whole.book.feedback.requests()}
+        asked = requests.get(number)
         if asked is None:
-            there_are = ", ".join(str(one.id) for one in opened.requests()) or "none"
+            there_are = ", ".join(map(str, requests)) or "none"
             raise UsageError(f"REQUEST {number}: no such regrade request; there are {there_are}")
-        whole = Class(opened, course, rules)
         if points is not None and points > (most := whole.problem(asked.problem).points):
             raise UsageError(
                 f"--points {points:g}: {asked.problem} gives at most {most:g}; "
                 "`grader override --anyway` gives more"
             )
-        opened.answer(asked, accepted=accept, points=points, reason=why)
+        whole.book.feedback.answer(asked, accepted=accept, points=points, reason=why)
         text = texts.grade(whole.standing(asked.student))
         if accept and points is None:
             text += (

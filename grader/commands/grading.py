@@ -37,7 +37,9 @@ from grader.course import courses, policies
 from grader.course.courses import Course
 from grader.gradescope import harness
 from grader.gradescope.platforms import PLATFORMS
-from grader.proof import matrices
+from grader.proof import matrix_report
+from grader.proof.kinds import DECLINABLE, HOW_TO_DECLINE
+from grader.proof.matrices import Matrix
 from grader.publish import bundles, gradescope_bundle, new_course, stub_files
 from grader.report import json_report
 from grader.results.merge import merged
@@ -222,7 +224,21 @@ def validate(
         bool,
         typer.Option(
             "--prices",
-            help="Only list the known mistakes that pass all public tests, and what they cost.",
+            help="Only show what tests and known mistakes cost, by class of harm.",
+        ),
+    ] = False,
+    light: Annotated[
+        bool,
+        typer.Option(
+            "--light",
+            help="Only what costs the author nothing: no known mistakes, no reasons.",
+        ),
+    ] = False,
+    digests: Annotated[
+        bool,
+        typer.Option(
+            "--digests",
+            help="Only write into known mistakes which text of its stub each one contradicts.",
         ),
     ] = False,
     jobs: Annotated[
@@ -245,52 +261,73 @@ def validate(
     course = courses.load(folder)
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
-    if prices and (with_mutants or quick or draft or seeds > 1 or device == "cuda"):
-        raise UsageError("--prices goes only with --only, --jobs and --matrix")
-    if with_mutants and device == "cuda":
-        raise UsageError("--mutants runs on a CPU only: remove --mutants or --device cuda")
-    if matrix and quick:
-        raise UsageError("--quick produces no matrix: remove --quick or --matrix")
-    if matrix and matrix.suffix not in matrices.FORMATS:
-        endings = " or ".join(matrices.FORMATS)
+    given = {"--prices": prices, "--light": light, "--quick": quick, "--draft": draft}
+    given |= {"--mutants": with_mutants, "--seeds": seeds > 1, "--matrix": matrix is not None}
+    _refuse_together(given | {"--device cuda": device == "cuda"})
+    if matrix and matrix.suffix not in matrix_report.FORMATS:
+        endings = " or ".join(matrix_report.FORMATS)
         raise UsageError(f"--matrix {matrix}: expected a name that ends in {endings}")
     from grader.proof import validate as proof
-    from grader.proof.whole import DECLINABLE, HOW_TO_DECLINE
     from grader.sandbox.pool import usual_jobs
 
+    if digests:
+        wrote = proof.write_digests(course, problems)
+        files.say("".join(f"wrote {path}\n" for path in wrote) or "all digests are there\n")
+        return
+    how = proof.How(
+        device=device,
+        seeds=seeds,
+        mutants=with_mutants,
+        quick=quick,
+        draft=draft,
+        light=light,
+        only_prices=prices,
+    )
+    jobs = jobs or usual_jobs()
     with device_named(device) as gpu, advancing("validating") as progress:
-        jobs = jobs or usual_jobs()
-        if prices:
-            found = proof.prices(course, problems, jobs=jobs, progress=progress)
-        else:
-            found = proof.validate(
-                course,
-                problems,
-                device=device,
-                gpu=gpu,
-                seeds=seeds,
-                with_mutants=with_mutants,
-                quick=quick,
-                draft=draft,
-                jobs=jobs,
-                progress=progress,
-            )
+        found = proof.validate(course, problems, how, gpu=gpu, jobs=jobs, progress=progress)
     if matrix:
-        files.write(matrix, matrices.FORMATS[matrix.suffix](found).encode())
-    console = Console(highlight=False)
-    console.width = max(console.width, 140)  # test names are whole sentences
-    with console.capture() as table:
-        if not prices:
-            console.print(matrices.table(found))
-        if found.surprises():
-            console.print(matrices.prices(found))
-    files.say(f"{table.get()}{matrices.summary(found)}\n", needed=False)
+        files.write(matrix, matrix_report.FORMATS[matrix.suffix](found).encode())
+    files.say(_proof_in_words(found, in_detail=bool(only), prices=prices), needed=False)
     for complaint in found.complaints():
         print(complaint, file=sys.stderr)
     if any(row.complaint and row.kind in DECLINABLE for row in found.rows):
         print(HOW_TO_DECLINE, file=sys.stderr)
     if found.complaints():
         raise typer.Exit(1)
+
+
+# For each option of `validate`, those that it does not go with.
+NOT_TOGETHER = {
+    "--prices": ("--mutants", "--quick", "--draft", "--light", "--seeds", "--device cuda"),
+    "--mutants": ("--device cuda",),
+    "--quick": ("--matrix", "--light"),
+}
+
+
+def _refuse_together(given: dict[str, bool]) -> None:
+    """Refuse the first two options that do not go together, of those that are given."""
+    for one, others in NOT_TOGETHER.items():
+        if given[one] and (wrong := [other for other in others if given[other]]):
+            raise UsageError(f"{one} does not go with {wrong[0]}: remove one of them")
+
+
+def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
+    """What `validate` prints."""
+    if prices:
+        return matrix_report.prices(found)
+    console = Console(highlight=False)
+    console.width = max(console.width, 140)  # test names are whole sentences
+    with console.capture() as table:
+        console.print(matrix_report.table(found))
+        if found.surprises():
+            console.print(matrix_report.surprises(found))
+    text = f"{table.get()}{matrix_report.summary(found)}\n"
+    if found.is_light:
+        return f"{text}{matrix_report.survivors(found)}"
+    if not in_detail:
+        return text
+    return f"{text}{matrix_report.needless(found)}{matrix_report.sentences(found)}"
 
 
 @app.command()

@@ -14,11 +14,11 @@ from rich.text import Text
 
 from grader.base import files, interrupts
 from grader.base.errors import UsageError
-from grader.classroom import canvas_api, gradebook, pushing, texts
+from grader.classroom import canvas_api, gradebook, pushing, tables, texts
 from grader.classroom.canvas_api import CanvasApi, CanvasAssignment, CanvasPlace
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.pushing import Difference, Late, PushRules
-from grader.classroom.records import Standing, called
+from grader.classroom.records import Standing, State, called
 from grader.classroom.standings import Class
 from grader.commands import progress
 from grader.commands.classes import Book, RulesOption, course_and_rules
@@ -92,7 +92,7 @@ def push(
     penalty: Late = one_of("--late", late, "ours", "both") if late else ""
     if link and (no_comments or not policies.WEB_ADDRESS.fullmatch(link)):
         raise UsageError(f"--link {one_line(link, 200)}: expected an address, and comments")
-    course, rules = course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file, book)
     opening = gradebook.writing if apply else gradebook.reading
     with ExitStack() as stack:
         opened = stack.enter_context(opening(book))
@@ -107,7 +107,7 @@ def push(
             late=penalty,
             overwrite=overwrite,
         )
-        _push(api, opened, standings, push_rules, apply=apply, verbose=verbose)
+        _push(api, opened, standings, whole.rules, push_rules, apply=apply, verbose=verbose)
 
 
 def _place(assignment: str, rules: Policy, own: str) -> CanvasPlace:
@@ -142,11 +142,12 @@ def _place(assignment: str, rules: Policy, own: str) -> CanvasPlace:
 
 
 def _comments(whole: Class, standings: list[Standing], link: str) -> Mapping[str, str]:
-    """The comment on each graded student's submission."""
+    """The comment on the submission of each student who has a grade, or was refused."""
     found = {}
     for one in standings:
         interrupts.stop_if_seen()
-        result = whole.result(one) if one.points is not None else None
+        is_told = one.points is not None or one.state is State.REFUSED
+        result = whole.reportable(one) if is_told else None
         if result is None:
             continue
         report = reported(whole.course, whole.rules, result, one)
@@ -163,6 +164,7 @@ def _push(
     api: CanvasApi,
     book: Gradebook,
     standings: list[Standing],
+    policy: Policy,
     rules: PushRules,
     *,
     apply: bool,
@@ -175,17 +177,18 @@ def _push(
     """
     course, assignment = api.course(), api.assignment()
     pushing.require_gradable(course, assignment)
+    most = max((one.max_score for one in standings), default=0.0)
+    files.say(_title(api, course.name, assignment, most, policy), needed=False)
+    standings = tables.for_canvas(standings, policy, assignment.points_possible)
     deducts = api.deducts_for_lateness()
 
     def compare() -> Difference:
-        pushed = book.pushed(str(api.place))
+        pushed = book.pushes.of(str(api.place))
         return pushing.difference(
             standings, api.submissions(), pushed, rules, deducts=deducts, now=now()
         )
 
     found = compare()
-    most = max((one.max_score for one in standings), default=0.0)
-    files.say(_title(api, course.name, assignment, most), needed=False)
     files.say(_table(found, verbose=verbose), needed=False)
     for note in found.notes:
         print(f"grader: {one_line(note, 2_000)}", file=sys.stderr)
@@ -227,7 +230,9 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def _title(api: CanvasApi, course: str, assignment: CanvasAssignment, most: float) -> str:
+def _title(
+    api: CanvasApi, course: str, assignment: CanvasAssignment, most: float, policy: Policy
+) -> str:
     """What is pushed to, and what a person should know about it."""
     of = assignment.points_possible
     lines = [f"{api.place}: {course}, {assignment.name}"]
@@ -235,6 +240,10 @@ def _title(api: CanvasApi, course: str, assignment: CanvasAssignment, most: floa
         lines.append(
             f"Canvas' assignment is out of {number(of)} points, ours out of {number(most)}"
         )
+    if policy.canvas_points and abs(policy.canvas_points - most) > tables.SMALL:
+        lines.append(f"ours are scaled to {number(policy.canvas_points)} points")
+    if policy.canvas_decimals < 4:
+        lines.append(f"ours are rounded to {counted(policy.canvas_decimals, 'decimal')}")
     if assignment.post_manually:
         lines.append("Canvas hides grades and comments of this assignment until you post them")
     return "".join(f"{one_line(line, 300)}\n" for line in lines)
@@ -252,7 +261,8 @@ def _table(found: Difference, *, verbose: bool) -> str:
     for one in shown:
         comment = "yes" if one.comment else "on its way" if one.waits else "no"
         before = "" if one.before is None else number(one.before)
-        ours = number(one.points) + (", not late" if one.exempt else "")
+        points = State.REFUSED.words if one.points is None else number(one.points)
+        ours = points + (", not late" if one.exempt else "")
         table.add_row(Text(called(one.student)), before, ours, comment)
     with console.capture() as text:
         if shown:

@@ -85,7 +85,7 @@ def similar(
     not hide a copy. Code that the course provides, and code that more than a tenth of the class or
     of a former class shares, does not count. Files that are not Python are named.
     """
-    course, rules = course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file, book)
     from grader.similarity import pairs, report
 
     least = pairs.THRESHOLD if threshold is None else threshold

@@ -2,20 +2,17 @@
 
 import sys
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from grader.base import files
 from grader.base.errors import UsageError
-from grader.classroom import gradebook, texts
+from grader.classroom import texts
 from grader.classroom.entries import EntryChange, Kind
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.standings import Class
-from grader.commands.classes import BookOption, RulesOption, StudentId, Who, course_and_rules
+from grader.commands.classes import BookOption, RulesOption, StudentId, Who, class_of
 from grader.commands.options import Folder, app, require_one_of_two
 from kit.text import one_line
 
@@ -43,7 +40,7 @@ def merge_students(
     What the first entry gets later, such as the next file with its name, is the student's, too.
     """
     require_one_of_two("merge-students", "either --into OTHER or --undo", bool(into), undo)
-    with _opened(book, course_folder, rules_file) as whole:
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
         if undo:
             _undo(whole, student, "merge", reason=reason, by=by)
             return
@@ -51,9 +48,9 @@ def merge_students(
         who = first.student.id, second.student.id
         if who[0] == who[1]:
             raise UsageError(f"--into {into}: this is {who[0]} itself; expected another entry")
-        whole.book.change("merge", who[0], becomes=who[1], reason=reason, who=by)
+        whole.book.students.change("merge", who[0], becomes=who[1], reason=reason, who=by)
         lines = [f"before:  {texts.grade(one)}" for one in (first, second)]
-        undated = [one for one in whole.book.attempts(who[1]) if one.submitted_at is None]
+        undated = [one for one in whole.book.attempts.all(who[1]) if one.submitted_at is None]
         if first.attempts and second.attempts and undated:
             print(
                 f"grader: {one_line(who[1], 100)}: attempts without a time count in the order in "
@@ -80,7 +77,7 @@ def rename_student(
     """Give a student another id or name; files with the former id are still the student's."""
     options = "--id or --name, or else --undo"
     require_one_of_two("rename-student", options, bool(new_id or name), undo)
-    with _opened(book, course_folder, rules_file) as whole:
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
         if undo:
             _undo(whole, student, "rename", reason=reason, by=by)
             return
@@ -88,7 +85,9 @@ def rename_student(
         becomes = _new(new_id, "--id") if new_id else who
         _require_free(whole.book, who, becomes)
         shown = _new(name, "--name") if name else ""
-        whole.book.change("rename", who, becomes=becomes, name=shown, reason=reason, who=by)
+        whole.book.students.change(
+            "rename", who, becomes=becomes, name=shown, reason=reason, who=by
+        )
         now = whole.read_again()
         files.say(texts.student(now, now.standing(becomes)), needed=False)
 
@@ -108,22 +107,14 @@ def remove_student(
         raise UsageError(
             "--reason is missing or empty: expected the reason, which the gradebook keeps"
         )
-    with _opened(book, course_folder, rules_file) as whole:
+    with class_of(book, course_folder, rules_file, writes=True) as whole:
         if undo:
             _undo(whole, student, "remove", reason=reason, by=by)
             return
         standing = whole.standing(student)
-        whole.book.change("remove", standing.student.id, reason=reason, who=by)
+        whole.book.students.change("remove", standing.student.id, reason=reason, who=by)
         said = f"removed: {texts.grade(standing)}; --undo brings the student back"
         files.say(f"{one_line(said, 500)}\n", needed=False)
-
-
-@contextmanager
-def _opened(book: Path, course_folder: Path | None, rules_file: Path | None) -> Iterator[Class]:
-    """Open a gradebook for writing, with its course and rules."""
-    course, rules = course_and_rules(course_folder, rules_file)
-    with gradebook.writing(book) as opened:
-        yield Class(opened, course, rules)
 
 
 def _undo(whole: Class, student: str, kind: Kind, *, reason: str, by: str) -> None:
@@ -132,7 +123,7 @@ def _undo(whole: Class, student: str, kind: Kind, *, reason: str, by: str) -> No
     Raises:
         UsageError: There is none, or a later change has to be undone first.
     """
-    entries = whole.book.entries
+    entries = whole.book.students.entries
     change = entries.last(student, kind)
     if change is None:
         change = entries.last(whole.find(student, removed=True), kind)
@@ -141,8 +132,8 @@ def _undo(whole: Class, student: str, kind: Kind, *, reason: str, by: str) -> No
             f"{whole.book.path}: {student} was not {DONE[kind]}, so there is nothing to undo"
         )
     _require_last(entries.changes, change)
-    whole.book.undo_change(change, reason=reason, who=by)
-    now, listed = whole.read_again(), {one.id for one in whole.book.students()}
+    whole.book.students.undo_change(change, reason=reason, who=by)
+    now, listed = whole.read_again(), {one.id for one in whole.book.students.all()}
     for who in dict.fromkeys((change.student, change.becomes)):
         if who in listed:
             files.say(texts.student(now, now.standing(who)), needed=False)
@@ -170,8 +161,8 @@ def _new(text: str, option: str) -> str:
 
 def _require_free(book: Gradebook, who: str, new_id: str) -> None:
     """Check that no other entry has an id, also in another case."""
-    entries = book.entries
-    known = {one.id for one in book.students(removed=True)}
+    entries = book.students.entries
+    known = {one.id for one in book.students.all(removed=True)}
     former = {entry for one in known for entry in entries.of(one)}
     taken = [one for one in sorted(former) if one.casefold() == new_id.casefold() and one != who]
     if not taken:

@@ -192,11 +192,6 @@ class Course(msgspec.Struct, frozen=True):
         return self.solutions / "mutants.toml"
 
     @property
-    def promises(self) -> Path:
-        """The folder of what the stubs promise, one file per problem; it need not exist."""
-        return self.solutions / "promises"
-
-    @property
     def policy(self) -> Path:
         """The file with the rules for a class: deadlines, lateness; it need not exist."""
         return self.root / "policy.toml"

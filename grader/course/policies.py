@@ -7,7 +7,7 @@ change the hash of the suite. Without the file nothing is late, and the latest a
 import math
 import re
 import tomllib
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -21,6 +21,8 @@ from grader.course import late_days
 from kit.text import one_line
 
 DAY = 86_400
+DAY_ALONE = re.compile(r"\d{4}-?\d\d-?\d\d", re.ASCII)
+END_OF_DAY = time(23, 59, 59)
 MOST_BYTES = 2**20  # of the file
 WEB_ADDRESS = re.compile(r"https?://[\w.~:/%+@-]+", re.ASCII)
 MOST = 1e9  # more than any sensible number in the file
@@ -87,6 +89,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         cap: The largest penalty for lateness, in per cent.
         title: The assignment's title in Canvas.
         canvas_id: The assignment's number in Canvas; 0 if unknown.
+        canvas_points: The points in Canvas to which ours are scaled; 0 if they are not.
+        canvas_decimals: The decimals to which the points for Canvas are rounded, a half upwards.
         canvas_url: The assignment's address in Canvas, as the browser shows it, for `grader push`.
         handout_url: Where students find the handout's pages, such as
             https://course.example/handout; reports link to its sections. Empty for none.
@@ -106,6 +110,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cap: float = 100.0
     title: str = "Assignment"
     canvas_id: int = 0
+    canvas_points: float = 0.0
+    canvas_decimals: int = 4
     canvas_url: str = ""
     handout_url: str = ""
     deadlines: dict[str, datetime] = {}
@@ -255,7 +261,7 @@ def _deadlines(path: Path, rules: dict[str, Any]) -> dict[str, datetime]:
     for section, when_due in rules.get("deadlines", {}).items():
         what = _the_deadline(path, section)
         if isinstance(when_due, date) and not isinstance(when_due, datetime):
-            raise UsageError(f"{what} is a day; expected a time too, such as {when_due}T23:59:00")
+            when_due = datetime.combine(when_due, END_OF_DAY)
         if not isinstance(when_due, datetime):
             raise UsageError(
                 f"{what} is {one_line(repr(when_due), 100)}; expected a time without quotes, such "
@@ -301,7 +307,7 @@ def check(path: Path, policy: Policy) -> None:
     Raises:
         UsageError: One is out of its range, or is no address.
     """
-    numbers = ("per_cent_a_day", "grace_minutes", "late_days", "cap", "canvas_id")
+    numbers = ("per_cent_a_day", "grace_minutes", "late_days", "cap", "canvas_id", "canvas_points")
     for name in numbers:
         if not 0 <= getattr(policy, name) < MOST:
             raise UsageError(
@@ -332,24 +338,38 @@ def check(path: Path, policy: Policy) -> None:
             f"{path}: [policy.gradescope]: a leaderboard would show points that students do not "
             "see yet; remove it, or results and tests"
         )
+    if not 0 <= policy.canvas_decimals <= 4:
+        raise UsageError(
+            f"{path}: canvas_decimals in [policy] is {policy.canvas_decimals}; expected 0 to 4"
+        )
     if policy.cap > 100:
         raise UsageError(
             f"{path}: cap in [policy] is {policy.cap:g}; expected at most 100 per cent"
         )
 
 
-def when(text: str, *, what: str) -> datetime:
-    """Read a time that a person wrote.
+def when(text: str, *, what: str, zone: str = "", of_a_day: time = END_OF_DAY) -> datetime:
+    """Read a time that a person wrote; a date alone means its end.
+
+    Args:
+        text: What the person wrote.
+        what: Where.
+        zone: The zone of a time without an offset; empty if it needs one.
+        of_a_day: The time that a date alone means.
 
     Raises:
         UsageError: It is not a time, or has no zone.
     """
     try:
         found = datetime.fromisoformat(text)
+        if DAY_ALONE.fullmatch(text):
+            found = datetime.combine(found, of_a_day)
     except ValueError:
         raise UsageError(
             f"{what} {text}: expected a time such as 2026-10-03T23:59:00-07:00"
         ) from None
+    if found.tzinfo is None and zone:
+        found = _in_zone(found, ZoneInfo(zone), f"{what} {text}")
     _check_time(found, f"{what} {text}")
     return found
 
@@ -357,7 +377,8 @@ def when(text: str, *, what: str) -> datetime:
 def _check_time(found: datetime, what: str) -> None:
     if found.tzinfo is None:
         raise UsageError(
-            f"{what} has no time zone: write it as {found.isoformat()}-07:00, or with Z for UTC"
+            f"{what} has no time zone: add its offset, as in {found.isoformat()}-07:00 for Los "
+            "Angeles in summer, or Z for UTC, or write time_zone into the policy"
         )
     if not 2000 <= found.year < 3000:
         raise UsageError(f"{what} is in the year {found.year}; expected 2000 or later")

@@ -1,5 +1,6 @@
 """Gradescope's description of a submission, submission_metadata.json."""
 
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import msgspec
 
 from grader.base.errors import GraderFault
 from grader.course.policies import Policy, kept
+from kit.text import one_line
 
 MOST_BYTES = 128 * 2**20  # students can make it long: it holds their earlier results
 
@@ -51,6 +53,9 @@ class Lateness(msgspec.Struct, frozen=True):
 
     Attributes:
         points: The points that count; None if the grader failed.
+        max_score: Always None: the result has it.
+        free_days: Always 0: Gradescope's runs do not know of other assignments.
+        why: Always empty.
         days_late: Days late that are charged.
         penalty: The late penalty, in per cent of the score.
         overrides: Always empty: no person has decided anything yet.
@@ -66,10 +71,15 @@ class Lateness(msgspec.Struct, frozen=True):
     comments: tuple[()] = ()
     requests: tuple[()] = ()
     attempt: int = 0
+    max_score: None = None
+    free_days: int = 0
+    why: str = ""
 
 
 def read(path: Path) -> Metadata:
     """Read the file. If it is missing or not in Gradescope's format, all fields are unknown.
+
+    A file of another format is told on stderr, which the platform shows to the staff.
 
     Raises:
         GraderFault: It is larger than MOST_BYTES, so nobody knows whether the submission is late.
@@ -80,7 +90,10 @@ def read(path: Path) -> Metadata:
         if len(content) > MOST_BYTES:
             raise GraderFault(f"{path.name} is larger than {MOST_BYTES >> 20} MiB")
         return msgspec.json.decode(content, type=Metadata)
-    except (OSError, msgspec.DecodeError, RecursionError):
+    except (OSError, msgspec.DecodeError, RecursionError) as e:
+        if path.exists():
+            why = one_line(str(e), 200)
+            print(f"{path.name} cannot be read, so nobody counts as late: {why}", file=sys.stderr)
         return Metadata()
 
 

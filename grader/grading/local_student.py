@@ -9,14 +9,17 @@ import importlib
 import linecache
 import os
 import shutil
+import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from grader.base import temporary
-from grader.base.errors import NotAttempted, StudentFault, raised
+from grader.base.errors import NotAttempted, StudentFault, TimedOut, raised
+from grader.course.courses import Limits
 from grader.grading.restored import restored
 from grader.sandbox import replies
 from grader.sandbox.endings import is_a_stub
@@ -102,9 +105,16 @@ class LocalSession:
     answered_bytes = 0  # our own solutions give no large answers
 
     def __init__(
-        self, box: LocalBox, sources: dict[str, bytes], *_: Any, seed: int = 0, **__: Any
+        self,
+        box: LocalBox,
+        sources: dict[str, bytes],
+        limits: Limits | None = None,
+        *,
+        seed: int = 0,
+        **_: Any,
     ) -> None:
         self._box, self._sources, self._seed = box, sources, seed
+        self._cpu_seconds = limits.cpu_seconds if limits else 0
         self._started = False
 
     def build(self, *_: Any) -> dict[str, bytes]:
@@ -128,7 +138,7 @@ class LocalSession:
         """Return what a probe returns for these inputs.
 
         Raises:
-            StudentFault: The probe raised an exception.
+            StudentFault: The probe raised an exception, or took too long.
         """
         if not self._started:
             self._box.load(self._sources)
@@ -136,12 +146,8 @@ class LocalSession:
         home = os.getcwd()
         os.chdir(self._box.scratch)
         try:
-            return answer(
-                StudentPackage("assignment"),
-                probe,
-                inputs,
-                self._seed,
-            )
+            with ending_after(self._cpu_seconds):
+                return answer(StudentPackage("assignment"), probe, inputs, self._seed)
         finally:
             with suppress(OSError):
                 os.chdir(home)
@@ -164,6 +170,28 @@ class LocalSession:
         """Nothing: there is no process to end."""
 
 
+@contextmanager
+def ending_after(cpu_seconds: int) -> Iterator[None]:
+    """Raise TimedOut where the block is when it has used so much CPU time, and each second after.
+
+    Without a limit (0), or in another than the main thread, nothing is raised.
+    """
+    if not cpu_seconds or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise TimedOut(f"it took more than {cpu_seconds} s of CPU time")
+
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, cpu_seconds, 1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
 def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any:
     """Return what a probe returns for one of our solutions, as it would come out of the sandbox.
 
@@ -180,6 +208,8 @@ def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any
     try:
         with restored():
             value = probe(student, **as_data(inputs, views=True))
+    except TimedOut:
+        raise
     except Exception as e:
         kinds = [t.__name__ for t in type(e).__mro__ if t.__module__ == "builtins"]
         if is_a_stub(kinds, _line_of(e)):

@@ -19,18 +19,26 @@ RTOL, RTOL_NARROW, ATOL = 1e-8, 1e-5, 1e-12
 def same(a: Any, b: Any) -> bool:
     """Whether two values of plain data agree, up to the order of floating-point operations."""
     if is_tensor(a) and is_tensor(b):
-        return a.shape == b.shape and a.dtype == b.dtype and a.device == b.device and _close(a, b)
+        return _have_one_shape(a, b) and a.device == b.device and _close(a, b)
     if is_array(a) and is_array(b):
-        return a.shape == b.shape and a.dtype == b.dtype and _equal(a, b)
+        return _have_one_shape(a, b) and _equal(a, b)
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    if type(a) is float and type(b) is float:
-        rtol = RTOL_NARROW if _is_narrow(a) and _is_narrow(b) else RTOL
-        near = math.isfinite(b) and abs(a - b) <= (ATOL + rtol) * abs(b)
-        return near or a == b or (math.isnan(a) and math.isnan(b))
-    return type(a) is type(b) and bool(a == b)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    return _near(a, b) if type(a) is float else bool(a == b)
+
+
+def _have_one_shape(a: Any, b: Any) -> bool:
+    return bool(a.shape == b.shape and a.dtype == b.dtype)
+
+
+def _near(a: float, b: float) -> bool:
+    rtol = RTOL_NARROW if _is_narrow(a) and _is_narrow(b) else RTOL
+    near = math.isfinite(b) and abs(a - b) <= (ATOL + rtol) * abs(b)
+    return near or a == b or (math.isnan(a) and math.isnan(b))
 
 
 def _is_narrow(number: float) -> bool:

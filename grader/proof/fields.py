@@ -15,13 +15,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from grader.course import courses
 from grader.grading.local_student import LocalBox, LocalSession, as_data
 from grader.grading.sessions import Opens
+from grader.proof.kinds import Judged
 from grader.sandbox.replies import Probe, promised_by
 from kit.loaded import is_array, is_tensor
 
@@ -211,11 +212,12 @@ def is_never_sent(session: Opens) -> bool:
     return isinstance(session, ChangedField) and not session.tests
 
 
-def blind_tests(session: Opens, failed: set[str]) -> set[str]:
-    """The tests that pass although each of them got a whole answer that was cut."""
-    if isinstance(session, ChangedField) and session.is_whole:
-        return session.tests - failed
-    return set()
+def looked_at(judged: Judged, session: Opens) -> Judged:
+    """The same, with what is known of the answers that these sessions changed."""
+    assert isinstance(session, ChangedField)
+    failed = {test.id for test in judged.lost}
+    blind = tuple(sorted(session.tests - failed)) if session.is_whole else ()
+    return replace(judged, is_never_sent=not session.tests, blind=blind)
 
 
 # --- which fields there are
@@ -232,6 +234,17 @@ def of(tests: Path, hidden_test: Path) -> Iterator[tuple[str, Keys, tuple[Change
         hidden_test: The file of the hidden tests.
     """
     tree = courses.tree_of(hidden_test)
+    yield from _of_kit(tree)
+    passed = set(_passed(tree))
+    modules = {module: _defined_in(tests / "probes" / f"{module}.py") for module, _ in passed}
+    for module, name in sorted(passed):
+        probe = modules[module].get(name)
+        if isinstance(probe, ast.FunctionDef) and probe.returns and not _is_none(probe.returns):
+            yield from ((name, *found) for found in _fields(probe.returns, modules[module]))
+
+
+def _passed(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The modules and the names of the probes that a file names and does not call itself."""
     imported = {
         alias.asname or alias.name: alias.name
         for node in ast.walk(tree)
@@ -239,19 +252,13 @@ def of(tests: Path, hidden_test: Path) -> Iterator[tuple[str, Keys, tuple[Change
         for alias in node.names
     }
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    yield from _of_kit(tree)
-    passed = set()  # the modules and the names of the probes
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and id(node) not in called and node.id in imported:
-            passed.add(("__init__", imported[node.id]))
-        if isinstance(node, ast.Attribute) and id(node) not in called:
-            module = imported.get(ast.unparse(node.value))
-            passed |= {(module, node.attr)} if module else set()
-    modules = {module: _defined_in(tests / "probes" / f"{module}.py") for module, _ in passed}
-    for module, name in sorted(passed):
-        probe = modules[module].get(name)
-        if isinstance(probe, ast.FunctionDef) and probe.returns and not _is_none(probe.returns):
-            yield from ((name, *found) for found in _fields(probe.returns, modules[module]))
+        if id(node) in called:
+            continue
+        if isinstance(node, ast.Name) and node.id in imported:
+            yield "__init__", imported[node.id]
+        if isinstance(node, ast.Attribute) and (module := imported.get(ast.unparse(node.value))):
+            yield module, node.attr
 
 
 def _of_kit(tree: ast.Module) -> Iterator[tuple[str, Keys, tuple[Change, ...]]]:
@@ -289,27 +296,40 @@ def _fields(
         for side in (annotation.left, annotation.right):
             yield from () if _is_none(side) else _fields(side, defined)
         return
-    inside: list[tuple[str, ast.expr]] = []
     of_name = defined.get(annotation.id) if isinstance(annotation, ast.Name) else None
     if isinstance(of_name, ast.ClassDef):
         for base in of_name.bases:
             yield from _fields(base, defined) if ast.unparse(base) in defined else ()
-        inside = [
-            (line.target.id, line.annotation)
-            for line in of_name.body
-            if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
-        ]
-    elif isinstance(annotation, ast.Subscript) and isinstance(annotation.value, ast.Name):
-        parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else None
-        if annotation.value.id == "tuple":
-            inside = [(str(i), part) for i, part in enumerate(parts or [annotation.slice])]
-        elif annotation.value.id in ("list", "dict"):
-            yield from (((), (cut,)) for cut in CUTS)
-            inside = [(EVERY, parts[-1] if parts else annotation.slice)]
+        inside = _parts_of_class(of_name)
+    else:
+        inside = _parts_of_generic(annotation)
+    if inside and inside[0][0] == EVERY:
+        yield from (((), (cut,)) for cut in CUTS)
     if not inside:
         yield (), CHANGES
     for key, part in inside:
         yield from (((key, *keys), changes) for keys, changes in _fields(part, defined))
+
+
+def _parts_of_class(node: ast.ClassDef) -> list[tuple[str, ast.expr]]:
+    """The keys of a TypedDict, without those of its bases, and their types."""
+    return [
+        (line.target.id, line.annotation)
+        for line in node.body
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+    ]
+
+
+def _parts_of_generic(annotation: ast.expr) -> list[tuple[str, ast.expr]]:
+    """The places of a tuple, or every place of a list or dict, and their types."""
+    if not isinstance(annotation, ast.Subscript):
+        return []
+    inner = annotation.slice
+    parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+    name = ast.unparse(annotation.value)
+    if name == "tuple":
+        return [(str(place), part) for place, part in enumerate(parts)]
+    return [(EVERY, parts[-1])] if name in ("list", "dict") else []
 
 
 def _is_none(annotation: ast.expr) -> bool:

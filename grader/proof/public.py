@@ -1,7 +1,7 @@
 """The public tests, as a measure of what students know before they hand in.
 
 A known mistake that passes all of them is a surprise: its price is what the hidden tests take for
-it. A right solution, and one that is wrong only where the stub promises nothing, must pass them.
+it. A right solution must pass them.
 """
 
 import ast
@@ -17,7 +17,7 @@ from grader.grading.grade import tests_of
 from grader.grading.hidden_tests import HiddenTests
 from grader.grading.local_student import LocalBox
 from grader.grading.restored import restored
-from grader.proof import promised
+from grader.proof import sentences
 from kit.student import seed_generators_of_the_cpu
 
 
@@ -95,8 +95,8 @@ def unpromised(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
             continue
         reference = course.reference_of(problem)
         for line, error, function in _refusals(courses.tree_of(path)):
-            named = promised.raised_by(reference, function)
-            asked = set(promised.ERROR.findall(error))
+            named = sentences.raised_by(reference, function)
+            asked = set(sentences.ERROR.findall(error))
             if not (named if asked <= {"Exception"} else asked & named):
                 yield (
                     f"{path}:{line}: it expects {' or '.join(sorted(asked))}, which the "

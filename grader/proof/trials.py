@@ -6,7 +6,7 @@ and a constant that passes would earn points for nothing. Because the rules appl
 they also find such faults in problems that are added later. The trials are our own code, so they
 run in the process of the tests, without a sandbox.
 
-`matrix.KINDS` names the kinds of trials, and `validate` defines the expected outcome of each.
+`kinds.KINDS` defines the expected outcome of each kind.
 """
 
 import ast
@@ -15,11 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grader.course.courses import Problem
-from grader.proof import disguise, inputs
-from grader.proof.promised import InputClass
+from grader.proof import rewrites
 
-INPUTS = "assignment/inputs.py"
-DISGUISES = [Path(__file__).with_name(f"{name}.py") for name in ("disguise", "disguise_tensors")]
+REWRITES = [Path(__file__).with_name(f"{name}.py") for name in ("rewrites", "rewrites_tensors")]
 # Programs that no hidden test may accept.
 JUNK_PROGRAMS = {
     "prints nothing": "",
@@ -56,42 +54,35 @@ def derived(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[s
     classes = {
         node.name for node in ast.parse(reference).body if isinstance(node, ast.ClassDef)
     } & set(names)
-    junk = [(which, "disguise.junk(") for which in disguise.names_of_junk()]
-    junk += [(which, "disguise_tensors.junk(disguise, ") for which in _names_of_tensors()]
+    junk = [(which, "rewrites.junk(") for which in rewrites.names_of_junk()]
+    junk += [(which, "rewrites_tensors.junk(rewrites, ") for which in _names_of_tensors()]
     for which, call in junk:
         how = f"{call}globals(), {names}, {which!r})"
-        yield "junk", which, _disguised(problem, reference, how)
+        yield "junk", which, _with_rewrites(problem, reference, how)
         if classes:
             how = f"{how[:-1]}, hollow=False)"
-            yield "junk", f"{which} for an instance", _disguised(problem, reference, how)
+            yield "junk", f"{which} for an instance", _with_rewrites(problem, reference, how)
     yield "words", "other words", {problem.path: _rewritten(reference, _OtherWords())}
     yield "unchecked", "no checks", {problem.path: _rewritten(reference, _NoChecks())}
-    for which in disguise.names_of_types():
-        how = f"disguise.answers_of_type(globals(), {names}, {which!r})"
-        yield "types", which, _disguised(problem, reference, how)
+    for which in rewrites.names_of_types():
+        how = f"rewrites.answers_of_type(globals(), {names}, {which!r})"
+        yield "types", which, _with_rewrites(problem, reference, how)
     yield from _other_arithmetic(problem, reference)
     if _returns_tensors(reference, names):
         yield (
             "unwritten",
             "torch.empty",
-            _disguised(
-                problem, reference, f"disguise_tensors.unwritten(disguise, globals(), {names})"
+            _with_rewrites(
+                problem, reference, f"rewrites_tensors.unwritten(rewrites, globals(), {names})"
             ),
         )
 
 
-def wrong_for(problem: Problem, reference: str, one: InputClass) -> dict[str, bytes]:
-    """The files of a submission that is wrong for one class of inputs only."""
-    arguments = f"globals(), {one.function!r}, {one.parameter!r}, {one.which!r}"
-    source = f"{reference}\nfrom assignment import inputs\n\ninputs.wrong_for({arguments})\n"
-    return {problem.path: source.encode(), INPUTS: Path(inputs.__file__).read_bytes()}
-
-
-def _disguised(problem: Problem, module: str, call: str) -> dict[str, bytes]:
-    """The files of a submission whose module, after its own code, makes this call of `disguise`."""
-    named = [path.stem for path in DISGUISES if f"{path.stem}." in call or path.stem == "disguise"]
+def _with_rewrites(problem: Problem, module: str, call: str) -> dict[str, bytes]:
+    """The files of a submission whose module, after its own code, makes this call of `rewrites`."""
+    named = [path.stem for path in REWRITES if f"{path.stem}." in call or path.stem == "rewrites"]
     source = f"{module}\nfrom assignment import {', '.join(named)}\n\n{call}\n"
-    files = {f"assignment/{path.name}": path.read_bytes() for path in DISGUISES}
+    files = {f"assignment/{path.name}": path.read_bytes() for path in REWRITES}
     return {problem.path: source.encode(), **files}
 
 
@@ -99,9 +90,9 @@ def _names_of_tensors() -> list[str]:
     """The names of junk of torch's types, if this process has imported torch."""
     if "torch" not in sys.modules:
         return []
-    from grader.proof import disguise_tensors
+    from grader.proof import rewrites_tensors
 
-    return [*disguise_tensors.CONSTANTS, *disguise_tensors.ECHOES]
+    return [*rewrites_tensors.CONSTANTS, *rewrites_tensors.ECHOES]
 
 
 def _other_arithmetic(
@@ -114,16 +105,18 @@ def _other_arithmetic(
             yield (
                 "arithmetic",
                 how,
-                _disguised(problem, module, f"disguise.as_floats(globals(), {sorted(formulas)})"),
+                _with_rewrites(
+                    problem, module, f"rewrites.as_floats(globals(), {sorted(formulas)})"
+                ),
             )
     if _returns_tensors(reference, problem.functions) and "FlopCounter" not in problem.functions:
         yield (
             "arithmetic",
             "sums backwards",
-            _disguised(
+            _with_rewrites(
                 problem,
                 reference,
-                f"disguise_tensors.sums_backwards(globals(), {problem.functions})",
+                f"rewrites_tensors.sums_backwards(globals(), {problem.functions})",
             ),
         )
 
@@ -165,7 +158,7 @@ def _name_of(node: ast.Raise) -> str:
 
 
 class _Arithmetic(ast.NodeTransformer):
-    """Replace products and quotients in some functions by calls of `disguise`."""
+    """Replace products and quotients in some functions by calls of `rewrites`."""
 
     def __init__(self, functions: set[str], how: str) -> None:
         self._functions, self._how = functions, how
@@ -183,7 +176,7 @@ class _Arithmetic(ast.NodeTransformer):
             ),
             default=0,
         )
-        body.insert(start + 1, ast.parse("from assignment import disguise").body[0])
+        body.insert(start + 1, ast.parse("from assignment import rewrites").body[0])
         node.body = body
         return node
 
@@ -198,7 +191,7 @@ class _Products(ast.NodeTransformer):
             return node
         word = "times" if isinstance(node.op, ast.Mult) else "over"
         function = ast.Attribute(
-            ast.Name("disguise", ast.Load()), f"{word}_by_{self._how}", ast.Load()
+            ast.Name("rewrites", ast.Load()), f"{word}_by_{self._how}", ast.Load()
         )
         return ast.Call(function, [node.left, node.right], [])
 

@@ -23,17 +23,20 @@ from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from grader.base.errors import CourseFault, Status, UsageError
+from grader.base import files
+from grader.base.errors import CourseFault, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Problem, id_of_test, sources_in
 from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade, import_libraries
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.sessions import Host, Opens
-from grader.proof import fields, hostile, mutants, promised, public, whole
-from grader.proof.matrices import KINDS, Claims, HiddenTest, Matrix, Row, tests_in
-from grader.proof.trials import derived, wrong_for
-from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst
+from grader.proof import course_checks, fields, hostile, mutants, public, sentences
+from grader.proof.kinds import DECLINABLE, KINDS, Judged, Row
+from grader.proof.matrices import HiddenTest, Matrix, tests_in
+from grader.proof.trials import derived
+from grader.results.points import HARM, weights_by_harm
+from grader.results.records import SubmissionResult
 from grader.sandbox import levels, turns
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.pool import Pool, close_at_end, own_course, own_sandbox
@@ -43,19 +46,39 @@ from grader.solutions.fragments import Solution
 from grader.solutions.mistakes import Mistake
 from grader.submission.submissions import Submission
 
-# A submission that checks no arguments may lose at most this share of a problem's points.
-MOST_OF_CHECKS = 0.05
-RIGHT = ("reference", "variant", "words", "types", "arithmetic")  # kinds that lose nothing
-# The kinds of trials on which public tests are run. Those that are right must pass them.
-WITH_PUBLIC = ("wrong", "variant", "words", "types", "arithmetic", "input")
 # One in this many wrong solutions and variants is graded again, with a process for each test.
 ONE_IN = 32
-# A part of the message that reports uninitialized memory in an answer.
-TOLD_OF_EMPTY = "torch.empty"
 # How often each hostile value is tried, each time in other places and on other inputs.
 HOSTILE_ROUNDS = 2
+LIGHT_SEEDS = 5
 TICK_SECONDS = 0.5  # how often to look whether a trial waits for the GPU
 Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """What is tried, and how.
+
+    Attributes:
+        device: The device whose tests are run, "cpu" or "cuda". The CUDA tests of a CPU problem
+            have to catch only the wrong solutions that no test on a CPU can detect.
+        seeds: How many seeds the reference and the variants are graded with.
+        mutants: Whether to try mutants of the reference too, on a CPU.
+        quick: Try a sample of each kind, and stop wrong solutions at their first failed test. Tests
+            then need not earn their place, and mistakes need not justify their cost.
+        draft: Run our own code in the processes of the tests, without a sandbox, which is twice as
+            fast. Trials that only a sandbox can judge, such as uninitialized memory, are left out.
+        light: Try what costs the author nothing, mutants among it. Nothing has to be justified.
+        only_prices: Try only what known mistakes cost, without a sandbox.
+    """
+
+    device: str = "cpu"
+    seeds: int = 1
+    mutants: bool = False
+    quick: bool = False
+    draft: bool = False
+    light: bool = False
+    only_prices: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,7 +87,7 @@ class Trial:
 
     Attributes:
         problem: The problem.
-        kind: One of `matrix.KINDS`.
+        kind: One of `kinds.KINDS`.
         name: The name of the trial within its kind.
         sources: The submission.
         device: The device whose tests are run.
@@ -111,13 +134,9 @@ class Trial:
 def validate(
     course: Course,
     problems: list[Problem],
+    how: How,
     *,
-    device: str = "cpu",
     gpu: Gpu | None = None,
-    seeds: int = 1,
-    with_mutants: bool = False,
-    quick: bool = False,
-    draft: bool = False,
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Matrix:
@@ -127,15 +146,8 @@ def validate(
         course: The course; its reference solutions, wrong solutions and variants are the grader's
             own.
         problems: The problems to check; those without tests for the device are left out.
-        device: The device whose tests are run, "cpu" or "cuda". The CUDA tests of a CPU problem
-            have to catch only the wrong solutions that no test on a CPU can detect.
+        how: What is tried.
         gpu: The GPU that the submissions get as their CUDA device.
-        seeds: How many seeds the reference and the variants are graded with.
-        with_mutants: Whether to try mutants of the reference too, on a CPU.
-        quick: Try a sample of each kind, and stop wrong solutions at their first failed test. Tests
-            then need not earn their place, and mistakes need not justify their cost.
-        draft: Run our own code in the processes of the tests, without a sandbox, which is twice as
-            fast. Trials that only a sandbox can judge, such as uninitialized memory, are left out.
         jobs: The number of processes, each with its own sandbox. On a CUDA device, only one process
             is used.
         progress: Called after each trial.
@@ -145,90 +157,88 @@ def validate(
     """
     courses.check_packages(course)
     import_libraries(course)
-    files = {problem.id: course.hidden_tests(problem) for problem in problems}
-    chosen = [problem for problem in problems if device in files[problem.id]]
+    chosen = [problem for problem in problems if how.device in course.hidden_tests(problem)]
     if not chosen:
-        raise UsageError(f"--device {device}: none of these problems has tests for it")
-    if wrong := list(whole.wrong_names(course)):
-        return Matrix(whole=wrong)  # what is missing cannot be tried
-    trials = [
-        trial
-        for problem in chosen
-        for trial in trials_of(course, problem, seeds, with_mutants, device)
-    ]
-    if quick:
-        trials = _sample(trials)
-    elif device == "cpu":
-        trials = [replace(t, with_public=t.kind in WITH_PUBLIC) for t in trials]
-    if draft:
-        trials = [replace(trial, in_process=True) for trial in trials if trial.kind != "unwritten"]
-    matrix = Matrix(
-        tests={}
-        if quick
-        else {problem.id: _tests(files[problem.id][device], device) for problem in chosen}
-    )
-    if device == "cpu":
-        matrix.owed = sum(
-            m.devices == ("cuda",)
-            for problem in problems
-            for m in mistakes.load(course.hidden, problem.id)
-        )
-    matrix.unread = sum(trial.is_unread for trial in trials)
-    if device == "cpu" and not quick:
-        matrix.claims = {problem.id: _claims(course, problem) for problem in chosen}
-    matrix.declined = {problem.id: problem.declined for problem in chosen}
-    matrix.green_may_lose = course.green_may_lose
-    checks: list[tuple[str, Callable[[], Iterator[str]]]] = []
-    if device == "cpu":
-        checks.append(("refusals of public tests", lambda: public.unpromised(course, chosen)))
-    checks.append(("points by harm", lambda: whole.light_harm(course, chosen)))
-    if device == "cpu" and not quick:
-        checks.append(("public tests", lambda: whole.public_tests(course, chosen)))
-    if checks and not draft and problems == course.problems:
-        checks.append(("the zip for Gradescope", lambda: whole.gradescope(course)))
-    for name, check in checks:
+        raise UsageError(f"--device {how.device}: none of these problems has tests for it")
+    if wrong := list(course_checks.wrong_names(course)):
+        return Matrix(wrong=wrong)  # what is missing cannot be tried
+    trials = [trial for problem in chosen for trial in _chosen(course, problem, how)]
+    matrix = _described(course, problems, chosen, trials, how)
+    for name, check in _checks(course, problems, chosen, how):
         if progress:
             progress(name, 0, len(trials))
-        matrix.whole += check()
-        matrix.checked.append(name)
-    jobs = 1 if device == "cuda" else min(jobs, len(trials))
+        found = list(check())
+        matrix.wrong += found
+        matrix.checked[name] = not found
+    jobs = 1 if how.device == "cuda" else min(jobs, len(trials))
     rows = _rows(trials, course, gpu, jobs, progress)
     matrix.rows = [_unless_declined(row, matrix.declined[row.problem]) for row in rows]
-    if device == "cpu" and not quick and not draft:
-        matrix.whole += _needlessly_declined(rows, matrix.declined)
+    if how.light:
+        matrix.rows = [replace(r, complaint="") if r.kind == "mutant" else r for r in matrix.rows]
+    if how == How(seeds=how.seeds, mutants=how.mutants):  # every kind was tried
+        matrix.wrong += _needlessly_declined(rows, matrix.declined)
     return matrix
 
 
-def prices(
-    course: Course, problems: list[Problem], *, jobs: int = 1, progress: Progress | None = None
+def _described(
+    course: Course, problems: list[Problem], chosen: list[Problem], trials: list[Trial], how: How
 ) -> Matrix:
-    """What known mistakes cost that pass all public tests; whether right solutions pass them.
-
-    This is a part of `validate`, without a sandbox. Hidden tests are run on such mistakes alone.
-    """
-    courses.check_packages(course)
-    import_libraries(course)
-    matrix = Matrix(green_may_lose=course.green_may_lose, whole=list(whole.wrong_names(course)))
-    if matrix.whole:
-        return matrix
-    trials = [
-        replace(trial, neighbours=(), in_process=True, with_public=True)
-        for problem in problems
-        for trial in trials_of(course, problem, 1, False, "cpu")
-        if trial.kind in WITH_PUBLIC
-        and (trial.kind != "input" or trial.excused)
-        and not trial.is_unread
-    ]
-    matrix.whole += public.unpromised(course, problems)
-    matrix.checked.append("refusals of public tests")
-    matrix.rows = _rows(trials, course, None, min(jobs, len(trials)), progress, _price)
+    """What is known before any trial has run."""
+    matrix = Matrix(
+        unread=sum(trial.is_unread for trial in trials),
+        declined={problem.id: problem.declined for problem in chosen},
+        green_may_lose=course.green_may_lose,
+        points=sum(problem.points for problem in course.problems),
+        is_light=how.light,
+    )
+    if not how.quick:
+        matrix.tests = {problem.id: _tests(course, problem, how.device) for problem in chosen}
+    if how.device == "cpu":
+        known = [m for p in problems for m in mistakes.load(course.hidden, p.id)]
+        matrix.owed = sum(mistake.devices == ("cuda",) for mistake in known)
+    if how.device == "cpu" and not how.quick:
+        for problem in chosen:
+            known = mistakes.load(course.hidden, problem.id)
+            said = sentences.of(problem, course.reference_of(problem), known)
+            matrix.said[problem.id] = said
+            matrix.wrong += sentences.complaints(said, known)
     return matrix
+
+
+def _checks(
+    course: Course, problems: list[Problem], chosen: list[Problem], how: How
+) -> Iterator[tuple[str, Callable[[], Iterator[str]]]]:
+    """What of the course is checked besides its hidden tests, by name."""
+    yield "points by harm", lambda: course_checks.light_harm(course, chosen)
+    if how.device == "cuda":
+        return
+    yield "refusals of public tests", lambda: public.unpromised(course, chosen)
+    if how.only_prices:
+        return
+    if not how.quick:
+        yield "public tests", lambda: course_checks.public_tests(course, chosen)
+    if not how.draft and problems == course.problems:
+        yield "the zip for Gradescope", lambda: course_checks.gradescope(course)
+
+
+def write_digests(course: Course, problems: list[Problem]) -> list[Path]:
+    """Write digests into the known mistakes that lack them; return the files that changed."""
+    changed = []
+    for problem in problems:
+        path = course.hidden / problem.id / mistakes.FILE
+        if mistakes.load(course.hidden, problem.id):
+            before = courses.text_of(path)
+            said = sentences.of(problem, course.reference_of(problem))
+            if (after := sentences.with_digests(before, said)) != before:
+                files.write(path, after.encode())
+                changed.append(path)
+    return changed
 
 
 def _unless_declined(row: Row, declined: dict[str, str]) -> Row:
     """The row, without its complaint if the problem declines the requirement with a reason."""
     reason = declined.get(f"{row.kind} {row.name}") or declined.get(row.kind)
-    if not reason or not row.complaint or row.kind not in whole.DECLINABLE:
+    if not reason or not row.complaint or row.kind not in DECLINABLE:
         return row
     return replace(row, complaint="", reason=reason)
 
@@ -249,15 +259,14 @@ def _rows(
     gpu: Gpu | None,
     jobs: int,
     progress: Progress | None,
-    task: Callable[[Trial], Row] | None = None,
 ) -> list[Row]:
-    """The outcome of each trial by this task, by default `_run`, in the order of the trials."""
+    """The outcome of each trial, in the order of the trials."""
     rows: dict[int, Row] = {}
     needs_sandbox = gpu is not None or not all(trial.runs_here for trial in trials)
     isolation = levels.strongest() if needs_sandbox else None
     with Pool(course, jobs, gpu=gpu, isolation=isolation) as pool:
         ended: SimpleQueue[Future[Row]] = SimpleQueue()
-        waiting = {pool.submit(ended, task or _run, trial): i for i, trial in enumerate(trials)}
+        waiting = {pool.submit(ended, _run, trial): i for i, trial in enumerate(trials)}
         while waiting:
             try:
                 future = ended.get(timeout=TICK_SECONDS)
@@ -267,41 +276,55 @@ def _rows(
                 continue
             i = waiting.pop(future)
             rows[i] = future.result()
-            if progress:
-                progress(f"{rows[i].problem} {rows[i].name}"[:60], len(rows), len(trials))
+            if progress and waiting:
+                running = trials[min(waiting.values())]  # they begin in this order
+                progress(f"{running.problem.id} {running.name}"[:60], len(rows), len(trials))
     return [rows[i] for i in sorted(rows)]
 
 
-def _tests(file: Path, device: str) -> dict[str, HiddenTest]:
-    """Map the id of each test in a file to the file's description of the test."""
-    return {id_of_test(device, function): said for function, said in tests_in(file).items()}
+def _tests(course: Course, problem: Problem, device: str) -> dict[str, HiddenTest]:
+    """The tests of a problem for a device, by id, as their file describes them."""
+    found = tests_in(course.hidden_tests(problem)[device])
+    classes = [said.harm for said in found.values()]
+    weights = weights_by_harm(classes) if {*classes} <= HARM.keys() else [0] * len(classes)
+    return {
+        id_of_test(device, function): replace(
+            said, points=problem.points * weight / (sum(weights) or 1)
+        )
+        for (function, said), weight in zip(found.items(), weights, strict=True)
+    }
+
+
+def _chosen(course: Course, problem: Problem, how: How) -> list[Trial]:
+    """The trials of a problem, as they are run."""
+    seeds = max(how.seeds, LIGHT_SEEDS) if how.light else how.seeds
+    with_mutants = how.mutants or (how.light and how.device == "cpu")
+    trials = list(trials_of(course, problem, seeds, with_mutants, how.device))
+    if how.light:
+        trials = [trial for trial in trials if KINDS[trial.kind].is_light]
+    if how.only_prices:
+        wrong = [trial for trial in trials if trial.kind == "wrong" and not trial.is_unread]
+        trials = [replace(trial, neighbours=()) for trial in wrong]
+    if how.quick:
+        trials = _sample(trials)
+    elif how.device == "cpu":
+        trials = [replace(t, with_public=KINDS[t.kind].runs_public) for t in trials]
+    if how.draft or how.only_prices:
+        trials = [replace(trial, in_process=True) for trial in trials if trial.kind != "unwritten"]
+    return trials
 
 
 def _sample(trials: list[Trial]) -> list[Trial]:
     """The trials of a quick run: every nth trial of each kind."""
-    every = {
-        "wrong": 12,
-        "variant": 4,
-        "junk": 40,
-        "words": 5,
-        "unchecked": 5,
-        "types": 20,
-        "arithmetic": 10,
-        "unwritten": 5,
-        "hostile": 60,
-        "input": 40,
-        "field": 20,
-    }
-    kinds = dict.fromkeys(trial.kind for trial in trials)
     kept = [
         trial
-        for kind in kinds
-        for trial in [t for t in trials if t.kind == kind][:: every.get(kind, 1)]
+        for kind in KINDS.values()
+        for trial in [t for t in trials if t.kind == kind.name][:: kind.every]
     ]
     return [
         replace(t, until_one_fails=True, neighbours=(), most=None, excused="-")
         if t.kind == "wrong"
-        else replace(t, until_one_fails=t.until_one_fails or t.kind == "input")
+        else t
         for t in kept
     ]
 
@@ -362,7 +385,7 @@ def _trials_of_solutions(
 def _trials_of_answers(
     course: Course, problem: Problem, device: str, reference: dict[str, bytes]
 ) -> Iterator[Trial]:
-    """Yield a trial of each kind of wrong answer: made by rule, for a class of inputs, hostile."""
+    """Yield the trials that rules make of the reference, and those with hostile values."""
     module = course.reference_of(problem)
     for kind, name, changed in derived(problem, module):
         for seed in range(2 if kind == "unwritten" else 1):
@@ -374,18 +397,6 @@ def _trials_of_answers(
                 device,
                 seed,
                 in_process=kind != "unwritten",
-            )
-    promises = promised.load(course.promises, problem.id)
-    if promises and device == "cpu":
-        for one in promised.classes(problem, module):
-            yield Trial(
-                problem,
-                "input",
-                one.name,
-                reference | wrong_for(problem, module, one),
-                device,
-                excused=promises.reason(one.name),
-                in_process=True,
             )
     for which in hostile.values():
         for number in range(HOSTILE_ROUNDS):
@@ -438,23 +449,6 @@ def _trials_of_mutants(
             excused=reason,
             until_one_fails=True,
         )
-
-
-def _claims(course: Course, problem: Problem) -> Claims:
-    """What a problem's file says of the claims of its stubs."""
-    promises = promised.load(course.promises, problem.id)
-    reference = course.reference_of(problem)
-    known = mistakes.load(course.hidden, problem.id)
-    said = sum(map(len, promised.sentences(problem, reference).values()))
-    wrong = list(promised.unknown_sentences(problem, reference, known))
-    if promises is None:
-        tried = {(one.of, one.number) for mistake in known for one in mistake.contradicts}
-        return Claims(said, len(tried), wrong)
-    names = {m.name for m in known}
-    names |= {one.name for one in promised.classes(problem, reference)}
-    listed = [w for claims in promises.claims.values() for w in claims.values()]
-    wrong += promised.complaints(problem, reference, promises, names)
-    return Claims(said, sum(isinstance(w, list) for w in listed), wrong)
 
 
 def to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
@@ -516,14 +510,17 @@ def _run(trial: Trial) -> Row:
     for session in trial.sessions:
         graded = graded_with(session, fresh=False)
         result = next(p for p in graded.problems if p.id == trial.problem.id)
-        if _lost(result, trial.device) or fields.is_never_sent(session):
+        if Judged(result, trial.device).lost or fields.is_never_sent(session):
             break
+    judged = Judged(result, trial.device, trial.excused, trial.most)
+    if trial.kind == "field":
+        judged = fields.looked_at(judged, trial.sessions[0])
     told = (
         public.first_failure(course, trial.problem, _local_box(), trial.sources)
         if trial.with_public and not trial.is_unread
         else None
     )
-    complaint = _complaint(trial, result, graded) or _contradicted(trial, told)
+    complaint = _complaint(trial, judged, graded) or _contradicted(trial, told)
     if trial.twice and not here and not complaint:
         complaint = differing(graded, graded_with(session, fresh=True))
     return Row(
@@ -533,99 +530,34 @@ def _run(trial: Trial) -> Row:
         seed=trial.seed,
         score=result.score,
         max_score=result.max_score - result.pending,
-        failed=[test.id for test in _lost(result, trial.device)],
-        share=_share(result, trial.device),
+        failed=[test.id for test in judged.lost],
+        share=judged.share,
         reason=trial.excused,
         complaint=f"{where}: {complaint}" if complaint else "",
-        price=_share(result, trial.device) * trial.problem.points,
+        price=judged.share * trial.problem.points,
         told=told,
     )
 
 
-def _price(trial: Trial) -> Row:
-    """Grade a trial if it is a known mistake that passes all public tests."""
-    where = f"{trial.problem.id} · {trial.kind} {trial.name}"
-    row = Row(
-        trial.problem.id, trial.kind, trial.name, trial.seed, 0, 0, [], "", reason=trial.excused
-    )
-    if trial.broken:
-        return replace(row, complaint=f"{where}: {trial.broken}")
-    told = public.first_failure(own_course(), trial.problem, _local_box(), trial.sources)
-    if trial.kind == "wrong" and not told:
-        return replace(_run(replace(trial, with_public=False)), told="")
-    complaint = _contradicted(trial, told)
-    return replace(row, told=told, complaint=f"{where}: {complaint}" if complaint else "")
-
-
 def _contradicted(trial: Trial, told: str | None) -> str:
     """What a public test refuses although no hidden test may, or an empty string."""
-    if not told or trial.kind == "wrong" or (trial.kind == "input" and not trial.excused):
-        return ""
-    why = f"; it is listed as not promised ({trial.excused})" if trial.excused else ""
-    return f"a public test refuses it{why}: {told}"
+    return f"a public test refuses it: {told}" if told and trial.kind != "wrong" else ""
 
 
-def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) -> str:
+def _complaint(trial: Trial, judged: Judged, graded: SubmissionResult) -> str:
     """What differs from the required outcome, or an empty string."""
     if faults := graded.grader_errors:
         return f"a fault of the tests: {faults[0][1].said}"
-    unusable = [t for t in _lost(result, trial.device) if t.what == UNUSABLE]
-    if unusable and trial.kind not in ("hostile", "field"):
+    kind = KINDS[trial.kind]
+    unusable = [test for test in judged.lost if test.what == UNUSABLE]
+    if unusable and not kind.breaks_answers:
         facts = ", ".join(f"{fact.label} {fact.text}" for fact in unusable[0].facts)
         return f"{unusable[0].id} raises an exception of its own ({facts}); judge the answer first"
-    others = [p.id for p in graded.problems if p.id != trial.problem.id and _lost(p, trial.device)]
-    lost = _lost(result, trial.device)
-    if trial.kind in RIGHT and lost:
-        first = lost[0].id
-        which = f"{len(lost)} tests fail, the first is {first}" if lost[1:] else f"{first} fails"
-        return f"{which}: {lost[0].said}"
-    attempted = [
-        t for t in result.tests if t.device == trial.device and t.status is not Status.NOT_ATTEMPTED
-    ]
-    if trial.kind == "stub" and attempted:
-        return f"{attempted[0].id} is {attempted[0].status}; a stub earns 0 as not_attempted"
-    if trial.kind == "wrong" and not lost:
-        return "it passes every test; a wrong solution has to be caught"
-    if trial.kind == "wrong" and (status := worst([t.status for t in lost])) is not Status.FAILED:
-        return f"its status is {status}: {lost[0].said}"
-    if trial.kind == "input" and bool(lost) == bool(trial.excused):
-        return (
-            f"listed as not promised ({trial.excused}), but {lost[0].id} sends such an input"
-            if lost
-            else "no hidden test notices a wrong answer for such an input"
-        )
-    if blind := sorted(fields.blind_tests(trial.sessions[0], {test.id for test in lost})):
-        return f"{blind[0]} passes without these answers; zip with strict=True, or count them"
-    if trial.kind == "field" and not lost and not fields.is_never_sent(trial.sessions[0]):
-        return "no test looks at this field; let one look at it, or let the probe not return it"
-    if trial.most is not None and result.score > trial.most + 0.005:
-        return f"it earns {result.score:.2f} points, and may earn at most {trial.most:g}"
-    if trial.kind == "junk" and (
-        passed := [t for t in _of_device(result, trial.device) if t.status is Status.PASSED]
-    ):
-        return (
-            f"{', '.join(t.id for t in passed)} {'passes' if len(passed) == 1 else 'pass'} "
-            "with this answer"
-        )
-    if trial.kind == "unchecked" and (share := _share(result, trial.device)) > MOST_OF_CHECKS:
-        return (
-            f"it loses {100 * share:.1f} %, more than {100 * MOST_OF_CHECKS:g}: "
-            f"{', '.join(t.id for t in lost)}"
-        )
-    if trial.kind == "unwritten" and not any(
-        TOLD_OF_EMPTY in fact.text for t in lost for fact in t.facts
-    ):
-        return "no test reports that uninitialized memory was read"
-    if trial.kind == "mutant" and not lost and not trial.excused:
-        return (
-            f"no test notices it; write one, or list it in {own_course().mutants} "
-            "with the reason why none can"
-        )
-    if trial.kind == "mutant" and lost and trial.excused:
-        return f"it is listed as equivalent, but {lost[0].id} notices it"
-    if others:
-        return f"it fails tests of {', '.join(others)} as well"
-    return ""
+    if complaint := kind.complaint(judged):
+        return complaint
+    others = [p.id for p in graded.problems if Judged(p, trial.device).lost]
+    others = [problem for problem in others if problem != trial.problem.id]
+    return f"it fails tests of {', '.join(others)} as well" if others else ""
 
 
 def differing(shared: SubmissionResult, fresh: SubmissionResult) -> str:
@@ -638,18 +570,3 @@ def differing(shared: SubmissionResult, fresh: SubmissionResult) -> str:
                     f"and {again.status} in a process of its own ({again.said})"
                 )
     return ""
-
-
-def _of_device(problem: ProblemResult, device: str) -> list[TestResult]:
-    return [test for test in problem.tests if test.device == device]
-
-
-def _lost(problem: ProblemResult, device: str) -> list[TestResult]:
-    """The tests for this device that did not pass."""
-    return [test for test in _of_device(problem, device) if test.status is not Status.PASSED]
-
-
-def _share(problem: ProblemResult, device: str) -> float:
-    """The share of a problem that was lost, by the weights of its tests for this device."""
-    whole = sum(test.weight for test in _of_device(problem, device))
-    return sum(test.weight for test in _lost(problem, device)) / whole if whole else 0.0

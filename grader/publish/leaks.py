@@ -5,9 +5,11 @@ public file shares with a secret one by coincidence are listed by hand in bundle
 """
 
 import ast
+import gzip
 import html
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,7 +31,7 @@ MOST_LINES = 30  # of one statement
 PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?")
 OF_THE_STAFF = re.compile(
     r"(grader|solutions|tests/grader)/"
-    r"|(.*/)?(hidden|promises|course_files|__pycache__)/|(.*/)?mutants\.toml$|.*\.edits$"
+    r"|(.*/)?(hidden|promises|course_files|__pycache__)/|(.*/)?mutants\.toml$|.*\.(edits|pyc)$"
 )
 
 
@@ -107,7 +109,7 @@ def of_the_staff(files: dict[str, bytes]) -> Iterator[str]:
     for path, content in files.items():
         if OF_THE_STAFF.match(path):
             yield f"{path} is for the staff only"
-        if mark := MARK.search(content.decode(errors="replace")):
+        if mark := MARK.search(_unpacked(path, content).decode(errors="replace")):
             yield f"{path} contains the mark of a solution: {mark[0]}"
 
 
@@ -139,9 +141,16 @@ def _beginning_at(i: int, bare: list[str], opened: list[int]) -> Iterator[str]:
             return
 
 
+def _unpacked(path: str, content: bytes) -> bytes:
+    """What a file holds, or a compressed one hides."""
+    with suppress(OSError, EOFError, zlib.error):
+        return gzip.decompress(content) if path.endswith(".gz") else content
+    return content
+
+
 def _text(path: str, content: bytes) -> str:
     """The text of a file; for an HTML page, the text without tags; for a notebook, its strings."""
-    text = content.decode("utf-8", errors="replace")
+    text = _unpacked(path, content).decode("utf-8", errors="replace")
     if path.endswith(".ipynb"):
         with suppress(ValueError):  # it is no notebook
             return "\n".join(_strings(json.loads(text)))

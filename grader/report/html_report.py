@@ -102,7 +102,9 @@ def render(reported: Reported) -> str:
         next_steps=blocks[:MAX_NEXT],
         untouched=_untouched(reported.not_attempted),
         first_stub=_first_stub(reported),
-        everything_passes=not reported.reasons and not reported.not_attempted.names,
+        everything_passes=bool(result.problems)
+        and not reported.reasons
+        and not reported.not_attempted.names,
         pending=result.pending,
         rows=[_row(problem, reported) for problem in result.problems[:MAX_ROWS]],
         blocks=blocks,

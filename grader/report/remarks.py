@@ -86,8 +86,20 @@ class FinalGrade(Protocol):
         """The points for the gradebook; None if there are none yet."""
 
     @property
+    def max_score(self) -> float | None:
+        """The most points that the assignment can give; None if only the result has them."""
+
+    @property
+    def why(self) -> str:
+        """Why there is no grade; empty if there is one."""
+
+    @property
     def days_late(self) -> int:
         """Days late that are charged."""
+
+    @property
+    def free_days(self) -> int:
+        """Late days that cost nothing."""
 
     @property
     def penalty(self) -> float:
@@ -113,7 +125,9 @@ class FinalGrade(Protocol):
 def remarks(result: SubmissionResult, points: float | None, grade: FinalGrade | None) -> list[str]:
     """What a student should know about the points that count, one plain sentence each."""
     found = []
-    if points is None:
+    if not result.problems and grade is not None:
+        found.append(f"This submission could not be graded: {clean(grade.why)}.")
+    elif points is None:
         found.append(
             "The grader failed, so there are no points yet. "
             "The fault is ours, and nobody loses a point: this submission will be graded again."
@@ -128,18 +142,20 @@ def remarks(result: SubmissionResult, points: float | None, grade: FinalGrade | 
         )
     if grade is not None:
         found += [*_lateness(grade), *map(_given, grade.overrides)]
-    if points is not None and abs(points - result.score) > 0.005:
+    if points is not None and result.problems and abs(points - result.score) > 0.005:
         found.append(f"The tests gave {in_points(result.score)}; {in_points(points)} count.")
     return found
 
 
 def _lateness(grade: FinalGrade) -> list[str]:
-    """A sentence about the late penalty; no sentence if no day is charged."""
+    """A sentence about the late penalty and one about free late days, if there are any."""
+    used = counted(grade.free_days, "free late day")
+    free = [f"Handed in late: this uses {used}."] if grade.free_days else []
     if not grade.days_late and not grade.penalty:
-        return []
+        return free
     days = counted(grade.days_late, "day")
     cost = f"{number(grade.penalty)} % of the score" if grade.penalty else "nothing"
-    return [f"Handed in late: {days} after grace and free days. This costs {cost}."]
+    return [*free, f"Handed in late: {days} after grace and free days. This costs {cost}."]
 
 
 def _given(given: Given) -> str:

@@ -69,18 +69,25 @@ class Reported:
     def points(self) -> float | None:
         """The points that count: the gradebook's or, without a gradebook, the result's score.
 
-        None if the grader failed and nobody has given points by hand.
+        None if the grader failed, or nothing could be graded, and nobody has given points by hand.
         """
-        if self.grade is not None and self.grade.points is not None:
+        if self.grade is not None and (self.grade.points is not None or not self.result.problems):
             return self.grade.points
         return None if self.result.has_grader_error else self.result.score
+
+    @property
+    def out_of(self) -> float:
+        """The points that there are in the gradebook or, without one, on this device."""
+        if self.grade is not None and self.grade.max_score is not None:
+            return self.grade.max_score
+        return self.result.max_score
 
     @property
     def headline(self) -> str:
         """The points that count, in words."""
         if self.points is None:
             return "No points yet"
-        return f"{number(self.points)} of {number(self.result.max_score)} points"
+        return f"{number(self.points)} of {number(self.out_of)} points"
 
     @property
     def remarks(self) -> list[str]:

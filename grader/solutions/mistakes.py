@@ -6,8 +6,8 @@ written at the left margin: all lines except the first get the indentation of th
 which the first begins. Or both are pasted with the indentation that they have in the program.
 
     hint         what to tell a student who made it
-    contradicts  the sentences of the stub that are wrong for it, such as `AdamW 3, AdamW.step 1`:
-                 a function or a method and the number of the sentence, from 1
+    contradicts  the sentences of the stub that are wrong for it, such as `AdamW 3, AdamW.step 1`;
+                 see grader/proof/sentences.py
     device       cpu, cuda or both: where tests must detect it;
                  by default on a CPU, and for a CUDA problem on both
     price        why it costs more than a third of its problem
@@ -30,6 +30,7 @@ from grader.solutions import edits
 from grader.solutions.edits import BadLine, Change, Edit
 from grader.solutions.fragments import Fragment, Solution, devices_of, replaced
 
+FILE = "wrong.edits"  # in the folder of a problem
 SENTENCE = re.compile(r"(?P<of>\w+(\.\w+)?) (?P<number>[1-9]\d*)(?: (?P<digest>[0-9a-f]{4}))?")
 SHOWN = 60  # characters of a quoted text in an error
 AT_THE_MARGIN = (
@@ -80,6 +81,11 @@ class Mistake(Solution):
     is_unread: bool = False
     line: int = field(default=0, compare=False)
 
+    @property
+    def where(self) -> str:
+        """Its place and its name."""
+        return f"{self.problem}/wrong.edits:{self.line}: mistake {self.name}"
+
     def applied_to(self, reference: str) -> str:
         """The source of the whole module with this mistake in it.
 
@@ -93,9 +99,7 @@ class Mistake(Solution):
         except ValueError as e:
             program = f"base {self.base}" if self.base else "the reference"
             where = f", in {program}" if self.changes else ""
-            raise CourseFault(
-                f"{self.problem}/wrong.edits:{self.line}: mistake {self.name}{where}: {e}"
-            ) from None
+            raise CourseFault(f"{self.where}{where}: {e}") from None
 
 
 def load(folder: Path, problem: str) -> list[Mistake]:
@@ -216,7 +220,7 @@ def _shown(text: str) -> str:
 
 
 def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
-    path = folder / problem / "wrong.edits"
+    path = folder / problem / FILE
     if not path.is_file():
         return [], []
     found: list[Edit] = []

@@ -132,11 +132,7 @@ def _name(path: Path) -> str:
 def _select(
     found: list[SubmittedItem], accepted: Accepted
 ) -> tuple[dict[str, bytes], list[Ignored]]:
-    for entry in found:
-        if entry.path.startswith("/") or ".." in entry.path.split("/") or DRIVE.match(entry.path):
-            raise SubmissionRefused(
-                f"the path {printable(entry.path, 100)!r} leads out of the submission"
-            )
+    _refuse_paths_outside(found)
     ignored: dict[str, str] = {}
     prefix = _prefix([entry.path for entry in found])
     if prefix is None and (deep := _deep(found)):
@@ -169,13 +165,24 @@ def _select(
         sources[path] = _content(entry, path, budget)
         budget -= len(sources[path])
     _ask_about_names(sources, ignored, accepted)
+    return sources, _listed(ignored)
+
+
+def _refuse_paths_outside(found: list[SubmittedItem]) -> None:
+    for entry in found:
+        if entry.path.startswith("/") or ".." in entry.path.split("/") or DRIVE.match(entry.path):
+            raise SubmissionRefused(
+                f"the path {printable(entry.path, 100)!r} leads out of the submission"
+            )
+
+
+def _listed(ignored: dict[str, str]) -> list[Ignored]:
+    """What was ignored and why, sorted by path, and cut to MAX_LISTED."""
     listed = [Ignored(one_line(path, 200), reason) for path, reason in sorted(ignored.items())]
-    if len(listed) > MAX_LISTED:
-        listed = [
-            *listed[:MAX_LISTED],
-            Ignored(f"and {len(listed) - MAX_LISTED} more", "not listed"),
-        ]
-    return sources, listed
+    if len(listed) <= MAX_LISTED:
+        return listed
+    more = Ignored(f"and {len(listed) - MAX_LISTED} more", "not listed")
+    return [*listed[:MAX_LISTED], more]
 
 
 def _ask_about_names(

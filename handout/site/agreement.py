@@ -88,7 +88,7 @@ def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
                 f"{page}: `{problem.id}` is worth {box[2]}, problems.toml says {problem.points}"
             )
         missing = [f"`{name}`" for name in problem.functions if f"`{name}`" not in box[3]]
-        named = (f"`{problem.path}`", _command(problem))
+        named = (f"`{problem.path}`", _command(problem), "what_tests_try.md")
         missing += [part for part in named if part not in box[3]]
         if missing:
             found.append(f"{page}: the box of `{problem.id}` does not name {', '.join(missing)}")

@@ -176,11 +176,12 @@ def _floor_log2(x: float) -> float:
 def _held(rounded: float, largest: float, no_infinity: float) -> float:
     """The value that a format stores for a rounded number.
 
-    A number that is too large becomes infinity, or NaN in a format without infinity.
+    A number that is too large becomes infinity, or the largest number of a format without infinity,
+    as in torch 2.13; earlier versions make it NaN.
     """
     if abs(rounded) <= largest:
         return rounded
-    return math.nan if no_infinity else math.copysign(math.inf, rounded)
+    return math.copysign(largest if no_infinity else math.inf, rounded)
 
 
 def _viewed(shape: Sequence[float], view: str) -> SimpleNamespace:

@@ -104,9 +104,7 @@ SHOWN: dict[str, Callable[[Any], str]] = {
     "seconds": lambda value: _scaled(value, TIMES, 2) or f"{scientific(value)}{SPACE}s",
     "billions": lambda value: f"{fixed(value / 1e9, 1)} billion",
     "float": _float,
-    "held": lambda value: (
-        "NaN, or the largest number where it saturates" if math.isnan(value) else _float(value)
-    ),
+    "held": _float,
     "list": lambda value: (
         "(" + ", ".join(f"{item:.0f}" for item in value) + ("," if len(value) == 1 else "") + ")"
     ),

@@ -209,11 +209,11 @@ class Machine:
     def results(self, book: Path) -> list[list[str]]:
         """How each submission's tests on the GPU ended, in a gradebook without faults."""
         with gradebook.reading(book) as opened:
-            setup = opened.current("cuda")
+            setup = opened.setups.current("cuda")
             assert setup is not None
-            grades = opened.grades(setup, problems=False)
+            grades = opened.results.grades(setup, problems=False)
             assert {grade.fault for grade in grades.values()} == {""}
-            results = [opened.result(name, setup) for name in grades]
+            results = [opened.results.result(name, setup) for name in grades]
         return [
             [str(test.status) for p in result.problems for test in p.tests if test.device == "cuda"]
             for result in results

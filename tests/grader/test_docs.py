@@ -10,6 +10,9 @@ import typer
 from grader.classroom import pushing, ray_executor
 from grader.commands.cli import command_line
 from grader.course import policies
+from grader.proof.course_checks import LEAST_HARM
+from grader.proof.kinds import DECLINABLE, MOST_OF_CHECKS
+from grader.proof.matrices import MOST_FOR_CHECKS
 from grader.sandbox import usage
 from grader.sandbox.levels import bubblewrap, landlock
 from grader.similarity import normal_form, pairs
@@ -113,3 +116,11 @@ def test_the_promises_of_security_are_those_that_are_checked(root):
     assert len(attacks) > 15
     folder = root / "tests" / "grader" / "attacks"
     assert [name for name in attacks if not (folder / f"{name}.py").exists()] == []
+
+
+def test_every_requirement_that_can_be_declined_is_explained(root):
+    """A course's author finds its name in a table, with what is asked."""
+    text = (root / "docs" / "own_course.md").read_text()
+    assert [*sorted(DECLINABLE)] == sorted(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+    for share in (MOST_OF_CHECKS, MOST_FOR_CHECKS, LEAST_HARM):
+        assert f" {100 * share:g} % of " in text

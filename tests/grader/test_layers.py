@@ -317,7 +317,7 @@ def test_no_import_hides_in_a_call():
         "kit.student",
         "grader.grading.local_student",
         "grader.grading.grade",
-        "grader.proof.whole",
+        "grader.proof.course_checks",
         "grader.shared.protocol",
         "grader.shared.torch_compiler",
     }

@@ -32,6 +32,7 @@ import torch
 from grader.base.markdown_figures import MARK, without_marks
 from grader.course import courses
 from grader.report.wording import whole_parts
+from grader.results.points import weights_by_harm
 from handout.site import agreement, wren
 
 HANDOUT = Path(__file__).parents[2] / "handout"
@@ -147,12 +148,16 @@ def stage_points(problem: str) -> dict[int, float]:
 
     They are rounded to halves, which add up to the points of the problem.
     """
+    tests = vars(import_module(f"tests.hidden.{problem}.test_hidden"))
+    marks = [
+        {mark.name: mark.args[0] for mark in test.pytestmark if mark.args}
+        for name, test in tests.items()
+        if name.startswith("test_")
+    ]
+    worth = weights_by_harm([of_test["harm"] for of_test in marks])
     weights: dict[int, int] = {}
-    for name, test in vars(import_module(f"tests.hidden.{problem}.test_hidden")).items():
-        if name.startswith("test_"):
-            marks = {mark.name: mark.args[0] for mark in test.pytestmark if mark.args}
-            stage = marks["stage"]
-            weights[stage] = weights.get(stage, 0) + marks.get("points", 1)
+    for of_test, weight in zip(marks, worth, strict=True):
+        weights[of_test["stage"]] = weights.get(of_test["stage"], 0) + weight
     share = COURSE.problem(problem).points / sum(weights.values())
     halves = whole_parts([2 * weight * share for _, weight in sorted(weights.items())])
     return {stage: half / 2 for stage, half in zip(sorted(weights), halves, strict=True)}

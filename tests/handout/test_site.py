@@ -18,7 +18,15 @@ from tests.handout.page_figures import HANDOUT
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 CHAPTERS = [f"{i:02}_{module}" for i, module in enumerate(courses.load().modules, 1)]
-OTHERS = ["flight", "grading", "formula_sheet", "calculators", "bibliography", "stubs"]
+OTHERS = [
+    "flight",
+    "what_tests_try",
+    "grading",
+    "formula_sheet",
+    "calculators",
+    "bibliography",
+    "stubs",
+]
 PAGES = ["index", *CHAPTERS, *OTHERS]
 # A link at the foot of each page. The only other external addresses are those of bibliography.bib.
 THEME = "https://github.com/pradyunsg/furo"

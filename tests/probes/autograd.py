@@ -3,9 +3,8 @@
 Graphs, hooks and modules are in the student's process, so changes to them are read there.
 """
 
-import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypedDict
 
@@ -17,22 +16,8 @@ from kit.student import watching_generators
 
 # The operators that multiply two tensors, in every form that a solution may use.
 PRODUCTS = {
-    *(
-        "mm",
-        "bmm",
-        "addmm",
-        "addbmm",
-        "baddbmm",
-        "mv",
-        "addmv",
-        "dot",
-        "vdot",
-        "addr",
-        "mul",
-        "mul_",
-        "addcmul",
-        "addcmul_",
-    ),
+    *("mm", "bmm", "addmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot", "addr"),
+    *("mul", "mul_", "addcmul", "addcmul_"),
     *("matmul", "linear", "einsum", "tensordot", "inner", "outer"),
 }
 
@@ -53,61 +38,30 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Counted(TypedDict):
-    """The result of `linear_backward_by_need`, with and without the input's gradient.
+    """The answer without the input's gradient, and the numbers of products with and without it."""
 
-    It has the answer and the number of products.
-    """
-
-    both: Any
-    products_for_both: int
     weight_alone: Any
+    products_for_both: int
     products_for_weight: int
 
 
-def linear_backward_by_need(
-    student: Any, *, calls: Sequence[Sequence[Tensor]]
-) -> list[Counted | None]:
-    """linear_backward with the input's gradient (the default) and without it, for each call.
-
-    None for a later call that fails with both gradients: other tests judge that.
-    """
+def linear_backward_by_need(student: Any, *, calls: Sequence[Sequence[Tensor]]) -> list[Counted]:
+    """linear_backward with the input's gradient (the default) and without it, for each call."""
     linear_backward = student.autograd.linear_backward
-    counted: list[Counted | None] = []
+    counted: list[Counted] = []
     for args in calls:
-        with _Products() as products:
-            try:
-                both = linear_backward(*args)
-            except Exception:
-                if not counted:
-                    raise
-                counted.append(None)
-                continue
-            products_for_both = products.count
+        with _Products() as both:
+            linear_backward(*args)
+        with _Products() as alone:
             weight_alone = linear_backward(*args, need_input_grad=False)
         counted.append(
             {
-                "both": both,
-                "products_for_both": products_for_both,
                 "weight_alone": weight_alone,
-                "products_for_weight": products.count - products_for_both,
+                "products_for_both": both.count,
+                "products_for_weight": alone.count,
             }
         )
     return counted
-
-
-def linear_backward_refuses(student: Any, *, calls: Sequence[Sequence[Tensor]]) -> list[bool]:
-    """Whether linear_backward refuses each call, with the gradient of x and without it."""
-    refuses: list[bool] = []
-    for args, need in itertools.product(calls, (True, False)):
-        try:
-            student.autograd.linear_backward(*args, need_input_grad=need)
-        except NotImplementedError:
-            raise
-        except (ValueError, RuntimeError):
-            refuses.append(True)
-        else:
-            refuses.append(False)
-    return refuses
 
 
 def by_hand(
@@ -132,44 +86,25 @@ def by_hand(
 # --- MatMul
 
 
-class Returned(TypedDict):
-    """Everything that is known about a product and its backward pass.
+class _Passed(TypedDict):
+    """A product and its backward pass.
 
-    `output` and `gradients` are what a user sees, without gradients if the student's backward did
-    not run. `returned` is what each call of the student's backward returned to autograd, and
-    `products` is the number of products in that call. `inputs` are the operands and the upstream
-    gradient after the call.
+    `gradients` are None if the student's backward did not run. `returned` is what each call of the
+    student's backward returned to autograd, and `products` the number of products in these calls.
     """
 
     output: Any
     gradients: list[Tensor | None]
     returned: list[Any]
     products: int
-    inputs: list[Tensor]
 
 
 def _matmul(
-    student: Any,
-    *,
-    a: Tensor,
-    b: Tensor,
-    upstream: Tensor,
-    needs: Sequence[bool] = (True, True),
-    layout: str = "as it is",
-    another: bool = False,
-) -> Returned:
-    """MatMul.apply(a, b), and a backward pass of `upstream` if it has the output's shape and dtype.
+    student: Any, a: Tensor, b: Tensor, upstream: Tensor, needs: Sequence[bool] = (True, True)
+) -> _Passed:
+    """MatMul.apply(a, b), and a backward pass of `upstream` if that has the output's shape.
 
-    Args:
-        student: The package.
-        a: The left operand, a leaf.
-        b: The right operand, a leaf.
-        upstream: The gradient of the output.
-        needs: Whether each operand requires a gradient.
-        layout: With "expanded", a sum follows, whose gradient is one expanded number, scaled by the
-            first entry of upstream.
-        another: Whether two other products, one of these shapes, are computed before the backward
-            pass, and the graph is used once more afterwards.
+    Another product is computed between the two, as in a model.
     """
     theirs = student.autograd.MatMul
     returned: list[Any] = []
@@ -184,95 +119,64 @@ def _matmul(
     leaves = [x.detach().requires_grad_(need) for x, need in zip((a, b), needs, strict=True)]
     watching: Any = type("MatMul", (theirs,), {"backward": staticmethod(watched)})
     output = watching.apply(*leaves)
-    if another:
-        watching.apply(1 - a, 1 - b)
-        watching.apply((1 - b).mT, (1 - a).mT)
-    fits = isinstance(output, Tensor) and (output.shape, output.dtype) == (
-        upstream.shape,
-        upstream.dtype,
-    )
-    if fits and output.requires_grad:
-        if layout == "expanded":
-            torch.autograd.backward(output.sum(), upstream.flatten()[0])
-        else:
-            torch.autograd.backward(output, upstream, retain_graph=another)
-        if another:
-            for leaf in leaves:
-                leaf.grad = None
-            torch.autograd.backward(output, upstream)
+    watching.apply((1 - b).mT, (1 - a).mT)
+    is_tensor = isinstance(output, Tensor) and output.requires_grad
+    if is_tensor and (output.shape, output.dtype) == (upstream.shape, upstream.dtype):
+        torch.autograd.backward(output, upstream)
     return {
         "output": output.detach() if isinstance(output, Tensor) else output,
         "gradients": [x.grad if returned else None for x in leaves],
         "returned": returned,
         "products": products.count,
-        "inputs": [a, b, upstream],
     }
 
 
 class Product(TypedDict):
-    """What a user sees, from `Returned`."""
+    """What a user sees, from `_Passed`."""
 
     output: Any
     gradients: list[Tensor | None]
-    inputs: list[Tensor]
 
 
-def matmul_each(student: Any, *, calls: Sequence[dict[str, Any]]) -> list[Product]:
-    """MatMul.apply and a backward pass for several calls; see `_matmul` for what a call has."""
-    each = [_matmul(student, **call) for call in calls]
-    return [
-        {"output": got["output"], "gradients": got["gradients"], "inputs": got["inputs"]}
-        for got in each
-    ]
+def matmul_each(student: Any, *, calls: Sequence[tuple[Tensor, Tensor, Tensor]]) -> list[Product]:
+    """MatMul.apply and a backward pass for each a, b and upstream gradient."""
+    each = [_matmul(student, *call) for call in calls]
+    return [{"output": got["output"], "gradients": got["gradients"]} for got in each]
 
 
-class ByNeed(TypedDict):
-    """What tests of `needs_input_grad` look at, from `Returned`."""
+class Alone(TypedDict):
+    """A backward pass for one of two operands, from `_Passed`."""
 
     gradients: list[Tensor | None]
     returned: list[Any]
     products: int
 
 
-def matmul_by_need(
-    student: Any, *, operands: Sequence[tuple[Tensor, Tensor, Tensor]]
-) -> list[list[ByNeed] | None]:
-    """For each a, b and upstream: `_matmul` with both gradients, that of a, and that of b.
+class ByNeed(TypedDict):
+    """Backward passes for the first and for the second operand alone."""
 
-    None for later operands that fail with both gradients: other tests judge that.
-    """
-    found: list[list[ByNeed] | None] = []
-    for a, b, upstream in operands:
-        given: Any = {"a": a, "b": b, "upstream": upstream}
-        try:
-            each = [_matmul(student, **given)]
-        except Exception:
-            if not found:
-                raise
-            found.append(None)
-            continue
-        each += [_matmul(student, **given, needs=needs) for needs in ((True, False), (False, True))]
-        found.append(
-            [
-                {
-                    "gradients": got["gradients"],
-                    "returned": got["returned"],
-                    "products": got["products"],
-                }
-                for got in each
-            ]
-        )
+    products_for_both: int
+    alone: list[Alone]
+
+
+def matmul_by_need(student: Any, *, calls: Sequence[tuple[Tensor, Tensor, Tensor]]) -> list[ByNeed]:
+    """For each a, b and upstream gradient: `_matmul` with both gradients, and with one of them."""
+    found: list[ByNeed] = []
+    for call in calls:
+        each = [_matmul(student, *call, needs) for needs in ((True, False), (False, True))]
+        alone: list[Alone] = [
+            {k: got[k] for k in ("gradients", "returned", "products")}  # type: ignore[misc]
+            for got in each
+        ]
+        found.append({"products_for_both": _matmul(student, *call)["products"], "alone": alone})
     return found
 
 
-def matmul_after_a_change(student: Any, *, operands: Sequence[tuple[Tensor, Tensor]]) -> list[bool]:
-    """Whether a backward pass raises RuntimeError after an in-place change of an operand.
-
-    For each pair, each of the two is changed; both require a gradient, or only the other one does.
-    """
+def matmul_after_a_change(student: Any, *, a: Tensor, b: Tensor) -> list[bool]:
+    """Whether a backward pass raises RuntimeError after an in-place change of a, or of b."""
     raised: list[bool] = []
-    for pair, changed, both in itertools.product(operands, (0, 1), (True, False)):
-        leaves = [x.detach().requires_grad_(both or i != changed) for i, x in enumerate(pair)]
+    for changed in (0, 1):
+        leaves = [x.detach().clone().requires_grad_() for x in (a, b)]
         output = student.autograd.MatMul.apply(*leaves)
         with torch.no_grad():
             leaves[changed].add_(1)
@@ -293,79 +197,53 @@ class Differences(TypedDict):
 
     result: Any
     inputs: list[Tensor]
-    gradients: list[Tensor | None]
-    list_is_as_it_was: bool
     grad_mode_is_the_same: bool
     generators_changed: list[str]
 
 
-def numerical_gradient(
+def _numerical_gradient(
     student: Any,
     *,
     inputs: Sequence[Tensor],
     cubic: Sequence[Tensor],
     linear: Sequence[Tensor],
-    factor: float = 1.0,
     requires_grad: bool = False,
-    as_tuple: bool = False,
-    twice: bool = False,
-    grad_mode: bool = True,
     **options: Any,
 ) -> Differences:
-    """numerical_gradient of Σ cubic · x³ + factor · Π (1 + Σ linear · x), hidden from autograd.
+    """numerical_gradient of Σ cubic · x³ + Π (1 + Σ linear · x), hidden from autograd.
 
     Args:
         student: The package.
-        inputs: The inputs. Views of one storage remain views of one storage here.
+        inputs: The inputs.
         cubic: Coefficients of each input's cubes.
         linear: Coefficients of each input in its factor of the product.
-        factor: The factor of the product.
         requires_grad: Whether the inputs are leaves that require a gradient.
-        as_tuple: Whether the inputs are given as a tuple.
-        twice: Whether the first input is the last one, too.
-        grad_mode: Whether gradients are enabled in the caller.
         **options: Passed on.
     """
 
     def f(*points: Tensor) -> Tensor:
-        points = tuple(x.detach() for x in points)
-        value = sum(
-            ((c * x**3).sum() for c, x in zip(cubic, points, strict=True)), start=torch.zeros(())
-        )
-        product = torch.tensor(factor, dtype=torch.float64)
-        for c, x in zip(linear, points, strict=True):
-            product = product * (1 + (c * x).sum())
+        value, product = torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
+        for c3, c1, x in zip(cubic, linear, (x.detach() for x in points), strict=True):
+            value = value + (c3 * x**3).sum()
+            product = product * (1 + (c1 * x).sum())
         return value + product
 
-    leaves = [x.detach().requires_grad_() for x in inputs] if requires_grad else list(inputs)
-    leaves += leaves[:twice]
-    given = tuple(leaves) if as_tuple else list(leaves)
-    numerical_gradient = student.autograd.numerical_gradient
-    with torch.set_grad_enabled(grad_mode), watching_generators() as changed:
-        result = numerical_gradient(f, given, **options)
-        grad_mode_is_the_same = torch.is_grad_enabled() == grad_mode
+    leaves = [x.detach().requires_grad_(requires_grad) for x in inputs]
+    with watching_generators() as changed:
+        result = student.autograd.numerical_gradient(f, list(leaves), **options)
+        grad_mode_is_the_same = torch.is_grad_enabled()
+        torch.set_grad_enabled(True)
     return {
         "result": result,
         "inputs": [x.detach() for x in leaves],
-        "gradients": [x.grad for x in leaves],
-        "list_is_as_it_was": [id(x) for x in given] == [id(x) for x in leaves],
         "grad_mode_is_the_same": grad_mode_is_the_same,
         "generators_changed": changed,
     }
 
 
 def numerical_gradient_each(student: Any, *, calls: Sequence[dict[str, Any]]) -> list[Differences]:
-    """The results of `numerical_gradient` for several calls."""
-    return [numerical_gradient(student, **call) for call in calls]
-
-
-def numerical_gradient_of_an_element(student: Any, *, x: Tensor, eps: float) -> Any:
-    """numerical_gradient of a function that returns its input, or a view of its first element."""
-
-    def f(point: Tensor) -> Tensor:
-        return point[0] if point.dim() else point
-
-    return student.autograd.numerical_gradient(f, [x], eps=eps)
+    """The results of `_numerical_gradient` for several calls."""
+    return [_numerical_gradient(student, **call) for call in calls]
 
 
 # --- intermediate_gradients
@@ -395,62 +273,34 @@ class _Block(nn.Module):
         return h
 
 
-def _embedding(weight: Tensor) -> nn.Module:
-    return nn.Embedding(weight.shape[0], weight.shape[1], _weight=weight.clone())
-
-
 class _Net(nn.Module):
-    """Blocks, a matrix `side` with an unused output, and a matrix `head`; `idle` never runs.
+    """Blocks, and a matrix `head`."""
 
-    With `embed`, x holds the numbers of its rows. A `tied` net has a weight under two names. The
-    output of a net that `doubles` is twice as large in training mode.
-    """
-
-    def __init__(
-        self,
-        blocks: Sequence[Tensor],
-        side: Tensor,
-        head: Tensor,
-        inplace: bool,
-        embed: Tensor | None = None,
-        tied: bool = False,
-        doubles: bool = False,
-    ) -> None:
+    def __init__(self, blocks: Sequence[Tensor], head: Tensor, inplace: bool) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(_Block(weight, inplace) for weight in blocks)
-        self.side, self.head, self.idle = _Layer(side), _Layer(head), _Layer(head)
-        self.embed = nn.Identity() if embed is None else _embedding(embed)
-        self.doubles = doubles
-        self.runs = nn.Buffer(torch.zeros(()))
-        if tied:
-            self.idle.weight = self.head.weight
+        self.head = _Layer(head)
 
     def forward(self, x: Tensor) -> Tensor:
-        self.runs.add_(1)
-        x = self.embed(x)
         for block in self.blocks:
             x = block(x)
-        self.side(x)
         y: Tensor = self.head(x)
-        return 2 * y if self.doubles and self.training else y
+        return y
 
 
 class _State(TypedDict):
     """Everything that a call could leave behind in a module and its input.
 
-    `hooks` has the number of hooks of each kind in each submodule, and `attributes` the number of
-    attributes of each submodule.
+    `hooks` has the number of hooks of each kind in each submodule. `gradients` are those of the
+    parameters and of the input.
     """
 
     hooks: list[int]
-    attributes: list[int]
     training: list[bool]
     requires_grad: list[bool]
     gradients: list[Tensor | None]
     input_requires_grad: bool
-    input_gradient: Tensor | None
     input: Tensor
-    runs: int
 
 
 class Intermediate(TypedDict):
@@ -463,32 +313,32 @@ class Intermediate(TypedDict):
     grad_mode_is_the_same: bool
 
 
-def intermediate_gradients(
+def _intermediate_gradients(
     student: Any,
     *,
     net: dict[str, Any],
     x: Tensor,
     names: Sequence[str],
-    frozen: bool = False,
-    grad_mode: bool = True,
+    inplace: bool = False,
+    frozen: str = "",
     gradients: bool = False,
-    evaluates: bool = False,
     fails: bool = False,
 ) -> Intermediate:
     """intermediate_gradients of a small net, and the states of net and input before and after it.
 
     Args:
         student: The package.
-        net: The arguments of `_Net`.
+        net: The weights of `_Net`.
         x: The net's input.
         names: The submodules.
-        frozen: Whether all parameters are frozen.
-        grad_mode: Whether gradients are enabled in the caller.
+        inplace: Whether the net's activations work in place.
+        frozen: Which parameters are frozen: "all", those of "blocks", or none.
         gradients: Whether x and every second parameter already have a gradient.
-        evaluates: Whether the module is in eval mode.
         fails: Whether an exception is expected; it is not passed on to the caller.
     """
-    module = _Net(**net).requires_grad_(not frozen).train(not evaluates)
+    module = _Net(**net, inplace=inplace)
+    if frozen:
+        (module if frozen == "all" else module.blocks).requires_grad_(False)
     module.blocks[-1].eval()
     for part in module.modules():
         part.register_forward_hook(lambda *_: None)  # not the student's
@@ -500,18 +350,20 @@ def intermediate_gradients(
     before = _state(module, x)
     result = None
     intermediate_gradients = student.autograd.intermediate_gradients
-    with torch.set_grad_enabled(grad_mode), watching_generators() as changed:
+    with watching_generators() as changed:
         try:
             result = intermediate_gradients(module, x, names)
+        except NotImplementedError:
+            raise
         except Exception:
             if not fails:
                 raise
-        grad_mode_is_the_same = torch.is_grad_enabled() == grad_mode
-    after = _state(module, x)
+        grad_mode_is_the_same = torch.is_grad_enabled()
+        torch.set_grad_enabled(True)
     return {
         "result": result,
         "before": before,
-        "after": after,
+        "after": _state(module, x),
         "generators_changed": changed,
         "grad_mode_is_the_same": grad_mode_is_the_same,
     }
@@ -520,19 +372,12 @@ def intermediate_gradients(
 def intermediate_gradients_each(
     student: Any, *, calls: Sequence[dict[str, Any]]
 ) -> list[Intermediate]:
-    """The results of `intermediate_gradients` for several calls."""
-    return [intermediate_gradients(student, **call) for call in calls]
-
-
-def intermediate_gradients_of_activations(student: Any, *, x: Tensor, names: Sequence[str]) -> Any:
-    """intermediate_gradients of two leaky ReLUs, "0" and "1", which is also "1.0"."""
-    module = nn.Sequential(nn.LeakyReLU(0.25), nn.Sequential(nn.LeakyReLU(0.25)))
-    return student.autograd.intermediate_gradients(module, x, names)
+    """The results of `_intermediate_gradients` for several calls."""
+    return [_intermediate_gradients(student, **call) for call in calls]
 
 
 def _state(module: _Net, x: Tensor) -> _State:
-    modules = list(module.modules())
-    parameters = list(module.parameters())
+    modules, parameters = list(module.modules()), list(module.parameters())
     return {
         "hooks": [
             len(value)
@@ -540,14 +385,11 @@ def _state(module: _Net, x: Tensor) -> _State:
             for key, value in sorted(vars(m).items())
             if key.endswith("_hooks") and value is not None
         ],
-        "attributes": [len(vars(m)) for m in modules],
         "training": [m.training for m in modules],
         "requires_grad": [p.requires_grad for p in parameters],
-        "gradients": [None if p.grad is None else p.grad.clone() for p in parameters],
+        "gradients": [None if t.grad is None else t.grad.clone() for t in (*parameters, x)],
         "input_requires_grad": x.requires_grad,
-        "input_gradient": None if x.grad is None else x.grad.clone(),
         "input": x.detach().clone(),
-        "runs": int(module.runs),
     }
 
 
@@ -577,92 +419,67 @@ class _Kept:
         self.x = x
 
 
-class _Expert(nn.Module):
-    """A product with a matrix, of only those rows that begin with a positive number."""
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__()
-        self.layer = _Layer(weight)
-
-    def forward(self, x: Tensor) -> Tensor:
-        rows = x[:, 0] > 0
-        if not rows.any():
-            return x
-        out = x.clone()
-        out[rows] = self.layer(x[rows])
-        return out
+OF_A_MODEL = ("weights", "embed", "already", "frozen", "unused")
 
 
 def make_model(
-    weights: Sequence[Tensor], embed: Tensor | None = None, expert: Tensor | None = None
+    weights: Sequence[Tensor],
+    embed: Tensor | None = None,
+    already: Sequence[Tensor] = (),
+    frozen: bool = False,
+    unused: bool = False,
 ) -> nn.Sequential:
-    """Matrices with a tanh between them, after an embedding or an expert if one is given."""
-    layers: list[nn.Module] = [] if embed is None else [_embedding(embed)]
-    layers += [] if expert is None else [_Expert(expert)]
+    """Matrices with a tanh between them.
+
+    Args:
+        weights: The matrices.
+        embed: The weight of an embedding before them.
+        already: The gradients that the first parameters already have.
+        frozen: Whether the first matrix is frozen.
+        unused: Whether the model has a first parameter that it does not use.
+    """
+    layers: list[nn.Module] = []
+    if embed is not None:
+        layers.append(nn.Embedding(embed.shape[0], embed.shape[1], _weight=embed.clone()))
     for weight in weights:
         layers += [_Layer(weight), nn.Tanh()]
-    return nn.Sequential(*layers[:-1])
+    model = nn.Sequential(*layers[:-1])
+    if frozen:
+        next(model.parameters()).requires_grad_(False)
+    if unused:
+        model.register_parameter("unused", nn.Parameter(weights[0].clone()))
+    for p, gradient in zip(model.parameters(), already, strict=False):
+        p.grad = gradient.clone()
+    return model
 
 
-def mean_loss(name: str, scale: float = 1.0) -> Callable[[Tensor, Tensor], Tensor]:
-    """A loss that is the mean over rows, times a scale."""
-    if name == "square":
-        return lambda output, y: (output - y).square().mean() * scale
-    if name == "product":
-        return lambda output, y: (output * y).flatten(1).sum(-1).mean() * scale
-    return lambda output, y: nn.functional.cross_entropy(output.flatten(0, -2), y.flatten()) * scale
+def mean_loss(output: Tensor, y: Tensor) -> Tensor:
+    """A loss that is the mean over rows: squares, or for targets that are tokens cross-entropy."""
+    if y.is_floating_point():
+        return (output - y).square().mean()
+    return nn.functional.cross_entropy(output.flatten(0, -2), y.flatten())
 
 
-def accumulate_gradients(
+def _accumulate_gradients(
     student: Any,
     *,
-    weights: Sequence[Tensor],
     x: Tensor,
     y: Tensor,
     micro_batch_size: int,
-    embed: Tensor | None = None,
-    expert: Tensor | None = None,
-    loss: str = "square",
-    scale: float = 1.0,
-    already: Sequence[Tensor | None] = (),
     watch: bool = False,
-    evaluates: bool = False,
-    frozen: Sequence[int] = (),
-    of_data: bool = False,
-    unused: bool = False,
+    **of_a_model: Any,
 ) -> Accumulated:
     """accumulate_gradients of a small model.
 
     Args:
         student: The package.
-        weights: See `make_model`.
         x: Inputs.
         y: Targets.
         micro_batch_size: Passed on.
-        embed: See `make_model`.
-        expert: See `make_model`.
-        loss: See `mean_loss`.
-        scale: See `mean_loss`.
-        already: Gradients of the parameters before the call, in the order of `parameters()`.
         watch: Whether to count the tensors that autograd keeps.
-        evaluates: Whether the model is in eval mode, where its dropout has no effect, has a buffer,
-            and a second name for its last parameter.
-        frozen: The numbers of the frozen parameters.
-        of_data: Whether x and y require a gradient, too.
-        unused: Whether the model has a first parameter that it does not use.
+        **of_a_model: See `make_model`.
     """
-    model: nn.Sequential = make_model(weights, embed, expert)
-    if evaluates:
-        twin = nn.Dropout(0.5)
-        twin.register_buffer("steps", torch.zeros(()))
-        twin.register_parameter("weight", list(model.parameters())[-1])
-        model.append(twin).eval()
-    if unused:
-        model.register_parameter("unused", nn.Parameter(weights[0].clone()))
-    for number in frozen:
-        list(model.parameters())[number].requires_grad_(False)
-    for p, gradient in zip(model.parameters(), already, strict=False):
-        p.grad = None if gradient is None else gradient.clone()
+    model = make_model(**of_a_model)
     rows: list[int] = []
     held: list[int] = []
     kept: weakref.WeakSet[_Kept] = weakref.WeakSet()
@@ -677,22 +494,19 @@ def accumulate_gradients(
         held.append(len(kept))
 
     model.register_forward_pre_hook(note)
-    if of_data:
-        x, y = x.detach().requires_grad_(), y.detach().requires_grad_()
     accumulate = student.autograd.accumulate_gradients
     packed: AbstractContextManager[Any] = nullcontext()
     if watch:
         packed = torch.autograd.graph.saved_tensors_hooks(pack, lambda item: item.x)
     with packed, watching_generators() as changed:
-        value = accumulate(model, mean_loss(loss, scale), x, y, micro_batch_size)
-    gradients = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+        value = accumulate(model, mean_loss, x, y, micro_batch_size)
     return {
         "loss": value,
-        "gradients": gradients,
+        "gradients": [None if p.grad is None else p.grad.clone() for p in model.parameters()],
         "rows": rows,
         "held": max(held, default=0),
-        "x": x.detach(),
-        "y": y.detach(),
+        "x": x,
+        "y": y,
         "generators_changed": changed,
     }
 
@@ -700,5 +514,5 @@ def accumulate_gradients(
 def accumulate_gradients_each(
     student: Any, *, calls: Sequence[dict[str, Any]]
 ) -> list[Accumulated]:
-    """The results of `accumulate_gradients` for several calls."""
-    return [accumulate_gradients(student, **call) for call in calls]
+    """The results of `_accumulate_gradients` for several calls."""
+    return [_accumulate_gradients(student, **call) for call in calls]

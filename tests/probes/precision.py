@@ -31,19 +31,6 @@ def underflows(student: Any, *, values: Sequence[float], dtype: str) -> list[Any
     return [student.precision.underflows_to_zero(value, getattr(torch, dtype)) for value in values]
 
 
-def without_gradients(student: Any, *, function: str, args: Sequence[Any]) -> Any:
-    """The result of a function in no-grad mode, after a call with the same tensors in reverse."""
-    called = getattr(student.precision, function)
-    with torch.no_grad():
-        kept = [(x, x.clone()) for x in args if isinstance(x, torch.Tensor)]
-        for x, values in kept:
-            x.copy_(values.flip(0))
-        called(*args)
-        for x, values in kept:
-            x.copy_(values)
-        return called(*args)
-
-
 def _plain(field: Any) -> Any:
     """Convert numpy's float64 to a float, so that it can cross the process boundary."""
     return float(field) if isinstance(field, float) else field

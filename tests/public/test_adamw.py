@@ -19,13 +19,13 @@ def constant_gradient_step(optimizer, *parameters):
 
 # The first parameter after one step of the example, for some mistakes.
 AFTER_A_MISTAKE = {
-    0.94004963: "ε is inside the root: it is added to √v̂",
-    0.94693465: "ε grows with the bias correction: divide by √v̂ + ε, with v̂ = v / (1 - β₂ᵗ)",
+    0.94004963: "your ε is inside the root: add it to √v̂",
+    0.94693465: "your ε grows with the bias correction: divide by √v̂ + ε, with v̂ = v / (1 - β₂ᵗ)",
     0.94030653: "the bias correction is missing: m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ)",
-    0.90192308: "the decay is in the gradient: subtract lr · λ · p from p itself",
-    0.9025: "the parameter decays after the step: decay it first",
-    0.45: "the decay lacks lr: p − lr · λ · p",
-    0.95: "either nothing decays, or nothing but the decay happens",
+    0.90192308: "your decay is in the gradient: subtract lr · λ · p from p itself",
+    0.9025: "your parameter decays after the step: decay it first",
+    0.45: "your decay lacks lr: p − lr · λ · p",
+    0.95: "the decay and the step move p by 0.05 each: one of the two is missing",
     1.0: "p is 1 as before: is it changed in place, and does λ make it smaller?",
 }
 
@@ -35,11 +35,11 @@ def test_two_steps_of_the_example(student):
 
     1 · 0.95 − 0.1 · 0.01 / (0.01 + 0.01) = 0.9, then 0.9 · 0.95 − 0.05 = 0.805.
     """
-    p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
+    p = nn.Parameter(torch.ones(2, 3))
     optimizer = student.optimizers.AdamW([p], **OPTIONS)
     for step, expected in [(1, 0.9), (2, 0.805)]:
         constant_gradient_step(optimizer, p)
-        want = torch.full((2, 3), expected, dtype=torch.float64)
+        want = torch.full((2, 3), expected)
         hints, name = AFTER_A_MISTAKE if step == 1 else {}, f"p after step {step}"
         expect.tensor(p.detach(), want, of="AdamW", atol=TOLERANCE, name=name, hints=hints)
 
@@ -69,6 +69,7 @@ def test_goes_on_from_a_state_dict(student):
     first = student.optimizers.AdamW([p], **OPTIONS)
     p.grad = torch.full_like(p, 0.03)
     first.step()
+    p = nn.Parameter(p.detach().clone())
     second = student.optimizers.AdamW([p])
     second.load_state_dict(first.state_dict())
     constant_gradient_step(second, p)
@@ -79,34 +80,34 @@ def test_goes_on_from_a_state_dict(student):
     expect.tensor(p.detach(), torch.full((2,), expected), of="AdamW", atol=TOLERANCE, hint=hint)
 
 
-def test_step_returns_the_loss(student):
-    """The closure is called once, and step returns what it returned."""
-    p = nn.Parameter(torch.ones(2))
-    losses = []
+def test_the_closure_is_called_once_before_the_step(student):
+    """Gradients are enabled in it, its gradients are used, and step returns its result."""
+    p, losses = nn.Parameter(torch.ones(2)), []
 
     def closure():
-        losses.append((p * torch.tensor([1.0, 2.0])).sum())
+        expect.tensor(p.detach(), torch.ones(2), of="AdamW.step", name="p in the closure")
+        losses.append((0.01 * p).sum())
         losses[-1].backward()
         return losses[-1]
 
     returned = student.optimizers.AdamW([p], **OPTIONS).step(closure)
     expect.value(len(losses), 1, of="AdamW.step", hint="how often is the closure called?")
-    expect.tensor(
-        returned, torch.tensor(3.0), of="AdamW.step", hint="step returns what the closure returned"
-    )
+    hint, want = "step returns what the closure returned", torch.tensor(0.02)
+    expect.tensor(returned, want, of="AdamW.step", rtol=1e-5, hint=hint)
+    expect.tensor(p.detach(), torch.full((2,), 0.9), of="AdamW.step", atol=TOLERANCE)
 
 
-WIDE = torch.tensor([1e-8, -1e-3, 1.0, -30.0], dtype=torch.float64)
+WIDE = torch.tensor([1e-4, -1e-3, 1.0, -30.0])
 
 
 def weights(count):
-    return [nn.Parameter(torch.linspace(-1, 1, 4, dtype=torch.float64)) for _ in range(count)]
+    return [nn.Parameter(torch.linspace(-1, 1, 4)) for _ in range(count)]
 
 
 def check_same(got, want, *, when):
     for number, (p, q) in enumerate(zip(got, want, strict=True), 1):
         name = f"parameter {number} of {len(want)} {when}"
-        expect.tensor(p.detach(), q.detach(), of="AdamW", atol=1e-8, rtol=TOLERANCE, name=name)
+        expect.tensor(p.detach(), q.detach(), of="AdamW", atol=1e-6, rtol=TOLERANCE, name=name)
 
 
 def test_many_steps_agree_with_torch(student):
@@ -143,36 +144,14 @@ def test_many_steps_agree_with_torch(student):
     expect.that(same, "p has a different storage after a step", of="AdamW")
 
 
-def test_the_defaults_are_those_of_the_stub(student):
-    """By default lr is 1e-3, betas (0.9, 0.999), eps 1e-8 and weight_decay 0.01, as in torch."""
-    p, q = weights(1), weights(1)
-    made = student.optimizers.AdamW(p), torch.optim.AdamW(q)
-    for _step in range(3):
-        for (parameter,), optimizer in zip((p, q), made, strict=True):
-            parameter.grad = WIDE.clone()
-            optimizer.step()
-    check_same(p, q, when="after three steps with default options")
-
-
-def test_zero_is_a_value_like_any_other(student):
-    """A warm-up starts at lr 0, where no weight moves; eps and weight_decay may be 0 too.
-
-    With both betas 0, m̂ and v̂ are those of the last gradient: 0.9 and 0.805 once more.
-    """
-    small = torch.tensor([1.0, 1e-8])
-    p = nn.Parameter(small.clone())
-    optimizer = student.optimizers.AdamW([p], lr=0.0, eps=0.0, weight_decay=0.0)
-    constant_gradient_step(optimizer, p)
-    expect.tensor(p.detach(), small, of="AdamW", name="p after a step with lr 0")
-    optimizer = student.optimizers.AdamW([p], lr=0.1, eps=0.0, weight_decay=0.0)
-    constant_gradient_step(optimizer, p)
-    name = "p after a step with eps 0"
-    expect.tensor(p.detach(), small - 0.1, of="AdamW", atol=TOLERANCE, name=name)
+def test_a_warm_up_begins_at_0(student):
+    """With lr 0 no weight moves, but m, v and t change: then 0.9, as in the example."""
     p = nn.Parameter(torch.ones(2))
-    optimizer = student.optimizers.AdamW([p], betas=(0.0, 0.0), **OPTIONS)
-    for step, expected in [(1, 0.9), (2, 0.805)]:
+    optimizer = student.optimizers.AdamW([p], **{**OPTIONS, "lr": 0.0})
+    for rate, expected in [(0.0, 1.0), (0.1, 0.9)]:
+        optimizer.param_groups[0]["lr"] = rate
         constant_gradient_step(optimizer, p)
-        want, name = torch.full((2,), expected), f"p after step {step} with betas of 0"
+        want, name = torch.full((2,), expected), f"p after a step with lr {rate}"
         expect.tensor(p.detach(), want, of="AdamW", atol=TOLERANCE, name=name)
 
 
@@ -192,27 +171,6 @@ def test_a_gradient_of_zeros_is_a_gradient(student):
     expect.tensor(p.detach(), want, of="AdamW", atol=TOLERANCE, name=name)
 
 
-def tensors_in(value):
-    """All tensors in nested dicts, lists and tuples."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    parts = value.values() if isinstance(value, dict) else value
-    parts = parts if isinstance(value, (dict, list, tuple)) else ()
-    return [x for part in parts for x in tensors_in(part)]
-
-
-def test_the_state_is_under_the_parameter_itself(student):
-    """self.state[p] has m and v, together twice as many numbers as p, in p's dtype."""
-    p = nn.Parameter(torch.ones(2, 3, dtype=torch.bfloat16))
-    optimizer = student.optimizers.AdamW([p], **OPTIONS)
-    constant_gradient_step(optimizer, p)
-    state = next((state for key, state in optimizer.state.items() if key is p), {})
-    numbers = sum(x.numel() for x in tensors_in(state) if x.dtype is torch.bfloat16)
-    reason = f"self.state[p] has {numbers} numbers of p's dtype, and m and v have 12"
-    hint = None if state else "p itself is the key of its state"
-    expect.that(numbers >= 12, reason, of="AdamW", hint=hint)
-
-
 def test_a_group_that_is_added_later_is_updated(student):
     """A later parameter counts steps from its own first one: 0.9, as for a new optimizer."""
     p, late = (nn.Parameter(torch.ones(3)) for _ in range(2))
@@ -222,25 +180,3 @@ def test_a_group_that_is_added_later_is_updated(student):
     constant_gradient_step(optimizer, p, late)
     name = "a parameter that was added later"
     expect.tensor(late.detach(), torch.full((3,), 0.9), of="AdamW", atol=TOLERANCE, name=name)
-
-
-def test_a_closure_sees_the_old_parameters(student):
-    """The step uses the gradients that the closure computes, with gradients enabled."""
-    p = nn.Parameter(torch.ones(2))
-
-    def closure():
-        expect.tensor(p.detach(), torch.ones(2), of="AdamW.step", name="p in the closure")
-        loss = (0.01 * p).sum()
-        loss.backward()
-        return loss
-
-    student.optimizers.AdamW([p], **OPTIONS).step(closure)
-    expect.tensor(p.detach(), torch.full((2,), 0.9), of="AdamW.step", atol=TOLERANCE)
-
-
-def test_a_parameter_keeps_its_dtype(student):
-    """A bfloat16 weight stays bfloat16."""
-    p = nn.Parameter(torch.ones(4, dtype=torch.bfloat16))
-    optimizer = student.optimizers.AdamW([p], **OPTIONS)
-    constant_gradient_step(optimizer, p)
-    expect.value(p.dtype, torch.bfloat16, of="AdamW", name="the dtype of p")

@@ -134,17 +134,16 @@ def test_patchify_of_the_example(student):
     )
 
 
-def wide(*shape, seed=0, dtype=torch.float64):
-    """Numbers of very different sizes, as a view that is not contiguous."""
+def drawn(first, *others, seed=0):
+    """Float64 numbers, as a view whose first dimension is the last one in memory."""
     source = torch.Generator().manual_seed(seed)
-    x = torch.randn(*shape, 2, generator=source, dtype=torch.float64)
-    x = x * 10.0 ** torch.randint(-7, 4, x.shape, generator=source)
-    return x.to(dtype)[..., 0]
+    x = torch.randn(*others, first, generator=source, dtype=torch.float64)
+    return x.movedim(-1, 0)
 
 
 def agrees(got, want, **more):
-    """Check two tensors entry by entry, up to rounding relative to the largest."""
-    expect.tensor(got, want, atol=1e-12 * want.abs().max().item(), rtol=1e-9, **more)
+    """Check two tensors entry by entry, up to rounding in float32."""
+    expect.tensor(got, want, atol=1e-5, rtol=1e-5, **more)
 
 
 def by_index(entry, *sizes):
@@ -158,7 +157,7 @@ def by_index(entry, *sizes):
 def check_gradients(got, want, leaves, *, of):
     """Check that the answer has a graph, with the gradients of the definition."""
     expect.that(got.requires_grad, "the result has no graph", of=of)
-    upstream = wide(*want.shape, seed=9)
+    upstream = drawn(*want.shape, seed=9)
     gradients = torch.autograd.grad(want, leaves, upstream)
     for mine, theirs in zip(torch.autograd.grad(got, leaves, upstream), gradients, strict=True):
         agrees(mine, theirs, of=of, name="the gradient")
@@ -168,7 +167,7 @@ def check_gradients(got, want, leaves, *, of):
 def test_split_and_merge_follow_their_definitions(student, leading):
     """result[..., h, s, i] = x[..., s, h·d + i], and back; also for views, with a gradient."""
     heads, d = 3, 4
-    x = wide(*leading, 5, heads * d).requires_grad_()
+    x = drawn(*leading, 5, heads * d).requires_grad_()
     want = by_index(lambda h, s, i: x[..., s, h * d + i], heads, 5, d)
     got = student.einops_reshaping.split_heads(x, heads=heads)
     expect.tensor(got.detach(), want.detach(), of="split_heads", inputs=f"x {list(x.shape)}")
@@ -185,7 +184,7 @@ def test_attention_scores_follow_their_definition(student, leading):
 
     The arguments stay as they are.
     """
-    q, k = wide(*leading, 3, 4).requires_grad_(), wide(*leading, 5, 4, seed=1).requires_grad_()
+    q, k = drawn(*leading, 3, 4).requires_grad_(), drawn(*leading, 5, 4, seed=1).requires_grad_()
     before = q.detach().clone()
     want = by_index(lambda i, j: (q[..., i, :] * k[..., j, :]).sum(-1) / 2, 3, 5)
     got = student.einops_reshaping.attention_scores(q, k)
@@ -196,16 +195,10 @@ def test_attention_scores_follow_their_definition(student, leading):
     expect.tensor(q.detach(), before, of="attention_scores", name="q after the call")
 
 
-def test_attention_scores_refuse_another_width(student):
-    """k has d = 1, which could be broadcast to 4."""
-    with expect.raises((ValueError, RuntimeError), of="attention_scores", when="k has another d"):
-        student.einops_reshaping.attention_scores(torch.ones(2, 4), torch.ones(3, 1))
-
-
 @pytest.mark.parametrize("leading", [(), (2,), (2, 5)])
 def test_per_head_linear_follows_its_definition(student, leading):
     """Two heads of d_in 3 and d_out 4: Σ_i x[..., h·d_in + i] · w[h, i, o]."""
-    x, w = wide(*leading, 6).requires_grad_(), wide(2, 3, 4, seed=1).requires_grad_()
+    x, w = drawn(*leading, 6).requires_grad_(), drawn(2, 3, 4, seed=1).requires_grad_()
     terms = by_index(lambda h, o, i: x[..., h * 3 + i] * w[h, i, o], 2, 4, 3)
     got = student.einops_reshaping.per_head_linear(x, w)
     want = terms.sum(-1).flatten(-2)
@@ -213,7 +206,7 @@ def test_per_head_linear_follows_its_definition(student, leading):
     check_gradients(got, want, [x, w], of="per_head_linear")
 
 
-@pytest.mark.parametrize(("features", "d_in"), [(5, 3), (8, 3), (2, 3), (4, 1)])
+@pytest.mark.parametrize(("features", "d_in"), [(5, 3), (8, 3), (12, 3)])
 def test_per_head_linear_refuses_another_width(student, features, d_in):
     """Two heads of d_in features need 2 · d_in of them."""
     with expect.raises((ValueError, RuntimeError), of="per_head_linear", when="x does not fit w"):
@@ -221,8 +214,8 @@ def test_per_head_linear_refuses_another_width(student, features, d_in):
 
 
 def test_masked_mean_follows_its_definition(student):
-    """Different counts, large and small numbers, and NaN and infinity where the mask is False."""
-    x = wide(2, 3, 5, 4)
+    """Different counts, and NaN and infinity where the mask is False."""
+    x = drawn(2, 3, 5, 4)
     mask = torch.rand(2, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.6
     mask[0, 0] = torch.tensor([True, False, False, False, False])
     want = torch.stack(
@@ -231,16 +224,7 @@ def test_masked_mean_follows_its_definition(student):
     x = x.clone()
     x[~mask] = torch.tensor([float("nan"), float("inf"), -float("inf"), 1.0], dtype=x.dtype)
     got = student.einops_reshaping.masked_mean(x, mask=mask)
-    # A tiny number added to the count is not a mistake.
-    expect.tensor(got, want, of="masked_mean", rtol=1e-6, atol=1e-14)
-
-
-def test_masked_mean_keeps_what_the_mask_keeps(student):
-    """A NaN at a position that is kept is not hidden, and infinity stays infinity."""
-    x = torch.tensor([[float("nan"), float("inf")], [1.0, 1.0]])
-    got = student.einops_reshaping.masked_mean(x, torch.tensor([True, True]))
-    shown = [got[0].isnan().item(), got[1].isinf().item()]
-    expect.value(shown, [True, True], of="masked_mean", name="[is nan, is inf]")
+    agrees(got, want, of="masked_mean")
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
@@ -260,13 +244,6 @@ def test_results_keep_the_dtype(student, dtype):
         expect.that(got.isfinite().all().item(), "the result is not finite", of=of)
 
 
-def test_results_stay_on_the_device_of_x(student):
-    """Tensors on the meta device have no data, so they cannot be copied to another device."""
-    x = torch.empty(5, 6, device="meta")
-    got = student.einops_reshaping.split_heads(x, 2)
-    expect.tensor(got, torch.empty(2, 5, 3, device="meta"), of="split_heads")
-
-
 @pytest.mark.parametrize("shape", [(4,), (1, 4), (2, 1), (3, 4)])
 def test_masked_mean_refuses_another_mask(student, shape):
     """x has shape [2, 4, 3], so the mask must have shape [2, 4]."""
@@ -279,7 +256,7 @@ def test_masked_mean_refuses_another_mask(student, shape):
 
 def test_patchify_follows_its_definition(student):
     """Two images of three channels, 4 × 6 pixels, patches of 2: two rows of three patches."""
-    images = wide(2, 3, 4, 6).requires_grad_()
+    images = drawn(2, 3, 4, 6).requires_grad_()
     want = torch.stack(
         [
             images[b, k, i * 2 + r, j * 2 + s]
@@ -298,71 +275,8 @@ def test_patchify_refuses_a_border(student, size):
         student.einops_reshaping.patchify(torch.ones(1, 1, *size), 2)
 
 
-def test_empty_batches(student):
-    """A batch of 0 sequences keeps all other sizes; no size can be left to a -1."""
-    module = student.einops_reshaping
-    x, w = torch.zeros(0, 5, 6), torch.zeros(2, 3, 4)
-    heads = module.split_heads(x, 2)
-    for of, got, want in [
-        ("split_heads", heads, (0, 2, 5, 3)),
-        ("merge_heads", module.merge_heads(torch.zeros(0, 2, 5, 3)), (0, 5, 6)),
-        ("per_head_linear", module.per_head_linear(x, w), (0, 5, 8)),
-        ("attention_scores", module.attention_scores(x, x), (0, 5, 5)),
-    ]:
-        expect.kind(got, torch.Tensor, of=of)
-        expect.value(tuple(got.shape), want, of=of, name="the shape", inputs="a batch of 0")
-
-
-def test_split_heads_moves_any_number(student):
-    """Infinity and NaN stay where they belong: (∞, 1, 2, 3) with 2 heads is (∞, 1) and (2, 3)."""
-    x = torch.tensor([[float("inf"), 1.0, 2.0, 3.0]])
-    got = student.einops_reshaping.split_heads(x, 2)
-    want = torch.tensor([[[float("inf"), 1.0]], [[2.0, 3.0]]])
-    expect.tensor(got, want, of="split_heads", inputs="(∞, 1, 2, 3), 2 heads")
-
-
-def test_attention_scores_of_other_layouts_and_widths(student):
-    """Ones of width d have the score d / √d = √d, in any layout and dtype, exactly in float64.
-
-    A query of one feature is not stretched to the width of the keys.
-    """
-    scores, of = student.einops_reshaping.attention_scores, "attention_scores"
-    q = torch.ones(4, 2, 3).transpose(0, 1)
-    want = torch.full((2, 4, 4), 3**0.5)
-    expect.tensor(scores(q, q), want, of=of, rtol=1e-6, inputs="q and k transposed")
-    wide = torch.ones(1, 3, dtype=torch.float64)
-    want = torch.full((1, 1), 3**0.5, dtype=torch.float64)
-    expect.tensor(scores(wide, wide), want, of=of, rtol=1e-14, inputs="float64, d 3")
-    half = torch.full((1, 90_000), 0.1, dtype=torch.float16)
-    want = torch.full((1, 1), 3.0, dtype=torch.float16)  # 90,000 · 0.01 / 300
-    expect.tensor(scores(half, half), want, of=of, rtol=0.01, inputs="float16, 0.1 · 0.1, d 90,000")
-    refusals = (ValueError, RuntimeError)
-    with expect.raises(refusals, of=of, when="q has one feature, and k has three"):
-        scores(torch.ones(2, 1), torch.ones(2, 3))
-
-
-def test_masked_mean_of_many_positions_and_of_none(student):
-    """300 kept positions are counted as 300. If none is kept, the result is still part of a graph.
-
-    A mask with one dimension more is refused.
-    """
-    of = "masked_mean"
-    x, mask = torch.full((300, 2), 5.0), torch.ones(300, dtype=torch.bool)
-    got = student.einops_reshaping.masked_mean(x, mask)
-    expect.tensor(got, torch.full((2,), 5.0), of=of, rtol=1e-5, inputs="300 positions of 5")
-    x = torch.ones(3, 2, requires_grad=True)
-    got = student.einops_reshaping.masked_mean(x, torch.zeros(3, dtype=torch.bool))
-    expect.tensor(got.detach(), torch.zeros(2), of=of, inputs="no position is kept")
-    expect.that(got.requires_grad, "the result has no graph if nothing is kept", of=of)
-    with expect.raises(ValueError, of=of, when="the mask has one dimension more"):
-        student.einops_reshaping.masked_mean(x, torch.ones(4, 3, dtype=torch.bool))
-
-
 def test_patchify_of_a_tall_image(student):
-    """4 × 2 pixels in patches of one pixel: eight patches, row by row."""
-    got = student.einops_reshaping.patchify(torch.arange(8.0).reshape(1, 1, 4, 2), 1)
-    want = torch.arange(8.0).reshape(1, 8, 1)
-    expect.tensor(got, want, of="patchify", inputs="one channel, 4 × 2 pixels, patch 1")
+    """8 × 4 pixels in patches of two: patch number 4 is the first of the third row."""
     got = student.einops_reshaping.patchify(torch.arange(32.0).reshape(1, 1, 8, 4), 2)
     want = torch.tensor([16.0, 17.0, 20.0, 21.0])
     expect.tensor(got[0, 4], want, of="patchify", inputs="8 × 4 pixels, patch 2, patch number 4")

@@ -1,12 +1,16 @@
 """flop_counter: FLOPs counted while the operators run. Handout §4.2."""
 
-import contextlib
-
 import pytest
 import torch
 import torch.nn.functional as F
 
 from kit import expect
+
+
+def counts(counter):
+    """The values of by_op that are not 0, in order; the keys may have any names."""
+    expect.kind(counter.by_op, dict, of="FlopCounter.by_op")
+    return sorted(count for count in counter.by_op.values() if count)
 
 
 def test_counts_the_example(student):
@@ -20,8 +24,10 @@ def test_counts_the_example(student):
         result = a @ b + 1
     torch.mm(a, b)
     expect.tensor(result, a @ b + 1, of="FlopCounter", name="the result under the counter")
-    expect.value(counter.total, 48, of="FlopCounter", inputs="a[2, 3] @ b[3, 4]")
-    expect.value(dict(counter.by_op), {"mm": 48}, of="FlopCounter", inputs="a[2, 3] @ b[3, 4]")
+    hints = {24: "a multiply and an add are two FLOPs", 56: "an addition counts as 0"}
+    hints |= {96: "the product after the `with` does not count"}
+    expect.value(counter.total, 48, of="FlopCounter", inputs="a[2, 3] @ b[3, 4]", hints=hints)
+    expect.value(counts(counter), [48], of="FlopCounter.by_op", inputs="a[2, 3] @ b[3, 4]")
 
 
 def test_counts_addmm_and_bmm(student):
@@ -30,29 +36,21 @@ def test_counts_addmm_and_bmm(student):
     with student.flop_counting.FlopCounter() as counter:
         torch.addmm(torch.zeros(4), a, b)
         torch.bmm(a.expand(5, 2, 3), b.expand(5, 3, 4))
-    want = {"addmm": 48, "bmm": 240}
+    added = "addmm's first argument is added, and not multiplied"
     hints = [
-        ({**want, "mm": 48}, "does another counter share the dict? Make it in __init__"),
-        ({"bmm": 240}, "addmm is a product, too"),
-        ({"addmm": 48}, "bmm is a product, too"),
-        ({**want, "addmm": 60}, "the addition counts as 0"),
-        ({**want, "bmm": 48}, "each pair of matrices of the batch counts"),
-        ({**want, "bmm": 1200}, "both operands have the batch, which counts once"),
-        ({"mm": 48, "bmm": 240}, "the key is the operator's own name"),
-        ({**want, "addmm": 24}, "addmm's first argument is added, and not multiplied"),
-        ({**want, "addmm": 32}, "addmm's first argument is added, and not multiplied"),
+        ([48, 48, 240], "does another counter share the dict? Make it in __init__"),
+        ([240], "addmm is a product, too"),
+        ([48], "bmm is a product, too"),
+        ([60, 240], "the addition counts as 0"),
+        ([48, 48], "each pair of matrices of the batch counts"),
+        ([48, 1200], "both operands have the batch, which counts once"),
+        ([24, 240], added),
+        ([32, 240], added),
+        ([288], "by_op has a key for each operator"),
     ]
-    expect.value(dict(counter.by_op), want, of="FlopCounter", hints=hints)
-    expect.value(counter.total, 288, of="FlopCounter")
-
-
-@pytest.mark.parametrize("dtype", [torch.complex64, torch.int64])
-def test_counts_products_of_other_dtypes(student, dtype):
-    """A multiply and an add are two FLOPs in every dtype: 2 · 2 · 3 · 4."""
-    a, b = torch.ones(2, 3, dtype=dtype), torch.ones(3, 4, dtype=dtype)
-    with student.flop_counting.FlopCounter() as counter:
-        a @ b
-    expect.value(counter.total, 48, of="FlopCounter", inputs=f"{dtype} a[2, 3] @ b[3, 4]")
+    inputs = "addmm of [2, 3] and [3, 4]; bmm of five such pairs"
+    expect.value(counts(counter), [48, 240], of="FlopCounter.by_op", inputs=inputs, hints=hints)
+    expect.value(counter.total, 288, of="FlopCounter", inputs=inputs)
 
 
 def test_counts_a_training_step(student):
@@ -64,95 +62,44 @@ def test_counts_a_training_step(student):
     with student.flop_counting.FlopCounter() as counter:
         F.linear(x, weight).sum().backward()
     hints = {240: "240 of the forward pass, and 240 of the operators of the backward pass"}
-    expect.value(counter.total, 480, of="FlopCounter", hints=hints)
+    inputs = "10 rows through a 3 → 4 layer, and the backward pass"
+    expect.value(counter.total, 480, of="FlopCounter", inputs=inputs, hints=hints)
     expect.tensor(
         weight.grad, torch.full((4, 3), 10.0), of="FlopCounter", name="the weight's gradient"
     )
 
 
+def attention_passes(student, q, k, v, **options):
+    """The totals of attention's forward pass and of its backward pass."""
+    q, k, v = (x.requires_grad_() for x in (q, k, v))
+    with student.flop_counting.FlopCounter() as forward:
+        result = F.scaled_dot_product_attention(q, k, v, **options)
+    with student.flop_counting.FlopCounter() as backward:
+        result.sum().backward()
+    return forward.total, backward.total
+
+
 def test_counts_attention(student):
     """With b·h·q·k·d = 2·3·4·5·8 = 960, attention takes 4 · 960 = 3,840 forward, 9,600 backward."""
-    q = torch.ones(2, 3, 4, 8, requires_grad=True)
-    k, v = (torch.ones(2, 3, 5, 8, requires_grad=True) for _ in range(2))
-    with student.flop_counting.FlopCounter() as counter:
-        F.scaled_dot_product_attention(q, k, v).sum().backward()
-    name = "scaled_dot_product_attention"
-    back = f"{name}_backward"
-    expected = {name: 3840, back: 9600}
-    kernel = "attention runs as a kernel whose name is longer: look with OperatorLog"
-    hints = [
-        ({}, kernel),
-        ({name: 3840}, f"the backward pass has a kernel of its own, and the key {back}"),
-        ({name: 3840 + 9600}, f"the backward pass has the key {back}"),
-        (
-            {**expected, back: 7680},
-            "the backward pass has five products: the scores once more",
-        ),
-        ({**expected, name: 1920}, "the product with the values counts, too"),
-        ({**expected, name: 3072}, "there are 4 queries, but 5 keys"),
-    ]
-    got = dict(counter.by_op)
-    hint = kernel if any(key not in expected for key in got) else None
-    expect.value(got, expected, of="FlopCounter", hint=hint, hints=hints)
-
-
-def test_counters_nest(student):
-    """The outer counter counts what the inner one counts, plus what runs before and after it."""
-    a, b = torch.ones(2, 3), torch.ones(3)
-    with student.flop_counting.FlopCounter() as outer:
-        a @ b
-        with student.flop_counting.FlopCounter() as inner:
-            a @ b
-            b @ b
-        a @ b
+    q, k, v = torch.ones(2, 3, 4, 8), torch.ones(2, 3, 5, 8), torch.ones(2, 3, 5, 8)
+    forward, backward = attention_passes(student, q, k, v)
+    inputs = "b·h·q·k·d = 2·3·4·5·8"
+    hints = {
+        0: "attention runs as a kernel whose name is longer: look with OperatorLog",
+        1920: "the product with the values counts, too",
+        3072: "there are 4 queries, but 5 keys",
+    }
     expect.value(
-        dict(inner.by_op), {"mv": 12, "dot": 6}, of="FlopCounter", inputs="the inner counter"
+        forward, 3840, of="FlopCounter", name="the forward pass", inputs=inputs, hints=hints
     )
+    hints = {
+        0: "the backward pass has a kernel of its own: look with OperatorLog",
+        3840: "the backward pass has five products: the scores once more, and four gradients",
+        7680: "the backward pass has five products: the scores once more",
+    }
     expect.value(
-        dict(outer.by_op), {"mv": 36, "dot": 6}, of="FlopCounter", inputs="the outer counter"
+        backward, 9600, of="FlopCounter", name="the backward pass", inputs=inputs, hints=hints
     )
-
-
-def products(x, w, c):
-    """Every way to multiply that is counted, with in-place forms, out= and keyword arguments."""
-    row, out = x[0, 0], torch.empty(3, 5, dtype=x.dtype)
-    yield "matmul of a batch", lambda: x @ w
-    yield "linear", lambda: F.linear(x, w.T)
-    yield "mv and dot", lambda: (w.T @ row) @ w[0]
-    yield "baddbmm", lambda: torch.baddbmm(c, x, w.expand(2, 4, 5), beta=0.5, alpha=2.0)
-    yield "addmm with alpha", lambda: torch.addmm(c[0], x[0], w, alpha=3.0)
-    yield "addmm_", lambda: c[0].clone().addmm_(x[0], w)
-    yield "baddbmm_", lambda: c.clone().baddbmm_(x, w.expand(2, 4, 5))
-    yield "mm with out=", lambda: torch.mm(x[0], w, out=out)
-    yield "an embedding", lambda: F.embedding(torch.tensor([1, 0]), w)
-    yield "element-wise", lambda: (x * 2 + 1).sum(-1).exp()
-    yield "two results", lambda: torch.stack(list((x @ w).max(-1)))
-
-
-FLOPS = [240, 240, 50, 240, 120, 120, 240, 120, 0, 0, 240]
-
-
-@pytest.mark.parametrize("number", range(len(FLOPS)))
-@pytest.mark.parametrize("setting", ["", "inference_mode"])
-def test_counts_every_kind_of_product_once(student, number, setting):
-    """2 · m · k · n, times the batch size; the results are those without a counter.
-
-    Under inference_mode, matmul and linear arrive undivided, but their parts are counted.
-    """
-    mode = getattr(torch, setting)() if setting else contextlib.nullcontext()
-    with mode:
-        numbers = torch.Generator().manual_seed(0)
-        x, w = torch.randn(2, 3, 4, generator=numbers).double(), torch.randn(4, 5).double()
-        c = torch.ones(2, 3, 5).double()
-        name, compute = list(products(x, w, c))[number]
-        want = compute().clone()
-        with student.flop_counting.FlopCounter() as counter:
-            got = compute()
-    expect.tensor(got.clone(), want, of="FlopCounter", name=f"the result of {name}")
-    expect.value(counter.total, FLOPS[number], of="FlopCounter", inputs=f"{name} {setting}")
-    same = {"addmm_": {"addmm": 120}, "baddbmm_": {"baddbmm": 240}}.get(name)
-    if same:
-        expect.value(dict(counter.by_op), same, of="FlopCounter", inputs=name)
 
 
 MASKS = {
@@ -165,11 +112,91 @@ MASKS = {
 @pytest.mark.parametrize("mask", MASKS)
 def test_counts_attention_of_other_sizes(student, mask):
     """4 queries and 4 keys, with 8 features each; a mask does not lower the count."""
-    q, k, v = (torch.ones(2, 3, 4, 8, requires_grad=True) for _ in range(3))
+    q, k, v = (torch.ones(2, 3, 4, 8) for _ in range(3))
+    total = sum(attention_passes(student, q, k, v, **MASKS[mask]))
+    inputs = f"b·h·q·k·d = 2·3·4·4·8, {mask}, both passes"
+    expect.value(total, (4 + 10) * 2 * 3 * 4 * 4 * 8, of="FlopCounter", inputs=inputs)
+
+
+def test_counts_attention_by_a_kernel_of_a_gpu(student):
+    """8 features of a query and 16 of a value: 2 · 480 · (8 + 16), and 2 · 480 · (24 + 32).
+
+    There are 2·3·4·20 = 480 pairs. On the meta device, a GPU's kernel runs without a GPU.
+    """
+    kernel = torch.ops.aten._scaled_dot_product_efficient_attention
+    q, k, v = (
+        torch.empty(2, 3, *sizes, device="meta", requires_grad=True)
+        for sizes in [(4, 8), (20, 8), (20, 16)]
+    )
+    with student.flop_counting.FlopCounter() as forward:
+        result, *_ = kernel(q, k, v, None, True)
+    with student.flop_counting.FlopCounter() as backward:
+        result.sum().backward()
+    inputs = "b·h·q·k = 2·3·4·20, d = 8, v = 16, _scaled_dot_product_efficient_attention"
+    hints = {0: "any kernel may run: compare the beginning of the name"}
+    hints |= {15_360: "v may be wider than d", 30_720: "v may be wider than d"}
+    for name, counter, want in [("forward", forward, 23_040), ("backward", backward, 53_760)]:
+        expect.value(
+            counter.total,
+            want,
+            of="FlopCounter",
+            name=f"the {name} pass",
+            inputs=inputs,
+            hints=hints,
+        )
+
+
+def test_counters_nest(student):
+    """The outer counter counts what the inner one counts, plus what runs before and after it."""
+    a, b = torch.ones(2, 3), torch.ones(3)
+    with student.flop_counting.FlopCounter() as outer:
+        a @ b
+        with student.flop_counting.FlopCounter() as inner:
+            a @ b
+            b @ b
+        a @ b
+    inputs = "mv (12 FLOPs), inside it mv and dot (6), and mv again"
+    hints = [([12], "dot is a product, too"), ([6], "mv is a product, too")]
+    expect.value(
+        counts(inner), [6, 12], of="FlopCounter", name="the inner by_op", inputs=inputs, hints=hints
+    )
+    expect.value(counts(outer), [6, 36], of="FlopCounter", name="the outer by_op", inputs=inputs)
+    expect.value(outer.total, 42, of="FlopCounter", name="the outer total", inputs=inputs)
+
+
+def products(x, w, c):
+    """Many ways to multiply, some with keyword arguments, and work without a product."""
+    row = x[0, 0]
+    yield "matmul of a batch", lambda: x @ w, 240
+    yield "linear", lambda: F.linear(x, w.T), 240
+    yield "mv and dot", lambda: (w.T @ row) @ w[0], 50
+    yield "baddbmm", lambda: torch.baddbmm(c, x, w.expand(2, 4, 5), beta=0.5, alpha=2.0), 240
+    yield "addmm with alpha", lambda: torch.addmm(c[0], x[0], w, alpha=3.0), 120
+    yield "an embedding", lambda: F.embedding(torch.tensor([1, 0]), w), 0
+    yield "element-wise", lambda: (x * 2 + 1).sum(-1).exp(), 0
+    yield "two results", lambda: torch.stack(list((x @ w).max(-1))), 240
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_counts_every_kind_of_product_once(student, number):
+    """2 · m · k · n, times the batch size; the results are those without a counter."""
+    numbers = torch.Generator().manual_seed(0)
+    x, w = torch.randn(2, 3, 4, generator=numbers).double(), torch.randn(4, 5).double()
+    name, compute, flops = list(products(x, w, torch.ones(2, 3, 5).double()))[number]
+    want = compute()
     with student.flop_counting.FlopCounter() as counter:
-        F.scaled_dot_product_attention(q, k, v, **MASKS[mask]).sum().backward()
-    inputs = f"b·h·q·k·d = 2·3·4·4·8, {mask}"
-    expect.value(counter.total, (4 + 10) * 2 * 3 * 4 * 4 * 8, of="FlopCounter", inputs=inputs)
+        got = compute()
+    expect.tensor(got, want, of="FlopCounter", name=f"the result of {name}")
+    expect.value(counter.total, flops, of="FlopCounter", inputs=name)
+
+
+def test_counts_are_exact_however_large(student):
+    """Two square matrices of 2²⁵ + 1 take more FLOPs than a float or an int64 holds exactly."""
+    side = 2**25 + 1
+    a = torch.empty(side, side, dtype=torch.int8, device="meta")
+    with student.flop_counting.FlopCounter() as counter:
+        torch.mm(a, a)
+    expect.value(counter.total, 2 * side**3, of="FlopCounter", inputs=f"two {side}×{side} matrices")
 
 
 def test_an_exception_leaves_the_count_and_ends_the_counting(student):
@@ -186,14 +213,17 @@ def test_an_exception_leaves_the_count_and_ends_the_counting(student):
 
 
 def test_two_counters_are_independent(student):
-    """A counter that was only created counts nothing, and a new one begins at 0."""
+    """A counter that was only created counts nothing, and one that is entered again goes on."""
     a = torch.ones(2, 2)
     first, second = student.flop_counting.FlopCounter(), student.flop_counting.FlopCounter()
     a @ a
-    with first:
-        a @ a
-    expect.value([first.total, second.total], [16, 0], of="FlopCounter", name="the two totals")
-    expect.value(dict(second.by_op), {}, of="FlopCounter", name="the second by_op")
+    for _ in range(2):
+        with first:
+            a @ a
+    hints = [([16, 0], "a counter that is entered again goes on counting")]
+    totals = [first.total, second.total]
+    expect.value(totals, [32, 0], of="FlopCounter", name="the two totals", hints=hints)
+    expect.value(counts(second), [], of="FlopCounter", name="the second by_op")
 
 
 def test_a_counter_changes_no_computation(student):

@@ -75,14 +75,11 @@ def test_linear_of_the_example(student):
         expect.value(got, expected, of="linear_flops", inputs=inputs, hints=hints)
 
 
-@pytest.mark.parametrize("options", [{}, {"backward": True}, {"input_grad": False}])
-def test_linear_without_rows_and_without_a_backward_pass(student, options):
-    """No rows take no FLOPs. `input_grad` matters in a backward pass only: 2 · 10 · 3 · 4."""
-    count = student.flop_counting.linear_flops
-    expect.value(count(0, 3, 4, **options), 0, of="linear_flops", inputs=f"0, 3, 4, {options}")
-    if "backward" not in options:
-        got = count(10, 3, 4, **options)
-        expect.value(got, 240, of="linear_flops", inputs=f"10, 3, 4, {options}")
+def test_linear_without_a_backward_pass(student):
+    """`input_grad` matters in a backward pass only: 2 · 10 · 3 · 4."""
+    got = student.flop_counting.linear_flops(10, 3, 4, input_grad=False)
+    hints = {480: "without backward there is no gradient", 0: "the forward pass is always there"}
+    expect.value(got, 240, of="linear_flops", inputs="10, 3, 4, input_grad=False", hints=hints)
 
 
 def test_mlp_of_the_example(student):
@@ -141,24 +138,6 @@ def test_transformer_of_the_example(student):
         of="transformer_forward_flops",
         inputs="GPT-2 small, one sequence of 1024",
     )
-
-
-def test_transformer_gives_a_dict_of_its_own(student):
-    """The counts of a call stay the same when another one is made, or its dict is changed.
-
-    A sequence of 0 tokens takes no FLOPs.
-    """
-    module, of = student.flop_counting, "transformer_forward_flops"
-    config = module.TransformerConfig(**GPT2_SMALL)
-    first = module.transformer_forward_flops(config, 1, 8)
-    expected = dict(first)
-    nothing = module.transformer_forward_flops(config, 1, 0)
-    expect.value(sum(nothing.values()), 0, of=of, inputs="GPT-2 small, one sequence of 0")
-    expect.value(first, expected, of=of, name="the first result after another call")
-    if isinstance(first, dict):
-        first["qkv"] = 0
-    again = module.transformer_forward_flops(config, 1, 8)
-    expect.value(again, expected, of=of, name="the result after the caller has changed the first")
 
 
 def test_training_of_the_example(student):

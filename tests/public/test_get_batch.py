@@ -6,7 +6,7 @@ import random
 import numpy as np
 import torch
 
-from kit import expect
+from kit import expect, stand_in
 
 
 def test_get_batch_of_the_example(student):
@@ -155,12 +155,18 @@ def test_get_batch_of_large_tokens_and_one_window(student):
 
 
 def test_get_batch_reads_a_map_and_moves_both(student, tmp_path):
-    """A np.memmap is a dataset; both tensors are on the device, here "meta"."""
+    """A np.memmap is a dataset; for a GPU, here a simulated one, both tensors come from pins."""
     np.arange(20, dtype=np.uint16).tofile(tmp_path / "tokens.bin")
     dataset = np.memmap(tmp_path / "tokens.bin", dtype=np.uint16, mode="c")
-    for name, tensor in zip("xy", student.data.get_batch(dataset, 2, 3, "meta"), strict=True):
-        want = torch.empty(2, 3, dtype=torch.int64, device="meta")
-        expect.tensor(tensor, want, of="get_batch", name=name)
+    generator = torch.Generator().manual_seed(1)
+    with stand_in.gpu() as gpu:
+        batch = student.data.get_batch(dataset, 2, 3, "cuda", generator)
+        devices = [part.device.type for part in batch]
+    expect.value(devices, ["cuda", "cuda"], of="get_batch", name="the devices of x and y")
+    pinned = all(copy.startswith("pinned") for copy in gpu.copies)
+    expect.that(pinned, "a copy from memory that is not pinned", of="get_batch", hint="pin_memory")
+    waits = any("waited for" in copy for copy in gpu.copies)
+    expect.that(not waits, "Python waits for a copy", of="get_batch", hint="non_blocking=True")
 
 
 def test_open_tokens_looks_into_the_file(student, tmp_path):

@@ -108,35 +108,25 @@ def test_count_parameters_of_the_example(student, trainable_only, expected):
     expect.value(got, expected, of="count_parameters", inputs=inputs, hints=hints)
 
 
-def wide(generator, *shape):
-    """Numbers of very different sizes."""
-    return torch.randn(*shape, generator=generator, dtype=torch.float64) * 10.0 ** torch.randint(
-        -7, 4, shape, generator=generator
-    )
-
-
 def agrees(got, want, **more):
-    """Check two tensors entry by entry, up to rounding relative to the largest."""
-    expect.tensor(got, want, atol=1e-12 * want.abs().max().item(), rtol=1e-9, **more)
+    """Check two float64 tensors."""
+    expect.tensor(got, want, atol=1e-9, rtol=1e-9, **more)
 
 
-@pytest.mark.parametrize("shape", [(6,), (2, 6), (2, 3, 6), (0, 6)])
+@pytest.mark.parametrize("shape", [(6,), (2, 6), (2, 3, 6)])
 def test_linear_agrees_with_torch(student, shape):
-    """Small and large numbers, any leading dimensions, none included, and both gradients."""
+    """Any leading dimensions, none included, and both gradients."""
     generator = torch.Generator().manual_seed(0)
     layer = student.linear.Linear(6, 4, dtype=torch.float64)
-    layer.load_state_dict({"weight": wide(generator, 4, 6)})
-    x = wide(generator, *shape).requires_grad_()
+    layer.load_state_dict({"weight": torch.randn(4, 6, generator=generator)})
+    x = torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
     y = layer(x)
     weight = layer.weight.detach().clone().requires_grad_()
     x2 = x.detach().clone().requires_grad_()
     want = torch.nn.functional.linear(x2, weight)
-    if not y.numel():
-        expect.value(tuple(y.shape), (0, 4), of="Linear.forward", name="the shape for an empty x")
-        return
     inputs = f"x {list(shape)}"
     agrees(y.detach(), want.detach(), of="Linear.forward", inputs=inputs)
-    upstream = wide(generator, *want.shape)
+    upstream = torch.randn(want.shape, generator=generator, dtype=torch.float64)
     y.backward(upstream)
     want.backward(upstream)
     expect.that(layer.weight.grad is not None, "the weight gets no gradient", of="Linear.forward")
@@ -169,15 +159,6 @@ def test_linear_uses_the_weight_as_it_is_now(student):
     expect.value(names, ["weight"], of="Linear", name="the names in its state_dict")
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_linear_in_half_precision(student, dtype):
-    """The weight is truncated in any dtype, and y has the dtype of x."""
-    layer = student.linear.Linear(4, 20000, dtype=dtype)
-    expect.that(layer.weight.abs().max().item() <= 1.51, "an entry beyond 3 · 0.5", of="Linear")
-    y = layer(torch.ones(2, 4, dtype=dtype))
-    expect.value(y.dtype, dtype, of="Linear.forward", name="the dtype of y")
-
-
 def test_linear_draws_a_normal_distribution(student):
     """About 68 % of 20,000 entries are within one standard deviation, and none are at the bounds.
 
@@ -192,26 +173,17 @@ def test_linear_draws_a_normal_distribution(student):
 
 
 def test_layers_are_drawn_anew(student):
-    """Two layers of the same size differ, and a weight has torch's default dtype."""
+    """Layers of the same size differ, and each layer of an MLP has 1/√in times 0.987."""
     first, second = student.linear.Linear(3, 3), student.linear.Linear(3, 3)
     expect.that(not torch.equal(first.weight, second.weight), "two layers are equal", of="Linear")
     one, other = (parameters(student.linear.MLP((3, 3, 3)), 2) for _ in range(2))
     expect.that(not torch.equal(one[0], one[1]), "both layers are equal", of="MLP")
     expect.that(not torch.equal(one[0], other[0]), "two MLPs are equal", of="MLP")
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        dtype = student.linear.Linear(2, 2).weight.dtype
-    finally:
-        torch.set_default_dtype(before)
-    expect.value(dtype, torch.float64, of="Linear", name="the dtype where float64 is the default")
-
-
-def test_linear_refuses_another_size(student):
-    """x has 3 features, and the layer takes 2."""
-    layer = student.linear.Linear(2, 4)
-    with expect.raises((RuntimeError, ValueError), of="Linear.forward", when="x does not fit"):
-        layer(torch.ones(5, 3))
+    wide = layers(student.linear.MLP((100, 400, 300)), (100, 400, 300))
+    for weight, std in zip(wide, (0.0987, 0.0493), strict=True):
+        got, name = weight.std().item(), "the standard deviation of a layer"
+        hint = "each layer of an MLP is drawn as a Linear of its size"
+        expect.number(got, std, of="MLP", tolerance=0.05 * std, name=name, hint=hint)
 
 
 @pytest.mark.parametrize("dims", [(3, 2), (3, 4, 2), (3, 5, 4, 2)])
@@ -221,8 +193,8 @@ def test_mlp_agrees_with_torch(student, dims):
     mlp = student.linear.MLP(dims, dtype=torch.float64)
     with torch.no_grad():
         for weight in layers(mlp, dims):
-            weight.copy_(wide(generator, *weight.shape))
-    x = wide(generator, 2, 4, dims[0])
+            weight.copy_(torch.randn(weight.shape, generator=generator))
+    x = torch.randn(2, 4, dims[0], generator=generator, dtype=torch.float64)
     copies = [weight.detach().clone().requires_grad_() for weight in layers(mlp, dims)]
     want = x
     for number, weight in enumerate(copies):
@@ -273,37 +245,16 @@ def test_count_parameters_of_tied_and_other_tensors(student):
     expect.value(got, 16, of=of, inputs=inputs, hints=hints)
     got = student.linear.count_parameters(module, trainable_only=True)
     expect.value(got, 13, of=of, inputs=f"{inputs} with a frozen weight, trainable_only")
-    twins = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)).to("meta")
-    expect.value(student.linear.count_parameters(twins), 12, of=of, inputs="two layers on meta")
-    for p in (
-        zeros := torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
-    ).parameters():
+    twins = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    for p in twins.parameters():
         torch.nn.init.zeros_(p)
-    expect.value(student.linear.count_parameters(zeros), 12, of=of, inputs="two layers of zeros")
+    expect.value(student.linear.count_parameters(twins), 12, of=of, inputs="two layers of zeros")
 
 
-def test_count_parameters_counts_what_is_there_now(student):
-    """A module with one more layer is counted anew; its mode stays as it was.
-
-    Two parameters are halves of one tensor of 6 numbers: each counts its 3.
-    """
-    of = "count_parameters"
-    module = torch.nn.Sequential(torch.nn.Linear(2, 2))
-    expect.value(student.linear.count_parameters(module), 6, of=of, inputs="a layer 2 → 2")
-    expect.value(module.training, True, of=of, name="the mode of the module afterwards")
-    module.append(torch.nn.Linear(2, 1))
-    got = student.linear.count_parameters(module)
-    expect.value(got, 9, of=of, inputs="the same module with another layer, 2 → 1")
-    both = torch.zeros(6)
-    halves = torch.nn.ParameterList([torch.nn.Parameter(half) for half in both.chunk(2)])
-    got = student.linear.count_parameters(halves)
-    expect.value(got, 6, of=of, inputs="two parameters of 3 numbers in one storage")
-
-
-def test_mlp_keeps_small_values(student):
-    """relu(1e-8) = 1e-8: two layers with weights of 1 return it."""
-    mlp = student.linear.MLP((1, 1, 1))
-    for p in parameters(mlp, 2):
-        torch.nn.init.ones_(p)
-    got = mlp(torch.tensor([[1e-8]])).detach()
-    expect.tensor(got, torch.tensor([[1e-8]]), of="MLP.forward", inputs="x 1e-8, weights of 1")
+def test_nothing_that_is_given_changes(student):
+    """The list of sizes and the mode of the module stay as they were."""
+    dims = [4, 3, 2]
+    mlp = student.linear.MLP(dims)
+    expect.value(dims, [4, 3, 2], of="MLP", name="dims after the call")
+    student.linear.count_parameters(mlp)
+    expect.value(mlp.training, True, of="count_parameters", name="the module's mode afterwards")

@@ -191,20 +191,20 @@ def a_gpu(student, **changes):
 
 
 def test_reserve_and_rounding_by_hand(student):
-    """A quarter of 100 bytes is kept free: 75 // 16 = 4 parameters. 15 bytes hold none.
+    """A quarter of 100 bytes is kept free: 75 // 16 = 4 parameters.
 
     80 parameters of 12 bytes need 960 of 1000 bytes: one device, or two if a tenth is free.
     """
     ra = student.resource_accounting
     recipe = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))
-    for memory, reserve, want in [(100, 0.25, 4), (100, 0.0, 6), (15, 0.0, 0), (100, 1.0, 0)]:
+    for memory, reserve, want in [(100, 0.25, 4), (100, 0.0, 6)]:
         got, inputs = (
             ra.max_parameters(memory, recipe, reserve),
             f"{memory} bytes, reserve {reserve}",
         )
         expect.value(got, want, of="max_parameters", inputs=f"{inputs}, 16 bytes per parameter")
     small = ra.TrainingRecipe(BF16, BF16, (FP32, FP32))
-    for count, reserve, want in [(80, 0.0, 1), (80, 0.1, 2), (0, 0.0, 0)]:
+    for count, reserve, want in [(80, 0.0, 1), (80, 0.1, 2)]:
         got = ra.min_devices(count, small, 1000, reserve)
         inputs = f"{count} parameters of 12 bytes, 1000 bytes per device, reserve {reserve}"
         expect.value(got, want, of="min_devices", inputs=inputs)
@@ -219,15 +219,16 @@ def test_days_of_a_short_run(student):
     for dtype, seconds in [(FP32, 6e-6), (BF16, 0.75e-6)]:
         got, want = ra.training_days(1000, 1000, hw, dtype, 1, 1.0), seconds / 86_400
         inputs = f"1000 parameters, 1000 tokens, {dtype}, one device, mfu 1"
-        expect.number(got, want, of="training_days", tolerance=1e-9 * want, inputs=inputs)
+        expect.number(got, want, of="training_days", tolerance=1e-6 * want, inputs=inputs)
 
 
 def test_compute_optimal_with_another_ratio(student):
     """180 FLOPs with 7.5 tokens per parameter: N = √(180 / 45) = 2, and D = 15."""
     got = student.resource_accounting.compute_optimal(180.0, 7.5)
     for name, number, want in zip(("N", "D"), got, (2.0, 15.0), strict=True):
-        inputs = "180 FLOPs, 7.5 tokens per parameter"
-        expect.number(number, want, of="compute_optimal", tolerance=1e-12, name=name, inputs=inputs)
+        more = {"name": name, "inputs": "180 FLOPs, 7.5 tokens per parameter"}
+        more |= {"hints": {1.5**0.5: "tokens_per_parameter is an argument, and 20 its default"}}
+        expect.number(number, want, of="compute_optimal", tolerance=1e-6, **more)
 
 
 def test_cheapest_cluster_by_hand(student):
@@ -242,22 +243,22 @@ def test_cheapest_cluster_by_hand(student):
     single = ra.Offer(hw, dollars=1.0, devices_per_node=1, nodes=9)
     node = ra.Offer(hw, dollars=1.1, devices_per_node=4, nodes=9)
     slower = ra.Offer(other, dollars=0.9, devices_per_node=1, nodes=9)
-    free = ra.Offer(hw, dollars=0.0, devices_per_node=1, nodes=9)
     three = ra.Offer(hw, dollars=0.5, devices_per_node=1, nodes=3)
     useless = ra.Offer(a_gpu(student, peak_flops={BF16: 8e12}), 0.1, 1, 9)
     for what, offers, max_days, want in [
         ("2.2 days of work within one day", [single], 1.0, (single, 3)),
-        ("time for everything", [single], 100.0, (single, 2)),
+        ("100 days are enough for any number of devices", [single], 100.0, (single, 2)),
         ("a device without a peak for float32 comes first", [useless, single], 1.0, (single, 3)),
         ("nodes of 4 at 1.1 dollars, or of 1 at 1 dollar", [node, single], 1.0, (single, 3)),
         ("two devices that differ in bfloat16 alone", [single, slower], 1.0, (slower, 3)),
-        ("the first offer costs nothing", [free, single], 1.0, (free, 3)),
         ("the first offer has just the nodes that are needed", [three, single], 1.0, (three, 3)),
     ]:
         tokens = 316_800_000_000_000  # 6 · 100 · tokens = 2.2 · 86,400 · 1e12
         got = ra.cheapest_cluster(100, tokens, recipe, FP32, 1.0, max_days, offers)
         expect.kind(got, (tuple, list), of="cheapest_cluster", optional=True)
-        expect.value(got[1], want[1], of="cheapest_cluster", name="the devices", inputs=what)
+        hints = {1: "2 devices hold 1600 bytes of training state", 5: "the larger number does both"}
+        more = {"name": "the devices", "inputs": what, "hints": hints}
+        expect.value(got[1], want[1], of="cheapest_cluster", **more)
         expect.that(got[0] == want[0], f"another offer is cheaper: {what}", of="cheapest_cluster")
     with_master = ra.TrainingRecipe(BF16, BF16, (FP32, FP32), master=FP32)
     got = ra.cheapest_cluster(70, 1, with_master, FP32, 1.0, 1.0, [single])

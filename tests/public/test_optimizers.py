@@ -26,7 +26,7 @@ def test_sgd_of_the_example(student):
     b is 2, then 0.5 · 2 + 2 = 3: p = 1 − 0.1 · 2 = 0.8, then 0.8 − 0.1 · 3 = 0.5.
     """
     for momentum, steps in [(0.5, [(2.0, 0.8), (2.0, 0.5)]), (0.0, [(2.0, 0.8), (2.0, 0.6)])]:
-        p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
+        p = nn.Parameter(torch.ones(2, 3))
         optimizer = student.optimizers.SGD([p], lr=0.1, momentum=momentum)
         hints = {
             0.9: "b is g after the first step: neither μ nor 1 - μ scales g",
@@ -45,7 +45,7 @@ def test_sgd_keeps_a_copy_of_the_gradient(student):
     b is 2, then 0.5 · 2 + 4 = 5: p = 0.8 − 0.1 · 5 = 0.3. If b were .grad itself, it would be 4
     before the second step, and not 2.
     """
-    p = nn.Parameter(torch.ones(3, dtype=torch.float64))
+    p = nn.Parameter(torch.ones(3))
     optimizer = student.optimizers.SGD([p], lr=0.1, momentum=0.5)
     p.grad = torch.full_like(p, 2.0)
     optimizer.step()
@@ -55,8 +55,8 @@ def test_sgd_keeps_a_copy_of_the_gradient(student):
     is_itself = any(x.data_ptr() == p.grad.data_ptr() for x in kept)
     hint = "is b p.grad itself, which the caller goes on using? Keep a copy" if is_itself else None
     name, inputs = "p after step 2", "p 1, gradients 2 and 4 in one tensor, lr 0.1, momentum 0.5"
-    want = torch.full((3,), 0.3, dtype=torch.float64)
-    expect.tensor(p.detach(), want, of="SGD", atol=1e-9, name=name, inputs=inputs, hint=hint)
+    want = torch.full((3,), 0.3)
+    expect.tensor(p.detach(), want, of="SGD", atol=1e-6, name=name, inputs=inputs, hint=hint)
 
 
 def test_adagrad_of_the_example(student):
@@ -64,11 +64,11 @@ def test_adagrad_of_the_example(student):
 
     s is 9, then 25: p = 1 − 0.1 · 3 / (3 + 1), then 0.925 − 0.1 · 4 / (5 + 1).
     """
-    p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
+    p = nn.Parameter(torch.ones(2, 3))
     optimizer = student.optimizers.AdaGrad([p], lr=0.1, eps=1.0)
     hints = {
-        1 - 0.3 / 10**0.5: "ε is inside the root: it is added to √s",
-        0.9: "the step is lr · g / √s: where is ε?",
+        1 - 0.3 / 10**0.5: "your ε is inside the root: add it to √s",
+        0.9: "your step is lr · g / √s: where is ε?",
         0.925 - 0.4 / 5: "s is the sum of all squares so far: 9 + 16",
         0.7: "the square of this gradient is added to s before the step",
         0.97: "divide by √s + ε, and not by s + ε",
@@ -84,12 +84,12 @@ def test_rmsprop_of_the_example(student):
     v is 0.25 · 4 = 1, then 0.75 · 1 + 0.25 · 13 = 4:
     p = 1 − 0.1 · 2 / (1 + 1) = 0.9, then 0.9 − 0.1 · √13 / (2 + 1).
     """
-    p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
+    p = nn.Parameter(torch.ones(2, 3))
     optimizer = student.optimizers.RMSProp([p], lr=0.1, alpha=0.75, eps=1.0)
     steps = [(2.0, 0.9), (13**0.5, 0.9 - 0.1 * 13**0.5 / 3)]
     hints = {
-        1 - 0.2 / 2**0.5: "ε is inside the root: it is added to √v",
-        1 - 0.2 / (3**0.5 + 1): "α and 1 - α are swapped: v ← α v + (1 - α) g²",
+        1 - 0.2 / 2**0.5: "your ε is inside the root: add it to √v",
+        1 - 0.2 / (3**0.5 + 1): "your α and 1 - α are swapped: v ← α v + (1 - α) g²",
         1 - 0.2 / 3: "v is 1 now, and not 4: g² has the weight 1 - α, and no bias is corrected",
         0.8: "the step is lr · g / (√v + ε), with the new v",
         0.9 - 0.1 * 13**0.5 / 5: "divide by √v + ε, and not by v + ε",
@@ -119,7 +119,7 @@ def test_state_bytes_of_the_example(student):
     expect.value(got, 96, of=of, inputs="Adam after a step on float32[3, 4]", hints=hints)
 
 
-WIDE = torch.tensor([1e-7, -1e-3, 1.0, -300.0], dtype=torch.float64)
+WIDE = torch.tensor([1e-4, -1e-3, 1.0, -300.0])
 # Each optimizer with options of its own, and torch's with the same.
 SAME_AS = {
     "SGD": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}, {"momentum": 0.5}),
@@ -133,7 +133,7 @@ SAME_AS = {
 
 
 def weights(count):
-    return [nn.Parameter(torch.linspace(-1, 1, 4, dtype=torch.float64)) for _ in range(count)]
+    return [nn.Parameter(torch.linspace(-1, 1, 4)) for _ in range(count)]
 
 
 def both(student, name, **options):
@@ -156,7 +156,7 @@ def step(optimizer, parameters, gradients):
 def check_same(got, want, *, of, when, hint=None):
     for number, (p, q) in enumerate(zip(got, want, strict=True), 1):
         name = f"parameter {number} of {len(want)} {when}"
-        expect.tensor(p.detach(), q.detach(), of=of, atol=1e-12, rtol=1e-9, name=name, hint=hint)
+        expect.tensor(p.detach(), q.detach(), of=of, atol=1e-6, rtol=1e-5, name=name, hint=hint)
 
 
 @pytest.mark.parametrize("name", SAME_AS)
@@ -230,6 +230,7 @@ def test_a_new_optimizer_goes_on_from_a_state_dict(student, name):
     (mine, p), (theirs, q) = both(student, name)
     step(mine, p, [WIDE] * 3)
     step(theirs, q, [WIDE] * 3)
+    p = [nn.Parameter(parameter.detach().clone()) for parameter in p]
     resumed = getattr(student.optimizers, name)([{"params": p[:2]}, {"params": p[2:]}])
     resumed.load_state_dict(mine.state_dict())
     step(resumed, p, [WIDE] * 3)
@@ -258,25 +259,6 @@ def test_the_closure_is_called_once_before_the_step(student, name):
     expect.value(got, 7.0, of=f"{name}.step", hint="step returns what the closure returned")
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("SGD", {"lr": 1e-3}),
-        ("AdaGrad", {"lr": 1e-2, "eps": 1e-10}),
-        ("RMSProp", {"lr": 1e-2, "alpha": 0.99, "eps": 1e-8}),
-    ],
-)
-def test_defaults_are_those_of_the_stub(student, name, options):
-    """Without options, two steps are those of torch's optimizer with the stub's defaults."""
-    p, q = weights(1), weights(1)
-    mine = getattr(student.optimizers, name)(p)
-    theirs = SAME_AS[name][0](q, **options)
-    for _ in range(2):
-        step(mine, p, [WIDE])
-        step(theirs, q, [WIDE])
-    check_same(p, q, of=name, when="after two steps with default options")
-
-
 def test_state_bytes_of_torchs_optimizers(student):
     """Two dtypes in two groups: AdamW keeps two tensors per weight, SGD with momentum keeps one.
 
@@ -293,7 +275,7 @@ def test_state_bytes_of_torchs_optimizers(student):
         for p in (wide, narrow):
             p.grad = torch.ones_like(p)
         made.step()
-        made.state[wide] |= {"note": "text", "one": torch.ones(1, 1)}
+        made.state[wide] |= {"note": "text", "one": torch.ones(1)}
         got = student.optimizers.optimizer_state_bytes(made)
         inputs = f"{optimizer.__name__}, float64[2, 3] and bfloat16[5]"
         hints = {88: "not every element takes 4 bytes", 22: "in bytes, not in elements"}

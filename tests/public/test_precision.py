@@ -1,7 +1,5 @@
 """precision: limits of floating-point formats, underflow and block quantization. Handout §2.1."""
 
-import math
-
 import pytest
 import torch
 
@@ -154,23 +152,11 @@ def test_float_spec_of_other_formats(student, dtype, bits):
     ],
 )
 def test_underflows_to_zero_at_the_limit(student, dtype, smallest):
-    """Half of the smallest subnormal is a tie, which goes to 0; the next float above it does not.
-
-    NaN and infinities do not become 0, and 0 already is 0.
-    """
+    """Half of the smallest subnormal is a tie, which goes to 0; numbers above it do not."""
     half = smallest / 2
-    cases = [
-        (smallest, False),
-        (-smallest, False),
-        (0.0, True),
-        (-0.0, True),
-        (float("inf"), False),
-        (float("-inf"), False),
-        (float("nan"), False),
-    ]
+    cases = [(smallest, False), (-smallest, False)]
     if half:  # float64 has no number below its smallest
-        above = math.nextafter(half, 1.0)
-        cases += [(half, True), (-half, True), (above, False), (-above, False)]
+        cases += [(half, True), (-half, True), (1.1 * half, False), (-1.1 * half, False)]
     for value, expected in cases:
         got = student.precision.underflows_to_zero(value, dtype)
         expect.value(got, expected, of="underflows_to_zero", inputs=f"{value!r}, {dtype}")
@@ -189,10 +175,10 @@ def by_definition(x, block_size, levels):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("size", [1e-9, 1.0, 1e4])
+@pytest.mark.parametrize("size", [1e-8, 1.0, 1e4])
 def test_quantize_blocks_takes_the_nearest_level(student, dtype, size):
     """Uneven levels in any order, a short last block, views, and x stays as it is."""
-    if dtype is torch.float16 and size == 1e-9:
+    if dtype is torch.float16 and size == 1e-8:
         size = 1e-4
     generator = torch.Generator().manual_seed(0)
     x = (torch.randn(37, 2, generator=generator, dtype=torch.float64) * size).to(dtype)[:, 0]
@@ -211,13 +197,11 @@ def test_quantize_blocks_takes_the_nearest_level(student, dtype, size):
 
 
 def test_quantize_blocks_of_256_levels(student):
-    """Codes go up to 255, and 257 levels are refused."""
+    """Codes go up to 255."""
     levels = torch.linspace(-1, 1, 256)
     codes, _ = codes_and_scales(student.precision.quantize_blocks(levels, 256, levels))
     want = torch.arange(256, dtype=torch.uint8)
     expect.tensor(codes, want, of="quantize_blocks", name="the codes", inputs="x = levels")
-    with expect.raises(ValueError, of="quantize_blocks", when="there are 257 levels"):
-        student.precision.quantize_blocks(levels, 256, torch.linspace(-1, 1, 257))
 
 
 def test_quantize_blocks_takes_the_lower_index_of_a_tie(student):
@@ -236,6 +220,10 @@ def test_quantize_blocks_tells_close_levels_apart(student):
     codes, _ = codes_and_scales(student.precision.quantize_blocks(x, 2, levels))
     want = torch.tensor([1, 2], dtype=torch.uint8)
     expect.tensor(codes, want, of="quantize_blocks", name="the codes", inputs="x bfloat16 [4, 1]")
+    x, levels = torch.tensor([4.01]), torch.tensor([4.0], dtype=torch.bfloat16)
+    _, scales = codes_and_scales(student.precision.quantize_blocks(x, 1, levels))
+    want, inputs = torch.tensor([1.0025]), "x [4.01], levels bfloat16 [4]"
+    expect.tensor(scales, want, of="quantize_blocks", rtol=1e-6, name="the scales", inputs=inputs)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -246,7 +234,7 @@ def test_dequantize_blocks_follows_its_definition(student, dtype):
     """
     levels = torch.linspace(-1, 1, 256, dtype=torch.float64).to(dtype)
     codes = torch.arange(600).mul(7).remainder(256).to(torch.uint8)
-    scales = torch.tensor([1e-12, 0.0, 1e9])
+    scales = torch.tensor([1e-8, 0.0, 1e4])
     before = scales.clone()
     got = student.precision.dequantize_blocks(codes, scales, 256, levels)
     want = scales.double().repeat_interleave(256)[:600] * levels.double()[codes.long()]
@@ -254,14 +242,6 @@ def test_dequantize_blocks_follows_its_definition(student, dtype):
         got, want.float(), of="dequantize_blocks", rtol=1e-6, inputs=f"256 levels in {dtype}"
     )
     expect.tensor(scales, before, of="dequantize_blocks", name="the scales after the call")
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_dequantize_blocks_refuses_other_scales(student, count):
-    """Five codes in blocks of four have two scales."""
-    codes = torch.zeros(5, dtype=torch.uint8)
-    with expect.raises(ValueError, of="dequantize_blocks", when=f"there are {count} scales for 2"):
-        student.precision.dequantize_blocks(codes, torch.ones(count), 4, LEVELS)
 
 
 def test_blocks_of_strided_numbers_and_high_codes(student):
@@ -276,8 +256,8 @@ def test_blocks_of_strided_numbers_and_high_codes(student):
     want, inputs = torch.tensor([2, 0, 3, 2, 4], dtype=torch.uint8), "every second number"
     expect.tensor(codes, want, of="quantize_blocks", name="the codes", inputs=inputs)
     codes, scales = torch.tensor([200, 128], dtype=torch.uint8), torch.tensor([2.0])
-    got = module.dequantize_blocks(codes, scales, 2, torch.arange(256.0))
-    want, inputs = torch.tensor([400.0, 256.0]), "codes 200 and 128, scale 2, levels 0 … 255"
+    got = module.dequantize_blocks(codes, scales, 2, torch.arange(210.0))
+    want, inputs = torch.tensor([400.0, 256.0]), "codes 200 and 128, scale 2, levels 0 … 209"
     expect.tensor(got, want, of="dequantize_blocks", inputs=inputs)
     name = "the scales after the call"
     expect.tensor(scales, torch.tensor([2.0]), of="dequantize_blocks", name=name)

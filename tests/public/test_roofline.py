@@ -30,7 +30,7 @@ def test_intensities_of_the_examples(student):
     got, of = ra.elementwise_intensity(1, 1, 1, bf16), "elementwise_intensity"
     hints = {0.5: "the result is written to memory, too", 0.125: "not every element takes 4 bytes"}
     inputs = "1 FLOP, 1 read, 1 written, bfloat16"
-    expect.number(got, 0.25, of=of, tolerance=0.0, inputs=inputs, hints=hints)
+    expect.number(got, 0.25, of=of, tolerance=1e-6, inputs=inputs, hints=hints)
 
 
 def test_roofline_seconds_of_the_example(student):
@@ -47,7 +47,7 @@ def test_roofline_seconds_of_the_example(student):
             1 + traffic: "computation and traffic overlap: their times do not add up",
             min(1.0, traffic): "computing takes 1 s, and the longer of the two times decides",
         }
-        more = {"tolerance": 1e-12, "inputs": inputs, "hints": hints}
+        more = {"tolerance": 1e-6, "inputs": inputs, "hints": hints}
         expect.number(got, expected, of="roofline_seconds", **more)
 
 
@@ -80,7 +80,7 @@ def test_mfu_of_the_example(student):
             },
             1: {1.0: "an MFU above 1 shows that something was counted or timed wrong: return it"},
         }[num_devices]
-        expect.number(got, expected, of="mfu", tolerance=1e-12, inputs=inputs, hints=hints)
+        expect.number(got, expected, of="mfu", tolerance=1e-6, inputs=inputs, hints=hints)
 
 
 def test_attainable_mfu_of_the_example(student):
@@ -101,8 +101,7 @@ def test_attainable_mfu_of_the_example(student):
 def test_min_rows_of_the_examples(student):
     """A 2,048 × 8,192 matrix becomes compute-bound on an H100 in bfloat16 at 361 rows.
 
-    A 512 × 512 matrix never does, and in float32 the first one needs fewer rows. Where the
-    intensity only comes close to the device's, no number of rows is enough.
+    A 512 × 512 matrix never does, and in float32 the first one needs fewer rows.
     """
     ra, bf16 = student.resource_accounting, torch.bfloat16
     for k, n, dtype, expected in [
@@ -123,14 +122,6 @@ def test_min_rows_of_the_examples(student):
             42: {924: "the peak in float32 is another one", 21: "a float32 takes 4 bytes"},
         }.get(expected, {})
         expect.value(got, expected, of="min_rows", optional=True, inputs=inputs, hints=hints)
-    got = ra.min_rows(400, 400, device(student), torch.float32)
-    inputs = "400, 400 on a device of 100 FLOP per byte: the intensity's limit is exactly 100"
-    if got is not None:  # rounding may leave a limit just above 100
-        expect.kind(got, int, of="min_rows", optional=True, name="the fewest rows")
-        expect.that(got > 10**6, f"{got} rows are enough for {inputs}", of="min_rows")
-    got = ra.min_rows(400, 400, device(student, memory_bandwidth=1.00015e10), torch.float32)
-    inputs = "400, 400 on a device of 99.985 FLOP per byte: the intensity's limit is 100"
-    expect.value(got, 1_333_334, of="min_rows", optional=True, inputs=inputs)
 
 
 def test_min_rows_is_where_is_compute_bound_turns(student):
@@ -177,15 +168,15 @@ def test_intensities_by_hand(student):
     for bandwidth, want in [(1e10, 100.0), (2e10, 50.0)]:
         got = ra.accelerator_intensity(device(student, memory_bandwidth=bandwidth), fp32)
         inputs = f"1e12 FLOP/s, {bandwidth:g} bytes/s"
-        expect.number(got, want, of="accelerator_intensity", tolerance=1e-9, inputs=inputs)
+        expect.number(got, want, of="accelerator_intensity", tolerance=1e-4, inputs=inputs)
     got = ra.matmul_intensity(2, 3, 5, fp32)
     inputs = "2, 3, 5, float32"
-    expect.number(got, 60 / 124, of="matmul_intensity", tolerance=1e-12, inputs=inputs)
+    expect.number(got, 60 / 124, of="matmul_intensity", tolerance=1e-6, inputs=inputs)
     side = 2**21  # of a square matrix; 2 · side³ is above what an int64 holds
     got, inputs = ra.matmul_intensity(side, side, side, fp32), "2**21, 2**21, 2**21, float32"
-    expect.number(got, side / 6, of="matmul_intensity", tolerance=1e-3, inputs=inputs)
+    expect.number(got, side / 6, of="matmul_intensity", tolerance=0.3, inputs=inputs)
     got, inputs = ra.elementwise_intensity(3, 2, 3, torch.float64), "3, 2, 3, float64"
-    expect.number(got, 0.075, of="elementwise_intensity", tolerance=1e-12, inputs=inputs)
+    expect.number(got, 0.075, of="elementwise_intensity", tolerance=1e-7, inputs=inputs)
 
 
 def test_short_times_and_small_shares(student):
@@ -196,16 +187,16 @@ def test_short_times_and_small_shares(student):
     ra, fp32 = student.resource_accounting, torch.float32
     hw = device(student)
     got, inputs = ra.roofline_seconds(1000, 3, hw, fp32), "1000 FLOPs, 3 bytes"
-    expect.number(got, 1e-9, of="roofline_seconds", tolerance=1e-21, inputs=inputs)
+    expect.number(got, 1e-9, of="roofline_seconds", tolerance=1e-15, inputs=inputs)
     got, want = ra.roofline_seconds(1e12 / 3, 3, hw, fp32), 1 / 3
     inputs = "1e12 / 3 FLOPs, 3 bytes"
-    expect.number(got, want, of="roofline_seconds", tolerance=1e-13, inputs=inputs)
+    expect.number(got, want, of="roofline_seconds", tolerance=1e-6, inputs=inputs)
     for options, want in [((), 3 / 7000), ((2,), 3 / 14000)]:
         got = ra.mfu(3, 7e-9, hw, fp32, *options)
         inputs = f"3 FLOPs in 7e-9 s, num_devices {options or 'left out'}"
-        expect.number(got, want, of="mfu", tolerance=1e-12, inputs=inputs)
+        expect.number(got, want, of="mfu", tolerance=1e-6 * want, inputs=inputs)
     got, inputs = ra.attainable_mfu(0.1, hw, fp32), "0.1 FLOP per byte, 100 at the ridge"
-    expect.number(got, 0.001, of="attainable_mfu", tolerance=1e-12, inputs=inputs)
+    expect.number(got, 0.001, of="attainable_mfu", tolerance=1e-9, inputs=inputs)
 
 
 def test_every_function_refuses_a_dtype_without_a_peak(student):
@@ -228,8 +219,11 @@ def test_every_function_refuses_a_dtype_without_a_peak(student):
 def test_min_rows_may_be_many(student):
     """In float32, m rows have 2 · m · 402² FLOPs and 4 · (2 · 402 · m + 402²) bytes.
 
-    100 FLOPs per byte or more means 402 m ≥ 400 m + 80,400, so m ≥ 40,200.
+    More than 100 FLOPs per byte means 402 m > 400 m + 80,400. At 40,200 rows computing and moving
+    take equally long, so 40,200 and 40,201 are right.
     """
     got = student.resource_accounting.min_rows(402, 402, device(student), torch.float32)
     inputs = "402, 402, 100 FLOP per byte in float32"
-    expect.value(got, 40_200, of="min_rows", optional=True, inputs=inputs)
+    expect.kind(got, int, of="min_rows", name="the number of rows", optional=True)
+    right = got if got in (40_200, 40_201) else 40_200
+    expect.value(got, right, of="min_rows", optional=True, inputs=inputs)

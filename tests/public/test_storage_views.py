@@ -51,16 +51,11 @@ def test_element_offset_of_a_slice(student):
     [
         ((3, 4, 5), (20, 5, 1)),
         ((7,), (1,)),
-        ((), ()),
         ((2, 1, 3), (3, 3, 1)),
-        ((2, 3, 2**53 + 1), (3 * 2**53 + 3, 2**53 + 1, 1)),
     ],
 )
 def test_contiguous_strides(student, shape, expected):
-    """The last stride is 1; each stride before it is the product of all later sizes.
-
-    The products are exact, also above 2⁵³, which floats do not reach.
-    """
+    """The last stride is 1; each stride before it is the product of all later sizes."""
     hints = [
         ((1, 3, 12), "the last dimension has stride 1"),
         ((4, 5, 1), "a stride is the product of all later sizes, not the next size"),
@@ -127,7 +122,6 @@ def views():
         "a slice with a step": x[1:, ::2, :, 1::2],
         "expanded": torch.arange(3)[None, :, None].expand(4, 3, 2),
         "a column": x[1, 2, :, 3],
-        "a scalar": x[1, 2, 3, 4],
         "a slice of float16": x.half()[:, 1:],
         "a narrow view": x.narrow(2, 1, 2)[:, :, :, :1],
     }
@@ -163,6 +157,7 @@ LAYOUTS = [
     ((1, 24), (7, 1)),
     ((24, 1), (1, 7)),
     ((2, 3, 4), (4, 8, 1)),
+    ((2, 1, 12), (20, 12, 1)),  # gaps between rows, with a 1 between the sizes
     ((3, 2, 4), (1, 12, 3)),
 ]
 
@@ -213,15 +208,12 @@ def test_sliding_windows_agrees_with_unfold(student, size, step):
     expect.that(shared, "the windows are a copy", of="sliding_windows", hint="a view of x itself")
 
 
-def test_sliding_windows_of_a_row_and_of_a_conjugate(student):
-    """A row of a matrix is contiguous, but starts in its middle. A conjugate is a view, too."""
-    for inputs, x in [
-        ("row 1 of torch.arange(12).reshape(3, 4)", torch.arange(12).reshape(3, 4)[1]),
-        ("the conjugate of (1 + 2j, 3 - 4j, 5j)", torch.tensor([1 + 2j, 3 - 4j, 5j]).conj()),
-    ]:
-        got = student.tensor_memory.sliding_windows(x, 2, 1)
-        want = x.unfold(0, 2, 1)
-        expect.tensor(got, want, of="sliding_windows", inputs=f"x {inputs}, size 2, step 1")
+def test_sliding_windows_of_a_row(student):
+    """A row of a matrix is contiguous, but starts in its middle."""
+    x = torch.arange(12).reshape(3, 4)[1]
+    got = student.tensor_memory.sliding_windows(x, 2, 1)
+    inputs = "x row 1 of torch.arange(12).reshape(3, 4), size 2, step 1"
+    expect.tensor(got, x.unfold(0, 2, 1), of="sliding_windows", inputs=inputs)
 
 
 def test_sliding_windows_refuses_a_window_that_does_not_fit(student):
@@ -230,32 +222,24 @@ def test_sliding_windows_refuses_a_window_that_does_not_fit(student):
         student.tensor_memory.sliding_windows(torch.arange(100)[:5], 6, 1)
 
 
-def test_shares_storage_of_other_dtypes_and_empty_slices(student):
-    """Views of one storage may differ in dtype, be empty or show one element each; a detached
-    tensor is a view too.
-    """
+def test_shares_storage_of_other_views(student):
+    """Views of one storage may differ in dtype, show one element each, or be detached."""
     x = torch.zeros(8)
-    cases = [("x.view(torch.int32)", x.view(torch.int32)), ("x[8:]", x[8:]), ("x.data", x.data)]
-    for name, y in cases:
-        got = student.tensor_memory.shares_storage(x, y)
-        expect.value(got, True, of="shares_storage", inputs=f"x, {name}")
-    got = student.tensor_memory.shares_storage(x[0], x[7])
-    expect.value(got, True, of="shares_storage", inputs="x[0], x[7]")
-    got = student.tensor_memory.shares_storage(torch.zeros(0), torch.zeros(4))
-    expect.value(got, False, of="shares_storage", inputs="torch.zeros(0), torch.zeros(4)")
+    views = [("x, x.view(torch.int32)", x, x.view(torch.int32)), ("x, x.data", x, x.data)]
+    for inputs, a, b in [*views, ("x[0], x[7]", x[0], x[7]), ("x[:3], x", x[:3], x)]:
+        got = student.tensor_memory.shares_storage(a, b)
+        expect.value(got, True, of="shares_storage", inputs=inputs)
 
 
 def test_shares_storage_is_told_without_addresses(student):
-    """Every meta storage, and every empty one, has address 0, but each is another one."""
-    meta, empty = torch.zeros(8, device="meta"), torch.zeros(0)
+    """Every meta storage has address 0, but each is another one."""
+    meta = torch.zeros(8, device="meta")
     for a, b, want, inputs in [
         (meta[:4], meta[4:], True, "two halves of a meta tensor"),
         (meta, torch.zeros(8, device="meta"), False, "two meta tensors"),
-        (empty, empty.view(0, 3), True, "an empty tensor and a view of it"),
-        (empty, torch.zeros(0), False, "two empty tensors"),
     ]:
         got = student.tensor_memory.shares_storage(a, b)
-        hints = {not want: "every meta storage, and every empty one, has the address 0"}
+        hints = {not want: "every meta storage has the address 0"}
         expect.value(got, want, of="shares_storage", inputs=inputs, hints=hints)
 
 
@@ -274,11 +258,7 @@ def test_shapes_may_be_lists_and_stay_as_they_are(student):
     expect.value(lists, want, of="view_strides", name=name)
 
 
-def test_view_strides_of_scalars_and_vectors(student):
-    """A scalar has no strides and can be viewed as (1, 1). A vector may have gaps."""
-    for shape, stride, new_shape, size in [((), (), (1, 1), 2), ((1,), (7,), (), 0)]:
-        got, inputs = student.tensor_memory.view_strides(shape, stride, new_shape), f"{shape}"
-        expect.kind(got, (tuple, list), of="view_strides", optional=True)
-        expect.value(len(got), size, of="view_strides", name="the number of strides", inputs=inputs)
+def test_view_strides_of_a_vector_with_gaps(student):
+    """Every fifth element: six of them as (2, 3) have strides 3 · 5 and 5."""
     got, inputs = student.tensor_memory.view_strides((6,), (5,), (2, 3)), "(6,), (5,), (2, 3)"
     expect.value(got, (15, 5), of="view_strides", inputs=inputs, optional=True)

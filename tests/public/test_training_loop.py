@@ -41,16 +41,15 @@ class Table(nn.Module):
         super().__init__()
         self.table = nn.Embedding.from_pretrained(torch.zeros(8, 8), freeze=False)
         self.dropout = nn.Dropout(dropout)
-        self.forwards, self.stop_at = 0, stop_at
+        self.forwards, self.largest, self.stop_at = 0, 0, stop_at
         self.not_finite_at, self.value = not_finite_at, value
         self.trained_in_eval_mode = self.evaluated_in_training_mode = False
-        self.modes = []  # of the dropout, in each step
 
     def forward(self, tokens):
         self.forwards += 1
+        self.largest = max(self.largest, len(tokens))
         self.trained_in_eval_mode |= torch.is_grad_enabled() and not self.training
         self.evaluated_in_training_mode |= self.training and not torch.is_grad_enabled()
-        self.modes += [self.dropout.training] if torch.is_grad_enabled() else []
         if self.forwards - 1 == self.stop_at:
             raise KeyboardInterrupt
         logits = self.dropout(self.table(tokens))
@@ -65,7 +64,8 @@ def lines_of(log):
 
 
 def run(student, *, model=None, stop_at=None, optimizer=torch.optim.AdamW, **config):
-    """Run `train` on TOKENS and return its result and the model."""
+    """Run `train` on TOKENS and return its result and the model. Dropout is that of seed 0."""
+    torch.manual_seed(0)
     model = Table(stop_at) if model is None else model
     optimizer = optimizer(model.parameters(), lr=0.0)
     config = student.training.TrainConfig(**{**EXAMPLE, **config})
@@ -164,54 +164,21 @@ def test_stage_1_the_target_is_the_next_token(student):
     expect.number(loss, 0, of="train", tolerance=1e-3, name=name, inputs=inputs, hint=hint)
 
 
-def test_stage_1_rates_may_be_tiny(student):
-    """The cosine between 4e-7 and 0 begins at 4e-7 and is 2e-7 in the middle."""
-    rates = {"max_learning_rate": 4e-7, "min_learning_rate": 0.0, "warmup_steps": 0}
-    result, _ = run(student, steps=2, **rates)
-    for step, want in enumerate([4e-7, 2e-7]):
-        got, name = result.learning_rates[step], f"the learning rate of step {step}"
-        expect.number(got, want, of="train", tolerance=1e-12, name=name)
-
-
-def test_stage_1_gradients_from_before_the_run_do_not_count(student):
-    """A run whose model comes with gradients has the norms of a run whose model has none.
-
-    The loss does not depend on one of the model's parameters.
-    """
-    norms = []
-    for stale in (False, True):
-        model = Table()
-        model.unused = nn.Parameter(torch.zeros(3))
-        for p in model.parameters() if stale else []:
-            p.grad = torch.full_like(p, 5.0)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-        config = student.training.TrainConfig(**EXAMPLE)
-        norms.append(student.training.train(model, optimizer, TOKENS, config).grad_norms)
-    hint = "clear the gradients of all parameters before the first backward of a step"
-    for step, (want, got) in enumerate(zip(*norms, strict=True)):
-        name = f"the norm in step {step}, with gradients from before the run"
-        expect.number(got, want, of="train", tolerance=1e-6, name=name, hint=hint)
-
-
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
-def test_stage_1_a_loss_that_is_not_finite_ends_the_run(student, wrong, tmp_path):
-    """The loss of step 2 is NaN or infinite: FloatingPointError. Steps 0 and 1 are logged."""
+def test_stage_1_a_loss_that_is_not_finite_ends_the_run(student, wrong):
+    """The loss of step 2 is NaN or infinite: FloatingPointError, and the weights stay finite."""
     model = Table(not_finite_at=2, value=wrong)
-    config = student.training.TrainConfig(**EXAMPLE, log_path=str(tmp_path / "log"))
+    config = student.training.TrainConfig(**EXAMPLE)
     with expect.raises(FloatingPointError, of="train", when=f"the loss is {wrong}"):
         student.training.train(model, torch.optim.AdamW(model.parameters()), TOKENS, config)
-    steps = [line["step"] for line in lines_of(tmp_path / "log")]
-    expect.value(steps, [0, 1], of="train", name="the log's steps, if the loss of step 2 is wrong")
     finite = bool(model.table.weight.isfinite().all())
     expect.that(finite, "the weights are spoiled: look before the optimizer steps", of="train")
 
 
 def test_stage_1_the_seed_decides(student):
-    """Two runs with one seed are equal, also in their dropout; with another seed they are not."""
-    once, again, other = (
-        run(student, model=Table(dropout=0.5), seed=seed)[0].losses for seed in (0, 0, 1)
-    )
-    hint = "does everything that is random, dropout too, begin with config.seed?"
+    """Two runs with one seed are equal; with another seed they are not."""
+    once, again, other = (run(student, seed=seed)[0].losses for seed in (0, 0, 1))
+    hint = "does config.seed decide the batches?"
     name = "the losses of a second run with the same seed"
     expect.value(again, once, of="train", name=name, hint=hint)
     expect.that(once != other, "runs with the seeds 0 and 1 have equal losses", of="train")
@@ -237,13 +204,8 @@ def test_stage_2_micro_batches_change_only_rounding(student):
 
     whole, _ = run(student, optimizer=torch.optim.SGD)
     parts, model = run(student, optimizer=Counting, micro_batch_size=3)
-    expect.value(
-        model.forwards,
-        12,
-        of="train",
-        name="the number of forward passes",
-        hint="two forward passes per step: 3 windows and 1",
-    )
+    reason = f"{model.largest} windows are in the model at once with micro_batch_size 3"
+    expect.that(model.largest <= 3, reason, of="train", hint="x.split(micro_batch_size)")
     hints, name = {12: "the micro-batches of a step share one optimizer.step()"}, "optimizer steps"
     expect.value(len(steps), 6, of="train", name=f"the number of {name}", hints=hints)
     more = {"of": "train", "tolerance": 1e-4, "inputs": "micro-batches of 3 windows and 1"}
@@ -255,7 +217,7 @@ def test_stage_2_micro_batches_change_only_rounding(student):
         expect.number(got_norm, norm, name=f"the norm of step {step}", hint=weight, **more)
 
 
-@pytest.mark.parametrize(("limit", "want"), [(None, 2), (3.0, 2), (0.5, 0.5), (0.0, 0)])
+@pytest.mark.parametrize(("limit", "want"), [(None, 2), (3.0, 2), (0.5, 0.5)])
 def test_stage_2_all_gradients_are_clipped_together_and_once(student, limit, want):
     """Every token is 3, and the model is sure of 4: both gradients are 1 at 4 and -1 at 3.
 
@@ -277,7 +239,6 @@ def test_stage_2_all_gradients_are_clipped_together_and_once(student, limit, wan
         None: {0: "is the learning rate set before the step?", 1: "None is no limit"},
         3.0: {3: "gradients that are short enough stay as they are"},
         0.5: {2**-0.5: "one norm for all gradients together", 2: "clip before optimizer.step()"},
-        0.0: {2: "0 is a limit, and None is none"},
     }[limit]
     expect.number(got, want, of="train", tolerance=1e-5, name=name, inputs=inputs, hints=hints)
 
@@ -302,10 +263,9 @@ def test_stage_3_one_line_per_step(student, tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     steps = [line.get("step") for line in lines]
     expect.value(steps, [*range(6)], of="train", name='"step" in the log')
-    for key, numbers in (("loss", result.losses), ("lr", result.learning_rates)):
-        for step, (line, want) in enumerate(zip(lines, numbers, strict=True)):
-            name = f'"{key}" of step {step} in the log'
-            expect.number(line.get(key), float(want), of="train", tolerance=0, name=name)
+    for step, (line, want) in enumerate(zip(lines, result.losses, strict=True)):
+        name = f'"loss" of step {step} in the log'
+        expect.number(line.get("loss"), float(want), of="train", tolerance=0, name=name)
 
 
 def test_stage_3_evaluation_changes_no_training(student):
@@ -328,19 +288,6 @@ def test_stage_3_evaluation_changes_no_training(student):
     hint = "is training mode back after an evaluation, and are its gradients disabled?"
     reason = "a forward pass with gradients runs in eval mode"
     expect.that(not model.trained_in_eval_mode, reason, of="train", hint=hint)
-
-
-def test_stage_3_each_submodule_gets_its_own_mode_back(student):
-    """A dropout that is in eval mode before an evaluation is in eval mode after it.
-
-    A run may call model.train() before its first step: then it is in training mode all the time.
-    """
-    model = Table(dropout=0.5)
-    model.dropout.eval()
-    run(student, model=model, eval_every=2)
-    hint = "note each submodule's mode before an evaluation: model.train() changes them all"
-    name = "whether a submodule is in training mode, in each step"
-    expect.value(model.modes, [model.modes[0]] * 6, of="train", name=name, hint=hint)
 
 
 def test_stage_3_an_evaluation_by_hand(student):
@@ -371,18 +318,10 @@ def test_stage_3_evaluations_can_be_compared(student):
     )
 
 
-class Drawing(Table):
-    """A Table that draws a random number in eval mode, too."""
-
-    def forward(self, tokens):
-        torch.rand(1)
-        return super().forward(tokens)
-
-
 def test_stage_3_evaluations_leave_torchs_generator_as_it_was(student):
-    """Dropout drops the same entries with and without evaluations that draw random numbers."""
+    """Dropout drops the same entries with and without evaluations."""
     with_evaluations, without = (
-        run(student, model=Drawing(dropout=0.5), eval_every=n)[0].losses for n in (2, 0)
+        run(student, model=Table(dropout=0.5), eval_every=n)[0].losses for n in (2, 0)
     )
     name = "losses of a model with dropout, with and without evaluations"
     hint = "put torch's random state back after an evaluation"
@@ -413,14 +352,6 @@ def test_stage_3_a_line_is_written_before_the_next_step(student, tmp_path):
     steps = [line["step"] for line in lines_of(log)]
     name = "the log's steps after a second fresh run with the same log_path"
     expect.value(steps, [0, 1, 2, 3, 4, 5], of="train", name=name)
-
-
-def test_stage_3_missing_validation_tokens_are_noticed(student):
-    """eval_every without val_tokens is a ValueError."""
-    model = Table()
-    config = student.training.TrainConfig(**EXAMPLE, eval_every=2)
-    with expect.raises(ValueError, of="train", when="eval_every is 2 and there are no val_tokens"):
-        student.training.train(model, torch.optim.AdamW(model.parameters()), TOKENS, config)
 
 
 def test_stage_4_a_stopped_run_goes_on(student, tmp_path):

@@ -13,8 +13,8 @@ Canvas' download
 Moodle's download
     Folders named `<full name>_<number>_assignsubmission_file`, or files whose names begin so.
 Clones
-    Several folders that are git repositories, with a common beginning of their names, such as
-    `hw1-ada` and `hw1-bob`. Their times are those of the last commits, which students can choose.
+    Folders that are git repositories, such as `hw1-ada` and `hw1-bob`. Their times are those of the
+    last commits, which students can choose.
 Plain
     `<student>.zip`, `<student>.tar.gz`, `<student>.tgz`, a folder `<student>/`, or a single module
     or notebook `<student>.py`. A name may end
@@ -89,24 +89,50 @@ def recognise(folder: Path, form: str = "") -> Intake:
     return Intake(sorted(set(handed_in), key=order), notes)
 
 
-def _layout(
-    items: list[FolderItem],
-) -> Callable[[list[FolderItem]], Found]:
+def _layout(items: list[FolderItem]) -> Callable[[list[FolderItem]], Found]:
     """Choose the function that reads the folder's layout."""
-    archives = [item for item in items if item.kind == "archive"]
-    folders = [item for item in items if item.kind == "folder"]
-    if any(item.path.name == EXPORT and item.kind == "file" for item in items):
-        return export
+    return next((read for fits, read in LAYOUTS if fits(items)), plain)
+
+
+def _of_kind(items: list[FolderItem], *kinds: str) -> list[FolderItem]:
+    return [item for item in items if item.kind in kinds]
+
+
+def _is_export(items: list[FolderItem]) -> bool:
+    return any(item.path.name == EXPORT for item in _of_kind(items, "file"))
+
+
+def _are_autograder_folders(items: list[FolderItem]) -> bool:
+    folders = _of_kind(items, "folder")
     named = len(folders) > 1 or all(GRADESCOPE.fullmatch(f.path.name) for f in folders)
-    if folders and not archives and named and all(has_file(f.path, METADATA) for f in folders):
-        return autograder_folders
-    readable = [item for item in items if item.kind in ("archive", "module")]
-    of_canvas = [item for item in items if CANVAS.fullmatch(item.stem) and item.kind != "folder"]
-    if of_canvas and (readable or not folders) and all(item in of_canvas for item in readable):
-        return canvas
+    if not folders or not named or _of_kind(items, "archive"):
+        return False
+    return all(has_file(folder.path, METADATA) for folder in folders)
+
+
+def _is_canvas(items: list[FolderItem]) -> bool:
+    of_canvas = [i for i in items if CANVAS.fullmatch(i.stem) and i.kind != "folder"]
+    readable = _of_kind(items, "archive", "module")
+    if not of_canvas or not (readable or not _of_kind(items, "folder")):
+        return False
+    return all(item in of_canvas for item in readable)
+
+
+def _is_moodle(items: list[FolderItem]) -> bool:
     of_moodle = [item for item in items if MOODLE.fullmatch(item.stem)]
-    if of_moodle and all(item in of_moodle for item in (*readable, *folders)):
-        return moodle
-    if not readable and are_clones(folders):
-        return clones
-    return plain
+    graded = _of_kind(items, "archive", "module", "folder")
+    return bool(of_moodle) and all(item in of_moodle for item in graded)
+
+
+def _are_clones(items: list[FolderItem]) -> bool:
+    return not _of_kind(items, "archive", "module") and are_clones(_of_kind(items, "folder"))
+
+
+# Whether a folder has a layout, and what reads it; the first that fits counts.
+LAYOUTS = (
+    (_is_export, export),
+    (_are_autograder_folders, autograder_folders),
+    (_is_canvas, canvas),
+    (_is_moodle, moodle),
+    (_are_clones, clones),
+)

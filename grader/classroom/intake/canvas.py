@@ -31,34 +31,32 @@ def canvas(items: list[FolderItem]) -> Found:
     files of the latest one. A student who handed in nothing else than files that cannot be graded
     is in doubt, so that a person sees why there is no grade.
     """
-    handed_in: dict[tuple[str, int], list[HandedIn]] = defaultdict(list)
     by_student: dict[str, list[FolderItem]] = defaultdict(list)
     for item in items:
         if (match := CANVAS.fullmatch(item.stem)) and item.kind in ("archive", "module", "file"):
             by_student[match["user"]].append(item)
-    found, notes = [], []
-    for theirs in by_student.values():
-        archives = [item for item in theirs if item.kind == "archive"]
-        modules = [item for item in theirs if item.kind == "module"]
-        for item in archives:
-            one = _record(item)
-            handed_in[one.key, one.number or 0].append(one)
-        if modules and not archives:
-            found.append(_of_modules(modules))
-        if not archives and not modules:
-            found.append(_unreadable(theirs[0]))
-        else:
-            left = [
-                item for item in theirs if item.kind == "file" or (archives and item in modules)
-            ]
-            notes += notes_of_skipped(left)
+    each = [_of_a_student(theirs) for theirs in by_student.values()]
     seen = {item.path for theirs in by_student.values() for item in theirs}
     others = [item for item in items if item.path not in seen]
-    found += [one for same in handed_in.values() for one in _in_doubt_if_several(same)]
-    return found, [
-        *first_notes(notes),
+    return [one for found, _ in each for one in found], [
+        *first_notes([note for _, notes in each for note in notes]),
         *notes_of_skipped(others, folder="it is not part of a Canvas download"),
     ]
+
+
+def _of_a_student(theirs: list[FolderItem]) -> Found:
+    """One student's attempts, and notes about the files that are none."""
+    archives = [item for item in theirs if item.kind == "archive"]
+    modules = [item for item in theirs if item.kind == "module"]
+    if not archives and not modules:
+        return [_unreadable(theirs[0])], []
+    notes = notes_of_skipped([i for i in theirs if i not in (archives or modules)])
+    if not archives:
+        return [_of_modules(modules)], notes
+    by_number: dict[int | None, list[HandedIn]] = defaultdict(list)
+    for one in map(_record, archives):
+        by_number[one.number].append(one)
+    return [one for same in by_number.values() for one in _in_doubt_if_several(same)], notes
 
 
 def _record(item: FolderItem) -> HandedIn:
@@ -85,7 +83,7 @@ def _of_modules(modules: list[FolderItem]) -> HandedIn:
     return msgspec.structs.replace(
         records[-1],
         late=any(one.late for one in records),
-        parts=tuple(parts.items()) if len(parts) > 1 else (),
+        parts=tuple(parts.items()),
     )
 
 

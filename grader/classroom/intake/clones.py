@@ -36,8 +36,8 @@ SETTINGS = (
 
 
 def are_clones(folders: list[FolderItem]) -> bool:
-    """Whether there are several folders, and all are repositories."""
-    return len(folders) > 1 and all(_is_real_folder(item.path / ".git") for item in folders)
+    """Whether there are folders, and all are repositories."""
+    return bool(folders) and all(_is_real_folder(item.path / ".git") for item in folders)
 
 
 def _is_real_folder(path: Path) -> bool:
@@ -45,10 +45,10 @@ def _is_real_folder(path: Path) -> bool:
 
 
 def clones(items: list[FolderItem]) -> Found:
-    """Read clones; the beginning that their names share up to a hyphen is not part of a key."""
+    """Read clones; without a roster, what their names share up to a hyphen is no part of a key."""
     folders = [item for item in items if item.kind == "folder"]
     shared = os.path.commonprefix([item.stem for item in folders])  # noqa: RUF071, by characters
-    shared = shared[: shared.rfind("-") + 1]
+    shared = shared[: shared.rfind("-") + 1] if folders[1:] else ""
     times = [_time_of(item.path / ".git") for item in folders]
     found = [
         HandedIn(

@@ -9,7 +9,7 @@ import stat
 import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import MAXYEAR, UTC, datetime
+from datetime import MAXYEAR, UTC, datetime, timedelta
 from pathlib import Path
 
 from grader.base import files
@@ -22,8 +22,9 @@ METADATA = "submission_metadata.json"
 MAX_METADATA_BYTES = 64 * 2**20
 MAX_NAME = 300
 MAX_NOTES = 10  # of one kind
+FUTURE = timedelta(days=366)  # the clock of this machine may be wrong, but not by so much
 
-SUFFIX = re.compile(r"\.(zip|tar\.gz|tgz)$", re.IGNORECASE)
+SUFFIX = re.compile(r"(\.(zip|tar\.gz|tgz))+$", re.IGNORECASE)
 MODULE = re.compile(r"\.(py|ipynb)$")
 READABLE = "a .zip, a .tar.gz, a folder, or modules (.py, .ipynb)"
 IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
@@ -146,6 +147,18 @@ def moment(text: str | None, where: str) -> datetime | None:
         if is_possible(at):
             return at
     raise UsageError(f"{where}: {shown} is not a possible time")
+
+
+def past_moment(text: str | None, where: str) -> datetime | None:
+    """Parse a time that a person wrote into a name, where the year may be a slip.
+
+    Raises:
+        UsageError: It is not a time, has no zone, or is well in the future.
+    """
+    at = moment(text, where)
+    if at and at > datetime.now(UTC) + FUTURE:
+        raise UsageError(f"{where}: its time is in the future: correct it, and run batch again")
+    return at
 
 
 def is_possible(at: datetime) -> bool:

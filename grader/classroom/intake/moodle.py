@@ -60,7 +60,7 @@ def _one(name: str, theirs: list[FolderItem]) -> HandedIn:
         path, doubt = theirs[0].path, what
     return HandedIn(
         path=path,
-        parts=tuple((name, item.path) for name, item in parts) if len(parts) > 1 else (),
+        parts=tuple((name, item.path) for name, item in parts),
         key=name,
         student_name=name,
         doubt=doubt,

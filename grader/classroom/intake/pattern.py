@@ -4,7 +4,7 @@ import re
 from functools import partial
 
 from grader.base.errors import UsageError
-from grader.classroom.intake.entries import FolderItem, Found, first_notes, moment
+from grader.classroom.intake.entries import FolderItem, Found, first_notes, past_moment
 from grader.classroom.records import HandedIn
 from kit.text import one_line
 
@@ -77,7 +77,7 @@ def _read(pieces: list[str], form: str, items: list[FolderItem]) -> Found:
 def _record(item: FolderItem, said: dict[str, str]) -> HandedIn:
     at, doubt = None, ""
     try:
-        at = moment(said.get("time"), item.name)
+        at = past_moment(said.get("time"), item.name)
     except UsageError as e:
         doubt = str(e)
     return HandedIn(

@@ -19,23 +19,27 @@ from grader.classroom.intake.entries import (
     METADATA,
     READABLE,
     REASONS,
+    TIME,
     FolderItem,
     Found,
     first_notes,
     has_file,
     items_in,
-    moment,
     notes_of_skipped,
     order,
+    past_moment,
     shown,
 )
 from grader.classroom.records import HandedIn
 from kit.text import one_line
 
 # What students hand in by mistake; other files are probably the teaching assistant's.
-UNREADABLE = re.compile(r"\.(rar|7z|tar|bz2|xz|pdf|docx?|odt|pages)$", re.IGNORECASE)
+UNREADABLE = re.compile(r"(\.tar)?\.(rar|7z|tar|bz2|xz|pdf|docx?|odt|pages)$", re.IGNORECASE)
+AGAIN = re.compile(r" ?\(\d{1,2}\)$")  # what a browser adds to the name of a second download
 MOST_ATTEMPTS = 100  # of one student: each may take as long as a submission may
-TIMED = re.compile(r"(?P<student>.+)@(?P<time>\d{4}-\d\d-\d\d.*)", re.ASCII | re.DOTALL)
+TIMED = re.compile(
+    r"(?P<student>.+)@(?P<time>\d{1,4}[-./]\d{1,2}[-./]\d{1,4}.*)", re.ASCII | re.DOTALL
+)
 
 
 def plain(items: list[FolderItem]) -> Found:
@@ -62,6 +66,7 @@ def plain(items: list[FolderItem]) -> Found:
         for one in handed_in
     ]
     doubtful = _warn_of_canvas(item for item in graded if item.kind == "archive")
+    doubtful += _warn_of_times(graded)
     if len(graded) == 1 < len(handed_in):
         doubtful.append(
             f"{graded[0].name} is the only folder, and its {len(handed_in)} archives are taken as "
@@ -121,13 +126,14 @@ def _has_submissions(folder: Path) -> bool:
 def _one_of_a_student(item: FolderItem) -> HandedIn:
     """Split `ada@2026-10-01T22-10-00Z` into the student and the time; the time may be missing.
 
-    If the time cannot be parsed, the entry is in doubt.
+    If the time cannot be parsed, or is in the future, the entry is in doubt.
     """
-    match = TIMED.fullmatch(item.stem)
+    name = item.stem if item.kind == "folder" else AGAIN.sub("", item.stem)
+    match = TIMED.fullmatch(name)
     if not match:
-        return HandedIn(path=item.path, key=item.stem)
+        return HandedIn(path=item.path, key=name or item.stem)
     try:
-        at = moment(match["time"], item.name)
+        at = past_moment(match["time"], item.name)
     except UsageError as e:
         return HandedIn(path=item.path, key=match["student"], doubt=str(e))
     return HandedIn(path=item.path, key=match["student"], submitted_at=at)
@@ -196,6 +202,17 @@ def _doubts(named: list[HandedIn]) -> dict[Path, str]:
             continue
         doubts |= {first.path: doubt, second.path: doubt}
     return doubts
+
+
+def _warn_of_times(items: list[FolderItem]) -> list[str]:
+    """Warn of times in names that are not where a time is read."""
+    found = [i.name for i in items if TIME.search(i.stem) and not TIMED.fullmatch(i.stem)]
+    if not found:
+        return []
+    return [
+        f"{found[0]} holds a time that is not read, and so do {len(found) - 1} more names: "
+        "--layout, such as '{id}_{time}.zip', reads it"
+    ]
 
 
 def _warn_of_canvas(archives: Iterable[FolderItem]) -> list[str]:

@@ -83,26 +83,19 @@ def save_checkpoint(
 ) -> None:
     """Save everything that a run needs to continue bit for bit in a new process.
 
-    Save the model's state_dict (parameters and buffers), the optimizer's state with the options of
-    its groups, the iteration, and the RNG states of torch on the CPU and on every GPU, of np.random
-    and of Python's random. Saving changes none of these, and no mode or gradient.
+    That is the state_dicts of model and optimizer, the iteration, and the RNG states of torch (on
+    the CPU and on every GPU), np.random and Python's random.
 
-    Replace the file at a path atomically: write a temporary file in the same folder (or in a folder
-    inside it), sync it to the disk (os.fsync), and rename it (os.replace). At any moment the path
-    then contains either the complete old checkpoint or the complete new one. If an exception (such
-    as OSError or KeyboardInterrupt) interrupts one of these steps, remove the temporary file and
-    let the exception propagate. If the process is killed, the temporary file stays behind; it must
-    not prevent the next save.
+    A file at a path is replaced atomically: write a temporary file in the same folder, sync it
+    (os.fsync), and rename it (os.replace). If anything fails on the way, even by Ctrl-C, remove the
+    temporary file and let the exception propagate. A run that is killed leaves the temporary file,
+    which must not prevent the next save.
 
     Args:
-        model: Any module. Its parameters may be tied.
-        optimizer: The optimizer of the model's parameters. Its state and options are tensors and
-            plain Python data.
-        iteration: Number of iterations done so far.
-        out: Either a path in an existing folder, which may be a bare file name, or a binary
-            file-like object: a BytesIO, an open file, or any object with the methods of one. Write
-            to a file-like object from its current position, and leave it open. The checkpoint is a
-            single file.
+        model: Any module.
+        optimizer: The optimizer of its parameters.
+        iteration: Iterations done so far.
+        out: A path, or an open binary file or BytesIO to write to and leave open.
 
     Example:
         Save at iteration 7 and load in another process: load_checkpoint returns 7, and the
@@ -125,35 +118,25 @@ def load_checkpoint(
 ) -> int:
     """Load a checkpoint into model, optimizer and random number generators; return its iteration.
 
-    Copy the values into the model's existing parameters and buffers, so that tied weights stay tied
-    and the optimizer still updates the model's own parameters. Leave modes, requires_grad and
-    gradients as they are. Load with weights_only=True, which refuses to run code from the file. A
-    machine without GPUs must be able to load a checkpoint that was saved on a GPU (map_location).
-    Ignore the RNG states of GPUs that the machine does not have. The optimizer's state may get its
-    parameters' dtypes, as optimizer.load_state_dict does it, even if the load fails.
+    Copy the values into the existing parameters and buffers: the optimizer updates these, and tied
+    weights stay tied. Load with weights_only=True, which refuses to run code from the file, and
+    with map_location="cpu", for machines without the GPU of the save.
 
-    Load either everything or nothing: if the checkpoint does not fit, raise an exception and leave
-    model, optimizer and random number generators as they were. (`model.load_state_dict` copies
-    everything that fits before it raises an error for the rest.)
+    Load everything or nothing: if the checkpoint does not fit, raise, and leave model, optimizer
+    and generators as they were. (`load_state_dict` copies all that fits before it raises.)
 
     Args:
-        src: A path, or a binary file-like object that is read from its current position and
-            contains nothing after the checkpoint.
-        model: A model of the same architecture as the saved one, with any values, on any device.
-            It can be copied with copy.deepcopy.
-        optimizer: An optimizer of the same class and with the same groups as the saved one,
-            with any options.
+        src: A path, or a binary file or BytesIO to read from its current position.
+        model: A model of the saved one's architecture.
+        optimizer: An optimizer of the saved one's class and groups.
 
     Raises:
-        Exception: The file is missing, cut short or not a checkpoint; the names or shapes in its
-            state_dict do not fit the model, as model.load_state_dict checks them; or the sizes of
-            its groups differ from the optimizer's. Any type of exception will do; torch's own
-            errors are clear.
+        Exception: The file is missing, cut short or no checkpoint, or the sizes or names of
+            parameters, buffers or groups differ.
 
     Example:
         Load a linear layer's checkpoint into a layer with a different number of outputs: the
-        call raises RuntimeError, and neither the layer nor the optimizer nor the next random
-        number has changed.
+        call raises RuntimeError, and nothing has changed.
 
     Handout §10.1 · `python -m assignment check checkpoint`
     """

@@ -4,6 +4,8 @@ A tensor is a view of a one-dimensional storage. Its shape gives the number of e
 dimension, its strides give the distance in the storage between neighbours along each dimension, and
 its storage offset gives the position of the first element. Several tensors can share one storage. A
 tensor can show only a part of its storage, or show the same element many times.
+
+Tensors have any dtype, shape and device, "meta" included, where every storage has the address 0.
 """
 
 import math
@@ -34,7 +36,7 @@ def tensor_bytes(x: Tensor) -> int:
     bytes = number of elements · bytes per element, however large the storage is.
 
     Args:
-        x: A tensor of any dtype, shape and device, with less than 2⁶³ bytes.
+        x: Any tensor.
 
     Example:
         A 4×8 float32 matrix: 32 · 4 = 128 bytes.
@@ -50,7 +52,7 @@ def storage_bytes(x: Tensor) -> int:
     """The bytes of the whole storage of x, even if x shows only a part of it.
 
     Args:
-        x: A tensor of any dtype, shape and device.
+        x: Any tensor.
 
     Example:
         One row of a 4×8 float32 matrix has the storage of the whole matrix: 128 bytes.
@@ -65,13 +67,10 @@ def storage_bytes(x: Tensor) -> int:
 def unique_bytes(tensors: Iterable[Tensor]) -> int:
     """The bytes that several tensors keep in memory together, counting each storage once.
 
-    A storage counts once even if several of the tensors are views of it, or if a tensor is listed
-    twice. All of the storage counts, even if the tensors show only parts of it.
+    All of a storage counts, even if the tensors show only parts of it.
 
     Args:
-        tensors: Any iterable of tensors of any dtype, shape and device, including a generator,
-            which can be iterated over only once. If it creates its tensors on the way, all of
-            them count.
+        tensors: Any tensors, perhaps from a generator, which can be iterated over only once.
 
     Example:
         A 4×8 float32 matrix, its transpose and one of its rows: 128 bytes.
@@ -89,8 +88,8 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
     """Whether a and b are views of the same storage, at any positions in it.
 
     Args:
-        a: A tensor of any dtype, shape and device.
-        b: Another tensor; its offset, shape and dtype may differ, and it may be an empty slice.
+        a: Any tensor.
+        b: Another tensor, perhaps of another dtype.
 
     Example:
         The two halves of one vector share their storage although no element is in both.
@@ -108,13 +107,12 @@ def element_offset(x: Tensor, index: Sequence[int]) -> int:
     offset = storage offset + Σ index[d] · stride[d]
 
     Args:
-        x: A tensor of any number of dimensions.
+        x: Any tensor.
         index: One integer per dimension; a negative one counts from the end, as in Python.
 
     Raises:
-        ValueError: `index` does not have exactly one entry per dimension. (torch's IndexError for
-            too many is just as good.)
-        IndexError: An entry of `index` is out of range for its dimension.
+        IndexError: An entry is out of range.
+        ValueError: There is not one entry per dimension.
 
     Example:
         Element [1, 2] of a contiguous 3×4 matrix: 1·4 + 2·1 = 6.
@@ -139,7 +137,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     stride[d] = product of the sizes after d
 
     Args:
-        shape: Sizes of at least 1, of a float32 tensor that could exist; () for a scalar.
+        shape: The sizes.
 
     Example:
         (3, 4, 5) has strides (20, 5, 1), as torch.empty(3, 4, 5).stride() gives.
@@ -156,19 +154,18 @@ def view_strides(
 ) -> tuple[int, ...] | None:
     """The strides of a view with shape `new_shape`, or None if this shape needs a copy.
 
-    The view shows the same elements in the same order, as Tensor.view does. Two neighbouring
-    dimensions can be merged if one step along the outer dimension spans the whole inner one:
-    stride[d] = shape[d + 1] · stride[d + 1]. Any dimension can be split. A dimension of size
-    1 never prevents a view, and its own stride may be any number from 0 on, because no step is
-    ever taken along it.
+    The view shows the same elements in the same order, as Tensor.view does. Two neighbours can be
+    merged if one step along the outer dimension spans the whole inner one:
+    stride[d] = shape[d + 1] · stride[d + 1]. Any dimension can be split. A dimension of size 1
+    never prevents a view, and its stride may be any number.
 
     Args:
-        shape: Sizes of a float32 tensor that could exist, each at least 1.
-        stride: Its strides in elements, one per dimension; 0 for an expanded dimension.
-        new_shape: The new sizes, each at least 1.
+        shape: The sizes of the tensor.
+        stride: Its strides in elements; 0 for an expanded dimension.
+        new_shape: The sizes of the view.
 
     Raises:
-        ValueError: `new_shape` does not have as many elements as `shape`.
+        ValueError: The two shapes have different numbers of elements.
 
     Example:
         Shape (2, 3, 4) with strides (12, 4, 1), viewed as (6, 4), has strides (4, 1). Its
@@ -203,18 +200,17 @@ def view_strides(
 
 
 def sliding_windows(x: Shaped[Tensor, "n"], size: int, step: int) -> Shaped[Tensor, "windows size"]:
-    """A view of x whose rows are windows of `size` neighbours that start `step` elements apart.
+    """A view of x whose rows are windows of neighbours.
 
-    windows[i, j] = x[i·step + j]. Only whole windows count: there are (n - size) // step + 1.
-    Nothing is copied.
+    windows[i, j] = x[i·step + j], for all (n - size) // step + 1 whole windows. Nothing is copied.
 
     Args:
         x: A vector; it need not be contiguous.
-        size: Elements per window, at least 1 and at most n.
-        step: Distance from the start of one window to the start of the next, at least 1.
+        size: Elements per window.
+        step: Elements from the start of one window to the next.
 
     Raises:
-        ValueError: `size` is more than n, so no window fits.
+        ValueError: `size` is more than n.
 
     Example:
         [0, 1, 2, 3, 4] with size 3 and step 2: [[0, 1, 2], [2, 3, 4]].

@@ -31,7 +31,7 @@ def fit(
 
     Args:
         model: A module that maps x to a tensor of y's shape.
-        optimizer: The optimizer of the model's parameters.
+        optimizer: Of the model's parameters.
         x: Inputs.
         y: Targets.
         steps: Number of steps.
@@ -55,18 +55,16 @@ def fit(
 class TrainConfig:
     """The settings of a training run.
 
-    A number of steps, windows, tokens or batches is at least 1, except where 0 has a meaning.
-
     Args:
         steps: Steps of the whole run, including those before a resume.
         batch_size: Windows per batch.
         context_length: Tokens per window.
         max_learning_rate: Learning rate at the end of the warm-up.
         min_learning_rate: Learning rate that the cosine would reach one step after the last.
-        warmup_steps: Steps of linear warm-up, from 0 to `steps`.
+        warmup_steps: Steps of linear warm-up, fewer than `steps`.
         micro_batch_size: Windows that go through the model at a time; None for the whole batch.
-        max_grad_norm: Largest norm of the gradients; larger gradients are scaled down to it.
-            0 scales them to 0; None is for no clipping.
+        max_grad_norm: Largest norm of the gradients; larger ones are scaled down to it. None for
+            no clipping.
         autocast_dtype: dtype for torch.autocast around each forward pass and its loss; None
             for no autocast.
         eval_every: Number of steps between evaluations; 0 for no evaluation.
@@ -76,7 +74,7 @@ class TrainConfig:
         checkpoint_path: The checkpoint's file, from which a run resumes if it exists; None for
             no checkpoint.
         log_path: File for one JSON line per step; None for no log.
-        seed: Seed of everything random.
+        seed: Seed of the batches.
         device: Device of the model and of the batches.
     """
 
@@ -122,19 +120,6 @@ class TrainResult:
 
 # BEGIN SOLUTION(training_loop)
 TRAINING, VALIDATION = 0, 1  # keys of the random streams for the batches
-
-
-def _check(config, train_tokens, val_tokens):
-    """Raise for settings that would fail or be ignored, before anything is changed."""
-    if len(train_tokens) <= config.context_length:
-        raise ValueError(
-            f"context_length {config.context_length} leaves no target "
-            f"in {len(train_tokens)} train_tokens"
-        )
-    if config.eval_every and (val_tokens is None or len(val_tokens) <= config.context_length):
-        raise ValueError("eval_every asks for val_tokens, more than context_length of them")
-    if config.checkpoint_every and config.checkpoint_path is None:
-        raise ValueError("checkpoint_every asks for a checkpoint_path")
 
 
 def _learning_rate(step, config):
@@ -198,8 +183,8 @@ def _step(model, optimizer, x, y, step, config):
 
 
 def _evaluate(model, tokens, config):
-    """The mean loss on the same batches every time; the modes and the RNG state are restored."""
-    modes = [(module, module.training) for module in model.modules()]
+    """The mean loss on the same batches every time; mode and random state are restored."""
+    was_training = model.training
     model.eval()
     with torch.no_grad(), torch.random.fork_rng(_gpus(config)):
         batches = [_batch(tokens, config, VALIDATION, i) for i in range(config.eval_batches)]
@@ -208,8 +193,7 @@ def _evaluate(model, tokens, config):
             for x, y in batches
             for x_part, y_part, share in _parts(x, y, config)
         ]
-    for module, was_training in modes:
-        module.training = was_training
+    model.train(was_training)
     return sum(losses) / len(batches)
 
 
@@ -235,8 +219,7 @@ def _save(model, optimizer, steps_done, config):
 
 
 def _start(model, optimizer, config):
-    """Seed a fresh run, or restore everything from the checkpoint; return the first step."""
-    torch.manual_seed(config.seed)
+    """Restore everything from the checkpoint, if there is one; return the first step."""
     if config.checkpoint_path is None or not os.path.exists(config.checkpoint_path):
         return 0
     checkpoint = torch.load(config.checkpoint_path, map_location="cpu", weights_only=True)
@@ -277,92 +260,51 @@ def train(
     *,
     val_tokens: Int[np.ndarray, "m"] | None = None,
 ) -> TrainResult:
-    """Train a model to predict the next token, resuming from a checkpoint if there is one.
+    """Train a model to predict the next token; resume if there is a checkpoint.
 
-    Build it in four stages. The public tests are named after these stages.
+    Stage 1: steps s = 0, 1, …
+        Draw batch_size windows x. Starts 0 … n - context_length - 1 are equally likely.
+        The targets y are the same windows one token later.
+        The loss is the mean cross-entropy over all tokens of the batch.
+        The optimizer uses the gradients of this batch alone.
+        Every parameter group has the rate lr_cosine_schedule(s, max, min, warmup_steps, steps).
+        `seed` decides the batches.
 
-    Stage 1: a plain loop, with steps s = 0, 1, …
+    Stage 2: large batches
+        At most micro_batch_size windows are in the model at a time.
+        Loss and gradients are those of the whole batch, even if its last part is short.
+        Clip all gradients together, once, after the last micro-batch.
+        Autocast is around forward and loss, which is in float32.
 
-    - Draw a batch: `batch_size` windows x of train_tokens, as int64. Their starts are drawn
-      independently and anew in each step, with each of 0 … n - context_length - 1 equally likely.
-      The targets y are the same windows one token later in the data.
-    - The loss is the mean cross-entropy of y under model(x) over all tokens of the batch. If it is
-      NaN or infinite, raise.
-    - The optimizer steps with the gradients of this batch only. The learning rate in every
-      parameter group is lr_cosine_schedule(s, max, min, warmup_steps, steps):
+    Stage 3: log and evaluation
+        Before the next step begins, append a JSON line with "step" and "loss".
+        A fresh run starts a new log.
+        If eval_every divides s + 1, eval_losses[s + 1] is the mean loss of eval_batches batches of
+        val_tokens: always the same ones, in eval mode, without gradients.
+        Training continues bit for bit as without evaluations (mode, random state).
 
-          s < warmup_steps:  max · s / warmup_steps
-          otherwise:         min + (max - min) · (1 + cos(π · u)) / 2,
-                             u = (s - warmup_steps) / (steps - warmup_steps)
-
-    - `seed` determines everything random: the batches and, by torch.manual_seed(seed) before a
-      fresh run, the numbers that the model draws from torch. Two runs with the same seed and the
-      same initial weights are equal bit for bit.
-
-    Stage 2: micro-batches, clipping, autocast.
-
-    - At most `micro_batch_size` windows go through the model at a time, in evaluations too. Weight
-      the losses and gradients of the micro-batches by their numbers of windows, so that only
-      rounding differs from the whole batch.
-    - After all micro-batches, scale the gradients down once, so that the norm of all gradients of
-      the optimizer's parameters together is at most `max_grad_norm`.
-    - `autocast_dtype` applies to forward passes and losses. The loss of half-precision logits is
-      computed in float32 all the same, as by F.cross_entropy under autocast. Parameters, gradients
-      and optimizer state keep their dtypes.
-
-    Stage 3: log and evaluation.
-
-    - After each step, append one line to `log_path`: a JSON object with (at least) "step", "loss",
-      "lr" and "grad_norm". The line must be in the file before the next step begins. A fresh run
-      starts a new log, at the latest with its first line.
-    - If `eval_every` divides s + 1, eval_losses[s + 1] is the mean loss over `eval_batches` batches
-      of val_tokens, the same batches each time, in eval mode and without gradients. The evaluation
-      must not change a single bit of the training that follows, even if the model draws random
-      numbers from torch in eval mode.
-    - After an evaluation, each submodule has the mode (training or eval) that it had before. Apart
-      from that, you may keep the modes in which you get the model, or call model.train() first.
-
-    Stage 4: checkpoint and resume.
-
-    - If `checkpoint_every` divides s + 1, and after the last step, replace `checkpoint_path`. The
-      old file stays complete until the new one is complete.
-    - If `checkpoint_path` exists, the run resumes from it. A run that is killed at any moment and
-      started again with the same arguments must end bit-equal to a run that was never stopped, with
-      one line per step in its log: cut off an unfinished line, and the lines of steps that are done
-      again. A run that is already finished takes no step and returns empty lists.
-
-    You may use everything in torch (clip_grad_norm_, F.cross_entropy, torch.save) and your own
-    modules, although the tests do not need them. Write small functions.
+    Stage 4: resume
+        Save a checkpoint if checkpoint_every divides s + 1, and after the last step.
+        The old file stays until the new one is complete.
+        If the file exists, resume, and end bit-equal to a run never stopped, with one log line per
+        step. A finished run takes no step.
 
     Args:
-        model: Maps int64 tokens (batch, context) to logits (batch, context, vocabulary). It is
-            already on `config.device`. A parameter gets a gradient in every step or in none; in
-            the second case it does not change, if its .grad was None before the run. Its forward
-            pass keeps tensors for later calls only in buffers of the state_dict, and changes these
-            only in training mode.
-        optimizer: A torch.optim.Optimizer of all of the model's parameters.
-        train_tokens: Tokens of any integer dtype, in memory or memory-mapped. Read
-            only the batches.
-        config: The settings of the run; see TrainConfig.
-        val_tokens: Tokens to evaluate on, required if `eval_every` is not 0.
+        model: Maps tokens (batch, context) to logits (batch, context, vocabulary).
+        optimizer: Of the model's parameters.
+        train_tokens: Token ids, usually an np.memmap of uint16; read only the batches.
+        config: See TrainConfig.
+        val_tokens: Token ids for evaluations.
 
     Raises:
-        FloatingPointError: A training loss is NaN or infinite. Neither take nor log that step. It
-            helps if the message names the step. (The loss of an evaluation may be NaN.)
-        ValueError: train_tokens, or val_tokens if they are required, have no more than
-            context_length tokens, or `checkpoint_every` is set without `checkpoint_path`. Raise
-            this error before the first step.
+        FloatingPointError: A training loss is not finite; the optimizer does not step.
 
     Example:
-        max 1.0, min 0.1, warmup_steps 2, steps 6: the learning rates are 0, 0.5, 1, 0.8682, 0.55,
-        0.2318. With eval_every 3, eval_losses has the keys 3 and 6. With checkpoint_every 4,
-        checkpoints are written after 4 and after 6 steps. A run that is killed in step 5, counted
-        from 0, resumes with first_step 4.
+        max 1, min 0.1, warmup_steps 2, steps 6: rates 0, 0.5, 1, 0.8682, 0.55, 0.2318.
 
     Handout §11.1 · `python -m assignment check training_loop`
     """
     # BEGIN SOLUTION(training_loop)
-    _check(config, train_tokens, val_tokens)
     first_step = _start(model, optimizer, config)
     if config.log_path is not None:
         _trim_log(config.log_path, first_step)

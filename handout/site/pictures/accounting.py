@@ -157,20 +157,26 @@ def training_memory() -> Drawing:
     return picture
 
 
+def _flops(count: float) -> str:
+    """A count as the chapters write it, such as 1.34e15."""
+    return f"{count:.2e}".replace("e+", "e")
+
+
 def one_step() -> Drawing:
-    """One training step of Wren, with the chapter that explains each stage."""
-    forward = wren.STEP_FLOPS / 3  # 2 of the 6 FLOPs per parameter and token
-    kept = wren.PEAK.layers
+    """One training step of Wren on one GPU, with the chapter that explains each stage."""
+    share = wren.DEVICES
+    forward = wren.STEP_FLOPS / 3 / share  # 2 of the 6 FLOPs per parameter and token
+    kept = wren.PEAK.layers + wren.PEAK.head
     stages = [
-        ("read a batch", "9", f"{2 * wren.STEP_TOKENS / 1e6:.2f} MB of tokens", "s6"),
-        ("forward pass", "3, 4, 7", f"{forward:.2e} FLOPs", "s1"),
+        ("read a batch", "9", f"{2 * wren.STEP_TOKENS / share / 1e6:.2f} MB of tokens", "s6"),
+        ("forward pass", "3, 4, 7", f"{_flops(forward)} FLOPs", "s1"),
         (
             "keep activations",
             "12",
-            f"{kept / 1e9:.1f} GB for {wren.MICRO_BATCH} sequences",
+            f"{kept / 1e9:.1f} GB for {wren.MICRO_BATCH} sequences at a time",
             "s4",
         ),
-        ("backward pass", "6", f"{2 * forward:.2e} FLOPs", "s1"),
+        ("backward pass", "6", f"{_flops(2 * forward)} FLOPs", "s1"),
         (
             "clip, AdamW step",
             "8",
@@ -186,7 +192,7 @@ def one_step() -> Drawing:
     picture = Drawing(
         WIDTH,
         420,
-        "One training step of Wren, stage by stage",
+        "One training step of Wren on one of its GPUs, stage by stage",
         "; ".join(f"{name}, chapter {of}: {takes}" for name, of, takes, _ in stages)
         + f"; {bill}: about {wren.DOLLARS:.0f} dollars",
     )

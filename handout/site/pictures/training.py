@@ -194,9 +194,14 @@ def life_of_a_batch() -> Drawing:
         ("windows, uint16", f"{2 * tokens / 1e6:.2f} MB are read", "s3"),
         ("x and y, int64", f"{16 * tokens / 1e6:.2f} MB", "s1"),
         ("pinned memory", f"{16 * tokens / 1e6:.2f} MB", "s4"),
-        ("GPU", f"{16 * tokens / 1e6:.2f} MB", "s2"),
+        ("one of the GPUs", f"{16 * tokens / wren.DEVICES / 1e6:.2f} MB, its part", "s2"),
     ]
-    steps = ("memmap: only the pages of the windows", "y shifted by one", "copied", "copy queued")
+    steps = (
+        "memmap: only the pages of the windows",
+        "cast to int64, y shifted by one",
+        "copied",
+        "copy queued",
+    )
     picture = Drawing(
         WIDTH,
         330,
@@ -294,7 +299,7 @@ def step_memory() -> Drawing:
     picture = Drawing(
         WIDTH,
         398,
-        "Memory over a micro-batch of 8 sequences of Wren",
+        "Memory over a step of Wren with one micro-batch of 8 sequences",
         f"Weights take {peak.weights / 1e9:.1f} GB and AdamW's moments {peak.moments / 1e9:.1f} GB "
         f"throughout. Activations grow to {(peak.layers + peak.head) / 1e9:.1f} GB and autocast's "
         f"copies of the weights to {peak.copies / 1e9:.1f} GB in the forward pass, and both are "
@@ -405,7 +410,7 @@ def checkpointing() -> Drawing:
         "Activation memory against checkpointed segments",
         f"Without checkpoints {plain:.0f} units are kept. "
         + "; ".join(
-            f"{k} segments: {v:.0f} kept, and {2 * layers // k} more "
+            f"{k} segments: {v:.0f} kept, and {2 * layers // k - 1} more "
             "while one segment is computed again"
             for k, v in kept.items()
         ),
@@ -419,7 +424,8 @@ def checkpointing() -> Drawing:
         "units of one activation",
         WIDTH - 16,
     )
-    bars = [("none", plain, 0)] + [(str(k), v, 2 * layers // k) for k, v in kept.items()]
+    # The input of the segment is among those that were kept.
+    bars = [("none", plain, 0)] + [(str(k), v, 2 * layers // k - 1) for k, v in kept.items()]
     for i, (name, held, again) in enumerate(bars):
         left, width = x(i - 0.36), x(0.36) - x(-0.36)
         picture.rect(left, y(held), width, y(0) - y(held), "s1")

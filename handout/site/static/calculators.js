@@ -160,7 +160,7 @@
       while (exponent < 1023 && 2 ** (exponent + 1) <= x) exponent += 1;
       return exponent;
     },
-    held: (rounded, largest, noInfinity) => (Math.abs(rounded) <= largest ? rounded : noInfinity ? NaN : Math.sign(rounded) * Infinity),
+    held: (rounded, largest, noInfinity) => (Math.abs(rounded) <= largest ? rounded : Math.sign(rounded) * (noInfinity ? largest : Infinity)),
     product: (items) => items.reduce((a, b) => a * b, 1),
     viewed: (shape, view) => {
       let x = { shape, strides: contiguous(shape), offset: 0, copied: 0, elements: FUNCTIONS.product(shape) };
@@ -219,7 +219,7 @@
       if (!Number.isFinite(v)) return v > 0 ? "∞" : "−∞";
       return v === Math.floor(v) && Math.abs(v) < 1e7 ? fixed(v, 0) : scientific(v, 4);
     },
-    held: (v) => (Number.isNaN(v) ? "NaN, or the largest number where it saturates" : SHOWN.float(v)),
+    held: (v) => SHOWN.float(v),
     list: (v) => `(${v.map((item) => item.toFixed(0)).join(", ")}${v.length === 1 ? "," : ""})`,
     yes: (v) => (v ? "yes" : "no"),
     bound: (v) => (v ? "compute" : "memory"),
@@ -388,11 +388,12 @@
     const note = `Range of the formats on a log scale, pale where numbers are subnormal${visible ? "; dashed: the number" : ""}. float64 reaches further on both sides.`;
     return svg(352, `Bits ${bits.map(([bit]) => bit).join("")}. ${note}`, parts) + `<p class="hint">${note}</p>`;
   };
-  // The bits of the rounded number. If it overflows, all bits of the exponent are ones.
+  // The bits of the rounded number. If it overflows, all bits of the exponent are ones, and in a format without infinity all
+  // of the mantissa but the last, which would make it NaN.
   const bitsOf = (v) => {
     const { exponent_bits: e, mantissa_bits: m } = v.format, size = Math.abs(v.rounded);
     let exponent = 0n, mantissa = 0n;
-    if (size > v.largest) [exponent, mantissa] = [(1n << BigInt(e)) - 1n, v.format.no_infinity ? (1n << BigInt(m)) - 1n : 0n];
+    if (size > v.largest) [exponent, mantissa] = [(1n << BigInt(e)) - 1n, v.format.no_infinity ? (1n << BigInt(m)) - 2n : 0n];
     else if (size >= v.smallest_normal) {
       const power = FUNCTIONS.floor_log2(size);
       exponent = BigInt(power + v.bias);

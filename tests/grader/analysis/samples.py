@@ -42,18 +42,18 @@ def class_of(path, students, *, problems=PROBLEMS, sources=None):
     """
     listed = [COURSE.problem(name) for name in problems]
     with gradebook.writing(path, create=True) as book:
-        setup = book.number_of(
+        setup = book.setups.number_of(
             setups.of_today(COURSE, listed, device="cpu", isolation="bubblewrap", seed=0)
         )
-        book.apply(setup, why="batch")
+        book.setups.apply(setup, why="batch")
         for number, (name, (known, tests)) in enumerate(students.items()):
-            book.enrol([Student(id=name, **known)])
+            book.students.enrol([Student(id=name, **known)])
             if tests is None:
                 continue
             short = {"assignment/linear.py": f"x = {number}".encode()}
             submission = Submission(name, (sources or {}).get(name, short), [])
-            book.add_attempt(name, f"{name}.zip", submission)
+            book.attempts.add(name, f"{name}.zip", submission)
             results = [problem_result(p.id, p.module, p.points, tests[p.id]) for p in listed]
-            book.keep(setup, submission_result(submission.info, INFO, results, seconds=1.0))
+            book.results.keep(setup, submission_result(submission.info, INFO, results, seconds=1.0))
     with gradebook.reading(path) as book:
         yield Class(book, COURSE)

@@ -39,7 +39,7 @@ class FakeCanvas:
         self.assignment = {
             "id": 2,
             "name": "PyTorch",
-            "points_possible": 5.0,
+            "points_possible": 7.0,
             "grading_type": "points",
             "published": True,
         }

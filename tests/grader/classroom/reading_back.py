@@ -13,5 +13,6 @@ def read_csv_table(text):
 
 
 def original(cell):
-    """A cell's text without the apostrophe that keeps a spreadsheet from running it."""
-    return cell[1:] if cell.startswith("'") and tables._is_formula(cell) else cell
+    """A cell's text without the apostrophes that keep a spreadsheet from running it."""
+    parts = cell.split(";")
+    return ";".join(p[1:] if p.startswith("'") and tables._is_formula(p) else p for p in parts)

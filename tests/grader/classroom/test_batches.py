@@ -168,8 +168,8 @@ def test_kill_9_at_any_moment_loses_only_what_was_running(
     assert done.returncode == 0, done.stderr
     assert points(book) == {name: value for name, (_, value) in CLASS.items()}
     with gradebook.reading(book) as opened:
-        assert len(opened.attempts()) == len(CLASS)
-        assert len(opened.grades(opened.current("cpu"))) == len(CLASS) - 1
+        assert len(opened.attempts.all()) == len(CLASS)
+        assert len(opened.results.grades(opened.setups.current("cpu"))) == len(CLASS) - 1
 
 
 def assert_intact(book):
@@ -394,7 +394,7 @@ def test_the_right_batch_follows_a_wrong_one(grader, course, handed_in, tmp_path
     again = grader(*batch)
     assert (again.returncode, "0 to grade" in again.stderr) == (0, True), again.stderr
     with gradebook.reading(book) as opened:
-        setup = opened.setup(opened.current("cpu"))
+        setup = opened.setups.get(opened.setups.current("cpu"))
         assert (setup.seed, len(setup.problems), setup.isolation != "none") == (0, 2, True)
     assert grader("regrade", book, "--undo").returncode == 0
     assert points(book) == first

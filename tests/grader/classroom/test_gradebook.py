@@ -43,7 +43,7 @@ def path(tmp_path):
 def book(path):
     """A new gradebook with two students, open for writing."""
     with gradebook.writing(path, create=True) as opened:
-        opened.enrol([Student(id="ada", name="Ada"), Student(id="bob")])
+        opened.students.enrol([Student(id="ada", name="Ada"), Student(id="bob")])
         yield opened
 
 
@@ -70,13 +70,13 @@ def result_of(submission, status=Status.PASSED, device="cpu"):
 
 def test_an_attempt_is_added_once(book):
     """The same sources at another time are a new attempt; the sources are stored only once."""
-    assert book.add_attempt("ada", "ada.zip", of("x = 1"))
-    assert not book.add_attempt("ada", "ada.zip", of("x = 1"))
-    assert book.add_attempt("ada", "ada.zip", of("x = 1"), submitted_at=NOON)
-    assert book.add_attempt("bob", "bob.zip", of("x = 1"))
-    assert book.add_attempt("bob", "bob.zip", "it is no zip", identity="12")
-    assert not book.add_attempt("bob", "bob.zip", "it is no zip", identity="12")
-    told = [(a.student, a.submitted_at, a.refused) for a in book.attempts()]
+    assert book.attempts.add("ada", "ada.zip", of("x = 1"))
+    assert not book.attempts.add("ada", "ada.zip", of("x = 1"))
+    assert book.attempts.add("ada", "ada.zip", of("x = 1"), submitted_at=NOON)
+    assert book.attempts.add("bob", "bob.zip", of("x = 1"))
+    assert book.attempts.add("bob", "bob.zip", "it is no zip", identity="12")
+    assert not book.attempts.add("bob", "bob.zip", "it is no zip", identity="12")
+    told = [(a.student, a.submitted_at, a.refused) for a in book.attempts.all()]
     assert told == [
         ("ada", None, ""),
         ("ada", NOON, ""),
@@ -84,19 +84,19 @@ def test_an_attempt_is_added_once(book):
         ("bob", None, "it is no zip"),
     ]
     assert book._database.execute("SELECT COUNT(*) FROM content").fetchone()[0] == 1
-    setup = book.number_of(SETUP)
-    assert book.to_grade(setup) == [of("x = 1").sha256]
+    setup = book.setups.number_of(SETUP)
+    assert book.results.to_grade(setup) == [of("x = 1").sha256]
 
 
 def test_who_goes_back_to_an_earlier_version_hands_in_again(book):
     """Without times, the attempt read last counts; reading a folder again adds no attempts."""
     for text in ("x = 1", "x = 2", "x = 1"):
-        assert book.add_attempt("ada", "ada.zip", of(text))
-    assert book.attempts()[-1].sources == of("x = 1").sha256
+        assert book.attempts.add("ada", "ada.zip", of(text))
+    assert book.attempts.all()[-1].sources == of("x = 1").sha256
     for _ in range(2):
         for number in (1, 2):
-            book.add_attempt("bob", f"{number}.zip", of(f"{number}"), number=number)
-    assert [a.name for a in book.attempts() if a.student == "bob"] == ["1.zip", "2.zip"]
+            book.attempts.add("bob", f"{number}.zip", of(f"{number}"), number=number)
+    assert [a.name for a in book.attempts.all() if a.student == "bob"] == ["1.zip", "2.zip"]
 
 
 @pytest.mark.parametrize("student", ["../é", "\U0001d4b3" * 100, ".", "a" * 1_000, "a/b\n\0=1"])
@@ -109,134 +109,140 @@ def test_any_student_has_a_file(student, tmp_path):
 
 
 def test_a_roster_is_remembered(book):
-    assert not book.has_roster
-    book.enrol([Student(id="ada", section="A")], roster=True)
-    assert book.has_roster
+    assert not book.students.has_roster
+    book.students.enrol([Student(id="ada", section="A")], roster=True)
+    assert book.students.has_roster
 
 
 def test_what_was_stored_is_what_was_handed_in(book):
     """Paths and bytes are restored exactly, so a regrade does not need the original folder."""
     sources = {"assignment/linear.py": b"\x00\xff" * 9, "assignment/a/b.py": "é\r\n".encode()}
     handed_in = Submission("ada", sources, [])
-    book.add_attempt("ada", "ada.zip", handed_in)
-    stored = book.submission(handed_in.sha256)
+    book.attempts.add("ada", "ada.zip", handed_in)
+    stored = book.attempts.submission(handed_in.sha256)
     assert (stored.sources, stored.sha256) == (sources, handed_in.sha256)
     assert stored.name == "ada.zip"
 
 
 def test_a_result_is_kept_and_only_a_fault_is_replaced(book):
     """A submission whose grading ended in a grader fault is graded again."""
-    book.add_attempt("ada", "ada.zip", of("x = 1"))
-    setup = book.number_of(SETUP)
-    (sources,) = book.to_grade(setup)
-    book.note_fault(setup, sources, "killed")
-    assert book.to_grade(setup) == [sources]
-    assert book.grades(setup)[sources].fault == "killed"
-    assert book.result(sources, setup) is None
-    book.keep(setup, result_of(of("x = 1"), Status.GRADER_ERROR), fault="broken")
-    assert book.to_grade(setup) == [sources]
-    book.keep(setup, result_of(of("x = 1")))
-    assert book.to_grade(setup) == []
-    book.keep(setup, result_of(of("x = 1"), Status.FAILED))
-    book.note_fault(setup, sources, "killed")
-    grade = book.grades(setup)[sources]
+    book.attempts.add("ada", "ada.zip", of("x = 1"))
+    setup = book.setups.number_of(SETUP)
+    (sources,) = book.results.to_grade(setup)
+    book.results.note_fault(setup, sources, "killed")
+    assert book.results.to_grade(setup) == [sources]
+    assert book.results.grades(setup)[sources].fault == "killed"
+    assert book.results.result(sources, setup) is None
+    book.results.keep(setup, result_of(of("x = 1"), Status.GRADER_ERROR), fault="broken")
+    assert book.results.to_grade(setup) == [sources]
+    book.results.keep(setup, result_of(of("x = 1")))
+    assert book.results.to_grade(setup) == []
+    book.results.keep(setup, result_of(of("x = 1"), Status.FAILED))
+    book.results.note_fault(setup, sources, "killed")
+    grade = book.results.grades(setup)[sources]
     assert (grade.score, grade.fault, grade.problems) == (6.0, "", {"linear": 6.0})
-    assert book.result(sources, setup) == result_of(of("x = 1"))
+    assert book.results.result(sources, setup) == result_of(of("x = 1"))
 
 
 def test_a_cuda_run_completes_the_cpu_run(book):
     """The merged result counts, and a student without a CUDA run has no grade yet."""
-    book.add_attempt("ada", "one", of("one"))
-    book.add_attempt("bob", "two", of("two"))
-    cpu = book.number_of(SETUP)
-    book.apply(cpu, why="batch")
+    book.attempts.add("ada", "one", of("one"))
+    book.attempts.add("bob", "two", of("two"))
+    cpu = book.setups.number_of(SETUP)
+    book.setups.apply(cpu, why="batch")
     for name in ("one", "two"):
-        book.keep(cpu, result_of(of(name)))
-    cuda = book.number_of(msgspec.structs.replace(SETUP, device="cuda"))
-    book.apply(cuda, why="batch")
-    book.keep(cuda, result_of(of("one"), Status.FAILED, device="cuda"))
-    book.merge_devices()
-    both, first, _ = book.counting()
+        book.results.keep(cpu, result_of(of(name)))
+    cuda = book.setups.number_of(msgspec.structs.replace(SETUP, device="cuda"))
+    book.setups.apply(cuda, why="batch")
+    book.results.keep(cuda, result_of(of("one"), Status.FAILED, device="cuda"))
+    book.results.merge_devices()
+    both, first, _ = book.results.counting()
     assert first == cpu
-    assert book.setup(both).device == "cpu+cuda"
-    assert {sources: g.score for sources, g in book.grades(both).items()} == {of("one").sha256: 3.0}
+    assert book.setups.get(both).device == "cpu+cuda"
+    assert {sources: g.score for sources, g in book.results.grades(both).items()} == {
+        of("one").sha256: 3.0
+    }
     told = {one.student.id: (one.state, one.points) for one in standings(book, Policy(), 6.0)}
     # The CPU run alone does not make a grade.
     assert told == {"ada": (State.GRADED, 3.0), "bob": (State.NOT_GRADED, None)}
-    book.note_fault(cuda, of("two").sha256, "the GPU is broken")
-    book.merge_devices()
+    book.results.note_fault(cuda, of("two").sha256, "the GPU is broken")
+    book.results.merge_devices()
     assert standings(book, Policy(), 6.0)[1].state is State.GRADER_ERROR
 
 
 def test_runs_of_two_suites_are_never_merged(book):
     """After a regrade on one device, the old grade counts until the other one is regraded too."""
-    book.add_attempt("ada", "one", of("one"))
+    book.attempts.add("ada", "one", of("one"))
     for device in ("cpu", "cuda"):
-        setup = book.number_of(msgspec.structs.replace(SETUP, device=device))
-        book.apply(setup, why="batch")
-        book.keep(setup, result_of(of("one"), device=device))
-    book.merge_devices()
+        setup = book.setups.number_of(msgspec.structs.replace(SETUP, device=device))
+        book.setups.apply(setup, why="batch")
+        book.results.keep(setup, result_of(of("one"), device=device))
+    book.results.merge_devices()
     assert standings(book, Policy(), 6.0)[0].points == 6.0
-    newer = book.number_of(msgspec.structs.replace(SETUP, suite_sha256="99" * 32))
-    book.keep(newer, result_of(of("one"), Status.FAILED))
-    old = book.in_force()
-    book.apply(newer, why="regrade")
-    book.merge_devices()
-    assert (book.in_force(), standings(book, Policy(), 6.0)[0].points) == (old, 6.0)
+    newer = book.setups.number_of(msgspec.structs.replace(SETUP, suite_sha256="99" * 32))
+    book.results.keep(newer, result_of(of("one"), Status.FAILED))
+    old = book.setups.in_force()
+    book.setups.apply(newer, why="regrade")
+    book.results.merge_devices()
+    assert (book.setups.in_force(), standings(book, Policy(), 6.0)[0].points) == (old, 6.0)
     changed = msgspec.structs.replace(SETUP, suite_sha256="99" * 32, device="cuda")
-    cuda = book.number_of(changed)
-    book.keep(cuda, result_of(of("one"), Status.FAILED, device="cuda"))
-    book.apply(cuda, why="regrade")
-    assert book.in_force() == {"cpu": newer, "cuda": cuda}
-    assert book.undo()
-    assert (book.in_force(), standings(book, Policy(), 6.0)[0].points) == (old, 6.0)
+    cuda = book.setups.number_of(changed)
+    book.results.keep(cuda, result_of(of("one"), Status.FAILED, device="cuda"))
+    book.setups.apply(cuda, why="regrade")
+    assert book.setups.in_force() == {"cpu": newer, "cuda": cuda}
+    assert book.setups.undo()
+    assert (book.setups.in_force(), standings(book, Policy(), 6.0)[0].points) == (old, 6.0)
 
 
 def test_an_undo_takes_back_the_last_step_on_whichever_device(book):
     """A step may change both devices. Two steps may be equal, so each is known by its place."""
     one, two, cuda, cuda_two = (
-        book.number_of(msgspec.structs.replace(SETUP, device=device, seed=seed))
+        book.setups.number_of(msgspec.structs.replace(SETUP, device=device, seed=seed))
         for device, seed in (("cpu", 0), ("cpu", 1), ("cuda", 0), ("cuda", 1))
     )
     seen = []
     for step in ((one,), (cuda,), (two, cuda_two), (one, cuda), (two, cuda_two)):
-        book.apply(*step, why="regrade")
-        seen.append(book.in_force())
+        book.setups.apply(*step, why="regrade")
+        seen.append(book.setups.in_force())
     assert seen[0] == {"cpu": one}
     assert seen[1] == seen[3] == {"cpu": one, "cuda": cuda}
     for earlier in reversed(seen[:-1]):
-        assert book.undo()
-        assert book.in_force() == earlier
-    assert not book.undo()
+        assert book.setups.undo()
+        assert book.setups.in_force() == earlier
+    assert not book.setups.undo()
 
 
 def test_an_applied_regrade_can_be_undone_and_applied_again(book):
     """The last entry of a list decides which setup counts, and no entry is ever erased."""
     one, two = (
-        book.number_of(msgspec.structs.replace(SETUP, torch=torch)) for torch in ("2.12", "2.13")
+        book.setups.number_of(msgspec.structs.replace(SETUP, torch=torch))
+        for torch in ("2.12", "2.13")
     )
-    assert book.before("cpu") is None
-    book.apply(one, why="batch")
-    assert book.before("cpu") is None
-    book.apply(two, why="regrade")
-    assert (book.current("cpu"), book.before("cpu")) == (two, one)
-    assert book.undo()
-    assert (book.current("cpu"), book.before("cpu")) == (one, None)
-    book.apply(two, why="regrade")
-    assert (book.current("cpu"), book.before("cpu")) == (two, one)
+    assert book.setups.before("cpu") is None
+    book.setups.apply(one, why="batch")
+    assert book.setups.before("cpu") is None
+    book.setups.apply(two, why="regrade")
+    assert (book.setups.current("cpu"), book.setups.before("cpu")) == (two, one)
+    assert book.setups.undo()
+    assert (book.setups.current("cpu"), book.setups.before("cpu")) == (one, None)
+    book.setups.apply(two, why="regrade")
+    assert (book.setups.current("cpu"), book.setups.before("cpu")) == (two, one)
 
 
 def test_points_by_hand_are_a_list_of_which_the_last_counts(book):
     """Each problem and the total has its own override; withdrawing one keeps the history."""
-    book.override("ada", 3, reason="typo", who="ta")
-    book.override("ada", 4, reason="two typos", who="ta")
-    book.override("ada", 2, reason="fair", problem="linear", who="ta")
-    assert [(o.problem, o.points) for o in book.overrides()["ada"]] == [("", 4), ("linear", 2)]
-    book.override("ada", None, reason="no", who="ta")
-    assert [(o.problem, o.points) for o in book.overrides()["ada"]] == [("linear", 2)]
-    book.extend("ada", NOON, reason="ill", who="ta")
-    assert book.extensions() == {"ada": NOON}
-    assert len(book.history("ada")) == 5
+    book.decisions.override("ada", 3, reason="typo", who="ta")
+    book.decisions.override("ada", 4, reason="two typos", who="ta")
+    book.decisions.override("ada", 2, reason="fair", problem="linear", who="ta")
+    assert [(o.problem, o.points) for o in book.decisions.overrides()["ada"]] == [
+        ("", 4),
+        ("linear", 2),
+    ]
+    book.decisions.override("ada", None, reason="no", who="ta")
+    assert [(o.problem, o.points) for o in book.decisions.overrides()["ada"]] == [("linear", 2)]
+    book.decisions.extend("ada", NOON, reason="ill", who="ta")
+    assert book.decisions.extensions() == {"ada": NOON}
+    assert len(book.decisions.history("ada")) == 5
 
 
 # --- who may write --------------------------------------------------------------------------------
@@ -265,10 +271,10 @@ def test_a_second_writer_is_told_who_holds_it_and_a_killed_one_holds_nothing(pat
         ):
             pass
         with gradebook.reading(path) as opened:
-            assert opened.students() == []
+            assert opened.students.all() == []
         holder.kill()
     with gradebook.writing(path) as opened:
-        opened.enrol([Student(id="ada")])
+        opened.students.enrol([Student(id="ada")])
 
 
 # --- files that are not a gradebook ---------------------------------------------------------------
@@ -280,7 +286,7 @@ def said(path, *, write=True):
         pytest.raises(UsageError) as told,
         gradebook.writing(path) if write else gradebook.reading(path) as opened,
     ):
-        opened.students()
+        opened.students.all()
     return str(told.value).removeprefix(str(path))
 
 
@@ -310,7 +316,7 @@ def test_a_truncated_file_is_named(path):
     """The message suggests a backup, and the file is not changed."""
     with gradebook.writing(path, create=True) as opened:
         for i in range(200):
-            opened.enrol([Student(id=f"{i}", name="x" * 100)])
+            opened.students.enrol([Student(id=f"{i}", name="x" * 100)])
     content = path.read_bytes()[: 3 * 4096 + 100]
     path.write_bytes(content)
     assert said(path) == ": it is damaged; use a backup of it"
@@ -363,16 +369,16 @@ EDITS = {
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
 def test_an_edited_gradebook_is_named(book, path, edit):
     """A value with which no command could compute is no fault of the grader."""
-    book.enrol([Student(id="ada", columns={"a": "b"})])
-    book.add_attempt("ada", "ada.zip", of("x = 1"), submitted_at=NOON)
-    number = book.number_of(SETUP)
-    book.keep(number, result_of(of("x = 1")))
-    book.apply(number, why="first", who="ta")
-    book.override("ada", 1.0, reason="oral exam")
-    book.extend("ada", NOON, reason="ill")
-    (attempt,) = book.attempts()
+    book.students.enrol([Student(id="ada", columns={"a": "b"})])
+    book.attempts.add("ada", "ada.zip", of("x = 1"), submitted_at=NOON)
+    number = book.setups.number_of(SETUP)
+    book.results.keep(number, result_of(of("x = 1")))
+    book.setups.apply(number, why="first", who="ta")
+    book.decisions.override("ada", 1.0, reason="oral exam")
+    book.decisions.extend("ada", NOON, reason="ill")
+    (attempt,) = book.attempts.all()
     asked = {"problem": "linear", "test": "t", "evidence": "e", "text": "why"}
-    book.request(attempt, setup=number, **asked)
+    book.feedback.request(attempt, setup=number, **asked)
     book._database.execute("PRAGMA foreign_keys = OFF")
     book._database.execute(edit)
     book._database.commit()
@@ -380,16 +386,16 @@ def test_an_edited_gradebook_is_named(book, path, edit):
         pytest.raises(UsageError, match=r"it is damaged \(.+\); use a backup"),
         gradebook.reading(path) as opened,
     ):
-        opened.in_force()
+        opened.setups.in_force()
 
 
 def test_statistics_of_sqlite_are_no_other_tables(path):
     """Whoever optimises the file by SQLite's own command can still use it."""
     with gradebook.writing(path, create=True) as opened:
-        opened.enrol([Student(id="ada")])
+        opened.students.enrol([Student(id="ada")])
         opened._database.execute("ANALYZE")
     with gradebook.reading(path) as opened:
-        assert ["ada"] == [student.id for student in opened.students()]
+        assert ["ada"] == [student.id for student in opened.students.all()]
 
 
 def test_stored_rules_are_checked_as_those_of_a_policy(book, path):
@@ -415,10 +421,10 @@ def test_no_two_students_have_files_of_one_name():
 
 def test_texts_of_a_stored_result_are_safe_to_print(book):
     """A gradebook that somebody has edited cannot command a terminal or a workflow."""
-    number, made = book.number_of(SETUP), result_of(of("x = 1"))
+    number, made = book.setups.number_of(SETUP), result_of(of("x = 1"))
     named = msgspec.structs.replace(made.submission, name="\x1b[31m\n::error::z")
-    book.keep(number, msgspec.structs.replace(made, submission=named))
-    found = book.result(of("x = 1").sha256, number)
+    book.results.keep(number, msgspec.structs.replace(made, submission=named))
+    found = book.results.result(of("x = 1").sha256, number)
     assert "\\x1b[31m\\n::error::z" == found.submission.name
     assert made.problems == found.problems
 
@@ -426,12 +432,12 @@ def test_texts_of_a_stored_result_are_safe_to_print(book):
 def test_texts_of_a_stored_attempt_are_safe_to_print(book):
     """So are those of its submission, which become a result's."""
     bad = "\x1b[31m\n::error::z"
-    book.add_attempt("ada", "ada.zip", of("x = 1"))
+    book.attempts.add("ada", "ada.zip", of("x = 1"))
     ignored = json.dumps([{"path": bad, "reason": bad}])
     book._database.execute(
         "UPDATE attempt SET name = ?, refused = ?, ignored = ?", (bad, bad, ignored)
     )
-    (attempt,), submission = book.attempts(), book.submission(of("x = 1").sha256)
+    (attempt,), submission = book.attempts.all(), book.attempts.submission(of("x = 1").sha256)
     (one,), (other,) = attempt.ignored, submission.ignored
     texts = (attempt.name, attempt.refused, one.path, one.reason, other.path, submission.name)
     assert set(texts) == {"\\x1b[31m\\n::error::z"}
@@ -439,7 +445,7 @@ def test_texts_of_a_stored_attempt_are_safe_to_print(book):
 
 def test_sources_that_unpack_to_much_together_are_named(book, path):
     """Any number of files may be one content, which is stored once."""
-    book.add_attempt("ada", "ada.zip", of("#" * 2**20))
+    book.attempts.add("ada", "ada.zip", of("#" * 2**20))
     (key,) = book._database.execute("SELECT content FROM source").fetchone()
     rows = [(of("#" * 2**20).sha256, f"assignment/{n}.py", key) for n in range(10)]
     book._database.executemany("INSERT INTO source VALUES (?, ?, ?)", rows)
@@ -448,12 +454,12 @@ def test_sources_that_unpack_to_much_together_are_named(book, path):
         pytest.raises(UsageError, match="it is damaged; use a backup of it"),
         gradebook.reading(path) as opened,
     ):
-        opened.submission(of("#" * 2**20).sha256)
+        opened.attempts.submission(of("#" * 2**20).sha256)
 
 
 def test_a_field_that_unpacks_to_much_is_named(book, path):
     """A gradebook never holds as much in one field, packed or unpacked."""
-    book.add_attempt("ada", "ada.zip", of("x = 1"))
+    book.attempts.add("ada", "ada.zip", of("x = 1"))
     bomb = zlib.compressobj(9)
     packed = b"".join(bomb.compress(bytes(2**20)) for _ in range(65)) + bomb.flush()
     for stored in (packed, zlib.compress(b"x = 1")[:-1]):
@@ -463,26 +469,29 @@ def test_a_field_that_unpacks_to_much_is_named(book, path):
             pytest.raises(UsageError, match="it is damaged; use a backup of it"),
             gradebook.reading(path) as opened,
         ):
-            opened.submission(of("x = 1").sha256)
+            opened.attempts.submission(of("x = 1").sha256)
 
 
 def test_a_clock_that_goes_back_changes_nothing_that_counts(book, monkeypatch):
     """The latest decision counts, even if the clock went back before it."""
     hours = iter(range(23, 0, -1))
     monkeypatch.setattr(database, "now", lambda: f"2026-10-01T{next(hours):02}:00:00+00:00")
-    first, second = book.number_of(SETUP), book.number_of(msgspec.structs.replace(SETUP, seed=1))
-    book.apply(first, why="batch")
-    book.apply(second, why="regrade")
-    assert book.current("cpu") == second
+    first, second = (
+        book.setups.number_of(SETUP),
+        book.setups.number_of(msgspec.structs.replace(SETUP, seed=1)),
+    )
+    book.setups.apply(first, why="batch")
+    book.setups.apply(second, why="regrade")
+    assert book.setups.current("cpu") == second
     for text in ("x = 1", "x = 2"):
-        book.add_attempt("ada", "ada.zip", of(text))
-    assert book.attempts("ada")[-1].sources == of("x = 2").sha256
+        book.attempts.add("ada", "ada.zip", of(text))
+    assert book.attempts.all("ada")[-1].sources == of("x = 2").sha256
     for points in (3, 5):
-        book.override("ada", points, reason="read", problem="", who="me")
-    assert [one.points for one in book.overrides()["ada"]][-1] == 5
+        book.decisions.override("ada", points, reason="read", problem="", who="me")
+    assert [one.points for one in book.decisions.overrides()["ada"]][-1] == 5
     for day in (1, 2):
-        book.extend("ada", NOON.replace(day=day), reason="ill")
-    assert book.extensions()["ada"] == NOON.replace(day=2)
+        book.decisions.extend("ada", NOON.replace(day=day), reason="ill")
+    assert book.decisions.extensions()["ada"] == NOON.replace(day=2)
 
 
 READ_ONLY = """
@@ -494,11 +503,11 @@ from grader.base.errors import MachineFault
 path = Path(sys.argv[1]) / "class.sqlite"
 try:
     with gradebook.writing(path) as book:
-        book.enrol([Student(id="bob")])
+        book.students.enrol([Student(id="bob")])
 except MachineFault as e:
     print(e)
 with gradebook.reading(path) as book:
-    print([student.id for student in book.students()])
+    print([student.id for student in book.students.all()])
 """
 
 
@@ -525,7 +534,7 @@ def mounted(root, folder, mount, program):
 def test_what_is_read_only_is_named_and_can_be_read(path, tmp_path, root, place, reason):
     """This holds even for root; a closed gradebook is a single file without a log."""
     with gradebook.writing(path, create=True) as opened:
-        opened.enrol([Student(id="ada")])
+        opened.students.enrol([Student(id="ada")])
     it = tmp_path / place
     mount = f"mount --bind {it} {it} && mount -o remount,ro,bind {it}"
     said = mounted(root, tmp_path, mount, READ_ONLY)
@@ -542,14 +551,14 @@ from grader.submission.submissions import Submission
 path = Path(sys.argv[1]) / "class.sqlite"
 try:
     with gradebook.writing(path, create=True) as book:
-        book.enrol([Student(id="ada")])
+        book.students.enrol([Student(id="ada")])
         for i in range(10_000):
             sources = {"assignment/a.py": os.urandom(9999)}
-            book.add_attempt("ada", f"{i}", Submission("a", sources, []))
+            book.attempts.add("ada", f"{i}", Submission("a", sources, []))
 except MachineFault as e:
     print(e)
 with gradebook.reading(path) as book:
-    kept = len(book.attempts())
+    kept = len(book.attempts.all())
     print(kept > 50, kept == i, book._database.execute("PRAGMA integrity_check").fetchone()[0])
 """
 

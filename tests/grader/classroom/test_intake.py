@@ -352,11 +352,15 @@ def test_the_modules_of_a_student_in_canvas_are_one_submission(tmp_path):
     names = ["ada_1_11_linear.py", "ada_1_13_linear-1.py", "ada_1_12_data.py", "bob_2_14_linear.py"]
     ada, bob = recognise(put(tmp_path, *names)).handed_in
     assert [name for name, _ in ada.parts] == ["linear.py", "data.py", "linear-1.py"]
-    assert (ada.number, bob.parts, bob.path.name) == (13, (), "bob_2_14_linear.py")
+    one = tmp_path / "bob_2_14_linear.py"
+    assert (ada.number, bob.parts, bob.path) == (13, (("linear.py", one),), one)
     (tmp_path / "ada_1_13_linear-1.py").write_text("x = 2")
     accepted = Accepted(modules=("assignment/linear.py", "assignment/data.py"))
     read = submissions.read(ada.path, accepted, parts=dict(ada.parts))
     assert read.sources == {"assignment/linear.py": b"x = 2", "assignment/data.py": b""}
+    one.write_text("x = 3")
+    read = submissions.read(bob.path, accepted, parts=dict(bob.parts))
+    assert read.sources == {"assignment/linear.py": b"x = 3"}
 
 
 # --- Moodle ---------------------------------------------------------------------------------------
@@ -396,6 +400,10 @@ def test_moodles_folders_and_files_give_names(tmp_path):
     assert "Eve" == eve.key, "students choose what follows Moodle's own number"
     listed = assign([eve], [Student(id="77", name="Jane van Doe")])
     assert ["Eve"] == [student.id for student, _ in listed.attempts]
+    (cy,) = [one for one in found.handed_in if one.key == "Cy Li"]
+    accepted = Accepted(modules=("assignment/linear.py", "assignment/data.py"))
+    read = submissions.read(cy.path, accepted, parts=dict(cy.parts))
+    assert [*read.sources] == ["assignment/linear.py"]
     jane = next(one for one in found.handed_in if one.key == "Jane van Doe")
     listed = assign([jane], [Student(id="77", name="Jane van Doe")])
     assert [student.id for student, _ in listed.attempts] == ["77"]
@@ -533,6 +541,12 @@ def test_a_name_may_carry_the_time(tmp_path):
         ("ada@2026-10-01T22-10Z.zip", "is not a time"),
         ("ada@2026-10-01T25-10-00Z.zip", "is not a possible time"),
         ("ada@2026-10-01T22-10-00+9900.zip", "is not a possible time"),
+        ("ada@2126-10-01T22-10-00Z.zip", "is in the future"),
+        ("ada@01-10-2026.zip", "is not a time"),
+        ("ada@1.10.2026 22-10-00.zip", "is not a time"),
+        ("ada@2026-10-01T22-10-00PST.zip", "is not a time"),
+        ("ada@2026-10-01T24-00-00Z.zip", "is not a possible time"),
+        ("ada@2026-10-01 (1).zip", "is not a time"),
     ],
 )
 def test_a_time_that_is_none_or_has_no_zone_is_in_doubt(tmp_path, name, sentence):
@@ -542,6 +556,35 @@ def test_a_time_that_is_none_or_has_no_zone_is_in_doubt(tmp_path, name, sentence
     assert sentence in doubtful.doubt
     assert name in doubtful.doubt
     assert ("bob", "") == (other.key, other.doubt)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("fay.zip.zip", "fay"),
+        ("gil (1).zip", "gil"),
+        ("gil(12).tar.gz", "gil"),
+        ("(1).zip", "(1)"),
+        ("bob.tar.bz2", "bob"),
+        ("cy.tar.xz", "cy"),
+        ("dan.7z", "dan"),
+        ("ada.py", "ada"),
+        ("a.b.zip", "a.b"),
+    ],
+)
+def test_what_a_browser_or_a_zip_program_adds_names_no_student(tmp_path, name, key):
+    assert [key] == keys(put(tmp_path, name))
+
+
+@pytest.mark.parametrize("name", ["ada_2026-10-01T22-10-00Z.zip", "2026-10-01 22-10-00 ada.zip"])
+def test_a_time_elsewhere_in_a_name_is_not_dropped_silently(tmp_path, name):
+    (note,) = recognise(put(tmp_path, name)).notes
+    assert note.startswith(f"{name} holds a time that is not read")
+
+
+def test_a_second_download_and_the_first_are_in_doubt(tmp_path):
+    found = recognise(put(tmp_path, "gil.zip", "gil (1).zip")).handed_in
+    assert [("gil", True)] * 2 == [(one.key, bool(one.doubt)) for one in found]
 
 
 def test_the_archives_in_a_students_folder_are_attempts(tmp_path):

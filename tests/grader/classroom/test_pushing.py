@@ -41,12 +41,12 @@ def graded(today, tmp_path_factory):  # noqa: F811
     """A gradebook with a grade of each student."""
     path = tmp_path_factory.mktemp("graded") / "class.sqlite"
     with gradebook.writing(path, create=True) as opened:
-        opened.apply(opened.number_of(today), why="batch")
+        opened.setups.apply(opened.setups.number_of(today), why="batch")
         for student, number in USERS.items():
             status = Status.FAILED if number % 2 else Status.PASSED
             hand_in(opened, student, f"x = {number}", setup_1=status)
             enrolled = Student(id=student, name=HOSTILE_NAME, columns={"Canvas ID": str(number)})
-            opened.enrol([enrolled])
+            opened.students.enrol([enrolled])
     return path
 
 
@@ -110,8 +110,8 @@ def test_only_what_changed_is_sent(push, canvas, book):
     """New points come with a new comment; a student's own copy of a mark does not count as ours."""
     push("--apply")
     with gradebook.writing(book) as opened:
-        opened.override("s11", 3, reason="oral exam")
-        opened.comment("s12", "Well done.", name="")
+        opened.decisions.override("s11", 3, reason="oral exam")
+        opened.feedback.comment("s12", "Well done.", name="")
     rows = [line.split()[-3:] for line in push()[1].splitlines() if "(s1" in line]
     assert rows == [["0", "3", "yes"], ["7", "7", "yes"]]
     push("--apply")
@@ -216,7 +216,7 @@ def test_canvas_that_never_answers_is_one_sentence(push, canvas):
 def test_who_has_no_number_in_canvas_is_listed_and_not_guessed(push, canvas, book, printed):
     """Neither are two students with one number, nor one whom Canvas does not have."""
     with gradebook.writing(book) as opened:
-        opened.enrol(
+        opened.students.enrol(
             [
                 Student(id="11", name="A number that is no Canvas id"),
                 Student(id="s12", columns={"canvas_id": "13"}),
@@ -224,7 +224,7 @@ def test_who_has_no_number_in_canvas_is_listed_and_not_guessed(push, canvas, boo
             ]
         )
         hand_in(opened, "11", "x = 1", setup_1=Status.PASSED)
-        opened.enrol([Student(id="s11", columns={"seat": "14"})])
+        opened.students.enrol([Student(id="s11", columns={"seat": "14"})])
     assert "1 student differs, 0 do not" in push("--apply")[1]
     assert canvas.scores() == {11: None, 12: None, 13: None, 14: 7, 15: None}
     assert "2 students are left alone, because the roster has no Canvas id of them" in printed.err
@@ -338,10 +338,68 @@ def test_an_assignment_that_cannot_be_graded_is_one_sentence(push, canvas, chang
     assert canvas.posts() == []
 
 
+def test_points_are_scaled_and_rounded_as_the_policy_says(push, canvas, tmp_path):
+    canvas.assignment["points_possible"] = 10.0
+    rules = tmp_path / "rules.toml"
+    rules.write_text("[policy]\ncanvas_points = 10\ncanvas_decimals = 0\n")
+    said = push("--policy", rules)[1]
+    assert "ours are scaled to 10 points\nours are rounded to 0 decimals" in said
+    push("--policy", rules, "--apply")
+    assert canvas.scores() == {11: 0, 12: 10, 13: 0, 14: 10, 15: 0}
+    rules.write_text("[policy]\ncanvas_points = 7\n")
+    push("--policy", rules, "--apply")
+    assert canvas.scores()[12] == 7
+
+
+def test_a_refused_student_gets_a_comment_and_no_points(push, canvas, book):
+    """Once; a student who has points in Canvas is left alone."""
+    with gradebook.writing(book) as opened, opened._database as db:
+        refusal = "a.zip is not a zip"
+        db.execute(
+            "UPDATE attempt SET sources = NULL, refused = ? WHERE student IN ('s12', 's13')",
+            (refusal,),
+        )
+    canvas.submissions[13] |= {"score": 4.0, "entered_score": 4.0}
+    said = push()[1]
+    assert [line.split()[-2:] for line in said.splitlines() if "(s12" in line] == [
+        ["refused", "yes"]
+    ]
+    push("--apply")
+    (comment,) = canvas.comments()[12]
+    assert "No points yet\nThis submission could not be graded: a.zip is not a zip." in comment
+    assert (canvas.scores()[12], canvas.scores()[13]) == (None, 4)
+    assert "0 students differ" in push("--apply")[1]
+    canvas.submissions[12] |= {"score": 5.0, "entered_score": 5.0}
+    with gradebook.writing(book) as opened:
+        opened.decisions.override("s12", 6, reason="oral")
+    push("--apply")
+    assert canvas.scores()[12] == 6
+
+
+@pytest.mark.parametrize("address", ["https://127.0.0.1:{port}", "http://127.0.0.1:9"])
+def test_a_host_that_does_not_answer_is_told_at_once(book, canvas, grader, address):  # noqa: F811
+    """A dead port, and a server without TLS: nothing is asked twice."""
+    port = canvas.address.split(":")[2].split("/")[0]
+    place = f"{address.format(port=port)}/courses/1/assignments/2"
+    code, _, said = grader("push", "canvas", book, "--assignment", place)
+    assert (code, "cannot be reached: " in said, canvas.slept) == (3, True, [])
+
+
+@pytest.mark.parametrize("port", ["99999", "0"])
+def test_an_address_with_an_impossible_port_is_one_sentence(book, canvas, grader, port):  # noqa: F811
+    place = f"https://127.0.0.1:{port}/courses/1/assignments/2"
+    code, _, said = grader("push", "canvas", book, "--assignment", place)
+    assert code in (2, 3)
+    assert "Traceback" not in said
+    assert "https://127.0.0.1" in said
+
+
 def test_a_concluded_course_and_another_total_are_said(push, canvas):
     canvas.assignment |= {"points_possible": 50.0, "post_manually": True}
-    said = push()[1]
-    assert "Canvas' assignment is out of 50 points, ours out of 5" in said
+    code, said, last = push("--apply")
+    assert (code, canvas.posts()) == (2, [])
+    assert "Canvas' assignment is out of 50 points, ours out of 7" in said
+    assert "write canvas_points = 50 into the policy to scale ours, or canvas_points = 7" in last
     assert "Canvas hides grades and comments of this assignment until you post them" in said
     canvas.course["concluded"] = True
     assert "the course is concluded" in push()[2]

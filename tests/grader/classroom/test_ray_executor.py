@@ -97,10 +97,10 @@ def found(book):
     The message about a fork bomb depends on which of its processes fails first.
     """
     with gradebook.reading(book) as opened:
-        setup = opened.current("cpu")
-        grades = opened.grades(setup, problems=False)
+        setup = opened.setups.current("cpu")
+        grades = opened.results.grades(setup, problems=False)
         assert set() == {grade.fault for grade in grades.values()} - {""}
-        results = {name: opened.result(name, setup) for name in grades}
+        results = {name: opened.results.result(name, setup) for name in grades}
     return {
         name: [
             (test.id, test.status, test.score, test.mistake, test.rule)

@@ -8,7 +8,7 @@ import pytest
 
 from grader.base.errors import UsageError
 from grader.classroom.records import HandedIn, Student
-from grader.classroom.roster import assign, read
+from grader.classroom.roster import assign, read, same_people
 
 
 def roster(folder: Path, content: str | bytes) -> Path:
@@ -51,6 +51,8 @@ ADA = Student(id="007", name="Ada Lovelace", email="ada@x.edu", section="A")
         "\n ,,\nUSERNAME,Student,Mail,SECTION\n\n007, Ada  Lovelace ,ada@x.edu,A\n,,,\n\n",
         '"Name";"ID";"Email";"Section"\n"Ada Lovelace";"007";"ada@x.edu";"A"\n',
         "id,name,email,section\r007,Ada Lovelace,ada@x.edu,A\r",
+        "sep=;\nid;name;email;section\n007;Ada Lovelace;ada@x.edu;A\n",
+        'SEP=|\r\nid|name|email|section\r\n007|"Ada Lovelace"|ada@x.edu|A\r\n',
     ],
 )
 def test_columns_are_found_by_their_usual_names(tmp_path, text):
@@ -115,11 +117,25 @@ def test_an_export_of_canvas_gradebook_is_a_roster(tmp_path):
         (b"PK\x03\x04\0\0id", "roster.csv:1 is not text"),
         (b"\xff\xfei\0d\0\n", "roster.csv:1 is not UTF-8 text"),
         ("id\n\x1b[31m\n\x1b[31m\n", "the id \\x1b[31m twice"),
+        ("id\n7\n1.23457E+11\n", "roster.csv:3: a spreadsheet has damaged the id 1.23457E+11"),
+        ("id\n1.23457E11\n", "has damaged the id 1.23457E11"),
+        ("id\n#N/A\n", "a spreadsheet has damaged the id #N/A"),
+        ("sep=;\nid\n1,2e+11\n", "roster.csv:3: a spreadsheet has damaged the id 1,2e+11"),
     ],
-    ids=range(17),
+    ids=range(21),
 )
 def test_a_roster_that_cannot_be_right_is_refused_with_its_line(tmp_path, content, sentence):
     assert sentence in refusal(roster(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    "role", ["Instructor", "TA", "TaEnrollment", "Non-editing teacher", "Reader"]
+)
+def test_rows_of_staff_are_left_out_and_told(tmp_path, role):
+    text = f"SID,Name,Role\n1,Ada,Student\n,Tom,{role}\n3,Cy,StudentEnrollment\n4,Taj,\n"
+    notes = []
+    assert ["1", "3", "4"] == [one.id for one in read(roster(tmp_path, text), notes)]
+    assert ["1 row of staff left out: Tom"] == notes
 
 
 def test_a_roster_that_cannot_be_read_is_refused(tmp_path):
@@ -166,6 +182,101 @@ def test_a_submission_finds_its_student(item, student):
     assert [(student, item)] == found.attempts
     assert [] == found.unknown
     assert [s for s in (JANE, ZOE) if s is not student] == found.missing
+
+
+CLASS = [
+    Student(id="jane-doe", name="Jane Doe"),
+    Student(id="jane-roe", name="Jane Roe"),
+    Student(id="doe", name="Max Doe"),
+    Student(id="cy", name="Cy Young", email="cy@x.edu"),
+    Student(id="0042", name="Zoë Ålund", columns={"GitHub": "zz-top", "Team": "hw1"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("key", "student"),
+    [
+        ("hw1-jane-doe", "jane-doe"),
+        ("hw1-cs101-Jane-Roe", "jane-roe"),
+        ("hw1-doe", "doe"),
+        ("hw1-zz-top", "0042"),
+        ("cy.tar", "cy"),
+        ("cy@x.edu (2)", "cy"),
+        ("Copy of cy", "cy"),
+        ("0042_hw1_final", "0042"),
+        ("hw1_Alund_Zoe", "0042"),
+        ("cy young - homework 3", "cy"),
+        ("Ålund, Zoë - hw1", "0042"),
+        ("jane-doe_LATE", "jane-doe"),
+        ("#cy", "cy"),
+        ("0042.0", "0042"),
+        ("'0042", "0042"),
+        ('="0042"', "0042"),
+        ("\u200b0042", "0042"),
+        ("cy_Young_hw1", "cy"),
+        ("submission of JANE-ROE, 2nd try", "jane-roe"),
+    ],
+)
+def test_a_part_of_a_files_name_is_found_on_the_roster(key, student):
+    """The roster says which part names the student; the longest one counts."""
+    found = assign([handed_in(key)], CLASS)
+    assert [student] == [one.id for one, _ in found.attempts]
+    assert "1 name held a student of the roster, such as" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("42", "42 is not on the roster, which has 0042: a spreadsheet changes ids"),
+        ("cyy", "cyy is not on the roster; did you mean cy?"),
+        (
+            "jane-doe-jane-roe",
+            "jane-doe-jane-roe.zip names jane-doe and jane-roe, and counts for n",
+        ),
+        ("hw1", "hw1"),
+        ("jane", "jane is not on the roster"),
+        ("doejane2", "doejane2 is not on the roster"),
+        ("cy_jane-doe", "cy_jane-doe.zip names cy and jane-doe, and counts for neither"),
+        ("hw-42", "hw-42 is not on the roster"),
+        ("42.0", "42.0 is not on the roster, which has 0042"),
+        ("'42", "'42 is not on the roster, which has 0042"),
+        ("ｃｙ", "is not on the roster"),
+    ],
+)
+def test_what_is_not_matched_names_the_nearest_id_and_a_way_out(key, told):
+    found = assign([handed_in(key)], CLASS)
+    if key == "hw1":  # the value of another column, as a whole
+        assert not found.unknown
+        return
+    assert [False] == [one.listed for one, _ in found.attempts]
+    assert told in found.notes[0]
+    assert "--layout 'hw1-{id}_{any}.zip'" in found.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (Student(id="s0001"), Student(id="9000", columns={"SIS Login ID": "S0001"})),
+        (Student(id="007"), Student(id="7")),
+        (Student(id="s1"), Student(id="S1")),
+        (Student(id="1", name="Doe, Jane"), Student(id="2", name="Jane Doe")),
+        (Student(id="1", email="a@x.edu"), Student(id="2", email="A@x.edu")),
+        (Student(id="jane_doe"), Student(id="2", name="Jane Doe")),
+        (Student(id="9000", columns={"SIS Login ID": "s1"}), Student(id="s1")),
+    ],
+    ids=range(7),
+)
+def test_one_student_under_two_ids_is_recognised(before, now):
+    others = [Student(id="x", name="Max Roe"), Student(id="y", email="y@x.edu")]
+    assert [(before, now)] == same_people([*others, now], [before, Student(id="z", name="Zoë X")])
+
+
+def test_ids_that_are_alike_are_not_one_student():
+    twins = [Student(id="1", name="Jane Doe"), Student(id="2", name="Jane Doe")]
+    assert [] == same_people(twins, [Student(id="3", name="Jane Doe"), Student(id="1")])
+    assert [] == same_people(
+        [Student(id="12", name="A B")], [Student(id="120"), Student(id="1200")]
+    )
 
 
 @pytest.mark.parametrize(

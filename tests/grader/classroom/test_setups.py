@@ -40,12 +40,12 @@ def test_all_that_grading_imports_is_in_the_hash():
 
 
 def test_each_field_changes_the_hash_and_is_told():
-    """Every field except `with_cuda` also appears in the list of differences."""
+    """Every field except the hashes of other setups also appears in the list of differences."""
     others = {"seed": 1, "problems": ["linear", "adamw"]}
     for field in setups.Setup.__struct_fields__:
         other = msgspec.structs.replace(SETUP, **{field: others.get(field, "another")})
         assert other.sha256 != SETUP.sha256
-        if field != "with_cuda":
+        if field not in ("with_cuda", "rest"):
             assert len(setups.differences(SETUP, other)) == 1
     assert setups.differences(SETUP, SETUP) == []
 

@@ -20,16 +20,16 @@ RULES = Policy(per_cent_a_day=10, grace_minutes=15, cap=25, deadlines={"default"
 def book(tmp_path):
     """A gradebook with one student, in which results of SETUP count."""
     with gradebook.writing(tmp_path / "class.sqlite", create=True) as opened:
-        opened.enrol([Student(id="ada")])
-        opened.apply(opened.number_of(SETUP), why="batch")
+        opened.students.enrol([Student(id="ada")])
+        opened.setups.apply(opened.setups.number_of(SETUP), why="batch")
         yield opened
 
 
 def hand_in(book, name, at, status=Status.PASSED):
     """Add an attempt of Ada's, which earns 6 points if it passes and none otherwise."""
-    book.add_attempt("ada", name, of(name), submitted_at=at)
+    book.attempts.add("ada", name, of(name), submitted_at=at)
     if status:
-        book.keep(book.current("cpu"), result_of(of(name), status))
+        book.results.keep(book.setups.current("cpu"), result_of(of(name), status))
 
 
 def ada(book, rules=RULES):
@@ -54,14 +54,22 @@ def test_each_day_that_begins_costs_ten_per_cent_up_to_the_cap(book, after, poin
     assert ada(book).points == pytest.approx(points)
 
 
+@pytest.mark.parametrize(
+    ("days", "why"), [(59, ""), (365, "it is 365 days late: is its time right?")]
+)
+def test_a_wrong_year_is_asked_about(book, days, why):
+    hand_in(book, "one", DUE + days * DAY)
+    assert ada(book).why == why
+
+
 def test_late_days_and_extensions_move_the_deadline(book):
     """An extension replaces the deadline, unless it is earlier than the deadline."""
     hand_in(book, "one", DUE + 2 * DAY)
     assert ada(book).days_late == 2
     assert ada(book, Policy(late_days=2, per_cent_a_day=10, deadlines={"default": DUE})).points == 6
-    book.extend("ada", DUE - DAY, reason="typo")
+    book.decisions.extend("ada", DUE - DAY, reason="typo")
     assert ada(book).days_late == 2
-    book.extend("ada", DUE + DAY, reason="ill")
+    book.decisions.extend("ada", DUE + DAY, reason="ill")
     assert (ada(book).days_late, ada(book).deadline) == (1, DUE + DAY)
 
 
@@ -70,7 +78,7 @@ def test_a_section_has_its_own_deadline(book):
     hand_in(book, "one", DUE + HOUR)
     rules = Policy(per_cent_a_day=10, deadlines={"default": DUE, "B": DUE + DAY})
     assert ada(book, rules).days_late == 1
-    book.enrol([Student(id="ada", section="B")])
+    book.students.enrol([Student(id="ada", section="B")])
     assert ada(book, rules).days_late == 0
 
 
@@ -99,9 +107,9 @@ def test_what_has_no_grade_says_why_and_has_no_points(book):
     assert (ada(book).state, ada(book).points) == (State.MISSING, None)
     hand_in(book, "one", DUE - 3 * HOUR, None)
     assert (ada(book).state, ada(book).points) == (State.NOT_GRADED, None)
-    book.note_fault(book.current("cpu"), of("one").sha256, "killed")
+    book.results.note_fault(book.setups.current("cpu"), of("one").sha256, "killed")
     assert (ada(book).state, ada(book).why) == (State.GRADER_ERROR, "killed")
-    book.add_attempt("ada", "two.zip", "it is no zip", submitted_at=DUE - HOUR)
+    book.attempts.add("ada", "two.zip", "it is no zip", submitted_at=DUE - HOUR)
     assert (ada(book).state, ada(book).points, ada(book).why) == (
         State.REFUSED,
         None,
@@ -113,22 +121,22 @@ def test_what_has_no_grade_says_why_and_has_no_points(book):
 def test_points_by_hand_change_the_points_and_never_what_was_found(book):
     """An override of a problem is still subject to the late penalty; one of the total is final."""
     hand_in(book, "one", DUE + HOUR, Status.FAILED)
-    book.override("ada", 5, problem="linear", reason="fair")
+    book.decisions.override("ada", 5, problem="linear", reason="fair")
     assert (ada(book).points, ada(book).score, ada(book).problems) == (4.5, 0.0, {"linear": 0.0})
-    book.override("ada", 6, reason="agreed")
+    book.decisions.override("ada", 6, reason="agreed")
     assert (ada(book).points, ada(book).score) == (6, 0.0)
 
 
 def test_points_for_a_problem_alone_are_no_grade(book):
     """The other problems still wait for a result, but an override of the total needs none."""
     hand_in(book, "one", DUE - HOUR, None)
-    book.override("ada", 5, problem="linear", reason="fair")
+    book.decisions.override("ada", 5, problem="linear", reason="fair")
     assert (ada(book).state, ada(book).points) == (State.NOT_GRADED, None)
-    book.override("ada", 5, reason="fair")
+    book.decisions.override("ada", 5, reason="fair")
     assert (ada(book).state, ada(book).points) == (State.GRADED, 5)
 
 
 def test_a_student_whom_the_roster_lacks_is_graded_and_named(book):
     hand_in(book, "one", None)
-    book.enrol([Student(id="ada", listed=False)])
+    book.students.enrol([Student(id="ada", listed=False)])
     assert (ada(book).points, ada(book).why) == (6.0, "the roster does not have this student")

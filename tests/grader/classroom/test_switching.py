@@ -106,28 +106,30 @@ class Classroom:
         yield None
 
     def _grade(self, book, setup, executor, *, limit, show):
-        for number, sources in enumerate(book.to_grade(setup)[:limit]):
+        for number, sources in enumerate(book.results.to_grade(setup)[:limit]):
             self.assert_nobody_lost_a_grade()
             if number == self.stops_after:
                 raise GraderFault("stopped")
-            submission = book.submission(sources)
-            done = result(book.setup(setup), submission, self.status)
-            book.keep(setup, done, fault=self.fault if submission.name == "bob.zip" else "")
-        book.merge_devices()
+            submission = book.attempts.submission(sources)
+            done = result(book.setups.get(setup), submission, self.status)
+            book.results.keep(setup, done, fault=self.fault if submission.name == "bob.zip" else "")
+        book.results.merge_devices()
         return BatchProgress(0)
 
     def has(self, *chosen):
         """Write a gradebook in which runs of these setups count."""
         with gradebook.writing(self.book, create=True) as book:
             for name in STUDENTS:
-                book.enrol([Student(id=name)])
-                book.add_attempt(name, f"{name}.zip", read(self.folder / f"{name}.zip"))
+                book.students.enrol([Student(id=name)])
+                book.attempts.add(name, f"{name}.zip", read(self.folder / f"{name}.zip"))
             for one in chosen:
-                setup = book.number_of(self.setup(one))
-                book.apply(setup, why="batch")
+                setup = book.setups.number_of(self.setup(one))
+                book.setups.apply(setup, why="batch")
                 for name in STUDENTS:
-                    book.keep(setup, result(book.setup(setup), read(self.folder / f"{name}.zip")))
-            book.merge_devices()
+                    book.results.keep(
+                        setup, result(book.setups.get(setup), read(self.folder / f"{name}.zip"))
+                    )
+            book.results.merge_devices()
 
     def setup(self, chosen):
         problems = [self.course.problem(name) for name in chosen["problems"]]
@@ -158,7 +160,7 @@ class Classroom:
         """Each student's state and points, and the setups that count."""
         with gradebook.reading(self.book) as book:
             found = Class(book, self.course).standings()
-            counting = {d: book.setup(number) for d, number in book.in_force().items()}
+            counting = {d: book.setups.get(number) for d, number in book.setups.in_force().items()}
             return {one.student.id: (one.state, one.points) for one in found}, counting
 
     def assert_nobody_lost_a_grade(self):
@@ -341,7 +343,7 @@ def test_an_older_gradebook_shows_the_last_setups_that_belong_together(class_):
     before = class_.grades()
     with gradebook.writing(class_.book) as book:
         setup = msgspec.structs.replace(class_.setup(CPU), suite_sha256="00" * 32)
-        book.apply(book.number_of(setup), why="regrade")
+        book.setups.apply(book.setups.number_of(setup), why="regrade")
     assert class_.grades() == before
 
 
@@ -372,7 +374,7 @@ def test_of_an_older_suite_no_command_is_promised(class_):
     class_.has(CPU)
     with gradebook.writing(class_.book) as book:
         setup = msgspec.structs.replace(class_.setup(CPU), suite_sha256="00" * 32)
-        book.apply(book.number_of(setup), why="regrade")
+        book.setups.apply(book.setups.number_of(setup), why="regrade")
     said = class_.run("regrade", class_.book, "--undo", "--course", class_.course.root)[1]
     assert "changed: the suite: 000000000000, now" in said
     assert "undone count again" not in said

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from grader.base.errors import UsageError
 from grader.classroom.records import Override, Standing, State, Student
-from grader.classroom.tables import canvas, csv_table
+from grader.classroom.tables import canvas, csv_table, for_canvas
+from grader.course.policies import Policy
 from tests.grader.classroom.reading_back import read_csv_table
 from tests.grader.report.samples import HARMLESS, HOSTILE
 
@@ -179,11 +180,16 @@ def test_every_printable_text_reads_back(text):
 
 
 @pytest.mark.parametrize("start", ["'", "''", " ", "=", "'=", "-", "-1", "' -"])
-@given(st.text("'=+-@ 1a.", max_size=6))
+@given(st.text("'=+-@ 1a.;", max_size=6))
 def test_every_start_of_a_formula_reads_back(start, text):
     """This holds for every mix of the characters that formulas and escapes begin with."""
     table = csv_table([standing(Student(id="a", name=start + text))], [])
     assert start + text == rows(table)["a"]["name"]
+
+
+def test_a_formula_after_a_semicolon_is_none_in_a_european_spreadsheet():
+    (row,) = csv.reader([csv_table([standing(Student(id="a;=1+1;-2"))], []).splitlines()[1]])
+    assert row[0] == "a;'=1+1;-2"
 
 
 # Canvas
@@ -204,7 +210,7 @@ Miss,1004,S-4,miss@example.org,A,,7,,
 
 def filled(standings=CLASS, exported=EXPORTED, title="Homework 1", number=None):
     """Fill the standings into a file exported from Canvas."""
-    return canvas(standings, title=title, assignment_id=number, exported=exported)
+    return canvas(standings, Policy(title=title, canvas_id=number or 0), exported=exported)
 
 
 def column(text, place):
@@ -252,6 +258,47 @@ def test_the_form_of_the_export_is_kept():
     csv.writer(other, delimiter=";", lineterminator="\n").writerows(cells(EXPORTED))
     made = filled(exported=other.getvalue()).text
     assert cells(filled().text) == list(csv.reader(io.StringIO(made), delimiter=";"))
+
+
+def test_a_decimal_comma_is_kept():
+    """In a file with semicolons, our column has the decimal mark of the others."""
+    commas = "Student;ID;HW (1);HW2 (2)\n    Points Possible;;20,00;20,00\nAda;5;12,00;\n"
+    made = canvas([standing(Student(id="5"), points=1.25)], Policy(canvas_id=2), exported=commas)
+    assert made.text.splitlines()[2] == "Ada;5;12,00;1,25"
+
+
+def test_canvas_of_other_points_needs_a_word_of_the_policy():
+    """Ours are scaled or sent as they are, and rounded, a half upwards."""
+    half = EXPORTED.replace(",,,,,5,20,", ",,,,,5,10,")
+    with pytest.raises(UsageError, match="out of 10 points, ours out of 20: write canvas_points"):
+        filled(exported=half)
+
+    def ada(**rules):
+        policy = Policy(title="Homework 1", **rules)
+        return column(canvas(CLASS, policy, exported=half).text, 6)["Lovelace, Ada"]
+
+    assert ada(canvas_points=10) == "8.75"
+    assert ada(canvas_points=20) == "17.5"
+    assert ada(canvas_points=10, canvas_decimals=1) == "8.8"
+    one = standing("Ada", points=2.5)
+    assert for_canvas([one], Policy(canvas_decimals=0), None)[0].points == 3
+    made = canvas(CLASS, Policy(canvas_id=42, canvas_points=10), exported=None)
+    assert "    Points Possible,,,,,10" in made.text
+    assert "Ada,,ada,ada@example.org,A,8.75" in made.text
+
+
+def test_a_renamed_student_has_a_row_by_a_former_id_or_the_number_in_canvas():
+    found = [
+        standing(Student(id="new"), points=1.0),
+        standing(Student(id="x1", columns={"canvas_id": "1002"}), points=2.0),
+    ]
+    rules, former = Policy(title="Homework 1"), {"new": ["S-1"]}
+    made = canvas(found, rules, exported=EXPORTED, former=former)
+    assert made.notes == []
+    after = column(made.text, 6)
+    assert (after["Lovelace, Ada"], after["Late, Student"]) == ("1", "2")
+    alone = canvas(found[1:], Policy(canvas_id=1), exported=None).text
+    assert alone.splitlines()[2] == ",1002,x1,,,2"
 
 
 @pytest.mark.parametrize(
@@ -334,7 +381,7 @@ def test_an_identity_that_students_share_is_nobodys():
 
 def test_without_an_export_the_id_makes_the_column():
     """The header and the maximum points come first; only graded students have points."""
-    made = canvas(CLASS, title="Homework 1", assignment_id=42, exported=None)
+    made = canvas(CLASS, Policy(title="Homework 1", canvas_id=42), exported=None)
     assert made.text.splitlines()[:4] == [
         "Student,ID,SIS User ID,SIS Login ID,Section,Homework 1 (42)",
         "    Points Possible,,,,,20",
@@ -352,11 +399,11 @@ def test_without_an_export_the_rosters_columns_are_used():
     """A roster with SIS columns comes from Canvas, so its ids are Canvas ids."""
     columns = {"SIS User ID": "S-1", "SIS Login ID": "al"}
     one = standing(student("Ada", id="1001", columns=columns), points=1.0)
-    made = canvas([one], title="T", assignment_id=1, exported=None)
+    made = canvas([one], Policy(title="T", canvas_id=1), exported=None)
     assert "Ada,1001,S-1,al,,1" == made.text.splitlines()[2]
     assert [] == made.notes
     one = standing(student("Ada", id="1001", columns={"Quiz (77)": "3"}), points=1.0)
-    made = canvas([one], title="T", assignment_id=1, exported=None)
+    made = canvas([one], Policy(title="T", canvas_id=1), exported=None)
     assert "Ada,1001,,ada@example.org,,1" == made.text.splitlines()[2]
 
 
@@ -364,8 +411,7 @@ def test_without_an_export_strangers_are_left_out():
     """Canvas refuses students that it does not know."""
     made = canvas(
         [standing(student("Eve", listed=False), points=1.0)],
-        title="T",
-        assignment_id=1,
+        Policy(title="T", canvas_id=1),
         exported=None,
     )
     assert 2 == len(made.text.splitlines())
@@ -375,14 +421,14 @@ def test_without_an_export_strangers_are_left_out():
 def test_without_an_export_and_an_id_canvas_would_create_an_assignment():
     """The export is therefore refused."""
     with pytest.raises(UsageError, match="Canvas would create a new assignment; write canvas_id"):
-        canvas(CLASS, title="Homework 1", assignment_id=None, exported=None)
+        canvas(CLASS, Policy(title="Homework 1"), exported=None)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_reach_canvas_as_text(text):
     """Names are escaped in a new file and in notes, and stay unchanged in an export."""
     one = standing(Student(id=text, name=text), points=1.0)
-    made = canvas([one], title="T", assignment_id=1, exported=None)
+    made = canvas([one], Policy(title="T", canvas_id=1), exported=None)
     assert 3 == len(cells(made.text))
     assert not any(cell.lstrip().startswith(STARTS) for cell in cells(made.text)[2])
     notes = "".join(filled([one]).notes)

@@ -343,7 +343,7 @@ def give_points_by_hand(term):
     assert said.startswith("cyd Cyd Clark: 1.50 of 3; 1 day late, which costs 25 %; 1 for softmax")
     first, rows = term.status("hw1")
     # (2 + 3 + 1.5 + 3 + 2 + 2) / 6 = 13.5 / 6 = 2.25
-    assert first == "6 students: 6 graded; mean 2.25; 1 late"
+    assert first == "6 students: 6 graded; mean 2.25; 1 late; 2 with points by hand"
     assert rows["eve"] == "graded | 2.00"
     term(f"override eve --remove {HW1} --reason 'not the oral exam' --by ta")
     term(f"override cyd --remove --problem softmax {HW1} --reason 'not the oral exam' --by ta")

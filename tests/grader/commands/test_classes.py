@@ -77,12 +77,12 @@ def result_of(submission, status=Status.PASSED):
 def hand_in(book, student, text, at=DUE, **statuses):
     """Add an attempt; `statuses` gives its outcome per setup, as in `setup_1=Status.PASSED`."""
     submission = of(text, student)
-    book.enrol([Student(id=student, section="A")])
-    book.add_attempt(student, f"{student}.zip", submission, submitted_at=at)
+    book.students.enrol([Student(id=student, section="A")])
+    book.attempts.add(student, f"{student}.zip", submission, submitted_at=at)
     for name, status in statuses.items():
         fault = "the machine failed" if status is Status.GRADER_ERROR else ""
         setup = int(name.removeprefix("setup_"))
-        book.keep(setup, result_of(submission, status), fault=fault)
+        book.results.keep(setup, result_of(submission, status), fault=fault)
 
 
 def older(today):
@@ -108,7 +108,7 @@ def test_the_rules_of_the_command_come_first_then_the_gradebooks(path, course):
 def test_a_gradebook_charges_lateness_by_the_rules_that_it_remembers(path, today, grader):
     """Later commands need no --policy; with --policy, they show what other rules would give."""
     with gradebook.writing(path, create=False) as book:
-        book.apply(book.number_of(today), why="batch")
+        book.setups.apply(book.setups.number_of(today), why="batch")
         hand_in(book, "zoe", "x = 1", DUE + timedelta(hours=1), setup_1=Status.PASSED)
     _, said, _ = grader("status", path)
     assert "1 graded; mean 7.00; 0 late" in said
@@ -121,13 +121,13 @@ def test_a_gradebook_charges_lateness_by_the_rules_that_it_remembers(path, today
     other = path.with_name("other.toml")
     other.write_text("[policy]\nper_cent_a_day = 50\n[policy.deadlines]\nA = 2026-10-02T12:00:00Z")
     assert "mean 3.50; 1 late" in grader("status", path, "--policy", other)[1]
-    assert "zoe: 6.30 of 5; 1 day late" in grader("show", "zoe", "--gradebook", path)[1]
+    assert "zoe: 6.30 of 7; 1 day late" in grader("show", "zoe", "--gradebook", path)[1]
 
 
 def test_sections_without_a_deadline_and_deadlines_without_a_section_are_said(path, grader):
     """Either one usually means that a name was mistyped."""
     with gradebook.writing(path, create=False) as book:
-        book.enrol([Student(id="zoe", section="A"), Student(id="bob", section="B")])
+        book.students.enrol([Student(id="zoe", section="A"), Student(id="bob", section="B")])
         book.remember(Policy(deadlines={"a": DUE, "B": DUE}))
     _, said, _ = grader("status", path)
     assert "no deadline for section A: nobody in it is late" in said
@@ -141,7 +141,7 @@ def test_sections_without_a_deadline_and_deadlines_without_a_section_are_said(pa
 def test_a_report_has_the_name_of_its_own_student(path, today, grader, tmp_path):
     """Students with equal sources share one result, which has the name of only one of them."""
     with gradebook.writing(path, create=False) as book:
-        book.apply(book.number_of(today), why="batch")
+        book.setups.apply(book.setups.number_of(today), why="batch")
         hand_in(book, "zoe", "x = 1", setup_1=Status.FAILED)
         hand_in(book, "bob", "x = 1")
     shown = grader("show", "bob", "--gradebook", path)[1]
@@ -157,9 +157,9 @@ def test_a_report_has_the_name_of_its_own_student(path, today, grader, tmp_path)
 def known(path, today):
     """A gradebook with two students, one of whom has handed in nothing."""
     with gradebook.writing(path, create=False) as book:
-        book.apply(book.number_of(today), why="batch")
+        book.setups.apply(book.setups.number_of(today), why="batch")
         hand_in(book, "zoe", "x = 1", setup_1=Status.PASSED)
-        book.enrol(
+        book.students.enrol(
             [Student(id="zoe", name="Zoë Li", email="zl@x.edu"), Student(id="zed", name="Zed")]
         )
 
@@ -188,7 +188,7 @@ def test_two_students_of_one_beginning_are_listed(path, today, grader):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("zoe", "--points", 500), "--points 500: the assignment gives at most 5; --anyway"),
+        (("zoe", "--points", 500), "--points 500: the assignment gives at most 7; --anyway"),
         (("zoe", "--points", 6, "--problem", PROBLEM), "--points 6: adamw gives at most 5"),
         (("zed", "--points", 5), "Zed (zed) handed in nothing; --anyway gives the points"),
     ],
@@ -215,7 +215,7 @@ def test_show_says_why_an_attempt_counts(path, today, grader, rules, days, told)
     """With the deadline and the late days."""
     rules = {"per_cent_a_day": 10, "deadlines": {"default": DUE}} | rules
     with gradebook.writing(path, create=False) as book:
-        book.apply(book.number_of(today), why="batch")
+        book.setups.apply(book.setups.number_of(today), why="batch")
         book.remember(Policy(**rules))
         for text, day in zip(("x = 1", "x = 2"), days, strict=True):
             at = DUE + timedelta(days=day)
@@ -232,8 +232,8 @@ def test_show_says_why_an_attempt_counts(path, today, grader, rules, days, told)
 def regraded(path, today):
     """A regrade in which Zoe gains all points and Bob loses all points."""
     with gradebook.writing(path, create=False) as book:
-        assert (book.number_of(older(today)), book.number_of(today)) == (1, 2)
-        book.apply(1, why="batch")
+        assert (book.setups.number_of(older(today)), book.setups.number_of(today)) == (1, 2)
+        book.setups.apply(1, why="batch")
         hand_in(book, "zoe", "x = 1", setup_1=Status.FAILED, setup_2=Status.PASSED)
         hand_in(book, "bob", "x = 2", setup_1=Status.PASSED, setup_2=Status.FAILED)
     return path
@@ -265,9 +265,9 @@ def test_a_regrade_is_shown_before_it_counts_and_after(regraded, grader):
         assert code == 0
         assert all(line in said for line in changes), said
         assert said.endswith(last)
-    assert "zoe: 7.00 of 5" in grader("show", "zoe", "--gradebook", regraded)[1]
+    assert "zoe: 7.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
     assert grader("regrade", regraded, "--undo")[0] == 0
-    assert "zoe: 0.00 of 5" in grader("show", "zoe", "--gradebook", regraded)[1]
+    assert "zoe: 0.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
     assert grader("regrade", regraded, "--undo")[0] == 2
 
 
@@ -275,9 +275,9 @@ def test_a_newer_regrade_is_shown_rather_than_the_applied_one(regraded, today, g
     assert grader("regrade", regraded, "--apply")[0] == 0
     newest = msgspec.structs.replace(today, suite_sha256="ff" * 32)
     with gradebook.writing(regraded, create=False) as book:
-        assert book.number_of(newest) == 3
-        book.keep(3, result_of(of("x = 1"), Status.FAILED))
-        book.keep(3, result_of(of("x = 2"), Status.FAILED))
+        assert book.setups.number_of(newest) == 3
+        book.results.keep(3, result_of(of("x = 1"), Status.FAILED))
+        book.results.keep(3, result_of(of("x = 2"), Status.FAILED))
     _, said, _ = grader("diff", regraded)
     assert "zoe: 7.00, then 0.00 (-7.00)" in said
     assert "was applied" not in said
@@ -287,13 +287,13 @@ def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, grader, m
     """The regrade names the student and is not applied; an override removes the obstacle."""
     with gradebook.writing(regraded, create=False) as book:
         hand_in(book, "cyd", "x = 3", setup_1=Status.PASSED)
-        book.note_fault(2, of("x = 3").sha256, "the machine failed")
+        book.results.note_fault(2, of("x = 3").sha256, "the machine failed")
     # The machine fails again, so nothing is graded.
     monkeypatch.setattr(classes.batches, "grade", lambda *_, **__: BatchProgress(0))
     code, _, text = grader("regrade", regraded, "--apply")
     assert code == 3
     assert "the grader failed on cyd; the old results still count" in text
-    assert "zoe: 0.00 of 5" in grader("show", "zoe", "--gradebook", regraded)[1]
+    assert "zoe: 0.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
     assert (
         grader(
             "override", "cyd", "--gradebook", regraded, "--points", 5, "--reason", "read by hand"
@@ -301,7 +301,7 @@ def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, grader, m
         == 0
     )
     assert grader("regrade", regraded, "--apply")[0] == 0
-    assert "zoe: 7.00 of 5" in grader("show", "zoe", "--gradebook", regraded)[1]
+    assert "zoe: 7.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
 
 
 # --- reports --------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def test_each_student_gets_a_page_with_the_points_that_count(path, today, grader
     page = tmp_path / "pages" / "zoe.html"
     with gradebook.writing(path, create=False) as book:
         book.remember(Policy(handout_url="https://course.example/handout"))
-        book.apply(book.number_of(today), why="batch")
+        book.setups.apply(book.setups.number_of(today), why="batch")
         hand_in(book, "zoe", "class AdamW:\n    x = '<b>'", setup_1=Status.FAILED)
         hand_in(book, "bob", "y = 1")
     code, said, _ = grader("export", path, "--html", page.parent)
@@ -335,7 +335,7 @@ def test_each_student_gets_a_page_with_the_points_that_count(path, today, grader
 def test_gradescopes_scores_are_compared_with_ours(path, today, grader):
     """Exit code 1 is for a difference, 2 for a wrong call."""
     with gradebook.writing(path, create=False) as book:
-        book.apply(book.number_of(today), why="batch")
+        book.setups.apply(book.setups.number_of(today), why="batch")
         hand_in(book, "zoe", "x = 1", setup_1=Status.PASSED)
     table = path.with_name("scores.csv")
     table.write_text("Name,SID,Email,Total Score\nZoe,zoe,,7.0\n")
@@ -350,7 +350,7 @@ def test_gradescopes_scores_are_compared_with_ours(path, today, grader):
 def test_classroom_50_gets_overrides_and_a_record_per_student(path, today, grader):
     """The collected scores are read and stay as they are; a second export writes equal bytes."""
     with gradebook.writing(path, create=False) as book:
-        book.apply(book.number_of(today), why="batch")
+        book.setups.apply(book.setups.number_of(today), why="batch")
         hand_in(book, "zoe", "x = 1", setup_1=Status.PASSED)
         hand_in(book, "bob", "x = 2")
     folder = path.parent
@@ -367,7 +367,7 @@ def test_classroom_50_gets_overrides_and_a_record_per_student(path, today, grade
     assert (0, f"wrote {scores}\nwrote {folder / 'results'}\n", "") == grader(*call)
     first = scores.read_bytes()
     (entry,) = json.loads(first)["assignments"]["hw1"]["entries"]
-    assert ("zoe", True, 5) == (entry["owner"], entry["override"], entry["submissions"][0]["score"])
+    assert ("zoe", True, 7) == (entry["owner"], entry["override"], entry["submissions"][0]["score"])
     record = json.loads((folder / "results" / "zoe.json").read_text())
     assert ("classroom50/result/v1", "hw1") == (record["schema"], record["assignment"])
     assert ["zoe.json"] == [file.name for file in (folder / "results").iterdir()]

@@ -24,7 +24,7 @@ def graded(today, tmp_path_factory):  # noqa: F811
     """A gradebook in which Zoe's only test failed and Bob's passed."""
     path = tmp_path_factory.mktemp("graded") / "class.sqlite"
     with gradebook.writing(path, create=True) as opened:
-        opened.apply(opened.number_of(today), why="batch")
+        opened.setups.apply(opened.setups.number_of(today), why="batch")
         hand_in(opened, "zoe", "x = 1", setup_1=Status.FAILED)
         hand_in(opened, "bob", "x = 2", setup_1=Status.PASSED)
     return path
@@ -83,8 +83,8 @@ def test_a_comment_names_its_attempt_once_another_one_counts(book, grader, shown
         hand_in(opened, "zoe", "x = 3", None, setup_1=Status.PASSED)  # without a time: the first
     assert "Comment: Almost." in shown("zoe")
     with gradebook.writing(book) as opened:
-        attempt = opened.attempts("zoe")[0]
-        opened.comment("zoe", "Good.", attempt=attempt.id, name="")
+        attempt = opened.attempts.all("zoe")[0]
+        opened.feedback.comment("zoe", "Good.", attempt=attempt.id, name="")
     assert "Comment (attempt 1): Good." in shown("zoe")
 
 
@@ -100,7 +100,7 @@ def test_a_request_is_listed_until_it_is_answered(book, grader, shown):  # noqa:
     assert "  1  zoe, attempt 1: adamw, test_steps (failed: x): It works." in listed
     assert "Regrade request about adamw, test_steps: not answered yet." in shown("zoe")
     answer = ("answer", 1, "--gradebook", book, "--reason", "A typo of ours.")
-    assert "zoe: 5.00 of 5" in grader(*answer, "--accept", "--points", 5)[1]
+    assert "zoe: 5.00 of 7" in grader(*answer, "--accept", "--points", 5)[1]
     listed = grader("status", book)[1]
     assert "regrade requests: 0 open, 1 answered" in listed
     assert "It works." not in listed
@@ -116,23 +116,35 @@ def test_the_last_answer_counts(book, grader, shown):  # noqa: F811
     """A refusal changes no points; neither does an answer that leaves them to a regrade."""
     grader("request", "zoe", "--gradebook", book, *TEST, "--text", "It works.")
     answer = ("answer", 1, "--gradebook", book, "--reason")
-    assert "zoe: 0.00 of 5" in grader(*answer, "The rule is right.", "--refuse")[1]
+    assert "zoe: 0.00 of 7" in grader(*answer, "The rule is right.", "--refuse")[1]
     assert "request about adamw, test_steps: refused. The rule is right." in shown("zoe")
     said = grader(*answer, "The test was wrong.", "--accept")[1]
-    assert "zoe: 0.00 of 5\nno points changed: correct the test and run `grader regrade`" in said
+    assert "zoe: 0.00 of 7\nno points changed: correct the test and run `grader regrade`" in said
     assert "test_steps: accepted. The test was wrong." in shown("zoe")
+
+
+def test_a_refusal_takes_back_the_points_of_an_answer_and_no_others(book, grader, shown):  # noqa: F811
+    grader("request", "zoe", "--gradebook", book, *TEST, "--text", "It works.")
+    answer = ("answer", 1, "--gradebook", book, "--reason")
+    assert "zoe: 5.00 of 7" in grader(*answer, "A typo.", "--accept", "--points", 5)[1]
+    assert "zoe: 0.00 of 7\n" in grader(*answer, "It was none.", "--refuse")[1]
+    assert "override for adamw withdrawn (regrade request 1: It was none.)" in shown("zoe")
+    grader(*answer, "A typo.", "--accept", "--points", 5)
+    override = ("override", "zoe", "--gradebook", book, "--problem", "adamw", "--reason", "oral")
+    grader(*override, "--points", 4)
+    assert "zoe: 4.00 of 7" in grader(*answer, "It was none.", "--refuse")[1]
 
 
 def test_a_regrade_keeps_a_request_and_its_evidence(book, today, grader, shown):  # noqa: F811
     """The request is tied to the attempt and to the setup of its result."""
     grader("request", "zoe", "--gradebook", book, *TEST, "--text", "It works.")
     with gradebook.writing(book) as opened:
-        setup = opened.number_of(older(today))
+        setup = opened.setups.number_of(older(today))
         hand_in(opened, "zoe", "x = 1", **{f"setup_{setup}": Status.PASSED})
         hand_in(opened, "bob", "x = 2", **{f"setup_{setup}": Status.PASSED})
-        opened.apply(setup, why="regrade")
+        opened.setups.apply(setup, why="regrade")
         assert opened._database.execute("SELECT setup FROM request").fetchone()[0] == 1
-    assert "zoe: 7.00 of 5" in shown("zoe")
+    assert "zoe: 7.00 of 7" in shown("zoe")
     assert "(failed: x): It works." in grader("status", book)[1]
 
 

@@ -87,7 +87,7 @@ def test_a_missing_file_is_a_sentence(call, places, course, capfd, missing):  # 
     path = course / missing
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     with gradebook.reading(places["BOOK"]) as book:
-        assert book.students()
+        assert book.students.all()
     calls = [[name, *words] for name, words in CALLS.items() if name not in LEFT_OUT]
     for name, *words in [*calls, *MORE]:
         code, said = call(name, *words)

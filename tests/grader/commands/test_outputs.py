@@ -153,13 +153,15 @@ def _graded(folder):
     with tempfile.TemporaryDirectory() as made:
         path = Path(made) / "class.sqlite"
         with gradebook.writing(path, create=True) as book:
-            book.enrol([Student(id="ada")])
-            book.add_attempt("ada", "ada.zip", of(SOURCE))
-            setup = book.number_of(today)
-            book.apply(setup, why="batch")
-            book.keep(setup, result_of(of(SOURCE), Status.PASSED))
-            (attempt,) = book.attempts()
-            book.request(attempt, setup, problem="adamw", test="test_steps", evidence="x", text="y")
+            book.students.enrol([Student(id="ada")])
+            book.attempts.add("ada", "ada.zip", of(SOURCE))
+            setup = book.setups.number_of(today)
+            book.setups.apply(setup, why="batch")
+            book.results.keep(setup, result_of(of(SOURCE), Status.PASSED))
+            (attempt,) = book.attempts.all()
+            book.feedback.request(
+                attempt, setup, problem="adamw", test="test_steps", evidence="x", text="y"
+            )
         return path.read_bytes()
 
 

@@ -29,11 +29,11 @@ def class_(path, today):  # noqa: F811
     """Ada under her id and, from another platform, under her name; Bob; and Eve, who is missing."""
     with gradebook.writing(path) as book:
         book.remember(RULES)
-        book.apply(book.number_of(today), why="batch")
+        book.setups.apply(book.setups.number_of(today), why="batch")
         hand_in(book, "ada", "x = 1", DUE - DAY, setup_1=Status.FAILED)
         hand_in(book, "Ada Lovelace", "x = 2", DUE + 2 * DAY, setup_1=Status.PASSED)
         hand_in(book, "bob", "x = 3", DUE, setup_1=Status.PASSED)
-        book.enrol(
+        book.students.enrol(
             [
                 Student(id="ada", email="al@x.edu", section="evening"),
                 Student(id="Ada Lovelace", name="Ada Lovelace", listed=False),
@@ -42,9 +42,9 @@ def class_(path, today):  # noqa: F811
             ],
             roster=True,
         )
-        book.override("ada", 2, problem=PROBLEM, reason="fair", who="ta")
-        book.extend("Ada Lovelace", DUE + 2 * DAY, reason="ill", who="ta")
-        book.comment("Ada Lovelace", "well done", name="")
+        book.decisions.override("ada", 2, problem=PROBLEM, reason="fair", who="ta")
+        book.decisions.extend("Ada Lovelace", DUE + 2 * DAY, reason="ill", who="ta")
+        book.feedback.comment("Ada Lovelace", "well done", name="")
     return path
 
 
@@ -64,9 +64,9 @@ def test_two_entries_become_one_student_and_two_again(class_, grader):  # noqa: 
     code, said, _ = grader("merge-students", "ADA LOVELACE", "--into", "AL@x.edu", *words)
     assert code == 0
     # The second attempt earns 7, and is on time by the extension; points by hand replace these 7.
-    assert said.startswith("before:  Ada Lovelace Ada Lovelace: 7.00 of 5\nbefore:  ada: 2.00 of 5")
+    assert said.startswith("before:  Ada Lovelace Ada Lovelace: 7.00 of 7\nbefore:  ada: 2.00 of 7")
     for part in (
-        "\nada Ada Lovelace: 2.00 of 5; 2 for adamw by ta: fair\n",
+        "\nada Ada Lovelace: 2.00 of 7; 2 for adamw by ta: fair\n",
         "also known as Ada Lovelace",
         "deadline  2026-10-04T12:00+00:00",
         "attempt 2 counts: the latest of 2 attempts",
@@ -93,11 +93,11 @@ def test_a_file_with_a_former_name_is_the_students(class_, grader):  # noqa: F81
     grader("merge-students", "Ada Lovelace", "--into", "ada", "--gradebook", class_)
     with gradebook.writing(class_) as book:
         again = {"submitted_at": DUE - DAY}
-        assert not book.add_attempt("Ada Lovelace", "ada.zip", of("x = 1", "ada"), **again)
-        book.enrol([Student(id="Ada Lovelace", listed=False)])
-        assert book.add_attempt("Ada Lovelace", "new.zip", of("x = 9"))
-        assert len(book.attempts("ada")) == 3
-        (ada,) = [one for one in book.students() if one.id == "ada"]
+        assert not book.attempts.add("Ada Lovelace", "ada.zip", of("x = 1", "ada"), **again)
+        book.students.enrol([Student(id="Ada Lovelace", listed=False)])
+        assert book.attempts.add("Ada Lovelace", "new.zip", of("x = 9"))
+        assert len(book.attempts.all("ada")) == 3
+        (ada,) = [one for one in book.students.all() if one.id == "ada"]
     assert (ada.name, ada.email, ada.section, ada.listed) == (
         "Ada Lovelace",
         "al@x.edu",
@@ -148,15 +148,15 @@ def test_a_renamed_student_keeps_everything(class_, grader):  # noqa: F811
     words = ("--gradebook", class_)
     before = rows(class_)
     code, said, _ = grader("rename-student", "bob", "--id", "b 42", "--name", "Robert", *words)
-    assert (code, said.startswith("b 42 Robert: 7.00 of 5")) == (0, True)
-    assert grader("show", "BOB", *words)[1].startswith("b 42 Robert: 7.00 of 5")
+    assert (code, said.startswith("b 42 Robert: 7.00 of 7")) == (0, True)
+    assert grader("show", "BOB", *words)[1].startswith("b 42 Robert: 7.00 of 7")
     assert grader("rename-student", "Robert", "--undo", *words)[0] == 0
     assert rows(class_) == before
     grader("rename-student", "bob", "--id", "b42", *words)
     assert grader("override", "b42", "--points", 3, "--reason", "oral", *words)[0] == 0
     grader("rename-student", "b42", "--undo", *words)
     assert "\nalso" not in grader("show", "bob", *words)[1].splitlines()[0]
-    assert grader("show", "bob", *words)[1].startswith("bob Bob B: 3.00 of 5")
+    assert grader("show", "bob", *words)[1].startswith("bob Bob B: 3.00 of 7")
     assert "4 students" in grader("status", class_)[1]
 
 
@@ -187,8 +187,8 @@ def test_a_removed_student_is_nowhere_and_comes_back(class_, grader, tmp_path): 
     assert "Bob B (bob) was removed by ta at " in said
     assert f"(left); `grader remove-student bob --gradebook {class_} --undo`" in said
     with gradebook.writing(class_) as book:
-        assert [one.id for one in book.students()] == ["Ada Lovelace", "ada", "eve"]
-        assert len(book.students(removed=True)) == 4
+        assert [one.id for one in book.students.all()] == ["Ada Lovelace", "ada", "eve"]
+        assert len(book.students.all(removed=True)) == 4
     assert rows(class_) == before
     assert grader("remove-student", "bob", "--undo", *words)[0] == 0
     assert grader("status", class_, "--verbose")[1] == shown
@@ -205,12 +205,12 @@ def test_points_from_a_file_are_shown_and_then_written(class_, grader, tmp_path)
     code, said, _ = grader("override", "--from", file, *words)
     assert (code, rows(class_)) == (0, before)
     assert said == (
-        "- bob Bob B: 7.00 of 5\n+ bob Bob B: 4.00 of 5; 4 by ta: =1+1\n"
-        "- ada: 2.00 of 5; 2 for adamw by ta: fair\n+ ada: 3.00 of 5; 3 for adamw by ta: oral\n"
+        "- bob Bob B: 7.00 of 7\n+ bob Bob B: 4.00 of 7; 4 by ta: =1+1\n"
+        "- ada: 2.00 of 7; 2 for adamw by ta: fair\n+ ada: 3.00 of 7; 3 for adamw by ta: oral\n"
         "nothing is written; --apply writes this\n"
     )
     assert "this is written" in grader("override", "--from", file, "--apply", *words)[1]
-    assert grader("show", "bob", "--gradebook", class_)[1].startswith("bob Bob B: 4.00 of 5")
+    assert grader("show", "bob", "--gradebook", class_)[1].startswith("bob Bob B: 4.00 of 7")
 
 
 def test_one_wrong_row_and_nothing_is_written(class_, grader, tmp_path):  # noqa: F811
@@ -225,9 +225,9 @@ def test_one_wrong_row_and_nothing_is_written(class_, grader, tmp_path):  # noqa
     for part in (
         "line 3: ",
         "has no student zed",
-        "line 4: points nan: expected a number, 0 or more",
+        "line 4: points nan: expected a number such as 3.5, 0 or more",
         "line 5: points -1",
-        "line 6: points 500: the assignment gives at most 5; --anyway",
+        "line 6: points 500: the assignment gives at most 7; --anyway",
         "line 7: problem nosuch: no such problem",
         "line 8: Eve E (eve) handed in nothing; --anyway",
         "line 9: a second row for bob",
@@ -257,7 +257,7 @@ def test_a_new_deadline_that_changes_no_points_names_its_student(class_, grader)
     """Otherwise nobody can tell whose deadline a line shows."""
     words = ("--until", "2026-10-09T12:00:00Z", "--reason", "ill", "--gradebook", class_)
     said = grader("extend", "--section", "evening", *words)[1]
-    assert "  bob Bob B: 7.00 of 5\n- deadline: 2026-10-03T12:00:00+00:00\n" in said
+    assert "  bob Bob B: 7.00 of 7\n- deadline: 2026-10-03T12:00:00+00:00\n" in said
 
 
 def test_deadlines_from_a_file(class_, grader, tmp_path):  # noqa: F811

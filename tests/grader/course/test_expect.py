@@ -1,6 +1,7 @@
 """The wording of failures: each message is pinned word for word, and each check can fail."""
 
 import math
+import queue
 import tracemalloc
 import types
 from functools import partial, reduce
@@ -644,6 +645,10 @@ def within(error, expected=ValueError, **options):
             raised(["FileNotFoundError", "OSError"], "FileNotFoundError", "x", "a.py:1"),
             (ValueError, FileNotFoundError),
         ),
+        (raised(["IndentationError", "SyntaxError"], "IndentationError", "x", None), SyntaxError),
+        (raised(["StopIteration"], "Ended", "x", None), StopIteration),
+        (raised(["EOFError"], "EOFError", "x", None), EOFError),
+        (raised(["Exception"], "Empty", "of a given module", None), queue.Empty),
     ],
     ids=repr,
 )
@@ -715,6 +720,11 @@ def test_a_value_of_another_kind_is_a_mismatch(value, wanted, reason):
             raised(["KeyError"], "MyKeyError", "x", None),
             ValueError,
             "expected ValueError when size is 0, got MyKeyError",
+        ),
+        (
+            raised(["Exception"], "SyntaxError", "a class of that name", None),
+            SyntaxError,
+            "expected SyntaxError when size is 0, got SyntaxError",
         ),
         (
             raised(["SystemExit"], "SystemExit", "1", None),

@@ -66,6 +66,14 @@ def test_what_is_missing_or_broken_costs_nothing(written, content, tmp_path):
         )
 
 
+def test_metadata_that_cannot_be_read_is_told(written, capsys, tmp_path):
+    """Nobody counts as late then, and the staff has to know. Other platforms have no such file."""
+    submission_metadata.read(written(b"\xff"))
+    assert "cannot be read, so nobody counts as late: " in capsys.readouterr().err
+    submission_metadata.read(tmp_path / "nowhere")
+    assert capsys.readouterr().err == ""
+
+
 def test_the_courses_own_deadline_comes_first(written):
     """Without a time zone in the submission time, no lateness is computed."""
     found = submission_metadata.read(written(WRITTEN))

@@ -1,12 +1,15 @@
 """Our own solutions run in the grader's process as a submission runs in a sandbox."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from grader.base.errors import Crashed, NotAttempted, StudentFault
+from grader.base.errors import Crashed, NotAttempted, StudentFault, TimedOut
+from grader.course import courses
 from grader.grading.local_student import LocalBox, LocalSession
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,6 +29,18 @@ def test_a_stub_is_one_also_after_another_solution():
         LocalSession(box, wrong).run(calls, {})
     with pytest.raises(NotAttempted):
         LocalSession(box, stub).run(calls, {})
+    box.close()
+
+
+def test_a_solution_that_hangs_is_ended():
+    """It has a test's CPU time, also if it catches every exception."""
+    box = LocalBox()
+    hangs = b"def f():\n    while True:\n        try:\n            while True: pass\n"
+    hangs += b"        except ZeroDivisionError: pass\n"
+    limits = msgspec.structs.replace(courses.load().limits, cpu_seconds=1)
+    with pytest.raises(TimedOut, match="it took more than 1 s of CPU time"):
+        LocalSession(box, {"assignment/m.py": hangs}, limits).run(calls, {})
+    assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
     box.close()
 
 

@@ -86,5 +86,5 @@ def test_answers_are_gone_after_their_test(root, tmp_path):
         report = pipe.read()
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    assert "0/29  crashed" in report
+    assert re.search(r" 0/\d+  crashed", report)
     assert used.ru_maxrss * 1024 < 1500 * MIB

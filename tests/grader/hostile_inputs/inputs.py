@@ -31,6 +31,7 @@ from grader.classroom import (
     tables,
 )
 from grader.course import late_days, policies
+from grader.course.policies import Policy
 from grader.gradescope import submission_metadata
 from grader.report import json_report
 from grader.submission.reader import SubmissionReader
@@ -442,7 +443,7 @@ def problem_names_that_are_equal(folder):
 
 def filled_in(path):
     """Fill in a gradebook that Canvas exported."""
-    return tables.canvas([], title="a", assignment_id=None, exported=path.read_text())
+    return tables.canvas([], Policy(title="a"), exported=path.read_text())
 
 
 @other(filled_in, "the table has more than 4,000,000 cells")

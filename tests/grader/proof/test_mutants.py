@@ -12,8 +12,10 @@ from rich.console import Console
 
 from grader.base.errors import CourseFault
 from grader.course import courses
-from grader.proof import matrices, mutants
-from grader.proof.matrices import HiddenTest, Matrix, Row
+from grader.proof import matrices, matrix_report, mutants
+from grader.proof.kinds import Row
+from grader.proof.matrices import HiddenTest, Matrix
+from grader.proof.sentences import StubSentence
 from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
@@ -197,9 +199,9 @@ def test_what_needs_another_device_is_owed():
         (2, "not tried: 2 wrong solutions need a CUDA device"),
     ):
         matrix = Matrix(rows, {"p": hidden(test_a="")}, owed)
-        assert line in matrices.summary(matrix).split("\n")
-        assert json.loads(matrices.as_json(matrix))["owed"] == owed
-    assert "not tried" not in matrices.summary(Matrix(rows, {"p": hidden(test_a="")}))
+        assert line in matrix_report.summary(matrix).split("\n")
+        assert json.loads(matrix_report.as_json(matrix))["owed"] == owed
+    assert "not tried" not in matrix_report.summary(Matrix(rows, {"p": hidden(test_a="")}))
 
 
 def test_the_matrix_is_written_for_programs_and_for_readers():
@@ -213,13 +215,13 @@ def test_the_matrix_is_written_for_programs_and_for_readers():
         row("mutant", "m2", [], "p · mutant m2: unseen"),
     ]
     matrix = Matrix(rows, {"p": hidden(test_a="")})
-    assert "2 mutants, 1 noticed (50.0 %), 0 listed as equivalent" in matrices.summary(matrix)
-    assert "1 wrong solution, 1 of 1 trials as required" in matrices.summary(matrix)
-    text = matrices.as_markdown(matrix)
+    assert "2 mutants, 1 noticed (50.0 %), 0 listed as equivalent" in matrix_report.summary(matrix)
+    assert "1 wrong solution, 1 of 1 trials as required" in matrix_report.summary(matrix)
+    text = matrix_report.as_markdown(matrix)
     assert "| test_a | 1 | w1 |  |" in text
     assert "- `m2`" in text
     assert "- p · mutant m2: unseen" in text
-    assert json.loads(matrices.as_json(matrix))["complaints"] == ["p · mutant m2: unseen"]
+    assert json.loads(matrix_report.as_json(matrix))["complaints"] == ["p · mutant m2: unseen"]
 
 
 def priced(name, share, reason=""):
@@ -237,18 +239,99 @@ def test_a_dear_mistake_says_why():
         "p · wrong dear: it costs 50 %; say why it is more than a slip (price: …), "
         "or make it cost less"
     ]
-    assert "p · wrong whole costs 100 %: all of it follows" in matrices.summary(matrix).split("\n")
-    assert "cheap" not in matrices.summary(matrix)
+    assert "p · wrong whole costs 100 %: all of it follows" in matrix_report.summary(matrix).split(
+        "\n"
+    )
+    assert "cheap" not in matrix_report.summary(matrix)
+
+
+def by_harm(**prices):
+    """A matrix with a test of each class, and a mistake that each test alone catches."""
+    names = {"worse": "trains worse", "number": "wrong number", "crash": "crash", "rare": "rare"}
+    tests = {f"test_{name}": HiddenTest("", harm, 1) for name, harm in names.items()}
+    rows = [
+        Row("p", "wrong", name, 0, 1.0, 2.0, [f"test_{name}"], "", 0.1, price=price)
+        for name, price in prices.items()
+    ]
+    return Matrix(rows, {"p": tests})
+
+
+@pytest.mark.parametrize(
+    ("prices", "complaints"),
+    [
+        ({"worse": 0.4, "number": 0.2, "crash": 0.4, "rare": 0.2}, []),
+        ({"worse": 0.4, "number": 0.2, "crash": 0.5, "rare": 0.3}, [
+            "p · wrong crash (crash): it costs 0.50 points, more than worse (trains worse), 0.40; "
+            "let it fail fewer tests, or look at their classes of harm",
+            "p · wrong rare (rare): it costs 0.30 points, more than number (wrong number), 0.20; "
+            "let it fail fewer tests, or look at their classes of harm",
+        ]),
+        ({"crash": 0.5, "rare": 0.6}, []),
+    ],
+)  # fmt: skip
+def test_what_hurts_less_costs_no_more(prices, complaints):
+    """A minor mistake costs at most what the cheapest serious one costs, a crash the dearest."""
+    said = [text for text in by_harm(**prices).complaints() if "more than" in text]
+    assert complaints == said
+
+
+def test_prices_are_listed_by_harm():
+    """The class of a mistake is the worst one among the tests that it fails."""
+    matrix = by_harm(worse=0.4, rare=0.2)
+    matrix.rows.append(Row("p", "wrong", "both", 0, 1.0, 2.0, ["test_rare", "test_crash"], ""))
+    assert matrix_report.prices(matrix) == (
+        "p · trains worse, 1.00 points\n  tests: test_worse 1.00\n  mistakes: worse 0.40\n"
+        "p · wrong number, 1.00 points\n  tests: test_number 1.00\n"
+        "p · crash, 1.00 points\n  tests: test_crash 1.00\n  mistakes: both\n"
+        "p · rare, 1.00 points\n  tests: test_rare 1.00\n  mistakes: rare 0.20\n"
+    )
+
+
+def test_mistakes_that_prove_nothing_are_named():
+    """Without them, each test is still failed, alone if it was, and each sentence contradicted."""
+    rows = [
+        row("wrong", "first", ["test_a"]),
+        row("wrong", "second", ["test_a"]),
+        row("wrong", "both", ["test_a", "test_b"]),
+        row("wrong", "alone", ["test_b"]),
+        row("wrong", "says", ["test_a", "test_b"]),
+    ]
+    matrix = Matrix(rows, {"p": hidden(test_a="", test_b="")})
+    assert matrix.needless("p") == ["second", "both", "says"]
+    matrix.said["p"] = [StubSentence("f", 1, "It is.", ("second", "says"))]
+    assert matrix.needless("p") == ["first", "both", "says"]
+    assert matrix_report.needless(matrix) == (
+        "p: 3 known mistakes prove nothing that others do not; delete what students do not make: "
+        "first, both, says\n"
+    )
+    assert "It is.\n    second, says\n" in matrix_report.sentences(matrix)
+
+
+def test_a_light_run_asks_for_no_mistakes_and_no_reasons():
+    """A problem's mutants must be noticed, most of them; everything else must be as ever."""
+    rows = [row("mutant", f"m{n}", ["test_a"] * (n > 1)) for n in range(6)]
+    wrong = Row("p", "wrong", "w", 0, 1.0, 2.0, ["test_a"], "", 0.9)
+    matrix = Matrix([wrong, *rows], {"p": hidden(test_a="", test_b="")}, is_light=True)
+    assert matrix.complaints() == []
+    assert matrix_report.survivors(matrix) == "p: no test notices m0\np: no test notices m1\n"
+    matrix.rows = [*rows[:5], row("junk", "0", [], "p · junk 0: passes")]
+    assert matrix.complaints() == [
+        "p · junk 0: passes",
+        "p: no test notices 2 of 5 mutants, more than one in 3; write tests for them",
+    ]
 
 
 def test_checks_of_arguments_cost_little_in_all():
-    """Tests of argument checks are worth at most three points in the whole course."""
+    """Such tests are worth at most 3 % of the course; a problem may decline that."""
     rows = [
         Row("p", "unchecked", "no checks", 0, 0.0, 31.0, [], "", 0.05),
         Row("q", "unchecked", "no checks", 0, 0.0, 30.0, [], "", 0.05),
     ]
-    assert Matrix(rows).complaints() == ["argument checks cost 3.05 points, more than 3"]
-    assert Matrix(rows[:1]).complaints() == []
+    complaint = "argument checks cost 3.05 points, more than 3"
+    assert Matrix(rows, points=100).complaints() == [complaint]
+    assert Matrix(rows[:1], points=100).complaints() == []
+    declined = {"q": {"unchecked": "they are the problem"}}
+    assert Matrix(rows, points=100, declined=declined).complaints() == []
 
 
 def test_memory_that_nobody_wrote_fails_alike_with_every_seed():
@@ -273,7 +356,7 @@ def test_seeds_with_the_same_outcome_share_a_row():
     ]
     console = Console(width=100, file=io.StringIO(), color_system=None)
     with console.capture() as shown:
-        console.print(matrices.table(Matrix([row("reference", "reference", []), *rows])))
+        console.print(matrix_report.table(Matrix([row("reference", "reference", []), *rows])))
     assert [line.split() for line in shown.get().splitlines()[1:]] == [
         ["p", "✓", "reference", "1.00/2"],
         ["p", "✓", "variant", "v", "(19", "seeds)", "2.00/2"],

@@ -5,8 +5,9 @@ import pytest
 from grader.course import courses
 from grader.course.courses import sources_in
 from grader.grading.local_student import LocalBox
-from grader.proof import promised, public
-from grader.proof.matrices import Matrix, Row
+from grader.proof import public, sentences
+from grader.proof.kinds import Row
+from grader.proof.matrices import Matrix
 from tests.grader import small_courses
 
 
@@ -102,8 +103,8 @@ def test_a_block_that_raises_its_own_exception_refuses_nothing(course):
 def test_the_exceptions_of_a_class_are_those_of_its_methods():
     """A docstring of any method counts for the class."""
     source = "class A:\n    def f(self):\n        'Raises:\\n    ValueError: no.'\n"
-    assert promised.raised_by(source, "A") == promised.raised_by(source, "A.f") == {"ValueError"}
-    assert promised.raised_by(source, "B") == set()
+    assert sentences.raised_by(source, "A") == sentences.raised_by(source, "A.f") == {"ValueError"}
+    assert sentences.raised_by(source, "B") == set()
 
 
 def row(name, told, price):

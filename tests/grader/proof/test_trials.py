@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from grader.course import courses
-from grader.proof import disguise, disguise_tensors, trials
+from grader.proof import rewrites, rewrites_tensors, trials
 
 COURSE = courses.load()
 REFERENCES = courses.load().reference
@@ -68,13 +68,13 @@ def rewritten(transformer):
 
 def junk(namespace, names, which, **options):
     """Make the named definitions return this junk, whichever module has it."""
-    if which in disguise.names_of_junk():
-        disguise.junk(namespace, names, which, **options)
+    if which in rewrites.names_of_junk():
+        rewrites.junk(namespace, names, which, **options)
     else:
-        disguise_tensors.junk(disguise, namespace, names, which, **options)
+        rewrites_tensors.junk(rewrites, namespace, names, which, **options)
 
 
-@pytest.mark.parametrize("which", [*disguise.names_of_junk(), *trials._names_of_tensors()])
+@pytest.mark.parametrize("which", [*rewrites.names_of_junk(), *trials._names_of_tensors()])
 def test_junk_answers_with_one_thing(which):
     """Functions, methods and classes all return the same constant, whatever their arguments."""
     namespace = module()
@@ -95,7 +95,7 @@ def test_junk_answers_with_one_thing(which):
 
 def test_junk_is_of_every_kind():
     """The constants include every kind of value that students return by mistake."""
-    constants = {**disguise.CONSTANTS, **disguise.OF_NUMPY, **disguise_tensors.CONSTANTS}
+    constants = {**rewrites.CONSTANTS, **rewrites.OF_NUMPY, **rewrites_tensors.CONSTANTS}
     made = {name: make() for name, make in constants.items()}
     kinds = (
         type(None),
@@ -146,14 +146,14 @@ def test_other_types_hold_the_same_values():
             "def f():\n    return (1.5, [2], {'a': True})\n\ndef g():\n"
             "    return str(type(f()[0]))\n"
         )
-        disguise.answers_of_type(namespace, ["f", "g"], which)
+        rewrites.answers_of_type(namespace, ["f", "g"], which)
         one, (two,), rest = namespace["f"]()
         assert (1.5, 2, {"a": True}) == (one, two, rest)
         assert kind in (type(one), type(two))
         assert type(rest["a"]) is bool
         assert str(float) == namespace["g"]()
     namespace = module()
-    disguise.answers_of_type(namespace, ["halves"], "mappings")
+    rewrites.answers_of_type(namespace, ["halves"], "mappings")
     got = namespace["halves"](torch.arange(4))
     assert isinstance(got, Mapping)
     assert not isinstance(got, dict)
@@ -164,7 +164,7 @@ def test_other_types_hold_the_same_values():
 def test_other_arithmetic_gives_the_same_number(how):
     """The result is equal up to rounding, although no multiplication is left in the source."""
     source = trials._rewritten(SOURCE, trials._Arithmetic({"area"}, how)).decode()
-    assert f"disguise.over_by_{how}(disguise.times_by_{how}(width, height), 2)" in source
+    assert f"rewrites.over_by_{how}(rewrites.times_by_{how}(width, height), 2)" in source
     area = module(source.replace("from assignment import", "from grader.proof import"))["area"]
     assert math.isclose(3.3, area(2.2, 3.0), rel_tol=1e-13)
     assert type(area(2.2, 3.0)) is {"logarithms": float, "fractions": Fraction}[how]
@@ -173,12 +173,12 @@ def test_other_arithmetic_gives_the_same_number(how):
 def test_sums_backwards_are_the_same_sums():
     """The rewritten sums agree, in functions and in layers."""
     namespace = module()
-    disguise_tensors.sums_backwards(namespace, ["halves", "Gain"])
+    rewrites_tensors.sums_backwards(namespace, ["halves", "Gain"])
     x = torch.rand(3, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     layer = namespace["Gain"](5).double()
     assert torch.allclose(x.sum(-1), layer.forward(x), rtol=1e-14)
     a, b = x, x.T.contiguous()
-    with disguise_tensors._Backwards():
+    with rewrites_tensors._Backwards():
         got = [
             a @ b,
             torch.bmm(a[None], b[None])[0],
@@ -194,7 +194,7 @@ def test_unwritten_memory_is_in_answers_and_parameters(monkeypatch):
     """Every tensor that is returned or kept as a parameter gets uninitialized memory."""
     monkeypatch.setattr(torch, "empty_like", lambda x: torch.full_like(x, 7))
     namespace = module()
-    disguise_tensors.unwritten(disguise, namespace, ["halves", "Gain"])
+    rewrites_tensors.unwritten(rewrites, namespace, ["halves", "Gain"])
     assert [7, 7] == namespace["halves"](torch.arange(4))["first"].tolist()
     assert [7, 7, 7] == namespace["Gain"](3).gain.tolist()
 

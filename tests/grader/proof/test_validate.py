@@ -3,7 +3,6 @@
 import ast
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -12,7 +11,7 @@ import pytest
 from grader.base.errors import UsageError
 from grader.course import courses
 from grader.proof import validate as validation
-from grader.proof.validate import validate
+from grader.proof.validate import How, validate
 from grader.solutions import fragments, mistakes
 from grader.solutions.edits import Change, Edit, written
 from grader.solutions.mistakes import Mistake
@@ -119,7 +118,7 @@ def keep_tests(file, *names):
 def small_course(folder):
     """Copy the course to a folder so that one problem can be proved in seconds.
 
-    That problem keeps one wrong solution, one variant and a few tests, and promises nothing.
+    That problem keeps one wrong solution, one variant and a few tests.
     """
     course = starts_sooner(copied_course(folder))
     keep_one(course / "tests/hidden/tensor_memory/right")
@@ -130,7 +129,6 @@ def small_course(folder):
         "test_storage_bytes_is_the_whole_storage",
         "test_unique_bytes_counts_views_once",
     )
-    shutil.rmtree(course / "grader/solutions/promises")
     return course
 
 
@@ -235,10 +233,8 @@ def complaints_about_tests(grader, tmp_path_factory):
     keep_one(course / "tests/hidden/storage_views/right")
     (course / "tests/hidden/storage_views/wrong.edits").unlink()
     oracle = course / "tests" / "hidden" / "storage_views" / "test_hidden.py"
-    keep_tests(oracle, "test_shares_storage_of_windows_that_do_not_touch")
-    oracle.write_text(
-        oracle.read_text().replace("((a, b), True, hint)", "((a, b), False, hint)", 1)
-    )
+    keep_tests(oracle, "test_shares_storage_of_views")
+    oracle.write_text(oracle.read_text().replace("(pair, True, hint)", "(pair, False, hint)", 1))
     problems = ("--only", "tensor_memory", "--only", "storage_views")
     done = grader("validate", *problems, "--draft", "--jobs", 1, cwd=course)
     return done.returncode, done.stderr.splitlines()
@@ -262,7 +258,7 @@ def test_a_broken_oracle_is_found_and_named(complaints_about_tests):
     assert code == 1
     assert any(
         "storage_views · reference reference (seed 0): " in line
-        and "test_shares_storage_of_windows_that_do_not_touch" in line
+        and "test_shares_storage_of_views" in line
         for line in lines
     ), lines
 
@@ -300,13 +296,16 @@ def test_a_solution_that_is_not_what_it_should_be_is_found_and_named(
 DRIVER = """
 import json
 from grader.course import courses
-from grader.proof import matrices
+from grader.proof import matrix_report
 from grader.proof import validate
 course = courses.load()
 problems = [course.problem("tensor_memory")]
-found = {d: validate.validate(course, problems, device=d, jobs=2) for d in ("cpu", "cuda")}
-summaries = {d: {"summary": matrices.summary(m)} for d, m in found.items()}
-print(json.dumps({d: summaries[d] | json.loads(matrices.as_json(m)) for d, m in found.items()}))
+found = {
+    d: validate.validate(course, problems, validate.How(device=d), jobs=2) for d in ("cpu", "cuda")
+}
+summaries = {d: {"summary": matrix_report.summary(m)} for d, m in found.items()}
+trees = {d: json.loads(matrix_report.as_json(m)) for d, m in found.items()}
+print(json.dumps({d: summaries[d] | trees[d] for d in found}))
 """
 TESTS = """
 import pytest
@@ -332,7 +331,6 @@ def course_of_two_devices(copy_of_the_course):
     variant = keep_one(copy_of_the_course / "tests/hidden/tensor_memory/right")
     variant.rename(variant.with_name("variant.py"))
     mistakes_of(copy_of_the_course, {"four": 4, "nine": 9}, keys={"four": {"device": "cuda"}})
-    shutil.rmtree(copy_of_the_course / "grader/solutions/promises")
     return starts_sooner(copy_of_the_course)
 
 
@@ -453,11 +451,11 @@ def test_problems_without_tests_for_the_device_cannot_be_validated(course_of_two
     with pytest.raises(
         UsageError, match=r"^--device cuda: none of these problems has tests for it$"
     ):
-        validate(course, [course.problem("einops")], device="cuda")
+        validate(course, [course.problem("einops")], How(device="cuda"))
 
 
 def test_mutants_are_not_tried_on_a_cuda_device(grader):
     """The command exits with 2 before it looks for a device."""
     done = grader("validate", "--device", "cuda", "--mutants")
-    sentence = "grader: --mutants runs on a CPU only: remove --mutants or --device cuda\n"
+    sentence = "grader: --mutants does not go with --device cuda: remove one of them\n"
     assert (2, sentence) == (done.returncode, done.stderr)

@@ -1,5 +1,6 @@
 """Bundles: their contents are complete and reproducible, and contain no secret line."""
 
+import gzip
 import json
 import os
 import re
@@ -183,6 +184,8 @@ PLANTED = {
     "examples/linear/wrong.edits": "examples/linear/wrong.edits is for the staff only",
     "solutions/mutants.toml": "solutions/mutants.toml is for the staff only",
     "tests/__pycache__/x.pyc": "tests/__pycache__/x.pyc is for the staff only",
+    "examples/linear.pyc": "examples/linear.pyc is for the staff only",
+    "data.gz": "data.gz contains the mark of a solution: BEGIN SOLUTION",
     "examples/linear.py": ("examples/linear.py contains the mark of a solution: BEGIN SOLUTION"),
 }
 
@@ -190,7 +193,11 @@ PLANTED = {
 def test_files_of_the_staff_are_found(bundle):
     """A path of the staff or the mark of a solution is enough; the bundle has none of them."""
     assert list(leaks.of_the_staff(bundle)) == []
-    planted = dict.fromkeys(PLANTED, b"") | {"examples/linear.py": b"# BEGIN SOLUTION(linear)\n"}
+    marked = b"# BEGIN SOLUTION(linear)\n"
+    planted = dict.fromkeys(PLANTED, b"") | {
+        "data.gz": gzip.compress(marked),
+        "examples/linear.py": marked,
+    }
     assert list(leaks.of_the_staff({**bundle, **planted})) == list(PLANTED.values())
 
 

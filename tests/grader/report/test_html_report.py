@@ -6,10 +6,12 @@ import re
 import sys
 
 import pytest
+from rich.console import Console
 
 from grader.base.errors import Status
 from grader.report import comment_report, html_report, markdown_report, terminal
 from grader.report.excerpts import MAX_LINES, excerpt
+from grader.report.formats import FORMATS
 from grader.report.reasons import reasons_in
 from grader.report.reported import Reported
 from grader.results.points import problem_result
@@ -168,6 +170,9 @@ def test_lateness_and_overrides_are_explained():
                                                  overrides=[given])))  # fmt: skip
     assert "2.4 of 15 points" in said
     assert "This costs 20 % of the score." in said
+    assert "free late day" not in said
+    used = words(render(every_status(), standing(points=3.0, free_days=2)))
+    assert "Handed in late: this uses 2 free late days." in used
     assert "A person set linear to 3 points: <b>regraded</b>" in said
 
 
@@ -213,6 +218,30 @@ def test_who_has_begun_nothing_is_told_where_to_begin():
     said = words(render(nothing))
     assert "Begin linear , Handout §7.1 5 points to earn" in said
     assert "Not begun, 10 points: linear, adamw." in said
+    plain = render(nothing, links={})
+    assert 'Handout §7.1 <span class="cost muted">5 points to earn' in plain
+
+
+def test_a_page_of_a_class_is_out_of_the_classs_points():
+    """Points that only a GPU can give are not in a class without one."""
+    waits = ended("a", Status.DEFERRED, device="cuda")
+    found = result(
+        problem_result("linear", "m", 5, [ended("a", Status.PASSED)]),
+        problem_result("gpu", "m", 20, [waits], device="cuda"),
+    )
+    grade = standing(points=5.0, max_score=5.0)
+    for kind in ("html", "markdown", "comment", "terminal"):
+        text = FORMATS[kind].render(Reported(found, grade, console=Console()))
+        assert "5 of 5 points" in text or "5.00 of 5" in text, kind
+        assert "of 25 points" not in text
+
+
+def test_who_has_all_points_without_every_test_is_told_to_do_nothing():
+    """The heading of what to do next is left out when there is nothing."""
+    waits = ended("b", Status.DEFERRED, device="cuda")
+    found = result(problem_result("linear", "m", 5, [ended("a", Status.PASSED), waits]))
+    said = words(render(found))
+    assert ("What to do next" in said) == ("Every test passes" in said)
 
 
 # --- the student's lines --------------------------------------------------------------------------

@@ -221,4 +221,4 @@ def test_the_longest_texts_fit():
     grade = standing(points=1.0, overrides=[override(1.0, problem=long, reason=long)] * 100)
     text = render(found, grade)
     assert len(text) < 60_000
-    assert text.startswith("## 1 of 20 points")
+    assert text.startswith("## 1 of 19 points")

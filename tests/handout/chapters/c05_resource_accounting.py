@@ -111,9 +111,25 @@ class Chapter(Figures):
             gelu_intensity=plain(ra.elementwise_intensity(gelu, 1, 1, BF16)),
         )
         # Dao et al. (2022), figure 2: GPT-2 medium on an A100, forward and backward.
+        batch, heads, tokens, head = 64, 16, 1024, 64
+        scores = 2 * fc.matmul_flops((batch, heads, tokens, head), (batch, heads, head, tokens))
+        plainly, fused = 3 * scores, 3 * scores + scores // 2
+        assert fused * 6 == plainly * 7, "a sixth more"
         self.gives(
+            flash_gpt=2,
+            flash_batch=batch,
+            flash_tokens=n(tokens, ","),
+            flash_heads=heads,
+            flash_head=head,
             flash_flops=n("75.2e9"),
             plain_flops=n("66.6e9"),
+            ex_plain_flops=f"{n(12)} · {n(batch)} · {n(heads)} · {n('1,024²')} · "
+            f"{n(head)} = {short(plainly, 0, 9)}",
+            ex_flash_flops=short(fused, 0, 9),
+            ex_flash_factor=n(fused / 75.2e9, ".1f"),
+            ex_paper_speed=n(75.2e9 / 7.3e-3 / 1e12, ".0f"),
+            ex_own_speed=n(fused / 7.3e-3 / 1e12, ".0f"),
+            ex_peak=312,
             flash_gb=4.4,
             plain_gb=40.3,
             flash_ms=7.3,
@@ -346,7 +362,12 @@ class Chapter(Figures):
         self.gives(seen_intensity=300, intensity_divisor=3, ridge=ridge)
         lowest = ra.TrainingRecipe(BF16, BF16, (BF16, BF16))
         small, given = 1_280_000_000, 300 * 10**9
+        slim = RECIPES["the same without a master"]
         self.gives(
+            seen_fits=n(ra.max_parameters(8 * H100.memory_bytes, slim) / 1e9, ".0f"),
+            seen_bits=8,
+            seen_halves=f"{n(slim.parameter.itemsize)} + {n(slim.gradient.itemsize)}",
+            seen_moments=sum(dtype.itemsize for dtype in slim.optimizer_state),
             seen_bytes=ra.bytes_per_parameter(lowest),
             seen_small=short(small),
             gpt3_run_tokens=short(given),

@@ -214,7 +214,7 @@ class Chapter(Figures):
         self.gives(
             kept_and_own=" | ".join(f"{n(self.kept[k])} + {n(self.own[k])}" for k in SEGMENTS)
         )
-        self.gives(alive=" | ".join(n(alive[k]) for k in SEGMENTS))
+        self.gives(alive=" | ".join(n(alive_at_once(k)) for k in SEGMENTS))
         count, parts = 7, 3
         lengths = segment_lengths(count, parts)
         short, long = min(lengths), max(lengths)
@@ -406,8 +406,25 @@ class Chapter(Figures):
             wren_units=per_unit(wren.RECIPE),
             float32_units=2 * per_unit(pure),
             seen_activations=f"{n(2)}BTdL",
+            **self.seen_model(),
             seen_too_small=per_unit(pure) // 2,
         )
+
+    def seen_model(self) -> dict[str, object]:
+        """A model whose activations circulate with a wrong number, and the right ones."""
+        layers, batch, tokens, width, heads = 32, 8, 2048, 4096, 32
+        unit = layers * batch * tokens * width / 1e9
+        ratio = heads * tokens / width
+        return {
+            "seen_layers": layers,
+            "seen_batch": batch,
+            "seen_tokens": n(tokens, ","),
+            "seen_width": n(width, ","),
+            "seen_heads": heads,
+            "seen_gb": 320,
+            "seen_right_gb": n(unit * (34 + 5 * ratio), ".0f"),
+            "seen_without_gb": n(unit * (32 + 2 * ratio), ".0f"),
+        }
 
     def seen_elsewhere(self) -> None:
         """The factor in other notes, and what it depends on."""

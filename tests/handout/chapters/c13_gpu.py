@@ -395,6 +395,7 @@ class Chapter(Figures):
         self.gives(
             story_year=2022,
             story_size=n(8192, ","),
+            story_peak=312,
             story_cublas=258,
             story_profiler=288,
             story_cutlass=257,

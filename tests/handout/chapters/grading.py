@@ -11,7 +11,6 @@ import kit
 from grader.base.errors import Status
 from grader.grading import budget
 from grader.grading.verdict import verdict_on
-from grader.proof import matrices
 from grader.report import terminal
 from grader.report.reported import Reported
 from grader.results.points import problem_result
@@ -238,7 +237,6 @@ class Chapter(Figures):
         self.gives(
             report=n(text[start : text.index("\n\n", start)]),
             report_lines=terminal.MAX_LINES,
-            checks_points=n(matrices.MOST_FOR_CHECKS, "g"),
         )
 
     def rules(self) -> None:

@@ -22,6 +22,7 @@ class Chapter(Figures):
         assert listed == [
             *(f"{number:02}_{module}" for number, module in enumerate(COURSE.modules, 1)),
             "flight",
+            "what_tests_try",
             "grading",
             "formula_sheet",
             "calculators",

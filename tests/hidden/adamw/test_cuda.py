@@ -1,5 +1,6 @@
 """adamw on a GPU: the same steps as on a CPU, with moments on the parameters' device."""
 
+import pytest
 import torch
 
 from kit import expect
@@ -8,6 +9,7 @@ from tests.probes import on_a_device as probes
 OPTIONS = {"lr": 0.1, "betas": (0.8, 0.9), "eps": 1e-2, "weight_decay": 0.5}
 
 
+@pytest.mark.harm("crash")
 def test_steps_on_a_gpu(student, rng, device):
     """Parameters on a GPU take the same steps as on a CPU, and their moments are on the GPU."""
     shapes = [(3,), (2, 4)]

@@ -7,6 +7,7 @@ from kit import expect
 from tests.probes import on_a_device as probes
 
 
+@pytest.mark.harm("crash")
 @pytest.mark.parametrize("way", ["there and back", "to a cpu", "from a cpu"])
 def test_checkpoints_across_devices(student, rng, device, way):
     """A checkpoint from any device loads onto the model's device and gives equal next steps."""
@@ -54,6 +55,7 @@ def test_checkpoints_across_devices(student, rng, device, way):
         )
 
 
+@pytest.mark.harm("trains worse")
 def test_generator_of_the_gpu_goes_on(student, rng, device):
     """After a load, the GPU draws the same random numbers as it would have after the save."""
     weights = [torch.rand(3, generator=rng)]

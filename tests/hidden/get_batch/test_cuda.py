@@ -1,12 +1,14 @@
 """get_batch for a GPU: the same windows, copied from pinned memory."""
 
 import numpy as np
+import pytest
 import torch
 
 from kit import expect
 from tests.probes import on_a_device as probes
 
 
+@pytest.mark.harm("crash")
 def test_batches_on_a_gpu(student, rng, device):
     """A batch for a GPU is on it, consists of windows of the data, and used pinned memory."""
     dataset = torch.randperm(5000, generator=rng).numpy().astype(np.uint16)

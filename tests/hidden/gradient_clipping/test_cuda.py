@@ -1,11 +1,13 @@
 """gradient_clipping on a GPU: one norm of all gradients, computed there."""
 
+import pytest
 import torch
 
 from kit import expect
 from tests.probes import on_a_device as probes
 
 
+@pytest.mark.harm("crash")
 def test_norm_on_a_gpu(student, rng, device):
     """Gradients on a GPU are clipped there with the same results as on a CPU."""
     gradients = [torch.randn(s, generator=rng, dtype=torch.float64) for s in [(3, 5), (7,)]]

@@ -1,18 +1,15 @@
 """gradient_clipping: the norm that is returned, and the gradients afterwards.
 
-Accepted on purpose: a norm of any float dtype in which it fits, computed in the gradients' own
-dtype, in float32 for half precision, or in float64, over all entries at once or from each
-gradient's norm; the factor as a number or a tensor; foreach operations; work on p.grad.data; a norm
-that still requires grad. A norm that is a Python number, or a tensor of one element with some
-dimensions, counts as its value and fails only the test about the type.
+Accepted on purpose: a norm of any float dtype, computed in the gradients' own dtype, in float32 or
+in float64, over all entries at once or from each gradient's norm; the factor as a number or a
+tensor; a factor that is clamped at 1 and always applied; foreach operations; work on p.grad.data;
+a norm that still requires grad. A norm that is a Python number counts as its value and fails only
+the test about the type.
 
-One mistake has one price. The norm is judged against float64 in tests of its own; the factor may
-follow from the right norm or from the norm that the student's function returns. Everything else
-(None, dtypes, tensors that must stay the same, iterables) is judged against the student's own
-function on the same gradients in a list.
+A norm that is wrong makes the factor wrong, too. Everything else is judged against the student's
+own function on the same gradients in a list.
 """
 
-import itertools
 import math
 
 import pytest
@@ -22,9 +19,8 @@ from kit import expect
 from tests.probes import optimizers as probes
 
 OF = "clip_gradient_norm"
-SHAPES = [(3,), (2, 4), (), (0,), (5, 1, 2)]
-SIZES = (1e-8, 1e-4, 1.0, 1e4)
-WIDE_SIZES = (1e-90, 1.0, 1e90)  # of float64; their squares fit into no narrower dtype
+SHAPES = [(3,), (2, 4), (), (5, 1, 2)]
+SIZES = (1e-4, 1.0, 1e4)
 
 
 def random_gradients(rng, *, shapes=SHAPES, size=1.0, dtype=torch.float32):
@@ -52,39 +48,19 @@ def tolerance(gradients):
     return (len(gradients) + 8) * own + entries * min(own, torch.finfo(torch.float32).eps)
 
 
-def call(gradients, max_l2_norm, *, eps=None, **how):
-    """The inputs of one call."""
+def clip(student, gradients, max_l2_norm, *, eps=None, **how):
     options = {} if eps is None else {"eps": eps}
-    return {"gradients": gradients, "max_l2_norm": max_l2_norm, "options": options, **how}
-
-
-def clip(student, gradients, max_l2_norm, **how):
-    return student.run(probes.clipped, **call(gradients, max_l2_norm, **how))
-
-
-def clip_each(student, calls):
-    """The result of each of these calls, together with the gradients before it."""
-    results = student.run(probes.clipped_each, calls=calls)
-    return [(of["gradients"], got) for of, got in zip(calls, results, strict=True)]
+    return student.run(
+        probes.clipped, gradients=gradients, max_l2_norm=max_l2_norm, options=options, **how
+    )
 
 
 def norm_in(returned, *, hint=None):
     """The returned norm as a number. Another test judges its type."""
-    if (
-        isinstance(returned, torch.Tensor)
-        and returned.layout == torch.strided
-        and returned.device.type == "cpu"
-    ):
-        returned = (
-            returned.item() if returned.numel() == 1 and returned.is_floating_point() else returned
-        )
+    if isinstance(returned, torch.Tensor) and returned.numel() == 1:
+        returned = returned.item()
     expect.kind(returned, (float, int), of=OF, name="the norm", hint=hint)
     return float(returned)
-
-
-def kind_of(norm):
-    """Whether a norm is a tensor, and if so whether of a float dtype."""
-    return isinstance(norm, torch.Tensor) and ("float" if norm.is_floating_point() else "other")
 
 
 def check_norm(returned, expected, *, rtol, hint):
@@ -94,24 +70,16 @@ def check_norm(returned, expected, *, rtol, hint):
 
 
 def check_same_norm(got, plain, *, rtol, hint):
-    """Check that two calls returned the same norm, if the first returned one."""
-    try:
-        norm = norm_in(plain["returned"])
-    except expect.Mismatch:
-        return  # another test judges the norm
-    if 0 <= norm < math.inf:
-        check_norm(got["returned"], norm, rtol=rtol, hint=hint)
+    """Check that two calls returned the same norm. Other tests ask that there is one."""
+    if plain["returned"] is not None:
+        check_norm(got["returned"], norm_in(plain["returned"]), rtol=rtol, hint=hint)
 
 
-def check_gradients(got, expected, *, rtol=0.0, hint):
+def check_gradients(got, expected, *, rtol, hint):
     for gradient, want in zip(got, expected, strict=True):
         if want is None:
-            expect.that(
-                gradient is None,
-                "a parameter without a gradient has one after the call",
-                of=OF,
-                hint=hint,
-            )
+            reason = "a parameter without a gradient has one after the call"
+            expect.that(gradient is None, reason, of=OF, hint=hint)
         else:
             expect.tensor(gradient, want, of=OF, rtol=rtol, name="a gradient", hint=hint)
 
@@ -132,343 +100,140 @@ def check_shorter(got, before):
     )
 
 
-def own_norms(student, each):
-    """The norm that the student's function returns for each of these lists of gradients.
-
-    It is the right one if the returned value is none that a norm can be.
-    """
-    norms = []
-    for gradients, got in clip_each(student, [call(gradients, 1e30) for gradients in each]):
-        try:
-            norm = norm_in(got["returned"])
-        except expect.Mismatch:
-            norm = math.nan
-        norms.append(norm if 0 <= norm <= math.inf else norm_of(gradients))
-    return norms
-
-
-@pytest.mark.core
-@pytest.mark.points(11)
+@pytest.mark.harm("trains worse")
 def test_rescales_a_long_gradient(student, rng):
     """If the norm exceeds max_l2_norm, every gradient is multiplied by max_l2_norm / (norm + ε)."""
-    cases = [
-        (1e-8, 0.9, 0.5),
-        (1e-8, 0.01, 2.0),
-        (1e-4, 0.3, 0),
-        (1e4, 0.9, 0),
-        (1e4, 0, 0.5),
-        (1.0, 0.3, 0),
-        (1.0, 0.01, 1),
-        (1.0, None, 1),
-        (1.0, None, 1e-7),
-        (1.0, 0.3, 10, torch.float64),
-    ]
-    each = [
-        random_gradients(rng, size=size, dtype=(*dtype, torch.float32)[0])
-        for size, _, _, *dtype in cases
-    ]
-    calls, factors = [], []
-    owns = own_norms(student, each)
-    for (size, share, relative_eps, *_), gradients, own in zip(cases, each, owns, strict=True):
-        right = norm_of(gradients)
-        if size != 1.0 and not 0 < own < math.inf:
-            continue  # another test judges the norm
-        # None is the int 1, which is below the norm of entries near 1.
-        limit, eps = (
-            1 if share is None else share * min(right, own),
-            relative_eps * (size if size != 1.0 else 1),
-        )
-        if own + eps == 0:
-            continue  # another test judges the norm
-        calls.append(call(gradients, limit, eps=eps))
-        factors.append((limit / (own + eps), limit / (right + eps)))
-    results = clip_each(student, calls)
-    for (gradients, got), (of_own, of_right) in zip(results, factors, strict=True):
-        rtol, hint = tolerance(gradients), "every gradient is multiplied by max / (norm + ε)"
-        try:
-            check_rescaled(got["gradients"], gradients, of_own, rtol=rtol, hint=hint)
-        except expect.Mismatch:
-            check_rescaled(got["gradients"], gradients, of_right, rtol=rtol, hint=hint)
+    hint = "every gradient is multiplied by max / (norm + ε), with one norm of all of them"
+    for size in SIZES:
+        for share, relative_eps in [(0.9, 0.5), (0.01, 2.0), (0.3, None)]:
+            gradients = random_gradients(rng, size=size)
+            norm = norm_of(gradients)
+            eps = None if relative_eps is None else relative_eps * size
+            got = clip(student, gradients, share * norm, eps=eps)["gradients"]
+            factor = share * norm / (norm + (1e-6 if eps is None else eps))
+            expected = [(g.double() * factor).float() for g in gradients]
+            check_gradients(got, expected, rtol=tolerance(gradients), hint=hint)
 
 
-def check_rescaled(got, gradients, factor, *, rtol, hint):
-    """Check that the gradients are those of before, times a factor."""
-    expected = [(g.double() * factor).to(g.dtype) for g in gradients]
-    check_gradients(got, expected, rtol=rtol, hint=hint)
-
-
-# Stays: only this test has limits far above the norm.
-@pytest.mark.core
-@pytest.mark.points(5)
+@pytest.mark.harm("trains worse")
 def test_leaves_a_short_gradient(student, rng):
-    """If the norm is not above max_l2_norm, the gradients stay exactly as they are."""
+    """If the norm is not above max_l2_norm, the gradients stay as they are."""
     hint = "only a norm above max_l2_norm changes a gradient"
-    cases = [(1.0, (10, math.inf)), (1e-8, (10,)), (1e-4, (1000,)), (1e4, (10,))]
-    each = [random_gradients(rng, size=size) for size, _ in cases]
-    to_shorten, to_leave = [], []
-    owns = own_norms(student, each)
-    for (size, factors), gradients, own in zip(cases, each, owns, strict=True):
-        right = norm_of(gradients)
-        if size != 1.0 and not 0 < own < math.inf:
-            continue  # another test judges the norm
-        to_shorten.append(call(gradients, 0.1 * min(right, own)))
-        for limit in (2**53, *(factor * max(right, own) for factor in factors)):
-            # With an ε this small, a factor that is clamped at 1 is exactly 1.
-            to_leave.append(call(gradients, limit, eps=1e-6 * right))
-    results = clip_each(student, to_shorten + to_leave)
-    for gradients, got in results[: len(to_shorten)]:
-        check_shorter(got["gradients"], gradients)
-    for gradients, got in results[len(to_shorten) :]:
-        check_gradients(got["gradients"], gradients, hint=hint)
+    for size in (0.3, 1.0):
+        gradients = random_gradients(rng, size=size)
+        check_shorter(clip(student, gradients, 0.1 * size)["gradients"], gradients)
+        got = clip(student, gradients, 10 * norm_of(gradients))["gradients"]
+        check_gradients(got, gradients, rtol=tolerance(gradients), hint=hint)
 
 
-def test_leaves_a_gradient_at_the_limit(student, rng):
-    """A norm of exactly max_l2_norm, even 0, leaves the gradients exactly as they are; one just
-    above it does not. Limits, ε and norms may be as large or small as float64 allows.
-    """
-    hint = "only if ‖g‖ > max_l2_norm, and not where they are equal"
-    (sign,) = torch.randint(0, 2, (1,), generator=rng).tolist()
-    to_shorten, to_leave = [], []
-    for scale in (2.0**-20, 1.0, 2.0**20, -1.0):
-        # The norm is exactly 5, as 9 + 16 = 25.
-        gradients = [torch.tensor([3.0, 0.0]) * scale, torch.tensor([[4.0 - 8 * sign]]) * scale]
-        to_shorten.append(call(gradients, 2 * abs(scale)))
-        to_leave.append(call(gradients, 5 * abs(scale)))
-    # Float32 has no such number.
-    one = [torch.tensor([0.0, 1.0 + 2.0**-30], dtype=torch.float64)]
-    to_leave.append(call(one, 1.0 + 2.0**-30))
-    zeros = [torch.zeros(3), torch.zeros(2, 2)]
-    for limit, eps in ((0, None), (0.5, None), (0, 0), (0.5, 0.0)):
-        to_leave.append(call(zeros, limit, eps=eps))
-    above = [torch.tensor([1.0 + 2.0**-31], dtype=torch.float64)]  # so near that ε halves it
-    to_shorten.append(call(above, 1.0, eps=1.0))
-    # The rest is judged against the student's own gradients at size 1.
-    wide, sizes = random_gradients(rng, dtype=torch.float64), (2.0**-300, 2.0**300)
-    others = [call(wide, 0.5, eps=0)]
-    others += [call([g * size for g in wide], 0.5 * size, eps=0) for size in sizes]
-    others += [call(wide, 0), call(wide, 0, eps=0), call(gradients, 1e200)]
-    results = iter(clip_each(student, [*to_shorten, *to_leave, *others]))
-    for before, got in itertools.islice(results, len(to_shorten)):
-        check_shorter(got["gradients"][-1:], before[-1:])
-    for before, got in itertools.islice(results, len(to_leave)):
-        check_gradients(got["gradients"], before, hint=hint)
-    own, *of_sizes, own_at_0, at_0, far = (got["gradients"] for _, got in results)
-    for size, got in zip(sizes, of_sizes, strict=True):
-        hint_on_size = "neither the norm nor the factor is a float32, or compared with a fixed one"
-        expected = [g * size for g in own]
-        check_gradients(got, expected, rtol=2 * tolerance(wide), hint=hint_on_size)
-    check_gradients(at_0, own_at_0, hint="a limit of 0 needs no ε")
-    check_gradients(far, gradients, hint="compare the norms, not their squares")
-
-
-# Stays: this is the plain case, and the other tests of the norm are about half precision or lists.
-@pytest.mark.core
-@pytest.mark.points(6)
-def test_returns_the_norm_of_all_gradients(student, rng):
-    """The norm is the root of the sum of the squares of all entries of all gradients."""
-    sizes = [(size, torch.float32) for size in SIZES]
-    sizes += [(size, torch.float64) for size in WIDE_SIZES]
-    calls = []
-    for i, (size, dtype) in enumerate(sizes):
-        shapes = (SHAPES, [(40, 50)], [(2, 3)] * 150)[i % 3]
-        gradients = random_gradients(rng, shapes=shapes, size=size, dtype=dtype)
-        gradients[-1] = gradients[0].reshape(shapes[-1]) if i % 3 else gradients[-1]  # equal ones
-        calls.append(call(gradients, 1e3 * norm_of(gradients)))
-    for gradients, got in clip_each(student, calls):
-        hint = "one norm of all entries together: √(Σ g²)"
-        check_norm(got["returned"], norm_of(gradients), rtol=tolerance(gradients), hint=hint)
-
-
-@pytest.mark.points(2)
-def test_returns_the_norm_before_clipping(student, rng):
-    """The function returns the norm from before any rescaling."""
-    for shapes in (SHAPES, [()]):
-        gradients = [g.abs() for g in random_gradients(rng, shapes=shapes)]
-        before = norm_in(clip(student, gradients, 1e3)["returned"])
-        expect.that(before > 0 or shapes != SHAPES, "the norm of gradients is 0", of=OF)
-        if before == 0:
-            continue  # another test judges the norm
-        for limit, earlier in [(0.4, False), (1e-3, True), (math.inf, True), (0, False)]:
-            got = clip(student, gradients, limit, earlier=earlier)
-            if 0 < limit < 1 and shapes == SHAPES:
-                check_shorter(got["gradients"], gradients)
-            hint = "compute the norm in every call, and before you rescale anything"
-            check_norm(got["returned"], before, rtol=tolerance(gradients), hint=hint)
-            if earlier:
-                hint = "a later call must not change an earlier result"
-                check_norm(got["first"], 2 * before, rtol=2 * tolerance(gradients), hint=hint)
-
-
-@pytest.mark.points(2)
-def test_works_in_place(student, rng):
-    """Each p.grad stays the same tensor, in any memory layout and dtype, as do the parameters."""
+@pytest.mark.harm("trains worse")
+def test_takes_a_generator(student, rng):
+    """The parameters may come from any iterable, such as the generator model.parameters()."""
     gradients = random_gradients(rng)
     plain = clip(student, gradients, 0.5)
     check_shorter(plain["gradients"], gradients)
-    hint = "p.grad.mul_(...) changes the tensor in place"
-    got = clip(student, gradients, 0)
-    same = got["are_the_same"]
-    expect.that(same, "with a limit of 0, p.grad is another tensor", of=OF, hint=hint)
-    check_gradients(got["inside"], got["gradients"], hint=hint)
-    for views, dtypes in [
-        (False, [torch.float32] * 5),
-        (True, [torch.float32] * 5),
-        (True, [torch.float64] * 5),
-        (False, [torch.bfloat16] * 5),
-        (True, [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float32]),
-    ]:
-        own = [g.to(dtype) for g, dtype in zip(gradients, dtypes, strict=True)]
-        rtol = tolerance(gradients) + tolerance(own)
-        got = clip(student, own, 0.5, views=views)
-        check_same_norm(got, plain, rtol=rtol, hint=None)
-        for gradient, want, dtype in zip(got["inside"], plain["gradients"], dtypes, strict=True):
-            name = "a view of p.grad, made before the call"
-            expect.tensor(gradient, want.to(dtype), of=OF, rtol=rtol, name=name, hint=hint)
-        expect.that(
-            got["are_the_same"], "p.grad is a different tensor than before", of=OF, hint=hint
-        )
-        for p, g in zip(got["parameters"], own, strict=True):
-            hint_on_p = "clipping changes only gradients, never a parameter"
-            expect.tensor(p, g / 3, of=OF, name="a parameter", hint=hint_on_p)
+    rtol, hint = tolerance(gradients), "a generator is used up after one loop: go through it once"
+    for kind in ("model.parameters()", "a generator", "a tuple"):
+        got = clip(student, gradients, 0.5, passed_as=kind)
+        check_gradients(got["gradients"], plain["gradients"], rtol=rtol, hint=hint)
+        check_same_norm(got, plain, rtol=rtol, hint=hint)
 
 
-@pytest.mark.points(2)
-def test_half_precision(student, rng):
-    """A norm that fits into half precision is right although the squares of entries do not."""
-    hint = "in float16 the square of 256 is infinite, and that of 1e-4 is 0"
-    calls = []
-    for dtype, size in [
-        (torch.float16, 400.0),
-        (torch.float16, 1e-4),
-        (torch.bfloat16, 400.0),
-        (torch.float16, 1.0),
-    ]:
-        gradients = random_gradients(rng, size=size, dtype=dtype)
-        norm, own = norm_of(gradients), [g.float() for g in gradients]
-        # With a limit of half the norm, no gradient gets close to the smallest float16.
-        calls += [call(gradients, 10 * norm), call(own, 0.5 * norm, eps=0.0)]
-        calls.append(call(gradients, 0.5 * norm, eps=0.0))
-    results = clip_each(student, calls)
-    for (gradients, got), (_, wide), (_, clipped) in zip(*[iter(results)] * 3, strict=True):
-        check_norm(got["returned"], norm_of(gradients), rtol=tolerance(gradients), hint=hint)
-        check_gradients(got["gradients"], gradients, hint=hint)
-        expected = [g.to(gradients[0].dtype) for g in wide["gradients"]]
-        check_gradients(clipped["gradients"], expected, rtol=2 * tolerance(gradients), hint=hint)
-    gradients = [
-        torch.ones(3, dtype=torch.float16),
-        *random_gradients(rng, shapes=[(3,)], size=1e6),
-    ]
-    # The first square is 256, and bfloat16 has no odd numbers above that.
-    many = [torch.full((1,), x, dtype=torch.bfloat16) for x in (16.0, *[0.9] * 100)]
-    # The factor does not fit into float16 here, but the clipped gradient does.
-    one = random_gradients(rng, shapes=[(1,)], size=3e4, dtype=torch.float16)
-    calls = [call(of, 1e9) for of in (gradients, gradients[::-1], many)]
-    calls += [call(of, 1e-3, eps=0.0) for of in ([g.float() for g in one], one)]
-    *mixed, (_, of_many), (own, wide), (_, got) = clip_each(student, calls)
-    for before, of_mixed in mixed:
-        hint = "the norm of all gradients need not fit into the dtype of one of them"
-        check_norm(of_mixed["returned"], norm_of(before), rtol=tolerance(before), hint=hint)
-    hint = "add up in float32 or wider: a sum in bfloat16 stops growing"
-    check_norm(of_many["returned"], norm_of(many), rtol=0.05, hint=hint)
-    check_shorter(wide["gradients"], own)
-    hint, rtol = "compute the factor in float32 or wider", 2 * tolerance(one)
-    expected = [g.half() for g in wide["gradients"]]
-    check_gradients(got["gradients"], expected, rtol=rtol, hint=hint)
+# Stays: the test of half precision sees a wrong norm, too, but is worth next to nothing.
+@pytest.mark.harm("wrong number")
+def test_returns_the_norm_of_all_gradients(student, rng):
+    """The norm is the root of the sum of the squares of all entries of all gradients."""
+    hint = "one norm of all entries together: √(Σ g²)"
+    for size in SIZES:
+        for shapes in (SHAPES, [(40, 50)], [(2, 3)] * 150):
+            gradients = random_gradients(rng, shapes=shapes, size=size)
+            got = clip(student, gradients, math.inf)["returned"]
+            check_norm(got, norm_of(gradients), rtol=tolerance(gradients), hint=hint)
 
 
-@pytest.mark.points(2)
+@pytest.mark.harm("wrong number")
+def test_returns_the_norm_before_clipping(student, rng):
+    """The function returns the norm from before any rescaling."""
+    hint = "compute the norm before you rescale anything"
+    gradients = random_gradients(rng)
+    before = norm_in(clip(student, gradients, 1e3)["returned"])
+    for limit in (0.4, 1e-3):
+        got = clip(student, gradients, limit)
+        check_shorter(got["gradients"], gradients)
+        check_norm(got["returned"], before, rtol=tolerance(gradients), hint=hint)
+
+
+@pytest.mark.harm("crash")
+def test_works_in_place(student, rng):
+    """Each p.grad is changed where it is, in any memory layout; parameters stay as they are."""
+    gradients = random_gradients(rng)
+    plain = clip(student, gradients, 0.5)
+    check_shorter(plain["gradients"], gradients)
+    for views in (False, True):
+        got = clip(student, gradients, 0.5, views=views)
+        for view, want in zip(got["views"], plain["gradients"], strict=True):
+            name, hint = "a view of p.grad, made before the call", "p.grad.mul_ works in place"
+            expect.tensor(view, want, of=OF, rtol=tolerance(gradients), name=name, hint=hint)
+        for p, g in zip(got["parameters"], gradients, strict=True):
+            hint = "clipping changes only gradients, never a parameter"
+            expect.tensor(p, g / 3, of=OF, name="a parameter", hint=hint)
+
+
+@pytest.mark.harm("crash")
 def test_skips_parameters_without_a_gradient(student, rng):
     """Parameters whose gradient is None, at any position, are skipped and stay without one."""
     gradients = random_gradients(rng)
     plain = clip(student, gradients, 0.5)
     check_shorter(plain["gradients"], gradients)
-    with_none = [None, gradients[0], None, *gradients[1:], None]
-    got = clip(student, with_none, 0.5, frozen=True)
-    hint = "where p.grad is None, and only there, continue with the next parameter"
+    got = clip(student, [None, gradients[0], None, *gradients[1:], None], 0.5)
+    hint = "where p.grad is None, continue with the next parameter"
     expected = [None, plain["gradients"][0], None, *plain["gradients"][1:], None]
     check_gradients(got["gradients"], expected, rtol=tolerance(gradients), hint=hint)
     check_same_norm(got, plain, rtol=tolerance(gradients), hint=hint)
-    got = clip(student, with_none, math.inf)
-    check_gradients(got["gradients"], with_none, hint=hint)
 
 
-@pytest.mark.points(3)
-def test_takes_any_iterable(student, rng):
-    """The parameters may come from any iterable, such as a generator, and a list stays as it is."""
-    gradients = random_gradients(rng)
-    rtol, hint = tolerance(gradients), "a generator is used up after one loop: go through it once"
-    for count in (len(gradients), 1):
-        kinds = (
-            "a list",
-            "a generator",
-            "model.parameters()",
-            "an iterator",
-            "a tuple",
-            "the values of a dict",
-            "an iterable object",
-        )
-        calls = [call(gradients[:count], 0.5, passed_as=kind) for kind in kinds]
-        (before, plain), *others = clip_each(student, calls)
-        check_shorter(plain["gradients"], before)
-        expect.that(plain["is_unchanged"], "the caller's list is another list now", of=OF)
-        for _, got in others:
-            check_gradients(got["gradients"], plain["gradients"], rtol=rtol, hint=hint)
-            check_same_norm(got, plain, rtol=rtol, hint=hint)
-
-
+# Stays: the test of the type has a call without gradients, too, but is about the type.
+@pytest.mark.harm("crash")
 def test_no_gradient_at_all(student, rng):
     """If no parameter has a gradient, or all gradients are zeros, the norm is 0."""
     some = clip(student, random_gradients(rng), 1e3)["returned"]
     expect.that(norm_in(some) > 0, "the norm of gradients is not positive", of=OF)
-    for gradients, limit, passed_as in [
-        ([], 1.0, "a list"),
-        ([], 1.0, "a generator"),
-        ([None, None], 1.0, "a list"),
-        ([None], 0, "a list"),
-        ([torch.zeros(2)], 1.0, "a list"),
-        ([torch.zeros(0)], 1.0, "a list"),
+    for gradients, passed_as in [
+        ([None, None], "a list"),
+        ([None], "model.parameters()"),
+        ([torch.zeros(2), torch.zeros(3)], "a list"),
     ]:
-        got = clip(student, gradients, limit, passed_as=passed_as)["returned"]
-        hint = "without any gradient the norm is 0, as a tensor"
-        check_norm(got, 0.0, rtol=0.0, hint=hint)
-        # Another test asks for a tensor of a float dtype where there are gradients.
-        expect.that(
-            kind_of(got) == kind_of(some),
-            "without any gradient the norm has another type",
-            of=OF,
-            hint=hint,
-        )
+        got = clip(student, gradients, 1.0, passed_as=passed_as)
+        hint = "without any gradient the norm is 0"
+        check_norm(got["returned"], 0.0, rtol=0.0, hint=hint)
+        check_gradients(got["gradients"], gradients, rtol=0.0, hint=hint)
 
 
+@pytest.mark.harm("rare")
 def test_the_norm_is_a_tensor(student, rng):
     """The norm is returned as a 0-dimensional tensor of a float dtype."""
     hint = "not a Python number and not a tensor with a dimension"
-    seen = []
-    for factor in (1.0, 4.0):
-        gradients = [factor * g for g in random_gradients(rng)]
+    for gradients in (random_gradients(rng), [None]):
         returned = clip(student, gradients, 1e3)["returned"]
         expect.kind(returned, torch.Tensor, of=OF, name="the norm", hint=hint)
-        expect.that(
-            returned.dim() == 0, f"the norm has {returned.dim()} dimensions", of=OF, hint=hint
-        )
-        dtype = expect.dtype_name(returned.dtype)
+        dimensions, dtype = returned.dim(), expect.dtype_name(returned.dtype)
+        expect.that(dimensions == 0, f"the norm has {dimensions} dimensions", of=OF, hint=hint)
         expect.that(returned.is_floating_point(), f"the norm is of dtype {dtype}", of=OF, hint=hint)
-        seen.append(norm_in(returned))
-    expect.that(
-        seen[0] < seen[1], "gradients about four times as long do not have a larger norm", of=OF
-    )
-    large = random_gradients(rng, size=1e90, dtype=torch.float64)
-    norm = norm_in(clip(student, [None, *large], 1e100)["returned"])
-    hint = "the gradients decide about the dtype, not a parameter without one"
-    expect.that(math.isfinite(norm), "a norm that fits into float64 is infinite", of=OF, hint=hint)
+        expect.that((float(returned) > 0) == (gradients[0] is not None), "the norm is wrong", of=OF)
 
 
-def test_default_eps(student, rng):
-    """The default eps is 1e-6, which matters when the norm is about that small."""
-    gradients = random_gradients(rng, size=1e-6)
-    named = clip(student, gradients, 1e-14, eps=1e-6)["gradients"]
-    check_shorter(named, gradients)
-    got = clip(student, gradients, 1e-14)["gradients"]
-    check_gradients(
-        got, named, rtol=tolerance(gradients), hint="does the default match the signature?"
-    )
+@pytest.mark.harm("rare")
+def test_half_precision(student, rng):
+    """The norm is right in float16, where squares overflow, and in bfloat16, where sums stop."""
+    hint = "in float16 the square of 256 is infinite, and that of 1e-4 is 0"
+    for size in (400.0, 1e-4):
+        gradients = random_gradients(rng, size=size, dtype=torch.float16)
+        norm, rtol = norm_of(gradients), tolerance(gradients)
+        check_norm(clip(student, gradients, 2e4)["returned"], norm, rtol=rtol, hint=hint)
+        got = clip(student, gradients, 0.5 * norm)["gradients"]
+        expected = [(g.double() * (0.5 * norm / (norm + 1e-6))).half() for g in gradients]
+        check_gradients(got, expected, rtol=2 * rtol, hint=hint)
+    # The first square is 256, and bfloat16 has no odd numbers above that.
+    many = [torch.full((1,), x, dtype=torch.bfloat16) for x in (16.0, *[0.9] * 100)]
+    hint = "add up in float32 or wider: a sum in bfloat16 stops growing"
+    check_norm(clip(student, many, 1e3)["returned"], norm_of(many), rtol=0.05, hint=hint)

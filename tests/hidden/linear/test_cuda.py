@@ -8,7 +8,7 @@ from tests.hidden.linear.test_hidden import layer_weights
 from tests.probes import on_a_device as probes
 
 
-@pytest.mark.points(4)
+@pytest.mark.harm("crash")
 def test_layers_on_a_gpu(student, rng, device):
     """Layers made with device= are on that device, initialised as on a CPU, and compute x Wᵀ."""
     for kind, args, dims in [

@@ -10,6 +10,7 @@ oracle trains in float64 on the recorded batches, wherever the student's loop dr
 import math
 
 import numpy as np
+import pytest
 import torch
 
 from kit import expect
@@ -71,6 +72,7 @@ def check_losses(got, expected, *, atol, hint):
 
 
 # Stays: this test is the plain case, and it names mistakes that the other tests assume are absent.
+@pytest.mark.harm("crash")
 def test_runs_on_a_gpu(student, rng, device):
     """On a GPU the losses match the model's batches, and all tensors stay on the GPU."""
     given = inputs(rng)
@@ -89,6 +91,7 @@ def test_runs_on_a_gpu(student, rng, device):
     )
 
 
+@pytest.mark.harm("crash")
 def test_autocast_on_a_gpu(student, rng, device):
     """On a GPU, logits have autocast_dtype; parameters, gradients and state stay float32."""
     got = student.run(probes.trained, device=device, **inputs(rng, autocast_dtype=torch.bfloat16))
@@ -105,6 +108,7 @@ def test_autocast_on_a_gpu(student, rng, device):
     )
 
 
+@pytest.mark.harm("trains worse")
 def test_evaluation_leaves_the_gpus_generator_alone(student, rng, device):
     """With dropout on the GPU, evaluation does not change the training run."""
     given = inputs(rng)
@@ -117,6 +121,7 @@ def test_evaluation_leaves_the_gpus_generator_alone(student, rng, device):
     )
 
 
+@pytest.mark.harm("trains worse")
 def test_resumes_on_a_gpu(student, rng, device):
     """A run that was stopped resumes on the GPU with its moments and its random state."""
     given = inputs(rng)

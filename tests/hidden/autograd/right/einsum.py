@@ -1,16 +1,9 @@
 """Uses einsum, setup_context and tensor hooks, and adds gradients to .grad by hand."""
 
-import math
-
 from einops import einsum, rearrange
 
 
 def linear_backward(x, weight, grad_output, *, need_input_grad=True):
-    if tuple(grad_output.shape) != (*x.shape[:-1], weight.shape[0]):
-        raise ValueError(
-            f"grad_output: expected {(*x.shape[:-1], weight.shape[0])}, "
-            f"got {tuple(grad_output.shape)}"
-        )
     grad_weight = einsum(
         rearrange(grad_output, "... o -> (...) o"),
         rearrange(x, "... i -> (...) i"),
@@ -82,40 +75,23 @@ def numerical_gradient(f, inputs, eps=1e-6):
 
 def intermediate_gradients(module, x, names):
     """Catch the gradients with hooks on the outputs; a copy of x requires a gradient."""
-    caught, handles = {}, []
-    x = x.detach().clone()
-    leaves = [*module.parameters()]
-    if x.is_floating_point():
-        leaves.append(x.requires_grad_())
-    leaves = [leaf for leaf in leaves if leaf.requires_grad]
+    table, caught = dict(module.named_modules()), {}
+    if missing := [name for name in names if name not in table]:
+        raise ValueError(f"{missing} are no submodules")
+    with ExitStack() as listening:
+        for name in names:
 
-    def forward_hook(name):
-        def hook(_module, _args, output):
-            caught[name] = torch.zeros_like(output)
-            if not output.requires_grad:  # of token ids in a frozen module
-                leaves.append(output.detach().requires_grad_())
-                output = leaves[-1] * 1
-            output.register_hook(lambda g: caught.__setitem__(name, g))
-            return output
+            def hook(_module, _args, output, name=name):
+                output.register_hook(lambda g: caught.__setitem__(name, g.clone()))
 
-        return hook
-
-    with torch.enable_grad():
-        try:
-            for name in names:
-                handles.append(module.get_submodule(name).register_forward_hook(forward_hook(name)))
-            total = module(x).sum()
-        finally:
-            while handles:
-                handles.pop().remove()
-    if total.requires_grad:
-        torch.autograd.grad(total, leaves, allow_unused=True)
+            listening.callback(table[name].register_forward_hook(hook).remove)
+        x = x.detach().requires_grad_()
+        leaves = [p for p in module.parameters() if p.requires_grad]
+        torch.autograd.grad(module(x).sum(), [*leaves, x], allow_unused=True)
     return {name: caught[name] for name in names}
 
 
 def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
-    if x.size(0) != y.size(0):
-        raise ValueError("y must have a row for each row of x")
     parameters = [p for p in model.parameters() if p.requires_grad]
     mean = 0.0
     for rows in torch.arange(len(x)).split(micro_batch_size):

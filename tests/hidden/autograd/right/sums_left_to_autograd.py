@@ -1,7 +1,6 @@
 """MatMul leaves broadcast sums to autograd; copies of the inputs are changed and restored."""
 
 import itertools
-from collections import OrderedDict
 
 
 class MatMul(torch.autograd.Function):
@@ -34,25 +33,3 @@ def numerical_gradient(f, inputs, eps=1e-6):
                 gradient[index] = (above - below) / (2 * eps)
             gradients.append(gradient)
     return tuple(gradients)
-
-
-def intermediate_gradients(module, x, names):
-    outputs = OrderedDict()
-
-    def keep(name):
-        def hook(module, args, output):
-            outputs[name] = output if output.requires_grad else output.detach().requires_grad_()
-            return outputs[name].clone()
-
-        return hook
-
-    with ExitStack() as hooks, torch.enable_grad():
-        for name in names:
-            hooks.enter_context(module.get_submodule(name).register_forward_hook(keep(name)))
-        total = module(x).sum()
-    if not total.requires_grad:
-        return OrderedDict((name, torch.zeros_like(outputs[name])) for name in names)
-    gradients = torch.autograd.grad(
-        total, [outputs[name] for name in names], materialize_grads=True
-    )
-    return OrderedDict(zip(names, gradients))

@@ -1,9 +1,11 @@
-"""Uses collections.Counter, computes the total on request, and decides before it runs."""
+"""Two FLOPs per element of the result and index that is summed over; the total is a property."""
 
 from collections import Counter
 
 
 class FlopCounter(TorchDispatchMode):
+    LEFT = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1}
+
     def __init__(self):
         self.by_op = Counter()
         super().__init__()
@@ -13,49 +15,15 @@ class FlopCounter(TorchDispatchMode):
         return sum(self.by_op.values())
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        name = func.name().split("::")[1].split(".")[0].rstrip("_")
-        count = None
-        if "attention" in name and name.startswith("_scaled_dot_product") and "math" not in name:
-            count = self.count_attention
-        elif name in ("mm", "bmm", "mv", "dot", "addmm", "baddbmm"):
-            count = self.count_product
-        else:
-            with self:
-                result = func.decompose(*args, **kwargs)
-            if result is not NotImplemented:
-                return result
-        result = func(*args, **kwargs)
-        if count:
-            count(name, *args)
+        result = func(*args, **(kwargs or {}))
+        full = func.name().split(".")[0]
+        name = full.removeprefix("aten::")
+        if name in self.LEFT:
+            self.by_op[full] += 2 * result.numel() * args[self.LEFT[name]].shape[-1]
+        elif "scaled_dot_product" in name and "attention" in name:
+            backward = name.endswith("_backward")
+            q, k, v = args[1:4] if backward else args[0:3]
+            pairs = q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2]
+            qk, pv = 2 * pairs * q.shape[3], 2 * pairs * v.shape[3]
+            self.by_op[full] += (2 * (qk + pv) + qk) if backward else qk + pv
         return result
-
-    def count_product(self, name, *args):
-        a, b = args[1:3] if name.startswith(("add", "badd")) else args[:2]
-        letters = {
-            "mm": "mk,kn",
-            "addmm": "mk,kn",
-            "bmm": "bmk,bkn",
-            "baddbmm": "bmk,bkn",
-            "mv": "mk,k",
-            "dot": "k,k",
-        }[name]
-        size = {}
-        for axes, x in zip(letters.split(","), (a, b)):
-            size.update(zip(axes, x.shape))
-        self.by_op[name] += 2 * math.prod(size.values())
-
-    def count_attention(self, name, *args):
-        if "backward" in name:
-            _, q, k, v = args[:4]
-            self.by_op["scaled_dot_product_attention_backward"] += self.pairs(q, k) * (
-                3 * q.size(-1) + 2 * v.size(-1)
-            )
-        else:
-            q, k, v = args[:3]
-            self.by_op["scaled_dot_product_attention"] += self.pairs(q, k) * (
-                q.size(-1) + v.size(-1)
-            )
-
-    def pairs(self, q, k):
-        return 2 * q.size(0) * q.size(1) * q.size(2) * k.size(2)

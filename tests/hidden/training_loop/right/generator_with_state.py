@@ -49,7 +49,6 @@ def _clip_by_hand(model, limit):
 
 
 def train(model, optimizer, train_tokens, config, *, val_tokens=None):
-    _check(config, train_tokens, val_tokens)
     torch.manual_seed(config.seed)
     generator = torch.Generator().manual_seed(config.seed + 12345)
     validation = []

@@ -66,7 +66,6 @@ def _validate(model, tokens, config):
 
 
 def train(model, optimizer, train_tokens, config, *, val_tokens=None):
-    _check(config, train_tokens, val_tokens)
     torch.manual_seed(config.seed)
     np.random.seed(config.seed % 2**32)
     random.seed(config.seed)

@@ -99,7 +99,6 @@ class Trainer:
 
 
 def train(model, optimizer, train_tokens, config, *, val_tokens=None):
-    _check(config, train_tokens, val_tokens)
     trainer = Trainer(model, optimizer, train_tokens, config)
     trainer.load()
     result = TrainResult([], [], [], {}, trainer.step)

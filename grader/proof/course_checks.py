@@ -22,23 +22,14 @@ from grader.base import temporary
 from grader.base.errors import CourseFault, GraderFault, ReleaseRefused
 from grader.course import courses, problems
 from grader.course.courses import Course, Problem, sources_in
-from grader.proof.matrices import tests_in
+from grader.proof.kinds import DECLINABLE
+from grader.proof.matrices import SERIOUS, tests_in
 from grader.publish import bundles, gradescope_bundle, stub_files
 from grader.results.points import HARM, weights_by_harm
 
 NOT_ATTEMPTED = "not attempted yet"
-# The kinds of trials, and the other requirements, that a course may decline with a reason.
-DECLINABLE = (
-    *("junk", "words", "unchecked", "types", "arithmetic", "unwritten", "hostile", "field"),
-    *("harm", "public"),
-)
-HOW_TO_DECLINE = (
-    "where the course is right and the requirement is not, the problem's entry in problems.toml "
-    'can decline it: declined = {"KIND NAME" = "the reason"}'
-)
+LEAST_HARM = 0.6  # the share of a problem's points that serious tests must carry
 OF_A_PROBLEM = (*courses.HIDDEN_TESTS.values(), "wrong.edits", "right")
-# Tests of the first two classes of harm carry at least this share of a problem's points.
-LEAST_HARM, MUST_WEIGH = 0.6, tuple(HARM)[:2]
 ENDS_SECONDS = 600.0  # a program of the course that takes longer hangs
 
 
@@ -73,10 +64,10 @@ def light_harm(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
         if "harm" in problem.declined or not set(classes) <= HARM.keys():
             continue
         weights = weights_by_harm(classes)
-        share = sum(w for w, c in zip(weights, classes, strict=True) if c in MUST_WEIGH)
+        share = sum(w for w, c in zip(weights, classes, strict=True) if c in SERIOUS)
         if share < LEAST_HARM * sum(weights):
             yield (
-                f"{problem.id}: tests marked harm({' or '.join(map(repr, MUST_WEIGH))}) have "
+                f"{problem.id}: tests marked harm({' or '.join(map(repr, SERIOUS))}) have "
                 f"{100 * share / sum(weights):.0f} % of its points, expected {100 * LEAST_HARM:g}"
             )
 
@@ -232,7 +223,6 @@ def _of_no_problem(course: Course) -> Iterator[str]:
         (path, path.stem.removeprefix("test_"))
         for path in sorted((course.tests / "public").glob("test_*.py"))
     ]
-    found += [(path, path.stem) for path in sorted(course.promises.glob("[!.]*"))]
     expected = ", ".join(OF_A_PROBLEM)
     for path in sorted([*course.hidden.rglob("test_*.py"), *course.hidden.rglob("*.edits")]):
         if path.name not in OF_A_PROBLEM:

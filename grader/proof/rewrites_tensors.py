@@ -1,6 +1,6 @@
-"""Disguise a reference that uses torch; see disguise.py.
+"""Rewrite a reference that uses torch; see rewrites.py.
 
-`trials` adds this module to a solution next to `disguise`, if the course uses torch.
+`trials` adds this module to a solution next to `rewrites`, if the course uses torch.
 """
 
 import functools
@@ -71,24 +71,24 @@ ECHOES: dict[str, Callable[[tuple[Any, ...], Values], object]] = {
 
 
 def junk(
-    disguise: Any, module: Values, names: Iterable[str], which: str, *, hollow: bool = True
+    rewrites: Any, module: Values, names: Iterable[str], which: str, *, hollow: bool = True
 ) -> None:
-    """Do the same as `disguise.junk`, for junk of torch's types.
+    """Do the same as `rewrites.junk`, for junk of torch's types.
 
     Args:
-        disguise: The module disguise.
+        rewrites: The module rewrites.
     """
 
     def answer(*args: Any, **kwargs: Any) -> object:
         return CONSTANTS[which]() if which in CONSTANTS else ECHOES[which](args, kwargs)
 
-    disguise.replace(module, names, answer, hollow=hollow)
+    rewrites.replace(module, names, answer, hollow=hollow)
 
 
 # --- memory that nobody wrote ---------------------------------------------------------------------
 
 
-def unwritten(disguise: Any, module: Values, names: Iterable[str]) -> None:
+def unwritten(rewrites: Any, module: Values, names: Iterable[str]) -> None:
     """Replace the results of the named functions with uninitialized memory.
 
     Every tensor in a result is replaced. If a named class is a layer, its parameters are replaced
@@ -98,7 +98,7 @@ def unwritten(disguise: Any, module: Values, names: Iterable[str]) -> None:
     def empty(x: Any) -> Any:
         return torch.empty_like(x) if isinstance(x, Tensor) else x
 
-    disguise.map_answers(module, names, empty)
+    rewrites.map_answers(module, names, empty)
     for name in names:
         original = module[name]
         if isinstance(original, type) and issubclass(original, nn.Module):

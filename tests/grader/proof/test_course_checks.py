@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from grader.course import courses
-from grader.proof import whole
+from grader.proof import course_checks
 from grader.publish import stub_files
 from tests.grader import small_courses
 
@@ -55,7 +55,7 @@ NAMES = {
     ),
     "a problem without hidden tests": (
         lambda tiny: (tiny / "tests/hidden/relu/test_hidden.py").unlink(),
-        r"problems.toml:\d+: problem relu: expected its hidden tests in .*relu/test_hidden.py;",
+        r"problem relu: expected its hidden tests in .*relu/test_hidden.py; there is",
     ),
     "a problem without public tests": (
         lambda tiny: (tiny / "tests/public/test_relu.py").unlink(),
@@ -135,14 +135,14 @@ def test_a_name_that_fits_nothing_is_one_sentence(tiny, mistake):
     """The sentence names the file and, if the name is in problems.toml, the line."""
     make, said = NAMES[mistake]
     make(tiny)
-    found = list(whole.wrong_names(courses.load(tiny)))
+    found = list(course_checks.wrong_names(courses.load(tiny)))
     assert [sentence for sentence in found if re.search(said, sentence)], found
 
 
 def test_the_example_has_no_such_mistake(tiny):
     """Neither has the grader's own course."""
-    assert list(whole.wrong_names(courses.load(tiny))) == []
-    assert list(whole.wrong_names(courses.load())) == []
+    assert list(course_checks.wrong_names(courses.load(tiny))) == []
+    assert list(course_checks.wrong_names(courses.load())) == []
 
 
 @pytest.mark.parametrize(
@@ -151,27 +151,27 @@ def test_the_example_has_no_such_mistake(tiny):
 def test_points_depend_on_what_hurts(tiny, classes, share):
     """Tests of the two dearest classes carry 60 %, unless the course declines that."""
     course = courses.load(tiny)
-    assert list(whole.light_harm(course, course.problems)) == []
+    assert list(course_checks.light_harm(course, course.problems)) == []
     test = tiny / "tests/hidden/relu/test_hidden.py"
     test.write_text(
         "".join(
             f"@pytest.mark.harm({c!r})\ndef test_{i}(): ..." + "\n" for i, c in enumerate(classes)
         )
     )
-    (said,) = whole.light_harm(course, course.problems)
+    (said,) = course_checks.light_harm(course, course.problems)
     assert said == (
         "relu: tests marked harm('trains worse' or 'wrong number') have "
         f"{share} % of its points, expected 60"
     )
     changed(tiny / LISTED, "points = 1", 'points = 1\ndeclined = {"harm" = "one formula"}')
     course = courses.load(tiny)
-    assert list(whole.light_harm(course, course.problems)) == []
+    assert list(course_checks.light_harm(course, course.problems)) == []
 
 
 def test_a_name_of_a_package_that_is_not_there_is_forbidden_at_any_rate(tiny):
     """A submission cannot import it either."""
     changed(tiny / LISTED, '"torch.relu"', '"no_such_package", "no_such_package.encode", "torch"')
-    assert list(whole.wrong_names(courses.load(tiny))) == []
+    assert list(course_checks.wrong_names(courses.load(tiny))) == []
 
 
 @pytest.mark.slow
@@ -200,7 +200,7 @@ def test_public_tests_are_tried_on_the_reference_and_on_stubs(lists, old, new, s
     """A public test that fails on the reference, passes on a stub or does not run is named."""
     changed(lists / "tests/public/test_relu.py", old, new)
     course = courses.load(lists)
-    found = list(whole.public_tests(course, course.problems[:1]))
+    found = list(course_checks.public_tests(course, course.problems[:1]))
     assert [sentence for sentence in found if re.search(said, sentence)], found
 
 
@@ -216,33 +216,36 @@ def test_a_stub_of_the_same_size_and_second_is_not_taken_for_the_reference(tiny,
     missing = stub.stat().st_size - solved.stat().st_size
     solved.write_text(short.replace("  #\n", "  #" + "x" * missing + "\n"))
     assert stub.stat().st_size == solved.stat().st_size
-    write = whole._write
+    write = course_checks._write
 
     def at_one_time(folder, files):
         write(folder, files)
         for name in files:
             os.utime(folder / name, (1_000_000_000, 1_000_000_000))
 
-    monkeypatch.setattr(whole, "_write", at_one_time)
+    monkeypatch.setattr(course_checks, "_write", at_one_time)
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    assert list(whole.public_tests(course, course.problems)) == []
+    assert list(course_checks.public_tests(course, course.problems)) == []
 
 
 @pytest.mark.slow
 def test_both_bundles_are_built_and_grade_the_reference(lists):
     """A file that the tests need and the zip lacks is noticed, and so is a secret line."""
     course = courses.load(lists)
-    assert [*whole.public_tests(course, course.problems), *whole.gradescope(course)] == []
+    assert [
+        *course_checks.public_tests(course, course.problems),
+        *course_checks.gradescope(course),
+    ] == []
     secret = next(line for line in (lists / SOLVED).read_text().splitlines() if "math.exp" in line)
     (lists / "handout" / "leak.md").write_text(secret)
-    (found,) = whole.public_tests(course, course.problems)
+    (found,) = course_checks.public_tests(course, course.problems)
     assert found.startswith("release student: 1 secret line would be published:")
     changed(
         lists / "tests/hidden/relu/test_hidden.py",
         "import pytest\n",
         "import pathlib\n\nimport pytest\n\nassert pathlib.Path('handout/leak.txt').is_file()\n",
     )
-    (found,) = whole.gradescope(course)
+    (found,) = course_checks.gradescope(course)
     assert found.startswith("release gradescope: its autograder gives the reference None of 3")
 
 
@@ -266,3 +269,20 @@ def test_a_requirement_can_be_declined_with_a_reason(grader, lists):
     assert complaints("relu") == []
     hidden.write_text(text)
     assert complaints("relu") == ["relu: declined: 'junk' is met, so remove it"]
+
+
+@pytest.mark.slow
+def test_a_weekly_exercise_needs_no_mistakes_and_no_reasons(grader, lists):
+    """A light run tries what costs the author nothing, and finds a test that proves nothing."""
+    for path in lists.glob("tests/hidden/*/wrong.edits"):
+        path.unlink()
+    hidden = lists / "tests/hidden/softmax/test_hidden.py"
+    hidden.write_text(hidden.read_text().replace("# Stays:", "#"))
+    done = grader("validate", "--course", lists, "--light", "--jobs", 1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the zip for Gradescope: as required" in done.stdout
+    assert re.search(r"\d+ mutants, \d+ noticed", done.stdout)
+    changed(lists / "tests/hidden/relu/test_hidden.py", "for _ in range(9)]", "for _ in range(0)]")
+    done = grader("validate", "--course", lists, "--light", "--only", "relu", "--jobs", 1)
+    assert done.returncode == 1
+    assert "relu · junk an empty list" in done.stderr

@@ -1,0 +1,197 @@
+"""What students handed in: their attempts, and the sources of each, stored once and compressed."""
+
+import hashlib
+import zlib
+from collections import Counter
+from datetime import UTC, datetime
+
+import msgspec
+
+from grader.base.errors import UsageError
+from grader.classroom import database
+from grader.classroom.entries import BookPart, of_row
+from grader.report import json_report
+from grader.report.json_report import MAX_TEXT
+from grader.results.records import Ignored
+from grader.submission.submissions import Submission
+from kit import handing_in
+from kit.text import one_line
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a student handed in.
+
+    Attributes:
+        id: Its number in the gradebook, in the order in which attempts were added.
+        student: The student's id.
+        name: The name of the file or folder, safe to print.
+        submitted_at: When it was handed in; None if unknown.
+        late: Whether its name said that it was late.
+        number: Its place among the student's attempts by its name or metadata; 0 if unknown.
+        sources: The hash of its sources; None if it was refused.
+        ignored: Its files that are not graded.
+        refused: Why it cannot be graded; empty if it can.
+    """
+
+    id: int
+    student: str
+    name: str
+    submitted_at: datetime | None
+    late: bool
+    number: int
+    sources: str | None
+    ignored: list[Ignored]
+    refused: str
+
+
+class Attempts(BookPart):
+    """The attempts in a gradebook."""
+
+    def add(
+        self,
+        student: str,
+        name: str,
+        what: Submission | str,
+        *,
+        identity: str = "",
+        submitted_at: datetime | None = None,
+        late: bool = False,
+        number: int = 0,
+    ) -> bool:
+        """Add an attempt unless the gradebook has it; return whether it is new.
+
+        An attempt with a time is already known if the gradebook has the same sources (for a refused
+        attempt, the same bytes) with that time. An attempt without a time is already known only if
+        it equals the student's last attempt of that name; returning to an earlier version therefore
+        counts as a new attempt.
+
+        Args:
+            student: The id of an enrolled student.
+            name: The name of the file or folder.
+            what: The submission, or the sentence with which it was refused.
+            identity: For a refused submission, a hash of its bytes.
+            submitted_at: When it was handed in, with a zone; None if unknown.
+            late: Whether its name says that it was late.
+            number: Its place among the student's attempts; 0 if unknown.
+        """
+        submission = what if isinstance(what, Submission) else None
+        hashed = submission.sha256 if submission else f"refused {identity}"
+        ignored = msgspec.json.encode(submission.ignored if submission else []).decode()
+        at = text_of(submitted_at)
+        entries = self.entries
+        same = entries.of(entries.id_of(student))
+        earlier = self._db.execute(
+            f"SELECT identity FROM attempt WHERE student IN ({', '.join('?' * len(same))})"
+            " AND submitted_at = ? AND (submitted_at != '' OR (name = ? AND number = ?))"
+            " ORDER BY id DESC",
+            (*same, at, name, number),
+        ).fetchall()
+        if hashed in [row["identity"] for row in (earlier if at else earlier[:1])]:
+            return False
+        with self._db as db:
+            db.execute(
+                "INSERT INTO attempt (student, identity, submitted_at, late, number, name, sources,"
+                " ignored, refused, added_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    student,
+                    hashed,
+                    at,
+                    int(late),
+                    number,
+                    name,
+                    hashed if submission else None,
+                    ignored,
+                    "" if submission else what,
+                    database.now(),
+                ),
+            )
+            if submission:
+                self._store(hashed, submission.sources)
+        return True
+
+    def _store(self, sha256: str, sources: dict[str, bytes]) -> None:
+        for path, content in sources.items():
+            key = hashlib.sha256(content).digest()
+            compressed = zlib.compress(content, 9)
+            self._db.execute("INSERT OR IGNORE INTO content VALUES (?, ?)", (key, compressed))
+            self._db.execute("INSERT OR IGNORE INTO source VALUES (?, ?, ?)", (sha256, path, key))
+
+    def all(self, student: str | None = None) -> list[Attempt]:
+        """The attempts of one student or of all; each student's in the order of submission."""
+        entries = self.entries
+        wanted = entries.of(student) if student else []
+        where = f"WHERE student IN ({', '.join('?' * len(wanted))})" if student else ""
+        rows = self._db.execute(
+            f"SELECT * FROM attempt {where} ORDER BY submitted_at, number, id", wanted
+        )
+        found = [
+            of_row(
+                Attempt,
+                row,
+                student=entries.id_of(row["student"]),
+                name=one_line(row["name"], MAX_TEXT),
+                submitted_at=_time(row["submitted_at"]),
+                late=bool(row["late"]),
+                ignored=json_report.decoded(row["ignored"], list[Ignored]),
+                refused=one_line(row["refused"], MAX_TEXT),
+            )
+            for row in rows
+        ]
+        return sorted(found, key=lambda one: one.student)  # stable, so the order above is kept
+
+    def submission(self, sources: str) -> Submission:
+        """The stored sources with this hash, as a submission with the name of the first attempt.
+
+        Other students may have handed in the same sources.
+
+        Raises:
+            UsageError: They do not have this hash.
+        """
+        rows = self._db.execute(
+            "SELECT path, compressed FROM source JOIN content ON content = sha256"
+            " WHERE sources = ? ORDER BY path",
+            (sources,),
+        )
+        files, left = {}, handing_in.MAX_BYTES  # several rows may name one content
+        for row in rows:
+            files[row["path"]] = database.unpacked(row["compressed"], left)
+            left -= len(files[row["path"]])
+        first = self._db.execute(
+            "SELECT name, ignored FROM attempt WHERE sources = ? ORDER BY id", (sources,)
+        ).fetchone()
+        ignored = json_report.decoded(first["ignored"], list[Ignored])
+        found = Submission(one_line(first["name"], MAX_TEXT), files, ignored)
+        if found.sha256 != sources:
+            raise UsageError(
+                f"the stored files of {first['name']} are not those of one submission "
+                "(their hash is another one); hand it in again"
+            )
+        return found
+
+    def paths(self) -> dict[str, set[str]]:
+        """The paths of the files of each submission, by the hash of its sources."""
+        found: dict[str, set[str]] = {}
+        for row in self._db.execute("SELECT sources, path FROM source"):
+            found.setdefault(row["sources"], set()).add(row["path"])
+        return found
+
+    def numbers(self) -> dict[int, int]:
+        """For the id of each attempt, its place among its student's attempts, from 1."""
+        id_of = self.entries.id_of
+        found: dict[int, int] = {}
+        count: Counter[str] = Counter()
+        for row in self._db.execute(
+            "SELECT id, student FROM attempt ORDER BY submitted_at, number, id"
+        ):
+            count[id_of(row["student"])] += 1
+            found[row["id"]] = count[id_of(row["student"])]
+        return found
+
+
+def text_of(when: datetime | None) -> str:
+    """A time in UTC, so that sorting the texts sorts the times; empty if unknown."""
+    return when.astimezone(UTC).isoformat(timespec="seconds") if when else ""
+
+
+def _time(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

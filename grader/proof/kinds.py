@@ -1,0 +1,336 @@
+"""The kinds of trials: what each of them has to show, in one table.
+
+A trial is one of our own submissions, graded on one problem. `KINDS` is the only place that knows
+the kinds; `validate.py` makes trials and runs them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from grader.base.errors import Status
+from grader.results.points import ALL_MINOR
+from grader.results.records import ProblemResult, TestResult, worst
+from kit.text import counted
+
+# A submission that checks no arguments may lose at most this share of a problem's points: what
+# tests of wrong calls are worth at most if they are marked so.
+MOST_OF_CHECKS = 1 / ALL_MINOR
+# A part of the message that reports uninitialized memory in an answer.
+TOLD_OF_EMPTY = "torch.empty"
+ROUNDING = 1e-9
+# What a problem may decline besides kinds of trials, with a reason.
+OTHER_RULES = ("harm", "public")
+
+
+@dataclass(frozen=True)
+class Row:
+    """The outcome of one trial.
+
+    Attributes:
+        problem: The problem's id.
+        kind: A name in `KINDS`.
+        name: The name of the trial within its kind.
+        seed: The seed that it was graded with.
+        score: Points earned.
+        max_score: Points that could be earned on the trial's device.
+        failed: The tests for that device that did not pass.
+        complaint: What differs from the required outcome; empty if nothing does.
+        share: The share of the problem that it lost, by the weights of the tests for that device.
+        reason: Why a wrong solution costs as much as it does, or why a mutant need not be detected.
+        price: The points that it lost, by the weights of the tests for that device.
+        told: The first public test that it fails, and why; empty if it passes all, None if they
+            were not run.
+    """
+
+    problem: str
+    kind: str
+    name: str
+    seed: int
+    score: float
+    max_score: float
+    failed: list[str]
+    complaint: str
+    share: float = 0.0
+    reason: str = ""
+    price: float = 0.0
+    told: str | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How the tests of its problem ended on one trial.
+
+    Attributes:
+        result: The result of the problem.
+        device: The device whose tests were run.
+        excused: Why a mutant need not be detected; empty if there is no excuse.
+        most: The most points that it may earn; None for no such limit.
+        is_never_sent: Whether no test asked for the field that it changes.
+        blind: The tests that pass although a whole answer was cut.
+    """
+
+    result: ProblemResult
+    device: str = "cpu"
+    excused: str = ""
+    most: float | None = None
+    is_never_sent: bool = False
+    blind: tuple[str, ...] = ()
+
+    @property
+    def tests(self) -> list[TestResult]:
+        """The tests for this device."""
+        return [test for test in self.result.tests if test.device == self.device]
+
+    @property
+    def lost(self) -> list[TestResult]:
+        """The tests for this device that did not pass."""
+        return [test for test in self.tests if test.status is not Status.PASSED]
+
+    @property
+    def share(self) -> float:
+        """The share of the problem that was lost, by the weights of its tests for this device."""
+        whole = sum(test.weight for test in self.tests)
+        return sum(test.weight for test in self.lost) / whole if whole else 0.0
+
+
+# --- what differs from the required outcome; an empty string if nothing does ----------------------
+
+
+def _nothing(judged: Judged) -> str:
+    return ""
+
+
+def _loses(judged: Judged) -> str:
+    lost = judged.lost
+    if not lost:
+        return ""
+    first = lost[0].id
+    which = f"{len(lost)} tests fail, the first is {first}" if lost[1:] else f"{first} fails"
+    return f"{which}: {lost[0].said}"
+
+
+def _was_attempted(judged: Judged) -> str:
+    for test in judged.tests:
+        if test.status is not Status.NOT_ATTEMPTED:
+            return f"{test.id} is {test.status}; a stub earns 0 as not_attempted"
+    return ""
+
+
+def _is_not_caught(judged: Judged) -> str:
+    if not judged.lost:
+        return "it passes every test; a wrong solution has to be caught"
+    if (status := worst([test.status for test in judged.lost])) is not Status.FAILED:
+        return f"its status is {status}: {judged.lost[0].said}"
+    if judged.most is not None and judged.result.score > judged.most + 0.005:
+        return f"it earns {judged.result.score:.2f} points, and may earn at most {judged.most:g}"
+    return ""
+
+
+def _passes(judged: Judged) -> str:
+    passed = [test.id for test in judged.tests if test.status is Status.PASSED]
+    verb = "pass" if passed[1:] else "passes"
+    return f"{', '.join(passed)} {verb} with this answer" if passed else ""
+
+
+def _costs_much(judged: Judged) -> str:
+    if judged.share <= MOST_OF_CHECKS + ROUNDING:
+        return ""
+    lost = ", ".join(test.id for test in judged.lost)
+    return f"it loses {100 * judged.share:.1f} %, more than {100 * MOST_OF_CHECKS:g}: {lost}"
+
+
+def _is_not_told(judged: Judged) -> str:
+    if any(TOLD_OF_EMPTY in fact.text for test in judged.lost for fact in test.facts):
+        return ""
+    return "no test reports that uninitialized memory was read"
+
+
+def _is_not_looked_at(judged: Judged) -> str:
+    if judged.blind:
+        first = judged.blind[0]
+        return f"{first} passes without these answers; zip with strict=True, or count them"
+    if judged.lost or judged.is_never_sent:
+        return ""
+    return "no test looks at this field; let one look at it, or let the probe not return it"
+
+
+def _is_not_noticed(judged: Judged) -> str:
+    if judged.lost and judged.excused:
+        return f"it is listed as equivalent, but {judged.lost[0].id} notices it"
+    if judged.lost or judged.excused:
+        return ""
+    return "no test notices it; write one, or list it in mutants.toml with the reason why none can"
+
+
+# --- in the summary -------------------------------------------------------------------------------
+
+
+def _good(rows: list[Row]) -> int:
+    return sum(not row.complaint for row in rows)
+
+
+def _as_required(rows: list[Row], one: str, several: str) -> str:
+    names = len({(row.problem, row.name) for row in rows})
+    required = f"{_good(rows)} of {len(rows)} trials as required"
+    return f"{counted(names, one, several)}, {required}"
+
+
+def _of_references(rows: list[Row], *_: str) -> str:
+    best = {row.problem: row.max_score for row in rows}
+    score = {p: min(row.score for row in rows if row.problem == p) for p in best}
+    where = counted(len(best), "problem")
+    if not any(best.values()):
+        return f"reference in {where}, without points on this device"
+    return f"reference {sum(score.values()):g} of {sum(best.values()):g} in {where}"
+
+
+def _of_stubs(rows: list[Row], *_: str) -> str:
+    return f"stubs {sum(row.score for row in rows):g}"
+
+
+def _without_checks(rows: list[Row], one: str, several: str) -> str:
+    lost = sum(row.share * row.max_score for row in rows)
+    return f"{_as_required(rows, one, several)}, {lost:.2f} points lost"
+
+
+def _of_fields(rows: list[Row], one: str, several: str) -> str:
+    seen = sum(bool(row.failed) and not row.complaint for row in rows)
+    never = f", {_good(rows) - seen} never asked for" if _good(rows) > seen else ""
+    return f"{counted(len(rows), one, several)}, tests look at {seen}{never}"
+
+
+def _of_mutants(rows: list[Row], one: str, several: str) -> str:
+    noticed = sum(bool(row.failed) for row in rows)
+    listed = sum(bool(row.reason) for row in rows)
+    percent = f"{100 * noticed / len(rows):.1f} %"
+    count = counted(len(rows), one, several)
+    return f"{count}, {noticed} noticed ({percent}), {listed} listed as equivalent"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of trials.
+
+    Attributes:
+        name: Its name.
+        one: What one such trial is called.
+        several: What several are called.
+        complaint: What differs from the required outcome; empty if nothing does.
+        every: Of how many trials a quick run tries one.
+        runs_public: Whether public tests are run on it, too. Unless it is wrong, it passes them.
+        may_be_declined: Whether a problem may decline it with a reason.
+        is_light: Whether it costs the author nothing, so that `--light` tries it.
+        breaks_answers: Whether a test may raise an exception of its own over such an answer.
+        summary: The line of the summary about these trials.
+    """
+
+    name: str
+    one: str
+    several: str
+    complaint: Callable[[Judged], str]
+    every: int = 1
+    runs_public: bool = False
+    may_be_declined: bool = False
+    is_light: bool = False
+    breaks_answers: bool = False
+    summary: Callable[[list[Row], str, str], str] = _as_required
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("reference", "reference", "references", _loses, is_light=True, summary=_of_references),
+        Kind("stub", "stub", "stubs", _was_attempted, is_light=True, summary=_of_stubs),
+        Kind(
+            "wrong",
+            "wrong solution",
+            "wrong solutions",
+            _is_not_caught,
+            every=12,
+            runs_public=True,
+            is_light=True,
+        ),
+        Kind("variant", "variant", "variants", _loses, every=4, runs_public=True, is_light=True),
+        Kind(
+            "junk",
+            "constant answer",
+            "constant answers",
+            _passes,
+            every=40,
+            may_be_declined=True,
+            is_light=True,
+        ),
+        Kind(
+            "words",
+            "reference in other words",
+            "references in other words",
+            _loses,
+            every=5,
+            runs_public=True,
+            may_be_declined=True,
+            is_light=True,
+        ),
+        Kind(
+            "unchecked",
+            "reference without checks",
+            "references without checks",
+            _costs_much,
+            every=5,
+            may_be_declined=True,
+            summary=_without_checks,
+        ),
+        Kind(
+            "types",
+            "reference with other types",
+            "references with other types",
+            _loses,
+            every=20,
+            runs_public=True,
+            may_be_declined=True,
+            is_light=True,
+        ),
+        Kind(
+            "arithmetic",
+            "reference by other arithmetic",
+            "references by other arithmetic",
+            _loses,
+            every=10,
+            runs_public=True,
+            may_be_declined=True,
+        ),
+        Kind(
+            "unwritten",
+            "reference that returns unwritten memory",
+            "references that return unwritten memory",
+            _is_not_told,
+            every=5,
+            may_be_declined=True,
+        ),
+        Kind(
+            "hostile",
+            "reference with a hostile value in an answer",
+            "references with a hostile value in an answer",
+            _nothing,
+            every=60,
+            may_be_declined=True,
+            is_light=True,
+            breaks_answers=True,
+        ),
+        Kind(
+            "field",
+            "field of answers",
+            "fields of answers",
+            _is_not_looked_at,
+            every=20,
+            may_be_declined=True,
+            breaks_answers=True,
+            summary=_of_fields,
+        ),
+        Kind("mutant", "mutant", "mutants", _is_not_noticed, is_light=True, summary=_of_mutants),
+    )
+}
+DECLINABLE = (*(kind.name for kind in KINDS.values() if kind.may_be_declined), *OTHER_RULES)
+HOW_TO_DECLINE = (
+    "where the course is right and the requirement is not, the problem's entry in problems.toml "
+    'can decline it: declined = {"KIND NAME" = "the reason"}'
+)

@@ -1,0 +1,22 @@
+"""Multiplies every gradient, by exactly 1 where the norm is not above the limit."""
+
+from collections.abc import Iterable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+def clip_gradient_norm(
+    parameters: Iterable[nn.Parameter], max_l2_norm: float, eps: float = 1e-6
+) -> Float[Tensor, ""]:
+    if max_l2_norm < 0:
+        raise ValueError("max_l2_norm must be at least 0")
+    grads = tuple(p.grad.detach() for p in parameters if p.grad is not None)
+    if len(grads) == 0:
+        return torch.tensor(0.0)
+    norm = sum(torch.sum(g.float() ** 2) for g in grads) ** 0.5
+    factor = torch.where(norm > max_l2_norm, max_l2_norm / (norm + eps), torch.ones_like(norm))
+    for g in grads:
+        g.copy_(g * factor)
+    return norm
