@@ -124,8 +124,10 @@ def _left_out(reasons: list[Reason]) -> list[str]:
 
 def _foot(result: SubmissionResult) -> str:
     grader = result.grader
+    version = grader.environment.get("python")
+    python = f" and Python {code(version)}" if version else ""
     return (
-        f"Graded in {result.seconds:.1f} s by grader {code(grader.version)}, "
+        f"Graded in {result.seconds:.1f} s by grader {code(grader.version)}{python}, "
         f"suite {code(grader.suite_sha256[:12])}, device {code(grader.device)}."
     )
 
