@@ -40,18 +40,15 @@ class Cube(torch.autograd.Function):
 
 
 def saved_activation_bytes(fn: Callable[[], Tensor], exclude: Iterable[Tensor] = ()) -> int:
-    """The bytes that autograd keeps for the backward pass of fn(), counting each storage once.
+    """The bytes that autograd keeps for the backward pass of fn().
 
-    Count the tensors that operations save while fn runs, as
-    torch.autograd.graph.saved_tensors_hooks shows them. Count a storage once even if several of
-    these tensors share it, and count all of it even if only a small view of it is saved.
+    Count the tensors that torch.autograd.graph.saved_tensors_hooks shows. A storage, even on the
+    meta device, counts once and as a whole, whether several tensors or only a view of it are saved.
 
     Args:
-        fn: A function to call once. Its result is not needed afterwards. fn itself may
-            compute gradients; what this frees counts, too.
-        exclude: Tensors whose storages are not counted, even if a view of them is saved: for
-            example the parameters, which are in memory anyway, or the input. Any iterable,
-            including a generator.
+        fn: Called once; its result is not needed.
+        exclude: Tensors whose storages are not counted, such as a model's parameters(): a list or
+            a generator.
 
     Example:
         x has 6 float32 elements and requires a gradient. For x.exp(), autograd keeps the result:
@@ -64,31 +61,20 @@ def saved_activation_bytes(fn: Callable[[], Tensor], exclude: Iterable[Tensor] =
 
 
 def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-    """Compute fn(*inputs) but keep only the inputs: the backward pass calls fn again.
+    """Compute fn(*inputs), but keep only the inputs: the backward pass calls fn again.
 
-    The output is the same as that of fn(*inputs). So are the gradients of the inputs that require
-    one and of the parameters that fn uses, even if no input requires a gradient. The output may
-    require a gradient where that of fn does not.
-
-    fn is called twice, once in the forward pass and once in the backward pass. The second call
-    draws the same random numbers as the first (dropout drops the same entries) and runs under the
-    same autocast settings. If it returns, torch's RNG state is afterwards the same as before it.
-    Between the two calls, no activation inside fn is kept.
+    Output and gradients are those of fn(*inputs), both for the inputs that require a gradient and
+    for the parameters that fn uses, even if no input requires one. The second call draws the same
+    random numbers under the same autocast, and leaves torch's random state as it was. If gradients
+    are disabled, just call fn.
 
     Args:
-        fn: A function or module that returns one tensor. It may use parameters that are not among
-            its inputs, and it may call checkpoint itself. It does not change its inputs in place.
-        inputs: Tensors, none of them complex. Inputs that require no gradient, such as token ids,
-            get none.
-
-    Returns:
-        fn's result. Callers compute gradients from it with .backward(). If gradients are disabled,
-        fn is called once and nothing is kept.
+        fn: Returns one tensor. It may use parameters that are no inputs, and call checkpoint.
+        inputs: Tensors, some of which may require no gradient, such as token ids.
 
     Example:
-        checkpoint(lambda x: x.sin().exp(), x) keeps only x for the backward pass. Without
-        checkpoint, autograd keeps x for the gradient of sin, and the result for the
-        gradient of exp.
+        checkpoint(lambda x: x.sin().exp(), x) keeps only x. Without checkpoint, autograd keeps x
+        for the gradient of sin, and the result for the gradient of exp.
 
     Handout §12.1 · `python -m assignment check activation_checkpointing`
     """
@@ -97,25 +83,21 @@ def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
 
 
 class CheckpointedSequential(nn.Module):
-    """A sequence of layers in segments: only the segments' inputs are kept for the backward pass.
+    """A sequence of layers that keeps only the inputs of its segments for the backward pass.
 
-    The layers are split, in order, into `segments` segments whose lengths differ by at most one.
-    Each segment, including the last one, runs under `checkpoint`. Outputs and gradients are the
-    same as those of nn.Sequential(*layers).
+    The layers are split, in order, into segments whose lengths differ by at most one. Each segment,
+    including the last one, runs under `checkpoint`. Outputs and gradients are those of
+    nn.Sequential(*layers).
 
     Args:
-        layers: The layers; none changes its input in place. Their parameters become parameters of
-            this module, each under one name in its state_dict. A layer may be listed twice; its
-            parameters may then have two names. A copy.deepcopy of this module computes with its own
-            parameters.
-        segments: Number of segments, from 1 to the number of layers.
+        layers: Their parameters become this module's, each under one name in its state_dict.
+        segments: Number of segments.
 
     Raises:
-        ValueError: `segments` is more than the number of layers.
+        ValueError: There are more segments than layers.
 
     Example:
-        16 layers in 4 segments: 4 + 4 + 4 + 4. 7 layers in 3 segments: one segment, any of the
-        three, has 3 layers and the others have 2. Only the inputs of the segments are kept.
+        7 layers in 3 segments: one segment, any of the three, has 3 layers and the others have 2.
 
     Handout §12.1 · `python -m assignment check activation_checkpointing`
     """

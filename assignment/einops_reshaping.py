@@ -142,7 +142,7 @@ def masked_mean(
         mask: True for a position that is kept.
 
     Raises:
-        ValueError: `mask` has another shape, even one that could be broadcast.
+        ValueError: mask.shape is not x.shape[:-1], even if it could be broadcast.
 
     Example:
         [[1, 2], [3, 4], [5, 6]] with the mask (True, False, True): (1 + 5) / 2 = 3 and

@@ -84,7 +84,8 @@ def float_spec(dtype: torch.dtype) -> FloatSpec:
 def underflows_to_zero(value: float, dtype: torch.dtype) -> bool:
     """Whether a number becomes 0 when it is rounded to a dtype.
 
-    It does if |value| is at most half of the smallest subnormal: a tie goes to 0, which is even.
+    This happens if |value| is at most half of the smallest subnormal: a tie goes to 0, which is
+    even.
 
     Args:
         value: A number of either sign.

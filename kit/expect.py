@@ -233,7 +233,7 @@ def number(
     except OverflowError:
         got = math.inf
     if not math.isfinite(got):
-        facts = _unwritten() if math.isnan(got) else ()
+        facts = _unwritten(hint) if math.isnan(got) else ()
         _fail(of, f"the number{which} is {got}, not finite", facts=facts, inputs=inputs, hint=hint)
     if not abs(got - expected) <= tolerance:
         expected_text, got_text = _apart(expected, got)
@@ -570,7 +570,10 @@ def _not_nothing(
     raise Mismatch(of, reason, hint=hint)
 
 
-def _unwritten() -> tuple[tuple[str, str], ...]:
+def _unwritten(hint: str | None) -> tuple[tuple[str, str], ...]:
+    """Guesses about NaN; none beside a hint, which knows more."""
+    if hint:
+        return ()
     return UNWRITTEN if sandboxed else UNWRITTEN_HERE
 
 
@@ -646,7 +649,7 @@ def _same_values(
     if not exact:
         is_nan, bad = g != g, ~(abs(g) < math.inf)
         if bool((bad & (abs(e) < math.inf) | is_nan).any()):
-            facts = _unwritten() if bool(is_nan.any()) and not is_array(g) else ()
+            facts = _unwritten(hint) if bool(is_nan.any()) and not is_array(g) else ()
             reason = f"{int(bad.sum())} of {entries} entries{which} are NaN or infinite"
             _fail(of, reason, facts=facts, inputs=inputs, hint=hint)
     wrong = ~agrees

@@ -4,12 +4,17 @@
 tests other inputs.
 """
 
+import faulthandler
 import gc
 import hashlib
 import re
+import signal
+import sys
+import threading
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -88,10 +93,49 @@ def student(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The student's package. A grader replaces the imported package by a sandboxed one."""
     made = request.config.hook.pytest_make_student(item=request.node)
     expect.sandboxed = made is not None
+    # Other programs that run the tests have limits of their own.
+    is_pytest = made is None and request.config.pluginmanager.hasplugin("terminalreporter")
+    seconds = _limit_of(request.config.rootpath, request.path.stem) if is_pytest else 0.0
     try:
+        _end_after(seconds)
         yield StudentPackage(request.config.getoption("--package")) if made is None else made
     finally:
         expect.sandboxed = False
+        if seconds:
+            _end_after(0.0)
+
+
+def pytest_enter_pdb() -> None:
+    """Give the debugger as much time as it takes."""
+    _end_after(0.0)
+
+
+def _limit_of(root: Path, test_file: str) -> float:
+    """The seconds that problems.toml allows for a test; 0 without that file."""
+    with suppress(OSError), (root / "assignment" / "problems.toml").open("rb") as file:
+        course = tomllib.load(file)
+        name = test_file.removeprefix("test_")
+        own: dict[str, Any] = next((p for p in course["problem"] if p["id"] == name), {})
+        return float({**course["limits"], **own.get("limits", {})}["wall_seconds"])
+    return 0.0
+
+
+def _end_after(seconds: float) -> None:
+    """Fail the running test after this time; 0 takes that back. On Windows, end pytest instead."""
+
+    def fail(*_: object) -> None:
+        pytest.fail(f"still running after {seconds:g} s, the limit of a test")
+
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if sys.platform != "win32":
+        if seconds:
+            signal.signal(signal.SIGALRM, fail)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    elif seconds:
+        faulthandler.dump_traceback_later(seconds, exit=True)
+    else:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture

@@ -252,12 +252,11 @@ class SimulatedGpu:
             "copies" (the work of all other streams) or "both".
         kernel_seconds: The durations of successive calls of `kernel`. Later calls take 1 µs.
         flops_per_second: The speed of matrix products by dtype.
-        elsewhere: Whether the current device is another one, which has no memory in use. Then only
-            calls that name the device by its index are about this one.
 
     Attributes:
         main: The stream for kernels. It is the default stream unless it is set to another one.
         now: The time of Python's clock in seconds.
+        kernels: The number of calls of `kernel` so far.
         copies: A description of each copy to the device, from `described`.
         products: Each product of matrices.
     """
@@ -268,12 +267,11 @@ class SimulatedGpu:
         slow: str = "copies",
         kernel_seconds: Iterable[float] = (),
         flops_per_second: Mapping[torch.dtype, float] | None = None,
-        elsewhere: bool = False,
     ) -> None:
         self.now = 0.0
+        self.kernels = 0
         self.copies: list[str] = []
         self.products: list[Product] = []
-        self.elsewhere = elsewhere
         self._slow = slow
         self._kernel_seconds = iter(kernel_seconds)
         self._flops_per_second = dict(flops_per_second or {})
@@ -333,6 +331,7 @@ class SimulatedGpu:
         self, work: Callable[[], object] = lambda: None, seconds: float | None = None
     ) -> None:
         """Launch a kernel on the current stream."""
+        self.kernels += 1
         self.now += ASKING
         self.current.give(next(self._kernel_seconds, 1e-6) if seconds is None else seconds, work)
 
@@ -435,28 +434,8 @@ class SimulatedGpu:
         ):
             block.others.add(stream)
 
-    def is_meant(self, device: Any) -> bool:
-        """Whether a call with this argument is about this device, not about the current one."""
-        index = device if type(device) is int else device and torch.device(device).index
-        return not self.elsewhere or index == 0
-
-    def set_current(self, device: Any) -> None:
-        """torch.cuda.set_device."""
-        self.elsewhere = not self.is_meant(device)
-
-    @contextlib.contextmanager
-    def made_current(self, device: Any) -> Iterator[None]:
-        """torch.cuda.device."""
-        before, self.elsewhere = self.elsewhere, not self.is_meant(device)
-        try:
-            yield
-        finally:
-            self.elsewhere = before
-
     def forget_peak(self, device: Any = None) -> None:
         """Reset the peaks."""
-        if not self.is_meant(device):
-            return
         self.peak, self.reserved_peak = self.allocated, self.reserved
         self.requested_peak = self.requested
 
@@ -472,8 +451,6 @@ class SimulatedGpu:
             "reserved_bytes": (self.reserved, self.reserved_peak),
             "requested_bytes": (self.requested, self.requested_peak),
         }
-        if not self.is_meant(device):
-            kinds = dict.fromkeys(kinds, (0, 0))
         kinds["active_bytes"] = kinds["allocated_bytes"]
         return {
             f"{kind}.all.{name}": n
@@ -657,7 +634,7 @@ def _replacements(gpu: SimulatedGpu) -> Iterator[tuple[Any, str, Any]]:
         return given or contextlib.nullcontext()
 
     def memory(attribute: str) -> Callable[..., int]:
-        return lambda device=None: getattr(gpu, attribute) if gpu.is_meant(device) else 0
+        return lambda device=None: getattr(gpu, attribute)
 
     statistics = {
         "memory_allocated": memory("allocated"),
@@ -671,7 +648,7 @@ def _replacements(gpu: SimulatedGpu) -> Iterator[tuple[Any, str, Any]]:
     mem_get_info = {"mem_get_info": lambda device=None: (MEMORY_BYTES - gpu.reserved, MEMORY_BYTES)}
     streams = {
         "is_available": lambda: True,
-        "device_count": lambda: 1 + gpu.elsewhere,
+        "device_count": lambda: 1,
         "synchronize": gpu.synchronize,
         "current_stream": lambda device=None: gpu.current,
     }
@@ -688,9 +665,9 @@ def _replacements(gpu: SimulatedGpu) -> Iterator[tuple[Any, str, Any]]:
         ),
         "default_stream": lambda device=None: gpu.default,
         "set_stream": lambda stream: setattr(gpu, "current", stream),
-        "current_device": lambda: int(gpu.elsewhere),
-        "set_device": gpu.set_current,
-        "device": gpu.made_current,
+        "current_device": lambda: 0,
+        "set_device": lambda device: None,
+        "device": contextlib.nullcontext,
         "is_initialized": lambda: True,
         "init": lambda: None,
         "get_device_name": lambda device=None: NAME,

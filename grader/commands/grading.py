@@ -381,7 +381,11 @@ def release(
         bundle = gradescope_bundle.bundle(course, wheels=wheels, index_url=index_url)
     else:
         bundle = bundles.student(course, handout or course.handout / "build")
-    content = handing_in.zipped(bundle, compression=zipfile.ZIP_STORED)
+    # An unpacked zip is one folder for a student; a platform wants the files at the top.
+    inside = f"{bundles.FOLDER}/" if kind == "student" else ""
+    content = handing_in.zipped(
+        {inside + path: one for path, one in bundle.items()}, compression=zipfile.ZIP_STORED
+    )
     files.write(out, content)
     sha256 = hashlib.sha256(content).hexdigest()[:12]
     text = f"{out}: {counted(len(bundle), 'file')}, {len(content):,} bytes, sha256 {sha256}\n"

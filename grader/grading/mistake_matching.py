@@ -5,6 +5,8 @@ failure if it gives the same answers to the same calls and fails with the same m
 reported if it explains everything observed about a function, and about the functions that it
 changes itself: if the student's code failed a test, the wrong solution fails it in the same way,
 and if the code passed, the wrong solution passes too.
+Real code has several mistakes. So a mistake that explains no whole function is still reported for
+each test that it explains, and two together for tests that fail only because of both.
 If two mistakes explain it, the report names both; if more do, it names none. Repeating a test with
 a wrong solution is called a rehearsal. It runs in the trusted process, on our own solutions; it
 neither runs nor trusts the student's code.
@@ -15,7 +17,7 @@ import random
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -37,6 +39,7 @@ MAX_ELEMENTS = 5_000_000
 MOST_NAMED = 2
 
 Package = types.SimpleNamespace  # passed to a probe as the student's package
+Wrong = tuple[Mistake, Package]
 
 
 @dataclass(frozen=True)
@@ -173,8 +176,6 @@ def name_of(fault: Exception) -> str:
 def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, Mistake]:
     """For each failed test, find the known mistake that explains it, or the two that do.
 
-    The mistake must also explain everything else observed about the same function.
-
     Args:
         problem: The problem.
         course: The course whose known mistakes are tried.
@@ -182,7 +183,6 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
     """
     cases = sorted(cases, key=lambda case: case.seconds)
     failed = [case for case in cases if case.failure is not None]
-    functions = dict.fromkeys(c.function for c in failed if c.function in problem.functions)
     failed.sort(key=lambda case: not case.tells)  # informative failures first
     if not failed or not failed[0].tells:
         return {}
@@ -191,32 +191,108 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
         return {}
     passed = [case for case in cases if case.failure is None and case.can_be_rehearsed]
     reference = course.reference_of(problem)
-    found: dict[Any, Mistake] = {}
     with _undisturbed():
-        for function in functions:
-            # A failure whose function is unknown may belong to this function too.
-            of_function = [case for case in failed if case.function in (function, "")]
-            if not of_function[0].tells:
-                continue
-            agreeing = []
-            for mistake, package in solutions:
-                if mistake.reaches([function], reference):
-                    shown = _shown_by(mistake, of_function, failed, reference)
-                    agreeing += [mistake] if _explains(package, shown, passed) else []
-            if 1 <= len(agreeing) <= MOST_NAMED:
-                found |= {case.test: _either(agreeing) for case in of_function}
+        found, are_vague = _by_function(problem, reference, solutions, failed, passed)
+        left = [c for c in failed if c.test not in found and c.function not in are_vague]
+        if left:
+            found |= _by_test(problem, reference, solutions, failed, left, passed)
     return found
 
 
-def _shown_by(
-    mistake: Mistake, of_function: list[Case], failed: list[Case], reference: str
-) -> list[Case]:
-    """The failures that a mistake must explain if it explains those of one function.
+def _by_function(
+    problem: Problem, reference: str, solutions: list[Wrong], failed: list[Case], passed: list[Case]
+) -> tuple[dict[Any, Mistake], set[str]]:
+    """The mistakes that explain everything about a function; the functions that many explain."""
+    found: dict[Any, Mistake] = {}
+    are_vague = set[str]()
+    for function in dict.fromkeys(c.function for c in failed if c.function in problem.functions):
+        # A failure whose function is unknown may belong to this function too.
+        of_function = [case for case in failed if case.function in (function, "")]
+        if not of_function[0].tells:
+            continue
+        agreeing = [
+            mistake
+            for mistake, package in solutions
+            if mistake.reaches([function], reference)
+            and _explains(package, of_function, passed)
+            # A mistake in a function that this one calls shows in that function's tests, too.
+            and all(
+                _fails_alike(package, case)
+                for case in failed
+                if case not in of_function and mistake.is_in(case.function, reference)
+            )
+        ]
+        if 1 <= len(agreeing) <= MOST_NAMED:
+            found |= {case.test: _either(agreeing) for case in of_function}
+        elif agreeing:
+            are_vague.add(function)
+    return found, are_vague
 
-    A mistake in a function that this one calls shows in that function's tests, too.
+
+def _by_test(
+    problem: Problem,
+    reference: str,
+    solutions: list[Wrong],
+    failed: list[Case],
+    left: list[Case],
+    passed: list[Case],
+) -> dict[Any, Mistake]:
+    """The mistakes of code with several: each explains whole tests, and fails no passed test.
+
+    For tests that no mistake explains alone, try each that explains others together with one more.
     """
-    others = [case for case in failed if case not in of_function]
-    return [*of_function, *(case for case in others if mistake.is_in(case.function, reference))]
+    tests = {case.test: [c for c in failed if c.test is case.test] for case in left}
+    explains: dict[str, list[Any]] = {}
+    by_name = {mistake.name: mistake for mistake, _ in solutions}
+    for mistake, package in solutions:
+        alike = [test for test, runs in tests.items() if _all_alike(package, runs)]
+        if any(tests[test][0].tells for test in alike) and _passes_all(package, passed):
+            explains[mistake.name] = alike
+    found: dict[Any, Mistake] = {}
+    for test in tests:
+        alike = [name for name, explained_ in explains.items() if test in explained_]
+        most = max((len(explains[name]) for name in alike), default=0)
+        named = [by_name[name] for name in alike if len(explains[name]) == most]
+        if 1 <= len(named) <= MOST_NAMED:
+            found[test] = _either(named)
+    rest = [case for test in tests if test not in found for case in tests[test]]
+    if rest and rest[0].tells:
+        both = _pairs(problem, reference, solutions, set(explains), rest, passed)
+        if len(both) == 1:
+            found |= {case.test: _and(*both[0]) for case in rest}
+    return found
+
+
+def _pairs(
+    problem: Problem,
+    reference: str,
+    solutions: list[Wrong],
+    begun: set[str],
+    rest: list[Case],
+    passed: list[Case],
+) -> list[tuple[Mistake, Mistake]]:
+    """The pairs of mistakes that explain these runs, of which one explains other tests alone."""
+    found = []
+    for first, _ in solutions:
+        for second, _ in solutions if first.name in begun else ():
+            if second is first or (second.name in begun and second.name < first.name):
+                continue
+            if first.source or second.source:
+                continue
+            with suppress(ValueError, SyntaxError):  # they change the same lines
+                source = mistakes.changed(reference, first.changes + second.changes)
+                package = _made(source, problem.id, problem.module, "two mistakes")
+                if _explains(package, rest, passed):
+                    found.append((first, second))
+    return found
+
+
+def _and(first: Mistake, second: Mistake) -> Mistake:
+    """Two mistakes that only together explain a failure."""
+    hints = [mistake.hint for mistake in (first, second) if mistake.hint]
+    return replace(
+        first, says=f"{first.says} And: {second.says}", hint=" And: ".join(hints) or None
+    )
 
 
 def _either(agreeing: list[Mistake]) -> Mistake:
@@ -228,9 +304,15 @@ def _either(agreeing: list[Mistake]) -> Mistake:
 
 def _explains(package: Package, failed: list[Case], passed: list[Case]) -> bool:
     """Whether a wrong solution fails the failed tests in the same way and passes the others."""
-    return all(_fails_alike(package, case) for case in failed) and all(
-        _passes(package, case) for case in passed
-    )
+    return _all_alike(package, failed) and _passes_all(package, passed)
+
+
+def _all_alike(package: Package, failed: list[Case]) -> bool:
+    return all(_fails_alike(package, case) for case in failed)
+
+
+def _passes_all(package: Package, passed: list[Case]) -> bool:
+    return all(_passes(package, case) for case in passed)
 
 
 def _fails_alike(package: Package, case: Case) -> bool:
@@ -265,7 +347,7 @@ def _passes(package: Package, case: Case) -> bool:
     return True
 
 
-def wrong_solutions(course: Course, problem: Problem) -> list[tuple[Mistake, Package]]:
+def wrong_solutions(course: Course, problem: Problem) -> list[Wrong]:
     """The wrong solutions of a problem that CPU tests can detect, each as a package for probes.
 
     Without known mistakes, the problem needs no reference.
@@ -280,25 +362,32 @@ _known = cache(mistakes.load)
 
 
 @cache
-def _loaded(
-    folder: Path, problem_id: str, module: str, reference: str
-) -> list[tuple[Mistake, Package]]:
+def _loaded(folder: Path, problem_id: str, module: str, reference: str) -> list[Wrong]:
     found = []
     for mistake in _known(folder, problem_id):
         if not mistake.is_tried_on("cpu", ("cpu",)):
             continue
         try:
             source = mistake.applied_to(reference)
-            code = compile(source, f"<{problem_id}/{mistake.name}>", "exec")
+            found.append((mistake, _made(source, problem_id, module, mistake.name)))
         except (CourseFault, SyntaxError):  # `grader validate` reports it
             continue
-        loaded = types.ModuleType(f"grader_wrong_{problem_id}_{mistake.name}")
-        sys.modules[loaded.__name__] = loaded  # dataclasses look up their module there
-        loaded.__package__ = ".".join(["assignment", *module.split(".")[:-1]])
-        exec(code, loaded.__dict__)
-        found.append((mistake, _package(module, loaded)))
     garbage.freeze()  # some probes collect garbage, which then takes 1 ms instead of 70 ms
     return found
+
+
+def _made(source: str, problem_id: str, module: str, name: str) -> Package:
+    """The package for probes with this module.
+
+    Raises:
+        SyntaxError: The source is not Python.
+    """
+    code = compile(source, f"<{problem_id}/{name}>", "exec")
+    loaded = types.ModuleType(f"grader_wrong_{problem_id}_{name}")
+    sys.modules[loaded.__name__] = loaded  # dataclasses look up their module there
+    loaded.__package__ = ".".join(["assignment", *module.split(".")[:-1]])
+    exec(code, loaded.__dict__)
+    return _package(module, loaded)
 
 
 def _package(module: str, loaded: types.ModuleType) -> Package:

@@ -20,6 +20,7 @@ from grader.publish.leaks import leaks, of_the_staff, secrets
 from kit import handing_in
 from kit.text import counted
 
+FOLDER = "student"  # at the top of the student's zip; README.md says so for Colab, too
 ON_THE_GRADERS_SIDE = {"tests/probes/benchmark.py"}
 # The keys of problems.toml that only the staff needs.
 OF_THE_STAFF = ("folders", "preload", "green_may_lose", "declined")

@@ -92,10 +92,10 @@ def _reason(reason: Reason, reported: Reported) -> str:
     first, problem, rules = reason.first, reason.problem.id, reason.rules
     lines = [clean(reason.head), *reason.fact_lines[:MAX_FACTS]]
     items = [f"looks like: {prose(first.mistake)}"] if first.mistake else []
+    items += [f"hint: {prose(first.hint)}"] if first.hint else []
     items += [f"rule: {prose(rule)}" for rule in rules[:MAX_RULES]]
     if len(rules) > MAX_RULES:
         items.append(f"and {counted(len(rules) - MAX_RULES, 'more rule')}")
-    items += [f"hint: {prose(first.hint)}"] if first.hint else []
     if section := "" if reason.is_ours else reported.sections.get(problem, ""):
         link = reported.links.get(problem, "")
         items.append(f"see: [handout §{section}]({link})" if link else f"see: handout §{section}")
@@ -124,8 +124,10 @@ def _left_out(reasons: list[Reason]) -> list[str]:
 
 def _foot(result: SubmissionResult) -> str:
     grader = result.grader
+    version = grader.environment.get("python")
+    python = f" and Python {code(version)}" if version else ""
     return (
-        f"Graded in {result.seconds:.1f} s by grader {code(grader.version)}, "
+        f"Graded in {result.seconds:.1f} s by grader {code(grader.version)}{python}, "
         f"suite {code(grader.suite_sha256[:12])}, device {code(grader.device)}."
     )
 

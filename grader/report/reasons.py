@@ -55,9 +55,15 @@ class Reason:
         return self.first.status is Status.GRADER_ERROR
 
 
-def cause(test: TestResult) -> str:
-    """The known mistake that failed a test, or else what happened; empty if it did not fail."""
-    return "" if test.status in QUIET else test.mistake or test.said
+def cause(test: TestResult) -> tuple[str, ...]:
+    """What tests share that failed for one reason; empty if the test did not fail.
+
+    It is the known mistake, or else what happened, where, and the hint.
+    """
+    if test.status in QUIET or test.mistake:
+        return (test.mistake,) * bool(test.mistake)
+    places = [fact.text for fact in test.facts if fact.label == "at"]
+    return (test.said, test.hint or "", *places)
 
 
 def grouped(

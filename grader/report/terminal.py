@@ -164,14 +164,15 @@ def _reason(reason: Reason, reported: Reported) -> RenderableType:
     parts += [_labelled(fact.label, fact.text) for fact in first.facts]
     if first.mistake:
         parts.append(_labelled("looks like", first.mistake))
+    place = _place(reason.problem.id, reported)
+    if first.hint and not reason.is_ours:
+        parts.append(_labelled("hint", Text(f"{first.hint}  ") + place))
     if rules:
         shown = rules if reported.verbose else rules[:MAX_RULES]
         more = f"\n… and {len(rules) - len(shown)} more" if len(shown) < len(rules) else ""
         parts.append(_labelled("rule" if len(rules) == 1 else "rules", "\n".join(shown) + more))
-    if not reason.is_ours:
-        hint = f"{first.hint}  " if first.hint else ""
-        place = _place(reason.problem.id, reported)
-        parts.append(_labelled("hint" if hint else "see", Text(hint) + place))
+    if not first.hint and not reason.is_ours:
+        parts.append(_labelled("see", place))
     parts.append(_labelled("lost", _lost(reason, reported.verbose)))
     return Group(*parts, Text())
 

@@ -48,13 +48,15 @@ STARTS_A_THREAD = (
     "_thread.start_new_thread",
 )
 # New kernels for all these dispatch keys together replace an operator on every device. torch.func
-# looks up the last key first.
+# looks up the last key first; the two before it have formulas of their own, which code can ask for.
 DISPATCH_KEYS = (
     "CompositeImplicitAutograd",
     "AutogradCPU",
     "AutogradCUDA",
     "CPU",
     "CUDA",
+    "FuncTorchBatched",
+    "FuncTorchBatchedDecomposition",
     "FuncTorchDynamicLayerFrontMode",
 )
 

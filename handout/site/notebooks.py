@@ -42,7 +42,8 @@ def find_assignment():
     """The folder that contains assignment/, unpacked from a zip file if need be."""
     here = Path.cwd()
     places = [here, *here.parents, here / "student", Path("/content/drive/MyDrive/student")]
-    for archive in sorted(here.glob("*.zip")):
+    found = any((place / "assignment" / "__init__.py").is_file() for place in places)
+    for archive in [] if found else sorted(here.glob("*.zip")):
         if not (here / "student").exists() and zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as files:
                 if any(name.endswith("assignment/__init__.py") for name in files.namelist()):

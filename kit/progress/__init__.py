@@ -39,10 +39,15 @@ def main(root: Path, arguments: list[str], others: dict[str, str] | None = None)
     """
     print_anywhere()
     try:
-        return _main(root, arguments, others or {})
+        code = _main(root, arguments, others or {})
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # `| head` has read enough; Python would complain at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
 
 
 def _main(root: Path, arguments: list[str], others: dict[str, str]) -> int:

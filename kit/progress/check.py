@@ -345,7 +345,7 @@ class _Run:
                     self._leave_out_the_rest(event["problem"])
                 self._test = ""
             case "paused":
-                self._print("")
+                self._print("\r\033[K" if self._live else "")
                 self._pause()
             case "resumed":
                 self._go_on()

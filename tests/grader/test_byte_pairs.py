@@ -62,9 +62,9 @@ def test_what_a_student_gets_is_made_for_this_course(grader, root, tmp_path):
     done = grader("release", "student", "--course", root / COURSE, tmp_path / "student.zip")
     assert 0 == done.returncode, done.stderr
     with zipfile.ZipFile(tmp_path / "student.zip") as archive:
-        settings = archive.read("pyproject.toml").decode()
-        names = archive.namelist()
-        readme = archive.read("README.md").decode()
+        settings = archive.read("student/pyproject.toml").decode()
+        names = [name.removeprefix("student/") for name in archive.namelist()]
+        readme = archive.read("student/README.md").decode()
     assert 'name = "byte-pairs"' in settings
     assert 'dependencies = ["regex", "pytest>=8.2"]' in settings
     assert readme.startswith("# byte_pairs\n")

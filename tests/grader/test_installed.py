@@ -220,7 +220,7 @@ def test_an_installed_grader_starts_grades_proves_and_hands_out_a_course(install
     ]:
         assert shown in run(*grader, *command, "--course", "my_course")
     with zipfile.ZipFile(tmp_path / "student.zip") as archive:
-        archive.extractall(tmp_path / "student")
+        archive.extractall(tmp_path)
     student = tmp_path / "student"
     shutil.copy(course / "solutions/reference/activations.py", student / "assignment")
     words = ["-c", "import sys; sys.path[0] = ''; import kit; print(kit.__file__)"]

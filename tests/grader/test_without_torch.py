@@ -149,7 +149,7 @@ def test_students_check_their_work(course, tmp_path):
     done = grader(python, "release", "student", "--course", folder, tmp_path / "student.zip")
     assert done.returncode == 0, done.stderr
     with zipfile.ZipFile(tmp_path / "student.zip") as archive:
-        archive.extractall(tmp_path / "student")
+        archive.extractall(tmp_path)
     assert "torch" not in (tmp_path / "student" / "pyproject.toml").read_text()
     for path in (folder / "solutions" / "reference").iterdir():
         shutil.copy(path, tmp_path / "student" / "assignment")

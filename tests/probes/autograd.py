@@ -307,6 +307,7 @@ class Intermediate(TypedDict):
     """The result of `intermediate_gradients`, without `result` if an expected error was raised."""
 
     result: Any
+    failed: bool
     before: _State
     after: _State
     generators_changed: list[str]
@@ -348,20 +349,22 @@ def _intermediate_gradients(
         for p in list(module.parameters())[::2]:
             p.grad = torch.full_like(p, 5)
     before = _state(module, x)
-    result = None
+    result, failed = None, False
     intermediate_gradients = student.autograd.intermediate_gradients
     with watching_generators() as changed:
         try:
             result = intermediate_gradients(module, x, names)
         except NotImplementedError:
             raise
-        except Exception:
+        except (ValueError, KeyError, AttributeError, RuntimeError):
             if not fails:
                 raise
+            failed = True
         grad_mode_is_the_same = torch.is_grad_enabled()
         torch.set_grad_enabled(True)
     return {
         "result": result,
+        "failed": failed,
         "before": before,
         "after": _state(module, x),
         "generators_changed": changed,

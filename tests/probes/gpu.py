@@ -67,7 +67,6 @@ class Stepped(TypedDict):
     scaled: bool
     gradients: list[list[Any]]  # as the optimizer got them
     parameters: list[Tensor]
-    state_dtypes: list[torch.dtype]
     autocast_after: bool
     trains: bool  # whether the model was in training mode, in a forward pass or afterwards
 
@@ -219,18 +218,6 @@ def peak_of_an_error(student: Any, *, device: str, kind: str) -> None:
         student.gpu.peak_memory(fn, "cuda")
 
 
-def peak_elsewhere(student: Any, *, where: str, before: int, earlier: int, count: int) -> list[Any]:
-    """peak_memory of a tensor on cuda:0 of the stand-in, while cuda:1 is the current device."""
-    with _gpu("stand-in", elsewhere=True):
-        alive = _bytes(before, "cuda:0")
-        _bytes(earlier, "cuda:0")
-        got = student.gpu.peak_memory(lambda: _bytes(count, "cuda:0"), where)
-        del alive
-    return [
-        getattr(got, name, None) for name in ("allocated_before", "peak_above_before", "retained")
-    ]
-
-
 def peak_on(student: Any, *, device: str, where: str) -> Any:
     """peak_memory on any device, given by name or as a torch.device; return the bytes before."""
     with _gpu(device):
@@ -240,8 +227,8 @@ def peak_on(student: Any, *, device: str, where: str) -> Any:
         ]
 
 
-def _bytes(count: int, device: str = "cuda") -> Tensor:
-    return torch.empty(count, dtype=torch.uint8, device=device)
+def _bytes(count: int) -> Tensor:
+    return torch.empty(count, dtype=torch.uint8, device="cuda")
 
 
 # --- gpu_timing
@@ -339,7 +326,6 @@ def prefetched(
     made_before: bool = False,
     moves: bool = False,
     iters: int = 1,
-    hold: bool = False,
     to: str = "cuda",
     **options: int,
 ) -> Prefetched:
@@ -356,7 +342,6 @@ def prefetched(
         moves: Whether the consumer changes to another stream after its first batch. If kernels are
             slow, the first stream has done its work by then.
         iters: How often `iter` is called: before the first batch, and after it.
-        hold: Whether to keep every batch to the end and read it only then.
         to: The device of the Prefetcher.
     """
     with _gpu(device, slow=slow) as gpu:
@@ -375,7 +360,7 @@ def prefetched(
             made = made or student.gpu.Prefetcher(source, to, **options)
             wait = slow == "kernels"
             move = (lambda: _to_another_stream(gpu, wait=wait)) if moves else lambda: None
-            return _consumed(made, gpu, source, hold, to, iters, move)
+            return _consumed(made, gpu, source, to, iters, move)
 
 
 def _stream() -> Any:
@@ -428,7 +413,6 @@ def _consumed(
     prefetcher: Any,
     gpu: Any,
     source: _Source,
-    hold: bool,
     to: str,
     iters: int,
     move: Callable[[], None],
@@ -438,7 +422,6 @@ def _consumed(
         "waited": False, "at_once": False, "error": None, "ended_again": False, "itself": True,
     }  # fmt: skip
     read: list[tuple[list[Tensor], list[Tensor]]] = []
-    held = []
     iterator = iter(prefetcher) if iters else prefetcher
     while True:
         if len(out["drawn"]) == 1:
@@ -457,9 +440,7 @@ def _consumed(
         out["devices"].append(
             x.device.type if x.device == y.device else f"{x.device} and {y.device}"
         )
-        if hold:
-            held.append((x, y))
-        elif to == "cuda":
+        if to == "cuda":
             read.append((gpu.read(x), gpu.read(y)))
         else:
             read.append(([x.clone()], [y.clone()]))
@@ -467,7 +448,6 @@ def _consumed(
     out["ended_again"] = _ends(iterator)
     out["itself"] = iterator is prefetcher
     out["copies"] = sorted({*gpu.copies})
-    read += [(gpu.read(x), gpu.read(y)) for x, y in held]
     gpu.main.synchronize()  # first, so that no copy is done unless this stream waits for it
     torch.cuda.synchronize()
     out["seen"] = [(x[0].cpu(), y[0].cpu()) for x, y in read]
@@ -518,7 +498,6 @@ def stepped(
     lr: float,
     kind: str = "SGD",
     stale: float = 0.0,
-    loss_scale: float = 1.0,
     unused: bool = False,
     groups: bool = False,
     frozen: bool = False,
@@ -531,7 +510,6 @@ def stepped(
     Args:
         kind: "SGD" or "AdamW".
         stale: The value of every entry of .grad before the first step.
-        loss_scale: The loss is this times the mean of (output - y)² / 2.
         unused: Whether the last weight is one that the loss does not depend on.
         groups: Whether each weight is a group of the optimizer.
         frozen: Whether the last weight has requires_grad=False, and the model is in eval mode.
@@ -549,7 +527,7 @@ def stepped(
     out: Stepped = {
         "losses": [], "input_dtypes": model.input_dtypes, "output_dtypes": model.dtypes,
         "autocast_in_backward": [], "scaled": False, "gradients": [], "parameters": [],
-        "state_dtypes": [], "autocast_after": False, "trains": False,
+        "autocast_after": False, "trains": False,
     }  # fmt: skip
     model.on_backward = lambda gradient: out["autocast_in_backward"].append(
         torch.is_autocast_enabled(where)
@@ -561,7 +539,7 @@ def stepped(
     )
 
     def loss_fn(output: Tensor, y: Tensor) -> Tensor:
-        return (output.float() - y).square().mean() * (loss_scale / 2)
+        return (output.float() - y).square().mean() / 2
 
     with _watch_scalers(out):
         for x, y in batches:
@@ -570,13 +548,6 @@ def stepped(
     out["autocast_after"] = torch.is_autocast_enabled(where)
     out["trains"] = any(model.modes) or model.training
     out["parameters"] = [p.detach().clone() for p in model.parameters()]
-    states = [
-        v
-        for state in optimizer.state.values()
-        for v in state.values()
-        if isinstance(v, Tensor) and v.dim()
-    ]
-    out["state_dtypes"] = [v.dtype for v in states]
     return out
 
 

@@ -230,7 +230,7 @@ def bytes_of_states(student: Any, *, states: Sequence[dict[str, Any]]) -> Any:
     """The student's count for an optimizer whose parameters have these states.
 
     The parameters are in two groups, one of which has a tensor among its options. The last one has
-    no state.
+    no state. The tensors are views of larger storages.
     """
     leaves = [nn.Parameter(torch.ones(20)) for _ in range(len(states) + 1)]
     groups: list[dict[str, Any]] = [
@@ -239,7 +239,7 @@ def bytes_of_states(student: Any, *, states: Sequence[dict[str, Any]]) -> Any:
     ]
     optimizer = torch.optim.Optimizer(groups, {"table": None})
     for p, state in zip(leaves, states, strict=False):
-        optimizer.state[p] = dict(state)
+        optimizer.state[p] = {k: _view(x) if torch.is_tensor(x) else x for k, x in state.items()}
     return student.optimizers.optimizer_state_bytes(optimizer)
 
 

@@ -37,7 +37,7 @@ def test_linear_backward_of_the_example(student):
 def test_mlp_backward_of_the_example(student):
     """Hidden units relu(2) = 2 and relu(-3) = 0: w2 gets [[20, 0]] and w1 gets [[50], [0]]."""
     numbers = [[1.0]], [[2.0], [-3.0]], [[5.0, 7.0]], [[10.0]]
-    x, w1, w2, upstream = (torch.tensor(x, dtype=torch.float64) for x in numbers)
+    x, w1, w2, upstream = (torch.tensor(x) for x in numbers)
     inputs = "x [[1]], w1 [[2], [-3]], w2 [[5, 7]], grad_output [[10]]"
     grad_w1, grad_w2 = student.autograd.mlp_backward(x, w1, w2, upstream)
     hints = [
@@ -45,11 +45,11 @@ def test_mlp_backward_of_the_example(student):
         (torch.tensor([[20.0, -30.0]]), "the layer's input is relu(h), and not h"),
     ]
     more, want = {"inputs": inputs, "name": "the gradient of w2"}, torch.tensor([[20.0, 0.0]])
-    expect.tensor(grad_w2, want.double(), of="mlp_backward", hints=hints, **more)
+    expect.tensor(grad_w2, want, of="mlp_backward", hints=hints, **more)
     relu = "relu lets a gradient through where its input is above 0, and nowhere else"
     hints = [(torch.tensor([[50.0], [70.0]]), relu)]
     more, want = {"inputs": inputs, "name": "the gradient of w1"}, torch.tensor([[50.0], [0.0]])
-    expect.tensor(grad_w1, want.double(), of="mlp_backward", hints=hints, **more)
+    expect.tensor(grad_w1, want, of="mlp_backward", hints=hints, **more)
 
 
 def test_matmul_of_the_example(student):
@@ -134,10 +134,10 @@ def test_accumulate_gradients_of_the_example(student):
 
     The gradients have the same weights, and are added to the existing .grad.
     """
-    model = nn.Linear(1, 1, bias=False, dtype=torch.float64)
+    model = nn.Linear(1, 1, bias=False)
     nn.init.ones_(model.weight)
-    model.weight.grad = torch.full((1, 1), 100.0, dtype=torch.float64)
-    x = torch.tensor([[1.0], [2.0], [6.0]], dtype=torch.float64)
+    model.weight.grad = torch.full((1, 1), 100.0)
+    x = torch.tensor([[1.0], [2.0], [6.0]])
     inputs = "losses [1, 2, 6], micro_batch_size 2"
     loss = student.autograd.accumulate_gradients(
         model, lambda out, y: (out - y).mean(), x, torch.zeros_like(x), 2
@@ -152,13 +152,13 @@ def test_accumulate_gradients_of_the_example(student):
         1.5: "the last chunk, though short, counts",
     }
     more = {"inputs": inputs, "hints": hints}
-    expect.number(loss, 3.0, of="accumulate_gradients", tolerance=1e-12, **more)
+    expect.number(loss, 3.0, of="accumulate_gradients", tolerance=1e-6, **more)
     before = "the gradient is added to what .grad holds, and that stays"
     hints = {103.75: weight, 105.0: weight, 107.5: weight, 3.0: before, 109 / 3: before}
     hints |= {2.0: "each chunk adds to .grad"}
     more = {"inputs": inputs, "hints": hints, "name": ".grad, 100 before"}
-    want = torch.full((1, 1), 103.0, dtype=torch.float64)
-    expect.tensor(model.weight.grad, want, of="accumulate_gradients", atol=1e-12, **more)
+    want = torch.full((1, 1), 103.0)
+    expect.tensor(model.weight.grad, want, of="accumulate_gradients", atol=1e-4, **more)
 
 
 def few(*shape, seed=0):

@@ -294,7 +294,7 @@ def train(
         optimizer: Of the model's parameters.
         train_tokens: Token ids, usually an np.memmap of uint16; read only the batches.
         config: See TrainConfig.
-        val_tokens: Token ids for evaluations.
+        val_tokens: Those for evaluations.
 
     Raises:
         FloatingPointError: A training loss is not finite; the optimizer does not step.

@@ -425,6 +425,8 @@ def test_only_a_sandbox_is_said_to_hold_nan(monkeypatch):
     here = mismatch(expect.tensor, torch.tensor([NAN]), torch.ones(1)).facts
     assert [label for label, _ in here] == ["NaN"]
     assert "holds NaN" not in here[0][1]
+    told = mismatch(expect.tensor, torch.tensor([NAN]), torch.ones(1), hint="it knows").facts
+    assert not told  # the hint knows more than a guess
     monkeypatch.setattr(expect, "sandboxed", True)
     boxed = mismatch(expect.tensor, torch.tensor([NAN]), torch.ones(1)).facts
     assert "It holds NaN here" in boxed[0][1]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -309,6 +310,33 @@ def test_tests_that_were_not_attempted_take_one_line_in_pytest(work):
     )
     assert "FAILURES" not in done.stdout
     assert len(done.stdout.splitlines()) < 6
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="Windows ends pytest instead")
+def test_pytest_alone_has_the_limit_of_a_test_too(work, root):
+    """The test that hangs fails, wherever its code is, and the others run."""
+    (module,) = solve(work, root, "tensor_memory")
+    source = module.read_text()
+    start = source.index("def tensor_bytes")
+    body = source.index("# BEGIN SOLUTION", start)
+    module.write_text(f"{source[:body]}while True: pass\n    {source[body:]}")
+    problems = work / "assignment/problems.toml"
+    problems.write_text(problems.read_text().replace("wall_seconds = 40.0", "wall_seconds = 0.5"))
+    command = [python(), "-m", "pytest", "-q", "-k", "tensor_memory"]
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 1
+    assert "still running after 0.5 s, the limit of a test" in done.stdout
+    assert re.search(r"\d+ failed, \d+ passed", done.stdout), done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell with head")
+def test_whoever_reads_enough_of_a_command_ends_it_without_a_word(work):
+    command = f"{shlex.quote(python())} -m assignment submit | head -1"
+    done = subprocess.run(
+        command, shell=True, cwd=work, capture_output=True, text=True, timeout=600
+    )
+    assert done.stdout.startswith("submission.zip: ")
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -221,16 +221,42 @@ def test_two_mistakes_that_explain_it_are_both_named(twice):
         assert [f"{first.hint} Or: another"] * len(said) == [m.hint for m in found.values()]
 
 
-def test_a_mistake_has_to_explain_every_failure_of_the_function(twice):
-    """A mistake that explains only one of two failures does not explain the code on its own."""
+def test_a_mistake_is_named_for_the_tests_that_it_explains(twice):
+    """Another mistake is in the code, too: it fails another test, which stays without a name."""
     something_else = Case(
         "u", 0, ask, [Call(probe, {"dtype": None}, 5)], Wrong("other words"), "count_parameters"
     )
-    assert named(failed(8), something_else) == {}
+    assert named(failed(8), something_else) == {"t": "count_ties_twice"}
+    assert named(something_else) == {}
+    in_the_same_test = dataclasses.replace(something_else, test="t")
+    assert named(failed(8), in_the_same_test) == {}
     elsewhere = dataclasses.replace(something_else, function="Linear")
     assert named(failed(8), elsewhere) == {"t": "count_ties_twice"}
     nowhere = dataclasses.replace(something_else, function="")
-    assert named(failed(8), nowhere) == {}
+    assert named(failed(8), nowhere) == {"t": "count_ties_twice"}
+
+
+def both(student, *, dtype):
+    """Count tied parameters, and the output of a layer that is not square."""
+    linear = student.linear.Linear(2, 3)
+    return [probe(student, dtype=dtype), list(linear.weight.shape)]
+
+
+def ask_both(session):
+    """A test of two functions."""
+    if session.run(both, {"dtype": None}) != [4, [3, 2]]:
+        raise Wrong("count_parameters: wrong value")
+
+
+def test_two_mistakes_that_fail_a_test_together_are_both_named(twice):
+    """One of them explains another test alone; no third pair explains it."""
+    together = failed(None, ask_both, calls=[Call(both, {"dtype": None}, [8, [2, 3]])])
+    together.test = "both"
+    found = explained(COURSE.problem("linear"), COURSE, [failed(8), together])
+    first, second = (mistake for mistake, _ in twice)
+    assert found["t"].says == first.says
+    assert found["both"].says == f"{first.says} And: {second.says}"
+    assert named(together) == {}
 
 
 def test_a_mistake_that_fails_what_passed_is_not_named(twice):
@@ -266,12 +292,12 @@ def test_an_answer_of_nothing_names_no_mistake(twice):
 
 
 def test_an_exception_beside_a_telling_answer_has_to_be_the_same(twice):
-    """A failure with an exception that the mistake does not raise points to a second mistake."""
+    """It points to a second mistake, which has no name."""
     error = raised(["TypeError", "Exception"], "TypeError", "x", None)
     case = Case(
         "u", 0, ask, [Call(probe, {"dtype": None}, raised="TypeError")], error, "count_parameters"
     )
-    assert named(failed(8), case) == {}
+    assert named(failed(8), case) == {"t": "count_ties_twice"}
 
 
 def test_a_rehearsal_leaves_this_process_as_it_was(twice):

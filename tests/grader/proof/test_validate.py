@@ -137,6 +137,7 @@ def small_course(folder):
 NOT_TOTAL = {
     "a test that a constant passes": (
         """
+@pytest.mark.harm("crash")
 def test_of_an_empty_list(student):
     expect.value(student.tensor_memory.unique_bytes([]), 0, of="unique_bytes")
 """,
@@ -144,6 +145,7 @@ def test_of_an_empty_list(student):
     ),
     "a test that raises over a wrong type": (
         """
+@pytest.mark.harm("crash")
 def test_of_two(student):
     got = student.tensor_memory.unique_bytes([torch.ones(2)])
     expect.that(got > 7, "too few", of="unique_bytes")
@@ -153,17 +155,19 @@ def test_of_two(student):
     ),
     "a test that reads the words of an error": (
         """
+@pytest.mark.harm("crash")
 def test_of_words(student):
     expect.value(student.tensor_memory.tensor_bytes(torch.ones(2)), 8, of="tensor_bytes")
     try:
         student.tensor_memory.element_offset(torch.ones(2, 2), [0])
-    except ValueError as e:
+    except Exception as e:
         expect.that("entries" in str(e), "no number of entries", of="tensor_bytes")
 """,
         "tensor_memory · words other words (seed 0): test_of_words fails",
     ),
     "a test that asks for an exact type": (
         """
+@pytest.mark.harm("crash")
 def test_of_types(student):
     got = student.run(probes.type_of_tensor_bytes)
     expect.value(got, "int 8", of="tensor_bytes")
@@ -227,6 +231,7 @@ def complaints_about_tests(grader, tmp_path_factory):
     )
     hidden = course / "tests" / "hidden" / "tensor_memory" / "test_hidden.py"
     added = "\n".join(source for source, _ in NOT_TOTAL.values())
+    added = added.replace("def test_", '@pytest.mark.harm("crash")\ndef test_')
     hidden.write_text(
         f"{hidden.read_text()}\n\nfrom tests.probes import tensor_memory as probes\n\n{added}"
     )
@@ -420,7 +425,8 @@ def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
     mistakes_of(course_of_two_devices, {"eight": 8, "four": 4, "nine": 9})
     cuda = course_of_two_devices / "tests/hidden/tensor_memory/test_cuda.py"
     cuda.write_text(
-        cuda.read_text() + "\ndef test_idle(student):\n    student.tensor_memory.storage_elements\n"
+        f'{cuda.read_text()}\n@pytest.mark.harm("rare")\n'
+        "def test_idle(student):\n    student.tensor_memory.storage_elements\n"
     )
     got = validated(course_of_two_devices)
     assert [

@@ -134,7 +134,7 @@ def hostile():
 def standing(**given):
     """A standing of Ada's."""
     return Standing(
-        **{"student": STUDENT, "state": State.GRADED, "max_score": 19.0, "score": 3.0} | given
+        **{"student": STUDENT, "state": State.GRADED, "max_score": 15.0, "score": 3.0} | given
     )
 
 

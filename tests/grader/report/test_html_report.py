@@ -395,3 +395,23 @@ class TestInABrowser:
         for one, files in ((every_status(), SOURCES), (found, sources)):
             pdf = opened(render(one, sources=files)).pdf(prefer_css_page_size=True)
             assert len(PdfReader(io.BytesIO(pdf)).pages) <= 2
+
+
+def test_failures_are_one_reason_only_if_their_hints_and_places_are_equal():
+    """Two mistakes may fail their tests with the same words."""
+    at = [Fact("at", "assignment/m.py:3 in f")]
+    tests = [
+        failed("a", "wrong values", hint="only above the limit"),
+        failed("b", "wrong values", hint="go through the generator once"),
+        failed("c", "wrong values", hint="only above the limit"),
+        failed("d", "wrong values", hint="only above the limit", facts=at),
+        failed("e", "wrong values", hint="x", mistake="it is known"),
+        failed("f", "other words", hint="y", mistake="it is known", facts=at),
+    ]
+    found = reasons_in(result(problem_result("linear", "m", 6, tests)))
+    assert [[t.id.removeprefix("test_") for t in r.tests] for r in found] == [
+        ["a", "c"],
+        ["e", "f"],
+        ["b"],
+        ["d"],
+    ]

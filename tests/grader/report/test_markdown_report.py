@@ -100,9 +100,9 @@ def test_each_failure_is_told_once():
         "  expected  0.5 at [0, 2]\n"
         "  got       0.25\n"
         "```\n\n"
+        "- hint: Is the weight transposed?\n"
         "- rule: The output is x times the transposed weight.\n"
         "- rule: Another rule.\n"
-        "- hint: Is the weight transposed?\n"
         "- see: handout §7.1\n"
         "- tests: `test_b`, `test_c`\n\n"
     )
@@ -221,4 +221,4 @@ def test_the_longest_texts_fit():
     grade = standing(points=1.0, overrides=[override(1.0, problem=long, reason=long)] * 100)
     text = render(found, grade)
     assert len(text) < 60_000
-    assert text.startswith("## 1 of 19 points")
+    assert text.startswith("## 1 of 15 points")

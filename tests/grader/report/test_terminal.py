@@ -146,11 +146,11 @@ def test_tests_that_one_mistake_fails_are_one_reason():
     at = lines.index("adamw · f: reason 0")
     assert [
         "  looks like ε stands inside the square root.",
+        "  hint       where is ε?  handout §",
         "  rules      Rule 0.",
         "             Rule 1.",
         "             Rule 2.",
         "             … and 2 more",
-        "  hint       where is ε?  handout §",
         "  lost       8.00 points in 5 of 5 tests",
     ] == lines[at + 1 : at + 8]
 

@@ -3,15 +3,27 @@
 import re
 from pathlib import Path
 
+import pytest
 import torch
 
-from tests.grader.in_the_sandbox import COURSE, answer, warm
+from grader.base.errors import PolicyBroken
+from grader.grading.grade import grade
+from grader.submission.submissions import Submission
+from tests.grader.in_the_sandbox import COURSE, answer, fault, warm
 
 SOURCE = (Path(__file__).parent / "routes_of_torch.py").read_text()
 ROUTES = re.findall(r"^def (through_\w+)", SOURCE, re.MULTILINE)
 FORBIDDEN = [name for problem in COURSE.problems for name in problem.forbidden]
 ALLOWED = {"memory_bytes": 2**31, "file_bytes": 2**26, "processes": COURSE.limits.processes}
 
+FORMULA_OF_VMAP = """
+import torch
+
+def f(x):
+    operator = getattr(torch.ops.aten, "lin" + "ear").default
+    key = torch._C.DispatchKey.FuncTorchBatchedDecomposition
+    return operator._op_dk(key, x, x)
+"""
 COMPILED_HELPER = """
 import torch
 
@@ -35,6 +47,26 @@ def test_no_route_of_torch_is_an_accusation(sandbox):
     """Nor does any fail: a box without a C++ compiler runs what inductor would compile."""
     wrong = answer(sandbox, SOURCE, ROUTES, forbidden=FORBIDDEN, by_hand=["m.scale"], **ALLOWED)
     assert not wrong, "\n".join(f"{name}: {why}" for name, why in wrong.items())
+
+
+@warm
+def test_an_operator_is_guarded_under_every_key_that_computes_it(sandbox):
+    """Torch may read an operator's attributes; so no kernel of it may be left unguarded."""
+    x = torch.ones(2, 2)
+    fault(sandbox, PolicyBroken, FORMULA_OF_VMAP, x, forbidden=["torch.ops.aten.linear"])
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("sandbox")
+def test_an_unused_compiled_function_costs_the_reference_nothing(sandbox):
+    """Each module whose problems forbid something has one; every problem keeps its points."""
+    problems = [p for p in COURSE.problems if p.forbidden and p.device == "cpu"]
+    also = "\n\nimport torch\nunused = torch.compile(lambda x: torch.nn.functional.relu(x))\n"
+    sources = {p.path: (COURSE.reference_of(p) + also).encode() for p in problems}
+    sources |= {p.path: COURSE.reference_of(p).encode() for p in COURSE.problems} | sources
+    done = grade(Submission("compiled", sources, []), COURSE, sandbox, problems=problems)
+    lost = [(p.id, t.id, t.said) for p in done.problems for t in p.tests if t.score < t.max_score]
+    assert [one for one in lost if not one[1].startswith("cuda/")] == []
 
 
 @warm

@@ -13,7 +13,7 @@ from grader.grading import budget
 from grader.grading.verdict import verdict_on
 from grader.report import terminal
 from grader.report.reported import Reported
-from grader.results.points import problem_result
+from grader.results.points import ALL_MINOR, EACH_MINOR, HARM, problem_result
 from grader.results.records import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, worst
 from grader.shared import protocol
 from grader.solutions.reference import optimizers as op
@@ -116,6 +116,15 @@ class Chapter(Figures):
 
     def points(self) -> None:
         """Partial credit."""
+        worse, number, crash, *minor = HARM.values()
+        assert not any(minor)
+        self.gives(
+            worse_weight=worse,
+            number_weight=number,
+            crash_weight=crash,
+            each_minor=n(100 // EACH_MINOR),
+            all_minor=n(100 // ALL_MINOR),
+        )
         tests = [
             Outcome(
                 id=f"test_{i}",

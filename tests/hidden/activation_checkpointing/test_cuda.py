@@ -7,7 +7,7 @@ from kit import expect
 from tests.probes import on_a_device as probes
 
 
-@pytest.mark.points(4)
+@pytest.mark.harm("trains worse")
 def test_dropout_on_a_gpu(student, rng, device):
     """Backward drops the same entries as forward and keeps the GPU's generator state."""
     x, weight = torch.rand(40, 6, generator=rng) + 0.5, torch.rand(6, 5, generator=rng) + 0.5

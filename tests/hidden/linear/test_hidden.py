@@ -359,6 +359,7 @@ def check_counts(student, total, trainable, *, hint, **tree):
         expect.value(got[which], expected, of="count_parameters", name=name, hint=hint)
 
 
+# Stays: this test is the plain count, and the next ones add one rule each.
 @pytest.mark.harm("wrong number")
 def test_count_parameters_counts_elements(student, rng):
     """All elements of all parameters count, those of submodules included; a scalar counts as 1."""

@@ -147,20 +147,26 @@ def test_rmsprop_formula(student, rng):
     check_formula(student, rng, "RMSProp", cases, hint=hint)
 
 
-@pytest.mark.harm("trains worse")
-def test_sgd_changes_lr_at_once(student, rng):
-    """b does not contain lr: each step multiplies all of b by that step's lr."""
-    run, rates = random_run(rng, "SGD", 5), [0.02, 0.1, 0.05, 0.0, 0.08]
-    constant = steps_of(student, "SGD", run)
-    check_moved(constant[0], run["parameters"], of="SGD")
-    got = steps_of(student, "SGD", {**run, "rates": rates})
+def check_rates(student, rng, kind, *, hint):
+    """Check steps with another lr each, of which the first is 0: lr only scales each step."""
+    run, rates = random_run(rng, kind, 5), [0.0, 0.02, 0.1, 0.05, 0.08]
+    constant = steps_of(student, kind, run)
+    expect.parts(constant, 5, of=kind, name="steps")
+    check_moved(constant[0], run["parameters"], of=kind)
+    got = steps_of(student, kind, {**run, "rates": rates})
     expected, now = [], run["parameters"]
     for lr, before, after in zip(rates, [now, *constant[:-1]], constant, strict=True):
         now = [p + lr / 0.1 * (a - b) for p, b, a in zip(now, before, after, strict=True)]
         expected.append(now)
-    hint = "lr multiplies b in the step and is not kept in b"
     # `expected` adds five differences of two positions in the other run, each with its rounding.
-    check_steps(got, expected, kind="SGD", atol=11 * tolerance(5), hint=hint)
+    check_steps(got, expected, kind=kind, atol=11 * tolerance(5), hint=hint)
+
+
+@pytest.mark.harm("trains worse")
+def test_sgd_changes_lr_at_once(student, rng):
+    """b does not contain lr: each step multiplies all of b by that step's lr."""
+    hint = "lr multiplies b in the step and is not kept in b"
+    check_rates(student, rng, "SGD", hint=hint)
 
 
 @pytest.mark.harm("crash")
@@ -181,18 +187,13 @@ def test_sgd_keeps_nothing_without_momentum(student, rng):
 
 
 def check_groups(student, rng, kind, first, second):
-    """Check options of groups, one of which joins later, and an lr that changes between steps."""
+    """Check options of groups, one of which joins later."""
     groups = [{"members": [0], **first}, {"members": [2]}, {"members": [1], "joins": 2, **second}]
     inputs = {**random_run(rng, kind, 4), "groups": groups}
     got = steps_of(student, kind, inputs)
     check_moved(got[-1], inputs["parameters"], of=kind)
     hint = "in every step, read each option from each group"
     check_steps(got, own_steps(student, kind, inputs), kind=kind, atol=tolerance(4), hint=hint)
-    run = random_run(rng, kind, 2)
-    got = steps_of(student, kind, {**run, "rates": [0.0, 0.05]})
-    for p, before in zip(got[0], run["parameters"], strict=True):
-        expect.tensor(p, before, of=kind, name="a parameter after a step whose lr is 0", hint=hint)
-    check_moved(got[1], got[0], of=kind)
 
 
 @pytest.mark.harm("trains worse")
@@ -205,12 +206,14 @@ def test_sgd_groups(student, rng):
 def test_adagrad_groups(student, rng):
     """AdaGrad: in every step each group, even one added later, uses its own current options."""
     check_groups(student, rng, "AdaGrad", {"lr": 0.03}, {"eps": 0.1})
+    check_rates(student, rng, "AdaGrad", hint="read lr from the group in every step; it may be 0")
 
 
 @pytest.mark.harm("trains worse")
 def test_rmsprop_groups(student, rng):
     """RMSProp: in every step each group, even one added later, uses its own current options."""
     check_groups(student, rng, "RMSProp", {"lr": 0.03, "eps": 0.1}, {"alpha": 0.3})
+    check_rates(student, rng, "RMSProp", hint="read lr from the group in every step; it may be 0")
 
 
 def check_resumed(student, rng, kind):

@@ -1,15 +1,9 @@
 """Multiplies every gradient, by exactly 1 where the norm is not above the limit."""
 
-from collections.abc import Iterable
-
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 
 
-def clip_gradient_norm(
-    parameters: Iterable[nn.Parameter], max_l2_norm: float, eps: float = 1e-6
-) -> Float[Tensor, ""]:
+def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
     if max_l2_norm < 0:
         raise ValueError("max_l2_norm must be at least 0")
     grads = tuple(p.grad.detach() for p in parameters if p.grad is not None)
