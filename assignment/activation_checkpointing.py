@@ -76,7 +76,7 @@ def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
         checkpoint(lambda x: x.sin().exp(), x) keeps only x. Without checkpoint, autograd keeps x
         for the gradient of sin, and the result for the gradient of exp.
 
-    Handout §12.1 · `python -m assignment check activation_checkpointing`
+    Handout §12.1
     """
     # TODO(activation_checkpointing): about 1 line, plus about 35 for the problem's helpers.
     raise NotImplementedError("activation_checkpointing: see handout §12.1")
@@ -99,7 +99,7 @@ class CheckpointedSequential(nn.Module):
     Example:
         7 layers in 3 segments: one segment, any of the three, has 3 layers and the others have 2.
 
-    Handout §12.1 · `python -m assignment check activation_checkpointing`
+    Handout §12.1
     """
 
     def __init__(self, layers: Sequence[nn.Module], segments: int) -> None:

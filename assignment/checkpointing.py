@@ -90,7 +90,7 @@ def load_checkpoint(
         Load a linear layer's checkpoint into a layer with a different number of outputs: the
         call raises RuntimeError, and nothing has changed.
 
-    Handout §10.1 · `python -m assignment check checkpoint`
+    Handout §10.1
     """
     # TODO(checkpoint): about 8 lines, plus about 32 for the problem's helpers.
     raise NotImplementedError("checkpoint: see handout §10.1")

@@ -77,7 +77,7 @@ def merge_heads(x: Float[Tensor, "... heads seq d"]) -> Float[Tensor, "... seq (
     Example:
         Heads [[1, 2], [5, 6]] and [[3, 4], [7, 8]]: [[1, 2, 3, 4], [5, 6, 7, 8]].
 
-    Handout §3.1 · `python -m assignment check einops`
+    Handout §3.1
     """
     # TODO(einops): about 1 line.
     raise NotImplementedError("einops: see handout §3.1")
@@ -97,7 +97,7 @@ def attention_scores(
     Example:
         The query (1, 1, 1, 1) and the keys (1, 1, 1, 1) and (1, -1, 1, -1): 4 / √4 = 2 and 0.
 
-    Handout §3.1 · `python -m assignment check einops`
+    Handout §3.1
     """
     # TODO(einops): about 1 line.
     raise NotImplementedError("einops: see handout §3.1")
@@ -121,7 +121,7 @@ def per_head_linear(
     Example:
         Two heads of one feature: x = (3, 5) and the 1×1 matrices 10 and 100 give (30, 500).
 
-    Handout §3.1 · `python -m assignment check einops`
+    Handout §3.1
     """
     # TODO(einops): about 5 lines.
     raise NotImplementedError("einops: see handout §3.1")
@@ -148,7 +148,7 @@ def masked_mean(
         [[1, 2], [3, 4], [5, 6]] with the mask (True, False, True): (1 + 5) / 2 = 3 and
         (2 + 6) / 2 = 4.
 
-    Handout §3.1 · `python -m assignment check einops`
+    Handout §3.1
     """
     # TODO(einops): about 7 lines.
     raise NotImplementedError("einops: see handout §3.1")
@@ -173,7 +173,7 @@ def patchify(
     Example:
         One channel [[0, 1, 2, 3], [4, 5, 6, 7]] with patch 2: [0, 1, 4, 5] and [2, 3, 6, 7].
 
-    Handout §3.1 · `python -m assignment check einops`
+    Handout §3.1
     """
     # TODO(einops): about 1 line.
     raise NotImplementedError("einops: see handout §3.1")

@@ -98,7 +98,7 @@ def linear_flops(
     Example:
         10 tokens, 3 → 4 features: 240 forward, 720 with both gradients, 480 without dx.
 
-    Handout §4.1 · `python -m assignment check flop_formulas`
+    Handout §4.1
     """
     # TODO(flop_formulas): about 2 lines.
     raise NotImplementedError("flop_formulas: see handout §4.1")
@@ -118,7 +118,7 @@ def mlp_flops(batch: int, dims: Sequence[int], *, backward: bool = False) -> int
         64 rows, (32, 32, 16): 2·64·(32·32 + 32·16) = 196,608; with the backward
         pass 3·196,608 - 2·64·32·32 = 458,752.
 
-    Handout §4.1 · `python -m assignment check flop_formulas`
+    Handout §4.1
     """
     # TODO(flop_formulas): about 2 lines.
     raise NotImplementedError("flop_formulas: see handout §4.1")
@@ -173,7 +173,7 @@ def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -
         Vocabulary 100, 2 layers, d_model 8, 2 heads, d_ff 32, and 3 sequences of 5 tokens: qkv
         11,520, scores and values 2,400 each, output 3,840, ffn 30,720, lm_head 24,000.
 
-    Handout §4.1 · `python -m assignment check flop_formulas`
+    Handout §4.1
     """
     # TODO(flop_formulas): about 10 lines.
     raise NotImplementedError("flop_formulas: see handout §4.1")
@@ -192,7 +192,7 @@ def training_flops(num_parameters: int, num_tokens: int, *, recompute_forward: b
     Example:
         70e9 parameters, 15e12 tokens: 6.3e24, or 8.4e24 with recomputation.
 
-    Handout §4.1 · `python -m assignment check flop_formulas`
+    Handout §4.1
     """
     # TODO(flop_formulas): about 1 line.
     raise NotImplementedError("flop_formulas: see handout §4.1")

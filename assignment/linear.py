@@ -97,7 +97,7 @@ class MLP(nn.Module):
     Example:
         dims (4, 3, 2) give two layers with 3·4 + 2·3 = 18 parameters.
 
-    Handout §7.1 · `python -m assignment check linear`
+    Handout §7.1
     """
 
     def __init__(
@@ -127,7 +127,7 @@ def count_parameters(module: nn.Module, *, trainable_only: bool = False) -> int:
     Example:
         MLP((4, 3, 2)) has 18 parameters, 6 of them trainable if its first layer is frozen.
 
-    Handout §7.1 · `python -m assignment check linear`
+    Handout §7.1
     """
     # TODO(linear): about 1 line.
     raise NotImplementedError("linear: see handout §7.1")

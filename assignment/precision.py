@@ -94,7 +94,7 @@ def underflows_to_zero(value: float, dtype: torch.dtype) -> bool:
     Example:
         In float16, 2⁻²⁵ ≈ 2.98e-8 becomes 0, and 3e-8 does not.
 
-    Handout §2.1 · `python -m assignment check precision`
+    Handout §2.1
     """
     # TODO(precision): about 1 line.
     raise NotImplementedError("precision: see handout §2.1")
@@ -124,7 +124,7 @@ def quantize_blocks(
         6/2 = 3, x / scale is (0.5, -2, 1.5, 0.25) and (2), and the codes are (2, 0, 3, 2, 4). 0.5
         and 1.5 are ties.
 
-    Handout §2.1 · `python -m assignment check precision`
+    Handout §2.1
     """
     # TODO(precision): about 5 lines.
     raise NotImplementedError("precision: see handout §2.1")
@@ -150,7 +150,7 @@ def dequantize_blocks(
         Codes (2, 0, 3, 2, 4), scales (2, 3), block_size 4, levels (-2, -1, 0, 1, 2):
         (0, -4, 2, 0, 6).
 
-    Handout §2.1 · `python -m assignment check precision`
+    Handout §2.1
     """
     # TODO(precision): about 1 line.
     raise NotImplementedError("precision: see handout §2.1")

@@ -130,7 +130,7 @@ def matmul_intensity(m: int, k: int, n: int, dtype: torch.dtype) -> float:
     Example:
         n × n matrices of 2-byte elements, n = 1024: 2n³/(3n²·2) = n/3 = 341.3.
 
-    Handout §5.1 · `python -m assignment check roofline`
+    Handout §5.1
     """
     # TODO(roofline): about 1 line.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -152,7 +152,7 @@ def elementwise_intensity(
     Example:
         ReLU in bfloat16: 1 FLOP per 2 + 2 bytes, 0.25.
 
-    Handout §5.1 · `python -m assignment check roofline`
+    Handout §5.1
     """
     # TODO(roofline): about 1 line.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -172,7 +172,7 @@ def roofline_seconds(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
     Example:
         989.5e12 FLOPs (1 s) and 6.7e12 bytes (2 s) on an H100 in bfloat16: 2 s.
 
-    Handout §5.1 · `python -m assignment check roofline`
+    Handout §5.1
     """
     # TODO(roofline): about 1 line.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -192,7 +192,7 @@ def is_compute_bound(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
     Example:
         2n³ FLOPs and 6n² bytes on an H100 in bfloat16: False for n = 886, True for 887.
 
-    Handout §5.1 · `python -m assignment check roofline`
+    Handout §5.1
     """
     # TODO(roofline): about 1 line.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -217,7 +217,7 @@ def mfu(
     Example:
         3.958e15 FLOPs in 1 s on 8 H100 in bfloat16: 3.958e15/(8·989.5e12) = 0.5.
 
-    Handout §5.1 · `python -m assignment check roofline`
+    Handout §5.1
     """
     # TODO(roofline): about 1 line.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -236,7 +236,7 @@ def attainable_mfu(intensity: float, hw: Hardware, dtype: torch.dtype) -> float:
     Example:
         1 FLOP per byte on an H100 in bfloat16: 1/295.4 = 0.0034. 341.3 FLOP per byte: 1.
 
-    Handout §5.1 · `python -m assignment check roofline`
+    Handout §5.1
     """
     # TODO(roofline): about 1 line.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -260,7 +260,7 @@ def min_rows(k: int, n: int, hw: Hardware, dtype: torch.dtype) -> int | None:
         2,048 × 8,192 in bfloat16 on an H100: 361. 512 × 512: None, because the product has fewer
         than 256 FLOPs per byte, and an H100 computes 295.4.
 
-    Handout §5.1 · `python -m assignment check roofline`
+    Handout §5.1
     """
     # TODO(roofline): about 5 lines.
     raise NotImplementedError("roofline: see handout §5.1")
@@ -323,7 +323,7 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
     Example:
         640e9 bytes, 16 bytes per parameter: 40,000,000,000.
 
-    Handout §5.2 · `python -m assignment check napkin_math`
+    Handout §5.2
     """
     # TODO(napkin_math): about 1 line.
     raise NotImplementedError("napkin_math: see handout §5.2")
@@ -348,7 +348,7 @@ def min_devices(
     Example:
         70e9 parameters of 16 bytes fill 14 devices of 80e9 bytes. One more parameter needs 15.
 
-    Handout §5.2 · `python -m assignment check napkin_math`
+    Handout §5.2
     """
     # TODO(napkin_math): about 1 line.
     raise NotImplementedError("napkin_math: see handout §5.2")
@@ -381,7 +381,7 @@ def training_days(
         70e9 parameters, 15e12 tokens, 1024 H100 in bfloat16, MFU 0.5:
         6.3e24/(1024·0.5·989.5e12)/86,400 = 143.93.
 
-    Handout §5.2 · `python -m assignment check napkin_math`
+    Handout §5.2
     """
     # TODO(napkin_math): about 3 lines.
     raise NotImplementedError("napkin_math: see handout §5.2")
@@ -435,7 +435,7 @@ def cheapest_cluster(
         1e9 parameters, 20e9 tokens, AdamW in float32, bfloat16 at MFU 0.4, half a day: 8 H100 at 3
         dollars cost 252.65, 24 A100 at 1 dollar 267.09. So (the H100 offer, 8).
 
-    Handout §5.2 · `python -m assignment check napkin_math`
+    Handout §5.2
     """
     # TODO(napkin_math): about 14 lines.
     raise NotImplementedError("napkin_math: see handout §5.2")
@@ -456,7 +456,7 @@ def transformer_parameters(config: TransformerConfig) -> int:
         vocab_size 10, d_model 4, d_ff 16, 2 layers: 2·40 + 2·(64 + 128) = 464; tied 424; gated
         592.
 
-    Handout §5.2 · `python -m assignment check napkin_math`
+    Handout §5.2
     """
     # TODO(napkin_math): about 4 lines.
     raise NotImplementedError("napkin_math: see handout §5.2")
@@ -477,7 +477,7 @@ def compute_optimal(flops: float, tokens_per_parameter: float = 20.0) -> tuple[f
     Example:
         12,000 FLOPs: N = √(12,000 / 120) = 10 and D = 200.
 
-    Handout §5.2 · `python -m assignment check napkin_math`
+    Handout §5.2
     """
     # TODO(napkin_math): about 2 lines.
     raise NotImplementedError("napkin_math: see handout §5.2")

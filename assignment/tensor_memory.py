@@ -56,7 +56,7 @@ def storage_bytes(x: Tensor) -> int:
     Example:
         One row of a 4×8 float32 matrix has the storage of the whole matrix: 128 bytes.
 
-    Handout §1.1 · `python -m assignment check tensor_memory`
+    Handout §1.1
     """
     # TODO(tensor_memory): about 1 line.
     raise NotImplementedError("tensor_memory: see handout §1.1")
@@ -73,7 +73,7 @@ def unique_bytes(tensors: Iterable[Tensor]) -> int:
     Example:
         A 4×8 float32 matrix, its transpose and one of its rows: 128 bytes.
 
-    Handout §1.1 · `python -m assignment check tensor_memory`
+    Handout §1.1
     """
     # TODO(tensor_memory): about 2 lines.
     raise NotImplementedError("tensor_memory: see handout §1.1")
@@ -111,7 +111,7 @@ def element_offset(x: Tensor, index: Sequence[int]) -> int:
     Example:
         Element [1, 2] of a contiguous 3×4 matrix: 1·4 + 2·1 = 6.
 
-    Handout §1.2 · `python -m assignment check storage_views`
+    Handout §1.2
     """
     # TODO(storage_views): about 8 lines.
     raise NotImplementedError("storage_views: see handout §1.2")
@@ -128,7 +128,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     Example:
         (3, 4, 5) has strides (20, 5, 1), as torch.empty(3, 4, 5).stride() gives.
 
-    Handout §1.2 · `python -m assignment check storage_views`
+    Handout §1.2
     """
     # TODO(storage_views): about 1 line.
     raise NotImplementedError("storage_views: see handout §1.2")
@@ -156,7 +156,7 @@ def view_strides(
         Shape (2, 3, 4) with strides (12, 4, 1), viewed as (6, 4), has strides (4, 1). Its
         transpose, shape (4, 3, 2) with strides (1, 4, 12), cannot be viewed as (24,): None.
 
-    Handout §1.2 · `python -m assignment check storage_views`
+    Handout §1.2
     """
     # TODO(storage_views): about 21 lines.
     raise NotImplementedError("storage_views: see handout §1.2")
@@ -178,7 +178,7 @@ def sliding_windows(x: Shaped[Tensor, "n"], size: int, step: int) -> Shaped[Tens
     Example:
         [0, 1, 2, 3, 4] with size 3 and step 2: [[0, 1, 2], [2, 3, 4]].
 
-    Handout §1.2 · `python -m assignment check storage_views`
+    Handout §1.2
     """
     # TODO(storage_views): about 5 lines.
     raise NotImplementedError("storage_views: see handout §1.2")

@@ -131,7 +131,7 @@ def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
         checkpoint(lambda x: x.sin().exp(), x) keeps only x. Without checkpoint, autograd keeps x
         for the gradient of sin, and the result for the gradient of exp.
 
-    Handout §12.1 · `python -m assignment check activation_checkpointing`
+    Handout §12.1
     """
     # BEGIN SOLUTION(activation_checkpointing)
     return _Recompute.apply(fn, torch.tensor([], requires_grad=True), *inputs)
@@ -155,7 +155,7 @@ class CheckpointedSequential(nn.Module):
     Example:
         7 layers in 3 segments: one segment, any of the three, has 3 layers and the others have 2.
 
-    Handout §12.1 · `python -m assignment check activation_checkpointing`
+    Handout §12.1
     """
 
     def __init__(self, layers: Sequence[nn.Module], segments: int) -> None:

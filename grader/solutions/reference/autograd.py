@@ -95,7 +95,7 @@ def mlp_backward(
         x = [[1]], W₁ = [[2], [-3]], W₂ = [[5, 7]] and G = [[10]]: the hidden units are relu(2) = 2
         and relu(-3) = 0, so W₂ gets [[20, 0]] and W₁ gets [[50], [0]].
 
-    Handout §6.1 · `python -m assignment check autograd`
+    Handout §6.1
     """
     # BEGIN SOLUTION(autograd)
     hidden = (x @ w1.T).relu()
@@ -113,7 +113,7 @@ class MatMul(torch.autograd.Function):
     Example:
         a = [[1, 2]], b = [[3], [4]] and G = [[10]]: [[30, 40]] for a and [[10], [20]] for b.
 
-    Handout §6.1 · `python -m assignment check autograd`
+    Handout §6.1
     """
 
     @staticmethod
@@ -165,7 +165,7 @@ def numerical_gradient(
     Example:
         f(x) = x³ at 2 with eps 0.5: (2.5³ - 1.5³) / 1 = 12.25, which is 3 · 2² + 0.5².
 
-    Handout §6.1 · `python -m assignment check autograd`
+    Handout §6.1
     """
     # BEGIN SOLUTION(autograd)
     points = [x.detach().clone(memory_format=torch.contiguous_format) for x in inputs]
@@ -203,7 +203,7 @@ def intermediate_gradients(module: nn.Module, x: Tensor, names: Sequence[str]) -
         In Sequential(Linear, ReLU), the gradient of the Linear's output, "0", is 1 where the output
         is above 0 and 0 elsewhere. The gradient for "1" is all ones.
 
-    Handout §6.1 · `python -m assignment check autograd`
+    Handout §6.1
     """
     # BEGIN SOLUTION(autograd)
     outputs: dict[str, Tensor] = {}
@@ -248,7 +248,7 @@ def accumulate_gradients(
         Rows with losses 1, 2 and 6 in chunks of two: the chunks' means are 1.5 and 6, and the mean
         of all rows is 1.5 · 2/3 + 6 · 1/3 = 3, not 3.75.
 
-    Handout §6.1 · `python -m assignment check autograd`
+    Handout §6.1
     """
     # BEGIN SOLUTION(autograd)
     total = 0.0

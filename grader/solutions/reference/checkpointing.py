@@ -138,7 +138,7 @@ def load_checkpoint(
         Load a linear layer's checkpoint into a layer with a different number of outputs: the
         call raises RuntimeError, and nothing has changed.
 
-    Handout §10.1 · `python -m assignment check checkpoint`
+    Handout §10.1
     """
     # BEGIN SOLUTION(checkpoint)
     checkpoint = torch.load(src, map_location="cpu", weights_only=True)

@@ -93,7 +93,7 @@ def get_batch(
         With dataset (7, 3, 9, 4) and context_length 2, the possible starts are 0 and 1. Start 1
         gives x = (3, 9) and y = (9, 4).
 
-    Handout §9.1 · `python -m assignment check get_batch`
+    Handout §9.1
     """
     # BEGIN SOLUTION(get_batch)
     if len(dataset) <= context_length:

@@ -78,7 +78,7 @@ def merge_heads(x: Float[Tensor, "... heads seq d"]) -> Float[Tensor, "... seq (
     Example:
         Heads [[1, 2], [5, 6]] and [[3, 4], [7, 8]]: [[1, 2, 3, 4], [5, 6, 7, 8]].
 
-    Handout §3.1 · `python -m assignment check einops`
+    Handout §3.1
     """
     # BEGIN SOLUTION(einops)
     return rearrange(x, "... heads seq d -> ... seq (heads d)")
@@ -99,7 +99,7 @@ def attention_scores(
     Example:
         The query (1, 1, 1, 1) and the keys (1, 1, 1, 1) and (1, -1, 1, -1): 4 / √4 = 2 and 0.
 
-    Handout §3.1 · `python -m assignment check einops`
+    Handout §3.1
     """
     # BEGIN SOLUTION(einops)
     return einsum(q, k, "... q d, ... k d -> ... q k") / math.sqrt(q.shape[-1])
@@ -124,7 +124,7 @@ def per_head_linear(
     Example:
         Two heads of one feature: x = (3, 5) and the 1×1 matrices 10 and 100 give (30, 500).
 
-    Handout §3.1 · `python -m assignment check einops`
+    Handout §3.1
     """
     # BEGIN SOLUTION(einops)
     heads, d_in, _ = w.shape
@@ -156,7 +156,7 @@ def masked_mean(
         [[1, 2], [3, 4], [5, 6]] with the mask (True, False, True): (1 + 5) / 2 = 3 and
         (2 + 6) / 2 = 4.
 
-    Handout §3.1 · `python -m assignment check einops`
+    Handout §3.1
     """
     # BEGIN SOLUTION(einops)
     if mask.shape != x.shape[:-1]:
@@ -188,7 +188,7 @@ def patchify(
     Example:
         One channel [[0, 1, 2, 3], [4, 5, 6, 7]] with patch 2: [0, 1, 4, 5] and [2, 3, 6, 7].
 
-    Handout §3.1 · `python -m assignment check einops`
+    Handout §3.1
     """
     # BEGIN SOLUTION(einops)
     return rearrange(images, "b c (h p) (w q) -> b (h w) (p q c)", p=patch, q=patch)

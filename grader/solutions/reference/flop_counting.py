@@ -109,7 +109,7 @@ def linear_flops(
     Example:
         10 tokens, 3 → 4 features: 240 forward, 720 with both gradients, 480 without dx.
 
-    Handout §4.1 · `python -m assignment check flop_formulas`
+    Handout §4.1
     """
     # BEGIN SOLUTION(flop_formulas)
     products = 1 + backward + (backward and input_grad)
@@ -131,7 +131,7 @@ def mlp_flops(batch: int, dims: Sequence[int], *, backward: bool = False) -> int
         64 rows, (32, 32, 16): 2·64·(32·32 + 32·16) = 196,608; with the backward
         pass 3·196,608 - 2·64·32·32 = 458,752.
 
-    Handout §4.1 · `python -m assignment check flop_formulas`
+    Handout §4.1
     """
     # BEGIN SOLUTION(flop_formulas)
     products = [2 * batch * i * o for i, o in itertools.pairwise(dims)]
@@ -188,7 +188,7 @@ def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -
         Vocabulary 100, 2 layers, d_model 8, 2 heads, d_ff 32, and 3 sequences of 5 tokens: qkv
         11,520, scores and values 2,400 each, output 3,840, ffn 30,720, lm_head 24,000.
 
-    Handout §4.1 · `python -m assignment check flop_formulas`
+    Handout §4.1
     """
     # BEGIN SOLUTION(flop_formulas)
     # All tokens times one column of a matrix with d_model rows.
@@ -219,7 +219,7 @@ def training_flops(num_parameters: int, num_tokens: int, *, recompute_forward: b
     Example:
         70e9 parameters, 15e12 tokens: 6.3e24, or 8.4e24 with recomputation.
 
-    Handout §4.1 · `python -m assignment check flop_formulas`
+    Handout §4.1
     """
     # BEGIN SOLUTION(flop_formulas)
     return (8 if recompute_forward else 6) * num_parameters * num_tokens

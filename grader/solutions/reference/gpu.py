@@ -143,7 +143,7 @@ def measured_mfu(m: int, k: int, n: int, dtype: torch.dtype, hw: Hardware) -> fl
         A product of two 1000 × 1000 matrices takes 4 µs on a GPU with a peak of 1e15 FLOP/s:
         2e9 / (4e-6 · 1e15) = 0.5.
 
-    Handout §13.2 · `python -m assignment check gpu_timing`
+    Handout §13.2
     """
     # BEGIN SOLUTION(gpu_timing)
     if dtype not in hw.peak_flops:

@@ -135,7 +135,7 @@ class AdaGrad(torch.optim.Optimizer):
         p = 1, lr = 0.1, ε = 1, g = 3 and then 4: s is 9, then 25, so
         p = 1 − 0.3 / (3 + 1) = 0.925, then 0.925 − 0.4 / (5 + 1) = 0.8583.
 
-    Handout §8.1 · `python -m assignment check optimizers`
+    Handout §8.1
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class RMSProp(torch.optim.Optimizer):
     Example:
         p = 1, g = 2, lr = 0.1, α = 0.75, ε = 1: v = 0.25 · 4 = 1, so p = 1 − 0.2 / (1 + 1) = 0.9.
 
-    Handout §8.1 · `python -m assignment check optimizers`
+    Handout §8.1
     """
 
     def __init__(
@@ -235,7 +235,7 @@ def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
         Adam keeps two means per weight. After a step on a 3×4 float32 weight:
         2 · 12 · 4 = 96 bytes.
 
-    Handout §8.1 · `python -m assignment check optimizers`
+    Handout §8.1
     """
     # BEGIN SOLUTION(optimizers)
     kept = [

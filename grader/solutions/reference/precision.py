@@ -105,7 +105,7 @@ def underflows_to_zero(value: float, dtype: torch.dtype) -> bool:
     Example:
         In float16, 2⁻²⁵ ≈ 2.98e-8 becomes 0, and 3e-8 does not.
 
-    Handout §2.1 · `python -m assignment check precision`
+    Handout §2.1
     """
     # BEGIN SOLUTION(precision)
     # Half of float64's smallest subnormal is 0.0 in Python, which is right: only 0 itself
@@ -138,7 +138,7 @@ def quantize_blocks(
         6/2 = 3, x / scale is (0.5, -2, 1.5, 0.25) and (2), and the codes are (2, 0, 3, 2, 4). 0.5
         and 1.5 are ties.
 
-    Handout §2.1 · `python -m assignment check precision`
+    Handout §2.1
     """
     # BEGIN SOLUTION(precision)
     # Padding with 0 changes no absmax.
@@ -171,7 +171,7 @@ def dequantize_blocks(
         Codes (2, 0, 3, 2, 4), scales (2, 3), block_size 4, levels (-2, -1, 0, 1, 2):
         (0, -4, 2, 0, 6).
 
-    Handout §2.1 · `python -m assignment check precision`
+    Handout §2.1
     """
     # BEGIN SOLUTION(precision)
     return scales.repeat_interleave(block_size)[: len(codes)] * levels.float()[codes.long()]

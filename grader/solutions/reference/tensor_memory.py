@@ -57,7 +57,7 @@ def storage_bytes(x: Tensor) -> int:
     Example:
         One row of a 4×8 float32 matrix has the storage of the whole matrix: 128 bytes.
 
-    Handout §1.1 · `python -m assignment check tensor_memory`
+    Handout §1.1
     """
     # BEGIN SOLUTION(tensor_memory)
     return x.untyped_storage().nbytes()
@@ -75,7 +75,7 @@ def unique_bytes(tensors: Iterable[Tensor]) -> int:
     Example:
         A 4×8 float32 matrix, its transpose and one of its rows: 128 bytes.
 
-    Handout §1.1 · `python -m assignment check tensor_memory`
+    Handout §1.1
     """
     # BEGIN SOLUTION(tensor_memory)
     # The list keeps every storage alive, so no address is reused while we count.
@@ -117,7 +117,7 @@ def element_offset(x: Tensor, index: Sequence[int]) -> int:
     Example:
         Element [1, 2] of a contiguous 3×4 matrix: 1·4 + 2·1 = 6.
 
-    Handout §1.2 · `python -m assignment check storage_views`
+    Handout §1.2
     """
     # BEGIN SOLUTION(storage_views)
     if len(index) != x.dim():
@@ -142,7 +142,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     Example:
         (3, 4, 5) has strides (20, 5, 1), as torch.empty(3, 4, 5).stride() gives.
 
-    Handout §1.2 · `python -m assignment check storage_views`
+    Handout §1.2
     """
     # BEGIN SOLUTION(storage_views)
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
@@ -171,7 +171,7 @@ def view_strides(
         Shape (2, 3, 4) with strides (12, 4, 1), viewed as (6, 4), has strides (4, 1). Its
         transpose, shape (4, 3, 2) with strides (1, 4, 12), cannot be viewed as (24,): None.
 
-    Handout §1.2 · `python -m assignment check storage_views`
+    Handout §1.2
     """
     # BEGIN SOLUTION(storage_views)
     if math.prod(shape) != math.prod(new_shape):
@@ -215,7 +215,7 @@ def sliding_windows(x: Shaped[Tensor, "n"], size: int, step: int) -> Shaped[Tens
     Example:
         [0, 1, 2, 3, 4] with size 3 and step 2: [[0, 1, 2], [2, 3, 4]].
 
-    Handout §1.2 · `python -m assignment check storage_views`
+    Handout §1.2
     """
     # BEGIN SOLUTION(storage_views)
     if size > x.shape[0]:
