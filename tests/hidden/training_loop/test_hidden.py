@@ -831,5 +831,5 @@ def test_the_log_after_a_kill(student, rng):
     run = run_of(rng, steps=6, log_path="log", checkpoint_every=2, checkpoint_path="checkpoint")
     leave = ['{"step": 3, "lo', '{"step": 3, "loss": 2.5}', ""]
     got = student.run(probes.killed, kill_at=[3, 3, 5], leave=leave, **run)
-    for again in got["again"]:
-        check_log(again["log"], 6)
+    for run in (got["whole"], *got["again"]):
+        check_log(run["log"], 6)
