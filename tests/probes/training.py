@@ -63,11 +63,16 @@ class Run(TypedDict):
     log: list[Any]
 
 
-class Ended(TypedDict):
-    """The part of a run's records that tells how it ended."""
+class Returned(TypedDict):
+    """TrainResult's fields; None if a FloatingPointError stopped the run."""
 
     result: Any
     stopped: bool
+
+
+class Ended(Returned):
+    """The part of a run's records that tells how it ended."""
+
     parameters: list[Tensor]
     log: list[Any]
 
@@ -319,7 +324,7 @@ def _as_it_was_left(root: Path, place: int) -> Path:
     return here
 
 
-def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Ended, Ended]:
+def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Returned, Returned]:
     """A run, and one that was killed in the middle of a checkpoint, when it was started again.
 
     The second run is first killed after `kill_at` steps, and after it has written a checkpoint.
@@ -334,7 +339,10 @@ def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[End
         run["watch"] = {"kill_at": ()}
         _until_a_large_file(size // 2, student, folder, **_renewed(run, folder))
         again = _run(student, folder, **_renewed(run, folder))
-        return _ended(whole), _ended(again)
+        return (
+            {"result": whole["result"], "stopped": whole["stopped"]},
+            {"result": again["result"], "stopped": again["stopped"]},
+        )
 
 
 def _run(
