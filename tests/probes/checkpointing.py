@@ -332,14 +332,17 @@ def resumed(student: Any, *, seed: int, steps: int, stop: int) -> Run:
         return _train(model, optimizer, stop, steps)
 
 
-def run_that_saves(student: Any, *, seed: int, steps: int) -> Run:
-    """The same run, saved after each step."""
+def run_that_saves(student: Any, *, seed: int, steps: int) -> tuple[Run, Tensor]:
+    """The same run, saved after each step, and a weight in its last checkpoint."""
 
     def save(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         student.checkpointing.save_checkpoint(model, optimizer, steps, NAME)
 
     with _one_thread(), _folders():
-        return _train(*_fresh(seed), 0, steps, save)
+        done = _train(*_fresh(seed), 0, steps, save)
+        model, optimizer = _fresh(seed + 1)
+        student.checkpointing.load_checkpoint(NAME, model, optimizer)
+        return done, _weights(model)["layers.0.weight"]
 
 
 class Tied(nn.Module):

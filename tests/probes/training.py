@@ -63,6 +63,20 @@ class Run(TypedDict):
     log: list[Any]
 
 
+class Returned(TypedDict):
+    """TrainResult's fields; None if a FloatingPointError stopped the run."""
+
+    result: Any
+    stopped: bool
+
+
+class Ended(Returned):
+    """The part of a run's records that tells how it ended."""
+
+    parameters: list[Tensor]
+    log: list[Any]
+
+
 class Compared(TypedDict):
     """A run with evaluations beside the same run without: how many leading entries agree."""
 
@@ -75,8 +89,8 @@ class Compared(TypedDict):
 class KilledRuns(TypedDict):
     """An unstopped run, and for each kill the run that was started again."""
 
-    whole: Run
-    again: list[Run]
+    whole: Ended
+    again: list[Ended]
 
 
 class Bigram(nn.Module):
@@ -279,14 +293,24 @@ def killed(
     """
     with _folder() as root:
         whole = _run(student, root / "run", watch={"kill_at": kill_at}, **run)
-        again: list[Run] = []
+        again: list[Ended] = []
         for place, text in enumerate(leave or [""] * len(kill_at)):
             folder = _as_it_was_left(root, place)
             if text:
                 with open(folder / "log", "a") as log:
                     log.write(text)
-            again.append(_run(student, folder, watch={"kill_at": ()}, **_renewed(run, folder)))
-        return {"whole": whole, "again": again}
+            done = _run(student, folder, watch={"kill_at": ()}, **_renewed(run, folder))
+            again.append(_ended(done))
+        return {"whole": _ended(whole), "again": again}
+
+
+def _ended(run: Run) -> Ended:
+    return {
+        "result": run["result"],
+        "stopped": run["stopped"],
+        "parameters": run["parameters"],
+        "log": run["log"],
+    }
 
 
 def _as_it_was_left(root: Path, place: int) -> Path:
@@ -300,7 +324,7 @@ def _as_it_was_left(root: Path, place: int) -> Path:
     return here
 
 
-def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Run, Run]:
+def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Returned, Returned]:
     """A run, and one that was killed in the middle of a checkpoint, when it was started again.
 
     The second run is first killed after `kill_at` steps, and after it has written a checkpoint.
@@ -314,7 +338,11 @@ def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Run
         size = checkpoint.stat().st_size if checkpoint.is_file() else 0
         run["watch"] = {"kill_at": ()}
         _until_a_large_file(size // 2, student, folder, **_renewed(run, folder))
-        return whole, _run(student, folder, **_renewed(run, folder))
+        again = _run(student, folder, **_renewed(run, folder))
+        return (
+            {"result": whole["result"], "stopped": whole["stopped"]},
+            {"result": again["result"], "stopped": again["stopped"]},
+        )
 
 
 def _run(

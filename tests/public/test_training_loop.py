@@ -64,8 +64,8 @@ def lines_of(log):
 
 
 def run(student, *, model=None, stop_at=None, optimizer=torch.optim.AdamW, **config):
-    """Run `train` on TOKENS and return its result and the model. Dropout is that of seed 0."""
-    torch.manual_seed(0)
+    """Run `train` on TOKENS and return its result and the model. Dropout is that of seed 7."""
+    torch.manual_seed(7)
     model = Table(stop_at) if model is None else model
     optimizer = optimizer(model.parameters(), lr=0.0)
     config = student.training.TrainConfig(**{**EXAMPLE, **config})

@@ -260,6 +260,7 @@ def test_a_batch_leaves_all_else_as_it_was(student, rng):
     expect.generators_left(got["generators_changed"], of="get_batch")
 
 
+# Stays: a starting point from the system's clock cannot be listed as a mistake of the reference.
 @pytest.mark.harm("crash")
 def test_without_a_generator_the_global_seed_decides(student, rng):
     """Without a generator, the global seed determines the batches."""
@@ -310,6 +311,7 @@ def test_a_gpu_gets_its_batch_from_pinned_memory(student, rng):
         expect.that(not got["waits"], reason, of="get_batch", hint=hint)
 
 
+# Stays: a file is what the data are in practice; other tests pass arrays in memory.
 @pytest.mark.harm("crash")
 def test_batches_of_a_file(student, rng):
     """The dataset may be a memory-mapped file, read-only, or a slice of it."""
