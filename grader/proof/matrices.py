@@ -129,7 +129,7 @@ class Matrix:
         most = math.inf if self.green_may_lose is None else self.green_may_lose
         return [
             f"{row.problem} · wrong {row.name}: it passes all public tests and loses "
-            f"{row.price:.2f} points, more than green_may_lose = {most:g} in problems.toml; "
+            f"{row.price:.3f} points, more than green_may_lose = {most:g} in problems.toml; "
             "let a public test fail on it, or let it cost less"
             for row in self.surprises()
             if row.price > most + ROUNDING

@@ -119,7 +119,7 @@ def test_surprises_are_sorted_by_their_price_and_a_course_may_limit_them():
     assert matrix.complaints() == []
     matrix.green_may_lose = 0.5
     (complaint,) = matrix.complaints()
-    assert complaint.startswith("p · wrong dear: it passes all public tests and loses 0.60 points")
+    assert complaint.startswith("p · wrong dear: it passes all public tests and loses 0.600 points")
     matrix.green_may_lose = 0.6
     assert matrix.complaints() == []
 
