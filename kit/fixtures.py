@@ -72,7 +72,6 @@ def pytest_configure(config: pytest.Config) -> None:
         "harm(kind): what a failure costs in practice, which decides the test's weight: "
         "trains worse, wrong number, crash, not refused or rare",
     )
-    config.addinivalue_line("markers", "core: has no effect")  # until all tests have a mark harm
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
