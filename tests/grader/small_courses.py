@@ -291,6 +291,7 @@ def matrices(rng: torch.Generator, device: str, *, n: int) -> tuple[Tensor, Tens
 '''
 HIDDEN_WORK = '''"""{name}: the time of a product."""
 
+import pytest
 import torch
 
 from kit import expect

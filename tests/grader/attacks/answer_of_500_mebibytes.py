@@ -2,7 +2,7 @@
 
 group: exhaust the host
 target: storage_views
-tests: test_shares_storage_of_an_empty_window
+tests: shares_storage
 status: crashed
 holds: no such value is sent, and of one that is sent only the beginning becomes text.
 """

@@ -3,7 +3,7 @@
 group: exhaust the host
 target: tensor_memory
 limits: cpu_seconds=2
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: timeout
 holds: the processor time of every process that a test starts is counted.
 """

@@ -2,7 +2,7 @@
 
 group: exhaust the host
 target: tensor_memory
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: crashed
 holds: the number of files is limited as well as their size.
 """

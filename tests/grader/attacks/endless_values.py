@@ -2,7 +2,7 @@
 
 group: lie about types
 target: tensor_memory
-tests: tensor_bytes_needs_no_data | storage_bytes_of_another_dtype | unique_bytes_counts_views_once
+tests: tensor_bytes_counts_what_a_view_shows | storage_bytes_is_the_whole_storage | unique_bytes_counts_views_once
 status: failed, crashed, memory
 holds: the depth, length and size of a value are limited, and exceeding a limit costs only the student.
 """

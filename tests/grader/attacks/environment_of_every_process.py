@@ -2,7 +2,7 @@
 
 group: read the answers
 target: tensor_memory
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: failed
 holds: the grader's environment is not visible anywhere in the sandbox.
 """

@@ -2,7 +2,7 @@
 
 group: attack the reader
 target: tensor_memory
-tests: needs_no_data | of_another_dtype
+tests: counts_what_a_view_shows | is_the_whole_storage
 status: failed
 holds: control characters are escaped, and markup is shown as text.
 """

@@ -3,7 +3,7 @@
 group: exhaust the host
 target: tensor_memory
 reference: before
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 earns: full
 holds: output past the limit is read and dropped; it costs no memory, and no answer is lost.
 """

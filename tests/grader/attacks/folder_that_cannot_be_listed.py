@@ -2,7 +2,7 @@
 
 group: exhaust the host
 target: tensor_memory
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: crashed, failed
 holds: files in such folders count as well, and the zygote follows no link out of the folder.
 """

@@ -3,7 +3,7 @@
 group: exhaust the host
 target: tensor_memory
 limits: wall_seconds=1
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: crashed, timeout, failed
 holds: the number of processes is limited, and all of them end with the test.
 """

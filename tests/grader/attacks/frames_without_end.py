@@ -2,7 +2,7 @@
 
 group: lie about types
 target: tensor_memory
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: crashed
 holds: no memory is allocated because a header claims a size, and every frame has a maximum size.
 """

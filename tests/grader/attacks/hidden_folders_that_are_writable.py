@@ -2,7 +2,7 @@
 
 group: exhaust the host
 target: tensor_memory
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: failed
 ordinary: the folder that hides installed packages belongs to the user who runs the grader.
 holds: one folder is writable, whoever runs the grader.

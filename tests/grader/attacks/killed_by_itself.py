@@ -2,7 +2,7 @@
 
 group: survive or spread
 target: tensor_memory
-tests: tensor_bytes_needs_no_data | storage_bytes_of_another_dtype | unique_bytes_counts_views_once
+tests: tensor_bytes_counts_what_a_view_shows | storage_bytes_is_the_whole_storage | unique_bytes_counts_views_once
 status: failed
 holds: a submission cannot send SIGKILL, so its end counts as its own, and never as a grader fault that leaves the score pending.
 """

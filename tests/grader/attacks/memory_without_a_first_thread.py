@@ -3,7 +3,7 @@
 group: exhaust the host
 target: tensor_memory
 limits: memory_bytes=268435456
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: memory
 holds: the memory of the remaining threads is counted.
 """

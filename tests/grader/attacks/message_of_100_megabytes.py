@@ -2,7 +2,7 @@
 
 group: attack the reader
 target: tensor_memory
-tests: tensor_bytes_needs_no_data
+tests: tensor_bytes_counts_what_a_view_shows
 status: failed, memory
 holds: a message has a maximum length, and the worker cuts it.
 """

@@ -2,7 +2,7 @@
 
 group: survive or spread
 target: tensor_memory
-tests: storage_bytes_of_another_dtype | tensor_bytes_needs_no_data | unique_bytes_counts_views_once
+tests: storage_bytes_is_the_whole_storage | tensor_bytes_counts_what_a_view_shows | unique_bytes_counts_views_once
 status: failed
 ordinary: the writable folder belongs to the user who runs the grader.
 holds: the folder of a process shows nothing of the process before.

@@ -2,7 +2,7 @@
 
 group: survive or spread
 target: tensor_memory
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: failed
 ordinary: the files of that user's box belong to the user, and so to the student's code.
 holds: no time of a device or shared file changes, and nothing can be noted at them, watched or counted.

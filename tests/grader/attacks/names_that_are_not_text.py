@@ -2,7 +2,7 @@
 
 group: survive or spread
 target: tensor_memory
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: failed
 holds: nothing outside reads a name as text, so the zygote of this box and those of others go on.
 """

@@ -2,7 +2,7 @@
 
 group: lie about types
 target: tensor_memory
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: crashed
 holds: the byte strings of an answer are at most as long as its body, however often it names a part.
 """

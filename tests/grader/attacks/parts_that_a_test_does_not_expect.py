@@ -5,7 +5,7 @@ target: precision
 reference: before
 status: failed, crashed
 earns: less
-tests: spec | largest | mantissa | smallest | counts_of_bits
+tests: bits | largest | eps | smallest
 holds: a forged reply is a wrong answer; it is no fault of the grader
 """
 import json

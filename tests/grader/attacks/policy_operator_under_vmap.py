@@ -2,7 +2,7 @@
 
 group: cheat the exercise
 target: linear
-tests: linear_gradients
+tests: gradients_reach_the_weights
 status: policy
 earns: less
 holds: the first kernel that torch.func dispatches to is guarded too.

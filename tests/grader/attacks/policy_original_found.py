@@ -2,7 +2,7 @@
 
 group: cheat the exercise
 target: linear
-tests: linear_gradients
+tests: gradients_reach_the_weights
 status: policy
 earns: less
 holds: the function's operator is guarded too, so finding the function does not help.

@@ -2,7 +2,7 @@
 
 group: read the answers
 target: tensor_memory
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: failed
 holds: a known or correctly guessed path can be neither read nor listed.
 """

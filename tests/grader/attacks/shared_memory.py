@@ -2,7 +2,7 @@
 
 group: exhaust the host
 target: tensor_memory
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: failed
 holds: shared memory without a file is refused, because a process can drop such pages and keep them.
 """

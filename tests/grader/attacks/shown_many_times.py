@@ -2,7 +2,7 @@
 
 group: exhaust the host
 target: tensor_memory
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: crashed
 holds: an answer shows no more bytes than it may have, so that a test which copies it needs little memory.
 """

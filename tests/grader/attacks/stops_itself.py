@@ -3,7 +3,7 @@
 group: survive or spread
 target: tensor_memory
 limits: wall_seconds=1
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: timeout
 holds: a stopped process is killed like any other.
 """

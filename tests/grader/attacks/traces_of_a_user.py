@@ -2,7 +2,7 @@
 
 group: survive or spread
 target: tensor_memory
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: failed
 holds: before its first line runs, its user owns no other process, and no file but its sources.
 """

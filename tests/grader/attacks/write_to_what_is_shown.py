@@ -2,7 +2,7 @@
 
 group: inject code
 target: tensor_memory
-tests: storage_bytes_of_another_dtype
+tests: storage_bytes_is_the_whole_storage
 status: failed
 holds: everything visible in the sandbox is read-only, whatever its permissions say.
 """

@@ -265,7 +265,7 @@ def test_a_not_implemented_error_of_torchs_own_is_an_error(sandbox):
     """In this case, the student did attempt the problem."""
     with (
         session(sandbox, "from torch import nn\ndef f():\n    return nn.Module()(1)\n") as made,
-        pytest.raises(RuntimeError) as caught,
+        pytest.raises(Raised) as caught,
     ):
         ask(made)
     assert (Status.FAILED, "NotImplementedError", "assignment/m.py:3 in f") == (
@@ -273,35 +273,35 @@ def test_a_not_implemented_error_of_torchs_own_is_an_error(sandbox):
         caught.value.type_name,
         caught.value.where,
     )
-    assert not isinstance(caught.value, NotImplementedError)
+    assert not isinstance(caught.value, NotAttempted)
 
 
 @pytest.mark.parametrize(
     ("line", "kind", "name", "text"),
     [
-        ("raise ValueError('no')", ValueError, "ValueError", "no"),
-        ("raise Mine('no')", ValueError, "Mine", "no"),
-        ("{}['a']", KeyError, "KeyError", "'a'"),
-        ("[][1]", IndexError, "IndexError", "list index out of range"),
-        ("1 / 0", ZeroDivisionError, "ZeroDivisionError", "division by zero"),
-        ("b'\\xff'.decode()", ValueError, "UnicodeDecodeError", None),
-        ("open('/none')", FileNotFoundError, "FileNotFoundError",
+        ("raise ValueError('no')", "ValueError", "ValueError", "no"),
+        ("raise Mine('no')", "ValueError", "Mine", "no"),
+        ("{}['a']", "KeyError", "KeyError", "'a'"),
+        ("[][1]", "IndexError", "IndexError", "list index out of range"),
+        ("1 / 0", "ZeroDivisionError", "ZeroDivisionError", "division by zero"),
+        ("b'\\xff'.decode()", "ValueError", "UnicodeDecodeError", None),
+        ("open('/none')", "FileNotFoundError", "FileNotFoundError",
             "[Errno 2] No such file or directory: '/none'"),
-        ("import nothing", ImportError, "ModuleNotFoundError", "No module named 'nothing'"),
-        ("None.x", AttributeError, "AttributeError", "'NoneType' object has no attribute 'x'"),
-        ("len(1)", TypeError, "TypeError", "object of type 'int' has no len()"),
-        ("assert False, 'no'", AssertionError, "AssertionError", "no"),
-        ("torch.zeros(2) @ torch.zeros(3)", RuntimeError, "RuntimeError", None),
-        ("f()", RuntimeError, "RecursionError", None),
-        ("raise StopIteration", Raised, "StopIteration", ""),
-        ("raise SystemExit(0)", Raised, "SystemExit", "0"),
-        ("raise KeyboardInterrupt", Raised, "KeyboardInterrupt", ""),
-        ("raise Silent", Raised, "Silent", "(its text cannot be read: ZeroDivisionError)"),
-        ("raise ValueError('x' * 9999)", ValueError, "ValueError", "x" * 2000),
+        ("import nothing", "ImportError", "ModuleNotFoundError", "No module named 'nothing'"),
+        ("None.x", "AttributeError", "AttributeError", "'NoneType' object has no attribute 'x'"),
+        ("len(1)", "TypeError", "TypeError", "object of type 'int' has no len()"),
+        ("assert False, 'no'", "AssertionError", "AssertionError", "no"),
+        ("torch.zeros(2) @ torch.zeros(3)", "RuntimeError", "RuntimeError", None),
+        ("f()", "RuntimeError", "RecursionError", None),
+        ("raise StopIteration", "", "StopIteration", ""),
+        ("raise SystemExit(0)", "", "SystemExit", "0"),
+        ("raise KeyboardInterrupt", "", "KeyboardInterrupt", ""),
+        ("raise Silent", "", "Silent", "(its text cannot be read: ZeroDivisionError)"),
+        ("raise ValueError('x' * 9999)", "ValueError", "ValueError", "x" * 2000),
     ],
 )  # fmt: skip
-def test_an_exception_arrives_as_the_builtin_type_that_it_was(line, kind, name, text, sandbox):
-    """A test can expect the builtin type; the real type's name, the text and the place are kept."""
+def test_an_exception_arrives_with_the_names_of_its_builtin_types(line, kind, name, text, sandbox):
+    """A test can expect a base class by name; the type's own name, text and place are kept."""
     source = f"""
 import torch
 class Mine(ValueError): pass
@@ -310,9 +310,9 @@ class Silent(Exception):
 def f():
     {line}
 """
-    with session(sandbox, source) as made, pytest.raises(kind) as caught:
+    with session(sandbox, source) as made, pytest.raises(Raised) as caught:
         ask(made)
-    assert isinstance(caught.value, Raised)
+    assert not kind or kind in caught.value.kinds
     assert (name, "assignment/m.py:7 in f") == (caught.value.type_name, caught.value.where)
     assert text is None or text == str(caught.value)
 
