@@ -229,10 +229,10 @@ def accumulate_gradients(
         model: Treats each row alone.
         loss_fn: The mean loss over the rows.
         x, y: Inputs and targets, one row per example.
-        micro_batch_size: Rows per chunk.
+        micro_batch_size: Rows per chunk, perhaps more than there are.
 
     Example:
-        Rows with losses 1, 2 and 6 in chunks of two: 1.5 · 2/3 + 6 · 1/3 = 3, not 3.75.
+        Rows with losses 1, 2 and 6 in chunks of two: 1.5 · 2/3 + 6 · 1/3 = 3.
 
     Handout §6.1 · `python -m assignment check autograd`
     """

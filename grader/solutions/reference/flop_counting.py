@@ -211,7 +211,7 @@ def training_flops(num_parameters: int, num_tokens: int, *, recompute_forward: b
     Args:
         num_parameters: Size of the model.
         num_tokens: Tokens to train on.
-        recompute_forward: Whether the forward pass runs again.
+        recompute_forward: Whether it runs twice.
 
     Example:
         70e9 parameters, 15e12 tokens: 6.3e24, or 8.4e24 with recomputation.
