@@ -530,7 +530,7 @@ def regrade(
         if wrong:
             raise UsageError(f"regrade: {why}")
     one_of("--device", device, "cpu", "cuda")
-    course, rules = course_and_rules(course_folder, rules_file, book, grades=True)
+    course, rules = course_and_rules(course_folder, rules_file, book, grades=not undo)
     with gradebook.writing(book) as opened:
         if undo:
             _undo(opened, course, course_folder, by=by)

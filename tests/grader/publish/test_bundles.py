@@ -188,16 +188,14 @@ PLANTED = {
     "data.gz": "data.gz contains the mark of a solution: BEGIN SOLUTION",
     "examples/linear.py": ("examples/linear.py contains the mark of a solution: BEGIN SOLUTION"),
 }
+MARK = b"# BEGIN SOLUTION(linear)\n"
+MARKED = {"data.gz": gzip.compress(MARK), "examples/linear.py": MARK}
 
 
 def test_files_of_the_staff_are_found(bundle):
     """A path of the staff or the mark of a solution is enough; the bundle has none of them."""
     assert list(leaks.of_the_staff(bundle)) == []
-    marked = b"# BEGIN SOLUTION(linear)\n"
-    planted = dict.fromkeys(PLANTED, b"") | {
-        "data.gz": gzip.compress(marked),
-        "examples/linear.py": marked,
-    }
+    planted = dict.fromkeys(PLANTED, b"") | MARKED
     assert list(leaks.of_the_staff({**bundle, **planted})) == list(PLANTED.values())
 
 
@@ -209,9 +207,7 @@ def test_a_bundle_with_files_of_the_staff_is_not_written(
     given = copy_of_the_course / "grader/publish/bundle/student"
     for path in PLANTED:
         (given / path).parent.mkdir(parents=True, exist_ok=True)
-        (given / path).write_text(
-            "# BEGIN SOLUTION(linear)\n" if path == "examples/linear.py" else ""
-        )
+        (given / path).write_bytes(MARKED.get(path, b""))
     done = grader(
         "release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course
     )
