@@ -45,20 +45,19 @@ def downsample(images: Float[Tensor, "... (h a) (w b)"], factor: int) -> Float[T
 def split_heads(
     x: Float[Tensor, "... seq (heads d)"], heads: int
 ) -> Float[Tensor, "... heads seq d"]:
-    """Give each head its own slice of the features, with a heads dimension before the sequence.
+    """Give each head its own slice of the features; heads come before the sequence.
 
     result[..., h, s, i] = x[..., s, h·d + i]
 
     Args:
-        x: Features of each position.
+        x: Features.
         heads: Number of heads.
 
     Raises:
         ValueError: `heads` does not divide the last dimension.
 
     Example:
-        [[1, 2, 3, 4], [5, 6, 7, 8]] with 2 heads: head 0 gets [[1, 2], [5, 6]], head 1 gets
-        [[3, 4], [7, 8]].
+        [[1, 2, 3, 4], [5, 6, 7, 8]], 2 heads: [[1, 2], [5, 6]] and [[3, 4], [7, 8]].
 
     Handout §3.1 · `python -m assignment check einops`
     """
@@ -67,12 +66,12 @@ def split_heads(
 
 
 def merge_heads(x: Float[Tensor, "... heads seq d"]) -> Float[Tensor, "... seq (heads d)"]:
-    """Put the heads' features side by side again at each position: the inverse of split_heads.
+    """Put the heads' features side by side again: the inverse of split_heads.
 
     result[..., s, h·d + i] = x[..., h, s, i]
 
     Args:
-        x: Features of each head at each position.
+        x: Features of each head.
 
     Example:
         Heads [[1, 2], [5, 6]] and [[3, 4], [7, 8]]: [[1, 2, 3, 4], [5, 6, 7, 8]].
@@ -107,7 +106,7 @@ def per_head_linear(
     x: Float[Tensor, "... (heads d_in)"],
     w: Float[Tensor, "heads d_in d_out"],
 ) -> Float[Tensor, "... (heads d_out)"]:
-    """Multiply each head's slice of the features by that head's own matrix.
+    """Multiply each head's slice of the features by its own matrix.
 
     result[..., h·d_out + o] = Σ_i x[..., h·d_in + i] · w[h, i, o]
 
@@ -119,7 +118,7 @@ def per_head_linear(
         ValueError: The last dimension of x is not heads · d_in.
 
     Example:
-        Two heads of one feature: x = (3, 5) and the 1×1 matrices 10 and 100 give (30, 500).
+        x = (3, 5) and the 1×1 matrices 10 and 100: (30, 500).
 
     Handout §3.1
     """
@@ -134,19 +133,18 @@ def masked_mean(
 
     result = Σ_s mask[..., s] · x[..., s, :] / Σ_s mask[..., s]
 
-    Where the mask keeps no position, the result is 0. A position that is not kept, such as padding,
-    never changes the result, even if its features are NaN.
+    Where the mask keeps no position, the result is 0. Positions that are not kept never
+    count, even if they are NaN.
 
     Args:
-        x: Features of each position.
-        mask: True for a position that is kept.
+        x: Features.
+        mask: True where kept.
 
     Raises:
         ValueError: mask.shape is not x.shape[:-1], even if it could be broadcast.
 
     Example:
-        [[1, 2], [3, 4], [5, 6]] with the mask (True, False, True): (1 + 5) / 2 = 3 and
-        (2 + 6) / 2 = 4.
+        [[1, 2], [3, 4], [5, 6]] with the mask (True, False, True): (3, 4).
 
     Handout §3.1
     """
@@ -157,21 +155,21 @@ def masked_mean(
 def patchify(
     images: Float[Tensor, "b c (h p) (w p)"], patch: int
 ) -> Float[Tensor, "b (h w) (p p c)"]:
-    """Cut images into square patches and flatten each of them: the tokens of a vision transformer.
+    """Cut images into square patches and flatten each: the tokens of a vision transformer.
 
     result[b, i·w + j, (r·p + s)·c + k] = images[b, k, i·p + r, j·p + s]
 
-    Here p = patch, c is the number of channels, and w is the number of patches in a row.
+    Here p = patch, and c and w are those of the annotations.
 
     Args:
         images: Images with channels first.
         patch: Side of a patch in pixels.
 
     Raises:
-        ValueError: `patch` does not divide the height or does not divide the width.
+        ValueError: `patch` does not divide the height or the width.
 
     Example:
-        One channel [[0, 1, 2, 3], [4, 5, 6, 7]] with patch 2: [0, 1, 4, 5] and [2, 3, 6, 7].
+        One channel [[0, 1, 2, 3], [4, 5, 6, 7]], patch 2: [0, 1, 4, 5] and [2, 3, 6, 7].
 
     Handout §3.1
     """

@@ -57,12 +57,11 @@ class OperatorLog(TorchDispatchMode):
 def matmul_flops(a: Sequence[int], b: Sequence[int]) -> int:
     """The FLOPs of torch.matmul for operands of these shapes.
 
-    2·K per element of the result, where K is the size that is summed over. As in torch.matmul, a
-    vector is a row on the left and a column on the right, and leading dimensions are broadcast.
+    2·K per element of the result, where K is the size summed over. A vector is a row on the left
+    and a column on the right. Leading dimensions broadcast.
 
     Args:
-        a: Shape of the left operand.
-        b: Shape of the right operand.
+        a, b: Shapes of the operands.
 
     Raises:
         ValueError: The shapes do not fit.
@@ -84,16 +83,15 @@ def linear_flops(
     backward: bool = False,
     input_grad: bool = True,
 ) -> int:
-    """The FLOPs of a linear layer without a bias: forward, or forward and backward.
+    """The FLOPs of a linear layer without a bias.
 
-    y = x Wᵀ takes 2·tokens·in·out, as does each gradient: dW = dyᵀ x and dx = dy W.
+    y = x Wᵀ takes 2·tokens·in·out, as do dW = dyᵀ x and dx = dy W.
 
     Args:
         tokens: Rows of x.
-        in_features: Columns of x.
-        out_features: Columns of y.
+        in_features, out_features: Columns of x and y.
         backward: Add the backward pass.
-        input_grad: Whether the backward pass computes dx.
+        input_grad: Whether it computes dx.
 
     Example:
         10 tokens, 3 → 4 features: 240 forward, 720 with both gradients, 480 without dx.
@@ -105,18 +103,18 @@ def linear_flops(
 
 
 def mlp_flops(batch: int, dims: Sequence[int], *, backward: bool = False) -> int:
-    """The FLOPs of a stack of bias-free linear layers: forward, or forward and backward.
+    """The FLOPs of a stack of bias-free linear layers.
 
-    The input is data, so the first layer's backward pass computes no dx.
+    The first layer's backward pass computes no dx.
 
     Args:
         batch: Rows of the input.
-        dims: Sizes from the input to the output; layer i takes dims[i] features to dims[i + 1].
+        dims: Sizes from the input to the output, one more than there are layers.
         backward: Add the backward pass.
 
     Example:
-        64 rows, (32, 32, 16): 2·64·(32·32 + 32·16) = 196,608; with the backward
-        pass 3·196,608 - 2·64·32·32 = 458,752.
+        64 rows, (32, 32, 16): 2·64·(32·32 + 32·16) = 196,608;
+        with backward 3·196,608 - 2·64·32·32 = 458,752.
 
     Handout §4.1
     """
@@ -157,7 +155,7 @@ def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -
 
     "qkv"               x times three d_model × d_model matrices
     "attention_scores"  q kᵀ in every head of every sequence
-    "attention_values"  the probabilities times v, in every head of every sequence
+    "attention_values"  the probabilities times v, likewise
     "attention_output"  the heads' results times a d_model × d_model matrix
     "ffn"               two matrices, or three if it is gated
     "lm_head"           vocab_size logits per token, once, tied or not
@@ -166,8 +164,7 @@ def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -
 
     Args:
         config: The model.
-        batch: Number of sequences.
-        seq: Tokens per sequence, at most config.context_length.
+        batch, seq: Sequences, and tokens per sequence.
 
     Example:
         Vocabulary 100, 2 layers, d_model 8, 2 heads, d_ff 32, and 3 sequences of 5 tokens: qkv
@@ -182,12 +179,12 @@ def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -
 def training_flops(num_parameters: int, num_tokens: int, *, recompute_forward: bool = False) -> int:
     """The FLOPs of training, by the rule of thumb: 6·parameters·tokens.
 
-    If the forward pass runs again in the backward pass, it is 8·parameters·tokens.
+    If the forward pass runs twice, it is 8·parameters·tokens.
 
     Args:
-        num_parameters: Parameters of the model.
-        num_tokens: Tokens to train it on.
-        recompute_forward: Whether the forward pass runs again.
+        num_parameters: Size of the model.
+        num_tokens: Tokens to train on.
+        recompute_forward: Whether it runs twice.
 
     Example:
         70e9 parameters, 15e12 tokens: 6.3e24, or 8.4e24 with recomputation.
@@ -201,23 +198,20 @@ def training_flops(num_parameters: int, num_tokens: int, *, recompute_forward: b
 class FlopCounter(TorchDispatchMode):
     """Count the FLOPs of the matrix products that run inside a `with`, forward and backward.
 
-    with FlopCounter() as counter:
-        model(x).sum().backward()
-
     Of aten's operators, these count:
 
     - mm, addmm, bmm, baddbmm, mv, dot: 2·m·k·n, times the batch size. What addmm and baddbmm add is
       free.
-    - _scaled_dot_product_KERNEL, fused attention by any kernel, such as flash_attention_for_cpu:
+    - _scaled_dot_product_KERNEL, for any kernel, such as flash_attention_for_cpu:
       2·b·h·q·k·(d + v), for b batches, h query heads, q queries, k keys, and d features of a query
       and v of a value.
-    - _scaled_dot_product_KERNEL_backward, which computes the scores again: 2·b·h·q·k·(3d + 2v).
+    - _scaled_dot_product_KERNEL_backward: 2·b·h·q·k·(3d + 2v).
 
     A mask lowers no count. Counters may be nested, and entered again to go on counting.
 
     Attributes:
         total: FLOPs counted so far.
-        by_op: The same FLOPs by operator; the keys may have any names.
+        by_op: The same by operator, under any names.
 
     Example:
         A 2×3 times a 3×4 matrix: 2·2·3·4 = 48.
@@ -241,7 +235,7 @@ class FlopCounter(TorchDispatchMode):
     ) -> Any:
         """Run one operator, count its FLOPs and return its result.
 
-        The operator's name is func.overloadpacket.__name__. You do not need `types`.
+        The operator's name is func.overloadpacket.__name__.
         """
         # TODO(flop_counter): about 6 lines, plus about 12 for the problem's helpers.
         raise NotImplementedError("flop_counter: see handout §4.2")

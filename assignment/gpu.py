@@ -62,9 +62,8 @@ class PeakMemory:
 def peak_memory(fn: Callable[[], object], device: torch.device | str = "cuda") -> PeakMemory:
     """Measure how many bytes fn()'s tensors take on a GPU, at the peak of the call and after it.
 
-    Count what torch.cuda.memory_allocated counts, not what the allocator holds in reserve. Call
-    gc.collect first. The peak is that of this call, even if more memory was in use earlier. Keep
-    fn's result until you have read `retained`.
+    Count what torch.cuda.memory_allocated counts. Call gc.collect first. The peak is that of this
+    call, even if more memory was in use earlier. Keep fn's result until you have read `retained`.
 
     Args:
         fn: Called once; its exceptions propagate.
@@ -74,8 +73,8 @@ def peak_memory(fn: Callable[[], object], device: torch.device | str = "cuda") -
         ValueError: `device` is not a CUDA device.
 
     Example:
-        4 MiB are in use. fn creates tensors of 3 and 2 MiB, drops the first and returns the second:
-        4 MiB before, a peak of 5 MiB above that, and 2 MiB retained.
+        4 MiB are in use; fn creates 3 and 2 MiB and returns the latter: 4 MiB before, a peak of
+        5 MiB above that, 2 MiB retained.
 
     Handout §13.1 · `python -m assignment check gpu_memory`
     """
@@ -88,15 +87,14 @@ def time_kernel(fn: Callable[[], object], *, warmup: int = 3, repeats: int = 10)
 
     Call fn `warmup` times, then `repeats` times, each between two events,
     torch.cuda.Event(enable_timing=True). Their elapsed_time is in milliseconds. Wait until the GPU
-    has finished. Of an even number of times, return any value between the middle two.
+    has finished.
 
     Args:
         fn: Launches work on the current stream.
-        warmup: Calls that are not measured, 0 or more.
-        repeats: Calls that are measured.
+        warmup, repeats: Numbers of calls; warmup may be 0.
 
     Example:
-        With warmup 1 and repeats 3, four calls take 9, 2, 3 and 7 ms on the GPU: 0.003.
+        With warmup 1 and repeats 3, four calls take 9, 2, 3 and 7 ms: 0.003.
 
     Handout §13.2 · `python -m assignment check gpu_timing`
     """
@@ -109,21 +107,17 @@ def measured_mfu(m: int, k: int, n: int, dtype: torch.dtype, hw: Hardware) -> fl
 
     MFU = 2mkn / (seconds of the product by time_kernel · peak FLOP/s of `hw` for `dtype`)
 
-    Create the matrices before you measure. Do not clamp the result: above 1, it shows a mistake.
+    Create the matrices before you measure. Do not clamp the result.
 
     Args:
-        m: Rows of the first matrix.
-        k: Its columns, and the rows of the second.
-        n: Columns of the second matrix.
-        dtype: The dtype of both matrices.
+        m, k, n, dtype: Sizes and dtype of the matrices.
         hw: The kind of GPU.
 
     Raises:
-        ValueError, KeyError: `hw` has no peak for `dtype` (either of the two).
+        KeyError or ValueError: `hw` has no peak for `dtype`.
 
     Example:
-        A product of two 1000 × 1000 matrices takes 4 µs on a GPU with a peak of 1e15 FLOP/s:
-        2e9 / (4e-6 · 1e15) = 0.5.
+        Two 1000 × 1000 matrices take 4 µs; the peak is 1e15 FLOP/s: 2e9 / (4e-6 · 1e15) = 0.5.
 
     Handout §13.2
     """
@@ -134,8 +128,7 @@ def measured_mfu(m: int, k: int, n: int, dtype: torch.dtype, hw: Hardware) -> fl
 class Prefetcher:
     """Copy the next batches to a device while the current one is in use.
 
-    Copy from pinned memory, non_blocking, on a stream of your own, so that copies overlap with
-    kernels and Python waits for neither.
+    Copy from pinned memory, non_blocking, on a stream of your own. Python must not wait.
 
     - Before a batch is returned, the current stream must wait for its copy (wait_event).
     - A kernel may read a batch that Python has dropped: call record_stream.
@@ -186,7 +179,7 @@ def autocast_train_step(
     """Take one training step in mixed precision and return the batch's loss before the step.
 
     1. Forget the gradients in .grad, as if they were None.
-    2. Run model(x) under torch.autocast with `dtype`, for the device of x.
+    2. Run model(x) under torch.autocast with `dtype`, for x's device.
     3. Run the backward pass outside of autocast.
     4. If the norm of all gradients together is above `max_norm`, scale them down to it.
     5. Let the optimizer step.
@@ -194,11 +187,9 @@ def autocast_train_step(
     Parameters, gradients and the optimizer's state stay float32. Use no GradScaler.
 
     Args:
-        model: A module with float32 parameters on x's device.
-        optimizer: The optimizer of the model's parameters.
+        model, optimizer: With float32 parameters on x's device.
         loss_fn: The mean loss of the output and y.
-        x: Inputs.
-        y: Targets.
+        x, y: Inputs and targets.
         dtype: bfloat16, or float32 for a step without autocast.
         max_norm: The largest norm; math.inf for no clipping.
 
@@ -206,8 +197,7 @@ def autocast_train_step(
         ValueError: `dtype` is any other dtype.
 
     Example:
-        With max_norm 0.5 and SGD at learning rate 0.001, a weight of 1 with a gradient of 4 becomes
-        0.9995, which bfloat16 cannot represent.
+        max_norm 0.5, SGD at learning rate 0.001: a weight of 1 with gradient 4 becomes 0.9995.
 
     Handout §13.4 · `python -m assignment check gpu_mixed_precision`
     """

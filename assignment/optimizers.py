@@ -69,11 +69,10 @@ class SignSGD(torch.optim.Optimizer):
 class SGD(torch.optim.Optimizer):
     """Step against the gradient or, with momentum, against a decaying sum of the gradients so far.
 
-    b ← μ b + g                     μ is momentum; b starts at 0
+    b ← μ b + g                     b starts at 0
     p ← p − lr · b
 
-    This is torch's form: g is not multiplied by 1 − μ, and b does not contain lr. With momentum 0,
-    keep no b.
+    With momentum 0, keep no b.
 
     Args:
         params: Parameters or groups.
@@ -81,8 +80,7 @@ class SGD(torch.optim.Optimizer):
         momentum: μ, in [0, 1).
 
     Example:
-        p = 1, lr = 0.1, μ = 0.5, and g = 2 twice: b is 2, then 0.5 · 2 + 2 = 3, so p is 0.8, then
-        0.5.
+        p = 1, lr = 0.1, μ = 0.5, g = 2 twice: b is 2, then 3, so p is 0.8, then 0.5.
 
     Handout §8.1 · `python -m assignment check optimizers`
     """
@@ -112,11 +110,10 @@ class AdaGrad(torch.optim.Optimizer):
     Args:
         params: Parameters or groups.
         lr: Learning rate.
-        eps: ε, outside the root.
+        eps: ε.
 
     Example:
-        p = 1, lr = 0.1, ε = 1, g = 3 and then 4: s is 9, then 25, so
-        p = 1 − 0.3 / (3 + 1) = 0.925, then 0.925 − 0.4 / (5 + 1) = 0.8583.
+        p = 1, lr = 0.1, ε = 1, g = 3: s = 9, so p = 1 − 0.3 / (3 + 1) = 0.925.
 
     Handout §8.1
     """
@@ -140,17 +137,17 @@ class AdaGrad(torch.optim.Optimizer):
 class RMSProp(torch.optim.Optimizer):
     """Divide each step by the root of a running mean of the squared gradients.
 
-    v ← α v + (1 − α) g²            starts at 0, without bias correction
+    v ← α v + (1 − α) g²            starts at 0
     p ← p − lr · g / (√v + ε)
 
     Args:
         params: Parameters or groups.
         lr: Learning rate.
-        alpha: α, the weight of the old v, in [0, 1).
-        eps: ε, outside the root.
+        alpha: α, in [0, 1).
+        eps: ε.
 
     Example:
-        p = 1, g = 2, lr = 0.1, α = 0.75, ε = 1: v = 0.25 · 4 = 1, so p = 1 − 0.2 / (1 + 1) = 0.9.
+        p = 1, g = 2, lr = 0.1, α = 0.75, ε = 1: v = 1, so p = 1 − 0.2 / (1 + 1) = 0.9.
 
     Handout §8.1
     """
@@ -173,18 +170,16 @@ class RMSProp(torch.optim.Optimizer):
 
 
 def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
-    """The bytes that an optimizer keeps for its parameters from one step to the next.
+    """The bytes of an optimizer's state.
 
     bytes = Σ elements · bytes per element, over the tensors in `optimizer.state[p]` of every p.
-    Leave out tensors with one element, which usually count steps, and everything that is no tensor.
+    Leave out tensors with one element and everything that is no tensor.
 
     Args:
-        optimizer: Any torch.optim.Optimizer, including torch's own. Before its first step it keeps
-            nothing.
+        optimizer: Any torch.optim.Optimizer. Before its first step it keeps nothing.
 
     Example:
-        Adam keeps two means per weight. After a step on a 3×4 float32 weight:
-        2 · 12 · 4 = 96 bytes.
+        Adam after a step on a 3×4 float32 weight: 2 · 12 · 4 = 96 bytes.
 
     Handout §8.1
     """
@@ -196,15 +191,14 @@ class AdamW(torch.optim.Optimizer):
     """Move each weight by about lr, whatever its gradients' scale, and decay it.
 
     t ← t + 1                       each p has its own t
-    p ← p − lr · λ · p              λ is weight_decay
+    p ← p − lr · λ · p
     m ← β₁ m + (1 − β₁) g
     v ← β₂ v + (1 − β₂) g²          t, m and v start at 0
     m̂ = m / (1 − β₁ᵗ)
     v̂ = v / (1 − β₂ᵗ)
     p ← p − lr · m̂ / (√v̂ + ε)
 
-    This is torch's form; other texts decay last or scale ε. Keep m, v and t in `self.state[p]`, t
-    as an int: load_state_dict casts tensors to p's dtype.
+    Keep m, v and t in `self.state[p]`, t as an int: load_state_dict casts tensors to p's dtype.
 
     Args:
         params: Parameters or groups.
@@ -242,16 +236,13 @@ def clip_gradient_norm(
 ) -> Float[Tensor, ""]:
     """Shorten the gradient to the length max_l2_norm if it is longer.
 
-    All gradients together are one vector g:
-
     ‖g‖ = √(Σ of the squares of all entries of all gradients)
     g ← g · max_l2_norm / (‖g‖ + ε)      only if ‖g‖ > max_l2_norm
 
-    Change the gradients in place, and skip parameters whose gradient is None. Add up in float32:
-    squares overflow in float16, and a bfloat16 sum of ones stops at 256.
+    Change the gradients in place, and skip parameters whose gradient is None. Add up in float32: squares overflow in float16, and a bfloat16 sum of ones stops at 256.
 
     Args:
-        parameters: Any iterable, such as `model.parameters()`, a generator that can be read once.
+        parameters: Any iterable, perhaps a generator, which can be read once.
         max_l2_norm: The largest norm that stays, or math.inf.
         eps: ε.
 
@@ -259,8 +250,7 @@ def clip_gradient_norm(
         ‖g‖ before clipping, as a 0-dimensional tensor; 0 without any gradient.
 
     Example:
-        [3] and [0, 4] have the norm 5. With max_l2_norm = 1 and ε = 5 they are multiplied by
-        1 / (5 + 5) and become [0.3] and [0, 0.4].
+        With max_l2_norm = 1 and ε = 5, [3] and [0, 4] become [0.3] and [0, 0.4].
 
     Handout §8.3 · `python -m assignment check gradient_clipping`
     """
@@ -284,15 +274,13 @@ def lr_cosine_schedule(
     where x = (it − warmup_iters) / (cosine_cycle_iters − warmup_iters).
 
     Args:
-        it: The iteration, counted from 0.
-        max_learning_rate: max, the rate after the warm-up.
-        min_learning_rate: min, the rate after the cosine.
+        it: The iteration, from 0.
+        max_learning_rate, min_learning_rate: max and min.
         warmup_iters: Iterations of the warm-up; 0 means none.
-        cosine_cycle_iters: The iteration at which the cosine ends, above warmup_iters.
+        cosine_cycle_iters: Where the cosine ends, above warmup_iters.
 
     Example:
-        max 1, min 0.1, warm-up until 10, cosine until 30: 0.5 at iteration 5, 1 at 10, 0.55 at 20,
-        0.1 from 30 on.
+        max 1, min 0.1, warm-up until 10, cosine until 30: 0.5 at 5, 0.55 at 20, 0.1 from 30.
 
     Handout §8.4 · `python -m assignment check lr_schedule`
     """

@@ -72,7 +72,7 @@ def float_spec(dtype: torch.dtype) -> FloatSpec:
         dtype: One of torch.float64, float32, float16, bfloat16, float8_e4m3fn and float8_e5m2.
 
     Example:
-        float16 has 1 + 5 + 10 bits and bias 15: max = 65504, smallest_normal = 2⁻¹⁴,
+        float16 has 1 + 5 + 10 bits, max = 65504, smallest_normal = 2⁻¹⁴,
         smallest_subnormal = 2⁻²⁴, eps = 2⁻¹⁰. float8_e4m3fn has no infinity, and its max is 448.
 
     Handout §2.1 · `python -m assignment check precision`
@@ -84,8 +84,7 @@ def float_spec(dtype: torch.dtype) -> FloatSpec:
 def underflows_to_zero(value: float, dtype: torch.dtype) -> bool:
     """Whether a number becomes 0 when it is rounded to a dtype.
 
-    This happens if |value| is at most half of the smallest subnormal: a tie goes to 0, which is
-    even.
+    It does if |value| is at most half of the smallest subnormal.
 
     Args:
         value: A number of either sign.
@@ -109,20 +108,16 @@ def quantize_blocks(
     code  = the index whose scale · level is nearest to x; in a tie, the lower index
 
     Compute in float32 or wider. A block of zeros has scale 0 and any codes below k. Do not clamp
-    the scale: gradients of 1e-8 are ordinary numbers.
+    the scale.
 
     Args:
         x: The numbers.
         block_size: Elements per block; the last block may be shorter.
         levels: At most 256 numbers in any order, not all of them 0.
 
-    Returns:
-        The codes, and the scales of the blocks in order.
-
     Example:
-        x = (1, -4, 3, 0.5, 6), block_size 4, levels (-2, -1, 0, 1, 2): the scales are 4/2 = 2 and
-        6/2 = 3, x / scale is (0.5, -2, 1.5, 0.25) and (2), and the codes are (2, 0, 3, 2, 4). 0.5
-        and 1.5 are ties.
+        x = (1, -4, 3, 0.5, 6), block_size 4, levels (-2, -1, 0, 1, 2):
+        codes (2, 0, 3, 2, 4) and scales (2, 3).
 
     Handout §2.1
     """
@@ -141,10 +136,7 @@ def dequantize_blocks(
     x[i] = scales[i // block_size] · levels[codes[i]]
 
     Args:
-        codes: Indices into `levels`.
-        scales: One per block.
-        block_size: As in `quantize_blocks`.
-        levels: At most 256 numbers.
+        codes, scales, block_size, levels: As in `quantize_blocks`.
 
     Example:
         Codes (2, 0, 3, 2, 4), scales (2, 3), block_size 4, levels (-2, -1, 0, 1, 2):

@@ -31,9 +31,7 @@ def storage_elements(x: Tensor) -> int:
 
 
 def tensor_bytes(x: Tensor) -> int:
-    """The bytes of all elements of x.
-
-    bytes = number of elements · bytes per element, however large the storage is.
+    """The bytes of x's own elements, however large its storage is.
 
     Args:
         x: Any tensor.
@@ -54,7 +52,7 @@ def storage_bytes(x: Tensor) -> int:
         x: Any tensor.
 
     Example:
-        One row of a 4×8 float32 matrix has the storage of the whole matrix: 128 bytes.
+        One row of a 4×8 float32 matrix: 128 bytes.
 
     Handout §1.1
     """
@@ -63,12 +61,12 @@ def storage_bytes(x: Tensor) -> int:
 
 
 def unique_bytes(tensors: Iterable[Tensor]) -> int:
-    """The bytes that several tensors keep in memory together, counting each storage once.
+    """The bytes that several tensors keep in memory together.
 
-    All of a storage counts, even if the tensors show only parts of it.
+    Each storage counts once and as a whole.
 
     Args:
-        tensors: Any tensors, perhaps from a generator, which can be iterated over only once.
+        tensors: Any tensors, perhaps from a generator.
 
     Example:
         A 4×8 float32 matrix, its transpose and one of its rows: 128 bytes.
@@ -83,11 +81,10 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
     """Whether a and b are views of the same storage, at any positions in it.
 
     Args:
-        a: Any tensor.
-        b: Another tensor, perhaps of another dtype.
+        a, b: Any tensors, perhaps of different dtypes.
 
     Example:
-        The two halves of one vector share their storage although no element is in both.
+        The two halves of one vector: True.
 
     Handout §1.2 · `python -m assignment check storage_views`
     """
@@ -96,13 +93,13 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
 
 
 def element_offset(x: Tensor, index: Sequence[int]) -> int:
-    """The position of x[index] in x's storage, in elements from the start of the storage.
+    """The position of x[index] in x's storage, in elements.
 
     offset = storage offset + Σ index[d] · stride[d]
 
     Args:
         x: Any tensor.
-        index: One integer per dimension; a negative one counts from the end, as in Python.
+        index: One integer per dimension; a negative one counts from the end.
 
     Raises:
         IndexError: An entry is out of range.
@@ -126,7 +123,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
         shape: The sizes.
 
     Example:
-        (3, 4, 5) has strides (20, 5, 1), as torch.empty(3, 4, 5).stride() gives.
+        (3, 4, 5) has strides (20, 5, 1).
 
     Handout §1.2
     """
@@ -139,22 +136,21 @@ def view_strides(
 ) -> tuple[int, ...] | None:
     """The strides of a view with shape `new_shape`, or None if this shape needs a copy.
 
-    The view shows the same elements in the same order, as Tensor.view does. Two neighbours can be
-    merged if one step along the outer dimension spans the whole inner one:
+    As in Tensor.view, the elements keep their order. Two neighbours can be merged if
     stride[d] = shape[d + 1] · stride[d + 1]. Any dimension can be split. A dimension of size 1
     never prevents a view, and its stride may be any number.
 
     Args:
         shape: The sizes of the tensor.
-        stride: Its strides in elements; 0 for an expanded dimension.
+        stride: Its strides, perhaps 0.
         new_shape: The sizes of the view.
 
     Raises:
         ValueError: The two shapes have different numbers of elements.
 
     Example:
-        Shape (2, 3, 4) with strides (12, 4, 1), viewed as (6, 4), has strides (4, 1). Its
-        transpose, shape (4, 3, 2) with strides (1, 4, 12), cannot be viewed as (24,): None.
+        Shape (2, 3, 4), strides (12, 4, 1), viewed as (6, 4): (4, 1).
+        Its transpose, shape (4, 3, 2), strides (1, 4, 12), viewed as (24,): None.
 
     Handout §1.2
     """
@@ -165,18 +161,18 @@ def view_strides(
 def sliding_windows(x: Shaped[Tensor, "n"], size: int, step: int) -> Shaped[Tensor, "windows size"]:
     """A view of x whose rows are windows of neighbours.
 
-    windows[i, j] = x[i·step + j], for all (n - size) // step + 1 whole windows. Nothing is copied.
+    windows[i, j] = x[i·step + j], for all whole windows.
 
     Args:
-        x: A vector; it need not be contiguous.
+        x: A vector, perhaps a slice.
         size: Elements per window.
-        step: Elements from the start of one window to the next.
+        step: Elements from one window's start to the next.
 
     Raises:
         ValueError: `size` is more than n.
 
     Example:
-        [0, 1, 2, 3, 4] with size 3 and step 2: [[0, 1, 2], [2, 3, 4]].
+        [0, 1, 2, 3, 4], size 3, step 2: [[0, 1, 2], [2, 3, 4]].
 
     Handout §1.2
     """

@@ -43,16 +43,15 @@ def saved_activation_bytes(fn: Callable[[], Tensor], exclude: Iterable[Tensor] =
     """The bytes that autograd keeps for the backward pass of fn().
 
     Count the tensors that torch.autograd.graph.saved_tensors_hooks shows. A storage, even on the
-    meta device, counts once and as a whole, whether several tensors or only a view of it are saved.
+    meta device, counts once and as a whole.
 
     Args:
-        fn: Called once; its result is not needed.
-        exclude: Tensors whose storages are not counted, such as a model's parameters(): a list or
-            a generator.
+        fn: Called once.
+        exclude: Tensors whose storages do not count, perhaps a generator.
 
     Example:
-        x has 6 float32 elements and requires a gradient. For x.exp(), autograd keeps the result:
-        24 bytes. For x.sin() + x.cos() it keeps x: 24 bytes, or 0 bytes with exclude=[x].
+        For x of 6 float32 elements with a gradient, x.sin() + x.cos() keeps x: 24 bytes, or 0
+        with exclude=[x].
 
     Handout §12.1 · `python -m assignment check activation_checkpointing`
     """
@@ -118,18 +117,16 @@ class _Recompute(torch.autograd.Function):
 def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
     """Compute fn(*inputs), but keep only the inputs: the backward pass calls fn again.
 
-    Output and gradients are those of fn(*inputs), both for the inputs that require a gradient and
-    for the parameters that fn uses, even if no input requires one. The second call draws the same
-    random numbers under the same autocast, and leaves torch's random state as it was. If gradients
-    are disabled, just call fn.
+    Output and gradients are those of fn(*inputs), also for parameters that fn uses, even if no
+    input requires a gradient. The second call draws the same random numbers under the same
+    autocast, and leaves torch's random state as it was. If gradients are disabled, just call fn.
 
     Args:
-        fn: Returns one tensor. It may use parameters that are no inputs, and call checkpoint.
+        fn: Returns one tensor. It may call checkpoint.
         inputs: Tensors, some of which may require no gradient, such as token ids.
 
     Example:
-        checkpoint(lambda x: x.sin().exp(), x) keeps only x. Without checkpoint, autograd keeps x
-        for the gradient of sin, and the result for the gradient of exp.
+        checkpoint(lambda x: x.sin().exp(), x) keeps only x.
 
     Handout §12.1
     """
@@ -153,7 +150,7 @@ class CheckpointedSequential(nn.Module):
         ValueError: There are more segments than layers.
 
     Example:
-        7 layers in 3 segments: one segment, any of the three, has 3 layers and the others have 2.
+        7 layers in 3 segments: 3, 2 and 2 layers, in any order.
 
     Handout §12.1
     """

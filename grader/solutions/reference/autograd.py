@@ -58,14 +58,12 @@ def linear_backward(
     x gets G W. W gets Gᵀ x, summed over all leading dimensions.
 
     Args:
-        x: Inputs, with any number of leading dimensions, or none.
-        weight: W.
-        grad_output: G.
-        need_input_grad: If False, return None for x, and do not compute that gradient.
+        x: Inputs, with any leading dimensions or none.
+        weight, grad_output: W and G.
+        need_input_grad: If False, do not compute x's gradient, and return None for it.
 
     Example:
-        x = [[1, 2]], W = [[3, 4], [5, 6]] and G = [[1, 10]]:
-        G W = [[53, 64]] and Gᵀ x = [[1, 2], [10, 20]].
+        x = [[1, 2]], W = [[3, 4], [5, 6]], G = [[1, 10]]: [[53, 64]] and [[1, 2], [10, 20]].
 
     Handout §6.1 · `python -m assignment check autograd`
     """
@@ -83,17 +81,14 @@ def mlp_backward(
 ) -> tuple[Float[Tensor, "h i"], Float[Tensor, "o h"]]:
     """The gradients of both weights of y = relu(x W₁ᵀ) W₂ᵀ, without autograd.
 
-    relu passes a gradient on where its input is above 0, and nowhere else.
+    relu passes the gradient only where its input is above 0.
 
     Args:
         x: A batch of inputs.
-        w1: W₁.
-        w2: W₂.
-        grad_output: G.
+        w1, w2, grad_output: W₁, W₂ and G.
 
     Example:
-        x = [[1]], W₁ = [[2], [-3]], W₂ = [[5, 7]] and G = [[10]]: the hidden units are relu(2) = 2
-        and relu(-3) = 0, so W₂ gets [[20, 0]] and W₁ gets [[50], [0]].
+        x = [[1]], W₁ = [[2], [-3]], W₂ = [[5, 7]], G = [[10]]: W₁ gets [[50], [0]], W₂ [[20, 0]].
 
     Handout §6.1
     """
@@ -105,7 +100,7 @@ def mlp_backward(
 
 
 class MatMul(torch.autograd.Function):
-    """a @ b with a backward pass by hand: `MatMul.apply(a, b)` replaces `torch.matmul(a, b)`.
+    """`MatMul.apply(a, b)` is torch.matmul(a, b) with a backward pass by hand.
 
     a gets G bᵀ and b gets aᵀ G, where ᵀ swaps the last two dimensions. The leading dimensions
     broadcast, and an operand that was broadcast gets the sum over all its uses.
@@ -122,8 +117,7 @@ class MatMul(torch.autograd.Function):
     ) -> Float[Tensor, "... m n"]:
         """Return a @ b.
 
-        Use save_for_backward: if an operand is changed in place before the backward pass, autograd
-        then raises a RuntimeError.
+        Use save_for_backward: it raises a RuntimeError if an operand has changed in place since.
         """
         # BEGIN SOLUTION(autograd)
         ctx.save_for_backward(a, b)
@@ -151,19 +145,16 @@ def numerical_gradient(
 ) -> tuple[Tensor, ...]:
     """The gradient of a scalar function by central differences, without autograd.
 
-    For each element of each input, with all other elements unchanged:
+    For each element of each input, with all others unchanged:
     (f(… + eps …) - f(… - eps …)) / (2 · eps).
 
     Args:
-        f: Takes as many tensors as there are inputs and returns a scalar.
-        inputs: Floating-point tensors, perhaps parameters; the call leaves every bit as it was.
+        f: f(*inputs) is a scalar.
+        inputs: Floating-point tensors, perhaps parameters; leave every bit as it was.
         eps: The size of the step.
 
-    Returns:
-        One gradient per input.
-
     Example:
-        f(x) = x³ at 2 with eps 0.5: (2.5³ - 1.5³) / 1 = 12.25, which is 3 · 2² + 0.5².
+        f(x) = x³ at 2 with eps 0.5: (2.5³ - 1.5³) / 1 = 12.25.
 
     Handout §6.1
     """
@@ -187,21 +178,18 @@ def numerical_gradient(
 def intermediate_gradients(module: nn.Module, x: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
     """The gradient of sum(module(x)) with respect to the output of each named submodule.
 
-    The module may be frozen, and the next layer may work in place. Even after an error, every .grad
-    and requires_grad is as before, and no hook is left.
+    The module may be frozen, and the next layer may work in place. Leave every .grad and
+    requires_grad as it was and no hook behind, even after an error.
 
     Args:
-        module: Returns a tensor.
-        x: The module's input.
-        names: Names as in `module.named_modules()`, such as "blocks.0.fc". Each submodule runs
-            once, and the result depends on its output.
+        module, x: module(x) is a tensor.
+        names: As in `module.named_modules()`, such as "blocks.0.fc". Each submodule runs once.
 
     Raises:
-        ValueError, KeyError, AttributeError: A name is unknown (any of the three).
+        ValueError, KeyError or AttributeError: A name is unknown.
 
     Example:
-        In Sequential(Linear, ReLU), the gradient of the Linear's output, "0", is 1 where the output
-        is above 0 and 0 elsewhere. The gradient for "1" is all ones.
+        In Sequential(Linear, ReLU), "1" gets all ones, "0" gets 1 where its output is above 0.
 
     Handout §6.1
     """
@@ -238,15 +226,13 @@ def accumulate_gradients(
     chunk runs.
 
     Args:
-        model: Treats each row alone; some parameters may be frozen or unused.
-        loss_fn: The mean loss over the rows of an output and a target.
-        x: Inputs, one row per example.
-        y: Targets, one row per example.
+        model: Treats each row alone.
+        loss_fn: The mean loss over the rows.
+        x, y: Inputs and targets, one row per example.
         micro_batch_size: Rows per chunk, perhaps more than there are.
 
     Example:
-        Rows with losses 1, 2 and 6 in chunks of two: the chunks' means are 1.5 and 6, and the mean
-        of all rows is 1.5 · 2/3 + 6 · 1/3 = 3, not 3.75.
+        Rows with losses 1, 2 and 6 in chunks of two: 1.5 · 2/3 + 6 · 1/3 = 3.
 
     Handout §6.1
     """

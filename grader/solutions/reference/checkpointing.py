@@ -87,20 +87,17 @@ def save_checkpoint(
     the CPU and on every GPU), np.random and Python's random.
 
     A file at a path is replaced atomically: write a temporary file in the same folder, sync it
-    (os.fsync), and rename it (os.replace). If anything fails on the way, even by Ctrl-C, remove the
-    temporary file and let the exception propagate. A run that is killed leaves the temporary file,
-    which must not prevent the next save.
+    (os.fsync), and rename it (os.replace). If anything fails, even by Ctrl-C, remove the temporary
+    file and let the exception propagate. A temporary file left by a killed run must not prevent the
+    next save.
 
     Args:
-        model: Any module.
-        optimizer: The optimizer of its parameters.
+        model, optimizer: Those of the run.
         iteration: Iterations done so far.
         out: A path, or an open binary file or BytesIO to write to and leave open.
 
     Example:
-        Save at iteration 7 and load in another process: load_checkpoint returns 7, and the
-        next torch.rand, np.random.rand and random.random return what they would have returned
-        after the save.
+        Save at iteration 7 and load in another process: load_checkpoint returns 7.
 
     Handout §10.1 · `python -m assignment check checkpoint`
     """
@@ -118,25 +115,22 @@ def load_checkpoint(
 ) -> int:
     """Load a checkpoint into model, optimizer and random number generators; return its iteration.
 
-    Copy the values into the existing parameters and buffers: the optimizer updates these, and tied
-    weights stay tied. Load with weights_only=True, which refuses to run code from the file, and
-    with map_location="cpu", for machines without the GPU of the save.
+    Copy the values into the existing parameters and buffers, so that tied weights stay tied. Load
+    with weights_only=True and map_location="cpu".
 
     Load everything or nothing: if the checkpoint does not fit, raise, and leave model, optimizer
     and generators as they were. (`load_state_dict` copies all that fits before it raises.)
 
     Args:
         src: A path, or a binary file or BytesIO to read from its current position.
-        model: A model of the saved one's architecture.
-        optimizer: An optimizer of the saved one's class and groups.
+        model, optimizer: Built as the saved ones were.
 
     Raises:
         Exception: The file is missing, cut short or no checkpoint, or the sizes or names of
             parameters, buffers or groups differ.
 
     Example:
-        Load a linear layer's checkpoint into a layer with a different number of outputs: the
-        call raises RuntimeError, and nothing has changed.
+        Load a linear layer into one with more outputs: RuntimeError, and nothing has changed.
 
     Handout §10.1
     """

@@ -42,18 +42,17 @@ def write_tokens(
 
 
 def open_tokens(path: str | os.PathLike[str], dtype: DTypeLike = np.uint16) -> np.memmap:
-    """Open a token file as an np.memmap, which reads only the tokens that are indexed.
+    """Open a token file as an np.memmap.
 
-    A file that begins with the six bytes b"\\x93NUMPY" is from np.save: its header gives dtype and
-    shape. Any other file is raw, as from ndarray.tofile, whatever its name. No write to the array
-    may reach the file.
+    A file that begins with b"\\x93NUMPY" is from np.save: its header gives dtype and shape. Any
+    other file is raw, whatever its name. No write to the array may reach the file.
 
     Args:
-        path: The file, as a str or a Path.
-        dtype: The dtype of a raw file's tokens.
+        path: A str or a Path.
+        dtype: That of a raw file's tokens.
 
     Example:
-        A file of 6 bytes without a header holds three uint16 tokens.
+        A raw file of 6 bytes holds three uint16 tokens.
 
     Handout §9.1 · `python -m assignment check get_batch`
     """
@@ -73,25 +72,23 @@ def get_batch(
     device: torch.device | str,
     generator: torch.Generator | None = None,
 ) -> tuple[Int64[Tensor, "batch_size context_length"], Int64[Tensor, "batch_size context_length"]]:
-    """Draw random windows of tokens as inputs x and the same windows one token later as targets y.
+    """Draw random windows of tokens x and their targets y.
 
     x[i, j] = dataset[start_i + j] and y[i, j] = dataset[start_i + j + 1]. The starts are drawn
     independently, each of 0 … n - context_length - 1 equally likely. Read only what is returned.
 
     Args:
         dataset: Token ids, usually an np.memmap of uint16.
-        batch_size: Windows per batch; there may be fewer starts.
+        batch_size: Windows per batch.
         context_length: Tokens per window.
         device: The device of x and y. For a CUDA device, pin both and copy with non_blocking=True.
-        generator: The CPU generator that draws the starts, and no other; None for a global one.
+        generator: The CPU generator that draws the starts; None for a global one.
 
     Raises:
-        ValueError: `dataset` has fewer than context_length + 1 tokens. (The error of torch or
-            numpy for an empty range of starts will do.)
+        ValueError: `dataset` has fewer than context_length + 1 tokens.
 
     Example:
-        With dataset (7, 3, 9, 4) and context_length 2, the possible starts are 0 and 1. Start 1
-        gives x = (3, 9) and y = (9, 4).
+        Dataset (7, 3, 9, 4) and context_length 2: start 1 gives x = (3, 9) and y = (9, 4).
 
     Handout §9.1
     """

@@ -46,21 +46,17 @@ class Scale(nn.Module):
 
 
 class Linear(nn.Module):
-    """A matrix that maps in_features numbers to out_features numbers, without a bias.
+    """A linear layer without a bias.
 
-    y = x Wᵀ, for any leading dimensions. The initial weights are drawn from a normal distribution
-    of mean 0 and standard deviation std = 1/√in_features, truncated at ±3·std: a value beyond is
-    drawn again, not clamped.
+    y = x Wᵀ, for any leading dimensions. The initial weights are normal with mean 0 and
+    std = 1/√in_features, truncated at ±3·std: a value beyond is drawn again, not clamped.
 
     Args:
-        in_features: Size of x's last dimension.
-        out_features: Size of y's last dimension.
-        device: Where the weight lives, "meta" included.
-        dtype: The dtype of the weight.
+        in_features, out_features: Sizes of x's and y's last dimension.
+        device, dtype: Of the weight.
 
     Example:
-        Weight [[2, 3]] maps x = (1, 10) to (32,). With in_features = 4, every initial weight lies
-        between -1.5 and 1.5.
+        Weight [[2, 3]] maps x = (1, 10) to (32,).
 
     Handout §7.1 · `python -m assignment check linear`
     """
@@ -89,15 +85,14 @@ class Linear(nn.Module):
 
 
 class MLP(nn.Module):
-    """Linear layers with a ReLU between every two, and none after the last one.
+    """Linear layers with a ReLU between every two.
 
     y = W_n relu(… relu(W_2 relu(W_1 x))), for any leading dimensions. Each layer has its own
     weight, drawn as in `Linear`.
 
     Args:
-        dims: Sizes from the input to the output; n + 1 sizes make n layers.
-        device: Where the weights live, "meta" included.
-        dtype: The dtype of the weights.
+        dims: The n + 1 sizes from the input to the output.
+        device, dtype: Of the weights.
 
     Example:
         dims (4, 3, 2) give two layers with 3·4 + 2·3 = 18 parameters.
@@ -119,7 +114,7 @@ class MLP(nn.Module):
         # END SOLUTION
 
     def forward(self, x: Float[Tensor, "... first"]) -> Float[Tensor, "... last"]:
-        """Return the output of the last layer."""
+        """Return y."""
         # BEGIN SOLUTION(linear)
         *hidden, last = self.layers
         for layer in hidden:
@@ -129,9 +124,9 @@ class MLP(nn.Module):
 
 
 def count_parameters(module: nn.Module, *, trainable_only: bool = False) -> int:
-    """The number of elements of a module's parameters, including those of its submodules.
+    """The number of elements of all parameters of a module and its submodules.
 
-    A tied parameter, which has several names, counts once. Buffers are not parameters.
+    A tied parameter counts once. Buffers are not parameters.
 
     Args:
         module: Any module.

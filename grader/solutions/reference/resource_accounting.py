@@ -96,7 +96,7 @@ def seconds_to_read_memory(hw: Hardware, share: float = 1.0) -> float:
 
 
 def accelerator_intensity(hw: Hardware, dtype: torch.dtype) -> float:
-    """The FLOPs that a device computes in the time in which its memory delivers one byte.
+    """The FLOPs that a device computes while its memory delivers one byte.
 
     intensity = peak FLOP/s of this dtype / bytes/s
 
@@ -123,9 +123,7 @@ def matmul_intensity(m: int, k: int, n: int, dtype: torch.dtype) -> float:
     intensity = 2·m·k·n / bytes of A, B and C, each moved once
 
     Args:
-        m: Rows of A.
-        k: Columns of A.
-        n: Columns of B.
+        m, k, n: The sizes.
         dtype: The dtype of all three matrices.
 
     Example:
@@ -147,8 +145,7 @@ def elementwise_intensity(
 
     Args:
         flops_per_element: FLOPs per element of the result.
-        tensors_read: Number of tensors read.
-        tensors_written: Number of tensors written.
+        tensors_read, tensors_written: Numbers of tensors.
         dtype: The dtype of all these tensors.
 
     Example:
@@ -169,8 +166,7 @@ def roofline_seconds(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
     Args:
         flops: Total FLOPs.
         bytes_moved: Total bytes read and written.
-        hw: The device.
-        dtype: The dtype of the computation.
+        hw, dtype: The device and the computation's dtype.
 
     Example:
         989.5e12 FLOPs (1 s) and 6.7e12 bytes (2 s) on an H100 in bfloat16: 2 s.
@@ -188,10 +184,7 @@ def is_compute_bound(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
     FLOPs / peak FLOP/s > bytes / memory bandwidth
 
     Args:
-        flops: Total FLOPs.
-        bytes_moved: Total bytes read and written.
-        hw: The device.
-        dtype: The dtype of the computation.
+        flops, bytes_moved, hw, dtype: As in `roofline_seconds`.
 
     Example:
         2n³ FLOPs and 6n² bytes on an H100 in bfloat16: False for n = 886, True for 887.
@@ -210,17 +203,16 @@ def mfu(
 
     FLOPs / (seconds · devices · peak FLOP/s)
 
-    Return a result above 1 as it is: it shows a wrong measurement.
+    Do not clamp the result.
 
     Args:
-        flops: Useful FLOPs of all devices together.
-        seconds: The time that these FLOPs took.
-        hw: The kind of each device.
-        dtype: The dtype of the computation.
+        flops: Useful FLOPs of all devices.
+        seconds: The time they took.
+        hw, dtype: Each device and the computation's dtype.
         num_devices: Number of devices.
 
     Example:
-        3.958e15 FLOPs in 1 s on 8 H100 in bfloat16: 3.958e15/(8·989.5e12) = 0.5.
+        3.958e15 FLOPs in 1 s on 8 H100 in bfloat16: 0.5.
 
     Handout §5.1
     """
@@ -236,11 +228,10 @@ def attainable_mfu(intensity: float, hw: Hardware, dtype: torch.dtype) -> float:
 
     Args:
         intensity: FLOPs per byte of the work.
-        hw: The device.
-        dtype: The dtype of the computation.
+        hw, dtype: The device and the computation's dtype.
 
     Example:
-        1 FLOP per byte on an H100 in bfloat16: 1/295.4 = 0.0034. 341.3 FLOP per byte: 1.
+        1 FLOP per byte on an H100 in bfloat16: 1/295.4 = 0.0034.
 
     Handout §5.1
     """
@@ -252,20 +243,15 @@ def attainable_mfu(intensity: float, hw: Hardware, dtype: torch.dtype) -> float:
 def min_rows(k: int, n: int, hw: Hardware, dtype: torch.dtype) -> int | None:
     """The fewest rows m for which an m × k times a k × n product is compute-bound.
 
-    The intensity rises with m, but only up to a limit.
+    Return None if no number of rows is enough.
 
     Args:
-        k: Rows of the k × n matrix, a layer's weights.
-        n: Its columns.
+        k, n: Rows and columns of the weights.
         hw: The device.
-        dtype: The dtype of all three matrices and of the computation.
-
-    Returns:
-        The fewest rows; None if no number of rows is enough.
+        dtype: The dtype of the matrices and of the computation.
 
     Example:
-        2,048 × 8,192 in bfloat16 on an H100: 361. 512 × 512: None, because the product has fewer
-        than 256 FLOPs per byte, and an H100 computes 295.4.
+        2,048 × 8,192 in bfloat16 on an H100: 361. 512 × 512: None.
 
     Handout §5.1
     """
@@ -320,8 +306,7 @@ def bytes_per_parameter(recipe: TrainingRecipe) -> int:
         recipe: The dtypes that training keeps.
 
     Example:
-        AdamW in float32: 4 + 4 + 8 = 16. In bfloat16 with float32 states and master:
-        2 + 2 + 8 + 4 = 16.
+        AdamW in bfloat16 with float32 states and master: 2 + 2 + 8 + 4 = 16.
 
     Handout §5.2 · `python -m assignment check napkin_math`
     """
@@ -344,7 +329,7 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
         reserve: The fraction of the memory that is kept free, below 1.
 
     Raises:
-        ValueError: `reserve` is above 1, as a percentage would be.
+        ValueError: `reserve` is above 1.
 
     Example:
         640e9 bytes, 16 bytes per parameter: 40,000,000,000.
@@ -365,15 +350,14 @@ def min_devices(
 
     Args:
         num_parameters: Parameters of the model.
-        recipe: The dtypes that training keeps.
+        recipe, reserve: As in `max_parameters`.
         memory_bytes: Bytes of memory per device.
-        reserve: The fraction of each device's memory that is kept free, below 1.
 
     Raises:
-        ValueError: `reserve` is above 1, as a percentage would be.
+        ValueError: `reserve` is above 1.
 
     Example:
-        70e9 parameters of 16 bytes fill 14 devices of 80e9 bytes. One more parameter needs 15.
+        70e9 parameters of 16 bytes fill 14 devices of 80e9 bytes.
 
     Handout §5.2
     """
@@ -390,24 +374,20 @@ def training_days(
     num_devices: int,
     mfu: float,
 ) -> float:
-    """The number of days that a training run takes.
+    """The days that a training run takes.
 
     6·parameters·tokens / (devices · MFU · peak FLOP/s) / 86,400
 
     Args:
-        num_parameters: Parameters of the model.
-        num_tokens: Tokens to train it on.
-        hw: The kind of each device.
-        dtype: The dtype of the computation.
-        num_devices: Number of devices.
-        mfu: The share of the peak that is reached, above 0 and at most 1.
+        num_parameters, num_tokens: Sizes of the model and its data.
+        hw, dtype, num_devices: As in the function `mfu`.
+        mfu: The share of the peak that is reached.
 
     Raises:
-        ValueError: `mfu` is above 1, as a percentage would be.
+        ValueError: `mfu` is above 1.
 
     Example:
-        70e9 parameters, 15e12 tokens, 1024 H100 in bfloat16, MFU 0.5:
-        6.3e24/(1024·0.5·989.5e12)/86,400 = 143.93.
+        70e9 parameters, 15e12 tokens, 1024 H100 in bfloat16, MFU 0.5: 143.93.
 
     Handout §5.2
     """
@@ -444,23 +424,17 @@ def cheapest_cluster(
     max_days: float,
     offers: Sequence[Offer],
 ) -> tuple[Offer, int] | None:
-    """The offer that trains a model for the least money within a number of days.
+    """The offer that trains a model for the least money, and the number of its devices.
 
     Of each offer, rent the fewest whole nodes that together hold the training state and finish in
     time. An offer with too few nodes, or whose device has no peak for `dtype`, cannot be used. The
-    bill is devices · hours of the run · dollars.
+    bill is devices · hours of the run · dollars. Return None if no offer can be used.
 
     Args:
-        num_parameters: Parameters of the model.
-        num_tokens: Tokens to train it on.
+        num_parameters, num_tokens, dtype, mfu: As in `training_days`.
         recipe: The dtypes that training keeps.
-        dtype: The dtype of the computation.
-        mfu: The share of the peak that is reached.
         max_days: The most days that the run may take.
-        offers: The offers to choose from.
-
-    Returns:
-        The best offer and the number of its devices; None if no offer can be used.
+        offers: Those to choose from.
 
     Example:
         1e9 parameters, 20e9 tokens, AdamW in float32, bfloat16 at MFU 0.4, half a day: 8 H100 at 3
@@ -491,7 +465,7 @@ def transformer_parameters(config: TransformerConfig) -> int:
     """The number of parameters of a transformer.
 
     vocabulary · d_model, twice if the embeddings are not tied,
-    + layers · (4·d_model² + 2·d_model·d_ff), or 3 instead of 2 if the FFN is gated
+    + layers · (4·d_model² + 2·d_model·d_ff), or 3 instead of 2 if gated
 
     Biases, norms and positions are not counted.
 
@@ -499,8 +473,7 @@ def transformer_parameters(config: TransformerConfig) -> int:
         config: A `flop_counting.TransformerConfig`, or any object with its fields.
 
     Example:
-        vocab_size 10, d_model 4, d_ff 16, 2 layers: 2·40 + 2·(64 + 128) = 464; tied 424; gated
-        592.
+        vocab_size 10, d_model 4, d_ff 16, 2 layers: 2·40 + 2·(64 + 128) = 464.
 
     Handout §5.2
     """
@@ -519,10 +492,7 @@ def compute_optimal(flops: float, tokens_per_parameter: float = 20.0) -> tuple[f
 
     Args:
         flops: The budget.
-        tokens_per_parameter: About 20 is optimal (Hoffmann et al., 2022).
-
-    Returns:
-        N and D.
+        tokens_per_parameter: D / N.
 
     Example:
         12,000 FLOPs: N = √(12,000 / 120) = 10 and D = 200.

@@ -263,8 +263,8 @@ def train(
     """Train a model to predict the next token; resume if there is a checkpoint.
 
     Stage 1: steps s = 0, 1, …
-        Draw batch_size windows x. Starts 0 … n - context_length - 1 are equally likely.
-        The targets y are the same windows one token later.
+        Draw batch_size windows x; the targets y are the same windows one token later.
+        Starts 0 … n - context_length - 1 are equally likely.
         The loss is the mean cross-entropy over all tokens of the batch.
         The optimizer uses the gradients of this batch alone.
         Every parameter group has the rate lr_cosine_schedule(s, max, min, warmup_steps, steps).
@@ -292,9 +292,8 @@ def train(
     Args:
         model: Maps tokens (batch, context) to logits (batch, context, vocabulary).
         optimizer: Of the model's parameters.
-        train_tokens: Token ids, usually an np.memmap of uint16; read only the batches.
+        train_tokens, val_tokens: Tokens, usually np.memmaps of uint16; read only the batches.
         config: See TrainConfig.
-        val_tokens: Those for evaluations.
 
     Raises:
         FloatingPointError: A training loss is not finite; the optimizer does not step.

@@ -3,7 +3,8 @@
 group: lie about types
 target: linear
 status: failed
-holds: a NaN never matches an expected value.
+earns: less
+holds: a NaN never matches an expected value; registering a weight is worth what it is.
 """
 
 import torch
