@@ -315,7 +315,8 @@ def clip_gradient_norm(
     ‖g‖ = √(Σ of the squares of all entries of all gradients)
     g ← g · max_l2_norm / (‖g‖ + ε)      only if ‖g‖ > max_l2_norm
 
-    Change the gradients in place, and skip parameters whose gradient is None. Add up in float32: squares overflow in float16, and a bfloat16 sum of ones stops at 256.
+    Change the gradients in place, and skip parameters whose gradient is None. Add up in float32:
+    squares overflow in float16, and a bfloat16 sum of ones stops at 256.
 
     Args:
         parameters: Any iterable, perhaps a generator, which can be read once.
