@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kit import watch_copies
+from kit.student import seed_generators
 
 
 class Placed(TypedDict):
@@ -205,12 +206,13 @@ def trained(
     stop_after: int | None = None,
     dropout: float = 0.0,
 ) -> Trained:
-    """A run of `train` with AdamW on a device.
+    """A run of `train` with AdamW on a device. All runs begin with the same random state.
 
     If `stop_after` is given, a run of this many steps comes first, and then the whole run.
 
     Both runs of such a pair use the same checkpoint, and the second run starts with other weights.
     """
+    seed_generators(0)
     with TemporaryDirectory() as folder:
         paths = (
             {}
