@@ -77,6 +77,12 @@ class Ended(Returned):
     log: list[Any]
 
 
+class Logged(Ended):
+    """How a run ended, and how its log grew."""
+
+    lines: list[tuple[int, int]]  # of each training pass: earlier steps, and lines in the log
+
+
 class Compared(TypedDict):
     """A run with evaluations beside the same run without: how many leading entries agree."""
 
@@ -240,19 +246,33 @@ def trained(student: Any, **run: Any) -> Run:
 
 def one_after_the_other(
     student: Any, *, runs: Sequence[dict[str, Any]], **shared: Any
-) -> list[Run]:
+) -> list[Logged]:
     """Runs in one folder, with shared and own inputs.
 
     It is the working folder, and the paths are bare file names.
     """
     with _folder() as folder, chdir(folder):
-        return [_run(student, Path(), **{**shared, **run}) for run in runs]
+        return [_logged(student, Path(), **{**shared, **run}) for run in runs]
 
 
-def trained_on_endless_data(student: Any, *, token: int, length: int, **run: Any) -> Run:
-    """A run on `length` equal tokens, only one of which is in memory: the array has stride 0."""
+def _logged(student: Any, folder: Path, *, val_tokens: Array, **inputs: Any) -> Logged:
+    run = _run(student, folder, val_tokens=val_tokens, **inputs)
+    passes, first = run["forwards"], int(val_tokens.min())  # all training tokens are smaller
+    places = zip(passes["tokens"], passes["steps_before"], passes["lines"], strict=True)
+    lines = [(step, count) for tokens, step, count in places if int(tokens.max()) < first]
+    return {**_ended(run), "lines": lines}
+
+
+def trained_on_endless_data(
+    student: Any, *, token: int, length: int, **run: Any
+) -> tuple[Returned, list[Tensor]]:
+    """A run on `length` equal tokens, only one of which is in memory: the array has stride 0.
+
+    Returns the result, and the tokens of each forward pass.
+    """
     tokens = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=np.uint16), (length,), (0,))
-    return trained(student, train_tokens=tokens, **run)
+    got = trained(student, train_tokens=tokens, **run)
+    return _returned(got), got["forwards"]["tokens"]
 
 
 def with_and_without_evaluations(student: Any, *, config: dict[str, Any], **run: Any) -> Compared:
@@ -304,13 +324,12 @@ def killed(
         return {"whole": _ended(whole), "again": again}
 
 
+def _returned(run: Run) -> Returned:
+    return {"result": run["result"], "stopped": run["stopped"]}
+
+
 def _ended(run: Run) -> Ended:
-    return {
-        "result": run["result"],
-        "stopped": run["stopped"],
-        "parameters": run["parameters"],
-        "log": run["log"],
-    }
+    return {**_returned(run), "parameters": run["parameters"], "log": run["log"]}
 
 
 def _as_it_was_left(root: Path, place: int) -> Path:
@@ -339,10 +358,7 @@ def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Ret
         run["watch"] = {"kill_at": ()}
         _until_a_large_file(size // 2, student, folder, **_renewed(run, folder))
         again = _run(student, folder, **_renewed(run, folder))
-        return (
-            {"result": whole["result"], "stopped": whole["stopped"]},
-            {"result": again["result"], "stopped": again["stopped"]},
-        )
+        return _returned(whole), _returned(again)
 
 
 def _run(

@@ -290,15 +290,40 @@ def test_stage_3_evaluation_changes_no_training(student):
     expect.that(not model.trained_in_eval_mode, reason, of="train", hint=hint)
 
 
-def test_stage_3_an_evaluation_by_hand(student):
-    """A Successor has loss 20 where every token is 3, before and after a step that moves nothing.
+class Evaluated(Table):
+    """A Table that keeps the windows of evaluations. Its loss at token t is log(1 + 7 / exp(t))."""
 
-    Three batches, in micro-batches of 3 windows and 1, have this mean loss, too.
+    def __init__(self):
+        super().__init__()
+        self.table.weight.data = torch.diag(torch.arange(8.0)).roll(1, dims=1)
+        self.windows = []
+
+    def forward(self, tokens):
+        if not (self.training and torch.is_grad_enabled()):
+            self.windows.append(tokens)
+        return super().forward(tokens)
+
+
+def test_stage_3_an_evaluation_by_hand(student):
+    """The loss of 3 batches of 4 windows is the mean over their tokens; the batches differ.
+
+    The token t + 1 follows t, and the step before the evaluation moves nothing.
     """
-    settings = {"eval_every": 1, "eval_batches": 3, "micro_batch_size": 3}
-    result, _ = step(student, THREES, **STILL, **settings)
-    got = result.eval_losses[1]
-    expect.number(got, 20, of="train", tolerance=1e-4, name="the loss of the evaluation")
+    model, settings = Evaluated(), {"steps": 1, "eval_every": 1, "eval_batches": 3}
+    config = student.training.TrainConfig(**{**EXAMPLE, **STILL, **settings, "micro_batch_size": 2})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    result = student.training.train(model, optimizer, SUCCESSORS, config, val_tokens=SUCCESSORS)
+    count = sum(map(len, model.windows))
+    expect.value(count, 12, of="train", name="the number of windows in 3 batches of 4")
+    windows = torch.cat(model.windows)
+    want = float((1 + 7 / windows.exp()).log().mean())
+    got, hint = result.eval_losses[1], "the mean over all batches of the evaluation"
+    name = "the loss of the evaluation"
+    expect.number(got, want, of="train", tolerance=1e-5, name=name, hint=hint)
+    first, *others = windows.split(4)
+    again = all(torch.equal(batch, first) for batch in others)
+    hint = "use eval_batches different batches"
+    expect.that(not again, "an evaluation uses one batch again and again", of="train", hint=hint)
 
 
 def test_stage_3_evaluations_can_be_compared(student):
