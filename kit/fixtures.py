@@ -9,7 +9,6 @@ import gc
 import hashlib
 import re
 import signal
-import sys
 import threading
 import tomllib
 from collections import Counter
@@ -127,7 +126,7 @@ def _end_after(seconds: float) -> None:
 
     if threading.current_thread() is not threading.main_thread():
         return
-    if sys.platform != "win32":
+    if hasattr(signal, "setitimer"):
         if seconds:
             signal.signal(signal.SIGALRM, fail)
         signal.setitimer(signal.ITIMER_REAL, seconds)

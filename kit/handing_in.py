@@ -115,6 +115,10 @@ def _unfit(path: str) -> str:
     return ""
 
 
+# What is added to the name of a copy, besides numbers.
+ADDED = (".py", ".txt", " v", "_v", "-v", "copy", "kopie", "final", "solution", "new", "old")
+
+
 def look_alike(path: str, modules: Collection[str]) -> str:
     """The module that a file of this path may be meant as, which has another name; "" if none."""
     wanted = {_folded(module): module for module in modules}
@@ -124,9 +128,12 @@ def look_alike(path: str, modules: Collection[str]) -> str:
 
 def _folded(path: str) -> str:
     """A file's name without what a browser, a system or a person adds to it."""
-    name = re.sub(r"(\.(py|txt))+$", "", path.rsplit("/", 1)[-1].lower())
-    name = re.sub(r"([\s_-]*(\(\d+\)|copy|kopie|final|solution|new|old|v?\d+))+$", "", name)
-    return re.sub(r"[^a-z0-9]", "", name)
+    name, longer = path.rsplit("/", 1)[-1].lower(), ""
+    while name != longer:
+        longer = name
+        for ending in ADDED:
+            name = name.rstrip(" _-()0123456789").removesuffix(ending)
+    return "".join(char for char in name if char.isascii() and char.isalnum())
 
 
 def sha256(sources: Mapping[str, bytes]) -> str:

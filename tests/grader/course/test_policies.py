@@ -59,7 +59,6 @@ def test_a_policy_is_read(tmp_path):
         ),
         (BERLIN + "2026-10-25T02:30:00", "occurs twice, because the clocks of Europe/Berlin"),
         (BERLIN + "2026-03-29T02:30:00", "does not exist, because the clocks of Europe/Berlin"),
-        (BERLIN + "2026-10-25", "is a day; expected a time too, such as 2026-10-25T23:59:00"),
         ("[policy]\ncounts = 'first'", "counts"),
         ("[policy]\nper_cent_a_day = -1", "per_cent_a_day in [policy] is -1; expected 0 or more"),
         ("[policy]\nper_cent_a_day = nan", "per_cent_a_day in [policy] is nan; expected 0 or more"),
