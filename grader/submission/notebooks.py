@@ -45,8 +45,9 @@ def modules_in(content: bytes, name: str, modules: Collection[str] = ()) -> dict
         first_line, _, text = NOT_CODE.sub("", cell).partition("\n")
         magic, *words = _words(first_line)
         if magic in WRITES_A_FILE and (path := _module(words, folder, modules)):
-            before = found.get(path, []) if APPENDS.intersection(words) else []
-            found[path] = [*before, text.removesuffix("\n") + "\n"]
+            if not APPENDS.intersection(words):
+                found[path] = []
+            found.setdefault(path, []).append(text.removesuffix("\n") + "\n")
         if moves := MOVES.findall(cell):
             folder = moves[-1].strip(" \t'\")")
     if not found:
@@ -61,7 +62,8 @@ def modules_in(content: bytes, name: str, modules: Collection[str] = ()) -> dict
 def _words(line: str) -> list[str]:
     """The words of a magic, of which one in quotes may contain spaces; one empty word if none."""
     words = line.split() or [""]
-    if words[0] in WRITES_A_FILE and len(line) < LONGEST_LINE:
+    is_quoted = len(line) < LONGEST_LINE and any(mark in line for mark in "'\"\\")
+    if is_quoted and words[0] in WRITES_A_FILE:
         with suppress(ValueError):
             return shlex.split(line.replace("\\", "/"))
     return words

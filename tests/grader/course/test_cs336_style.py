@@ -135,15 +135,14 @@ MORE = {
     "lr_schedule": set(),
     "get_batch": {  # the fifth argument, and pinned memory
         "test_a_generator_decides_alone",
-        "test_a_generator_leaves_the_global_ones_alone",
+        "test_a_batch_leaves_all_else_as_it_was",
         "test_without_a_generator_the_global_seed_decides",
         "test_a_gpu_gets_its_batch_from_pinned_memory",
     },
     # RNG states, a file that is whole at all times, and objects left unchanged by a failed load.
     "checkpoint": {
         "test_torchs_generator_goes_on",
-        "test_numpys_generator_goes_on",
-        "test_pythons_generator_goes_on",
+        "test_the_generators_of_numpy_and_python_go_on",
         "test_the_generator_of_every_gpu_goes_on",
         "test_a_cpu_loads_what_a_gpu_saved",
         "test_a_run_goes_on_bit_by_bit",
@@ -153,7 +152,6 @@ MORE = {
         "test_the_file_is_synced_before_it_takes_its_name",
         "test_the_temporary_file_is_in_the_same_folder",
         "test_a_checkpoint_that_does_not_fit_changes_nothing",
-        "test_a_file_that_is_no_checkpoint_changes_nothing",
     },
 }
 
