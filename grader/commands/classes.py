@@ -117,7 +117,12 @@ RulesOption = Annotated[
 
 
 def course_and_rules(
-    folder: Path | None, rules_file: Path | None, book: Path, *, grades: bool = False
+    folder: Path | None,
+    rules_file: Path | None,
+    book: Path,
+    *,
+    grades: bool = False,
+    tells_changes: bool = False,
 ) -> tuple[Course, Policy | None]:
     """The course, and the rules that --policy names, if it names any.
 
@@ -127,8 +132,9 @@ def course_and_rules(
         folder: The folder of the course; None for that of the gradebook.
         rules_file: The file of rules.
         book: The gradebook, which may not exist yet.
-        grades: Whether the command runs the course's tests. Whoever made the gradebook must not
-            choose them, and the command says itself what has changed.
+        grades: Whether the command runs the course's tests, which whoever made the gradebook must
+            not choose.
+        tells_changes: Whether the command says itself that the tests have changed.
 
     Raises:
         UsageError: The gradebook is of another course, or its course is not there any more, or has
@@ -145,7 +151,11 @@ def course_and_rules(
     course = courses.load(folder)
     own = policies.load(rules_file or course.policy, needed=rules_file is not None)
     _require_course(book, course, stored, graded)
-    if graded and not grades and course.suite_sha256() not in {one.suite_sha256 for one in graded}:
+    if (
+        graded
+        and not tells_changes
+        and course.suite_sha256() not in {one.suite_sha256 for one in graded}
+    ):
         print(
             f"grader: the tests or problems.toml have changed since {book} was graded, and its "
             f"results are of then; `grader regrade {shlex.quote(str(book))}` shows the difference",
@@ -251,7 +261,9 @@ def batch(
     Downloads of Gradescope, Canvas and Moodle are recognised, and so are clones. Exits 3 if the
     grader failed on a submission.
     """
-    course, rules = course_and_rules(course_folder, rules_file, book, grades=True)
+    course, rules = course_and_rules(
+        course_folder, rules_file, book, grades=True, tells_changes=True
+    )
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
     if same_students and not listed:
@@ -530,7 +542,9 @@ def regrade(
         if wrong:
             raise UsageError(f"regrade: {why}")
     one_of("--device", device, "cpu", "cuda")
-    course, rules = course_and_rules(course_folder, rules_file, book, grades=not undo)
+    course, rules = course_and_rules(
+        course_folder, rules_file, book, grades=not undo, tells_changes=True
+    )
     with gradebook.writing(book) as opened:
         if undo:
             _undo(opened, course, course_folder, by=by)
