@@ -40,7 +40,6 @@ class Forwards(TypedDict):
     training: list[bool]  # the model's mode
     grad_enabled: list[bool]
     steps_before: list[int]  # earlier steps of the optimizer
-    lines: list[int]  # in the log
 
 
 class Steps(TypedDict):
@@ -51,23 +50,27 @@ class Steps(TypedDict):
     gradients: list[list[Any]]
 
 
-class Run(TypedDict):
-    """One run: TrainResult's fields, and what was recorded."""
-
-    result: Any  # None if a FloatingPointError was raised
-    stopped: bool  # by that error
-    forwards: Forwards
-    steps: Steps
-    parameters: list[Tensor]
-    state_dtypes: list[torch.dtype]
-    log: list[Any]
-
-
 class Returned(TypedDict):
     """TrainResult's fields; None if a FloatingPointError stopped the run."""
 
     result: Any
     stopped: bool
+
+
+class Trained(Returned):
+    """One run: its result, and what was recorded."""
+
+    forwards: Forwards
+    steps: Steps
+    parameters: list[Tensor]
+    has_float32_state: bool  # of the optimizer
+
+
+class Run(Trained):
+    """One run, and its log."""
+
+    log: list[Any]
+    lines: list[int]  # in the log, at each forward pass
 
 
 class Ended(Returned):
@@ -189,8 +192,8 @@ class Watch:
             "training": [],
             "grad_enabled": [],
             "steps_before": [],
-            "lines": [],
         }
+        self.lines: list[int] = []
         self.steps: Steps = {"learning_rates": [], "parameters": [], "gradients": []}
         self._model, self._folder, self._kill_at = model, folder, kill_at or ()
         self._break_at, self._infinite = break_at, infinite
@@ -210,7 +213,7 @@ class Watch:
         self.forwards["training"].append(self._model.training)
         self.forwards["grad_enabled"].append(torch.is_grad_enabled())
         self.forwards["steps_before"].append(step)
-        self.forwards["lines"].append(len(_log(self._folder)))
+        self.lines.append(len(_log(self._folder)))
         if self._keep_logits:
             same = logits.detach().clone()
             self.forwards["logits"].append(same if places is None else _rearranged(same, places))
@@ -238,10 +241,17 @@ class Watch:
                 p.grad.zero_()
 
 
-def trained(student: Any, **run: Any) -> Run:
+def trained(student: Any, **inputs: Any) -> Trained:
     """One run in this process; the inputs are those of `_run`."""
     with _folder() as folder:
-        return _run(student, folder, **run)
+        run = _run(student, folder, **inputs)
+    return {
+        **_returned(run),
+        "forwards": run["forwards"],
+        "steps": run["steps"],
+        "parameters": run["parameters"],
+        "has_float32_state": run["has_float32_state"],
+    }
 
 
 def one_after_the_other(
@@ -258,7 +268,7 @@ def one_after_the_other(
 def _logged(student: Any, folder: Path, *, val_tokens: Array, **inputs: Any) -> Logged:
     run = _run(student, folder, val_tokens=val_tokens, **inputs)
     passes, first = run["forwards"], int(val_tokens.min())  # all training tokens are smaller
-    places = zip(passes["tokens"], passes["steps_before"], passes["lines"], strict=True)
+    places = zip(passes["tokens"], passes["steps_before"], run["lines"], strict=True)
     lines = [(step, count) for tokens, step, count in places if int(tokens.max()) < first]
     return {**_ended(run), "lines": lines}
 
@@ -324,7 +334,7 @@ def killed(
         return {"whole": _ended(whole), "again": again}
 
 
-def _returned(run: Run) -> Returned:
+def _returned(run: Trained) -> Returned:
     return {"result": run["result"], "stopped": run["stopped"]}
 
 
@@ -426,10 +436,14 @@ def _run(
         "forwards": watcher.forwards,
         "steps": watcher.steps,
         "parameters": _values(network),
-        "state_dtypes": [
-            v.dtype for s in stepper.state.values() for v in s.values() if isinstance(v, Tensor)
-        ],
+        "has_float32_state": all(
+            v.dtype == torch.float32
+            for s in stepper.state.values()
+            for v in s.values()
+            if isinstance(v, Tensor)
+        ),
         "log": _log(folder),
+        "lines": watcher.lines,
     }
 
 
