@@ -47,10 +47,10 @@ def test_each_of_two_courses_is_graded_by_its_own_tests(
     words = "are two views of one storage counted twice? Is the whole storage counted?"
     assert words in hidden.read_text()
     hidden.write_text(hidden.read_text().replace(words, "another hint than ours"))
-    first = hidden.read_text().index("def test_")
+    first = hidden.read_text().index("@pytest.mark.harm")
     hidden.write_text(
         hidden.read_text()[:first]
-        + "def test_nothing():\n    pass\n\n\n"
+        + "@pytest.mark.harm('crash')\ndef test_nothing():\n    pass\n\n\n"
         + hidden.read_text()[first:]
     )
     command = [python(), "-c", PROGRAM, root / "examples/sample.zip"]
