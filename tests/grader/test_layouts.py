@@ -144,7 +144,7 @@ def test_a_student_gets_the_package_and_hands_it_in(grader, course, tmp_path):
     """Progress and the zip know the module by its path."""
     assert 0 == grader("release", "student", "--course", course, tmp_path / "s.zip").returncode
     with zipfile.ZipFile(tmp_path / "s.zip") as archive:
-        archive.extractall(tmp_path / "student")
+        archive.extractall(tmp_path)
     work = tmp_path / "student"
     command = [python(), "-m", "assignment"]
     done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)

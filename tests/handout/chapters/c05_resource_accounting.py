@@ -425,12 +425,3 @@ class Chapter(Figures):
             ex_cache=f"{' · '.join(n(size, ',') for size in sizes)} = {short(cache, 3)}",
             ex_cache_share=n(100 * cache / weights, ".1f"),
         )
-        size, full = 405 * 10**9, RECIPES["all in float32"]
-        each, device = ra.bytes_per_parameter(full), H100.memory_bytes
-        devices = ra.min_devices(size, full, device)
-        assert devices * device == size * each
-        self.gives(
-            ex_parameters=short(size),
-            ex_devices=f"{short(size)} · {n(each)} / {short(device)} = {n(devices)}",
-            ex_reserved=ra.min_devices(size, full, device, 0.25),
-        )
