@@ -4,6 +4,7 @@ A course's tests import `expect`; the pytest plugin `fixtures` gives them their 
 modules in IN_THE_BOX also run in the student's process, so they contain nothing of a test.
 """
 
+import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -24,6 +25,11 @@ IN_THE_BOX = (
 )
 # Those of them that cannot be imported without torch.
 NEED_TORCH = ("kit.stand_in", "kit.watch_copies")
+
+
+def name_of(requirement: str) -> str:
+    """The package of a requirement such as `torch>=2.6`."""
+    return re.split(r"[^\w.-]", requirement)[0]
 
 
 def files_in_the_box() -> list[Path]:

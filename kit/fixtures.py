@@ -7,20 +7,18 @@ tests other inputs.
 import faulthandler
 import gc
 import hashlib
-import re
 import signal
 import threading
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kit import USUAL_PACKAGES, expect, generators
+from kit import USUAL_PACKAGES, expect, generators, name_of
 from kit.speed import Side, Speed, Turn
 from kit.student import StudentPackage
 from kit.text import message_of
@@ -93,7 +91,7 @@ def student(request: pytest.FixtureRequest) -> Iterator[Any]:
     expect.sandboxed = made is not None
     # Other programs that run the tests have limits of their own.
     is_pytest = made is None and request.config.pluginmanager.hasplugin("terminalreporter")
-    seconds = _limit_of(request.config.rootpath, request.path.stem) if is_pytest else 0.0
+    seconds = _limit_of(request.node) if is_pytest else 0.0
     try:
         _end_after(seconds)
         yield StudentPackage(request.config.getoption("--package")) if made is None else made
@@ -108,14 +106,11 @@ def pytest_enter_pdb() -> None:
     _end_after(0.0)
 
 
-def _limit_of(root: Path, test_file: str) -> float:
+def _limit_of(item: pytest.Item) -> float:
     """The seconds that problems.toml allows for a test; 0 without that file."""
-    with suppress(OSError), (root / "assignment" / "problems.toml").open("rb") as file:
-        course = tomllib.load(file)
-        name = test_file.removeprefix("test_")
-        own: dict[str, Any] = next((p for p in course["problem"] if p["id"] == name), {})
-        return float({**course["limits"], **own.get("limits", {})}["wall_seconds"])
-    return 0.0
+    course = listed_in(item.config.rootpath)
+    own = (problem_of(item) or {}).get("limits", {})
+    return float({**course.get("limits", {}), **own}.get("wall_seconds", 0.0))
 
 
 def _end_after(seconds: float) -> None:
@@ -150,7 +145,7 @@ def rng(request: pytest.FixtureRequest) -> Any:
 def _packages_of(config: pytest.Config) -> list[str]:
     """The names of the packages that the course lists."""
     listed = listed_in(config.rootpath).get("packages", USUAL_PACKAGES)
-    return [re.split(r"[^\w.-]", package)[0] for package in listed]
+    return list(map(name_of, listed))
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 RUNS_TEXT = ("exec", "eval", "compile", "__import__")
-# What these set holds for all code of the process, also for the code of tests.
+# These change what all code of the process does afterwards, that of tests, too.
 SETTINGS = ("torch.set_default_dtype", "torch.set_default_device", "torch.set_default_tensor_type")
 MAX_USES = 100
 # The methods that the tests certainly call, directly or through torch.

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from itertools import accumulate
 
 from kit.text import one_line
@@ -121,9 +122,14 @@ ADDED = (".py", ".txt", " v", "_v", "-v", "copy", "kopie", "final", "solution", 
 
 def look_alike(path: str, modules: Collection[str]) -> str:
     """The module that a file of this path may be meant as, which has another name; "" if none."""
-    wanted = {_folded(module): module for module in modules}
+    wanted = _by_folded_name(tuple(modules))
     near = difflib.get_close_matches(_folded(path), wanted, n=1, cutoff=0.9)
     return wanted[near[0]] if near else ""
+
+
+@cache  # asked for each file of a submission
+def _by_folded_name(modules: tuple[str, ...]) -> dict[str, str]:
+    return {_folded(module): module for module in modules}
 
 
 def _folded(path: str) -> str:

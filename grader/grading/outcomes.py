@@ -136,10 +136,14 @@ class Outcomes:
         if unmarked:
             self.faults[problem.id] = f"{unmarked[0]} has no mark harm(…), but other tests have one"
             return
-        for entry in entries:
-            among = "cpu" if problem.device == "cpu" else entry.device
-            classes = [other.harm for other in entries if other.device == among]
-            (entry.weight,) = weights_by_harm([entry.harm], classes)
+        for device in {entry.device for entry in entries}:
+            among = "cpu" if problem.device == "cpu" else device
+            own = [entry for entry in entries if entry.device == device]
+            sharing = [entry.harm for entry in entries if entry.device == among]
+            for entry, weight in zip(
+                own, weights_by_harm([one.harm for one in own], sharing), strict=True
+            ):
+                entry.weight = weight
 
     def cannot_be_read(self, file: str, reason: str) -> None:
         """Record a test file that cannot be read.

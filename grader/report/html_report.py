@@ -84,7 +84,7 @@ class ReasonBlock:
 
 def render(reported: Reported) -> str:
     """The page, of at most 300 KB."""
-    result, points, of = reported.result, reported.points, reported.result.max_score
+    result, points, of = reported.result, reported.points, reported.out_of
     notes = [note.text for note in reported.notes[:MAX_NOTES]]
     blocks = _blocks(reported, MAX_BYTES - sum(len(escape(text).encode()) for text in notes))
     left = reported.reasons[len(blocks) :]

@@ -104,10 +104,8 @@ def read_course(root: Path) -> dict[str, Any]:
 
 def packages(course: dict[str, Any]) -> list[str]:
     """The names of the packages that the course's tests need, without versions."""
-    from kit.progress.foreseen import name_of
-
     named = [*course.get("packages", kit.USUAL_PACKAGES), "pytest"]
-    return list(map(name_of, named))
+    return list(map(kit.name_of, named))
 
 
 def _is_installed(package: str) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import kit
-from kit import forbidden_calls, handing_in
+from kit import forbidden_calls, handing_in, name_of
 from kit.forbidden_calls import SETTINGS, Module, dotted, never_holds
 from kit.text import printable
 
@@ -256,11 +256,6 @@ def importable(packages: tuple[str, ...]) -> frozenset[str]:
     names = {module for module, owners in importlib.metadata.packages_distributions().items()
              if seen.intersection(map(_normal, owners))}  # fmt: skip
     return frozenset(names | {name.replace("-", "_") for name in seen})
-
-
-def name_of(requirement: str) -> str:
-    """The package of a requirement such as `torch>=2.6`."""
-    return re.split(r"[^\w.-]", requirement)[0]
 
 
 def _normal(package: str) -> str:

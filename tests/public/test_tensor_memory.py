@@ -103,6 +103,6 @@ def test_unique_bytes_tells_meta_tensors_apart(student):
     a, b = (torch.zeros(3, device="meta") for _ in range(2))
     count = student.tensor_memory.unique_bytes
     for given, inputs in [([a, b], "two meta tensors"), ([a, a[1:], b], "and a slice of one")]:
-        hints = {12: "two storages are told apart by themselves, not by an address"}
+        hints = {12: "compare the storages themselves: on meta, each address is 0"}
         got = count(given)
         expect.value(got, 24, of="unique_bytes", inputs=inputs, hints=hints)

@@ -209,8 +209,9 @@ def _warn_of_times(items: list[FolderItem]) -> list[str]:
     found = [i.name for i in items if TIME.search(i.stem) and not TIMED.fullmatch(i.stem)]
     if not found:
         return []
+    more = f", and so do {len(found) - 1} more names" if found[1:] else ""
     return [
-        f"{found[0]} holds a time that is not read, and so do {len(found) - 1} more names: "
+        f"{found[0]} holds a time that is not read{more}: "
         "--layout, such as '{id}_{time}.zip', reads it"
     ]
 

@@ -699,7 +699,7 @@ SOLVED = {"assignment/optimizers.py": "x = 1"}
     ],
 )
 def test_a_file_that_may_be_meant_as_a_module_is_named(tmp_path, files, told):
-    """A helper beside the module of that name is nobody's mistake."""
+    """Nothing is said of a helper if the module with that name is there as well."""
     for path, text in {**dict.fromkeys(files, "y = 1"), **SOLVED}.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
