@@ -79,8 +79,35 @@ class Results(BookPart):
 
     def keep(self, setup: int, result: SubmissionResult, *, fault: str = "") -> None:
         """Store the result of some sources; it replaces only a result with a grader fault."""
+        sources = result.submission.sha256
+        text = zlib.compress(msgspec.json.encode(result), 6)
+        old = "SELECT id FROM grade WHERE sources = ? AND setup = ? AND fault != ''"
         with self._db as db:
-            self._keep(db, setup, result, fault)
+            db.execute(f"DELETE FROM score WHERE grade IN ({old})", (sources, setup))
+            db.execute(f"DELETE FROM grade WHERE id IN ({old})", (sources, setup))
+            done = db.execute(
+                "INSERT INTO grade (sources, setup, score, max_score, pending, fault, seconds, at,"
+                " result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (
+                    sources,
+                    setup,
+                    result.score,
+                    result.max_score,
+                    result.pending,
+                    fault,
+                    result.seconds,
+                    database.now(),
+                    text,
+                ),
+            )
+            if done.rowcount:
+                db.executemany(
+                    "INSERT INTO score VALUES (?, ?, ?, ?, ?, ?)",
+                    [
+                        (done.lastrowid, p.id, p.score, p.max_score, p.pending, str(p.status))
+                        for p in result.problems
+                    ],
+                )
 
     def note_fault(self, setup: int, sources: str, fault: str) -> None:
         """Record that the grader failed on some sources without producing a result."""
@@ -90,38 +117,6 @@ class Results(BookPart):
                 " result) VALUES (?, ?, 0, 0, 0, ?, 0, ?, x'') ON CONFLICT DO UPDATE SET"
                 " fault = excluded.fault, at = excluded.at WHERE fault != ''",
                 (sources, setup, fault, database.now()),
-            )
-
-    def _keep(
-        self, db: sqlite3.Connection, setup: int, result: SubmissionResult, fault: str
-    ) -> None:
-        sources = result.submission.sha256
-        old = "SELECT id FROM grade WHERE sources = ? AND setup = ? AND fault != ''"
-        db.execute(f"DELETE FROM score WHERE grade IN ({old})", (sources, setup))
-        db.execute(f"DELETE FROM grade WHERE id IN ({old})", (sources, setup))
-        text = zlib.compress(msgspec.json.encode(result), 6)
-        done = db.execute(
-            "INSERT INTO grade (sources, setup, score, max_score, pending, fault, seconds, at,"
-            " result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            (
-                sources,
-                setup,
-                result.score,
-                result.max_score,
-                result.pending,
-                fault,
-                result.seconds,
-                database.now(),
-                text,
-            ),
-        )
-        if done.rowcount:
-            db.executemany(
-                "INSERT INTO score VALUES (?, ?, ?, ?, ?, ?)",
-                [
-                    (done.lastrowid, p.id, p.score, p.max_score, p.pending, str(p.status))
-                    for p in result.problems
-                ],
             )
 
     def fill(self, whole: int, part: int, rest: int) -> None:
@@ -167,8 +162,7 @@ class Results(BookPart):
             one, other = self.result(sources, cpu), self.result(sources, cuda)
             if one and other:
                 order = [problem.id for problem in one.problems]
-                with self._db as db:
-                    self._keep(db, both, merged(one, other, order=order), "")
+                self.keep(both, merged(one, other, order=order))
 
     def _both(self, one: Setup, other: Setup) -> Setup:
         cpu, cuda = sorted((one, other), key=lambda setup: setup.device)
