@@ -2,9 +2,11 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from grader.base.errors import TimedOut
 
 # The CPU time that one test may take in this process, at first and at least. The slowest hidden
 # test takes less than half of the least.
@@ -48,15 +50,12 @@ class JudgingTime:
         if not _is_the_main_thread():
             yield
             return
-        before = signal.signal(signal.SIGPROF, too_long)
         _is_limited = True
-        signal.setitimer(signal.ITIMER_PROF, self.seconds)
         try:
-            yield
+            with _clock(self.seconds, too_long):
+                yield
         finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
             _is_limited = False
-            signal.signal(signal.SIGPROF, before)
 
 
 @contextmanager
@@ -77,6 +76,39 @@ def stopped() -> Iterator[None]:
     finally:
         _is_stopped = False
         signal.setitimer(signal.ITIMER_PROF, left or AT_ONCE)
+
+
+@contextmanager
+def ending_after(cpu_seconds: int) -> Iterator[None]:
+    """Raise TimedOut where the block is when it has used so much CPU time, and each second after.
+
+    It is for our own solutions, which run in this process, so the clock of `limit` is stopped.
+    Without a limit (0), or in another than the main thread, nothing is raised.
+    """
+
+    def end(*_: object) -> None:
+        raise TimedOut(f"it took more than {cpu_seconds} s of CPU time")
+
+    if not cpu_seconds or not _is_the_main_thread():
+        yield
+        return
+    with stopped(), _clock(cpu_seconds, end, again=1):
+        yield
+
+
+@contextmanager
+def _clock(seconds: float, act: Callable[..., None], *, again: float = 0.0) -> Iterator[None]:
+    """Call `act` in the block after so much CPU time and then, if wanted, again and again.
+
+    A process has only one such clock.
+    """
+    before = signal.signal(signal.SIGPROF, act)
+    signal.setitimer(signal.ITIMER_PROF, seconds, again)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _is_the_main_thread() -> bool:

@@ -9,16 +9,15 @@ import importlib
 import linecache
 import os
 import shutil
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from grader.base import temporary
 from grader.base.errors import NotAttempted, StudentFault, TimedOut, raised
+from grader.base.judging_time import ending_after
 from grader.course.courses import Limits
 from grader.grading.restored import restored
 from grader.sandbox import replies
@@ -168,28 +167,6 @@ class LocalSession:
 
     def close(self) -> None:
         """Nothing: there is no process to end."""
-
-
-@contextmanager
-def ending_after(cpu_seconds: int) -> Iterator[None]:
-    """Raise TimedOut where the block is when it has used so much CPU time, and each second after.
-
-    Without a limit (0), or in another than the main thread, nothing is raised.
-    """
-    if not cpu_seconds or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(*_: object) -> None:
-        raise TimedOut(f"it took more than {cpu_seconds} s of CPU time")
-
-    before = signal.signal(signal.SIGPROF, end)
-    signal.setitimer(signal.ITIMER_PROF, cpu_seconds, 1)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any:
