@@ -133,7 +133,8 @@ def f():
 import torch
 def f():
     x = torch.empty(LEFT * 2**20, dtype=torch.uint8, device="cuda")
-    return int((x == 0x5A).sum()) / x.numel()
+    # In parts: the sum of a mask takes eight times its memory.
+    return sum(int((part == 0x5A).sum()) for part in x.split(2**24)) / x.numel()
 """,
         judged=lambda value, gpu: (
             "" if value < 0.05 else f"{value:.0%} of it is the earlier test's"

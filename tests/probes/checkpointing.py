@@ -1067,6 +1067,11 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+# By one of these methods, depending on torch's version, an optimizer in a CUDA build of torch asks
+# the driver whether a CUDA graph is captured.
+CHECKS_OF_GRAPHS = ("_cuda_graph_capture_health_check", "_accelerator_graph_capture_health_check")
+
+
 @contextmanager
 def _gpus(seeds: Sequence[int]) -> Iterator[tuple[torch.Generator, ...]]:
     """Generators that replace those of as many GPUs wherever torch.cuda looks for them."""
@@ -1086,4 +1091,7 @@ def _gpus(seeds: Sequence[int]) -> Iterator[tuple[torch.Generator, ...]]:
             for name, stand_in in stand_ins.items():
                 if hasattr(module, name):
                     stack.enter_context(mock.patch.object(module, name, stand_in))
+        for name in CHECKS_OF_GRAPHS:
+            if hasattr(torch.optim.Optimizer, name):
+                stack.enter_context(mock.patch.object(torch.optim.Optimizer, name))
         yield generators

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from kit import stand_in, watch_copies
 
-# The duration of a slow kernel on a real GPU: longer than Python takes for a batch.
-SLOW_SECONDS = 0.1
+# The durations of a slow kernel and of a slow copy on a real GPU: longer than Python takes for a
+# batch.
+SLOW_SECONDS, SLOW_COPY_SECONDS = 0.1, 0.02
 
 
 class Peak(TypedDict):
@@ -90,13 +91,18 @@ class _RealGpu:
     def kernel(self) -> None:
         """Launch a kernel that spins on the current stream."""
         self.kernels += 1
-        torch.cuda._sleep(int(next(self._kernel_seconds, 1e-6) * _cycles_a_second()))  # type: ignore[no-untyped-call]
+        _spin(next(self._kernel_seconds, 1e-6))
 
     def read(self, x: Tensor) -> list[Tensor]:
         """Launch a kernel that reads a tensor, behind a kernel that takes a while."""
         if self._slow in ("kernels", "both"):
-            torch.cuda._sleep(int(SLOW_SECONDS * _cycles_a_second()))  # type: ignore[no-untyped-call]
+            _spin(SLOW_SECONDS)
         return [x.clone()]
+
+    def before_a_copy(self) -> None:
+        """Let the copy wait in its stream, if copies are to be slow."""
+        if self._slow in ("copies", "both"):
+            _spin(SLOW_COPY_SECONDS)
 
     def is_busy(self) -> bool:
         """Whether the main stream has work left now, and also half a millisecond later."""
@@ -107,7 +113,7 @@ class _RealGpu:
         return True
 
     def has_copied(self) -> bool:
-        """False: a real GPU copies so soon that a wait for the copy cannot be seen."""
+        """False: the time that Python takes for a first copy is not known well enough."""
         return False
 
 
@@ -118,8 +124,13 @@ def _gpu(device: str, **settings: Any) -> Iterator[Any]:
             yield gpu
     else:
         real = _RealGpu(**settings)
-        with watch_copies.watched(real.copies, lambda: real.main):
+        with watch_copies.watched(real.copies, lambda: real.main, real.before_a_copy):
             yield real
+
+
+def _spin(seconds: float) -> None:
+    """Launch a kernel that spins on the current stream."""
+    torch.cuda._sleep(int(seconds * _cycles_a_second()))  # type: ignore[no-untyped-call]
 
 
 @cache
@@ -332,8 +343,8 @@ def prefetched(
     """What a consumer of a Prefetcher sees if it launches a kernel per batch and drops the batch.
 
     Args:
-        slow: The work that the stand-in does late. On a real GPU, with "kernels" each kernel waits
-            for a kernel that spins.
+        slow: The work that is done late: "copies", "kernels" or "both". On a real GPU it waits for
+            a kernel that spins.
         buffers: The iterator's tensors: "new" ones for each batch, "reused" ones, or reused and
             "pinned" ones; of "half pinned" ones x is not pinned.
         fail_at: The number of the batch at which the iterator raises ZeroDivisionError instead.
@@ -348,7 +359,7 @@ def prefetched(
         # Pinning new memory may wait for the GPU, so provide pinned memory that can be reused.
         if device == "cuda":
             _page_locked = [
-                torch.empty_like(x, pin_memory=True) for x in batches[0] for _ in range(8)
+                torch.empty_like(x, pin_memory=True) for x in sum(batches[:1], ()) for _ in range(8)
             ]
             del _page_locked
             _cycles_a_second()

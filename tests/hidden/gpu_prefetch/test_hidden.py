@@ -3,7 +3,7 @@
 Every test here runs on the simulated GPU (the stand-in), where it earns no points, and again, from
 cuda/, on a real one. Kernels read a batch only when the consumer's stream reaches them, and the
 consumer drops each batch at once. The stand-in runs copies, or kernels, as late as possible; on a
-real GPU, batches are large, or kernels wait behind a spinning one.
+real GPU, they wait behind a spinning one.
 
 Accepted on purpose: wait_stream or wait_event; record_stream, tensors created on the current
 stream, or batches kept alive until they have been read; pinned memory allocated for each batch, or
@@ -18,14 +18,12 @@ from kit import expect
 from tests.probes import gpu as probes
 
 OF = "Prefetcher"
-SHAPES = {"stand-in": ((7, 11), (5,)), "cuda": ((2048, 1024), (1024,))}
 
 
-def batches(rng, count, device="stand-in"):
+def batches(rng, count):
     """Pairs of tensors of two shapes and dtypes; all numbers in them differ."""
-    x_shape, y_shape = SHAPES[device]
-    x = torch.randint(0, 2**40, (count, *x_shape), generator=rng)
-    y = torch.rand(count, *y_shape, generator=rng)
+    x = torch.randint(0, 2**40, (count, 7, 11), generator=rng)
+    y = torch.rand(count, 5, generator=rng)
     return list(zip(x.unbind(), y.unbind(), strict=True))
 
 
@@ -73,7 +71,7 @@ def test_kernels_wait_for_the_copy(student, rng, device):
     )
     # With depth 1 a batch is returned right after its copy was started.
     for depth in (1, 2):
-        expected = batches(rng, 3, device)
+        expected = batches(rng, 3)
         got = student.run(
             probes.prefetched, device=device, batches=expected, slow="copies", depth=depth
         )
@@ -109,7 +107,7 @@ def test_current_stream_is_asked_for_each_time(student, rng, device):
         # Memory is used again only after more batches than `depth`; but each wait for a later copy
         # makes up for one that was forgotten.
         count = 7 if slow == "kernels" else 3
-        expected = batches(rng, count, device if slow == "copies" else "stand-in")
+        expected = batches(rng, count)
         options = {"on_a_stream": True, "depth": 1} | case
         got = student.run(probes.prefetched, device=device, batches=expected, slow=slow, **options)
         check(got, expected, hint="call torch.cuda.current_stream() for each batch")
