@@ -2,10 +2,10 @@
 
     python benchmarks/single.py [--rounds N] [--only PROBLEM]... [--json FILE]
 
-`make bench` writes benchmarks/results/single.json. With a device of `grader/shared/speed.py` turned
-off, as in `GRADER_PLAIN=heap python benchmarks/single.py`, it shows what that saves. Both commands
-run on one thread, like the worker: with more threads, pytest would take more CPU time for the same
-tests.
+`make bench` writes benchmarks/results/single.json. With a shortcut of grader/wire/shortcuts.py
+turned off, as in `GRADER_PLAIN=heap python benchmarks/single.py`, it shows what that saves. Both
+commands run on one thread, like the worker: with more threads, pytest would take more CPU time for
+the same tests.
 
 The benchmark prints the wall and CPU seconds of `grader grade` relative to pytest in one process
 (medians of interleaved rounds), the round-trip time of an empty probe, the time to transfer a

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from flight import flying, page, parts, text
+from flight import flying, page, parts, training_text
 from flight.model import SIZES
 from flight.prediction import Machine
 from kit.progress import check, last_time, read_course, submit
@@ -191,9 +191,9 @@ def _missing(settings: flying.Settings, own: list[str]) -> str:
 def _text(folder: Path) -> Path:
     """The file of tokens, one byte each, which is made on the spot."""
     folder.mkdir(exist_ok=True)
-    path = folder / "text.bin"
+    path = folder / "training_text.bin"
     if not path.exists():
-        submit.write(path, text.make())
+        submit.write(path, training_text.make())
     return path
 
 

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import numpy as np
 import torch
 
-from flight import given, prediction, text
+from flight import given, prediction, training_text
 from flight.model import SIZES, Chick, Size, write
 from flight.parts import Parts
 
@@ -211,7 +211,7 @@ def fly(
         reason = "your roofline and flop_formulas would predict it"
     rows.append(prediction.Row("seconds of a step", predicted, live.seconds, "s", reason))
     losses = losses_in(log.read_text(encoding="utf-8"))
-    entropy = text.entropy(tokens)
+    entropy = training_text.entropy(tokens)
     last = sum(losses[-10:]) / len(losses[-10:])
     reason = "the prediction knows only how often each byte occurs"
     rows.append(prediction.Row("last loss, mean of ten", entropy, last, "nats", reason))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from flight.parts import Parts
-from flight.text import VOCABULARY
+from flight.training_text import VOCABULARY
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ class _CopyWatch(TorchFunctionMode):
         self._copies, self._main, self._before = copies, main, before
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        position = MOVES.get(getattr(func, "__name__", ""))
-        source = args[position] if position is not None and position < len(args) else None
+        position = MOVES.get(getattr(func, "__name__", ""), len(args))
+        source, *_ = args[position:] or (None,)
         if not isinstance(source, Tensor) or source.is_cuda:
             return func(*args, **(kwargs or {}))
         targets = (*args[:position], *args[position + 1 :], *(kwargs or {}).values())

@@ -19,7 +19,7 @@ from contextlib import suppress
 from fcntl import ioctl
 from pathlib import Path
 
-from grader.sandbox import gpus, ioctls, seccomp, shown
+from grader.sandbox import gpus, ioctls, seccomp, visible
 from grader.sandbox.levels import landlock
 from grader.worker import kernel
 
@@ -124,7 +124,11 @@ def _is_shown(path: str) -> bool:
         return True  # of a process of the program
     if path.startswith("/dev/"):
         return any(Path(path).match(f"/dev/{name}") for name in DEVICES)
-    folders = [*map(str, shown.library_folders()), *landlock.OF_THE_MACHINE, *shown.HUGE_PAGES]
+    folders = [
+        *map(str, visible.library_folders()),
+        *landlock.OF_THE_MACHINE,
+        *visible.HUGE_PAGES,
+    ]
     folders += [*gpus.READ_BY_CUDA, *landlock.READ_BY_CUDA, *HAS_ITS_OWN]
     is_numa = path.startswith("/sys/") and path.endswith("/numa_node")
     return is_numa or any(Path(path).is_relative_to(os.path.realpath(f)) for f in folders)

@@ -9,7 +9,7 @@ import msgspec
 
 from grader.base.errors import UsageError
 from grader.classroom import database
-from grader.classroom.entries import BookPart, of_row
+from grader.classroom.merged_entries import BookPart, of_row
 from grader.report import json_report
 from grader.report.json_report import MAX_TEXT
 from grader.results.records import Ignored

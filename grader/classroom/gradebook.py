@@ -20,7 +20,7 @@ import msgspec
 
 from grader.classroom import database
 from grader.classroom.attempts import Attempts
-from grader.classroom.entries import EnrolledStudents
+from grader.classroom.merged_entries import EnrolledStudents
 from grader.classroom.recorded import Decisions, Feedback, Pushes
 from grader.classroom.results import Results
 from grader.classroom.stored_setups import StoredSetups

@@ -19,7 +19,7 @@ from grader.classroom.executor import (
 )
 from grader.classroom.setups import Setup
 from grader.course.courses import Course
-from grader.sandbox import turns
+from grader.sandbox import gpu_turns
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.pool import Pool, own_course, own_sandbox
 from grader.submission.submissions import Submission
@@ -68,7 +68,7 @@ class LocalExecutor:
                 try:
                     future = arrived.get(timeout=TICK_SECONDS)
                 except Empty:
-                    yield Waits(turns.waits(self._gpu)) if self._gpu else None
+                    yield Waits(gpu_turns.waits(self._gpu)) if self._gpu else None
                     continue
                 submission, pool = running.pop(future)
                 ended = _ended(submission, future, has_graded=has_graded)

@@ -10,7 +10,7 @@ from datetime import datetime
 from operator import itemgetter
 
 from grader.classroom.attempts import Attempt, Attempts, text_of
-from grader.classroom.entries import BookPart, EntryChange, of_row
+from grader.classroom.merged_entries import BookPart, EntryChange, of_row
 from grader.classroom.records import (
     Answer,
     Comment,

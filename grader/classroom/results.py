@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from grader.classroom import database
-from grader.classroom.entries import BookPart
+from grader.classroom.merged_entries import BookPart
 from grader.classroom.setups import Setup
 from grader.classroom.stored_setups import StoredSetups
 from grader.report import json_report

@@ -7,7 +7,7 @@ belongs to the step before it.
 import msgspec
 
 from grader.classroom import database, setups
-from grader.classroom.entries import BookPart
+from grader.classroom.merged_entries import BookPart
 from grader.classroom.setups import Setup
 
 

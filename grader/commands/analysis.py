@@ -79,16 +79,16 @@ def mistakes(
     course_folder: Folder = None,
 ) -> None:
     """Show what to discuss in class: hardest problems, most common mistakes, suspicious tests."""
-    from grader.analysis import drafts, terminal
+    from grader.analysis import class_terminal, drafts
     from grader.analysis.survey import survey
 
     with class_of(book, course_folder, rules_file) as whole:
         groups = drafts.groups(whole, top=top) if draft else []
         found = None if draft else survey(whole)
     if found:
-        files.say(terminal.mistakes(found, top=top))
+        files.say(class_terminal.mistakes(found, top=top))
         return
-    files.say(terminal.groups(groups))
+    files.say(class_terminal.groups(groups))
     usable = [group for group in groups if group.programs]
     wrote: list[str] = []
     with files.together():

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.base import files, interrupts
 from grader.base.errors import EndsCommand, MachineFault
-from grader.shared import speed
+from grader.wire import shortcuts
 from kit.text import end_of_line, one_line, printable
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def command_line(first: str = "") -> "App":
     from grader.commands.options import app
 
     if first not in {one.callback.__name__ for one in app.registered_commands if one.callback}:
-        from grader.commands import classes, decisions, students  # noqa: F401, I001
-        from grader.commands import feedback, pushing, analysis, similar  # noqa: F401
+        from grader.commands import classes, deciding, students  # noqa: F401, I001
+        from grader.commands import feedback, push, analysis, similar  # noqa: F401
     return app
 
 
@@ -110,7 +110,7 @@ def _leave(code: int) -> NoReturn:
     Freeing takes 0.2 s. Python would also kill itself with SIGINT if a SIGINT had arrived in the
     middle of an `exec`.
     """
-    if speed.is_off("exit"):
+    if shortcuts.is_off("exit"):
         sys.exit(code)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -16,7 +16,7 @@ from grader.commands.classes import (
     StudentId,
     class_of,
 )
-from grader.commands.decisions import require_points
+from grader.commands.deciding import require_points
 from grader.commands.options import Folder, app, chosen, require_one_of_two
 from grader.report.wording import MAX_TEXT
 from grader.results.records import TestResult

@@ -43,7 +43,7 @@ from grader.proof.matrices import Matrix
 from grader.publish import bundles, gradescope_bundle, new_course, stub_files
 from grader.report import json_report
 from grader.results.merge import merged
-from grader.sandbox import levels, preflight, turns
+from grader.sandbox import gpu_turns, levels, preflight
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
@@ -453,8 +453,8 @@ def isolation(
 @app.command()
 def queue() -> None:
     """Show who has each GPU of this machine, and who waits for it."""
-    nobody = f"no grader has a GPU of this machine or waits for one, says {turns.root()}"
-    files.say("".join(f"{line}\n" for line in [*turns.lines()] or [nobody]), needed=False)
+    nobody = f"no grader has a GPU of this machine or waits for one, says {gpu_turns.root()}"
+    files.say("".join(f"{line}\n" for line in [*gpu_turns.lines()] or [nobody]), needed=False)
 
 
 def _shown_to_hold(course: Course, name: Isolation, gpu: Gpu | None) -> list[str]:

@@ -9,8 +9,8 @@ import typer
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.classroom import texts
-from grader.classroom.entries import EntryChange, Kind
 from grader.classroom.gradebook import Gradebook
+from grader.classroom.merged_entries import EntryChange, Kind
 from grader.classroom.standings import Class
 from grader.commands.classes import BookOption, RulesOption, StudentId, Who, class_of
 from grader.commands.options import Folder, app, require_one_of_two

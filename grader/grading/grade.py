@@ -34,8 +34,8 @@ from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, SubmissionResult
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
-from grader.shared import torch_compiler
 from grader.submission.submissions import Submission
+from grader.wire import torch_compiler
 from kit.text import printable
 
 

@@ -18,7 +18,7 @@ from _pytest.config import _prepareconfig
 
 from grader.base.errors import GraderFault
 from grader.course.courses import Course
-from grader.shared import speed
+from grader.wire import shortcuts
 
 # Slow pytest plugins that a grade does not need, and two that would change this process for good.
 OF_NO_USE = (
@@ -126,7 +126,7 @@ class HiddenTests:
 class PlainTests:
     """The same by pytest's documented interface alone, which collects the tests for every run.
 
-    It is used while the device "collection" is off; see `grader.shared.speed`.
+    It is used while the device "collection" is off; see `grader.wire.shortcuts`.
     """
 
     def __init__(self, root: Path, files: list[str]) -> None:
@@ -228,7 +228,7 @@ def collected(course: Course, files: list[str], suite_sha256: str) -> Collected:
         GraderFault: pytest cannot start with this course.
     """
     global _collected
-    if speed.is_off("collection"):
+    if shortcuts.is_off("collection"):
         return PlainTests(course.root, files)
     key = (course.root, tuple(files), suite_sha256)
     if _collected is None or _collected[0] != key:

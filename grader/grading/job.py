@@ -8,7 +8,7 @@ import msgspec
 from grader.course.courses import Course, Limits, Problem
 from grader.grading.sessions import Calls, Host, Opens
 from grader.results.records import Ignored
-from grader.shared import speed
+from grader.wire import shortcuts
 
 Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
 
@@ -48,7 +48,7 @@ class Job:
         On a GPU they do not, because the GPU memory that a test measures depends on the state of
         its process.
         """
-        return not self.fresh and self.device == "cpu" and not speed.is_off("sharing")
+        return not self.fresh and self.device == "cpu" and not shortcuts.is_off("sharing")
 
     @property
     def here(self) -> list[Problem]:

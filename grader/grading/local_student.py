@@ -19,14 +19,14 @@ from grader.base import temporary
 from grader.base.errors import NotAttempted, StudentFault, TimedOut, raised
 from grader.base.judging_time import ending_after
 from grader.course.courses import Limits
-from grader.grading.restored import restored
+from grader.grading.undo_settings import restored
 from grader.sandbox import replies
 from grader.sandbox.endings import is_a_stub
+from grader.sandbox.gpu_readings import Readings
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
-from grader.sandbox.readings import Readings
 from grader.sandbox.replies import Probe
-from grader.shared import protocol
+from grader.wire import protocol
 from kit import forbidden_calls
 from kit.student import StudentPackage, seed_generators_of_the_cpu
 

@@ -27,8 +27,8 @@ from grader.base import temporary
 from grader.base.errors import CourseFault, Raised, StudentFault
 from grader.course.courses import Course, Problem
 from grader.grading import garbage, local_student
-from grader.grading.restored import restored
 from grader.grading.same_answers import elements, has_numbers, same
+from grader.grading.undo_settings import restored
 from grader.sandbox.replies import Probe
 from grader.solutions import mistakes
 from grader.solutions.mistakes import Mistake

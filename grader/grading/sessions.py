@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from grader.course.courses import Limits
+from grader.sandbox.gpu_readings import Readings
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
 from grader.sandbox.meter import Budget, Patience
-from grader.sandbox.readings import Readings
 from grader.sandbox.replies import Probe
 
 

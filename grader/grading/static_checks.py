@@ -15,7 +15,7 @@ from grader.grading.job import Job
 from grader.grading.sessions import Calls
 from grader.grading.verdict import PYTHON, Verdict
 from grader.results.records import Fact, Ignored
-from grader.shared import speed
+from grader.wire import shortcuts
 from kit import handing_in
 from kit.text import one_line
 
@@ -66,7 +66,7 @@ def check_without_running(job: Job, session: Calls) -> Checked:
     compiled: dict[str, bytes] = {}
     with closing(session), suppress(StudentFault):
         reports = session.inspect(rules)
-        compiled = {} if speed.is_off("bytecode") else session.compile(list(rules))
+        compiled = {} if shortcuts.is_off("bytecode") else session.compile(list(rules))
     if not reports:
         reports = {path: _read_alone(job, path, each) for path, each in rules.items()}
     for path, found in reports.items():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from grader.grading.local_student import LocalBox, LocalSession, as_data
 from grader.sandbox.replies import Probe, promised_by
-from grader.shared.protocol import MAX_INT_BITS
+from grader.wire.protocol import MAX_INT_BITS
 from kit.loaded import is_tensor
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _of_numpy() -> dict[str, Callable[[Any], Any]]:
 def _of_torch() -> dict[str, Callable[[Any], Any]]:
     import torch
 
-    from grader.shared.tensors import DTYPES
+    from grader.wire.tensors import DTYPES
 
     return {
         **{f"as {name}": _tensor(lambda x, to=dtype: x.to(to)) for name, dtype in DTYPES.items()},  # type: ignore[misc]

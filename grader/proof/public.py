@@ -16,7 +16,7 @@ from grader.course.courses import Course, Problem
 from grader.grading.grade import tests_of
 from grader.grading.hidden_tests import HiddenTests
 from grader.grading.local_student import LocalBox
-from grader.grading.restored import restored
+from grader.grading.undo_settings import restored
 from grader.proof import sentences
 from kit.student import seed_generators_of_the_cpu
 

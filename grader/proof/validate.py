@@ -37,7 +37,7 @@ from grader.proof.matrices import HiddenTest, Matrix, tests_in
 from grader.proof.trials import derived
 from grader.results.points import HARM, weights_by_harm
 from grader.results.records import SubmissionResult
-from grader.sandbox import levels, turns
+from grader.sandbox import gpu_turns, levels
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.pool import Pool, close_at_end, own_course, own_sandbox
 from grader.sandbox.session import Session
@@ -271,7 +271,7 @@ def _rows(
             try:
                 future = ended.get(timeout=TICK_SECONDS)
             except Empty:
-                if progress and gpu and (text := turns.waits(gpu)):
+                if progress and gpu and (text := gpu_turns.waits(gpu)):
                     progress(text, len(rows), len(trials))
                 continue
             i = waiting.pop(future)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from grader.base.errors import Status
-from grader.report.entries import entries
+from grader.report.groups import entries
 from grader.report.reported import Reported
 from grader.report.wording import clean, in_points, number
 

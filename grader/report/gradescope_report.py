@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from grader.course.policies import Shows
-from grader.report.entries import ReportEntry, entries
+from grader.report.groups import ReportEntry, entries
 from grader.report.reported import Reported
 from grader.report.wording import clean
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from grader.report.entries import entries
+from grader.report.groups import entries
 from grader.report.reported import Reported
 from kit.text import printable
 

@@ -17,16 +17,16 @@ import kit
 from grader.base.errors import GraderFault, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Limits
-from grader.sandbox import inherited, turns
+from grader.sandbox import gpu_turns, inherited
 from grader.sandbox import toolchain as toolchains
 from grader.sandbox.cores import SharedCore
+from grader.sandbox.gpu_readings import Readings
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
-from grader.sandbox.readings import Readings
 from grader.sandbox.running_box import Plan, RunningBox
 from grader.sandbox.toolchain import Toolchain
 from grader.sandbox.usage import GIVE_BACK_SECONDS, Usage
-from grader.shared.messages import Activity, Ending, SpawnLimits
+from grader.wire.messages import Activity, Ending, SpawnLimits
 
 
 class Sandbox:
@@ -158,7 +158,7 @@ class Sandbox:
             self._builder.close()
 
     @contextmanager
-    def turn(self, say: turns.Say) -> Iterator[None]:
+    def turn(self, say: gpu_turns.Say) -> Iterator[None]:
         """Have the GPU alone, if there is one, for the tests of one submission.
 
         Args:
@@ -170,7 +170,7 @@ class Sandbox:
         if self.gpu is None:
             yield
             return
-        with turns.turn(self.gpu, say):
+        with gpu_turns.turn(self.gpu, say):
             self.gpu_works = False  # other graders have had it meanwhile
             yield
             with suppress(GraderFault):  # the results are complete

@@ -9,7 +9,7 @@ from typing import Any
 
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.pipes import Pipe
-from grader.shared import protocol
+from grader.wire import protocol
 
 # How much a socket holds, if the system allows so much, before its writer has to wait.
 SOCKET_BYTES = 2**20

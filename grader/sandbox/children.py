@@ -9,8 +9,8 @@ from grader.base.errors import GraderFault
 from grader.course.courses import Limits
 from grader.sandbox.box import Sandbox
 from grader.sandbox.channel import Channel, Gone, Late
-from grader.shared import protocol
-from grader.shared.messages import Ending
+from grader.wire import protocol
+from grader.wire.messages import Ending
 from kit.text import printable
 
 # The longest wait until a forked process runs student code; only a machine in trouble takes this

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from grader.shared import speed
+from grader.wire import shortcuts
 
 # Of a socket that belongs to the grader that keeps to a core; \0 means that it is not a file.
 NAME = "\0grader-core-{}"
@@ -43,7 +43,7 @@ class SharedCore:
             zygote: Its process id.
         """
         self.leave()
-        if speed.is_off("cores"):
+        if shortcuts.is_off("cores"):
             return
         self._allowed = os.sched_getaffinity(0)
         self._cores = self._reserve_one() or self._allowed

@@ -19,7 +19,7 @@ from grader.base.errors import (
 from grader.base.errors import raised as raised_by_student
 from grader.course.courses import Limits
 from grader.sandbox.gpus import Gpu
-from grader.shared.messages import MAX_FILES, Ending
+from grader.wire.messages import MAX_FILES, Ending
 from kit.text import message_of, printable
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from grader.course.courses import Limits
 from grader.sandbox import endings
-from grader.shared.messages import Ending
+from grader.wire.messages import Ending
 
 LEAST_PATIENCE = 0.08  # seconds
 # After how much wall time of its tests the CPU time of a shared child is looked up again.

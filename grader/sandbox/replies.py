@@ -10,7 +10,7 @@ from grader.base.errors import Crashed, PolicyBroken, StudentFault
 from grader.course.courses import Limits
 from grader.sandbox import endings
 from grader.sandbox.gpus import Gpu
-from grader.shared.protocol import Other
+from grader.wire.protocol import Other
 from kit.text import printable
 
 Probe = Callable[..., Any]

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from grader.base import interrupts
 from grader.base.errors import CourseFault, GraderFault, SandboxUnavailable
-from grader.sandbox import shown
+from grader.sandbox import visible
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Level
@@ -88,7 +88,7 @@ class RunningBox:
             theirs.close()
 
     def _start(self, plan: Plan, control_fd: int) -> None:
-        user = shown.unused_user()
+        user = visible.unused_user()
         # An interrupt inside Popen would leave a running process without a handle to it.
         with interrupts.held():
             order = Order(
@@ -200,7 +200,7 @@ class RunningBox:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         for name, content in compiled.items():
             path = self._compiled / name
-            shown.make_folder(path.parent)
+            visible.make_folder(path.parent)
             path.write_bytes(content)
             path.chmod(0o755)
         self._shows = compiled

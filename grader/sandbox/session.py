@@ -32,8 +32,8 @@ from grader.sandbox.children import Child
 from grader.sandbox.meter import Budget, Meter, Patience
 from grader.sandbox.replies import Probe
 from grader.sandbox.watches import Asleep, TookTooMuch, watch
-from grader.shared import protocol, torch_compiler
-from grader.shared.messages import Ending
+from grader.wire import protocol, torch_compiler
+from grader.wire.messages import Ending
 
 MAX_COMPILED = 2**20  # bytes of a module's code; a short source may have a long code
 

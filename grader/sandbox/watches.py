@@ -4,7 +4,7 @@ import time
 
 from grader.sandbox.box import Sandbox
 from grader.sandbox.channel import Watch
-from grader.sandbox.readings import Readings
+from grader.sandbox.gpu_readings import Readings
 from grader.sandbox.usage import LOOK_EVERY_SECONDS, Usage
 
 

@@ -27,7 +27,7 @@ from importlib.machinery import FileFinder, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
-from grader.shared import protocol
+from grader.wire import protocol
 from grader.worker import compiling, device, leftovers
 from grader.worker.tripwire import Tripwire, Violation, Watched, student_place
 from kit import forbidden_calls

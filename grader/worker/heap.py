@@ -89,7 +89,7 @@ class _Mallinfo(ctypes.Structure):
 def use_huge_pages() -> None:
     """Have the kernel put this process's memory into huge pages.
 
-    malloc asks for them itself; see `HUGE_PAGES_OF_MALLOC` in grader/sandbox/shown.py. This is
+    malloc asks for them itself; see `HUGE_PAGES_OF_MALLOC` in grader/sandbox/visible.py. This is
     mainly for the memory of CPython's pools. Before Linux 6.1, the kernel does so only for pages
     that are not used yet.
     """

@@ -39,8 +39,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from grader.shared import protocol, speed, torch_compiler
-from grader.shared.messages import MAX_FILES, Activity, Breach, Ending, SpawnLimits
+from grader.wire import protocol, shortcuts, torch_compiler
+from grader.wire.messages import MAX_FILES, Activity, Breach, Ending, SpawnLimits
 from grader.worker import child, heap, procfs, scratch
 from grader.worker.walls import NoWall, status_of_this_process
 
@@ -96,7 +96,7 @@ def serve(control_fd: int, wall: NoWall) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     control = socket.socket(fileno=control_fd)
     gc.collect()
-    if not speed.is_off("heap"):
+    if not shortcuts.is_off("heap"):
         heap.use_up_free_memory()
         heap.use_huge_pages()
     gc.freeze()  # children share these pages until they are written to
@@ -237,7 +237,7 @@ class Zygote:
         with self._wall.as_student():
             torch_compiler.import_now(has_cxx="GRADER_COMPILED" in os.environ)
         self.wipe_scratch()
-        if not speed.is_off("heap"):
+        if not shortcuts.is_off("heap"):
             heap.use_huge_pages()
         gc.freeze()
         self._measure_itself()

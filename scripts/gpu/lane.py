@@ -32,7 +32,7 @@ import msgspec  # noqa: E402
 from grader.base.errors import GraderFault, StudentFault  # noqa: E402
 from grader.course import courses  # noqa: E402
 from grader.course.courses import Limits  # noqa: E402
-from grader.sandbox import gpus, levels, preflight, turns  # noqa: E402
+from grader.sandbox import gpu_turns, gpus, levels, preflight  # noqa: E402
 from grader.sandbox.box import GIVE_BACK_SECONDS, Sandbox  # noqa: E402
 from grader.sandbox.gpus import Gpu  # noqa: E402
 from grader.sandbox.session import Session  # noqa: E402
@@ -326,7 +326,7 @@ def second() -> Told:
     with (
         tempfile.TemporaryDirectory() as folder,
         gpus.opened() as gpu,
-        turns.turn(gpu, print),
+        gpu_turns.turn(gpu, print),
     ):
         shutil.copytree(COURSE.reference, Path(folder, "assignment"))
         environment = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from flight import flying, model, page, parts, prediction, text
+from flight import flying, model, page, parts, prediction, training_text
 from grader.solutions.reference.resource_accounting import TrainingRecipe
 from handout.site import micro_batch
 from tests.handout.page_figures import reference_as_assignment
@@ -39,7 +39,7 @@ def tiny():
 @pytest.fixture(scope="module")
 def tokens():
     """A tenth of the text."""
-    return np.frombuffer(text.make(0.4), dtype=np.uint8)
+    return np.frombuffer(training_text.make(0.4), dtype=np.uint8)
 
 
 def settings(**changed):
@@ -170,11 +170,11 @@ def test_the_page_shows_every_flight(record):
 
 def test_the_text_is_the_same_each_time():
     """It is Python source, and its entropy lies between 0 and log 256."""
-    made = text.make(0.2)
-    assert made == text.make(0.2)
+    made = training_text.make(0.2)
+    assert made == training_text.make(0.2)
     assert len(made) == 200_000
     assert b"def " in made
-    assert 2 < text.entropy(np.frombuffer(made, dtype=np.uint8)) < 4
+    assert 2 < training_text.entropy(np.frombuffer(made, dtype=np.uint8)) < 4
 
 
 @pytest.mark.parametrize("fused", [True, False])

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.course import courses
-from grader.grading.restored import restored
+from grader.grading.undo_settings import restored
 from grader.sandbox.box import Sandbox
 from tests.grader.sampling import thirds
 from tests.grader.warm_python import python

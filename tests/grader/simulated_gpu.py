@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from grader.classroom import gradebook
-from grader.sandbox import turns
+from grader.sandbox import gpu_turns
 from grader.sandbox.gpus import Gpu
 
 TINY = Path(__file__).resolve().parents[2] / "examples" / "tiny_course"
@@ -161,7 +161,7 @@ class Machine:
         self.environment = {
             **os.environ,
             "PYTHONPATH": str(site),
-            turns.FOLDER_VARIABLE: str(folder / "queues"),
+            gpu_turns.FOLDER_VARIABLE: str(folder / "queues"),
         }
 
     @contextmanager
@@ -169,7 +169,7 @@ class Machine:
         """Have the GPU, so that commands that start meanwhile wait."""
         node = self._folder / "dev" / "nvidia0"
         gpu = Idle(0, UUID, "Simulated 8000", "599.01", 2**34, "0000:01:00.0", (node,), ())
-        with turns.turn(gpu, print):
+        with gpu_turns.turn(gpu, print):
             yield
 
     def keep_tests(self) -> None:
@@ -204,7 +204,7 @@ class Machine:
 
     def queue(self) -> list[int]:
         """The commands that have or want the GPU, in the order of their turns."""
-        return [ticket.process for ticket in turns.queue(UUID)]
+        return [ticket.process for ticket in gpu_turns.queue(UUID)]
 
     def results(self, book: Path) -> list[list[str]]:
         """How each submission's tests on the GPU ended, in a gradebook without faults."""

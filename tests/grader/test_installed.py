@@ -24,7 +24,7 @@ import importlib, os
 def imports():
     found = []
     for name in ("grader", "grader.grading.grade", "grader.solutions.reference.linear",
-                 "grader.shared.protocol", "tests.hidden.linear.test_hidden", "kit.expect",
+                 "grader.wire.protocol", "tests.hidden.linear.test_hidden", "kit.expect",
                  "tests.public.test_linear", "tests.grader",
                  "pytest", "msgspec", "rich", "_pytest"):
         try:

@@ -22,15 +22,15 @@ COURSE_CODE = ("solutions/reference", "course_files")
 
 # The modules that both the grader and the sandbox load.
 SHARED = {
-    "grader.shared",
-    *(f"grader.shared.{p.stem}" for p in (GRADER / "shared").glob("[!_]*.py")),
+    "grader.wire",
+    *(f"grader.wire.{p.stem}" for p in (GRADER / "wire").glob("[!_]*.py")),
 }
 # The layers of the grader: a component may import those of the layers above its line. A component
 # is a folder of grader/, or a module next to these folders. Imports inside a component form no
 # cycle.
 FLOORS = [
     ["grader"],
-    ["grader.base", "grader.shared"],
+    ["grader.base", "grader.wire"],
     ["grader.course", "grader.results"],
     ["grader.solutions", "grader.sandbox", "grader.submission", "grader.report"],
     ["grader.grading", "grader.publish", "grader.gradescope", "grader.similarity"],
@@ -191,7 +191,7 @@ def test_the_worker_imports_little(path):
     }
 
 
-@pytest.mark.parametrize("name", sorted(SHARED - {"grader.shared"}))
+@pytest.mark.parametrize("name", sorted(SHARED - {"grader.wire"}))
 def test_what_both_sides_share_imports_only_what_both_have(name):
     path = (ROOT / name.replace(".", "/")).with_suffix(".py")
     assert tops(imports(path)) - sys.stdlib_module_names <= {"torch", "numpy", "grader"}
@@ -318,8 +318,8 @@ def test_no_import_hides_in_a_call():
         "grader.grading.local_student",
         "grader.grading.grade",
         "grader.proof.course_checks",
-        "grader.shared.protocol",
-        "grader.shared.torch_compiler",
+        "grader.wire.protocol",
+        "grader.wire.torch_compiler",
     }
 
 

@@ -202,7 +202,7 @@ def test_a_course_without_torch_uses_no_gpu(tmp_path):
 PLAIN_CODEC = """
 import sys
 from grader.grading.local_student import as_data
-from grader.shared import protocol
+from grader.wire import protocol
 
 value = {"a": [1, 2.5, None, b"x", "text", (True, 10**40)]}
 assert as_data(value) == value

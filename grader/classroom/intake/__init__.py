@@ -33,7 +33,7 @@ from pathlib import Path
 from grader.base.errors import UsageError
 from grader.classroom.intake.canvas import CANVAS, canvas
 from grader.classroom.intake.clones import are_clones, clones
-from grader.classroom.intake.entries import (
+from grader.classroom.intake.folder_items import (
     EXPORT,
     GRADESCOPE,
     METADATA,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from grader.classroom.intake.entries import (
+from grader.classroom.intake.folder_items import (
     READABLE,
     FolderItem,
     Found,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from grader.classroom.intake.entries import FolderItem, Found, is_possible, notes_of_skipped
+from grader.classroom.intake.folder_items import FolderItem, Found, is_possible, notes_of_skipped
 from grader.classroom.records import HandedIn
 
 COMMITTER = re.compile(rb"\ncommitter [^\n]* (\d{1,12}) [+-]\d{4}\n")

@@ -10,7 +10,7 @@ import yaml
 
 from grader.base.errors import UsageError
 from grader.classroom.intake import yaml_tree
-from grader.classroom.intake.entries import (
+from grader.classroom.intake.folder_items import (
     EXPORT,
     MAX_NAME,
     METADATA,

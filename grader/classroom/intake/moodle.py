@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 
 from grader.base.errors import UsageError
-from grader.classroom.intake.entries import (
+from grader.classroom.intake.folder_items import (
     READABLE,
     FolderItem,
     Found,

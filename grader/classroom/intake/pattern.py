@@ -4,7 +4,7 @@ import re
 from functools import partial
 
 from grader.base.errors import UsageError
-from grader.classroom.intake.entries import FolderItem, Found, first_notes, past_moment
+from grader.classroom.intake.folder_items import FolderItem, Found, first_notes, past_moment
 from grader.classroom.records import HandedIn
 from kit.text import one_line
 

@@ -13,7 +13,7 @@ import msgspec
 
 from grader.base.errors import UsageError
 from grader.classroom.intake.canvas import CANVAS
-from grader.classroom.intake.entries import (
+from grader.classroom.intake.folder_items import (
     EXPORT,
     GRADESCOPE,
     METADATA,

@@ -35,7 +35,7 @@ from typing import IO, Any, NamedTuple
 
 from grader.base import interrupts
 from grader.base.errors import SandboxUnavailable
-from grader.sandbox import seccomp, shown
+from grader.sandbox import seccomp, visible
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding
 from kit.text import printable
@@ -201,8 +201,8 @@ def why_not() -> str | None:
         found = find_bubblewrap()
     except SandboxUnavailable as e:
         return str(e)
-    user = shown.unused_user()
-    program = [f"{PYTHON}/bin/{shown.interpreter().name}", "-s", "-S", "-P", "-c", ""]
+    user = visible.unused_user()
+    program = [f"{PYTHON}/bin/{visible.interpreter().name}", "-s", "-S", "-P", "-c", ""]
     command = [*_box(found, user, [], scratch_bytes=2**20, gpu=None), *program]
     try:
         # If bubblewrap is killed while it starts, it leaves a process that waits for it forever.
@@ -320,7 +320,7 @@ def _privileges(user: int) -> list[str]:
 
 def _environment(gpu: Gpu | None) -> list[str]:
     libraries = f"{PYTHON}/lib:{DRIVER}" if gpu else f"{PYTHON}/lib"
-    values = shown.environment(SCRATCH, libraries) | (gpu.environment(alone=True) if gpu else {})
+    values = visible.environment(SCRATCH, libraries) | (gpu.environment(alone=True) if gpu else {})
     # bubblewrap itself has an empty environment.
     return [word for name, value in values.items() for word in ("--setenv", name, value)]
 
@@ -350,13 +350,17 @@ def _folder_arguments(folders: Iterable[str]) -> list[str]:
 
 def _system_libraries() -> list[str]:
     """The folders of the C library and its loader, and nothing else from /usr."""
-    folders = shown.library_folders()
+    folders = visible.library_folders()
     arguments = [word for folder in folders for word in ("--ro-bind", str(folder), str(folder))]
     for link in (Path("/lib"), Path("/lib64")):
         if link.is_symlink():
             arguments += ["--symlink", os.readlink(link), str(link)]
-        elif (link / shown.MULTIARCH).is_dir():
-            arguments += ["--ro-bind", str(link / shown.MULTIARCH), str(link / shown.MULTIARCH)]
+        elif (link / visible.MULTIARCH).is_dir():
+            arguments += [
+                "--ro-bind",
+                str(link / visible.MULTIARCH),
+                str(link / visible.MULTIARCH),
+            ]
         elif link.is_dir():
             arguments += ["--ro-bind", str(link), str(link)]
     arguments += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
@@ -367,7 +371,7 @@ def _system_libraries() -> list[str]:
 
 def _python() -> list[str]:
     """The interpreter and its standard library under /python, without other installed packages."""
-    executable, library = shown.interpreter(), shown.standard_library()
+    executable, library = visible.interpreter(), visible.standard_library()
     shown_library = f"{PYTHON}/{sys.platlibdir}/{library.name}"
     arguments = ["--ro-bind", str(executable), f"{PYTHON}/bin/{executable.name}"]
     arguments += [
@@ -376,14 +380,14 @@ def _python() -> list[str]:
         shown_library,
         *_without_packages(library, shown_library),
     ]
-    for shared in shown.loaded("libpython"):
+    for shared in visible.loaded("libpython"):
         arguments += ["--ro-bind", str(shared), f"{PYTHON}/lib/{shared.name}"]
     return arguments
 
 
 def _without_packages(folder: Path, place: str) -> list[str]:
     """Hide the packages installed inside a system folder, because the grader may be among them."""
-    inside = shown.installed_inside(folder)
+    inside = visible.installed_inside(folder)
     places = [str(Path(place, f.relative_to(folder))) for f in inside]
     return [word for hidden in places for word in _nothing_at(hidden)]
 
@@ -401,7 +405,7 @@ def _packages(packages: tuple[str, ...]) -> list[str]:
     """Show each file or folder of an allowed package under /site, one by one."""
     return [
         word
-        for path in shown.package_paths(packages)
+        for path in visible.package_paths(packages)
         for word in ("--ro-bind", str(path), f"{SITE}/{path.name}")
     ]
 
@@ -414,8 +418,8 @@ def _worker(folder: Path, tests: Path) -> list[str]:
         tests: See `Order`.
     """
     runtime, course = folder / "runtime", folder / "course"
-    shown.copy(shown.WORKER, runtime / "grader")
-    shown.copy_code_of_tests(tests, course)
+    visible.copy(visible.WORKER, runtime / "grader")
+    visible.copy_code_of_tests(tests, course)
     return ["--ro-bind", str(runtime), RUNTIME, "--ro-bind", str(course), COURSE]
 
 
@@ -423,7 +427,7 @@ def _toolchain(order: Order) -> list[str]:
     """Show the compiler's driver, and either all its other files or what has been compiled."""
     if not (used := order.toolchain):
         return []
-    shown.make_folder(order.compiled)
+    visible.make_folder(order.compiled)
     binds = [(used.driver, used.driver)]
     if order.compiles:
         binds += used.tools
@@ -448,7 +452,7 @@ def _kernel_files(gpu: Gpu | None) -> list[str]:
         # CUDA reads more of them than anybody has listed.
         *([] if gpu else _nothing_of_the_machine()),
         *_devices(gpu),
-        *(word for file in shown.HUGE_PAGES for word in ("--ro-bind-try", file, file)),
+        *(word for file in visible.HUGE_PAGES for word in ("--ro-bind-try", file, file)),
     ]
 
 
@@ -538,7 +542,7 @@ def _start(control_fd: int, user: int, preload: Sequence[str], filter_of_tests: 
     Python is started without -I, so that it reads its environment. This is safe, because we set the
     environment, and it is needed, because the environment fixes the hash seed.
     """
-    interpreter = f"{PYTHON}/bin/{shown.interpreter().name}"
+    interpreter = f"{PYTHON}/bin/{visible.interpreter().name}"
     boot = f"{RUNTIME}/grader/worker/boot.py"
     setup = {
         "control": control_fd,

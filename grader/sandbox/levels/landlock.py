@@ -38,7 +38,7 @@ from typing import Any
 
 from grader.base import temporary
 from grader.base.errors import SandboxUnavailable
-from grader.sandbox import ioctls, seccomp, shown
+from grader.sandbox import ioctls, seccomp, visible
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding, nothing
 
@@ -94,7 +94,7 @@ def why_not() -> str | None:
         added = " ".join(f"--cap-add {name}" for name in missing)
         return f"root lacks the capability {names} here: start the container with {added}"
     if not _has_users():
-        return f"this container has no user ids from {shown.FIRST_USER:,} upwards"
+        return f"this container has no user ids from {visible.FIRST_USER:,} upwards"
     found: int = ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, GIVE_VERSION)
     if found < NEEDED_VERSION:
         has = f"version {found} of Landlock" if found > 0 else "no Landlock"
@@ -112,8 +112,8 @@ def _has_users() -> bool:
     """Whether the user ids for submissions exist here; a nested container may have too few."""
     with open("/proc/self/uid_map") as f:
         ranges = [list(map(int, line.split())) for line in f]
-    last = shown.FIRST_USER + shown.USERS - 1
-    return any(first <= shown.FIRST_USER and last < first + count for first, _, count in ranges)
+    last = visible.FIRST_USER + visible.USERS - 1
+    return any(first <= visible.FIRST_USER and last < first + count for first, _, count in ranges)
 
 
 class LandlockLevel(Level):
@@ -171,23 +171,23 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
     folder, user, tests = order.folder, order.user, order.tests
     private = [Path(__file__), *sorted((tests / "hidden").rglob("*.py"))[:1]]
     shows = _ShownFolder(folder)
-    shown.copy(shown.WORKER, folder / "runtime" / "grader")
-    shown.copy_code_of_tests(tests, folder / "course")
+    visible.copy(visible.WORKER, folder / "runtime" / "grader")
+    visible.copy_code_of_tests(tests, folder / "course")
     shows.packages(order.packages)
     interpreter = shows.python()
-    shows.in_place(p for f in shown.library_folders() for p in _without_packages(f))
-    shows.in_place(map(Path, (*OF_THE_MACHINE, *shown.HUGE_PAGES)))
+    shows.in_place(p for f in visible.library_folders() for p in _without_packages(f))
+    shows.in_place(map(Path, (*OF_THE_MACHINE, *visible.HUGE_PAGES)))
     if order.gpu:
         order.gpu.require_open_nodes(to_others=True)
         shows.driver(order.gpu.libraries)
         shows.in_place(map(Path, (*order.gpu.files, *READ_BY_CUDA)))
     if order.toolchain:
-        shown.make_folder(order.compiled)
+        visible.make_folder(order.compiled)
         shows.readable.append(order.compiled)
         if order.toolchain.headers:
             shows.headers(order.toolchain.headers)
         shows.in_place([order.toolchain.driver])
-    zygote = shown.unused_user()
+    zygote = visible.unused_user()
     _make_scratch(folder, user, zygote)
     setup = {
         "control": order.control_fd,
@@ -256,30 +256,30 @@ class _ShownFolder:
 
     def driver(self, libraries: Iterable[tuple[str, Path]]) -> None:
         """Show the libraries of a GPU's driver, under the names by which CUDA loads them."""
-        shown.make_folder(self._folder / DRIVER)
+        visible.make_folder(self._folder / DRIVER)
         self.readable.append(self._folder / DRIVER)
         for name, file in libraries:
             self._show(file, DRIVER, name)
 
     def packages(self, packages: tuple[str, ...]) -> None:
         """Show each file or folder of an allowed package."""
-        shown.make_folder(self._folder / "site")  # which Landlock needs even if it stays empty
-        for path in shown.package_paths(packages):
+        visible.make_folder(self._folder / "site")  # which Landlock needs even if it stays empty
+        for path in visible.package_paths(packages):
             self._show(path, "site")
 
     def python(self) -> Path:
         """Show the interpreter and its standard library only; return the interpreter's path."""
-        standard = shown.standard_library()
-        hidden = shown.installed_inside(standard)
+        standard = visible.standard_library()
+        hidden = visible.installed_inside(standard)
         for path in standard.iterdir():
             if path not in hidden and not any(map(path.match, SELDOM_USED)):
                 self._show(path, f"python/{sys.platlibdir}/{standard.name}")
-        for shared in shown.loaded("libpython"):
+        for shared in visible.loaded("libpython"):
             self._show(shared, "python/lib")
         # The interpreter searches for its library next to itself, so it must not be a link.
-        binary = self._folder / "python" / "bin" / shown.interpreter().name
-        shown.make_folder(binary.parent)
-        shutil.copy(shown.interpreter(), binary)
+        binary = self._folder / "python" / "bin" / visible.interpreter().name
+        visible.make_folder(binary.parent)
+        shutil.copy(visible.interpreter(), binary)
         return binary
 
     def headers(self, folder: Path) -> None:
@@ -292,7 +292,7 @@ class _ShownFolder:
 
     def _show(self, path: Path, place: str, name: str = "") -> None:
         target = self._folder / place / (name or path.name)
-        shown.make_folder(target.parent)
+        visible.make_folder(target.parent)
         if not (closed := _closed_above(path)):
             target.symlink_to(path.resolve())  # other users may not reach links on the way to it
             self.readable.append(path.resolve())
@@ -314,9 +314,9 @@ def environment(folder: Path, gpu: Gpu | None) -> dict[str, str]:
     """The environment of the worker."""
     scratch, python = scratch_in(folder), f"{folder}/python/lib"
     if gpu is None:
-        return shown.environment(scratch, python)
+        return visible.environment(scratch, python)
     return {
-        **shown.environment(scratch, f"{python}:{folder}/{DRIVER}"),
+        **visible.environment(scratch, f"{python}:{folder}/{DRIVER}"),
         # The device files of other GPUs exist, although they cannot be opened.
         **gpu.environment(alone=False),
         # A server of the machine that shares its GPU: CUDA looks for it, and must find none.
@@ -384,14 +384,22 @@ def _is_usable(place: Path) -> bool:
 
 def kill_all(user: int) -> None:
     """Kill every process of this user, even if the zygote is gone."""
-    command = [sys.executable, "-I", "-S", "-c", KILL_ALL, str(shown.unused_user()), str(user)]
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        KILL_ALL,
+        str(visible.unused_user()),
+        str(user),
+    ]
     with suppress(OSError):
         subprocess.run(command, env={}, capture_output=True, check=False)
 
 
 def _without_packages(folder: Path) -> list[Path]:
     """The folder itself or, if it contains installed packages, everything in it except those."""
-    hidden = shown.installed_inside(folder)
+    hidden = visible.installed_inside(folder)
 
     def rest(of: Path) -> list[Path]:
         if of in hidden:

@@ -4,9 +4,9 @@ import json
 import os
 import sys
 
-from grader.sandbox import shown
+from grader.sandbox import visible
 from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, nothing
-from grader.shared import speed
+from grader.wire import shortcuts
 
 
 class NoIsolation(Level):
@@ -20,23 +20,23 @@ class NoIsolation(Level):
         setup = {
             "control": order.control_fd,
             "user": 0,
-            "runtime": str(shown.GRADER.parent),
+            "runtime": str(visible.GRADER.parent),
             "paths": [str(order.tests.parent)],
             "preload": order.preload,
         }
-        boot = str(shown.GRADER / "worker" / "boot.py")
+        boot = str(visible.GRADER / "worker" / "boot.py")
         command = [sys.executable, "-s", "-P", boot, json.dumps(setup)]
         environment = {
             "TMPDIR": str(order.folder),
             "OMP_NUM_THREADS": "1",
             "PYTHONHASHSEED": "0",
-            **speed.environment(),
+            **shortcuts.environment(),
         }
         if order.gpu:
             environment |= order.gpu.environment(alone=False)
             # The driver may be in a folder that only this variable names.
             environment |= {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
         if order.toolchain:
-            shown.make_folder(order.compiled)
+            visible.make_folder(order.compiled)
             environment |= order.toolchain.environment(str(order.folder), str(order.compiled))
         return StartedWorker(order.run(command, environment), nothing())

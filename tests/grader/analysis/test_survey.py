@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from grader.analysis import class_page
+from grader.analysis.class_terminal import mistakes
 from grader.analysis.survey import Spread, survey
-from grader.analysis.terminal import mistakes
 from grader.base.errors import Status
 from grader.course import courses
 from grader.results.records import Fact

@@ -17,7 +17,7 @@ for name in (
     "grader",
     "grader.grading.grade",
     "grader.solutions.reference.tensor_memory",
-    "grader.shared.protocol",
+    "grader.wire.protocol",
     "grader.worker.child",
     "pytest",
     "_pytest",

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from grader.sandbox import turns
+from grader.sandbox import gpu_turns
 from tests.grader.classroom.a_class import NO_SHIFT, SOLVED, hand_in
 from tests.grader.processes import until
 from tests.grader.simulated_gpu import Machine
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu-turns")]
 def machine(tmp_path, monkeypatch):
     """A machine with a simulated GPU, whose queue this process uses too."""
     made = Machine(tmp_path)
-    monkeypatch.setenv(turns.FOLDER_VARIABLE, made.environment[turns.FOLDER_VARIABLE])
+    monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, made.environment[gpu_turns.FOLDER_VARIABLE])
     return made
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import UsageError
-from grader.classroom.intake import entries, recognise
-from grader.classroom.intake.entries import READABLE
+from grader.classroom.intake import folder_items, recognise
+from grader.classroom.intake.folder_items import READABLE
 from grader.classroom.records import Student
 from grader.classroom.roster import assign
 from grader.submission import submissions
@@ -176,7 +176,7 @@ def test_metadata_has_a_largest_size_and_number_of_students(tmp_path, monkeypatc
     many = ", ".join(["{sid: '7'}"] * 1001)
     export(tmp_path, f"submission_1: {{submitters: [{many}]}}", "submission_1/")
     assert "more than 1000 students" in refusal(tmp_path)
-    monkeypatch.setattr(entries, "MAX_METADATA_BYTES", 2**20)
+    monkeypatch.setattr(folder_items, "MAX_METADATA_BYTES", 2**20)
     export(tmp_path, " " * (2**20 + 1), "submission_1/")
     assert "is larger than 1 MiB" in refusal(tmp_path)
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from grader.classroom import gradebook
-from grader.sandbox import turns
+from grader.sandbox import gpu_turns
 from tests.grader.classroom.a_class import SOLVED, WITH_TORCH, hand_in, hand_in_class, keep
 from tests.grader.classroom.raylets import RAY, Raylets
 from tests.grader.classroom.test_batches import graded
@@ -136,7 +136,7 @@ def test_a_cluster_takes_turns_on_a_gpu_and_a_killed_grader_ends_its_turn(
 ):
     """The node's grader waits for a program outside of the cluster. Nobody else has the GPU."""
     machine = Machine(tmp_path)
-    monkeypatch.setenv(turns.FOLDER_VARIABLE, machine.environment[turns.FOLDER_VARIABLE])
+    monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, machine.environment[gpu_turns.FOLDER_VARIABLE])
     (tmp_path / "in").mkdir()
     hand_in_slow(tmp_path / "in", 3)
     raylets.add("gpu", gpus=1, environment=machine.environment)

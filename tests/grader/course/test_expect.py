@@ -23,7 +23,7 @@ from grader.base.errors import (
 )
 from grader.grading.verdict import verdict_on
 from grader.results.records import Outcome
-from grader.shared.protocol import Other
+from grader.wire.protocol import Other
 from kit import expect
 from kit.expect import Mismatch
 from tests.grader.told import told

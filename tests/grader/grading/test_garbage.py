@@ -9,9 +9,9 @@ from grader.course import courses
 from grader.grading import garbage, grade, sandboxed_student
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
-from grader.shared import torch_compiler
-from grader.shared.protocol import FrameReader
 from grader.submission.submissions import Submission
+from grader.wire import torch_compiler
+from grader.wire.protocol import FrameReader
 
 COURSE = courses.load()
 IDS = ("storage_views", "lr_schedule")

@@ -20,7 +20,7 @@ from grader.analysis import drafts
 from grader.base import files, limited
 from grader.base.errors import GraderFault, SubmissionRefused
 from grader.classroom import canvas_api, classroom50, database
-from grader.classroom.intake import entries, gradescope, yaml_tree
+from grader.classroom.intake import folder_items, gradescope, yaml_tree
 from grader.classroom.intake.clones import COMMIT_BYTES, MEMORY_BYTES, SECONDS
 from grader.course import policies
 from grader.gradescope import submission_metadata
@@ -229,7 +229,7 @@ def test_two_submissions_in_one_row_of_a_gradebook_are_not_graded(tmp_path, grad
 
 READERS = (
     *("grader.submission.archives", "grader.submission.submissions", "grader.submission.notebooks"),
-    *("grader.classroom.intake.canvas", "grader.classroom.intake.entries"),
+    *("grader.classroom.intake.canvas", "grader.classroom.intake.folder_items"),
     *("grader.classroom.intake.moodle", "grader.classroom.intake.plain"),
     *("grader.classroom.intake.clones", "grader.classroom.canvas_api", "grader.classroom.roster"),
     *("grader.classroom.classroom50", "grader.classroom.tables", "kit.handing_in", "kit.text"),
@@ -315,9 +315,9 @@ LIMITS = {
         f"{COMMIT_BYTES // 1024} KiB", f"{SECONDS} s",
         f"{MEMORY_BYTES // 2**30} GiB",
     ],
-    "names in a class's folder": [f"{entries.MAX_NAME} characters"],
+    "names in a class's folder": [f"{folder_items.MAX_NAME} characters"],
     "Gradescope's export and folders": [
-        f"{entries.MAX_METADATA_BYTES // MIB} MiB", f"{yaml_tree.MAX_NODES:,} values",
+        f"{folder_items.MAX_METADATA_BYTES // MIB} MiB", f"{yaml_tree.MAX_NODES:,} values",
         f"{yaml_tree.MAX_DEPTH} levels", f"{gradescope.MAX_SUBMITTERS:,} students",
     ],
     "a platform's submission_metadata.json": [f"{submission_metadata.MOST_BYTES // MIB} MiB"],

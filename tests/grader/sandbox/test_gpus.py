@@ -31,7 +31,16 @@ from grader.base.errors import (
     UsageError,
 )
 from grader.course import courses
-from grader.sandbox import driver, endings, gpus, preflight, seccomp, shown, turns, usage
+from grader.sandbox import (
+    driver,
+    endings,
+    gpu_turns,
+    gpus,
+    preflight,
+    seccomp,
+    usage,
+    visible,
+)
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import bubblewrap
@@ -944,7 +953,7 @@ def test_the_libraries_that_a_torch_for_cuda_brings_are_shown(tmp_path, monkeypa
         for name in ("nvidia_blas", "nvidia_dnn", "toolkit_of_cuda", "torch_for_cuda")
     ]
     assert sorted([*packages, *metadata]) == sorted(
-        path.name for path in shown.package_paths(("torch-for-cuda",))
+        path.name for path in visible.package_paths(("torch-for-cuda",))
     )
 
 
@@ -991,7 +1000,7 @@ def graded(tmp_path, looks):
     """The number of device checks, the outcome of each CUDA test, and the outcomes of all tests."""
     script = GRADED.format(root=str(ROOT), tests=str(Path(__file__).parent), folder=str(tmp_path))
     command = [python(), "-c", script, json.dumps(looks)]
-    environment = {**os.environ, turns.FOLDER_VARIABLE: str(tmp_path / "queues")}
+    environment = {**os.environ, gpu_turns.FOLDER_VARIABLE: str(tmp_path / "queues")}
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, cwd="/", check=False
     )

@@ -12,7 +12,7 @@ from grader.base.errors import (
 )
 from grader.grading.grade import grade
 from grader.report import json_report
-from grader.sandbox import shown
+from grader.sandbox import visible
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
@@ -141,7 +141,7 @@ def bare_with(monkeypatch, tmp_path):
 
     @contextmanager
     def start(line):
-        boot = shown.GRADER / "worker" / "boot.py"
+        boot = visible.GRADER / "worker" / "boot.py"
         changed = tmp_path / "boot.py"
         text = boot.read_text().replace(
             "    forget_runtime(runtime)",

@@ -12,7 +12,7 @@ import pytest
 from grader.base.errors import (
     GraderFault,
 )
-from grader.sandbox import seccomp, shown
+from grader.sandbox import seccomp, visible
 from grader.sandbox.levels import landlock
 from tests.grader.in_the_sandbox import MACHINE, SYSCALLS, answer, plain_box
 
@@ -55,7 +55,10 @@ IGNORED = "readahead fadvise64"
 FIELDS = "clone clone3 socket socketpair prlimit64 mmap ioctl fcntl setrlimit timer_create preadv2 "
 FIELDS += "getsockopt utimensat"
 HEADERS = {
-    "x86_64": (f"/usr/include/{shown.MULTIARCH}/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"),
+    "x86_64": (
+        f"/usr/include/{visible.MULTIARCH}/asm/unistd_64.h",
+        "/usr/include/asm/unistd_64.h",
+    ),
     "aarch64": ("/usr/include/asm-generic/unistd.h",),
 }
 

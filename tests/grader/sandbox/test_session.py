@@ -19,8 +19,8 @@ from grader.base.errors import (
     TimedOut,
 )
 from grader.base.judging_time import JudgingTime
-from grader.shared import protocol
-from grader.shared.protocol import Other
+from grader.wire import protocol
+from grader.wire.protocol import Other
 from kit.student import call_and_keep_inputs
 from tests.grader.in_the_sandbox import MIB, answer, ask, fault, session
 

@@ -9,7 +9,7 @@ from flight import parts, prediction
 from flight.flying import Settings
 from flight.model import SIZES
 from flight.page import smooth
-from flight.text import MEGABYTES
+from flight.training_text import MEGABYTES
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren

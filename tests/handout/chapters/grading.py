@@ -15,9 +15,9 @@ from grader.report import terminal
 from grader.report.reported import Reported
 from grader.results.points import ALL_MINOR, EACH_MINOR, HARM, problem_result
 from grader.results.records import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, worst
-from grader.shared import protocol
 from grader.solutions.reference import optimizers as op
 from grader.submission import archives, submissions
+from grader.wire import protocol
 from grader.worker import zygote
 from kit import expect, forbidden_calls, handing_in
 from tests.handout.page_figures import COURSE, HANDOUT, Figures, n

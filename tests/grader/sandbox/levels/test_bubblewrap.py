@@ -20,7 +20,7 @@ from grader.base.errors import (
     SandboxUnavailable,
     Status,
 )
-from grader.sandbox import shown
+from grader.sandbox import visible
 from grader.sandbox.box import Sandbox
 from tests.grader.in_the_sandbox import (
     COURSE,
@@ -224,10 +224,10 @@ def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
                 found += [os.path.join(folder, n) for n in files if not n.endswith(".pyc")]
             return sorted(found)
     """
-    root = shown.GRADER.parent
+    root = visible.GRADER.parent
     grader = [
         f"/runtime/{path.relative_to(root)}"
-        for room in ("worker", "shared")
+        for room in ("worker", "wire")
         for path in (root / "grader" / room).glob("*.py")
     ]
     probes = [f"/course/{path.relative_to(root)}" for path in (root / "tests/probes").rglob("*.py")]
@@ -246,7 +246,7 @@ def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
         "    return sorted(os.listdir('/site')), sorted(os.listdir('/python/lib'))\n"
     )
     packages, library = answer(sandbox, source)
-    assert {path.name for path in shown.package_paths(kit.USUAL_PACKAGES)} == set(packages)
+    assert {path.name for path in visible.package_paths(kit.USUAL_PACKAGES)} == set(packages)
     assert {"torch", "numpy", "einops", "jaxtyping"} <= set(packages)
     assert not {
         "pytest",
@@ -265,7 +265,7 @@ def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
 
 @pytest.mark.parametrize(
     "module",
-    ["grader", "grader.shared.protocol", "grader.solutions.reference.linear", "tests.hidden",
+    ["grader", "grader.wire.protocol", "grader.solutions.reference.linear", "tests.hidden",
      "tests.hidden.linear.test_hidden", "kit.expect", "kit.fixtures", "pytest", "_pytest",
      "msgspec", "rich", "typer", "hypothesis", "pip", "pluggy"],
 )  # fmt: skip
@@ -319,7 +319,7 @@ def test_an_ordinary_user_gets_the_same_box():
 
 def gets_the_same_box(environment):
     """Run SCRIPT as a user who owns nothing here; skip if that is impossible."""
-    root = shown.GRADER.parent
+    root = visible.GRADER.parent
     with as_an_ordinary_user() as words:
         done = subprocess.run(
             [*words, sys.executable, "-c", SCRIPT, "bubblewrap"],

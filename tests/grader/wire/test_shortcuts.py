@@ -1,4 +1,4 @@
-"""Each device that makes a grade faster can be turned off, and changes no result."""
+"""Each shortcut that makes a grade faster can be turned off, and changes no result."""
 
 import os
 import re
@@ -9,8 +9,8 @@ import pytest
 
 from grader.course import courses
 from grader.course.courses import sources_in
-from grader.shared import speed
 from grader.solutions import mistakes
+from grader.wire import shortcuts
 from kit.handing_in import zipped
 from tests.grader.told import without_seconds
 
@@ -20,10 +20,10 @@ PROBLEMS = ("linear", "gradient_clipping", "precision", "einops", "lr_schedule",
 
 
 def test_each_device_has_a_switch(root):
-    """The program asks for every device of the list, and for no other."""
+    """The program asks for every shortcut of the list, and for no other."""
     sources = [path.read_text() for path in (root / "grader").rglob("*.py")]
-    asked = {name for text in sources for name in re.findall(r'speed.is_off\("(\w+)"\)', text)}
-    assert asked == set(speed.DEVICES)
+    asked = {name for text in sources for name in re.findall(r'shortcuts.is_off\("(\w+)"\)', text)}
+    assert asked == set(shortcuts.SHORTCUTS)
 
 
 def test_the_switch_names_devices(monkeypatch):
@@ -35,11 +35,11 @@ def test_the_switch_names_devices(monkeypatch):
         ("cores,heap", True),
         ("h", False),
     ]:
-        monkeypatch.setenv(speed.SWITCH, value)
-        assert speed.is_off("heap") is off
-    monkeypatch.delenv(speed.SWITCH)
-    assert speed.is_off("heap") is False
-    assert speed.environment() == {}
+        monkeypatch.setenv(shortcuts.SWITCH, value)
+        assert shortcuts.is_off("heap") is off
+    monkeypatch.delenv(shortcuts.SWITCH)
+    assert shortcuts.is_off("heap") is False
+    assert shortcuts.environment() == {}
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +59,10 @@ def submission(tmp_path_factory):
 
 
 def graded(submission, out, switched, problems):
-    """The result of a grade with some devices turned off, without its times."""
+    """The result of a grade with some shortcuts turned off, without its times."""
     only = [word for name in problems for word in ("--only", name)]
     command = [sys.executable, "-m", "grader", "grade", submission, *only, "--json", out]
-    environment = {**os.environ, speed.SWITCH: switched}
+    environment = {**os.environ, shortcuts.SWITCH: switched}
     done = subprocess.run(
         [*map(str, command)], env=environment, capture_output=True, text=True, timeout=600
     )
@@ -84,12 +84,12 @@ def test_a_plain_grade_has_the_same_result(submission, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.proof
-@pytest.mark.parametrize("device", speed.DEVICES)
-def test_a_grade_without_one_device_has_the_same_result(submission, tmp_path, device):
-    """Each device can be turned off alone, for all problems."""
+@pytest.mark.parametrize("shortcut", shortcuts.SHORTCUTS)
+def test_a_grade_without_one_device_has_the_same_result(submission, tmp_path, shortcut):
+    """Each shortcut can be turned off alone, for all problems."""
     every = [problem.id for problem in COURSE.problems]
     one, other = (
         graded(submission, tmp_path / f"{number}.json", value, every)
-        for number, value in enumerate(["", device])
+        for number, value in enumerate(["", shortcut])
     )
     assert one == other

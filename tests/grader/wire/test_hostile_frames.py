@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.grader.shared import attack_codec
-from tests.grader.shared.hostile_frames import frame
+from tests.grader.wire import attack_codec
+from tests.grader.wire.hostile_frames import frame
 
 pytestmark = pytest.mark.slow
 

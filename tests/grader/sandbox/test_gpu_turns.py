@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import MachineFault
-from grader.sandbox import turns
+from grader.sandbox import gpu_turns
 from grader.sandbox.gpus import Gpu
 from tests.grader.processes import until
 
 GRADER = """
 import sys
 from tests.grader.sandbox.test_turns import stand_in, turns
-turns.GIVE_BACK_SECONDS = 600.0
+gpu_turns.GIVE_BACK_SECONDS = 600.0
 while True:
-    with turns.turn(stand_in(sys.argv[1]), lambda told: None):
+    with gpu_turns.turn(stand_in(sys.argv[1]), lambda told: None):
         print("turn", flush=True)
         sys.stdin.readline()  # ends the turn
 """
@@ -40,7 +40,7 @@ def stand_in(node):
 def gpu(tmp_path, monkeypatch):
     """A GPU with a queue of its own."""
     (tmp_path / "node").write_text("0")
-    monkeypatch.setenv(turns.FOLDER_VARIABLE, str(tmp_path / "queues"))
+    monkeypatch.setenv(gpu_turns.FOLDER_VARIABLE, str(tmp_path / "queues"))
     return stand_in(tmp_path / "node")
 
 
@@ -64,7 +64,7 @@ def joins(gpu, root):
 
 def processes():
     """The processes that have or want the GPU, in the order of their turns."""
-    return [ticket.process for ticket in turns.queue("GPU-1")]
+    return [ticket.process for ticket in gpu_turns.queue("GPU-1")]
 
 
 def test_the_gpu_goes_to_who_came_first_also_after_a_kill(gpu, joins):
@@ -72,10 +72,12 @@ def test_the_gpu_goes_to_who_came_first_also_after_a_kill(gpu, joins):
     first, second, third, fourth = (joins() for _ in range(4))
     assert first.stdout.readline() == "turn\n"
     assert processes() == [process.pid for process in (first, second, third, fourth)]
-    who = turns.queue()[0].who
-    assert turns._told(turns.queue()[:3]) == f"waiting for GPU 0: 3 turns ahead; {who} has it"
+    who = gpu_turns.queue()[0].who
+    assert (
+        gpu_turns._told(gpu_turns.queue()[:3]) == f"waiting for GPU 0: 3 turns ahead; {who} has it"
+    )
     assert [f"GPU 0 (Stand-in): {who} has it", "  3"] == [
-        line.partition(".")[0] for line in turns.lines()
+        line.partition(".")[0] for line in gpu_turns.lines()
     ][::3]
     third.kill()
     first.stdin.write("\n")
@@ -84,26 +86,26 @@ def test_the_gpu_goes_to_who_came_first_also_after_a_kill(gpu, joins):
     gpu.nodes[0].write_text(str(2**30))
     second.kill()
     until(lambda: processes() == [fourth.pid, first.pid])
-    assert len(turns._tickets()) == 4, "a turn that begins removes what is left"
+    assert len(gpu_turns._tickets()) == 4, "a turn that begins removes what is left"
     gpu.nodes[0].write_text("0")
     assert fourth.stdout.readline() == "turn\n"
 
 
 def test_tickets_of_before_a_reboot_and_other_files_change_nothing(gpu):
     """A turn that ends in an exception is one of a dead grader to the next."""
-    with pytest.raises(KeyboardInterrupt), turns.turn(gpu, pytest.fail):
+    with pytest.raises(KeyboardInterrupt), gpu_turns.turn(gpu, pytest.fail):
         raise KeyboardInterrupt
-    (turns.root() / "GPU-1.7.1").write_bytes(b"GPU\x1b[2J\xff")
-    (turns.root() / "GPU-1.8.1").symlink_to("/etc/passwd")
-    os.mkfifo(turns.root() / "GPU-1.9.1")
-    with turns.turn(gpu, pytest.fail):
-        assert (processes(), turns.waits(gpu)) == ([os.getpid()], "")
+    (gpu_turns.root() / "GPU-1.7.1").write_bytes(b"GPU\x1b[2J\xff")
+    (gpu_turns.root() / "GPU-1.8.1").symlink_to("/etc/passwd")
+    os.mkfifo(gpu_turns.root() / "GPU-1.9.1")
+    with gpu_turns.turn(gpu, pytest.fail):
+        assert (processes(), gpu_turns.waits(gpu)) == ([os.getpid()], "")
     assert processes() == []
 
 
 def test_a_folder_that_cannot_be_used_is_a_fault_of_the_machine(gpu, tmp_path):
     """So is a link, by which another user could choose where this user's files are written."""
-    turns.root().symlink_to(tmp_path)
+    gpu_turns.root().symlink_to(tmp_path)
     words = r"queues: .*; set GRADER_GPU_QUEUES to a folder"
-    with pytest.raises(MachineFault, match=words), turns.turn(gpu, print):
+    with pytest.raises(MachineFault, match=words), gpu_turns.turn(gpu, print):
         pass

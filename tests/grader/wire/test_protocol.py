@@ -19,8 +19,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.shared import protocol, tensors
-from grader.shared.protocol import HEADER, Other, ProtocolError
+from grader.wire import protocol, tensors
+from grader.wire.protocol import HEADER, Other, ProtocolError
 
 # The numbers of three dtypes.
 F, D, Z = (

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.shared.protocol import (
+from grader.wire.protocol import (
     CONVERSIONS,
     READERS,
     WRITERS,

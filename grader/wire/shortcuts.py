@@ -1,4 +1,4 @@
-"""The devices that only make a grade faster, and the switch that turns them off.
+"""The shortcuts that only make a grade faster, and the switch that turns them off.
 
 Each gives the same results as the plain way. Most of them use names that torch, pytest or CPython
 do not document, so a new version of one of these may break them. GRADER_PLAIN=1 in the environment
@@ -9,7 +9,7 @@ starts. benchmarks/README.md says what each one saves.
 import os
 
 SWITCH = "GRADER_PLAIN"
-DEVICES = {
+SHORTCUTS = {
     "collection": "pytest's tests are collected once per process, not once per grade",
     "compiler": "torch's compiler is imported only if something needs it",
     "heap": "a test's process shares the memory of the zygote in large pages",
@@ -20,10 +20,10 @@ DEVICES = {
 }
 
 
-def is_off(device: str) -> bool:
-    """Whether a device of DEVICES is turned off."""
+def is_off(shortcut: str) -> bool:
+    """Whether one of SHORTCUTS is turned off."""
     switched = os.environ.get(SWITCH, "")
-    return switched == "1" or device in switched.split(",")
+    return switched == "1" or shortcut in switched.split(",")
 
 
 def environment() -> dict[str, str]:

@@ -9,7 +9,7 @@ import types
 import pytest
 
 from grader.course import courses
-from grader.shared import torch_compiler
+from grader.wire import torch_compiler
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch_compiler")]
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch_compiler")]
 IN_A_NEW_INTERPRETER = """
 import json, os, sys, traceback
 import torch
-from grader.shared import torch_compiler
+from grader.wire import torch_compiler
 
 torch_compiler.postpone_import()
 x = torch.nn.Parameter(torch.ones(3))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.course import courses
-from grader.sandbox import shown
+from grader.sandbox import visible
 from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import bubblewrap
 from grader.sandbox.session import Session
@@ -22,12 +22,12 @@ COURSE = courses.load()
 def closed(tmp_path, monkeypatch):
     """An installation of the grader and the course that is readable only by its owner."""
     home = tmp_path / "source"
-    for folder in shown.WORKER:
+    for folder in visible.WORKER:
         shutil.copytree(folder, home / "grader" / folder.name)
     shutil.copytree(PLAIN.tests / "probes", home / "tests" / "probes")
     for path in [home, *home.rglob("*")]:
         path.chmod(0o700 if path.is_dir() else 0o600)
-    monkeypatch.setattr(shown, "WORKER", tuple(home / "grader" / p.name for p in shown.WORKER))
+    monkeypatch.setattr(visible, "WORKER", tuple(home / "grader" / p.name for p in visible.WORKER))
     before = os.umask(0o077)
     yield home
     os.umask(before)
@@ -46,15 +46,15 @@ def test_the_worker_reads_what_only_the_grader_may_read(closed, level):
 
 def test_what_is_tried_is_the_box_that_is_used(tmp_path, monkeypatch):
     """The interpreter may be below the folder that the box replaces by its own."""
-    copy = tmp_path / "bin" / shown.interpreter().name
+    copy = tmp_path / "bin" / visible.interpreter().name
     copy.parent.mkdir()
-    shutil.copy(shown.interpreter(), copy)
+    shutil.copy(visible.interpreter(), copy)
     assert copy.is_relative_to(bubblewrap.SCRATCH)
-    monkeypatch.setattr(shown, "interpreter", lambda: copy)
+    monkeypatch.setattr(visible, "interpreter", lambda: copy)
     assert bubblewrap.why_not() is None
 
 
 def test_a_box_that_cannot_be_built_is_not_used(tmp_path, monkeypatch):
     """What the box would show is missing, so the reason says which step of bubblewrap fails."""
-    monkeypatch.setattr(shown, "library_folders", lambda: [Path("/does/not/exist")])
+    monkeypatch.setattr(visible, "library_folders", lambda: [Path("/does/not/exist")])
     assert "Can't find source path /does/not/exist" in str(bubblewrap.why_not())

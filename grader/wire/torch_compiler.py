@@ -26,7 +26,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from grader.shared import speed
+from grader.wire import shortcuts
 
 PACKAGE = "torch._dynamo"
 INDUCTOR = "torch._inductor.compile_fx"
@@ -93,7 +93,7 @@ def postpone_import() -> None:
     """Put the stand-in in place of torch._dynamo, unless that has been imported already."""
     if PACKAGE in sys.modules:
         return
-    if speed.is_off("compiler"):
+    if shortcuts.is_off("compiler"):
         importlib.import_module(PACKAGE)
         return
     import torch

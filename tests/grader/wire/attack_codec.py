@@ -1,6 +1,6 @@
 """Read hostile frames, and look at what arrives in each way in which a grade does.
 
-    python -m tests.grader.shared.attack_codec SEED FIRST COUNT REACHED
+    python -m tests.grader.wire.attack_codec SEED FIRST COUNT REACHED
 
 The body of each frame lies against memory that no process may read: one byte further, before or
 behind it, is a SIGSEGV. Each tensor and array is also compared with its place in numbers that torch
@@ -36,9 +36,9 @@ from grader.report.reported import Reported
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, SubmissionInfo
 from grader.sandbox import replies
-from grader.shared import protocol
+from grader.wire import protocol
 from kit import expect, timed
-from tests.grader.shared.hostile_frames import MOST_BODY, Frame, frame
+from tests.grader.wire.hostile_frames import MOST_BODY, Frame, frame
 
 # What reading and looking may take, in addition to the imported libraries. An answer may show
 # 16 MiB, and a comparison makes a few copies in float64.

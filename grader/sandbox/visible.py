@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 
 import kit
 from grader.base.errors import GraderFault
-from grader.shared import speed
+from grader.wire import shortcuts
 
 MULTIARCH = sysconfig.get_config_var("MULTIARCH") or "no-multiarch"
 FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
@@ -33,7 +33,7 @@ HUGE_PAGES = tuple(
 HUGE_PAGES_OF_MALLOC = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 GRADER = Path(__file__).parent.parent
 # The worker's code, and the modules that it shares with the grader.
-WORKER = (GRADER / "shared", GRADER / "worker")
+WORKER = (GRADER / "wire", GRADER / "worker")
 
 
 def unused_user() -> int:
@@ -64,7 +64,7 @@ def environment(scratch: str, libraries: str) -> dict[str, str]:
         **HUGE_PAGES_OF_MALLOC,
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONWARNINGS": "ignore",
-        **speed.environment(),
+        **shortcuts.environment(),
     }
 
 

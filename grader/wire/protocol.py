@@ -75,7 +75,7 @@ Writers = dict[type, Callable[..., Tree]]
 Buffer = memoryview | bytes
 
 # The modules that teach this one the values of a library.
-TEACHERS = {"torch": "grader.shared.tensors", "numpy": "grader.shared.arrays"}
+TEACHERS = {"torch": "grader.wire.tensors", "numpy": "grader.wire.arrays"}
 LIBRARY_OF = {"dtype": "torch", "tensor": "torch", "view": "torch", "array": "numpy"}
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox import readings
+from grader.sandbox import gpu_readings
+from grader.sandbox.gpu_readings import Readings
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.readings import Readings
 
 EVERYTHING = {
     "clock": 1980,
@@ -75,7 +75,7 @@ def test_a_setting_is_not_throttling(reasons, throttled):
 
 def test_the_clock_of_an_idle_gpu_is_not_a_tests_clock():
     """Between two tests, a GPU clocks down."""
-    idle = {**EVERYTHING, "clock": 345, "reasons": readings.IDLE}
+    idle = {**EVERYTHING, "clock": 345, "reasons": gpu_readings.IDLE}
     assert "1980 of 1980 MHz" == described(idle, EVERYTHING, idle)["clock"]
     assert "clock" not in described(idle)
 
@@ -91,7 +91,7 @@ def test_the_next_submission_has_readings_of_its_own():
 
 def test_the_driver_is_asked_only_now_and_then(monkeypatch):
     """The number of questions does not depend on how often a session's loop runs."""
-    monkeypatch.setattr(readings, "LOOK_EVERY_SECONDS", 1000.0)
+    monkeypatch.setattr(gpu_readings, "LOOK_EVERY_SECONDS", 1000.0)
     made = Readings(Reports(EVERYTHING))  # a second question would raise an IndexError
     for _ in range(3):
         made.look()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader.shared import protocol, tensors
+from grader.wire import protocol, tensors
 
 MOST_BODY = 2**21
 EDGES = [2**p + d for p in (8, 31, 32, 53, 59, 61, 62, 63, 64, 70) for d in (-1, 0, 1, 4)]

@@ -5,7 +5,7 @@ import ctypes
 import torch
 from torch import Tensor
 
-from grader.shared.protocol import (
+from grader.wire.protocol import (
     CONVERSIONS,
     KEY_WRITERS,
     MAX_ELEMENTS,

@@ -11,7 +11,7 @@ from grader.course import courses
 from grader.course.courses import sources_in
 from grader.grading import local_student
 from grader.grading.grade import grade
-from grader.grading.restored import restored
+from grader.grading.undo_settings import restored
 from grader.report import json_report
 from grader.report.reported import Reported
 from grader.sandbox import levels
