@@ -293,7 +293,7 @@ IN_MANY_PARTS = (
         start = libc.mmap(None, ctypes.c_size_t(pages * size.value), 0, private, -1, 0)
         for page in range(0, pages, 2):
             libc.mprotect(ctypes.c_void_p(start + page * size.value), size, mmap.PROT_READ)
-        os.fork(), os.fork()
+        os.fork(), os.fork(), os.fork()  # whoever writes has three relatives at least
         os.chdir(os.environ["TMPDIR"])
         for _ in range(8):
             never_named()
