@@ -27,8 +27,8 @@ DECIDES = (
     "grading",
     "results",
     "sandbox",
-    "wire",
     "submission",
+    "wire",
     "worker",
 )
 
