@@ -15,8 +15,8 @@ from kit.text import counted
 # A submission that checks no arguments may lose at most this share of a problem's points: what
 # tests of wrong calls are worth at most if they are marked so.
 MOST_OF_CHECKS = 1 / ALL_MINOR
-# A part of the message that reports uninitialized memory in an answer.
-TOLD_OF_EMPTY = "torch.empty"
+# A part of the message that reports uninitialized memory in an answer: a sandbox fills it with NaN.
+TOLD_OF_EMPTY = "NaN"
 ROUNDING = 1e-9
 # What a problem may decline besides kinds of trials, with a reason.
 OTHER_RULES = ("harm", "public")
@@ -140,7 +140,7 @@ def _costs_much(judged: Judged) -> str:
 
 
 def _is_not_told(judged: Judged) -> str:
-    if any(TOLD_OF_EMPTY in fact.text for test in judged.lost for fact in test.facts):
+    if any(TOLD_OF_EMPTY in test.what for test in judged.lost):
         return ""
     return "no test reports that uninitialized memory was read"
 

@@ -197,7 +197,7 @@ def test_a_tie_becomes_zero(student):
 # --- quantize_blocks
 
 
-def quantized(student, x, block_size, levels, *, kinds=INTEGERS):
+def quantized(student, x, block_size, levels, *, kinds=INTEGERS, hint=None):
     """Return the codes (as int64) and the scales, after checking types, sizes and ranges."""
     got = student.precision.quantize_blocks(x, block_size, levels)
     of = "quantize_blocks"
@@ -206,11 +206,10 @@ def quantized(student, x, block_size, levels, *, kinds=INTEGERS):
     expect.that(len(got) == 2, reason, of=of)
     codes, scales = got
     zeros = torch.zeros(math.ceil(len(x) / block_size))
-    hint = "one scale per block, including the short last block"
     expect.tensor(scales, zeros, of=of, atol=math.inf, name="the scales", hint=hint)
     if not (isinstance(codes, torch.Tensor) and codes.dtype in kinds):
         expect.tensor(codes, torch.zeros(len(x), dtype=torch.uint8), of=of, name="the codes")
-    like, hint = torch.zeros(len(x), dtype=torch.float64), "one code per number"
+    like = torch.zeros(len(x), dtype=torch.float64)
     expect.tensor(codes.double(), like, of=of, atol=math.inf, name="the codes", hint=hint)
     codes = codes.long()
     inside = bool(((codes >= 0) & (codes < len(levels))).all())
@@ -260,7 +259,7 @@ def check_codes(codes, scales, x, block_size, levels, *, hint):
 
 def check_both(student, x, block_size, levels, *, hint):
     """Check scales and codes of a call."""
-    codes, scales = quantized(student, x, block_size, levels)
+    codes, scales = quantized(student, x, block_size, levels, hint=hint)
     check_scales(scales, x, block_size, levels, hint=hint)
     check_codes(codes, scales, x, block_size, levels, hint=hint)
 
