@@ -21,7 +21,7 @@ MOST = {
     "grader": (236, 39),
     "kit": (24, 6),
     "assignment": (17, 3),
-    "tests/hidden": (158, 21),
+    "tests/hidden": (158, 20),
     "tests/probes": (16, 5),
     "tests/public": (22, 6),
     "tests/grader/attacks": (195, 6),
