@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from kit import USUAL_PACKAGES, expect, generators, name_of
+from kit import USUAL_LIMITS, USUAL_PACKAGES, expect, generators, name_of
 from kit.speed import Side, Speed, Turn
 from kit.student import StudentPackage
 from kit.text import message_of
@@ -110,7 +110,8 @@ def _limit_of(item: pytest.Item) -> float:
     """The seconds that problems.toml allows for a test; 0 without that file."""
     course = listed_in(item.config.rootpath)
     own = (problem_of(item) or {}).get("limits", {})
-    return float({**course.get("limits", {}), **own}.get("wall_seconds", 0.0))
+    usual = USUAL_LIMITS if course else {"wall_seconds": 0.0}
+    return float((usual | course.get("limits", {}) | own)["wall_seconds"])
 
 
 def _end_after(seconds: float) -> None:
@@ -213,7 +214,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     problem = problem_of(item)
     if problem and report.failed and isinstance(error, expect.Mismatch):
-        report.longrepr = expect.render(error, problem=problem["id"], section=problem["section"])
+        report.longrepr = expect.render(
+            error, problem=problem["id"], section=problem.get("section", "")
+        )
     elif report.failed and type(error) is NotImplementedError:
         report.longrepr = f"not attempted yet: {error}"
         report.not_attempted = problem["id"] if problem else ""

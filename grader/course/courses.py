@@ -70,7 +70,7 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     module: str
     functions: list[str]
     points: int
-    section: str
+    section: str = ""
     device: str = "cpu"
     forbidden: list[str] = []
     forbidden_in: dict[str, list[str]] = {}
@@ -224,8 +224,8 @@ class Course(msgspec.Struct, frozen=True):
 
     @property
     def sections(self) -> dict[str, str]:
-        """For each problem's id, the section of the handout that it belongs to."""
-        return {problem.id: problem.section for problem in self.problems}
+        """For each problem's id, the section of the handout that it belongs to, if it has one."""
+        return {problem.id: problem.section for problem in self.problems if problem.section}
 
     def handout_links(self, url: str) -> dict[str, str]:
         """For each problem's id, the address of its section in the built handout.
@@ -234,12 +234,12 @@ class Course(msgspec.Struct, frozen=True):
             url: Where the course publishes the handout's pages; if empty, so is the result.
         """
         found = {}
-        for problem in self.problems:
-            chapter, _, number = problem.section.partition(".")
+        for problem, section in self.sections.items():
+            chapter, _, number = section.partition(".")
             pages = sorted(self.handout.glob(f"{int(chapter):02}_*.md"))
             if url and pages:
                 page = f"{pages[0].stem}.html#section-{chapter}-{number}"
-                found[problem.id] = f"{url.rstrip('/')}/{page}"
+                found[problem] = f"{url.rstrip('/')}/{page}"
         return found
 
     def limits_of(self, problem: Problem) -> Limits:
@@ -450,7 +450,7 @@ def load(root: Path | None = None) -> Course:
         return Course(
             root=folder,
             solutions=_solutions(folder),
-            limits=msgspec.convert(listed["limits"], Limits),
+            limits=msgspec.convert(kit.USUAL_LIMITS | listed.get("limits", {}), Limits),
             problems=msgspec.convert(listed["problem"], list[Problem]),
             packages=tuple(listed.get("packages", kit.USUAL_PACKAGES)),
             files=tuple(listed.get("files", ())),

@@ -43,7 +43,7 @@ def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:
 
     Args:
         text: The text of the file.
-        limits: The required keys of [limits] with their types, int or float.
+        limits: The keys of [limits] with their types, int or float.
     """
     try:
         listed = tomllib.loads(text)
@@ -98,7 +98,7 @@ def _wrong(listed: dict[str, Any], lines: _Lines, limits: Mapping[str, type]) ->
     """Yield every error, from the top of the file to the bottom."""
     yield from _names(
         listed,
-        ["limits", "problem"],
+        ["problem"],
         [*OF_THE_FILE, "limits", "problem"],
         "the file",
         lambda key: lines.of(None, key),
@@ -106,13 +106,13 @@ def _wrong(listed: dict[str, Any], lines: _Lines, limits: Mapping[str, type]) ->
     for key, (expected, holds) in OF_THE_FILE.items():
         if key in listed and not holds(found := listed[key]):
             yield Wrong(lines.of(None, key), f"{key}: expected {expected}; got {_shown(found)}")
-    common, problems = listed["limits"], listed["problem"]
+    common, problems = listed.get("limits", {}), listed["problem"]
     if not isinstance(common, dict):
         yield Wrong(
             lines.of(None, "limits"), f"limits: expected a table, [limits]; got {_shown(common)}"
         )
         return
-    yield from _names(common, limits, limits, "[limits]", lambda key: lines.of("limits", key))
+    yield from _names(common, [], limits, "[limits]", lambda key: lines.of("limits", key))
     yield from _limits(common, limits, "[limits]", lambda key: lines.of("limits", key))
     if (
         not isinstance(problems, list)
@@ -285,4 +285,4 @@ KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "declined": ('a table of reasons, like {"unwritten rope" = "…"}', _are_reasons),
 }
-REQUIRED = ("id", "module", "functions", "points", "section")
+REQUIRED = ("id", "module", "functions", "points")

@@ -231,7 +231,7 @@ class _Run:
                 "problems": left,
                 "counted": self._counted,
                 "left_out": self._ran,
-                "limits": self._course["limits"],
+                "limits": kit.USUAL_LIMITS | self._course.get("limits", {}),
                 "course": {"packages": self._course.get("packages", kit.USUAL_PACKAGES)},
                 "crash": str(crash),
             }

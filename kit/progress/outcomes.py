@@ -143,16 +143,14 @@ class RunOutcome:
         verb = "fix" if to_do.attempted else "write"
         place = to_do.place or handing_in.path_of(problem["module"])
         shows = " --all` (all of its failures)" if to_do.attempted and not self.every else "`"
-        return (
-            f"{verb} {place}\nread handout §{problem['section']}, "
-            f"then run `python -m assignment check {problem['id']}{shows}"
-        )
+        read = f"read handout §{problem['section']}, then " if "section" in problem else ""
+        return f"{verb} {place}\n{read}run `python -m assignment check {problem['id']}{shows}"
 
 
 def address_of(root: Path, problem: dict[str, Any]) -> str:
     """The address of a problem's section in the built handout, or "" if there is none here."""
-    chapter, _, section = problem["section"].partition(".")
-    for site in ("handout/site", "handout/build/site"):
+    chapter, _, section = problem.get("section", "").partition(".")
+    for site in ("handout/site", "handout/build/site") if chapter else ():
         for path in (root / site).glob(f"{int(chapter):02}_*.html"):
             return f"{path.absolute().as_uri()}#section-{chapter}-{section}"
     return ""
@@ -181,7 +179,8 @@ def told(text: str, problem: dict[str, Any], place: str = "", shown: Sequence[st
     """
     at = [labelled("at", place)] if place else []
     at += [labelled("", line) for line in shown]
-    return "\n".join([text, *at, labelled("see", f"handout §{problem['section']}")])
+    see = [labelled("see", f"handout §{problem['section']}")] if "section" in problem else []
+    return "\n".join([text, *at, *see])
 
 
 def problem_of(test: str) -> str:
