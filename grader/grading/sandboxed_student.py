@@ -18,14 +18,12 @@ from typing import Any
 
 import msgspec
 
-from grader.course.courses import Limits, Problem, sources_in
+from grader.course.courses import Limits, Problem
 from grader.grading.budget import STARTING_SECONDS, Budgets
 from grader.grading.job import Job
 from grader.grading.mistake_matching import Call, name_of
 from grader.grading.sessions import Answers, Calls
 from grader.grading.static_checks import Checked
-from grader.grading.turns import ReferenceTurn, SessionTurn, opens_ours
-from grader.sandbox.box import Sandbox
 from grader.sandbox.meter import Budget
 from grader.sandbox.replies import Probe
 from kit.student import call
@@ -163,27 +161,6 @@ class Students:
         if self._session is not None:
             self._session.close()
             self._session = None
-
-    def turn(self, problem: Problem, name: str, side: str, *, is_repetition: bool) -> SessionTurn:
-        """A process for one side of a measurement of speed, after the end of all others.
-
-        The student is charged for as many pairs as every measurement has. A noisy machine asks for
-        more of them, so nobody is charged for those, and their number and time are limited.
-        """
-        self.end()
-        seed, is_timed = self._seed_of(name), isinstance(self._job.sandbox, Sandbox)
-        if side == "student":
-            budget = None if is_repetition else self._budgets.of(problem)
-            return SessionTurn(self._open(problem, budget), seed=seed, is_timed=is_timed)
-        sources, limits = sources_in(self._job.course.reference), self._limits(problem)
-        session = opens_ours(self._job)(
-            self._job.sandbox,
-            sources,
-            limits,
-            forbidden=problem.forbidden,
-            by_hand=problem.by_hand,
-        )
-        return ReferenceTurn(session, seed=seed, is_timed=is_timed)
 
     def _seed_of(self, name: str) -> int:
         """The seed of the global generators in a test."""
