@@ -27,7 +27,7 @@ DECIDES = (
     "grading",
     "results",
     "sandbox",
-    "shared",
+    "wire",
     "submission",
     "worker",
 )
