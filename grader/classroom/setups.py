@@ -29,6 +29,7 @@ DECIDES = (
     "sandbox",
     "wire",
     "submission",
+    "tools",
     "worker",
 )
 

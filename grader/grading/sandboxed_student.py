@@ -12,7 +12,6 @@ rules. Another module may not: its tests would also meet what the import of this
 """
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +26,6 @@ from grader.grading.static_checks import Checked
 from grader.sandbox.meter import Budget
 from grader.sandbox.replies import Probe
 from kit.student import call
-
-NOTHING: Mapping[str, bytes] = {}
 
 
 class RemoteStudent:
@@ -153,8 +150,7 @@ class Students:
 
     def _rules(self, problem: Problem) -> tuple[object, ...]:
         limits = self._job.course.limits_of(problem)
-        built = self._checked.built.get(problem.id)
-        return problem.module, problem.forbidden, problem.by_hand, limits, built
+        return problem.module, problem.forbidden, problem.by_hand, limits
 
     def end(self) -> None:
         """End the process, so that the next test begins in another one."""
@@ -187,7 +183,6 @@ class Students:
             compiled={problem.path: self._checked.compiled.get(problem.path, b"")},
             forbidden=problem.forbidden,
             by_hand=problem.by_hand,
-            built=self._checked.built.get(problem.id, NOTHING),
             budget=budget,
             patience=self._budgets.patience,
         )
