@@ -70,7 +70,14 @@ class Speed:
         self._chance = random.SystemRandom()
 
     def at_most(
-        self, limit: float, probes: Any, check: Callable[..., object], *, of: str, **sizes: int
+        self,
+        limit: float,
+        probes: Any,
+        check: Callable[..., object],
+        *,
+        of: str,
+        rows: int,
+        **sizes: int,
     ) -> None:
         """Check that the student's function takes at most `limit` times the reference's time.
 
@@ -79,9 +86,10 @@ class Speed:
             probes: A module with the probes `prepare`, `call` and `rows_of_the_output`.
             check: `check(got, seed, at)` compares rows of an output with mathematics.
             of: The name of the student's function.
-            sizes: Further arguments of `prepare`, among them `rows`.
+            rows: How many rows an output has.
+            sizes: Further arguments of `prepare`.
         """
-        self._probes, self._check, self._sizes = probes, check, sizes
+        self._probes, self._check, self._rows, self._sizes = probes, check, rows, sizes
         for side in ABBA:  # the first call compiles, the second is as fast as all later ones
             self._seconds(side)
         found = judged(self._ratios(), limit)
@@ -106,7 +114,7 @@ class Speed:
         self._student.run(self._probes.call, side=side)
         seconds = time.perf_counter() - started
         if side == "student":
-            at = self._chance.sample(range(self._sizes["rows"]), CHECKED)
+            at = self._chance.sample(range(self._rows), CHECKED)
             self._check(self._student.run(self._probes.rows_of_the_output, at=at), seed, at)
         return seconds
 
