@@ -356,7 +356,7 @@ SENTENCES = [
         "“70 zillion” is not a number. Write it like 1024, 0.5, 4k or 70B.",
     ),
     ("training-time", {"D": ""}, "D", "Enter a number, such as 1024, 0.5, 4k or 70B."),
-    ("model-size", {"heads": "7"}, "heads", "Must divide d, which is 2048."),
+    ("model-size", {"kv_heads": "7"}, "kv_heads", "Must divide heads, which is 16."),
     ("training-memory", {"segments": "33"}, "segments", "Must be at most layers, which is 24."),
     ("tensor", {"index": "1"}, "index", "Needs 2 numbers, one for each dimension."),
     (

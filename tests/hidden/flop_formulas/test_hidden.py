@@ -207,18 +207,20 @@ def parts_of(config, batch, seq):
     head.
     """
     d, heads, tokens = config["d_model"], config["num_heads"], (batch, seq)
-    layers, width = config["num_layers"], d // heads
+    layers, width = config["num_layers"], config.get("head_width", d // heads)
+    kv = 2 * width * config.get("kv_heads", heads)
+    ffns = config.get("active_experts", 1) + config.get("shared_experts", 0)
     to_d_ff = 2 if config.get("gated_ffn") else 1
     ffn = to_d_ff * flops_of((*tokens, d), (d, config["d_ff"])) + flops_of(
         (*tokens, config["d_ff"]), (config["d_ff"], d)
     )
     return {
-        "qkv": layers * flops_of((*tokens, d), (d, 3 * d)),
+        "qkv": layers * flops_of((*tokens, d), (d, heads * width + kv)),
         "attention_scores": layers
         * flops_of((batch, heads, seq, width), (batch, heads, width, seq)),
         "attention_values": layers * flops_of((batch, heads, seq, seq), (batch, heads, seq, width)),
         "attention_output": layers * flops_of((*tokens, heads * width), (heads * width, d)),
-        "ffn": layers * ffn,
+        "ffn": layers * ffns * ffn,
         "lm_head": flops_of((*tokens, d), (d, config["vocab_size"])),
     }
 
@@ -242,9 +244,9 @@ def models(rng):
     yield config_of(rng), 1, 1
 
 
-def check_parts(student, rng, names, hint):
+def check_parts(student, asked, names, hint):
     """Check some parts of the forward pass of several models, independently of the other parts."""
-    for config, batch, seq in models(rng):
+    for config, batch, seq in asked:
         got, expected = parts_from(student, config, batch, seq), parts_of(config, batch, seq)
         for name in names:
             reason, look = f"no part {name!r}", "see the six keys in the docstring"
@@ -256,27 +258,39 @@ def check_parts(student, rng, names, hint):
 def test_transformer_projections(student, rng):
     """Queries, keys, values and the output take four d_model × d_model matrices in each layer."""
     hint = "three products per layer, and one with all heads in one row"
-    check_parts(student, rng, ["qkv", "attention_output"], hint)
+    check_parts(student, models(rng), ["qkv", "attention_output"], hint)
 
 
 @pytest.mark.harm("wrong number")
 def test_transformer_attention(student, rng):
     """In each head, every query times every key of its sequence, and the same for the values."""
     hint = "seq × seq scores per head, each a sum of d_model / num_heads products"
-    check_parts(student, rng, ["attention_scores", "attention_values"], hint)
+    check_parts(student, models(rng), ["attention_scores", "attention_values"], hint)
 
 
 @pytest.mark.harm("wrong number")
 def test_transformer_ffn(student, rng):
     """The FFN is two matrices in each layer, or three if it is gated."""
-    check_parts(student, rng, ["ffn"], "two matrices; a gated FFN has a third")
+    check_parts(student, models(rng), ["ffn"], "two matrices; a gated FFN has a third")
 
 
 @pytest.mark.harm("wrong number")
 def test_transformer_lm_head(student, rng):
     """The LM head, tied or not, maps every token to vocab_size logits, once per model."""
     hint = "one product for the whole model; a tied matrix is multiplied too"
-    check_parts(student, rng, ["lm_head"], hint)
+    check_parts(student, models(rng), ["lm_head"], hint)
+
+
+# Stays: only here do heads and experts count; each other test would charge for them as well.
+@pytest.mark.harm("wrong number")
+def test_transformer_of_today(student, rng):
+    """Keys and values may have fewer heads than queries, and a token goes through a few experts."""
+    head, active, shared = sizes(rng, 3)
+    experts = {"experts": active + 9, "active_experts": active, "shared_experts": shared}
+    heads = {"kv_heads": 1, "head_width": 20 + head}
+    options = ({"kv_heads": 1}, {"head_width": 20 + head}, experts, {**experts, **heads})
+    asked = [(config_of(rng, **option), 2, 3) for option in options]
+    check_parts(student, asked, PARTS, "query_width, kv_width, and the FFNs of a token")
 
 
 @pytest.mark.harm("wrong number")
