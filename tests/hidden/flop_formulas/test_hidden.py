@@ -8,6 +8,7 @@ may tell things apart by sizes that happen to differ.
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -207,20 +208,18 @@ def parts_of(config, batch, seq):
     head.
     """
     d, heads, tokens = config["d_model"], config["num_heads"], (batch, seq)
-    layers, width = config["num_layers"], config.get("head_width", d // heads)
-    kv = 2 * width * config.get("kv_heads", heads)
-    ffns = config.get("active_experts", 1) + config.get("shared_experts", 0)
+    layers, width = config["num_layers"], d // heads
     to_d_ff = 2 if config.get("gated_ffn") else 1
     ffn = to_d_ff * flops_of((*tokens, d), (d, config["d_ff"])) + flops_of(
         (*tokens, config["d_ff"]), (config["d_ff"], d)
     )
     return {
-        "qkv": layers * flops_of((*tokens, d), (d, heads * width + kv)),
+        "qkv": layers * flops_of((*tokens, d), (d, 3 * d)),
         "attention_scores": layers
         * flops_of((batch, heads, seq, width), (batch, heads, width, seq)),
         "attention_values": layers * flops_of((batch, heads, seq, seq), (batch, heads, seq, width)),
         "attention_output": layers * flops_of((*tokens, heads * width), (heads * width, d)),
-        "ffn": layers * ffns * ffn,
+        "ffn": layers * ffn,
         "lm_head": flops_of((*tokens, d), (d, config["vocab_size"])),
     }
 
@@ -244,9 +243,9 @@ def models(rng):
     yield config_of(rng), 1, 1
 
 
-def check_parts(student, asked, names, hint):
+def check_parts(student, rng, names, hint):
     """Check some parts of the forward pass of several models, independently of the other parts."""
-    for config, batch, seq in asked:
+    for config, batch, seq in models(rng):
         got, expected = parts_from(student, config, batch, seq), parts_of(config, batch, seq)
         for name in names:
             reason, look = f"no part {name!r}", "see the six keys in the docstring"
@@ -258,39 +257,52 @@ def check_parts(student, asked, names, hint):
 def test_transformer_projections(student, rng):
     """Queries, keys, values and the output take four d_model × d_model matrices in each layer."""
     hint = "three products per layer, and one with all heads in one row"
-    check_parts(student, models(rng), ["qkv", "attention_output"], hint)
+    check_parts(student, rng, ["qkv", "attention_output"], hint)
 
 
 @pytest.mark.harm("wrong number")
 def test_transformer_attention(student, rng):
     """In each head, every query times every key of its sequence, and the same for the values."""
     hint = "seq × seq scores per head, each a sum of d_model / num_heads products"
-    check_parts(student, models(rng), ["attention_scores", "attention_values"], hint)
+    check_parts(student, rng, ["attention_scores", "attention_values"], hint)
 
 
 @pytest.mark.harm("wrong number")
 def test_transformer_ffn(student, rng):
     """The FFN is two matrices in each layer, or three if it is gated."""
-    check_parts(student, models(rng), ["ffn"], "two matrices; a gated FFN has a third")
+    check_parts(student, rng, ["ffn"], "two matrices; a gated FFN has a third")
 
 
 @pytest.mark.harm("wrong number")
 def test_transformer_lm_head(student, rng):
     """The LM head, tied or not, maps every token to vocab_size logits, once per model."""
     hint = "one product for the whole model; a tied matrix is multiplied too"
-    check_parts(student, models(rng), ["lm_head"], hint)
+    check_parts(student, rng, ["lm_head"], hint)
 
 
-# Stays: only here do heads and experts count; each other test would charge for them as well.
 @pytest.mark.harm("wrong number")
 def test_transformer_of_today(student, rng):
     """Keys and values may have fewer heads than queries, and a token goes through a few experts."""
-    head, active, shared = sizes(rng, 3)
+    plain, (extra, active, shared) = config_of(rng), sizes(rng, 3)
+    heads, width = plain["num_heads"], plain["d_model"] // plain["num_heads"]
     experts = {"experts": active + 9, "active_experts": active, "shared_experts": shared}
-    heads = {"kv_heads": 1, "head_width": 20 + head}
-    options = ({"kv_heads": 1}, {"head_width": 20 + head}, experts, {**experts, **heads})
-    asked = [(config_of(rng, **option), 2, 3) for option in options]
-    check_parts(student, asked, PARTS, "query_width, kv_width, and the FFNs of a token")
+    scores = dict.fromkeys(("attention_scores", "attention_values"), 1)
+    wider = dict.fromkeys(PARTS[:4], Fraction(width + extra, width))
+    # Compare with the student's own counts, so that a mistake in a plain layer costs nothing here.
+    own = parts_from(student, plain, 2, 3)
+    for options, factors in [
+        ({"kv_heads": 1}, {**scores, "qkv": Fraction(heads + 2, 3 * heads)}),
+        ({"head_width": width + extra}, wider),
+        (experts, {"ffn": active + shared}),
+    ]:
+        got = parts_from(student, {**plain, **options}, 2, 3)
+        for name, factor in factors.items():
+            expect.that(name in own and name in got, f"no part {name!r}", of=OF_PARTS)
+            expect.number(own[name], own[name], of=OF_PARTS, tolerance=0)
+            expect.that(own[name] > 0, f"{name!r} takes no FLOPs", of=OF_PARTS)
+            hint = f"{options}: query_width, kv_width, and the FFNs of a token"
+            expected = int(factor * int(own[name]))
+            check(got[name], expected, of=OF_PARTS, name=repr(name), hint=hint)
 
 
 @pytest.mark.harm("wrong number")
