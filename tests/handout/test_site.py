@@ -23,6 +23,7 @@ OTHERS = [
     "flight",
     "what_tests_try",
     "grading",
+    "napkin",
     "formula_sheet",
     "calculators",
     "bibliography",

@@ -25,6 +25,7 @@ class Chapter(Figures):
             "flight",
             "what_tests_try",
             "grading",
+            "napkin",
             "formula_sheet",
             "calculators",
             "bibliography",
