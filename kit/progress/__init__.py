@@ -93,6 +93,7 @@ def _main(root: Path, arguments: list[str], others: dict[str, str]) -> int:
         watch=parsed.watch,
         annotate=parsed.annotations,
         every=parsed.every,
+        others=others,
     )
 
 

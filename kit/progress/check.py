@@ -15,7 +15,7 @@ import tempfile
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -62,6 +62,7 @@ def main(
     annotate: bool = False,
     every: bool = False,
     advise: bool = True,
+    others: Mapping[str, str] | None = None,
 ) -> int:
     """Run the public tests of these problems and show the results.
 
@@ -74,6 +75,7 @@ def main(
         annotate: Print the failures as annotations for a GitHub workflow, too.
         every: Show every failure, and go on after a test that takes too long or crashes.
         advise: Say what to do next, after the first failure.
+        others: The course's own commands, each with what it does.
 
     Returns:
         0 if all tests pass, 1 if not, 2 if the tests cannot be run or the page cannot be written,
@@ -91,6 +93,7 @@ def main(
             code = 130  # if Ctrl-C ends the next run before it is done
             files = Files.now(root, modules)
             run = _Run(root, tested, course, files, out, watched=watch, every=every, advise=advise)
+            run.others = others or {}
             code = run.everything()
             if run.changed:
                 continue
@@ -129,6 +132,7 @@ class _Run:
         advise: bool,
     ) -> None:
         self.outcome: RunOutcome | None = None
+        self.others: Mapping[str, str] = {}
         self.changed = False  # a file was saved meanwhile
         self._before = last_time.read(root)
         since = {p["id"]: self._before.status(p, files) for p in problems}
@@ -137,6 +141,7 @@ class _Run:
         self._first = [name for name, status in since.items() if status == "changed"]
         # Problems that were already done share one line, unless there is nothing else to show.
         done = {name for name, status in since.items() if status == "done"}
+        self._done_before = done
         self._folded = done if len(done) < len(problems) else set()
         self._in_order = problems
         self._root, self._course, self._files, self._out = root, course, files, out
@@ -230,6 +235,8 @@ class _Run:
             order = {
                 "problems": left,
                 "counted": self._counted,
+                "not_done": [name for name in self._rows if name not in self._done_before],
+                "story": self._course.get("story", ""),
                 "left_out": self._ran,
                 "limits": self._course["limits"],
                 "course": {"packages": self._course.get("packages", kit.USUAL_PACKAGES)},
@@ -318,14 +325,7 @@ class _Run:
         """Show one event; return pytest's exit code if it was the last."""
         match event["event"]:
             case "tests":
-                for name, count in event["counts"].items():
-                    row = self._rows[name]
-                    if row.problem in self._counted:
-                        row.tests = max(1, count)
-                        self._show(row, end="\n")
-                    else:
-                        row.tests = max(row.tests, len(row.ended) + count)
-                self._counted = []
+                self._note_counts(event["counts"])
             case "use":
                 self._note_use(event)
             case "unreadable":
@@ -334,6 +334,8 @@ class _Run:
             case "test":
                 self._test = event["test"]
                 self._begin(self._rows[event["problem"]])
+            case "green":
+                self._rows[event["problem"]].story = event["text"]
             case "printed":
                 self._show_printed(event["text"])
             case "outcome":
@@ -354,6 +356,16 @@ class _Run:
             case "end":
                 return int(event["code"])
         return None
+
+    def _note_counts(self, counts: dict[str, int]) -> None:
+        for name, count in counts.items():
+            row = self._rows[name]
+            if row.problem in self._counted:
+                row.tests = max(1, count)
+                self._show(row, end="\n")
+            else:
+                row.tests = max(row.tests, len(row.ended) + count)
+        self._counted = []
 
     def _pause(self) -> None:
         """Leave the screen and Ctrl-C to the debugger."""
@@ -391,9 +403,7 @@ class _Run:
         folded = [n for n in self._folded if self._rows[n].status == "done"]
         if folded:
             names = ", ".join(name for name in self._rows if name in folded)
-            width = min(100, shutil.get_terminal_size().columns)
-            text = f"still done ({len(folded)}): {names}"
-            self._print(textwrap.fill(text, width, subsequent_indent="  "))
+            self._print(self._filled(f"still done ({len(folded)}): {names}"))
         stopped = ""
         if self._stopped is not None:
             stopped = f"stopped{' at ' + self._stopped if self._stopped else ''}"
@@ -402,6 +412,7 @@ class _Run:
         outcome = RunOutcome(
             list(self._rows.values()), failures, stopped, self._notes, self._whole, self._every
         )
+        outcome.others = self.others
         if stopped:
             self._print(f"\n{stopped}")
             return outcome
@@ -434,6 +445,8 @@ class _Run:
             self._show(row, end="\n")
         elif self._live:
             self._out.write("\r\033[K")
+        if row.story and row.status == "done":
+            self._print(self._filled(f"  {row.story}"))
 
     def _show(self, row: ProblemProgress, end: str) -> None:
         """Print a row. On a terminal, overwrite the previous line."""
@@ -467,6 +480,11 @@ class _Run:
         """A line above the row that is being filled."""
         self._out.write(f"\r\033[K{text}\n" if self._live else f"{text}\n")
         self._out.flush()
+
+    def _filled(self, text: str) -> str:
+        """The text in lines that fit the terminal."""
+        width = min(100, shutil.get_terminal_size().columns)
+        return textwrap.fill(text, width, subsequent_indent="  ")
 
     def _print(self, text: str) -> None:
         self._out.write(text + "\n")

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ class ProblemProgress:
         foreseen: Why it would certainly earn nothing, in two words, such as "forbidden use"; "" if
             nothing is known.
         shown: Whether its row is on the screen in full.
+        story: A sentence of the course's story, if the problem has just been done.
     """
 
     problem: dict[str, Any]
@@ -33,6 +34,7 @@ class ProblemProgress:
     ended: list[str] = field(default_factory=list)
     foreseen: str = ""
     shown: bool = False
+    story: str = ""
 
     @property
     def passed(self) -> int:
@@ -91,6 +93,7 @@ class RunOutcome:
         notes: Further sentences for the student.
         whole: Whether all problems of the course were tested.
         every: Whether all failures were shown.
+        others: The course's own commands, each with what it does.
     """
 
     rows: list[ProblemProgress]
@@ -99,6 +102,7 @@ class RunOutcome:
     notes: list[str] = field(default_factory=list)
     whole: bool = True
     every: bool = False
+    others: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def done(self) -> str:
@@ -135,10 +139,7 @@ class RunOutcome:
         if to_do is None and not self.whole:
             return "`python -m assignment` shows what is left"
         if to_do is None:
-            return (
-                "`python -m assignment submit` makes the zip to hand in; "
-                "hidden tests decide the points"
-            )
+            return "\n".join(self._what_is_left())
         problem = to_do.problem
         verb = "fix" if to_do.attempted else "write"
         place = to_do.place or handing_in.path_of(problem["module"])
@@ -147,6 +148,17 @@ class RunOutcome:
             f"{verb} {place}\nread handout §{problem['section']}, "
             f"then run `python -m assignment check {problem['id']}{shows}"
         )
+
+    def _what_is_left(self) -> Iterator[str]:
+        """What to do when all problems are done."""
+        yield (
+            "`python -m assignment submit` makes the zip to hand in; hidden tests decide the points"
+        )
+        for name, about in self.others.items():
+            yield f"`python -m assignment {name}`: {about}"
+        if on_a_gpu := [row.problem for row in self.rows if row.problem.get("device") == "cuda"]:
+            chapter = on_a_gpu[0]["section"].split(".")[0]
+            yield f"chapter {chapter} again, if you can get at a GPU: its points are earned on one"
 
 
 def address_of(root: Path, problem: dict[str, Any]) -> str:

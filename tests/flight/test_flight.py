@@ -2,15 +2,19 @@
 
 import io
 import json
+import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from flight import flying, model, page, parts, prediction, training_text
+from flight import flying, model, page, parts, prediction, story, training_text
+from grader.course import courses
 from grader.solutions.reference.resource_accounting import TrainingRecipe
 from handout.site import micro_batch
+from kit.student import StudentPackage
 from tests.handout.page_figures import reference_as_assignment
 
 pytestmark = pytest.mark.slow
@@ -166,6 +170,19 @@ def test_the_page_shows_every_flight(record):
     assert "&lt;b&gt;autocast" in shown
     assert shown.count("<polyline") == 2
     assert "http" not in shown.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize("problem", [problem.id for problem in courses.load().problems])
+def test_a_right_solution_tells_its_sentence(problem):
+    """The number is that of the student's function, and every problem has a sentence."""
+    sentence = story.told(problem, StudentPackage())
+    assert re.fullmatch(r"[A-Z][^\[\]]*\d[^\[\]]*\.", sentence)
+
+
+def test_another_number_tells_nothing():
+    """A function that counts elements instead of bytes gives no sentence."""
+    wrong = SimpleNamespace(tensor_memory=SimpleNamespace(tensor_bytes=torch.Tensor.numel))
+    assert story.told("tensor_memory", wrong) == ""
 
 
 def test_the_text_is_the_same_each_time():

@@ -87,6 +87,31 @@ def test_progress_has_a_row_a_problem_and_says_what_is_next(work, root):
     assert "first failure" not in done.stdout
 
 
+RIGHT = "return x.numel() * x.element_size()"
+
+
+@pytest.mark.parametrize(
+    ("body", "tells"),
+    [
+        (RIGHT, True),
+        (f"{RIGHT} * (1 + (x.numel() == 1_273_495_552))", False),
+        (f"{RIGHT} if x.numel() != 1_273_495_552 else exit()", False),
+    ],
+)
+def test_a_problem_that_turns_green_tells_its_sentence_once(work, root, body, tells):
+    """Another number than the sentence's, or a call that ends the program: nothing."""
+    shutil.copytree(root / "flight", work / "flight")
+    (module,) = solve(work, root, "tensor_memory")
+    source = module.read_text(encoding="utf-8")
+    module.write_text(source.replace(RIGHT, body), encoding="utf-8")
+    first, second = (assignment(work, "check", "tensor_memory") for _ in range(2))
+    assert (first.returncode, second.returncode) == (0, 0), first.stdout + first.stderr
+    sentence = "\n  Wren's weights take 5.09 GB in float32: they fit.\n"
+    assert (sentence in first.stdout) is tells
+    assert sentence not in second.stdout
+    assert (first.stderr, second.stderr) == ("", "")
+
+
 def test_a_wrong_answer_is_shown_in_full(work, root):
     """The failure shows expected, got, inputs, the test and the definition to fix.
 
