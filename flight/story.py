@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from flight.model import SIZES
+from flight.prediction import BF16
 from kit import stand_in
 
 SIZE = SIZES["wren"]
 D, FF, LAYERS, CONTEXT = SIZE.d_model, SIZE.d_ff, SIZE.num_layers, SIZE.context_length
 PARAMETERS, TOKENS = 1_273_495_552, 25_469_911_040
-BF16 = torch.bfloat16
 
 
 def told(problem: str, of: Any) -> str:
