@@ -5,6 +5,7 @@ import json
 import re
 from dataclasses import replace
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -70,7 +71,8 @@ def test_bytes_and_flops_are_predicted_exactly(tokens, segments, autocast, einop
     """With and without checkpoints, autocast and a fused attention, for a part of the batch."""
     used = parts.load([name for name in ALL if einops or name != "einops"])
     chosen = settings(segments=segments, autocast=autocast, micro_batch=4)
-    rows = flying.first_rows(used, chosen, tokens)
+    expected = prediction.predicted(used, chosen.shape, chosen, MACHINE)
+    rows = prediction.table(used, expected, flying.first_step(used, chosen, tokens), {})
     kept, flops = row(rows, "bytes kept"), row(rows, "FLOPs")
     assert kept.predicted == kept.measured
     if einops:
@@ -97,7 +99,8 @@ def test_the_reference_learns(record):
     last = row([prediction.Row(**r) for r in record.rows], "last loss").measured
     assert last < record.entropy - 0.3
     assert record.own == ALL
-    assert record.sample.startswith("def ")
+    assert list(record.samples) == ["after 10 steps", "after 100 steps", "after 220 steps"]
+    assert all(text.startswith("def ") for text in record.samples.values())
 
 
 def test_nothing_solved_flies_too(tokens, tmp_path):
@@ -163,8 +166,9 @@ def test_a_wrong_part_flies_visibly_worse(tokens, tmp_path):
 
 def test_the_page_shows_every_flight(record):
     """Hostile names and samples are escaped, and a record survives JSON."""
-    other = replace(record, name="<b>autocast", sample="def <script>")
+    other = replace(record, name="<b>autocast", samples={"after <b>": "def <script>"})
     again = flying.Record(**json.loads(json.dumps(vars(other))))
+    assert ElementTree.fromstring(page.card(again)).get("width") == "1200"
     shown = page.render([record, again])
     assert "<script>" not in shown
     assert "&lt;b&gt;autocast" in shown
