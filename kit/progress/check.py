@@ -412,7 +412,7 @@ class _Run:
         outcome = RunOutcome(
             list(self._rows.values()), failures, stopped, self._notes, self._whole, self._every
         )
-        outcome.others = self.others
+        outcome.others = self.others if self._whole else {}
         if stopped:
             self._print(f"\n{stopped}")
             return outcome

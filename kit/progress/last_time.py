@@ -69,6 +69,10 @@ class LastTime:
             return "changed"
         return "done" if was["done"] else "open"
 
+    def has(self, problem: dict[str, Any], files: Files) -> bool:
+        """Whether a problem was tested with these files."""
+        return problem["id"] in self.known and self.status(problem, files) != "changed"
+
     def write(
         self, root: Path, files: Files, problems: list[dict[str, Any]], done: set[str]
     ) -> None:

@@ -144,18 +144,25 @@ class RunOutcome:
         verb = "fix" if to_do.attempted else "write"
         place = to_do.place or handing_in.path_of(problem["module"])
         shows = " --all` (all of its failures)" if to_do.attempted and not self.every else "`"
-        return (
-            f"{verb} {place}\nread handout §{problem['section']}, "
-            f"then run `python -m assignment check {problem['id']}{shows}"
-        )
+        steps = [
+            f"{verb} {place}",
+            f"read handout §{problem['section']}, "
+            f"then run `python -m assignment check {problem['id']}{shows}",
+        ]
+        if not any(row.status == "done" for row in self.rows):
+            steps += [f"or begin with {other}" for other in self._others()]
+        return "\n".join(steps)
+
+    def _others(self) -> list[str]:
+        """The course's own commands."""
+        return [f"`python -m assignment {name}`: {about}" for name, about in self.others.items()]
 
     def _what_is_left(self) -> Iterator[str]:
         """What to do when all problems are done."""
         yield (
             "`python -m assignment submit` makes the zip to hand in; hidden tests decide the points"
         )
-        for name, about in self.others.items():
-            yield f"`python -m assignment {name}`: {about}"
+        yield from self._others()
         if on_a_gpu := [row.problem for row in self.rows if row.problem.get("device") == "cuda"]:
             chapter = on_a_gpu[0]["section"].split(".")[0]
             yield f"chapter {chapter} again, if you can get at a GPU: its points are earned on one"

@@ -87,6 +87,21 @@ def test_progress_has_a_row_a_problem_and_says_what_is_next(work, root):
     assert "first failure" not in done.stdout
 
 
+def test_the_first_screen_offers_a_flight_and_the_last_one_what_is_left():
+    """The course's own commands come after the next step, and at the end with the GPU's chapter."""
+    rows = [ProblemProgress({"id": "one", "module": "one", "section": "1.1"}, 1, ["not attempted"])]
+    rows += [ProblemProgress({"id": "gpu", "section": "13.1", "device": "cuda"}, 1, ["passed"])]
+    others = {"fly": "train a small model"}
+    begun = Failure(rows[0].problem, False, "", "", "")
+    first = RunOutcome(rows[:1], [begun], others=others)
+    assert first.next_step.endswith(
+        "\nor begin with `python -m assignment fly`: train a small model"
+    )
+    assert "fly" not in RunOutcome(rows, [begun], others=others).next_step
+    last = RunOutcome(rows[1:], [], others=others).next_step
+    assert re.search("assignment submit.*assignment fly.*chapter 13 again", last, re.DOTALL)
+
+
 RIGHT = "return x.numel() * x.element_size()"
 
 
