@@ -93,6 +93,7 @@ def _main(root: Path, arguments: list[str], others: dict[str, str]) -> int:
         watch=parsed.watch,
         annotate=parsed.annotations,
         every=parsed.every,
+        hint=parsed.hint,
         others=others,
     )
 
@@ -136,6 +137,9 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
         action="store_true",
         dest="every",
         help="show every failure and not only the first; each test has the grader's time limit",
+    )
+    check.add_argument(
+        "--hint", action="store_true", help="give one more hint on the first failure each time"
     )
     check.add_argument(
         "--watch", action="store_true", help="run again whenever you save a file, until Ctrl-C"

@@ -30,6 +30,7 @@ from kit.progress.outcomes import (
     RunOutcome,
     address_of,
     annotated,
+    hints,
     problem_of,
     told,
 )
@@ -62,6 +63,7 @@ def main(
     annotate: bool = False,
     every: bool = False,
     advise: bool = True,
+    hint: bool = False,
     others: Mapping[str, str] | None = None,
 ) -> int:
     """Run the public tests of these problems and show the results.
@@ -75,6 +77,7 @@ def main(
         annotate: Print the failures as annotations for a GitHub workflow, too.
         every: Show every failure, and go on after a test that takes too long or crashes.
         advise: Say what to do next, after the first failure.
+        hint: Give one more hint on the first failure than the last time.
         others: The course's own commands, each with what it does.
 
     Returns:
@@ -93,7 +96,7 @@ def main(
             code = 130  # if Ctrl-C ends the next run before it is done
             files = Files.now(root, modules)
             run = _Run(root, tested, course, files, out, watched=watch, every=every, advise=advise)
-            run.others = others or {}
+            run.others, run.hints = others or {}, hint
             code = run.everything()
             if run.changed:
                 continue
@@ -133,6 +136,7 @@ class _Run:
     ) -> None:
         self.outcome: RunOutcome | None = None
         self.others: Mapping[str, str] = {}
+        self.hints, self._hinted = False, dict[str, tuple[str, int]]()
         self.changed = False  # a file was saved meanwhile
         self._before = last_time.read(root)
         since = {p["id"]: self._before.status(p, files) for p in problems}
@@ -179,7 +183,7 @@ class _Run:
         done = {name for name, row in self._rows.items() if row.status == "done"}
         if self.is_stopped:
             return 130
-        self._before.write(self._root, self._files, self._in_order, done)
+        self._before.write(self._root, self._files, self._in_order, done, self._hinted)
         return 0 if len(done) == len(self._rows) else 1
 
     @property
@@ -424,12 +428,24 @@ class _Run:
                 self._print(f"\n{failure}")
         elif outcome.first_failure:
             self._print(f"\nfirst failure\n{outcome.first_failure}")
+        if self.hints and outcome.to_do:
+            self._show_hints(outcome.to_do)
         for note in outcome.notes:
             self._print(f"\nnote: {note}")
         self._print(f"\nnext\n{textwrap.indent(outcome.next_step, '  ')}")
         if outcome.to_do and (address := address_of(self._root, outcome.to_do.problem)):
             self._print(f"  open {address}")
         return outcome
+
+    def _show_hints(self, failure: Failure) -> None:
+        """The hints so far, and one more."""
+        name, known = hints(self._root, failure)
+        number = self._before.next_hint(failure.problem, name)
+        self._hinted[failure.problem["id"]] = (name, min(number, len(known)))
+        for i, text in enumerate(known[:number], 1):
+            self._print(f"\nhint {i} of {len(known)}\n{textwrap.indent(text, '  ')}")
+        if number < len(known):
+            self._print("\nthe same command gives one more hint")
 
     def _begin(self, row: ProblemProgress) -> None:
         if row is not self._current:

@@ -1,8 +1,10 @@
 """The outcome of the public tests: one row per problem, the failures, and what to do next."""
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from kit.workflow_commands import Annotation
 
 # A file and perhaps a line, as in "assignment/linear.py:12 in Linear.forward".
 PLACE = re.compile(r"(assignment/[\w/]+\.py)(?::(\d+))?", re.ASCII)
+HEADED = re.compile(r"(Args|Returns|Raises|Example|Attributes):")
+FORMULA = re.compile(r"[^.\n]{1,40} [=←] ")
 
 
 @dataclass
@@ -175,6 +179,46 @@ def address_of(root: Path, problem: dict[str, Any]) -> str:
         for path in (root / site).glob(f"{int(chapter):02}_*.html"):
             return f"{path.absolute().as_uri()}#section-{chapter}-{section}"
     return ""
+
+
+def hints(root: Path, failure: Failure) -> tuple[str, list[str]]:
+    """The definition that a failure is about, and hints on it, each of which says more.
+
+    All are from the module itself: the definition's docstring and the module's solved example.
+    """
+    place = PLACE.match(failure.place)
+    path = place[1] if place else handing_in.path_of(failure.problem["module"])
+    line, wanted = int(place[2] or 0) if place else 0, failure.problem.get("functions", [])
+    with suppress(OSError, ValueError, SyntaxError):
+        tree = ast.parse((root / path).read_bytes())
+        every = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+        around = [n for n in every if n.lineno <= line <= (n.end_lineno or 0)]
+        for found in [*around, *(n for n in every if n.name in wanted)][:1]:
+            solved = [
+                f"{path}:{n.lineno} in {n.name}" for n in every if "solved example" in _doc(n)
+            ]
+            where = f"{path}:{found.lineno} in {found.name}"
+            parts = _hints_of(_doc(found), failure.problem["section"], where)
+            return found.name, [*parts, *(f"a solved example of this kind: {s}" for s in solved)]
+    return "", []
+
+
+def _doc(node: ast.FunctionDef | ast.ClassDef) -> str:
+    return ast.get_docstring(node) or ""
+
+
+def _hints_of(docstring: str, section: str, where: str) -> Iterator[str]:
+    first, *others = docstring.split("\n\n")
+    headed = {part.split(":")[0]: part for part in others if HEADED.match(part)}
+    rest = [part for part in others if part not in headed.values() and "Handout §" not in part]
+    formulas = [part for part in rest if FORMULA.match(part)]
+    rules = [part for part in rest if part not in formulas]
+    yield f"where: {where}\n{first}\nThe common mistakes of handout §{section} are worth a look."
+    for name, texts in (("rule", [*rules, headed.get("Raises", "")]), ("formula", formulas)):
+        if any(texts):
+            yield f"{name}:\n" + "\n\n".join(filter(None, texts))
+    if "Example" in headed:
+        yield f"{headed['Example']}\nWork it out by hand, and print what your code has instead."
 
 
 def annotated(outcome: RunOutcome) -> list[Annotation]:

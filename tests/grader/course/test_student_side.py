@@ -20,8 +20,8 @@ from grader.base.errors import SubmissionRefused
 from grader.course import courses
 from grader.submission import submissions
 from kit.handing_in import Accepted
-from kit.progress import check, markdown, submit
-from kit.progress.outcomes import Failure, ProblemProgress, RunOutcome
+from kit.progress import check, last_time, markdown, submit
+from kit.progress.outcomes import Failure, ProblemProgress, RunOutcome, hints
 from tests.grader.sampling import every
 from tests.grader.warm_python import python
 
@@ -100,6 +100,34 @@ def test_the_first_screen_offers_a_flight_and_the_last_one_what_is_left():
     assert "fly" not in RunOutcome(rows, [begun], others=others).next_step
     last = RunOutcome(rows[1:], [], others=others).next_step
     assert re.search("assignment submit.*assignment fly.*chapter 13 again", last, re.DOTALL)
+
+
+def test_each_call_gives_one_more_hint_and_never_the_solution(work, root):
+    """Hints are counted per definition, from the docstring to the solved example."""
+    for number in (1, 2):
+        shown = assignment(work, "check", "lr_schedule", "--hint").stdout
+        assert re.findall(r"^hint (\d) of 5$", shown, re.MULTILINE) == ["1", "2"][:number]
+        assert "hint 1" not in assignment(work, "check", "lr_schedule").stdout  # counts nothing
+    path = work / "assignment" / "optimizers.py"
+    path.write_text(f"{path.read_text(encoding='utf-8')}\n# a try\n", encoding="utf-8")
+    assert "hint 3 of 5" in assignment(work, "check", "lr_schedule", "--hint").stdout
+    entry = {"id": "lr_schedule"}
+    assert last_time.read(work).next_hint(entry, "lr_cosine_schedule") == 4
+    assert last_time.read(work).next_hint(entry, "AdamW") == 1
+
+
+@pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)
+def test_every_definition_has_hints(root, problem):
+    """Each problem's hints begin with the place and end with the module's solved example."""
+    entry = {"id": problem.id, "module": problem.module, "section": problem.section}
+    for name in problem.functions:
+        failure = Failure({**entry, "functions": [name]}, False, "", "", "")
+        found, shown = hints(root, failure)
+        assert found == name
+        assert shown[0].startswith(f"where: {problem.path}:")
+        assert "Example:" in shown[-2]
+        assert shown[-1].startswith(f"a solved example of this kind: {problem.path}:")
+        assert "NotImplementedError" not in "".join(shown)
 
 
 RIGHT = "return x.numel() * x.element_size()"
