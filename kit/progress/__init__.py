@@ -142,7 +142,9 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
         "--hint", action="store_true", help="give one more hint on the first failure each time"
     )
     check.add_argument(
-        "--watch", action="store_true", help="run again whenever you save a file, until Ctrl-C"
+        "--watch",
+        action="store_true",
+        help="run again whenever you save a file, and go on to the next problem, until Ctrl-C",
     )
     check.add_argument(
         "--annotations",

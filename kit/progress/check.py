@@ -73,7 +73,8 @@ def main(
         problems: The problems to test.
         course: What problems.toml contains.
         page: A file for the same results as Markdown.
-        watch: Run again whenever a file in assignment/ is saved, until Ctrl-C.
+        watch: Run again whenever a file in assignment/ is saved, and go on to the next problem when
+            all tests pass. Ctrl-C ends a test that is running, or else the command.
         annotate: Print the failures as annotations for a GitHub workflow, too.
         every: Show every failure, and go on after a test that takes too long or crashes.
         advise: Say what to do next, after the first failure.
@@ -84,7 +85,7 @@ def main(
         0 if all tests pass, 1 if not, 2 if the tests cannot be run or the page cannot be written,
         130 if they were stopped by hand.
     """
-    tested = [p for p in problems if (root / "tests/public" / f"test_{p['id']}.py").exists()]
+    tested, green = [p for p in problems if _has_tests(root, p)], set[str]()
     modules = {p["module"] for p in course["problem"]}
     if os.name == "nt":
         os.system("")  # makes the console of Windows obey the codes for colours
@@ -109,14 +110,33 @@ def main(
             if annotate and run.outcome:
                 out.write(annotations(annotated(run.outcome)))
                 out.flush()
-            if not watch or run.is_stopped:
+            if not watch or (run.is_stopped and not run.was_in_a_test):
                 return code
+            if code == 0:
+                green |= {p["id"] for p in tested}
+            if code == 0 and (after := _next_open(root, course, files, green)):
+                out.write(f"\non to {after['id']}\n")
+                tested = [after]
+                continue
             out.write("\nwatching assignment/; Ctrl-C stops\n")
             out.flush()
             while files.same(root):
                 time.sleep(0.3)
             out.write("\033[2J\033[H" if out.isatty() else "\n")
     return code
+
+
+def _has_tests(root: Path, problem: dict[str, Any]) -> bool:
+    return (root / "tests/public" / f"test_{problem['id']}.py").exists()
+
+
+def _next_open(
+    root: Path, course: dict[str, Any], files: Files, green: set[str]
+) -> dict[str, Any] | None:
+    """The first problem with public tests that is not done, or None."""
+    known = last_time.read(root)
+    left = (p for p in course["problem"] if p["id"] not in green and _has_tests(root, p))
+    return next((dict(p) for p in left if known.status(p, files) != "done"), None)
 
 
 class _Run:
@@ -190,6 +210,11 @@ class _Run:
     def is_stopped(self) -> bool:
         """Whether the student has stopped the tests, by Ctrl-C or by leaving the debugger."""
         return self._stopped is not None
+
+    @property
+    def was_in_a_test(self) -> bool:
+        """Whether a test was running at the end, as it is in an endless loop."""
+        return bool(self._test)
 
     # --- before anything runs
 
@@ -340,6 +365,10 @@ class _Run:
                 self._begin(self._rows[event["problem"]])
             case "green":
                 self._rows[event["problem"]].story = event["text"]
+            case "running" if self._test:
+                row = self._rows[problem_of(self._test)]
+                place = f" in {event['place']}" if event["place"] else ""
+                self._show(row, end="", status=f"{event['seconds']:.0f} s{place}")
             case "printed":
                 self._show_printed(event["text"])
             case "outcome":
@@ -464,14 +493,14 @@ class _Run:
         if row.story and row.status == "done":
             self._print(self._filled(f"  {row.story}"))
 
-    def _show(self, row: ProblemProgress, end: str) -> None:
+    def _show(self, row: ProblemProgress, end: str, status: str = "") -> None:
         """Print a row. On a terminal, overwrite the previous line."""
         if self._paused or (not self._live and not end):
             return
         row.shown = row.shown or bool(end)
         width = max(len(problem_id) for problem_id in self._rows)
         filled = BAR * row.passed // max(1, row.tests)
-        status = row.status if end else f"running, {len(row.ended)} so far"
+        status = row.status if end else status or f"running, {len(row.ended)} so far"
         text = (
             f"{row.problem['id']:<{width}}  {row.problem['points']:>2} points  "
             f"{'█' * filled}{'·' * (BAR - filled)}"

@@ -43,6 +43,7 @@ from kit.student import StudentPackage  # noqa: E402
 from kit.text import message_of, printable  # noqa: E402
 
 LOOK_SECONDS = 0.25
+SLOW_SECONDS = 2.0  # after which a test that is still running is told once a second
 STORY_SECONDS = 2.0  # that a sentence for a green problem may take
 PRINTED = 2_000  # characters of a test's output that are shown
 CALL = re.compile(r"\bstudent\.\w+\.(\w+)\(")
@@ -220,9 +221,14 @@ class Runner:
     def _end_what_takes_too_long(self, over: threading.Event, limits: dict[str, Any]) -> None:
         """Wait for the end of a test; exit this process if the test exceeds a limit."""
         wall, cpu = time.monotonic(), time.process_time()
+        said = wall + SLOW_SECONDS - 1.0
         while not over.wait(LOOK_SECONDS):
             if self._paused:
                 return
+            if time.monotonic() - said > 1.0:
+                said = time.monotonic()
+                place = self._place_of(_main_frame())
+                self._events.say("running", seconds=said - wall, place=place)
             used = time.process_time() - cpu
             if used > limits["cpu_seconds"]:
                 self._give_up(f"{limits['cpu_seconds']:g} s of processor time")
@@ -230,7 +236,7 @@ class Runner:
                 self._give_up(f"{limits['wall_seconds']:g} s")
 
     def _give_up(self, limit: str) -> None:
-        frame = sys._current_frames()[threading.main_thread().ident or 0]
+        frame = _main_frame()
         problem = self._problems[problem_of(self._test)]
         text = f"{problem['id']}: still running after {limit}, the limit of a test"
         facts = self._told_at(text, self._place_of(frame), problem)
@@ -333,6 +339,10 @@ class Runner:
 
     def _short(self, file: str) -> str:
         return Path(os.path.relpath(file, self._root)).as_posix()
+
+
+def _main_frame() -> FrameType:
+    return sys._current_frames()[threading.main_thread().ident or 0]
 
 
 def _innermost(places: TracebackType | None, file: str) -> FrameSummary | None:

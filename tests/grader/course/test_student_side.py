@@ -487,7 +487,7 @@ def test_ctrl_c_ends_the_watch_at_any_moment(monkeypatch, capfd, work, owner, mo
 
 
 def test_watch_runs_again_when_a_file_is_saved(work, root):
-    """The command keeps watching until Ctrl-C."""
+    """The command goes on to the first open problem, and keeps watching until Ctrl-C."""
     (module,) = solve(work, root, "linear")
     right = module.read_text()
     module.write_text(right.replace("return x @ self.weight.T", "return 2 * x @ self.weight.T"))
@@ -507,9 +507,35 @@ def test_watch_runs_again_when_a_file_is_saved(work, root):
         assert "0 of 1 problems done" in next_run()
         (work / "right").write_text(right)
         (work / "right").replace(module)  # one change, not two
-        assert "1 of 1 problems done" in next_run()
+        after = next_run()
+        assert re.search("1 of 1 problems done.*\non to tensor_memory\n.*0 of 1", after, re.DOTALL)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=30) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a terminal of its own")
+def test_the_watch_survives_ctrl_c_in_an_endless_loop(work, root):
+    """The first Ctrl-C ends the test, which says where it was; the second one ends the watch."""
+    (module,) = solve(work, root, "linear")
+    loop = "while True:\n            pass"
+    module.write_text(module.read_text().replace("return x @ self.weight.T", loop))
+    command = [python(), "-m", "assignment", "check", "linear", "--watch"]
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(command, cwd=work, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+
+    def screen_until(text):
+        shown = ""
+        while text not in shown:
+            shown += os.read(ours, 10_000).decode(errors="replace")
+        return shown
+
+    screen_until(" s in assignment/linear.py:")  # the row says how long, and where
+    process.send_signal(signal.SIGINT)
+    assert "stopped at assignment/linear.py:" in screen_until("watching assignment/")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    os.close(ours)
 
 
 def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
