@@ -27,8 +27,8 @@ DECIDES = (
     "grading",
     "results",
     "sandbox",
-    "shared",
     "submission",
+    "wire",
     "worker",
 )
 
