@@ -254,6 +254,7 @@ OF_THE_FILE: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "tools": ('a list of names of programs, like "g++"', _list_of(PROGRAM, 0)),
     "files": ('a list of patterns of files in assignment/, like "*.json"', _list_of(PATTERN, 0)),
     "folders": ('a list of names of folders, like "flight"', _list_of(NAME, 0)),
+    "story": ('the name of a module, like "flight.story"', _matches(DOTTED)),
     "preload": ('a list of names of modules, like "einops.layers.torch"', _list_of(DOTTED, 0)),
     "green_may_lose": ("a number of points, 0 or more", _are_points),
 }
