@@ -540,7 +540,7 @@ def test_the_folder_lies_where_programs_may_run_and_is_space(monkeypatch, tmp_pa
 
 def test_a_container_with_few_users_is_noticed(monkeypatch):
     """In such a container the level is unavailable, and the message says why."""
-    monkeypatch.setattr(landlock.shown, "FIRST_USER", 2**32)
+    monkeypatch.setattr(landlock.visible, "FIRST_USER", 2**32)
     assert landlock.why_not() in (
         "this container has no user ids from 4,294,967,296 upwards",
         "only root can run submissions under a user id of their own",
@@ -594,7 +594,7 @@ def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monk
     closed.mkdir(mode=0o700)
     (closed / "big").mkdir()
     (closed / "big" / "file").write_bytes(bytes(2 * MIB))
-    monkeypatch.setattr(landlock.shown, "package_paths", lambda packages: (closed / "big",))
+    monkeypatch.setattr(landlock.visible, "package_paths", lambda packages: (closed / "big",))
     monkeypatch.setattr(landlock, "MOST_COPIED_BYTES", MIB)
     sentence = r"may not pass through /.*, where big is: chmod o\+x /"
     with pytest.raises(SandboxUnavailable, match=sentence):
