@@ -42,7 +42,7 @@ def watched(context):
     """A new page that keeps its messages and errors in `seen`, and its requests in `requests`."""
     page = context.new_page()
     page.seen, page.requests = [], []
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(60_000)  # a busy machine takes its time
     page.on(
         "console",
         lambda message: (
