@@ -270,3 +270,16 @@ NAN8 = ("float32[2]", "float8_e4m3fn[2] with NaN or inf")
 def test_the_difference_says_no_value(got, expected, said):
     """A difference in kind comes first, wherever it is; a value is never shown."""
     assert said == difference(got, expected)
+
+
+def test_what_a_passed_test_records_is_a_fact_of_it(graded):
+    """Such as a ratio of times; examples/kernels records one."""
+    found = graded("""
+        def test_it(student, request):
+            student.activations.relu(torch.ones(1))
+            request.node.user_properties.append(("measured", 1.5))
+    """)
+    assert (Status.PASSED, [("measured", "1.5")]) == (
+        found.status,
+        [(fact.label, fact.text) for fact in found.facts],
+    )

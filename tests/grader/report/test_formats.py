@@ -6,13 +6,23 @@ from xml.etree import ElementTree
 
 import pytest
 
+from grader.base.errors import Status
 from grader.classroom.records import Answer, Comment, RegradeRequest
 from grader.commands import reports
 from grader.commands.parameters import parameters_of
 from grader.report import json_report
 from grader.report.formats import FORMATS, Format
 from grader.report.reported import Reported
-from tests.grader.report.samples import HARMLESS, every_status, hostile_comments, standing
+from grader.results.points import problem_result
+from grader.results.records import Fact
+from tests.grader.report.samples import (
+    HARMLESS,
+    ended,
+    every_status,
+    hostile_comments,
+    result,
+    standing,
+)
 
 
 def asked(problem, test, answer=None):
@@ -51,6 +61,14 @@ def test_every_format_renders_a_record(name):
     assert 1 == len(inspect.signature(FORMATS[name].render).parameters)
     text = FORMATS[name].render(Reported(every_status()))
     assert all(problem in text for problem in ("linear", "adamw", "gpu"))
+
+
+@pytest.mark.parametrize("name", ["terminal", "markdown", "html", "json"])
+def test_what_a_passed_test_has_measured_is_said(name):
+    """A student who has all points still sees the ratio of the times."""
+    said = ended("a", Status.PASSED, facts=[Fact("measured", "0.50 times the reference")])
+    record = Reported(result(problem_result("linear", "m", 10, [said])))
+    assert "0.50 times the reference" in FORMATS[name].render(record)
 
 
 @pytest.mark.parametrize("name", FORMATS)
