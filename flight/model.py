@@ -15,7 +15,7 @@ from flight.training_text import VOCABULARY
 
 @dataclass(frozen=True)
 class Size:
-    """The sizes of a model, with the fields of flop_counting.TransformerConfig.
+    """The sizes of a model, with what flop_counting.TransformerConfig has.
 
     Args:
         batch: Sequences in the batch of one step.
@@ -31,6 +31,18 @@ class Size:
     vocab_size: int = VOCABULARY
     gated_ffn: bool = False
     tied_embeddings: bool = True
+    kv_heads: int | None = None
+    head_width: int | None = None
+    experts: int = 1
+    active_experts: int = 1
+    shared_experts: int = 0
+
+    @property
+    def query_width(self) -> int:
+        """Features of a token's queries."""
+        return self.d_model
+
+    kv_width = query_width
 
     @property
     def d_ff(self) -> int:

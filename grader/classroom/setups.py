@@ -28,6 +28,7 @@ DECIDES = (
     "results",
     "sandbox",
     "submission",
+    "tools",
     "wire",
     "worker",
 )

@@ -112,7 +112,10 @@ def _loses(judged: Judged) -> str:
 def _was_attempted(judged: Judged) -> str:
     for test in judged.tests:
         if test.status is not Status.NOT_ATTEMPTED:
-            return f"{test.id} is {test.status}; a stub earns 0 as not_attempted"
+            return (
+                f"{test.id} is {test.status}; a stub earns 0 as not_attempted: "
+                "mark the solution inside each function"
+            )
     return ""
 
 

@@ -267,7 +267,7 @@ class _Run:
                 "not_done": [name for name in self._rows if name not in self._done_before],
                 "story": self._course.get("story", ""),
                 "left_out": self._ran,
-                "limits": self._course["limits"],
+                "limits": kit.USUAL_LIMITS | self._course.get("limits", {}),
                 "course": {"packages": self._course.get("packages", kit.USUAL_PACKAGES)},
                 "crash": str(crash),
             }

@@ -148,10 +148,10 @@ class RunOutcome:
         verb = "fix" if to_do.attempted else "write"
         place = to_do.place or handing_in.path_of(problem["module"])
         shows = " --all` (all of its failures)" if to_do.attempted and not self.every else "`"
+        read = f"read handout §{problem['section']}, then " if "section" in problem else ""
         steps = [
             f"{verb} {place}",
-            f"read handout §{problem['section']}, "
-            f"then run `python -m assignment check {problem['id']}{shows}",
+            f"{read}run `python -m assignment check {problem['id']}{shows}",
         ]
         if not any(row.status == "done" for row in self.rows):
             steps += [f"or begin with {other}" for other in self._others()]
@@ -167,15 +167,14 @@ class RunOutcome:
             "`python -m assignment submit` makes the zip to hand in; hidden tests decide the points"
         )
         yield from self._others()
-        if on_a_gpu := [row.problem for row in self.rows if row.problem.get("device") == "cuda"]:
-            chapter = on_a_gpu[0]["section"].split(".")[0]
-            yield f"chapter {chapter} again, if you can get at a GPU: its points are earned on one"
+        if any(row.problem.get("device") == "cuda" for row in self.rows):
+            yield "the GPU's problems again, if you can get at one: their points are earned there"
 
 
 def address_of(root: Path, problem: dict[str, Any]) -> str:
     """The address of a problem's section in the built handout, or "" if there is none here."""
-    chapter, _, section = problem["section"].partition(".")
-    for site in ("handout/site", "handout/build/site"):
+    chapter, _, section = problem.get("section", "").partition(".")
+    for site in ("handout/site", "handout/build/site") if chapter else ():
         for path in (root / site).glob(f"{int(chapter):02}_*.html"):
             return f"{path.absolute().as_uri()}#section-{chapter}-{section}"
     return ""
@@ -198,7 +197,7 @@ def hints(root: Path, failure: Failure) -> tuple[str, list[str]]:
                 f"{path}:{n.lineno} in {n.name}" for n in every if "solved example" in _doc(n)
             ]
             where = f"{path}:{found.lineno} in {found.name}"
-            parts = _hints_of(_doc(found), failure.problem["section"], where)
+            parts = _hints_of(_doc(found), failure.problem.get("section", ""), where)
             return found.name, [*parts, *(f"a solved example of this kind: {s}" for s in solved)]
     return "", []
 
@@ -213,7 +212,8 @@ def _hints_of(docstring: str, section: str, where: str) -> Iterator[str]:
     rest = [part for part in others if part not in headed.values() and "Handout §" not in part]
     formulas = [part for part in rest if FORMULA.match(part)]
     rules = [part for part in rest if part not in formulas]
-    yield f"where: {where}\n{first}\nThe common mistakes of handout §{section} are worth a look."
+    worth = f"\nThe common mistakes of handout §{section} are worth a look." if section else ""
+    yield f"where: {where}\n{first}{worth}"
     for name, texts in (("rule", [*rules, headed.get("Raises", "")]), ("formula", formulas)):
         if any(texts):
             yield f"{name}:\n" + "\n\n".join(filter(None, texts))
@@ -244,7 +244,8 @@ def told(text: str, problem: dict[str, Any], place: str = "", shown: Sequence[st
     """
     at = [labelled("at", place)] if place else []
     at += [labelled("", line) for line in shown]
-    return "\n".join([text, *at, labelled("see", f"handout §{problem['section']}")])
+    see = [labelled("see", f"handout §{problem['section']}")] if "section" in problem else []
+    return "\n".join([text, *at, *see])
 
 
 def problem_of(test: str) -> str:

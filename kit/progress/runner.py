@@ -261,7 +261,7 @@ class Runner:
         test = f"{item.location[0]}:{line + 1} {item.name}" if line is not None else item.nodeid
         place = self._place(error.__traceback__)
         if isinstance(error, expect.Mismatch):
-            text = expect.render(error, problem=problem["id"], section=problem["section"])
+            text = expect.render(error, problem=problem["id"], section=problem.get("section", ""))
             return {
                 "text": text,
                 "place": self._definition(problem["module"], error.of),

@@ -13,6 +13,7 @@ import msgspec
 
 from grader.base.errors import UsageError
 from grader.classroom.intake.canvas import CANVAS
+from grader.classroom.intake.clones import warn_of_clones
 from grader.classroom.intake.folder_items import (
     EXPORT,
     GRADESCOPE,
@@ -66,7 +67,7 @@ def plain(items: list[FolderItem]) -> Found:
         for one in handed_in
     ]
     doubtful = _warn_of_canvas(item for item in graded if item.kind == "archive")
-    doubtful += _warn_of_times(graded)
+    doubtful += [*_warn_of_times(graded), *warn_of_clones(graded)]
     if len(graded) == 1 < len(handed_in):
         doubtful.append(
             f"{graded[0].name} is the only folder, and its {len(handed_in)} archives are taken as "

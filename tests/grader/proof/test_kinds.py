@@ -25,7 +25,11 @@ ENDS = [
     ("variant", judged(FAILED, FAILED), "2 tests fail, the first is t0: why"),
     ("words", judged(PASSED, FAILED), "t1 fails: why"),
     ("stub", judged(MISSING, MISSING), ""),
-    ("stub", judged(MISSING, FAILED), "t1 is failed; a stub earns 0 as not_attempted"),
+    (
+        "stub",
+        judged(MISSING, FAILED),
+        "t1 is failed; a stub earns 0 as not_attempted: mark the solution inside each function",
+    ),
     ("wrong", judged(PASSED, FAILED), ""),
     ("wrong", judged(FAILED, Status.MEMORY), ""),
     ("wrong", judged(PASSED), "it passes every test; a wrong solution has to be caught"),

@@ -32,10 +32,12 @@ class Chapter(Figures):
             r"^```{toctree}\n:hidden:\n\n(.+?)\n```$", page, re.MULTILINE | re.DOTALL
         )[1].split()
         assert listed == [
+            "shapes",
             *(f"{number:02}_{module}" for number, module in enumerate(COURSE.modules, 1)),
             "flight",
             "what_tests_try",
             "grading",
+            "napkin",
             "formula_sheet",
             "calculators",
             "bibliography",

@@ -8,6 +8,7 @@ may tell things apart by sizes that happen to differ.
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -270,6 +271,31 @@ def test_transformer_lm_head(student, rng):
     """The LM head, tied or not, maps every token to vocab_size logits, once per model."""
     hint = "one product for the whole model; a tied matrix is multiplied too"
     check_parts(student, rng, ["lm_head"], hint)
+
+
+@pytest.mark.harm("wrong number")
+def test_transformer_of_today(student, rng):
+    """Keys and values may have fewer heads than queries, and a token goes through a few experts."""
+    plain, (extra, active, shared) = config_of(rng), sizes(rng, 3)
+    heads, width = plain["num_heads"], plain["d_model"] // plain["num_heads"]
+    experts = {"experts": active + 9, "active_experts": active, "shared_experts": shared}
+    scores = dict.fromkeys(("attention_scores", "attention_values"), 1)
+    wider = dict.fromkeys(PARTS[:4], Fraction(width + extra, width))
+    # Compare with the student's own counts, so that a mistake in a plain layer costs nothing here.
+    own = parts_from(student, plain, 2, 3)
+    for options, factors in [
+        ({"kv_heads": 1}, {**scores, "qkv": Fraction(heads + 2, 3 * heads)}),
+        ({"head_width": width + extra}, wider),
+        (experts, {"ffn": active + shared}),
+    ]:
+        got = parts_from(student, {**plain, **options}, 2, 3)
+        for name, factor in factors.items():
+            expect.that(name in own and name in got, f"no part {name!r}", of=OF_PARTS)
+            expect.number(own[name], own[name], of=OF_PARTS, tolerance=0)
+            expect.that(own[name] > 0, f"{name!r} takes no FLOPs", of=OF_PARTS)
+            hint = f"{options}: query_width, kv_width, and the FFNs of a token"
+            expected = int(factor * int(own[name]))
+            check(got[name], expected, of=OF_PARTS, name=repr(name), hint=hint)
 
 
 @pytest.mark.harm("wrong number")

@@ -283,6 +283,25 @@ def test_parameters_of_the_embeddings(student, rng):
         check_count(float(2 * once - twice), expected, of="transformer_parameters", hint=hint)
 
 
+# Stays: only here do heads and experts count; each other test would charge for them as well.
+@pytest.mark.harm("wrong number")
+def test_parameters_of_a_layer_of_today(student, rng):
+    """A layer has matrices of query_width and of kv_width, and all of its experts."""
+    sizes = transformer_sizes(rng)
+    d, ff, heads = sizes["d_model"], sizes["d_ff"], sizes["num_heads"]
+    width, experts, shared = 60 + integer(rng, 0, 9), integer(rng, 5, 9), integer(rng, 2, 4)
+    some = {"experts": experts, "active_experts": 2, "shared_experts": shared}
+    for options, more in [
+        ({"kv_heads": 1}, 2 * d * (d // heads) - 2 * d * d),
+        ({"head_width": width}, 4 * d * heads * width - 4 * d * d),
+        (some, (experts + shared - 1) * 2 * d * ff),
+    ]:
+        got = parameters(student, sizes, **options) - parameters(student, sizes)
+        expected = sizes["num_layers"] * more
+        hint = f"a change of {', '.join(options)}: which matrices change with it?"
+        check_count(float(got), expected, of="transformer_parameters", hint=hint)
+
+
 @pytest.mark.harm("wrong number")
 def test_compute_optimal(student, rng):
     """6 · N · D is the whole budget, and D is tokens_per_parameter · N, by default 20 · N."""

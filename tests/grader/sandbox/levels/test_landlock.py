@@ -284,6 +284,33 @@ def test_files_without_a_name_count_too(sandbox, way):
         ask(sandbox, HOLDS, way)
 
 
+IN_MANY_PARTS = (
+    HOLDS
+    + """
+    def f(pages):
+        size = ctypes.c_size_t(mmap.PAGESIZE)
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        start = libc.mmap(None, ctypes.c_size_t(pages * size.value), 0, private, -1, 0)
+        for page in range(0, pages, 2):
+            libc.mprotect(ctypes.c_void_p(start + page * size.value), size, mmap.PROT_READ)
+        os.fork(), os.fork(), os.fork()  # whoever writes has three relatives at least
+        os.chdir(os.environ["TMPDIR"])
+        for _ in range(8):
+            never_named()
+        while True:
+            time.sleep(0.01)
+"""
+)
+
+
+@NEEDS_LANDLOCK
+@pytest.mark.slow
+def test_the_zygote_does_not_read_memory_in_any_number_of_parts(sandbox):
+    """To read it takes seconds, in which the grader waits, and holds the zygote for dead."""
+    with pytest.raises(Crashed, match="whose size cannot be found out"):
+        ask(sandbox, IN_MANY_PARTS, 60_000)
+
+
 @NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_what_others_write_is_no_tests_fault(sandbox, tmp_path):
