@@ -19,6 +19,7 @@ from kit.progress import check, last_time, read_course, submit
 from kit.text import message_of, print_anywhere, printable
 
 FOLDER = "flights"
+WORDS = 1500  # steps of the egg until it writes real words; at 900, self and def and raise
 
 
 def main(root: Path, arguments: list[str]) -> int:
@@ -129,6 +130,10 @@ def _fly(
     shown = folder.parent / "index.html"
     submit.write(shown, page.render(records).encode())
     submit.write(folder / "card.svg", page.card(record).encode())
+    seconds = next(row["measured"] for row in record.rows if row["what"] == SECONDS)
+    if settings.size == "egg" and settings.steps < WORDS and seconds:
+        minutes = f"{WORDS * seconds / 60:.0f} minutes"
+        print(f"`--size egg --steps {WORDS}` writes real words; it takes about {minutes} here")
     print(f"a card to show: {(folder / 'card.svg').relative_to(root)}")
     print(f"all flights in one picture: {shown.relative_to(root)}")
     return 0

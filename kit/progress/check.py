@@ -291,13 +291,21 @@ class _Run:
 
     def _follow(self, lines: TextIO, process: "subprocess.Popen[bytes]", crash: Path) -> int | None:
         """Show the events that the process reports, until it has exited."""
-        looked = time.monotonic()
+        looked = began = time.monotonic()
+        waited = 0
         while True:
             ended = process.poll() is not None  # before reading, so that nothing is missed
             for event in _events(lines):
+                if waited > 0:
+                    self._out.write("\r\033[K")
+                waited = -1
                 code = self._hear(event)
                 if code is not None:
                     return code
+            if self._live and 0 <= waited < int(time.monotonic() - began):
+                waited = int(time.monotonic() - began)
+                self._out.write(f"\r\033[Kstarting Python and the tests … {waited} s")
+                self._out.flush()
             if ended:
                 return self._died(process.returncode, crash)
             if self._watched and not self._paused and time.monotonic() - looked > 0.5:

@@ -135,8 +135,9 @@ def test_a_part_that_breaks_is_named(bundle, tmp_path):
     folder = unpacked(bundle, tmp_path, COURSE.modules)
     replace_clipping(folder, "return 1 / 0")
     # The tests of all other problems have passed before.
-    problems = [{"id": problem.id, "module": problem.module} for problem in COURSE.problems]
-    done = {problem.id for problem in COURSE.problems} - {"gradient_clipping"}
+    others = [problem for problem in COURSE.problems if problem.id != "gradient_clipping"]
+    problems = [{"id": problem.id, "module": problem.module} for problem in others]
+    done = {problem.id for problem in others}
     files = last_time.Files.now(folder, COURSE.modules)
     last_time.read(folder).write(folder, files, problems, done)
     options = ["--size", "egg", "--steps", "2", "--batch", "2", "--mine", "gradient_clipping"]

@@ -6,6 +6,7 @@
 import torch
 
 from flight import parts, prediction
+from flight.command import WORDS
 from flight.flying import Settings
 from flight.model import SIZES
 from flight.page import smooth
@@ -39,6 +40,7 @@ class Chapter(Figures):
             chick_context=SIZES["chick"].context_length,
             vocabulary=SIZES["chick"].vocab_size,
             steps=SIZES["chick"].steps,
+            words=WORDS,
             peak=n(self.peak() / 1e9, ".0f"),
         )
         self.predicted()
