@@ -1,5 +1,7 @@
 """The chick: a decoder-only transformer of a few million parameters that reads bytes."""
 
+import codecs
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,8 +112,12 @@ class Chick(nn.Module):
 
 
 @torch.no_grad()
-def write(model: Chick, prompt: str, length: int, seed: int = 0, temperature: float = 0.7) -> str:
-    """So many bytes that the model writes after a prompt."""
+def write(
+    model: Chick, prompt: str, length: int, seed: int = 0, temperature: float = 0.7
+) -> Iterator[str]:
+    """A prompt, and then so many bytes that the model writes, one after the other."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    yield prompt
     device: Any = next(model.parameters()).device
     drawn_by = torch.Generator().manual_seed(seed)
     tokens = list(prompt.encode())
@@ -119,4 +125,4 @@ def write(model: Chick, prompt: str, length: int, seed: int = 0, temperature: fl
         seen = torch.tensor([tokens[-model.size.context_length :]], device=device)
         shares = (model(seen)[0, -1].float() / temperature).softmax(-1).cpu()
         tokens.append(int(torch.multinomial(shares, 1, generator=drawn_by)))
-    return bytes(tokens).decode("utf-8", errors="replace")
+        yield decoder.decode(bytes(tokens[-1:]))

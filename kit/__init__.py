@@ -11,6 +11,17 @@ HERE = Path(__file__).parent
 OLDEST_PYTHON = (3, 11)  # that the course can be graded with
 # The packages that a submission may import if problems.toml names none.
 USUAL_PACKAGES = ("torch", "numpy", "einops", "jaxtyping")
+# The limits of a test that problems.toml does not name.
+USUAL_LIMITS = {
+    "wall_seconds": 40.0,
+    "cpu_seconds": 10,
+    "memory_bytes": 2 * 2**30,
+    "device_memory_bytes": 4 * 2**30,
+    "processes": 32,
+    "file_bytes": 64 * 2**20,
+    "output_bytes": 2**20,
+    "submission_seconds": 60.0,  # for all tests of a submission together
+}
 # The modules that the process of a student's code may read.
 IN_THE_BOX = (
     "__init__",
@@ -21,7 +32,6 @@ IN_THE_BOX = (
     "watch_copies",
     "generators",
     "loaded",
-    "timed",
 )
 # Those of them that cannot be imported without torch.
 NEED_TORCH = ("kit.stand_in", "kit.watch_copies")

@@ -85,14 +85,11 @@ def render(mismatch: Mismatch, *, problem: str, section: str) -> str:
     Args:
         mismatch: The mismatch that was raised.
         problem: The id of the problem.
-        section: The section of the handout on this problem.
+        section: The section of the handout on this problem, or "".
     """
-    hint = f"{mismatch.hint}    " if mismatch.hint else ""
-    lines = [
-        *mismatch.values,
-        *mismatch.facts,
-        ("hint" if hint else "see", f"{hint}handout §{section}"),
-    ]
+    told = [mismatch.hint, f"handout §{section}" if section else ""]
+    last = ("hint" if mismatch.hint else "see", "    ".join(filter(None, told)))
+    lines = [*mismatch.values, *mismatch.facts, *([last] if last[1] else [])]
     head = f"{problem} · {mismatch.of}: {mismatch.reason}"
     return "\n".join([head, *(labelled(label, text) for label, text in lines)])
 

@@ -27,8 +27,9 @@ DECIDES = (
     "grading",
     "results",
     "sandbox",
-    "shared",
     "submission",
+    "tools",
+    "wire",
     "worker",
 )
 

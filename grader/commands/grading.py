@@ -156,11 +156,14 @@ def merge(
 @app.command()
 def new(
     folder: Annotated[Path, typer.Argument(help="The folder to write."), Writes(suffix="py")],
+    plain: Annotated[
+        bool, typer.Option("--plain", help="A course in plain Python, for any subject.")
+    ] = False,
 ) -> None:
     """Start a course of your own: a small, complete one, to be changed step by step."""
-    written = new_course.write(folder)
+    written = new_course.write(folder, plain=plain)
     files.say(
-        f"{folder}: {counted(len(written), 'file')} of a course with two problems\n"
+        f"{folder}: {counted(len(written), 'file')} of a course\n"
         f"next: grader validate --course {folder}\n",
         needed=False,
     )

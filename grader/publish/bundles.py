@@ -69,7 +69,11 @@ def student(course: Course, built: Path | None) -> dict[str, bytes]:
         files = {
             path: files[path] for path in files if not re.fullmatch(r"handout/[^/]+\.md", path)
         }
-    return dict(sorted((files | kit_files()).items()))
+    files |= kit_files()
+    if not course.uses_torch:
+        for module in kit.NEED_TORCH:
+            del files[f"{module.replace('.', '/')}.py"]
+    return dict(sorted(files.items()))
 
 
 def of_students(text: str) -> str:

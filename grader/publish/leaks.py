@@ -22,11 +22,15 @@ from grader.course.courses import Course, Problem
 from grader.solutions import mistakes
 from grader.solutions.regions import MARK, lines_of
 
-# Squeezed statements with fewer characters (`return loss`, `else:`) occur in every program.
+# Squeezed statements with fewer characters (`return loss`, `else:`) occur in every program, and so
+# do those of TELLS_NOTHING.
 SHORTEST = 14
 # The same limit for one line of a longer statement, such as a row of a table.
 SHORTEST_PART = 30
-TELLS_NOTHING = re.compile(r"import|from\S+import|class[A-Z]|(async)?def\w|@(\w|\.)+(\(\))?$|#|\)")
+TELLS_NOTHING = re.compile(
+    r"import|from\S+import|class[A-Z]|(async)?def\w|@(\w|\.)+(\(\))?$|#|\)"
+    r"|(for\w+in\w+|except\w+):$|super\(\)\.__init__\(\)$"
+)
 MOST_LINES = 30  # of one statement
 PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?")
 OF_THE_STAFF = re.compile(

@@ -138,11 +138,12 @@ def _replacement(
     indent: str, problem_id: str, region: list[str], course: Course, helper_lines: int
 ) -> list[str]:
     section = course.problem(problem_id).section
+    see = f"see handout §{section}" if section else "not written yet"
     count = _count(region)
     helpers = f", plus about {helper_lines} for the problem's helpers" if helper_lines >= 10 else ""
     return [
         f"{indent}# TODO({problem_id}): about {counted(count, 'line')}{helpers}.",
-        f'{indent}raise NotImplementedError("{problem_id}: see handout §{section}")',
+        f'{indent}raise NotImplementedError("{problem_id}: {see}")',
     ]
 
 

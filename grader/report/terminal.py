@@ -153,7 +153,7 @@ def _not_attempted(missing: RemainingStubs) -> list[RenderableType]:
 
 
 def _measured(sentences: list[str]) -> list[RenderableType]:
-    """What tests of speed have measured."""
+    """What passed tests have measured."""
     return [*map(Text, sentences), Text()] if sentences else []
 
 
@@ -166,21 +166,21 @@ def _reason(reason: Reason, reported: Reported) -> RenderableType:
         parts.append(_labelled("looks like", first.mistake))
     place = _place(reason.problem.id, reported)
     if first.hint and not reason.is_ours:
-        parts.append(_labelled("hint", Text(f"{first.hint}  ") + place))
+        parts.append(_labelled("hint", Text(f"{first.hint}  ").append_text(place)))
     if rules:
         shown = rules if reported.verbose else rules[:MAX_RULES]
         more = f"\n… and {len(rules) - len(shown)} more" if len(shown) < len(rules) else ""
         parts.append(_labelled("rule" if len(rules) == 1 else "rules", "\n".join(shown) + more))
-    if not first.hint and not reason.is_ours:
+    if place and not first.hint and not reason.is_ours:
         parts.append(_labelled("see", place))
     parts.append(_labelled("lost", _lost(reason, reported.verbose)))
     return Group(*parts, Text())
 
 
 def _place(problem: str, reported: Reported) -> Text:
-    """The section of the handout, which is a link if its address is known."""
+    """The section of the handout, if there is one; a link if its address is known."""
     section, link = reported.sections.get(problem, ""), reported.links.get(problem)
-    return Text(f"handout §{section}", style=Style(link=link))
+    return Text(section and f"handout §{section}", style=Style(link=link))
 
 
 def _lost(reason: Reason, verbose: bool) -> str:

@@ -1,11 +1,11 @@
-"""Small courses without torch: in plain Python, with NumPy, and with a test of speed.
+"""Small courses without torch: in plain Python, and with NumPy.
 
 Their tests and solutions are complete, so that `grader validate` accepts them.
 """
 
-import re
 from pathlib import Path
 
+from grader.publish import new_course
 from grader.solutions.edits import Change, Edit, written
 
 LIMITS = """
@@ -13,137 +13,12 @@ LIMITS = """
 wall_seconds = 40.0
 cpu_seconds = 10
 memory_bytes = 536_870_912
-device_memory_bytes = 1
 processes = 32
 file_bytes = 67_108_864
 output_bytes = 1_048_576
 submission_seconds = 60.0
 """
 CONFTEST = '"""The fixtures of every test."""\n\npytest_plugins = ["kit.fixtures"]\n'
-WORDS = '''"""Chapter 1: words and numbers."""
-
-
-def count_words(text: str) -> dict[str, int]:
-    """How often each word occurs; words are separated by blanks, and case does not matter.
-
-    Example:
-        "A b a" has "a" twice and "b" once.
-
-    Handout §1.1 · `python -m assignment check count_words`
-    """
-    # BEGIN SOLUTION(count_words)
-    counts: dict[str, int] = {}
-    for word in text.lower().split():
-        counts[word] = counts.get(word, 0) + 1
-    return counts
-    # END SOLUTION
-
-
-def shifted(text: str, by: int) -> str:
-    """The text with each letter from a to z moved in the alphabet, from z back to a.
-
-    Example:
-        "az" moved by 1 is "ba".
-
-    Handout §1.2 · `python -m assignment check shifted`
-    """
-    # BEGIN SOLUTION(shifted)
-    first = ord("a")
-    return "".join(
-        chr((ord(c) - first + by) % 26 + first) if "a" <= c <= "z" else c for c in text
-    )
-    # END SOLUTION
-
-
-def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same numbers in as few spans (start, end) as possible, in order; the end is excluded.
-
-    Example:
-        (3, 5), (0, 2) and (1, 3) are (0, 5) together.
-
-    Handout §1.3 · `python -m assignment check merged`
-    """
-    # BEGIN SOLUTION(merged)
-    found: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((start, end))
-    return found
-    # END SOLUTION
-
-
-def mean_length(words: list[str]) -> float:
-    """The mean number of letters of the words.
-
-    Example:
-        "a" and "bcd" have a mean of 2.
-
-    Handout §1.4 · `python -m assignment check mean_length`
-    """
-    # BEGIN SOLUTION(mean_length)
-    return sum(map(len, words)) / len(words)
-    # END SOLUTION
-'''
-FUNCTIONS = ("count_words", "shifted", "merged", "mean_length")
-
-HIDDEN_WORDS = {
-    "count_words": '''
-@pytest.mark.harm("wrong number")
-def test_words_in_any_case(student, rng):
-    """The counts do not depend on the case of a word."""
-    words = [rng.choice(["a", "B", "b", "cc"]) for _ in range(20)]
-    got = student.words.count_words("  ".join(words))
-    expect.value(got, dict(Counter(map(str.lower, words))), of="count_words", hint="lower()")
-
-''',
-    "shifted": '''
-@pytest.mark.harm("wrong number")
-def test_letters_only(student, rng):
-    """Signs and blanks stay where they are."""
-    by = rng.randrange(1, 25)
-    alphabet = string.ascii_lowercase
-    moved = alphabet[by:] + alphabet[:by]
-    got = student.words.shifted(f"{alphabet}, {alphabet}!", by)
-    expect.value(got, f"{moved}, {moved}!", of="shifted", hint="which characters move?")
-''',
-    "merged": '''
-@pytest.mark.harm("wrong number")
-def test_spans_that_touch_or_overlap(student, rng):
-    """Spans in any order are joined where no number lies between them."""
-    starts = [rng.randrange(60) for _ in range(8)]
-    spans = [(start, start + 1 + rng.randrange(5)) for start in starts] + [(70, 90), (72, 75)]
-    rng.shuffle(spans)
-    numbers = sorted({n for start, end in spans for n in range(start, end)})
-    first = [n for n in numbers if n - 1 not in numbers]
-    last = [n for n in numbers if n + 1 not in numbers]
-    expected = [(start, end + 1) for start, end in zip(first, last, strict=True)]
-    expect.value(student.words.merged(spans), expected, of="merged", hint="is one inside another?")
-''',
-    "mean_length": '''
-@pytest.mark.harm("wrong number")
-def test_the_mean(student, rng):
-    """The mean of words of different lengths."""
-    words = ["x" * rng.randrange(1, 9) for _ in range(7)]
-    expected = statistics.mean(map(len, words))
-    got = student.words.mean_length(words)
-    expect.number(got, expected, of="mean_length", tolerance=1e-9, hint="a sum over a number")
-''',
-}
-PUBLIC_WORDS = {
-    "count_words": ('count_words("A b a")', '{"a": 2, "b": 1}'),
-    "shifted": ('shifted("az", 1)', '"ba"'),
-    "merged": ("merged([(3, 5), (0, 2), (1, 3)])", "[(0, 5)]"),
-    "mean_length": ('mean_length(["a", "bcd"])', "2.0"),
-}
-MISTAKES_OF_WORDS = {
-    "count_words": ("text.lower().split()", "text.split()"),
-    "shifted": ("% 26 + first", "+ first"),
-    "merged": ("max(end, found[-1][1])", "end"),
-    "mean_length": ("/ len(words)", "/ (len(words) + 1)"),
-}
-
 ROWS = '''"""Chapter 1: rows of numbers."""
 
 import numpy as np
@@ -183,164 +58,11 @@ def test_the_worked_example(student):
     expect.array(got, np.array([[-1.0, 1.0]]), of="centred", inputs="1, 3")
 '''
 
-STEPS = '''"""Chapter 1: sequences."""
-
-
-def steps(numbers: list[int]) -> list[int]:
-    """How many steps each number takes to 1, if n becomes n / 2 or, if it is odd, 3n + 1.
-
-    Example:
-        3, 10, 5, 16, 8, 4, 2, 1 are 7 steps.
-
-    Handout §1.1 · `python -m assignment check steps`
-    """
-    # BEGIN SOLUTION(steps)
-    counts: list[int] = []
-    for n in numbers:
-        count = 0
-        while n != 1:
-            n = n // 2 if n % 2 == 0 else 3 * n + 1
-            count += 1
-        counts.append(count)
-    return counts
-    # END SOLUTION
-'''
-HIDDEN_STEPS = '''
-def check(got, numbers):
-    """Compare with the definition, one number at a time."""
-    expect.value(got, [count_of(n) for n in numbers], of="steps", hint="count each change")
-
-
-def count_of(n):
-    return 0 if n == 1 else 1 + count_of(n // 2 if n % 2 == 0 else 3 * n + 1)
-
-
-@pytest.mark.harm("wrong number")
-def test_steps_of_each_number(student, rng):
-    """Each number has its own count."""
-    numbers = [rng.randrange(1, 99) for _ in range(9)]
-    check(student.sequences.steps(numbers), numbers)
-
-
-# Stays: only this test judges the time.
-@pytest.mark.harm("crash")
-def test_as_fast_as_ours(student, speed):
-    """The steps take at most 1.5 times as long as ours."""
-    speed.at_most(1.5, "sequences.steps", inputs=probes.numbers, check=check, count=500)
-'''
-PROBES_OF_STEPS = '''"""Inputs of sequences."""
-
-
-def numbers(rng, device: str, *, count: int) -> tuple[list[int]]:
-    """So many numbers."""
-    return ([rng.randrange(10_000, 99_999) for _ in range(count)],)
-'''
-PUBLIC_STEPS = '''"""steps: the handout's example."""
-
-from kit import expect
-
-
-def test_the_worked_example(student):
-    """The number 3."""
-    expect.value(student.sequences.steps([3]), [7], of="steps", inputs="[3]")
-'''
-
-
-def with_speed(folder: Path) -> Path:
-    """Write a course in plain Python with one problem that is also judged by its time."""
-    imports = (
-        "import pytest\n\nfrom kit import expect\nfrom tests.probes import sequences as probes\n"
-    )
-    files = {
-        "solutions/reference/sequences.py": STEPS,
-        "tests/hidden/steps/wrong.edits": _mistake("count = 0", "count = 1"),
-        "tests/hidden/steps/test_hidden.py": f'"""steps."""\n\n{imports}\n{HIDDEN_STEPS}',
-        "tests/public/test_steps.py": PUBLIC_STEPS,
-        "tests/probes/sequences.py": PROBES_OF_STEPS,
-    }
-    return _written(folder, [], "sequences", ("steps",), files)
-
-
-WORK = '''"""Chapter 1: products."""
-
-from torch import Tensor
-
-
-def product(a: Tensor, b: Tensor) -> Tensor:
-    """The product of two matrices.
-
-    Example:
-        The product of 2 and 3 is 6.
-
-    Handout §1.1 · `python -m assignment check product`
-    """
-    # BEGIN SOLUTION(product)
-    return a @ b
-    # END SOLUTION
-'''
-PROBES_OF_WORK = '''"""Inputs of products."""
-
-import torch
-from torch import Tensor
-
-
-def matrices(rng: torch.Generator, device: str, *, n: int) -> tuple[Tensor, Tensor]:
-    """Two square matrices."""
-    a, b = (torch.rand(n, n, generator=rng, device=device) for _ in range(2))
-    return a, b
-'''
-HIDDEN_WORK = '''"""{name}: the time of a product."""
-
-import pytest
-import torch
-
-from kit import expect
-from tests.probes import work as probes
-
-
-def check(got, a, b):
-    """Compare with a product in float64."""
-    expected = (a.double() @ b.double()).float()
-    expect.tensor(got, expected, of="product", atol=2e-4, hint="each row with each column")
-
-
-@pytest.mark.harm("wrong number")
-def test_as_fast_as_ours(student, speed):
-    """The product takes at most 1.5 times as long as ours."""
-    speed.at_most(
-        1.5, "work.product", inputs=probes.matrices, check=check, device="{device}", n=48
-    )
-'''
-
-
-def with_products(folder: Path) -> Path:
-    """Write a course with torch whose only tests measure speed, on a CPU and on a simulated GPU."""
-    files = {
-        "solutions/reference/work.py": WORK,
-        "tests/probes/work.py": PROBES_OF_WORK,
-        "tests/hidden/cpu/test_hidden.py": HIDDEN_WORK.format(name="cpu", device="cpu"),
-        "tests/hidden/simulated/test_hidden.py": HIDDEN_WORK.format(
-            name="simulated", device="stand-in"
-        ),
-    }
-    _written(folder, ["torch"], "work", ("cpu", "simulated"), files)
-    listed = folder / "assignment" / "problems.toml"
-    text = re.sub(r"functions = .*", 'functions = ["product"]', listed.read_text())
-    listed.write_text(text.replace("memory_bytes = 536", "memory_bytes = 2_536"))
-    return folder
-
 
 def plain_python(folder: Path) -> Path:
-    """Write a course in plain Python with four problems; return its folder."""
-    files = {"solutions/reference/words.py": WORDS}
-    imports = "import statistics\nimport string\nfrom collections import Counter\n\nimport pytest\n"
-    kit = "\nfrom kit import expect\n\n"
-    for name, hidden in HIDDEN_WORDS.items():
-        call, expected = PUBLIC_WORDS[name]
-        files[f"tests/hidden/{name}/test_hidden.py"] = f'"""{name}."""\n\n{imports}{kit}{hidden}'
-        files[f"tests/public/test_{name}.py"] = _public("words", name, call, expected)
-        files[f"tests/hidden/{name}/wrong.edits"] = _mistake(*MISTAKES_OF_WORDS[name])
-    return _written(folder, [], "words", FUNCTIONS, files)
+    """Write the course that `grader new --plain` writes; return its folder."""
+    new_course.write(folder, plain=True)
+    return folder
 
 
 def with_numpy(folder: Path) -> Path:

@@ -75,7 +75,6 @@ OTHERS = (
     "SECURITY.md",
     "benchmarks/README.md",
     "docs/handout.md",
-    "docs/speed.md",
     "examples/classroom50/README.md",
 )
 

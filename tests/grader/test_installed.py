@@ -106,7 +106,7 @@ def spy(python: Path, folder: Path) -> dict[str, list[str]]:
     return json.loads(done.stdout)
 
 
-SHOWN = ("worker/", "shared/")
+SHOWN = ("worker/", "wire/")
 RUNTIME = tuple(f"/runtime/grader/{name}" for name in SHOWN)
 
 

@@ -33,7 +33,6 @@ FILES = {
 wall_seconds = 40.0
 cpu_seconds = 10
 memory_bytes = 536_870_912
-device_memory_bytes = 1
 processes = 32
 file_bytes = 67_108_864
 output_bytes = 1_048_576

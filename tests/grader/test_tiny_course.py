@@ -35,15 +35,17 @@ def test_it_is_small_and_whole(course):
     assert sum(len(path.read_text().splitlines()) for path in written) < 200
 
 
-def test_a_new_course_is_this_one_under_another_name(grader, course, tmp_path):
+@pytest.mark.parametrize(("kind", "options"), [("tiny", ()), ("plain", ("--plain",))])
+def test_a_new_course_is_this_one_under_another_name(grader, root, kind, options, tmp_path):
     """`grader new` writes a course that is graded at once, and never into a folder in use."""
-    done = grader("new", tmp_path / "my_course")
+    course = root / "examples" / f"{kind}_course"
+    done = grader("new", *options, tmp_path / "my_course")
     assert (done.returncode, done.stderr) == (0, "")
     for path in course.rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts:
-            ours = path.read_text().replace("A tiny course", "my_course")
+            ours = path.read_text().replace(f"A {kind} course", "my_course")
             theirs = (tmp_path / "my_course" / path.relative_to(course)).read_text()
-            assert ours.replace("tiny-course", "my-course") == theirs
+            assert ours == theirs
     again = grader("new", tmp_path / "my_course")
     said = f"grader: {tmp_path / 'my_course'} is not empty: name a new folder\n"
     assert (again.returncode, again.stderr) == (2, said)

@@ -28,6 +28,7 @@ metadata without constructing any object that it names.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from grader.base.errors import UsageError
@@ -39,6 +40,7 @@ from grader.classroom.intake.folder_items import (
     METADATA,
     FolderItem,
     Found,
+    first_notes,
     has_file,
     items_in,
     order,
@@ -86,7 +88,21 @@ def recognise(folder: Path, form: str = "") -> Intake:
     if not handed_in:
         expected = f"no name fits --layout {one_line(form, 100)}" if form else EXPECTED
         raise UsageError(f"{shown(folder)} has nothing to grade: {expected}")
-    return Intake(sorted(set(handed_in), key=order), notes)
+    return Intake(sorted(set(handed_in), key=order), [*notes, *_notes_of_the_future(handed_in)])
+
+
+def _notes_of_the_future(handed_in: list[HandedIn]) -> list[str]:
+    """A sentence for each submission that is dated later than now, which may make it count."""
+    soon = datetime.now(UTC) + timedelta(minutes=10)  # the clocks of two machines differ
+    later = {one.path: one.submitted_at for one in handed_in if one.submitted_at}
+    return first_notes(
+        [
+            f"{shown(path)} is dated {at:%Y-%m-%d %H:%M %Z}, which is in the future: correct the "
+            "time if it is wrong; it decides lateness and which attempt counts."
+            for path, at in later.items()
+            if at > soon
+        ]
+    )
 
 
 def _layout(items: list[FolderItem]) -> Callable[[list[FolderItem]], Found]:

@@ -602,6 +602,16 @@ def test_the_archives_in_a_students_folder_are_attempts(tmp_path):
     ] == [(i.key, i.path.name, i.number, i.submitted_at) for i in found.handed_in]
 
 
+def test_a_time_ahead_is_told(tmp_path):
+    """It counts, but a slip in it would decide lateness and which attempt counts."""
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    put(tmp_path, f"ada@{tomorrow:%Y-%m-%dT%H-%M-%S}Z.zip", "bob@2020-01-01T00-00-00Z.zip")
+    found = recognise(tmp_path)
+    assert [bool(one.submitted_at) for one in found.handed_in] == [True, True]
+    (note,) = found.notes
+    assert f"is dated {tomorrow:%Y-%m-%d %H:%M} UTC, which is in the future" in note
+
+
 @pytest.mark.parametrize("name", ["hw@2020-01-01T00-00-00Z.zip", "hw@2020-99-99.zip"])
 def test_a_time_in_a_name_that_the_student_chose_is_not_believed(tmp_path, name):
     """Such a time neither dates nor orders attempts, and an invalid one does not stop the class."""

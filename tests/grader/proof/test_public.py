@@ -35,33 +35,31 @@ def changed(course, old, new):
 
 def test_the_first_public_test_that_a_solution_fails_is_named(course, box):
     """The reference passes; a mistake fails by a value or by an exception; another one passes."""
-    problem = course.problem("shifted")
+    problem = course.problem("count_words")
 
     def told(old, new):
         return public.first_failure(course, problem, box, changed(course, old, new))
 
-    assert told("26", "26") == ""
-    assert told("% 26 + first", "% 27 + first") == (
-        "test_the_worked_example: shifted · shifted: wrong value"
-    )
-    assert "NameError" in told('first = ord("a")', "pass")
-    assert told('"a" <= c <= "z"', "c.isalpha()") == ""  # one worked example shows no blank
+    assert told("lower", "lower") == ""
+    assert told("+ 1", "+ 2").startswith("test_the_example: count_words · count_words: wrong ")
+    assert "NameError" in told("text.lower", "words.lower")
+    assert told("split()", 'split(" ")') == ""  # the example has no two blanks
 
 
 def test_a_problem_without_public_tests_tells_nothing(course, box):
     """Nothing fails where nothing is tested."""
-    problem = course.problem("merged")
-    (course.tests / "public" / "test_merged.py").unlink()
-    wrong = changed(course, "max(end, found[-1][1])", "end")
+    problem = course.problem("count_words")
+    (course.tests / "public" / "test_count_words.py").unlink()
+    wrong = changed(course, ".lower()", "")
     assert public.first_failure(course, problem, box, wrong) == ""
 
 
 def test_an_unreadable_public_test_is_no_success(course, box):
     """A file that cannot be imported is reported."""
-    problem = course.problem("merged")
-    (course.tests / "public" / "test_merged.py").write_text("import no_such_module\n")
+    problem = course.problem("count_words")
+    (course.tests / "public" / "test_count_words.py").write_text("import no_such_module\n")
     told = public.first_failure(course, problem, box, sources_in(course.reference))
-    assert told.startswith("test_merged.py: ")
+    assert told.startswith("test_count_words.py: ")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +76,9 @@ def test_an_unreadable_public_test_is_no_success(course, box):
 def test_a_public_test_expects_only_what_the_stub_names(course, docstring, error, is_promised):
     """An exception that no docstring names surprises whoever wrote the function from it."""
     path = course.reference / "words.py"
-    path.write_text(path.read_text().replace("Handout §1.4", f"{docstring}\n\n    Handout §1.4"))
+    path.write_text(
+        path.read_text().replace("have a mean of 2.", f"have a mean of 2.\n\n    {docstring}")
+    )
     test = course.tests / "public" / "test_mean_length.py"
     test.write_text(
         "from kit import expect\n\n\ndef test_no_words(student):\n"
@@ -91,10 +91,10 @@ def test_a_public_test_expects_only_what_the_stub_names(course, docstring, error
 
 def test_a_block_that_raises_its_own_exception_refuses_nothing(course):
     """That an exception comes through is no promise to raise it."""
-    test = course.tests / "public" / "test_merged.py"
+    test = course.tests / "public" / "test_count_words.py"
     test.write_text(
         "from kit import expect\n\n\ndef test_it(student):\n"
-        "    with expect.raises(OSError, of='merged', when='it is raised inside'):\n"
+        "    with expect.raises(OSError, of='count_words', when='it is raised inside'):\n"
         "        raise OSError\n"
     )
     assert list(public.unpromised(course, course.problems)) == []

@@ -51,15 +51,6 @@ def check_matmul(student, pairs, hint):
 # --- matmul_flops
 
 
-# Stays: this test checks the formula itself; a mistake in it also shows in every other product.
-@pytest.mark.harm("wrong number")
-def test_matmul_of_matrices(student, rng):
-    """An m×k times a k×n matrix takes 2 · m · k · n FLOPs: k multiplies and k adds per element."""
-    m, k, n = sizes(rng, 3)
-    pairs = [((m, k), (k, n)), ((1, k), (k, 1)), ((m, 1), (1, n)), ((k, k), (k, k))]
-    check_matmul(student, pairs, "a multiply and an add for each product")
-
-
 @pytest.mark.harm("wrong number")
 def test_matmul_of_vectors(student, rng):
     """A vector on the left is a row, one on the right is a column; two vectors give one number."""
@@ -70,9 +61,11 @@ def test_matmul_of_vectors(student, rng):
 
 
 @pytest.mark.harm("wrong number")
-def test_matmul_broadcasts_batches(student, rng):
-    """Leading dimensions are broadcast: each matrix product in the result counts once."""
+def test_matmul_of_matrices_and_batches(student, rng):
+    """Each m×k times k×n product takes 2 · m · k · n FLOPs; leading dimensions are broadcast."""
     m, k, n, b, c, d = sizes(rng, 6)
+    pairs = [((m, k), (k, n)), ((1, k), (k, 1)), ((m, 1), (1, n)), ((k, k), (k, k))]
+    check_matmul(student, pairs, "a multiply and an add for each product")
     pairs = [
         ((b, m, k), (b, k, n)),
         ((b, c, m, k), (k, n)),
