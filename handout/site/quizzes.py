@@ -1,7 +1,7 @@
 """The quizzes: questions with one number as the answer, and what each likely wrong number means.
 
 All numbers are computed: the answers by torch and the reference, the wrong ones from them. Those of
-the napkin page are in handout/napkin.toml.
+the napkin page and of most chapters are in handout/napkin.toml.
 """
 
 import re
@@ -16,6 +16,7 @@ from typing import Any, cast
 import msgspec
 import torch
 
+from grader.solutions.reference import einops_reshaping, linear, optimizers, precision
 from grader.solutions.reference import flop_counting as flops
 from grader.solutions.reference import resource_accounting as accounting
 from handout.site import calculators, micro_batch, numbers, wren
@@ -214,12 +215,21 @@ def first(holds: Callable[[int], bool]) -> int:
     return next(number for number in count(1) if holds(number))
 
 
+NAMES = {
+    "einops_reshaping": einops_reshaping,
+    "linear": linear,
+    "micro_batch": micro_batch,
+    "optimizers": optimizers,
+    "precision": precision,
+    "wren": wren,
+}
+
 # --- the problems of the napkin page --------------------------------------------------------------
 
 
 @cache
 def napkin() -> dict[str, list[Problem]]:
-    """The problems of the napkin page, by question."""
+    """The problems of the napkin page by question, and those of chapters by page."""
     return msgspec.convert(
         tomllib.loads(NAPKIN.read_text(encoding="utf-8")), dict[str, list[Problem]]
     )
@@ -231,7 +241,7 @@ def _drill(name: str) -> list[Question]:
         Question(
             problem.asks,
             # The expression comes from our own file.
-            eval(problem.answer, {**globals(), "micro_batch": micro_batch, "wren": wren}),
+            eval(problem.answer, NAMES | globals()),
             re.sub(r"(?<=[\d)]) \* (?=[\d(a-z])", " · ", problem.working).replace("-", "−") + ".",
             show=problem.show,
         )
@@ -242,7 +252,10 @@ def _drill(name: str) -> list[Question]:
 QUIZZES: dict[str, tuple[str, Callable[[], list[Question]]]] = {
     "strides": ("Quiz: strides", strides),
     "flops": ("Quiz: FLOPs", counts),
-    **{name: ("Five problems", partial(_drill, name)) for name in napkin()},
+    **{
+        name: ("Quiz" if name[0].isdigit() else "Five problems", partial(_drill, name))
+        for name in napkin()
+    },
 }
 
 

@@ -72,6 +72,12 @@ def test_a_chapter_tells_one_true_story(page):
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_a_chapter_has_a_quiz(page):
+    """Questions with one number as the answer, which the page checks."""
+    assert PAGES[page].count("```{quiz} ") == 1
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_exercises_form_a_ladder(page):
     """From a quick check to an open question, each with an answer; measuring has code."""
     exercises = PAGES[page].partition("\n## Exercises\n")[2]
