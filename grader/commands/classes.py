@@ -18,7 +18,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from grader.base import files, interrupts
+from grader.base import files, interrupts, removable
 from grader.base.durations import duration
 from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.base.outputs import Writes
@@ -30,13 +30,12 @@ from grader.classroom import (
     gradebook,
     gradescope_scores,
     intake,
-    ray_executor,
     roster,
     setups,
     tables,
     texts,
 )
-from grader.classroom.executor import Executor
+from grader.classroom.executor import Cluster, Executor
 from grader.classroom.gradebook import BookCourse, Gradebook
 from grader.classroom.local_executor import LocalExecutor
 from grader.classroom.records import Standing, State, Student, called
@@ -61,8 +60,8 @@ from grader.course import courses, late_days, policies
 from grader.course.courses import Course
 from grader.course.policies import Policy
 from grader.report import difference, json_report
-from grader.report.formats import FORMATS, Format
-from grader.report.reported import Reported
+from grader.report.formats import FORMATS
+from grader.report.reported import Format, Reported
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
@@ -93,16 +92,19 @@ Jobs = Annotated[
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Run each test in a new process: slower, with equal scores.")
 ]
+# By the name that `--executor` takes.
+CLUSTERS: dict[str, Cluster] = removable.objects("grader.classroom.more", "CLUSTER")
+EXECUTORS = {"local": "this machine"} | {name: one.help for name, one in CLUSTERS.items()}
 Where = Annotated[
     str,
-    typer.Option("--executor", help="local: this machine. ray: all machines of a Ray cluster."),
+    typer.Option("--executor", help=" ".join(f"{name}: {one}." for name, one in EXECUTORS.items())),
 ]
-RayAddress = Annotated[
+Address = Annotated[
     str | None,
     typer.Option(
-        "--ray-address",
+        "--address",
         metavar="HOST:PORT",
-        help="The Ray cluster's address (default: the cluster that this machine belongs to).",
+        help="The cluster's address (default: the cluster that this machine belongs to).",
     ),
 ]
 RulesOption = Annotated[
@@ -251,14 +253,14 @@ def batch(
     seed: Seed = 0,
     isolation: LevelOption = "auto",
     executor: Where = "local",
-    ray_address: RayAddress = None,
+    address: Address = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Grade a class: every submission in a folder that has no result in the gradebook yet.
 
     Run it again after an interruption, or when more submissions arrive: existing results are kept.
-    Downloads of Gradescope, Canvas and Moodle are recognised, and so are clones. Exits 3 if the
+    Downloads of platforms, such as Gradescope's, are recognised, and so are clones. Exits 3 if the
     grader failed on a submission.
     """
     course, rules = course_and_rules(
@@ -269,7 +271,7 @@ def batch(
     if same_students and not listed:
         raise UsageError("--same-students needs --roster")
     level = level_named(isolation)
-    where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
+    where = _where(executor, address, level, course, course_folder, jobs=jobs, fresh=fresh)
     found = intake.recognise(folder, layout)
     notes: list[str] = []
     students = roster.read(listed, notes) if listed else None
@@ -391,7 +393,7 @@ ExecutorFor = Callable[[Setup], AbstractContextManager[Executor]]
 
 def _where(
     name: str,
-    ray_address: str | None,
+    address: str | None,
     isolation: Isolation,
     course: Course,
     folder: Path | None,
@@ -404,20 +406,18 @@ def _where(
     Raises:
         UsageError: There is no such executor, or it cannot be used on this machine.
     """
-    one_of("--executor", name, "local", "ray")
-    if name == "local" and ray_address is not None:
-        raise UsageError("--ray-address needs --executor ray")
-    if name == "local" and (why_not := levels.why_not(isolation)):
+    cluster = CLUSTERS.get(one_of("--executor", name, *EXECUTORS))
+    if cluster:
+        cluster.require(address, isolation)
+    elif address is not None:
+        raise UsageError(f"--address needs --executor {' or '.join(CLUSTERS) or 'of a cluster'}")
+    elif why_not := levels.why_not(isolation):
         raise SandboxUnavailable(why_not)
-    if name == "ray":
-        ray_executor.require(ray_address, isolation)
 
     @contextmanager
     def executor(setup: Setup) -> Iterator[Executor]:
-        if name == "ray":
-            yield ray_executor.RayExecutor(
-                course, folder, setup, address=ray_address, jobs=jobs, fresh=fresh
-            )
+        if cluster:
+            yield cluster.executor(course, folder, setup, address=address, jobs=jobs, fresh=fresh)
             return
         with device_named(setup.device) as gpu:
             yield LocalExecutor(course, setup, jobs=jobs or usual_jobs(), gpu=gpu, fresh=fresh)
@@ -429,7 +429,7 @@ def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None
     """Grade the remaining submissions, and print how long it took."""
     started = time.monotonic()
     files.kept.append(book.path)
-    # Ray prints the cluster's events on stdout.
+    # A cluster may print its events on stdout.
     with display.display() as show, redirect_stdout(sys.stderr):
         progress = batches.grade(book, setup, executor, limit=limit, show=show)
     if progress.total:
@@ -525,7 +525,7 @@ def regrade(
         typer.Option("--isolation", help="Another level (default: the one used before)."),
     ] = None,
     executor: Where = "local",
-    ray_address: RayAddress = None,
+    address: Address = None,
     by: Who = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
@@ -564,7 +564,7 @@ def regrade(
             isolation=level,
             seed=was.seed if seed is None else seed,
         )
-        where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
+        where = _where(executor, address, level, course, course_folder, jobs=jobs, fresh=fresh)
         whole = Class(opened, course, rules)
         if students or keep_others:
             listed = sorted({whole.find(one) for one in students or ()})
@@ -897,8 +897,7 @@ def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind:
     files.make_folder(folder)
     for one in found:
         interrupts.stop_if_seen()
-        # JUnit XML without a failed test would say that all is well.
-        result = whole.result(one) if kind is FORMATS["junit"] else whole.reportable(one)
+        result = whole.reportable(one) if kind.of_refused else whole.result(one)
         if result is not None:
             sources = whole.sources(one) if kind.quotes else {}
             content = kind.render(reported(whole.course, whole.rules, result, one, sources=sources))

@@ -21,7 +21,7 @@ from grader.course.courses import GRADER_BYTES, Course
 from grader.course.policies import Policy
 from grader.gradescope import containers, submission_metadata
 from grader.gradescope.containers import Container
-from grader.gradescope.platforms import Platform
+from grader.gradescope.platform import Platform
 from grader.report import json_report
 from grader.report.reported import Reported
 from grader.submission.reader import SubmissionReader

@@ -5,14 +5,13 @@ import os
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from grader.base.errors import UsageError
-from grader.classroom.intake.canvas import CANVAS
+from grader.classroom.intake.downloads import DOWNLOADS
 from grader.classroom.intake.folder_items import (
     EXPORT,
     GRADESCOPE,
@@ -20,6 +19,7 @@ from grader.classroom.intake.folder_items import (
     READABLE,
     REASONS,
     TIME,
+    Download,
     FolderItem,
     Found,
     first_notes,
@@ -65,7 +65,8 @@ def plain(items: list[FolderItem]) -> Found:
         )
         for one in handed_in
     ]
-    doubtful = _warn_of_canvas(item for item in graded if item.kind == "archive")
+    archives = [item for item in graded if item.kind == "archive"]
+    doubtful = [note for one in DOWNLOADS.values() for note in _warn_of(one, archives)]
     doubtful += _warn_of_times(graded)
     if len(graded) == 1 < len(handed_in):
         doubtful.append(
@@ -216,17 +217,13 @@ def _warn_of_times(items: list[FolderItem]) -> list[str]:
     ]
 
 
-def _warn_of_canvas(archives: Iterable[FolderItem]) -> list[str]:
-    """Warn if only some archives have Canvas' names, because then no id is read from any name."""
-    named = {True: 0, False: 0}
-    example = ""
-    for item in archives:
-        matches = CANVAS.fullmatch(item.stem) is not None
-        named[matches] += 1
-        example = example or ("" if matches else item.name)
-    if not named[True]:
+def _warn_of(download: Download, archives: list[FolderItem]) -> list[str]:
+    """Warn if only some archives have such names, because then no id is read from any name."""
+    others = [item.name for item in archives if not download.names.fullmatch(item.stem)]
+    if len(others) in (0, len(archives)):
         return []
     return [
-        f"{named[True]} archives have names as in a Canvas download, but {example} does not, so "
-        "the whole name of each archive is taken as a student; move the other files elsewhere."
+        f"{len(archives) - len(others)} archives have names as in a {download.name} download, but "
+        f"{others[0]} does not, so the whole name of each archive is taken as a student; move the "
+        "other files elsewhere."
     ]

@@ -160,7 +160,7 @@ def test_a_push_that_was_cut_off_never_comments_twice(push, canvas, fault, runs,
     code = push("--apply")[0]
     assert code == (3 if runs == "never" else 0)
     after = datetime.now(UTC) + timedelta(minutes=16)
-    monkeypatch.setattr("grader.commands.push.now", lambda: after)
+    monkeypatch.setattr("grader.commands.more.push.now", lambda: after)
     assert push("--apply")[0] == 0
     assert [len(comments) for comments in canvas.comments().values()] == [1] * 5
 
