@@ -11,7 +11,7 @@ from contextlib import (
     redirect_stdout,
     suppress,
 )
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +24,6 @@ from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.base.outputs import Writes
 from grader.classroom import (
     batches,
-    classroom50,
     comparisons,
     display,
     gradebook,
@@ -55,13 +54,13 @@ from grader.commands.options import (
     one_of,
 )
 from grader.commands.parameters import parameters_of
-from grader.commands.reports import Paths, reported, to_folders
+from grader.commands.reports import Export, Paths, reported, to_folders
 from grader.course import courses, late_days, policies
 from grader.course.courses import Course
 from grader.course.policies import Policy
 from grader.report import difference, json_report
 from grader.report.formats import FORMATS
-from grader.report.reported import Format, Reported
+from grader.report.reported import Format
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
@@ -761,26 +760,16 @@ def _current(book: Gradebook, device: str) -> int:
 
 # --- exports --------------------------------------------------------------------------------------
 
+EXPORTS: dict[str, Export] = removable.objects("grader.commands.exports", "EXPORT")
+READ = {name for one in EXPORTS.values() for name, (*_, mark) in one.options.items() if not mark}
+
 
 @app.command()
-@to_folders
+@to_folders(EXPORTS)
 def export(
     book: Book,
     csv: Annotated[
         Path | None, typer.Option("--csv", help="Everything in one table."), Writes()
-    ] = None,
-    canvas: Annotated[
-        Path | None,
-        typer.Option("--canvas", metavar="FILE", help="A file for Canvas to import."),
-        Writes(),
-    ] = None,
-    canvas_export: Annotated[
-        Path | None,
-        typer.Option(
-            "--canvas-export",
-            metavar="FILE",
-            help="A gradebook exported from Canvas: fill in its column for this assignment.",
-        ),
     ] = None,
     *,
     paths: Paths,
@@ -793,38 +782,12 @@ def export(
         ),
         Writes(),
     ] = None,
-    classroom50_scores: Annotated[
-        Path | None,
-        typer.Option(
-            "--classroom50", metavar="FILE", help="A scores.json with overrides for Classroom 50."
-        ),
-        Writes(),
-    ] = None,
-    classroom50_collected: Annotated[
-        Path | None,
-        typer.Option(
-            "--classroom50-scores",
-            metavar="FILE",
-            help="The scores.json that Classroom 50 collected: add the overrides to it.",
-        ),
-    ] = None,
-    classroom50_results: Annotated[
-        Path | None,
-        typer.Option(
-            "--classroom50-results", metavar="DIR", help="A result.json for each student."
-        ),
-        Writes("json"),
-    ] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Write the class's points for other programs; a student without a grade gets an empty cell."""
-    if canvas_export and not canvas:
-        raise UsageError("export: --canvas-export needs --canvas, the file to write")
-    if classroom50_collected and not classroom50_scores:
-        raise UsageError("export: --classroom50-scores needs --classroom50, the file to write")
-    outs = [csv, canvas, late_days_file, classroom50_scores, classroom50_results, *paths.values()]
-    if not any(outs):
+    outs = [csv, late_days_file, *(path for name, path in paths.items() if name not in READ)]
+    if not any([*outs, *paths.values()]):
         *most, last = [one.name for one in parameters_of(export) if one.writes]
         listed = f"{', '.join(most)} and {last}"
         raise UsageError(f"export: expected at least one of {listed}, found none")
@@ -833,63 +796,18 @@ def export(
         if csv:
             ids = [problem.id for problem in whole.course.problems]
             files.write(csv, tables.csv_table(found, ids).encode())
-        if canvas:
-            _export_canvas(canvas, whole, found, canvas_export)
         if late_days_file:
             known = late_days.read(late_days_file)
             table = tables.late_days_table(known, whole.rules.title, found)
             files.write(late_days_file, table.encode())
-        if classroom50_scores or classroom50_results:
-            collected = classroom50.read(classroom50_collected)
-            _export_classroom50(whole, found, collected, classroom50_scores, classroom50_results)
-        for kind, folder in paths.items():
-            if folder:
-                _export_reports(whole, found, folder, FORMATS[kind])
+        for one in EXPORTS.values():
+            one.write(whole, found, {name: paths[name] for name in one.options})
+        for name, kind in FORMATS.items():
+            if kind.folder and (folder := paths[name]):
+                _export_reports(whole, found, folder, kind)
     for written in dict.fromkeys(outs):
         if written:
             files.say(f"wrote {written}\n", needed=False)
-
-
-def _export_canvas(path: Path, whole: Class, found: list[Standing], exported: Path | None) -> None:
-    text = files.table_text(exported) if exported else None
-    entries = whole.book.students.entries
-    former = {one.student.id: entries.of(one.student.id)[1:] for one in found}
-    table = tables.canvas(found, whole.rules, exported=text, former=former)
-    files.write(path, table.text.encode())
-    for note in table.notes:
-        print(f"grader: {note}", file=sys.stderr)
-
-
-def _export_classroom50(
-    whole: Class,
-    found: list[Standing],
-    collected: classroom50.Scores,
-    scores: Path | None,
-    results: Path | None,
-) -> None:
-    """Write the scores.json, and a result.json for each student who has a grade."""
-    if whole.rules.classroom50 is None:
-        raise UsageError(
-            "export: the policy does not say which assignment this is in Classroom 50: expected "
-            "organization, classroom and assignment in [policy.classroom50]"
-        )
-
-    def result_of(one: Standing) -> Reported | None:
-        result = whole.result(one)
-        return reported(whole.course, whole.rules, result, one) if result else None
-
-    made = classroom50.overrides(
-        found, whole.rules.classroom50, result_of, collected, datetime.now(UTC)
-    )
-    if scores:
-        files.write(scores, classroom50.text(made.scores).encode("utf-8", "replace"))
-    if results:
-        files.make_folder(results)
-        for student, content in made.records.items():
-            name = f"{gradebook.file_name(student)}.json"
-            files.write(results / name, classroom50.text(content).encode())
-    for note in made.notes:
-        print(f"grader: {note}", file=sys.stderr)
 
 
 def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind: Format) -> None:

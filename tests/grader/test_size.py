@@ -12,7 +12,7 @@ import pytest
 # Files, and thousands of lines. A file counts for the first area that its path begins with.
 MOST = {
     "grader/solutions": (21, 5),
-    "grader": (245, 39),
+    "grader": (249, 39),
     "kit": (24, 6),
     "assignment": (17, 3),
     "tests/hidden": (158, 21),

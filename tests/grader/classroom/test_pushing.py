@@ -7,8 +7,8 @@ import pytest
 
 from grader.base.errors import Status, UsageError
 from grader.classroom import canvas_api, gradebook
+from grader.classroom.canvas_table import canvas_user
 from grader.classroom.records import Student
-from grader.classroom.tables import canvas_user
 from grader.course.policies import Policy
 from tests.grader.classroom.fake_canvas import TEACHER, TOKEN, FakeCanvas, serving
 from tests.grader.commands.test_classes import (  # noqa: F401  fixtures

@@ -233,6 +233,7 @@ READERS = (
     *("grader.classroom.intake.more.moodle", "grader.classroom.intake.plain"),
     *("grader.classroom.intake.clones", "grader.classroom.canvas_api", "grader.classroom.roster"),
     *("grader.classroom.classroom50", "grader.classroom.tables", "kit.handing_in", "kit.text"),
+    "grader.classroom.canvas_table",
 )
 MANY = 2**20
 USE = re.compile(r"\b([A-Z_]+)\.(match|fullmatch|search|sub|findall|finditer|split)\b")
