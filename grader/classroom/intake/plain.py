@@ -65,19 +65,25 @@ def plain(items: list[FolderItem]) -> Found:
         )
         for one in handed_in
     ]
-    archives = [item for item in graded if item.kind == "archive"]
-    doubtful = [note for one in DOWNLOADS.values() for note in _warn_of(one, archives)]
-    doubtful += _warn_of_times(graded)
-    if len(graded) == 1 < len(handed_in):
-        doubtful.append(
-            f"{graded[0].name} is the only folder, and its {len(handed_in)} archives are taken as "
-            "attempts of one student; if it contains the whole class, pass that folder instead."
-        )
+    doubtful = _warnings(graded, len(handed_in))
     others = [item for item in items if item not in graded]
     for item in [item for item in others if item.kind == "file" and UNREADABLE.search(item.name)]:
         others.remove(item)
         handed_in.append(_unreadable(item))
     return handed_in, [*doubtful, *first_notes(notes), *notes_of_skipped(others)]
+
+
+def _warnings(graded: list[FolderItem], attempts: int) -> list[str]:
+    """What a person should check about the names."""
+    archives = [item for item in graded if item.kind == "archive"]
+    found = [note for one in DOWNLOADS.values() for note in _warn_of(one, archives)]
+    found += _warn_of_times(graded)
+    if len(graded) == 1 < attempts:
+        found.append(
+            f"{graded[0].name} is the only folder, and its {attempts} archives are taken as "
+            "attempts of one student; if it contains the whole class, pass that folder instead."
+        )
+    return found
 
 
 def _unreadable(item: FolderItem) -> HandedIn:
