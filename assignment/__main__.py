@@ -18,5 +18,5 @@ if __name__ == "__main__":
             sys.exit(130)
 
         sys.exit(command.main(root, arguments[1:]))
-    others = {"fly": "train a small language model that is made of your modules"}
+    others = {"fly": "train a small language model made of your modules and of given ones"}
     sys.exit(progress.main(root, arguments, others))

@@ -419,19 +419,21 @@ def transformer_parameters(config: TransformerConfig) -> int:
     """The number of parameters of a transformer.
 
     vocabulary · d_model, twice if the embeddings are not tied,
-    + layers · (4·d_model² + 2·d_model·d_ff), or 3 instead of 2 if gated
+    + layers · 2·d_model · (query_width + kv_width)
+    + layers · 2·d_model·d_ff (or 3 instead of 2 if gated) · all FFNs of a layer
 
-    Biases, norms and positions are not counted.
+    Biases, norms, positions and routers are not counted.
 
     Args:
-        config: A `flop_counting.TransformerConfig`, or any object with its fields.
+        config: A `flop_counting.TransformerConfig`, or any object with its fields and properties.
 
     Example:
-        vocab_size 10, d_model 4, d_ff 16, 2 layers: 2·40 + 2·(64 + 128) = 464.
+        vocab_size 10, d_model 4, 2 heads, d_ff 16, 2 layers: 2·40 + 2·(64 + 128) = 464.
+        With kv_heads 1, 3 experts and a shared one: 2·40 + 2·(48 + 4·128) = 1,200.
 
     Handout §5.2
     """
-    # TODO(napkin_math): about 4 lines.
+    # TODO(napkin_math): about 5 lines.
     raise NotImplementedError("napkin_math: see handout §5.2")
 
 

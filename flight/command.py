@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 import textwrap
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 
 from flight import flying, page, parts, training_text
 from flight.model import SIZES
-from flight.prediction import Machine
+from flight.prediction import SECONDS, Machine, Row, predicted, table
 from kit.progress import check, last_time, read_course, submit
 from kit.text import message_of, print_anywhere, printable
 
@@ -43,8 +44,8 @@ def _main(root: Path, chosen: argparse.Namespace) -> int:
     used = parts.load(own)
     tokens = used.open_tokens(_text(root / FOLDER), dtype=np.uint8)
     _say_parts(own)
-    print("measuring this machine …", flush=True)
-    machine = Machine.measured(settings.device)
+    with flying.ticking("measuring this machine ", sys.stdout):
+        machine = Machine.measured(settings.device)
     fp32, bf16 = (machine.peak_flops[dtype] / 1e9 for dtype in (torch.float32, torch.bfloat16))
     print(
         f"  {fp32:,.0f} GFLOP/s in float32, {bf16:,.0f} in bfloat16, "
@@ -55,7 +56,42 @@ def _main(root: Path, chosen: argparse.Namespace) -> int:
         for old in folder.iterdir():
             old.unlink()
     folder.mkdir(parents=True, exist_ok=True)
-    return _fly(root, used, settings, tokens, machine, folder)
+    expected = predicted(used, settings.shape, settings, machine)
+    rows = [row for row in table(used, expected, {}, {}) if row.predicted is not None]
+    print("\npredicted, before anything runs")
+    for row in rows:
+        print(f"  {row.what:40}{page.number(row.predicted, row.unit):>14}")
+    if seconds := expected[SECONDS]:
+        least = settings.steps * seconds / 60
+        print(f"  the flight takes {least:.1f} minutes at least, on a busy machine twice as long")
+    bets = _bets(folder / "bets.json", rows)
+    return _fly(root, used, settings, tokens, machine, folder, bets)
+
+
+def _bets(kept: Path, rows: list[Row]) -> dict[str, float | None]:
+    """The student's bets, or those that the flight began with; none without a terminal."""
+    if kept.exists():
+        found: dict[str, float | None] = json.loads(kept.read_text(encoding="utf-8"))
+        return found
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return {}
+    print("\nyour bets, in the same units; Enter keeps the formula's")
+    bets: dict[str, float | None] = {}
+    with suppress(EOFError):
+        for row in rows:
+            bets[row.what] = _bet(row)
+    submit.write(kept, json.dumps(bets).encode())
+    return bets
+
+
+def _bet(row: Row) -> float | None:
+    while said := input(f"  {row.what} [{page.number(row.predicted, row.unit)}]: ").strip():
+        with suppress(ValueError):
+            number = float(said.split()[0].replace(",", "")) * (1e6 if row.unit == "bytes" else 1)
+            if 0 < number < float("inf"):
+                return number
+        print("    a number such as 1200 or 1.2e3, or Enter")
+    return row.predicted
 
 
 def _fly(
@@ -65,10 +101,11 @@ def _fly(
     tokens: np.ndarray,
     machine: Machine,
     folder: Path,
+    bets: dict[str, float | None],
 ) -> int:
     print(f"flying {settings.name}: Ctrl-C stops, and the same command goes on", flush=True)
     try:
-        record = flying.fly(used, settings, tokens, machine, folder, sys.stdout)
+        record = flying.fly(used, settings, tokens, machine, folder, sys.stdout, bets)
     except KeyboardInterrupt:
         kept = "the checkpoint is kept" if used.has("training_loop") else "nothing is kept"
         print(f"\nstopped; {kept}: `python -m assignment fly` with the same options goes on")
@@ -85,12 +122,14 @@ def _fly(
         return 1
     submit.write(folder / "record.json", json.dumps(asdict(record)).encode())
     _say_record(record)
-    records = [
-        flying.Record(**json.loads(path.read_text(encoding="utf-8")))
-        for path in sorted(folder.parent.glob("*/record.json"))
-    ]
+    records = []
+    for path in sorted(folder.parent.glob("*/record.json")):
+        with suppress(TypeError, ValueError):  # of another version of the course
+            records.append(flying.Record(**json.loads(path.read_text(encoding="utf-8"))))
     shown = folder.parent / "index.html"
     submit.write(shown, page.render(records).encode())
+    submit.write(folder / "card.svg", page.card(record).encode())
+    print(f"a card to show: {(folder / 'card.svg').relative_to(root)}")
     print(f"all flights in one picture: {shown.relative_to(root)}")
     return 0
 
@@ -167,7 +206,7 @@ def _own(root: Path, mine: list[str]) -> list[str]:
     problems = [p for p in course["problem"] if p["id"] in parts.OF_PROBLEM]
     files = last_time.Files.now(root, {p["module"] for p in course["problem"]})
     known = last_time.read(root)
-    unknown = [p for p in problems if known.status(p, files) != "done"]
+    unknown = [p for p in problems if not known.has(p, files)]
     if unknown:
         print("your parts are used where the public tests pass; running those tests first\n")
         if (code := check.main(root, unknown, course, advise=False)) not in (0, 1):
@@ -207,14 +246,14 @@ def _say_parts(own: list[str]) -> None:
 
 
 def _say_record(record: flying.Record) -> None:
-    print(f"\n{'':40}{'predicted':>14}{'measured':>14}{'ratio':>8}")
+    _say_parts(record.own)
+    cells = page.lines(record)
+    for name, *numbers in cells:
+        print(f"{name:40}" + "".join(f"{number:>14}" for number in numbers))
+    print("\nwhy they differ")
     for row in record.rows:
-        predicted, measured = (
-            page.number(row[key], row["unit"]) for key in ("predicted", "measured")
-        )
-        print(f"{row['what']:40}{predicted:>14}{measured:>14}{page.ratio(row):>8}")
         exact = row["predicted"] is not None and row["predicted"] == row["measured"]
         if row["reason"] and not exact:
-            print(textwrap.fill(row["reason"], 76, initial_indent="  ", subsequent_indent="  "))
-    print(f"\nloss\n{page.in_text(record.losses)}")
-    print(f"\nwhat it writes:\n{textwrap.indent(printable(record.sample, 600), '  ')}\n")
+            text = f"  {row['what']}: {row['reason']}"
+            print(textwrap.fill(text, 78, subsequent_indent="    "))
+    print(f"\nloss\n{page.in_text(record.losses)}\n\n{page.beside(record.samples)}\n")

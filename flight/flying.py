@@ -3,7 +3,8 @@
 import json
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,11 +16,14 @@ import torch
 from flight import given, prediction, training_text
 from flight.model import SIZES, Chick, Size, write
 from flight.parts import Parts
+from kit.text import counted, printable
 
 LOOK_SECONDS = 0.1
 WARM_UP = 3  # steps that the time of a step leaves out
 PROMPT = "def "
-WRITTEN = 300  # bytes of the sample
+WRITTEN = 160  # bytes of a sample
+SAMPLED = (10, 100)  # steps after which it writes, as after the last
+PEAKS = 8  # times that the peak is measured again during a flight
 RATES = {"chick": 1e-3, "egg": 2e-3, "wren": 2e-4}
 
 
@@ -81,15 +85,93 @@ class Record:
     losses: list[float]
     entropy: float
     rows: list[dict[str, Any]]
-    sample: str
+    samples: dict[str, str]
+
+
+@contextmanager
+def ticking(text: str, out: TextIO) -> Iterator[None]:
+    """Say what is going on, with a dot for each second that it takes."""
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(1.0):
+            out.write(".")
+            out.flush()
+
+    out.write(text)
+    out.flush()
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        out.write("\n")
+
+
+class Between:
+    """What happens between two steps: the peak is measured again, and the model writes.
+
+    It is called before each forward pass of the loop. Its time is no time of a step.
+    """
+
+    def __init__(self, settings: Settings, folder: Path, out: TextIO) -> None:
+        self._settings, self._log, self._out = settings, folder / "log.jsonl", out
+        self._kept = folder / "samples.json"
+        self._seen: set[int] = set()
+        self.samples: dict[str, str] = {}
+        with suppress(OSError, ValueError):  # of a flight that was stopped
+            self.samples = dict(json.loads(self._kept.read_text(encoding="utf-8")))
+        self.peaks: list[float] = []
+        self.paused: list[tuple[float, float]] = []  # when, and for how long
+        self.busy = False
+
+    def __call__(self, model: Chick, _: object) -> None:
+        """Do what is due after the steps that the log has."""
+        step = self._log.read_bytes().count(b"\n") if self._log.exists() else 0
+        if step in self._seen:  # another micro-batch, or this call's own sample
+            return
+        self._seen.add(step)
+        began, self.busy = time.monotonic(), True
+        if step and step % max(1, self._settings.steps // PEAKS) == 0:
+            dtype = torch.bfloat16 if self._settings.autocast else torch.float32
+            self.peaks.append(prediction.peak_of(self._settings.device, dtype, budget=0.15))
+        if step in SAMPLED and step < self._settings.steps:
+            self.write(model, step)
+        self.paused.append((began, time.monotonic() - began))
+        self.busy = False
+
+    def write(self, model: Chick, step: int) -> None:
+        """Let the model write, byte by byte, and keep what it has written."""
+        name = f"after {counted(step, 'step')}"
+        title = f"{name} it writes:"
+        self._out.write((f"\r{title:<78}" if self._out.isatty() else title) + "\n  ")
+        pieces = []
+        for piece in write(model, PROMPT, WRITTEN):
+            pieces.append(piece)
+            self._out.write(printable(" ".join(piece.split("\n")), 1000))
+            self._out.flush()
+        self._out.write("\n")
+        self.samples[name] = "".join(pieces)
+        self._kept.write_text(json.dumps(self.samples), encoding="utf-8")
 
 
 class Live:
     """Follows the loop's log from another thread, and says how the flight goes."""
 
     def __init__(
-        self, log: Path, settings: Settings, flops: float | None, peak: float, out: TextIO
+        self,
+        log: Path,
+        settings: Settings,
+        flops: float | None,
+        peak: float,
+        out: TextIO,
+        between: Between | None = None,
     ):
+        self._between = between
+        self._began = self._wrote = time.monotonic()
+        self._loss = 0.0
         self._log, self._settings, self._out = log, settings, out
         self._flops, self._peak = flops, peak
         self._stop = threading.Event()
@@ -115,12 +197,16 @@ class Live:
         if len(later) < 2:
             return None
         (first, begin), (last, end) = later[0], later[-1]
-        return (end - begin) / (last - first)
+        paused = self._between.paused if self._between else []
+        between = sum(max(0.0, min(end, at + took) - max(begin, at)) for at, took in paused)
+        return (end - begin - between) / (last - first)
 
     def _follow(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
             with suppress(OSError, ValueError):
                 self._look()
+            if self._out.isatty() and time.monotonic() - self._wrote > 1.0:
+                self._say()
         with suppress(OSError, ValueError):
             self._look()
 
@@ -136,21 +222,30 @@ class Live:
         losses = losses_in(new.decode())
         self._steps += len(losses)
         self.times.append((self._steps, time.monotonic()))
-        if losses and self.seconds:
-            self._say(self._steps, losses[-1], self.seconds)
+        if losses:
+            self._loss = losses[-1]
+            if self.seconds:
+                self._say()
 
-    def _say(self, steps: int, loss: float, seconds: float) -> None:
-        left = round((self._settings.steps - steps) * seconds)
-        line = f"step {steps}/{self._settings.steps}  loss {loss:.3f}  "
-        line += f"{self._settings.shape.tokens / seconds:,.0f} tokens/s  "
-        if self._flops:
-            line += f"MFU {self._flops / seconds / self._peak:.0%}  "
-        line += f"{left // 60}:{left % 60:02} left"
+    def _say(self) -> None:
+        steps, seconds, now = self._steps, self.seconds, time.monotonic()
+        line = f"step {steps}/{self._settings.steps}  "
+        if seconds:
+            left = round((self._settings.steps - steps) * seconds)
+            line += (
+                f"loss {self._loss:.3f}  {self._settings.shape.tokens / seconds:,.0f} tokens/s  "
+            )
+            if self._flops:
+                line += f"MFU {self._flops / seconds / self._peak:.0%}  "
+            line += f"{left // 60}:{left % 60:02} left  "
+        if self._between and self._between.busy:
+            return
+        self._wrote = now
         if self._out.isatty():
-            self._out.write(f"\r{line:<78}")
+            self._out.write(f"\r{f'{line}({now - self._began:.0f} s)':<78}")
         elif steps // max(1, self._settings.steps // 10) > self._said:
             self._said = steps // max(1, self._settings.steps // 10)
-            self._out.write(line + "\n")
+            self._out.write(line.rstrip() + "\n")
         self._out.flush()
 
 
@@ -172,8 +267,8 @@ def new_model(parts: Parts, settings: Settings) -> tuple[Chick, Any]:
     return model, parts.AdamW(model.parameters(), **options)
 
 
-def first_rows(parts: Parts, settings: Settings, tokens: np.ndarray) -> list[prediction.Row]:
-    """Predictions and measurements of one step of a model that is thrown away."""
+def first_step(parts: Parts, settings: Settings, tokens: np.ndarray) -> dict[str, float | None]:
+    """Measurements of one step of a model that is thrown away."""
     model, optimizer = new_model(parts, settings)
     batch = parts.get_batch(
         tokens,
@@ -182,7 +277,7 @@ def first_rows(parts: Parts, settings: Settings, tokens: np.ndarray) -> list[pre
         settings.device,
         torch.Generator().manual_seed(settings.seed),
     )
-    return prediction.rows(parts, model, optimizer, batch, settings)
+    return prediction.measured(parts, model, optimizer, batch, settings)
 
 
 def fly(
@@ -192,39 +287,37 @@ def fly(
     machine: prediction.Machine,
     folder: Path,
     out: TextIO,
+    bets: dict[str, float | None] | None = None,
 ) -> Record:
     """Train to the end, or from where an earlier flight stopped, and return its record.
 
-    `folder` gets the log and the checkpoint. Ctrl-C leaves both.
+    `folder` gets the log, the samples and the checkpoint. Ctrl-C leaves them.
     """
     size = settings.shape
-    rows = first_rows(parts, settings, tokens)
+    expected = prediction.predicted(parts, size, settings, machine)
+    with ticking("measuring one step of a model that is thrown away ", out):
+        got = first_step(parts, settings, tokens)
     dtype = torch.bfloat16 if settings.autocast else torch.float32
     flops = prediction.step_flops(parts, size, 0) if parts.has("flop_formulas") else None
     model, optimizer = new_model(parts, settings)
     log = folder / "log.jsonl"
-    with Live(log, settings, flops, machine.peak_flops[dtype], out) as live:
+    between = Between(settings, folder, out)
+    hook = model.register_forward_pre_hook(between)
+    with Live(log, settings, flops, machine.peak_flops[dtype], out, between) as live:
         _train(parts, model, optimizer, tokens, settings, folder)
-    predicted = prediction.seconds(parts, size, settings, machine)
-    reason = "norms, softmax, GELU and Python take time that the formula leaves out"
-    if predicted is None:
-        reason = "your roofline and flop_formulas would predict it"
-    rows.append(prediction.Row("seconds of a step", predicted, live.seconds, "s", reason))
+    hook.remove()
+    if between.peaks:
+        peak = sum(between.peaks) / len(between.peaks)
+        machine = replace(machine, peak_flops={**machine.peak_flops, dtype: peak})
+        expected[prediction.AGAIN] = prediction.seconds(parts, size, settings, machine)
+    got[prediction.SECONDS] = got[prediction.AGAIN] = live.seconds
     losses = losses_in(log.read_text(encoding="utf-8"))
-    entropy = training_text.entropy(tokens)
-    last = sum(losses[-10:]) / len(losses[-10:])
-    reason = "the prediction knows only how often each byte occurs"
-    rows.append(prediction.Row("last loss, mean of ten", entropy, last, "nats", reason))
+    expected[prediction.LAST] = entropy = training_text.entropy(tokens)
+    got[prediction.LAST] = sum(losses[-10:]) / len(losses[-10:])
     model.eval()
-    sample = write(model, PROMPT, WRITTEN)
-    return Record(
-        settings.name,
-        parts.own,
-        losses,
-        entropy,
-        [asdict(row) for row in rows],
-        sample,
-    )
+    between.write(model, len(losses))
+    rows = [asdict(row) for row in prediction.table(parts, expected, got, bets or {})]
+    return Record(settings.name, parts.own, losses, entropy, rows, between.samples)
 
 
 def _train(

@@ -1,5 +1,7 @@
 """The chick: a decoder-only transformer of a few million parameters that reads bytes."""
 
+import codecs
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,7 @@ from flight.training_text import VOCABULARY
 
 @dataclass(frozen=True)
 class Size:
-    """The sizes of a model, with the fields of flop_counting.TransformerConfig.
+    """The sizes of a model, with what flop_counting.TransformerConfig has.
 
     Args:
         batch: Sequences in the batch of one step.
@@ -29,6 +31,18 @@ class Size:
     vocab_size: int = VOCABULARY
     gated_ffn: bool = False
     tied_embeddings: bool = True
+    kv_heads: int | None = None
+    head_width: int | None = None
+    experts: int = 1
+    active_experts: int = 1
+    shared_experts: int = 0
+
+    @property
+    def query_width(self) -> int:
+        """Features of a token's queries."""
+        return self.d_model
+
+    kv_width = query_width
 
     @property
     def d_ff(self) -> int:
@@ -98,8 +112,12 @@ class Chick(nn.Module):
 
 
 @torch.no_grad()
-def write(model: Chick, prompt: str, length: int, seed: int = 0, temperature: float = 0.7) -> str:
-    """So many bytes that the model writes after a prompt."""
+def write(
+    model: Chick, prompt: str, length: int, seed: int = 0, temperature: float = 0.7
+) -> Iterator[str]:
+    """A prompt, and then so many bytes that the model writes, one after the other."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    yield prompt
     device: Any = next(model.parameters()).device
     drawn_by = torch.Generator().manual_seed(seed)
     tokens = list(prompt.encode())
@@ -107,4 +125,4 @@ def write(model: Chick, prompt: str, length: int, seed: int = 0, temperature: fl
         seen = torch.tensor([tokens[-model.size.context_length :]], device=device)
         shares = (model(seen)[0, -1].float() / temperature).softmax(-1).cpu()
         tokens.append(int(torch.multinomial(shares, 1, generator=drawn_by)))
-    return bytes(tokens).decode("utf-8", errors="replace")
+        yield decoder.decode(bytes(tokens[-1:]))

@@ -4,11 +4,14 @@ The page is one file that needs nothing else.
 """
 
 import math
+import textwrap
 from html import escape
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 from flight.flying import Record
+from flight.parts import OF_PROBLEM
+from kit.text import printable
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 720, 380, 52, 20, 44
 COLOURS = ["#2a6fdb", "#b5500f", "#237a35", "#8b45c9", "#b02a5b", "#117a8b", "#6b727c"]
@@ -18,13 +21,14 @@ body { font: 16px/1.55 system-ui, sans-serif; max-width: 60rem; margin: 2rem aut
 h1, h2 { line-height: 1.2; } svg { width: 100%; height: auto; }
 svg text { fill: currentColor; font-size: 13px; }
 table { border-collapse: collapse; font-size: .9em; font-variant-numeric: tabular-nums; }
-td, th { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid #d9dce1; }
-td:first-child, th:first-child, td:last-child { text-align: left; }
-.wide { overflow-x: auto; } pre { background: #f2f4f7; padding: .75rem; overflow-x: auto; }
+td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid #d9dce1; }
+tr:first-child { font-weight: bold; } td:first-child, td:last-child { text-align: left; }
+.samples { display: flex; gap: 1rem; flex-wrap: wrap; } .samples div { flex: 1 12rem; }
+.wide { overflow-x: auto; } pre { background: #f2f4f7; padding: .75rem; white-space: pre-wrap; }
 .grid { stroke: #d9dce1; } .limit { stroke: currentColor; stroke-dasharray: 5 4; }
 @media (prefers-color-scheme: dark) {
   body { color: #e6e8eb; background: #14171a; } pre { background: #20252a; }
-  td, th { border-color: #3a3f47; } .grid { stroke: #3a3f47; } polyline { filter: brightness(1.6); }
+  td { border-color: #3a3f47; } .grid { stroke: #3a3f47; } polyline { filter: brightness(1.6); }
 }
 """
 
@@ -142,16 +146,72 @@ def _step_of(longest: int) -> int:
 
 
 def _flight(record: Record) -> str:
-    lines = [
-        f"<tr><td>{escape(row['what'])}</td><td>{number(row['predicted'], row['unit'])}</td>"
-        f"<td>{number(row['measured'], row['unit'])}</td><td>{ratio(row)}</td>"
-        f"<td>{escape(row['reason'])}</td></tr>"
-        for row in record.rows
+    reasons = ["why they differ", *(row["reason"] for row in record.rows)]
+    shown = [
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in (*cells, reason))}</tr>"
+        for cells, reason in zip(lines(record), reasons, strict=True)
     ]
+    samples = "".join(
+        f"<div>{escape(name)}<pre>{escape(text)}</pre></div>"
+        for name, text in record.samples.items()
+    )
     return (
         f"<h2>{escape(record.name)}</h2>"
         f"<p>Your parts: {escape(', '.join(record.own) or 'none')}.</p>"
-        "<div class='wide'><table><tr><th>what</th><th>predicted</th><th>measured</th>"
-        f"<th>ratio</th><th>why they differ</th></tr>{''.join(lines)}</table></div>"
-        f"<p>What it writes after “def ”:</p><pre>{escape(record.sample)}</pre>"
+        f"<div class='wide'><table>{''.join(shown)}</table></div>"
+        f"<p>What it writes after “def ”:</p><div class='samples'>{samples}</div>"
     )
+
+
+def beside(samples: dict[str, str], width: int = 78) -> str:
+    """The samples in columns next to each other, for a terminal."""
+    each = width // max(1, len(samples)) - 2
+    columns = [
+        [name, "", *textwrap.wrap(printable(" ".join(text.split()), 300), each)]
+        for name, text in samples.items()
+    ]
+    lines = zip_longest(*columns, fillvalue="")
+    return "\n".join("  ".join(f"{part:<{each}}" for part in line).rstrip() for line in lines)
+
+
+def card(record: Record) -> str:
+    """A picture of 1200 × 630 to show: whose parts flew, what was predicted, and the losses."""
+    given = [name for name in OF_PROBLEM if name not in record.own]
+    said = [f"my {', '.join(record.own)}"] if record.own else []
+    said += [f"given: {', '.join(given)}"] if given else []
+    drawn = [f"<text x='60' y='90' font-size='46' font-weight='700'>{escape(record.name)}</text>"]
+    for i, line in enumerate(part for text in said for part in textwrap.wrap(text, 104)):
+        drawn.append(f"<text x='60' y='{132 + 30 * i}' font-size='21'>{escape(line)}</text>")
+    for i, (name, *numbers) in enumerate(lines(record)):
+        y = 270 + 38 * i
+        drawn.append(f"<text x='60' y='{y}' font-size='16'>{escape(name)}</text>")
+        for k, cell in enumerate(reversed(numbers)):
+            place = f"x='{830 - 110 * k}' y='{y}' text-anchor='end'"
+            drawn.append(f"<text {place} font-size='16'>{escape(cell)}</text>")
+    losses = smooth(record.losses, max(1, len(record.losses) // 60))
+    high, last = max(losses) or 1.0, max(1, len(losses) - 1)
+    points = " ".join(
+        f"{880 + 260 * i / last:.1f},{580 - 320 * loss / high:.1f}" for i, loss in enumerate(losses)
+    )
+    drawn.append("<path d='M880 250V580H1140' fill='none' stroke='#6b727c' stroke-width='2'/>")
+    drawn.append(
+        f"<polyline points='{points}' fill='none' stroke='{COLOURS[0]}' stroke-width='4'/>"
+    )
+    said_losses = f"loss {losses[0]:.2f} → {losses[-1]:.2f} in {len(losses)} steps"
+    drawn.append(f"<text x='1140' y='232' text-anchor='end' font-size='20'>{said_losses}</text>")
+    return (
+        "<svg xmlns='http://www.w3.org/2000/svg' width='1200' height='630' "
+        "font-family='system-ui, sans-serif' fill='#1b1d20'>"
+        f"<rect width='1200' height='630' fill='#fff'/>{''.join(drawn)}</svg>\n"
+    )
+
+
+def lines(record: Record) -> list[list[str]]:
+    """The table's titles, and its lines: a name, the bet if there are any, and both numbers."""
+    is_bet = any(row.get("bet") is not None for row in record.rows)
+    keys = [*(["bet"] if is_bet else []), "predicted", "measured"]
+    rows = [
+        [row["what"], *(number(row.get(key), row["unit"]) for key in keys), ratio(row)]
+        for row in record.rows
+    ]
+    return [["", *keys, "ratio"], *rows]

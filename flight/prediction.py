@@ -15,6 +15,22 @@ from flight.model import Chick, Size
 from flight.parts import Parts
 
 BF16, FP32 = torch.bfloat16, torch.float32
+PARAMETERS, FLOPS, FIRST = "parameters", "FLOPs of a step", "first loss, that of a guess"
+STATES, KEPT = "bytes of weights, gradients and moments", "bytes kept for a backward pass"
+SECONDS, AGAIN = "seconds of a step", "seconds, at the peak of the flight"
+LAST = "last loss, mean of ten"
+SLOWER = "norms, softmax, GELU and Python take time that the formula leaves out"
+# Each line of the table: its unit, what predicts it, what measures it, and why both differ.
+LINES = {
+    PARAMETERS: ("", "napkin_math", "", "positions and norms are not in the formula"),
+    FLOPS: ("FLOPs", "flop_formulas", "flop_counter", ""),
+    STATES: ("bytes", "napkin_math", "optimizers", "as for the parameters"),
+    KEPT: ("bytes", "", "activation_checkpointing", ""),
+    FIRST: ("nats", "", "", "the initial logits are small, but not 0"),
+    SECONDS: ("s", "roofline and flop_formulas", "", SLOWER),
+    AGAIN: ("s", "roofline and flop_formulas", "", "the peak was measured between the steps"),
+    LAST: ("nats", "", "", "the prediction knows only how often each byte occurs"),
+}
 
 
 @dataclass(frozen=True)
@@ -27,6 +43,7 @@ class Row:
         measured: The measurement; None if it is not known (yet).
         unit: The unit of both.
         reason: Why they differ, or what is missing.
+        bet: The student's own guess; None if there is none.
     """
 
     what: str
@@ -34,9 +51,10 @@ class Row:
     measured: float | None
     unit: str
     reason: str = ""
+    bet: float | None = None
 
 
-def seconds_of(work: Callable[[], Any], device: str, budget: float = 0.7) -> float:
+def seconds_of(work: Callable[[], Any], device: str, budget: float = 0.5) -> float:
     """The shortest time that some work takes, tried for so many seconds."""
     best, end = float("inf"), time.perf_counter() + budget
     while time.perf_counter() < end:
@@ -48,9 +66,17 @@ def seconds_of(work: Callable[[], Any], device: str, budget: float = 0.7) -> flo
     return best
 
 
+def peak_of(device: str, dtype: torch.dtype, budget: float = 0.5) -> float:
+    """FLOP/s of a large product, measured without a random number."""
+    a = torch.ones(1024, 1024, device=device, dtype=dtype)
+    return (
+        2 * 1024**3 / seconds_of(partial(torch.mm, a, a, out=torch.empty_like(a)), device, budget)
+    )
+
+
 @dataclass(frozen=True)
 class Machine:
-    """This machine as a roofline has it, measured in two seconds.
+    """This machine as a roofline has it, measured in a second and a half.
 
     It has the fields of resource_accounting.Hardware.
     """
@@ -63,11 +89,7 @@ class Machine:
     @classmethod
     def measured(cls, device: str) -> "Machine":
         """Time products of two matrices, and a copy that fits in no cache."""
-        peaks = {}
-        for dtype in (FP32, BF16):
-            a = torch.randn(1024, 1024, device=device, dtype=dtype)
-            multiply = partial(torch.mm, a, a, out=torch.empty_like(a))
-            peaks[dtype] = 2 * 1024**3 / seconds_of(multiply, device)
+        peaks = {dtype: peak_of(device, dtype) for dtype in (FP32, BF16)}
         source = torch.ones(2**24, device=device)
         target = torch.empty_like(source)
         moved = 2 * source.numel() * source.element_size()
@@ -103,10 +125,33 @@ def loss_of(model: Chick, x: Tensor, y: Tensor, *, autocast: bool) -> Tensor:
         return torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
-def rows(
+def predicted(parts: Parts, size: Size, settings: Any, machine: Machine) -> dict[str, float | None]:
+    """What the flight should take, by line of the table; None without the problem's formula."""
+    found: dict[str, float | None] = dict.fromkeys(LINES)
+    if parts.has("napkin_math"):
+        from assignment.resource_accounting import TrainingRecipe
+
+        each = parts.bytes_per_parameter(TrainingRecipe(FP32, FP32, (FP32, FP32)))
+        found[PARAMETERS] = parts.transformer_parameters(size)
+        found[STATES] = each * parts.transformer_parameters(size)
+    if parts.has("flop_formulas"):
+        found[FLOPS] = step_flops(parts, size, settings.segments)
+    found[KEPT] = activation_bytes(
+        size,
+        min(settings.micro_batch, settings.batch),
+        autocast=settings.autocast,
+        fused=not parts.has("einops"),
+        segments=settings.segments,
+    )
+    found[FIRST] = log(size.vocab_size)
+    found[SECONDS] = seconds(parts, size, settings, machine)
+    return found
+
+
+def measured(
     parts: Parts, model: Chick, optimizer: Any, batch: tuple[Tensor, Tensor], settings: Any
-) -> list[Row]:
-    """Everything but time: predicted, and measured in one real step, which changes the model.
+) -> dict[str, float | None]:
+    """Everything but time, measured in one real step, which changes the model.
 
     Args:
         parts: The parts of the flight.
@@ -116,40 +161,36 @@ def rows(
         settings: A `flying.Settings`.
     """
     x, y = batch
-    size = model.size
-    # Copies, because a view would keep the whole batch.
-    some_x, some_y = (part[: settings.micro_batch].clone() for part in (x, y))
-    found = [_parameters(parts, model)]
-    kept = None
+    found: dict[str, float | None] = {PARAMETERS: sum(p.numel() for p in model.parameters())}
     if parts.has("activation_checkpointing"):
-        kept = parts.saved_activation_bytes(
+        # Copies, because a view would keep the whole batch.
+        some_x, some_y = (part[: settings.micro_batch].clone() for part in (x, y))
+        found[KEPT] = parts.saved_activation_bytes(
             lambda: loss_of(model, some_x, some_y, autocast=settings.autocast),
             exclude=model.parameters(),
         )
-    first, flops = _one_step(parts, model, optimizer, x, y, settings)
-    found.append(_flops(parts, size, settings, flops))
-    found.append(_states(parts, model, optimizer))
-    predicted = activation_bytes(
-        size,
-        len(some_x),
-        autocast=settings.autocast,
-        fused=not parts.has("einops"),
-        segments=settings.segments,
-    )
-    reason = "" if kept is not None else "your activation_checkpointing would measure it"
-    found.append(Row("bytes kept for a backward pass", predicted, kept, "bytes", reason))
-    reason = "the initial logits are small, but not 0"
-    found.append(Row("first loss, log 256", log(size.vocab_size), first, "nats", reason))
+    found[FIRST], found[FLOPS] = _one_step(parts, model, optimizer, x, y, settings)
+    if parts.has("optimizers"):
+        weights = sum(p.numel() * p.element_size() for p in model.parameters())
+        found[STATES] = 2 * weights + parts.optimizer_state_bytes(optimizer)
     return found
 
 
-def _parameters(parts: Parts, model: Chick) -> Row:
-    """The count by formula and by the model."""
-    counted = sum(p.numel() for p in model.parameters())
-    if not parts.has("napkin_math"):
-        return Row("parameters", None, counted, "", "your napkin_math would predict it")
-    predicted = parts.transformer_parameters(model.size)
-    return Row("parameters", predicted, counted, "", "positions and norms are not in the formula")
+def table(parts: Parts, *columns: dict[str, float | None]) -> list[Row]:
+    """The lines of the table from its columns: what was predicted, measured and bet."""
+    rows = []
+    for what, (unit, predicts, measures, reason) in LINES.items():
+        expected, got, bet = (column.get(what) for column in columns)
+        if what == AGAIN and expected is None:  # a short flight, or no formula
+            continue
+        if expected is None and predicts:
+            reason = f"your {predicts} would predict it"
+        elif got is None and measures:
+            reason = f"your {measures} would measure it"
+        elif what == FLOPS and not parts.has("einops"):
+            reason = "the given attention is fused: its backward pass computes the scores again"
+        rows.append(Row(what, expected, got, unit, reason, bet))
+    return rows
 
 
 def _one_step(
@@ -170,34 +211,6 @@ def step_flops(parts: Parts, size: Size, segments: int) -> float:
     forward = parts.transformer_forward_flops(size, size.batch, size.context_length)
     layers = sum(forward.values()) - forward["lm_head"]
     return float(3 * sum(forward.values()) + layers * bool(segments))
-
-
-def _flops(parts: Parts, size: Size, settings: Any, counted: int | None) -> Row:
-    """FLOPs of a step."""
-    if not parts.has("flop_formulas"):
-        return Row("FLOPs of a step", None, counted, "FLOPs", "your flop_formulas would predict it")
-    predicted, reason = step_flops(parts, size, settings.segments), ""
-    if counted is None:
-        reason = "your flop_counter would measure it"
-    elif not parts.has("einops"):
-        reason = "the given attention is fused: its backward pass computes the scores again"
-    return Row("FLOPs of a step", predicted, counted, "FLOPs", reason)
-
-
-def _states(parts: Parts, model: Chick, optimizer: Any) -> Row:
-    """Weights, gradients and optimizer states."""
-    what = "bytes of weights, gradients and moments"
-    measured = None
-    if parts.has("optimizers"):
-        weights = sum(p.numel() * p.element_size() for p in model.parameters())
-        measured = 2 * weights + parts.optimizer_state_bytes(optimizer)
-    if not parts.has("napkin_math"):
-        return Row(what, None, measured, "bytes", "your napkin_math would predict it")
-    from assignment.resource_accounting import TrainingRecipe
-
-    each = parts.bytes_per_parameter(TrainingRecipe(FP32, FP32, (FP32, FP32)))
-    reason = "as for the parameters" if measured else "your optimizers would measure it"
-    return Row(what, each * parts.transformer_parameters(model.size), measured, "bytes", reason)
 
 
 def seconds(parts: Parts, size: Size, settings: Any, machine: Machine) -> float | None:

@@ -32,7 +32,6 @@ IN_THE_BOX = (
     "watch_copies",
     "generators",
     "loaded",
-    "timed",
 )
 # Those of them that cannot be imported without torch.
 NEED_TORCH = ("kit.stand_in", "kit.watch_copies")

@@ -11,7 +11,7 @@ import signal
 import threading
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from kit import USUAL_LIMITS, USUAL_PACKAGES, expect, generators, name_of
-from kit.speed import Side, Speed, Turn
 from kit.student import StudentPackage
 from kit.text import message_of
 
@@ -41,15 +40,6 @@ class Hooks:
     @pytest.hookspec(firstresult=True)
     def pytest_make_student(self, item: pytest.Item) -> Any:
         """Return the student for a test, or None to import the package into this process."""
-
-    @pytest.hookspec(firstresult=True)
-    def pytest_open_turn(
-        self, item: pytest.Item, side: str, function: str, is_repetition: bool
-    ) -> Any:
-        """Open a process for the calls of one side of a measurement; see kit/speed.py.
-
-        Return None to import the package into this process.
-        """
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -140,52 +130,8 @@ def rng(request: pytest.FixtureRequest) -> Any:
     """
     seed = request.config.getoption("--seed")
     digest = hashlib.sha256(f"{seed}:{request.node.name}".encode()).digest()
-    return generators.made(int.from_bytes(digest[:7], "big"), _packages_of(request.config))
-
-
-def _packages_of(config: pytest.Config) -> list[str]:
-    """The names of the packages that the course lists."""
-    listed = listed_in(config.rootpath).get("packages", USUAL_PACKAGES)
-    return list(map(name_of, listed))
-
-
-@pytest.fixture
-def speed(request: pytest.FixtureRequest, student: Any) -> Speed:
-    """Compares the time of a function with that of a reference; see kit/speed.py."""
-    hook = request.config.hook.pytest_open_turn
-
-    def open_turn(side: Side, function: str, is_repetition: bool) -> Turn:
-        made: Turn | None = hook(
-            item=request.node, side=side, function=function, is_repetition=is_repetition
-        )
-        return made or _TurnHere(student, is_timed=side == "student" or ":" in function)
-
-    def record(measured: str) -> None:
-        request.node.user_properties.append(("measured", measured))
-        if not expect.sandboxed:
-            print(measured)
-
-    device = "cuda" if request.node.path.name == "test_cuda.py" else "cpu"
-    packages = _packages_of(request.config)
-    return Speed(open_turn, packages=packages, record=record, device=device)
-
-
-class _TurnHere:
-    """Calls in this process.
-
-    A reference that is no probe is not at hand here. Then nothing is timed, and the student's
-    package only makes inputs.
-    """
-
-    def __init__(self, student: Any, *, is_timed: bool) -> None:
-        self._student, self.is_timed = student, is_timed
-
-    def run(self, probe: Callable[..., Any], **inputs: Any) -> Any:
-        """Return what a probe returns."""
-        return self._student.run(probe, **inputs)
-
-    def close(self) -> None:
-        """Nothing: there is no process."""
+    listed = listed_in(request.config.rootpath).get("packages", USUAL_PACKAGES)
+    return generators.made(int.from_bytes(digest[:7], "big"), list(map(name_of, listed)))
 
 
 @pytest.fixture

@@ -124,7 +124,8 @@ def program_of(text: str, functions: Sequence[str]) -> str:
         tree = ast.parse(text)
         nodes = _used(tree, functions)
         program = "\n\n".join(ast.unparse(_bare(node)) for node in nodes) + "\n"
-        if not nodes or len(program) > MAX_PROGRAM:
+        is_readable = program.replace("\n", "").isprintable()  # else a line may look reordered
+        if not nodes or len(program) > MAX_PROGRAM or not is_readable:
             return ""
         draft = edits.written(Edit(name="draft", says="-", source=program))
         draft.encode()

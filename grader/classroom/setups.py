@@ -27,8 +27,9 @@ DECIDES = (
     "grading",
     "results",
     "sandbox",
-    "wire",
     "submission",
+    "tools",
+    "wire",
     "worker",
 )
 

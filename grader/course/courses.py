@@ -46,23 +46,6 @@ class Limits(msgspec.Struct, frozen=True):
     submission_seconds: float
 
 
-class Compiling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a problem's code is compiled before its tests run.
-
-    Attributes:
-        probe: The function of `tests/probes/<module>.py` that calls what has to be compiled, with
-            inputs of each kind that the tests use. Without one, the module is only imported.
-        seconds: The CPU time that this may take; the clock may show four times as much.
-        memory_bytes: The memory of all its processes together.
-        cache_bytes: The size of all compiled files together.
-    """
-
-    probe: str = ""
-    seconds: int = 120
-    memory_bytes: int = 2 * 2**30
-    cache_bytes: int = 8 * 2**20
-
-
 class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One entry of problems.toml; the comment in that file explains the keys."""
 
@@ -77,7 +60,6 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: dict[str, int | float] = {}
     program: bool = False
     declined: dict[str, str] = {}
-    compiler: Compiling | None = None
 
     @property
     def path(self) -> str:
@@ -107,6 +89,7 @@ class Course(msgspec.Struct, frozen=True):
         problems: The problems in the order of the handout.
         packages: The packages that a submission may import, as pip names them, such as
             "numpy>=1.26". It may also import the packages that these require.
+        tools: The programs that a submission may start, by the names of `grader/tools`.
         files: Patterns of files that a submission may have beside its modules.
         folders: Folders beside assignment/ that students get, such as a program that uses their
             modules. No grade depends on them.
@@ -120,6 +103,7 @@ class Course(msgspec.Struct, frozen=True):
     limits: Limits
     problems: list[Problem]
     packages: tuple[str, ...] = kit.USUAL_PACKAGES
+    tools: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     preload: list[str] = []
@@ -140,11 +124,6 @@ class Course(msgspec.Struct, frozen=True):
     def uses_torch(self) -> bool:
         """Whether a submission may import torch, which is then imported before the first test."""
         return "torch" in self.libraries
-
-    @property
-    def compiles(self) -> bool:
-        """Whether a problem's code is compiled before its tests run."""
-        return any(problem.compiler for problem in self.problems)
 
     @property
     def libraries(self) -> list[str]:
@@ -453,6 +432,7 @@ def load(root: Path | None = None) -> Course:
             limits=msgspec.convert(kit.USUAL_LIMITS | listed.get("limits", {}), Limits),
             problems=msgspec.convert(listed["problem"], list[Problem]),
             packages=tuple(listed.get("packages", kit.USUAL_PACKAGES)),
+            tools=tuple(listed.get("tools", ())),
             files=tuple(listed.get("files", ())),
             folders=tuple(listed.get("folders", ())),
             preload=listed.get("preload", []),

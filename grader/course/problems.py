@@ -18,10 +18,10 @@ from grader.base.nearest import did_you_mean
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+PROGRAM = re.compile(r"[\w.+-]+", re.ASCII)
 PATTERN = re.compile(r"(?!.*\.(?:py|toml)$)(?:[\w*?-][\w*?.-]*/)*[\w*?-][\w*?.-]*", re.ASCII)
 ID = re.compile(r"[a-z][a-z0-9_]*")
 SECTION = re.compile(r"[1-9]\d*(\.[1-9]\d*){1,2}")
-MOST_CACHED = 12 * 2**20  # compiled files come in one answer of a process
 ENTRY = re.compile(r"\s*\[(\[problem\]|limits)\]")
 
 
@@ -240,16 +240,6 @@ def _is_package(value: Any) -> bool:
     return needed.url is None and needed.marker is None
 
 
-def _is_of_a_compiler(value: Any) -> bool:
-    numbers = {"seconds", "memory_bytes", "cache_bytes"}
-    return _is_table(value) and all(
-        (type(found) is int and found > 0 and (key != "cache_bytes" or found <= MOST_CACHED))
-        if key in numbers
-        else key == "probe" and _matches(NAME)(found)
-        for key, found in value.items()
-    )
-
-
 def _are_packages(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_package, value))
 
@@ -261,8 +251,10 @@ def _are_points(value: Any) -> bool:
 # The keys above [limits], which need not be there.
 OF_THE_FILE: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "packages": ('a list of packages as pip names them, like "numpy>=1.26"', _are_packages),
+    "tools": ('a list of names of programs, like "g++"', _list_of(PROGRAM, 0)),
     "files": ('a list of patterns of files in assignment/, like "*.json"', _list_of(PATTERN, 0)),
     "folders": ('a list of names of folders, like "flight"', _list_of(NAME, 0)),
+    "story": ('the name of a module, like "flight.story"', _matches(DOTTED)),
     "preload": ('a list of names of modules, like "einops.layers.torch"', _list_of(DOTTED, 0)),
     "green_may_lose": ("a number of points, 0 or more", _are_points),
 }
@@ -278,11 +270,6 @@ KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "forbidden_in": ("a table of lists of names, one for each definition", _is_table),
     "limits": ("a table", _is_table),
     "program": ("true or false", lambda value: isinstance(value, bool)),
-    "compiler": (
-        "a table of probe, seconds, memory_bytes and cache_bytes (12 MiB at most), like "
-        '{probe = "compile_fused"}, or {}',
-        _is_of_a_compiler,
-    ),
     "declined": ('a table of reasons, like {"unwritten rope" = "…"}', _are_reasons),
 }
 REQUIRED = ("id", "module", "functions", "points")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from grader.base import removable
-from grader.gradescope.platform import Platform
+from grader.gradescope.harness import Platform
 from grader.report import gradescope_report
 
 PLATFORMS: dict[str, Platform] = {

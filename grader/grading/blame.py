@@ -17,10 +17,13 @@ from grader.base.errors import GraderFault, StudentFault
 from grader.base.judging_time import JudgingTime
 from grader.course.courses import Problem, sources_in
 from grader.grading.job import Job
+from grader.grading.local_student import LocalSession
 from grader.grading.mistake_matching import Call
 from grader.grading.same_answers import same
 from grader.grading.sandboxed_student import RemoteStudent
-from grader.grading.turns import opens_ours
+from grader.grading.sessions import Opens
+from grader.sandbox.box import Sandbox
+from grader.sandbox.session import Session
 from kit import expect
 from kit.loaded import is_array, is_tensor
 
@@ -76,7 +79,9 @@ def _calls_of_reference(job: Job, problem: Problem, seed: int, repeat: Repeat) -
         Exception: The reference does not pass it.
     """
     sources, limits = sources_in(job.course.reference), job.course.limits_of(problem)
-    with closing(opens_ours(job)(job.sandbox, sources, limits)) as session:
+    # Our own solution runs where the job's submission runs.
+    opens: Opens = Session if isinstance(job.sandbox, Sandbox) else LocalSession
+    with closing(opens(job.sandbox, sources, limits)) as session:
         session.begin_test(seed)
         reference = RemoteStudent(session, seed)
         with JudgingTime().limit():

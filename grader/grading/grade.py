@@ -22,7 +22,6 @@ from grader import __version__
 from grader.base.errors import CourseFault, GraderFault
 from grader.course.courses import Course, Problem
 from grader.grading import garbage
-from grader.grading.compile_step import compile_what_needs_it
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.hidden_tests import collected, forget
 from grader.grading.job import Job, Progress
@@ -145,7 +144,7 @@ def _tested(job: Job, suite_sha256: str) -> tuple[Outcomes, dict[str, str], dict
         check_cpu(session)
         environment = _environment(job.sandbox, job.device)
         try:
-            checked = compile_what_needs_it(job, check_without_running(job, session))
+            checked = check_without_running(job, session)
             health.look_at_first()
             run_tests(job, tests, outcomes, checked, health)
         except GraderFault as e:

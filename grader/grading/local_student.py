@@ -51,11 +51,6 @@ class LocalBox:
         version = {"torch": torch.__version__} if torch else {}
         return {"python": sys.version.split()[0], **version}
 
-    has_compiler = True
-
-    def builder(self) -> None:
-        """No host: our own solutions are compiled where they run."""
-
     def require_free_gpu(self) -> None:
         """Nothing: there is no GPU."""
 
@@ -115,10 +110,6 @@ class LocalSession:
         self._box, self._sources, self._seed = box, sources, seed
         self._cpu_seconds = limits.cpu_seconds if limits else 0
         self._started = False
-
-    def build(self, *_: Any) -> dict[str, bytes]:
-        """Nothing: our own solutions are compiled when they run."""
-        return {}
 
     def begin_again(self) -> None:
         """Nothing: no test uses a process of its own."""

@@ -19,7 +19,6 @@ from grader.grading.outcomes import Entry, Outcomes
 from grader.grading.recorded_cases import Cases, arguments_of, repetition
 from grader.grading.sandboxed_student import SandboxedStudent, Students
 from grader.grading.static_checks import Checked
-from grader.grading.turns import SessionTurn
 from grader.grading.verdict import Verdict, origin, our_fault, verdict_on
 from grader.results.records import Fact
 from kit import generators
@@ -136,17 +135,6 @@ class Plugin:
             self._students.end()
         self._student = self._students.for_test(self._outcomes.problem_of(item), item.name)
         return self._student
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_open_turn(
-        self, item: pytest.Item, side: str, function: str, is_repetition: bool
-    ) -> SessionTurn:
-        """Open a process for one side of a measurement of speed; see kit/speed.py."""
-        assert self._student is not None
-        if side == "student":
-            self._student.asked_for = function.rpartition(".")[2]
-        problem = self._outcomes.problem_of(item)
-        return self._students.turn(problem, item.name, side, is_repetition=is_repetition)
 
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
         """Run a test; if it does not pass in a shared process, repeat it in a fresh process.
@@ -293,12 +281,8 @@ class Plugin:
 
 
 def _wants_its_own_process(item: pytest.Item) -> bool:
-    """Whether no other test may use a test's process.
-
-    It is marked `own_process`, or measures speed, which is not measured twice.
-    """
-    measures = isinstance(item, pytest.Function) and "speed" in item.fixturenames
-    return measures or item.get_closest_marker("own_process") is not None
+    """Whether no other test may use a test's process."""
+    return item.get_closest_marker("own_process") is not None
 
 
 def _empty_frames(error: BaseException) -> None:

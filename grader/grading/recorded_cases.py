@@ -38,14 +38,14 @@ def _names(item: pytest.Function) -> tuple[str, ...]:
 def repetition(item: pytest.Function, rng: Any) -> Callable[[RemoteStudent], None] | None:
     """A function that runs a test again with another student and the same inputs.
 
-    None if a fixture failed, so that the test has no arguments, or if the test measures speed.
+    None if a fixture failed, so that the test has no arguments.
 
     Args:
         item: The test.
         rng: A copy of the test's generator before the test ran; None without a generator.
     """
     arguments = arguments_of(item)
-    if len(arguments) < len(_names(item)) or "speed" in arguments:
+    if len(arguments) < len(_names(item)):
         return None
 
     def repeat(student: RemoteStudent) -> None:

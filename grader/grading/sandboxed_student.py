@@ -12,25 +12,20 @@ rules. Another module may not: its tests would also meet what the import of this
 """
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from grader.course.courses import Limits, Problem, sources_in
+from grader.course.courses import Limits, Problem
 from grader.grading.budget import STARTING_SECONDS, Budgets
 from grader.grading.job import Job
 from grader.grading.mistake_matching import Call, name_of
 from grader.grading.sessions import Answers, Calls
 from grader.grading.static_checks import Checked
-from grader.grading.turns import ReferenceTurn, SessionTurn, opens_ours
-from grader.sandbox.box import Sandbox
 from grader.sandbox.meter import Budget
 from grader.sandbox.replies import Probe
 from kit.student import call
-
-NOTHING: Mapping[str, bytes] = {}
 
 
 class RemoteStudent:
@@ -155,35 +150,13 @@ class Students:
 
     def _rules(self, problem: Problem) -> tuple[object, ...]:
         limits = self._job.course.limits_of(problem)
-        built = self._checked.built.get(problem.id)
-        return problem.module, problem.forbidden, problem.by_hand, limits, built
+        return problem.module, problem.forbidden, problem.by_hand, limits
 
     def end(self) -> None:
         """End the process, so that the next test begins in another one."""
         if self._session is not None:
             self._session.close()
             self._session = None
-
-    def turn(self, problem: Problem, name: str, side: str, *, is_repetition: bool) -> SessionTurn:
-        """A process for one side of a measurement of speed, after the end of all others.
-
-        The student is charged for as many pairs as every measurement has. A noisy machine asks for
-        more of them, so nobody is charged for those, and their number and time are limited.
-        """
-        self.end()
-        seed, is_timed = self._seed_of(name), isinstance(self._job.sandbox, Sandbox)
-        if side == "student":
-            budget = None if is_repetition else self._budgets.of(problem)
-            return SessionTurn(self._open(problem, budget), seed=seed, is_timed=is_timed)
-        sources, limits = sources_in(self._job.course.reference), self._limits(problem)
-        session = opens_ours(self._job)(
-            self._job.sandbox,
-            sources,
-            limits,
-            forbidden=problem.forbidden,
-            by_hand=problem.by_hand,
-        )
-        return ReferenceTurn(session, seed=seed, is_timed=is_timed)
 
     def _seed_of(self, name: str) -> int:
         """The seed of the global generators in a test."""
@@ -210,7 +183,6 @@ class Students:
             compiled={problem.path: self._checked.compiled.get(problem.path, b"")},
             forbidden=problem.forbidden,
             by_hand=problem.by_hand,
-            built=self._checked.built.get(problem.id, NOTHING),
             budget=budget,
             patience=self._budgets.patience,
         )

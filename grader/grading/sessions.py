@@ -45,13 +45,6 @@ class Host(Protocol):
             GraderFault: The host cannot be used.
         """
 
-    @property
-    def has_compiler(self) -> bool:
-        """Whether code can be compiled here."""
-
-    def builder(self) -> "Host | None":
-        """The host that compiles; None if code is compiled where it runs."""
-
     def require_free_gpu(self) -> None:
         """Wait until the GPU has released what all tests so far have taken.
 
@@ -107,11 +100,6 @@ class Calls(Answers, Protocol):
     def compile(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Compile sources without running them."""
 
-    def build(
-        self, probe: tuple[str, str], inputs: dict[str, Any], most_bytes: int
-    ) -> dict[str, bytes]:
-        """Run a probe that compiles; return the compiled files."""
-
     def look_at_device(self, name: str) -> Any:
         """Check that a device works."""
 
@@ -132,8 +120,6 @@ class Opens(Protocol):
         compiled: Mapping[str, bytes] | None = None,
         forbidden: Sequence[str] = (),
         by_hand: Sequence[str] = (),
-        built: Mapping[str, bytes] = ...,
-        builds: bool = False,
         budget: Budget | None = None,
         patience: Patience | None = None,
     ) -> Calls:

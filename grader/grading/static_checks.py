@@ -34,14 +34,12 @@ class Checked:
             NotImplementedError there.
         compiled: The compiled modules, for the sessions of tests; see `Session.compile`.
         settings: What each module sets for all code when it is imported, as a sentence; by path.
-        built: What a C++ compiler has made for each problem that has one; see compile_step.py.
     """
 
     settled: dict[str, Verdict]
     stubs: frozenset[str]
     compiled: dict[str, bytes]
     settings: dict[str, str] = field(default_factory=dict)
-    built: dict[str, dict[str, bytes]] = field(default_factory=dict)
 
 
 def check_without_running(job: Job, session: Calls) -> Checked:

@@ -15,8 +15,8 @@ from kit.text import counted
 # A submission that checks no arguments may lose at most this share of a problem's points: what
 # tests of wrong calls are worth at most if they are marked so.
 MOST_OF_CHECKS = 1 / ALL_MINOR
-# A part of the message that reports uninitialized memory in an answer.
-TOLD_OF_EMPTY = "torch.empty"
+# How tests of a wrong solution may end. The limit of memory is the same on every machine.
+CAUGHT = (Status.FAILED, Status.MEMORY)
 ROUNDING = 1e-9
 # What a problem may decline besides kinds of trials, with a reason.
 OTHER_RULES = ("harm", "public")
@@ -122,7 +122,7 @@ def _was_attempted(judged: Judged) -> str:
 def _is_not_caught(judged: Judged) -> str:
     if not judged.lost:
         return "it passes every test; a wrong solution has to be caught"
-    if (status := worst([test.status for test in judged.lost])) is not Status.FAILED:
+    if (status := worst([test.status for test in judged.lost])) not in CAUGHT:
         return f"its status is {status}: {judged.lost[0].said}"
     if judged.most is not None and judged.result.score > judged.most + 0.005:
         return f"it earns {judged.result.score:.2f} points, and may earn at most {judged.most:g}"
@@ -140,12 +140,6 @@ def _costs_much(judged: Judged) -> str:
         return ""
     lost = ", ".join(test.id for test in judged.lost)
     return f"it loses {100 * judged.share:.1f} %, more than {100 * MOST_OF_CHECKS:g}: {lost}"
-
-
-def _is_not_told(judged: Judged) -> str:
-    if any(TOLD_OF_EMPTY in fact.text for test in judged.lost for fact in test.facts):
-        return ""
-    return "no test reports that uninitialized memory was read"
 
 
 def _is_not_looked_at(judged: Judged) -> str:
@@ -305,7 +299,7 @@ KINDS = {
             "unwritten",
             "reference that returns unwritten memory",
             "references that return unwritten memory",
-            _is_not_told,
+            _is_not_caught,
             every=5,
             may_be_declined=True,
         ),

@@ -109,7 +109,7 @@ class Reported:
 
     @property
     def measured(self) -> list[str]:
-        """What the passed tests of speed have measured, one sentence each."""
+        """What passed tests have recorded as "measured", one sentence each."""
         return [
             f"{problem.id}: {clean(fact.text)}."
             for problem in self.result.problems

@@ -153,7 +153,7 @@ def _not_attempted(missing: RemainingStubs) -> list[RenderableType]:
 
 
 def _measured(sentences: list[str]) -> list[RenderableType]:
-    """What tests of speed have measured."""
+    """What passed tests have measured."""
     return [*map(Text, sentences), Text()] if sentences else []
 
 

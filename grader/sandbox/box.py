@@ -6,11 +6,10 @@ imports run in parallel with the grader's own.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import kit
@@ -18,14 +17,14 @@ from grader.base.errors import GraderFault, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Limits
 from grader.sandbox import gpu_turns, inherited
-from grader.sandbox import toolchain as toolchains
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpu_readings import Readings
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
 from grader.sandbox.running_box import Plan, RunningBox
-from grader.sandbox.toolchain import Toolchain
 from grader.sandbox.usage import GIVE_BACK_SECONDS, Usage
+from grader.tools import find
+from grader.tools.tool import Tool
 from grader.wire.messages import Activity, Ending, SpawnLimits
 
 
@@ -42,8 +41,7 @@ class Sandbox:
         packages: The packages that a submission may import, as in `Course`.
         preload: The modules that the zygote imports before the first test.
         gpu: The GPU that tests may use, during a `turn`.
-        toolchain: The compiler, for a course that compiles; None for others.
-        compiles: Whether its box is for compiling only; see `builder`.
+        tools: The programs that a submission may start.
 
     Attributes:
         usage: Measures the GPU memory that the running test uses; None without a GPU.
@@ -64,8 +62,7 @@ class Sandbox:
         packages: tuple[str, ...] = kit.USUAL_PACKAGES,
         preload: Sequence[str] = ("torch",),
         gpu: Gpu | None = None,
-        toolchain: Toolchain | None = None,
-        compiles: bool = False,
+        tools: tuple[Tool, ...] = (),
     ) -> None:
         self.isolation = isolation
         self._plan = Plan(
@@ -75,10 +72,8 @@ class Sandbox:
             packages,
             list(preload),
             gpu,
-            toolchain,
-            compiles,
+            tools,
         )
-        self._builder: Sandbox | None = None
         self.gpu = gpu
         self.usage = Usage(gpu) if gpu else None
         self.readings = Readings(gpu) if gpu else None
@@ -115,30 +110,8 @@ class Sandbox:
             packages=course.packages,
             preload=course.imported_first,
             gpu=gpu,
-            toolchain=toolchains.find() if course.compiles else None,
+            tools=find(course.tools),
         )
-
-    @property
-    def has_compiler(self) -> bool:
-        """Whether code can be compiled here."""
-        return self._plan.toolchain is not None
-
-    def builder(self) -> "Sandbox":
-        """The sandbox in which code is compiled: this one, or one that is started for it."""
-        plan = self._plan
-        if plan.level.compiles_in_the_same_box:
-            return self
-        if self._builder is None:
-            self._builder = Sandbox(
-                plan.tests,
-                isolation=self.isolation,
-                scratch_bytes=plan.scratch_bytes,
-                packages=plan.packages,
-                preload=plan.preload,
-                toolchain=plan.toolchain,
-                compiles=True,
-            )
-        return self._builder
 
     def __enter__(self) -> "Sandbox":
         return self
@@ -154,8 +127,6 @@ class Sandbox:
         self._is_closed = True
         with self._changing:
             self._box.end()
-        if self._builder:
-            self._builder.close()
 
     @contextmanager
     def turn(self, say: gpu_turns.Say) -> Iterator[None]:
@@ -182,8 +153,6 @@ class Sandbox:
         descriptors: list[int],
         *,
         with_compiler: bool = False,
-        compiles: bool = False,
-        compiled: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         """Ask the zygote to fork a child, and pass these file descriptors to the child.
 
@@ -191,15 +160,11 @@ class Sandbox:
             limits: What the child may use.
             descriptors: The child's ends of its channel and pipes.
             with_compiler: Import torch's compiler before the fork.
-            compiles: Let the child use the C++ compiler, and no GPU.
-            compiled: The compiled files that the child sees.
 
         Raises:
             GraderFault: The zygote has exited, and has been restarted.
         """
         self.wait_until_ready()
-        if self.has_compiler:
-            self._box.show(compiled)
         self.gpu_works = False
         if self.usage:
             self.usage.start()
@@ -208,7 +173,7 @@ class Sandbox:
         request = {
             "op": "spawn",
             "compiler": with_compiler,
-            "limits": asdict(_limits(limits, self._plan, compiles=compiles)),
+            "limits": asdict(_limits(limits, self._plan)),
         }
         try:
             self._box.send(request, descriptors)
@@ -389,7 +354,7 @@ class Sandbox:
         self._box.wait_until_ready()
 
 
-def _limits(limits: Limits, plan: Plan, *, compiles: bool) -> SpawnLimits:
+def _limits(limits: Limits, plan: Plan) -> SpawnLimits:
     """The limits of a test that the zygote enforces."""
     return SpawnLimits(
         memory_bytes=limits.memory_bytes,
@@ -397,6 +362,5 @@ def _limits(limits: Limits, plan: Plan, *, compiles: bool) -> SpawnLimits:
         processes=limits.processes,
         file_bytes=limits.file_bytes,
         scratch_bytes=plan.scratch_bytes,
-        device_memory_bytes=limits.device_memory_bytes if plan.gpu and not compiles else None,
-        compiles=compiles,
+        device_memory_bytes=limits.device_memory_bytes if plan.gpu else None,
     )

@@ -3,7 +3,6 @@
 import select
 import time
 from collections.abc import Callable
-from typing import Any
 
 from grader.base.errors import GraderFault
 from grader.course.courses import Limits
@@ -26,17 +25,17 @@ class Child:
     Args:
         sandbox: The sandbox whose zygote forks it.
         limits: What it may use.
-        options: What else `Sandbox.spawn` takes.
+        with_compiler: See `Sandbox.spawn`.
 
     Raises:
         GraderFault: The zygote has exited.
     """
 
-    def __init__(self, sandbox: Sandbox, limits: Limits, **options: Any) -> None:
+    def __init__(self, sandbox: Sandbox, limits: Limits, *, with_compiler: bool) -> None:
         self._sandbox = sandbox
         self.channel = Channel(limits.output_bytes, sandbox.core)
         try:
-            sandbox.spawn(limits, self.channel.childs_ends, **options)
+            sandbox.spawn(limits, self.channel.childs_ends, with_compiler=with_compiler)
         except BaseException:
             self.channel.close()
             raise

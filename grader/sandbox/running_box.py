@@ -3,13 +3,12 @@
 import json
 import os
 import selectors
-import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Level
 from grader.sandbox.levels.level import Order, nothing
-from grader.sandbox.toolchain import Toolchain
+from grader.tools.tool import Tool
 from kit.text import printable
 
 START_SECONDS = 120.0
@@ -39,8 +38,7 @@ class Plan:
     packages: tuple[str, ...]
     preload: Sequence[str]
     gpu: Gpu | None
-    toolchain: Toolchain | None = None
-    compiles: bool = False
+    tools: tuple[Tool, ...] = ()
 
 
 class RunningBox:
@@ -75,7 +73,6 @@ class RunningBox:
         self.host_pid = 0
         self._refusal = ""  # why the course's fault keeps the zygote from starting
         self._pidfd: int | None = None
-        self._shows: Mapping[str, bytes] = {}
         self._requests = 0
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -101,10 +98,8 @@ class RunningBox:
                 preload=plan.preload,
                 gpu=plan.gpu,
                 output=self._errors,
-                toolchain=plan.toolchain,
-                compiles=plan.compiles,
+                tools=plan.tools,
             )
-            self._compiled = order.compiled
             started = self._level.start(order)
             self.process, self._info = started.process, started.info
             # Also stops the processes if an interrupt comes before the caller has this object.
@@ -185,25 +180,6 @@ class RunningBox:
                 told: dict[str, Any] = read["told"]
                 return told
         raise OSError("it closed its socket")
-
-    def show(self, compiled: Mapping[str, bytes]) -> None:
-        """Show the next child these files, and nothing else that was compiled.
-
-        No process of a test may run. Nothing in the box can write to the folder.
-
-        Args:
-            compiled: The files, by paths that `toolchain.checked` has accepted.
-        """
-        if compiled is self._shows:
-            return
-        for path in self._compiled.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for name, content in compiled.items():
-            path = self._compiled / name
-            visible.make_folder(path.parent)
-            path.write_bytes(content)
-            path.chmod(0o755)
-        self._shows = compiled
 
     def kill(self) -> None:
         """Kill all processes in the box.

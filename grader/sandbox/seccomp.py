@@ -68,6 +68,7 @@ class Machine(NamedTuple):
     preadv2: int
     getsockopt: int
     utimensat: int
+    setsid: int
     kills: dict[str, int]
     ignored: dict[str, int]
     attributes: dict[str, int]
@@ -93,7 +94,8 @@ COMMON_ATTRIBUTES = {
 MACHINES = {
     "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, socketpair=53, prlimit=302,
                       mmap=9, ioctl=16, fcntl=72, fallocate=285, setsockopt=54, setrlimit=160,
-                      timer_create=222, preadv2=327, getsockopt=55, utimensat=280, ignored={
+                      timer_create=222, preadv2=327, getsockopt=55, utimensat=280, setsid=112,
+                      ignored={
         "readahead": 187, "fadvise64": 221,
     }, kills=COMMON_KILLS | {
         "kill": 62, "rt_sigqueueinfo": 129, "tkill": 200, "tgkill": 234, "rt_tgsigqueueinfo": 297,
@@ -124,7 +126,8 @@ MACHINES = {
     }),
     "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, socketpair=199, prlimit=261,
                        mmap=222, ioctl=29, fcntl=25, fallocate=47, setsockopt=208, setrlimit=164,
-                       timer_create=107, preadv2=286, getsockopt=209, utimensat=88, ignored={
+                       timer_create=107, preadv2=286, getsockopt=209, utimensat=88, setsid=157,
+                       ignored={
         "readahead": 213, "fadvise64": 223,
     }, kills=COMMON_KILLS | {
         "kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240,
@@ -372,6 +375,8 @@ def of_tests(machine: str | None = None, *, cuda: bool = False) -> bytes:
                 EQUAL, this.utimensat,
                 _if_given(THIRD_ARGUMENT, _return(IGNORE)) + deny,
             ),
+            # Sessions are counted for the whole machine, and /proc/self/autogroup has the count.
+            _when(EQUAL, this.setsid, _return(IGNORE)),
             _when(
                 EQUAL, this.clone,
                 _load(FIRST_ARGUMENT) + _instruction(AND, 0, 0, EXIT_SIGNAL)

@@ -19,13 +19,12 @@ number of submissions.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from grader.base import judging_time
 from grader.base.errors import Crashed, GraderFault, StudentFault, TimedOut
 from grader.course.courses import Limits
-from grader.sandbox import endings, replies, toolchain
+from grader.sandbox import endings, replies
 from grader.sandbox.box import Sandbox
 from grader.sandbox.channel import Gone, Late
 from grader.sandbox.children import Child
@@ -58,8 +57,6 @@ class Session:
             missing here is compiled whenever it is imported.
         forbidden: Dotted names of functions and other objects that student code must not use.
         by_hand: Definitions in which no backward pass may run, such as "autograd.linear_backward".
-        built: The files that another session has compiled; see `build`.
-        builds: Whether this session compiles.
         budget: What all tests of the first test's problem may use together; None for no such limit.
         patience: How long a test may do nothing; shared by all tests of the submission.
 
@@ -77,8 +74,6 @@ class Session:
         compiled: Mapping[str, bytes] | None = None,
         forbidden: Sequence[str] = (),
         by_hand: Sequence[str] = (),
-        built: Mapping[str, bytes] = MappingProxyType({}),
-        builds: bool = False,
         budget: Budget | None = None,
         patience: Patience | None = None,
     ) -> None:
@@ -89,11 +84,7 @@ class Session:
             "forbidden": list(forbidden),
             "by_hand": list(by_hand),
         }
-        self._of_spawn = {
-            "with_compiler": torch_compiler.is_needed_by(sources.values()),
-            "compiles": builds,
-            "compiled": built,
-        }
+        self._with_compiler = torch_compiler.is_needed_by(sources.values())
         self._limits = limits
         self._meter = Meter(limits, budget)
         self._patience = patience or Patience()
@@ -145,20 +136,17 @@ class Session:
                 finds out whose fault this is.
             GraderFault: The sandbox failed.
         """
-        reply = self._request(
-            {**self._to_run(probe.__module__, probe.__name__, inputs), "op": "run"}
-        )
-        replies.check(probe, reply)
-        return reply
-
-    def _to_run(self, module: str, probe: str, inputs: dict[str, Any]) -> dict[str, Any]:
-        return {
+        request = {
+            "op": "run",
             "test": self._test,
             "seed": self._seed,
-            "module": module,
-            "probe": probe,
+            "module": probe.__module__,
+            "probe": probe.__name__,
             "inputs": inputs,
         }
+        reply = self._request(request)
+        replies.check(probe, reply)
+        return reply
 
     def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
         """Parse each source without running it.
@@ -177,25 +165,6 @@ class Session:
         if not replies.check_of(dict[str, bytes])(reply) or not reply.keys() <= set(paths):
             raise Crashed("it sent something that does not answer the request")
         return {path: code for path, code in reply.items() if len(code) <= MAX_COMPILED}
-
-    def build(
-        self, probe: tuple[str, str], inputs: dict[str, Any], most_bytes: int
-    ) -> dict[str, bytes]:
-        """Run a probe that compiles; return the compiled files, by path.
-
-        Args:
-            probe: The module and the name of the function that calls what has to be compiled.
-            inputs: The arguments of the probe.
-            most_bytes: The size of all files together.
-
-        Raises:
-            StudentFault: Something does not compile, or it takes too much of something.
-            GraderFault: The sandbox failed.
-        """
-        reply = self._request({**self._to_run(*probe, inputs), "op": "build"})
-        if not replies.check_of(dict[str, bytes])(reply):
-            raise Crashed("it sent something that does not answer the request")
-        return toolchain.checked(reply, most_bytes)
 
     def look_at_device(self, name: str) -> Any:
         """Check that the device "cuda" or "cpu" works, in a process that has run no student code.
@@ -267,7 +236,7 @@ class Session:
         frames = _encoded({**request, "id": self._requests})
         if child is None:
             limits = self._meter.begin_child()
-            child = self._child = Child(self._sandbox, limits, **self._of_spawn)
+            child = self._child = Child(self._sandbox, limits, with_compiler=self._with_compiler)
             child.begin(_encoded(self._setup) + frames)
             frames = []
         watched = watch(self._sandbox, self._limits.device_memory_bytes, self._patience.seconds)

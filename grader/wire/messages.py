@@ -19,7 +19,6 @@ class SpawnLimits:
         file_bytes: The size of one file.
         scratch_bytes: The size of all files together.
         device_memory_bytes: The GPU memory; None without a GPU.
-        compiles: Whether the process may use the compiler.
     """
 
     memory_bytes: int
@@ -28,7 +27,6 @@ class SpawnLimits:
     file_bytes: int
     scratch_bytes: int
     device_memory_bytes: int | None
-    compiles: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib.abc import Loader, MetaPathFinder
@@ -77,6 +78,7 @@ def import_now(*, has_cxx: bool) -> None:
         return
     package.import_package()
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # else it starts processes now
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
     inductor = importlib.import_module(INDUCTOR)
     with suppress(ImportError):  # torch can be built without it
         importlib.import_module(SCRIPTED)

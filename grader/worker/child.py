@@ -28,7 +28,7 @@ from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
 from grader.wire import protocol
-from grader.worker import compiling, device, leftovers
+from grader.worker import device, leftovers
 from grader.worker.tripwire import Tripwire, Violation, Watched, student_place
 from kit import forbidden_calls
 from kit.student import StudentPackage, seed_generators_of_the_cpu
@@ -77,9 +77,7 @@ def main(handover: socket.socket, confine: Callable[..., None]) -> NoReturn:
         handover.detach()  # `_redirect` closes or reuses its descriptor
         channel = _redirect(*descriptors)
         _limit(limits)
-        confine(compiles=limits["compiles"])
-        if limits["compiles"]:
-            os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        confine()
         if "torch" in sys.modules and not limits["device_memory_bytes"]:
             _fill_uninitialized_memory()
         _show_where_it_ends()
@@ -206,7 +204,7 @@ def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
 
     while True:
         request = protocol.receive(channel)
-        if request["op"] in ("run", "build") and submission is None:
+        if request["op"] == "run" and submission is None:
             submission = _UnpackedSubmission(setup, end_with, on_gpu=on_gpu)
         if not has_begun:
             # Whatever goes wrong after this message is the student's fault.
@@ -225,9 +223,6 @@ def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
             codes = {path: _compiled(path, setup["sources"][path]) for path in request["paths"]}
             fitting = {p: code for p, code in codes.items() if len(code) <= request["most_bytes"]}
             answer = {"value": fitting}
-        elif request["op"] == "build":
-            assert submission is not None
-            answer = compiling.built(submission.answer(request), submission.error)
         elif request["op"] == "look":
             answer = {"value": device.look(request["device"])}
         else:
@@ -311,7 +306,6 @@ class _UnpackedSubmission:
         for path, source in files.items():
             with open(path, "wb") as file:  # pathlib would take twice as long
                 file.write(source)
-        compiling.prepare(self._folder)
         self._imported: dict[ModuleType, list[object]] = {}
         self._loader = _loader(self._folder, setup["compiled"], self._imported)
         sys.path.insert(0, self._folder)
@@ -321,7 +315,6 @@ class _UnpackedSubmission:
         self._student = Watched(student, tripwire, setup["by_hand"])
         self._on_gpu = on_gpu
         self._test: int | None = None
-        self.error: BaseException | None = None  # of the last probe
         self._before = leftovers.surroundings()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -340,11 +333,9 @@ class _UnpackedSubmission:
             sys.modules["torch"].manual_seed(request["seed"])
         try:
             probe = getattr(importlib.import_module(request["module"]), request["probe"])
-            answer = {"value": probe(self._student, **request["inputs"])}
+            return {"value": probe(self._student, **request["inputs"])}
         except BaseException as e:
-            answer = {"raised": self._describe(e)}
-            self.error = e
-        return answer
+            return {"raised": self._describe(e)}
 
     def _finder(self, path: str) -> FileFinder:
         """Find the student's modules."""

@@ -79,12 +79,8 @@ class NoWall:
         # No process of a test may read this one's memory.
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
 
-    def confine(self, *, compiles: bool = False) -> None:
-        """In a child, give up all rights that student code must not have.
-
-        Args:
-            compiles: Whether the child may use the compiler, and no GPU.
-        """
+    def confine(self) -> None:
+        """In a child, give up all rights that student code must not have."""
         # The zygote has to see how much memory the student's processes share, and which files
         # without a name they hold.
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
@@ -144,9 +140,9 @@ class Namespace(NoWall):
     def __init__(self, filter_of_tests: str) -> None:
         self._filter = bytes.fromhex(filter_of_tests)
 
-    def confine(self, *, compiles: bool = False) -> None:
+    def confine(self) -> None:
         """Deny this process the calls that are denied to a test."""
-        super().confine(compiles=compiles)
+        super().confine()
         kernel.filter_calls(self._filter)
 
     def processes(self, child: int) -> list[str]:
@@ -183,8 +179,7 @@ class OwnUser(NoWall):
             able to read;
             `filter`, the descriptor to read the seccomp filter from; `gpu`, None or the device
             files of a GPU: `nodes` may be opened, `closed` must not be, and `denied_requests`
-            are the requests of ioctl that must be denied, by what they are; `tools`, the
-            compiler's files, which only a process that compiles may read.
+            are the requests of ioctl that must be denied, by what they are.
         filter_of_tests: See `Namespace`.
     """
 
@@ -212,13 +207,13 @@ class OwnUser(NoWall):
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         shared_memory.install()
 
-    def confine(self, *, compiles: bool = False) -> None:
+    def confine(self) -> None:
         """Become the student's user, without capabilities, with access to the listed paths only."""
         _become(self._uid)
         kernel.keep_capabilities()
-        super().confine(compiles=compiles)  # after the change of the user, which takes it back
+        super().confine()  # after the change of the user, which takes it back
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # for leftovers.py
-        gpu = None if compiles else self._setup["gpu"]
+        gpu = self._setup["gpu"]
         own = f"/proc/{os.getpid()}"
         # Where CUDA runs, shared memory without a file is allowed anyway.
         devices = {**DEVICES, "zero": kernel.USE_DEVICE} if gpu else DEVICES
@@ -226,7 +221,6 @@ class OwnUser(NoWall):
         kernel.restrict(
             [
                 *((path, kernel.READ) for path in self._setup["readable"]),
-                *((path, kernel.READ) for path in (self._setup["tools"] if compiles else [])),
                 *((f"/dev/{name}", rights) for name, rights in devices.items()),
                 *((node, kernel.USE_DEVICE) for node in (gpu["nodes"] if gpu else [])),
                 *((f"{own}/{name}", rights) for name, rights in of_itself.items()),

@@ -235,7 +235,7 @@ class Zygote:
         # would be copied, and a huge page would become 512 small ones.
         self.end_everything()
         with self._wall.as_student():
-            torch_compiler.import_now(has_cxx="GRADER_COMPILED" in os.environ)
+            torch_compiler.import_now(has_cxx="CXX" in os.environ)
         self.wipe_scratch()
         if not shortcuts.is_off("heap"):
             heap.use_huge_pages()

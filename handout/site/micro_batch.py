@@ -1,4 +1,6 @@
-"""Bytes on a device at the peak of one micro-batch: the one source for every page and calculator.
+"""Bytes on a device, at the peak of one micro-batch and of a cache of keys and values.
+
+This is the one source for every page and calculator.
 
 The model is a decoder-only transformer with pre-norms, no biases and no dropout, trained with
 AdamW. Its matrix products run in bfloat16. The residual stream has the dtype of the weights: under
@@ -60,8 +62,9 @@ def layer_bytes(
 ) -> int:
     """Bytes that one layer keeps for its backward pass.
 
-    The statistics of norms (16 bytes per token for two layer norms in float32) and the
-    log-sum-exp of fused attention (4 bytes per token and head) are left out.
+    The statistics of norms (16 bytes per token for two layer norms in float32), the log-sum-exp of
+    fused attention (4 bytes per token and head), and what a router keeps besides its input are left
+    out. An expert is given a copy of its tokens, and the router's weights multiply its result.
 
     Args:
         config: The model.
@@ -72,18 +75,26 @@ def layer_bytes(
         projections: Matrices for q, k and v, 1 or 3. Autocast casts the input of each matrix
             separately.
     """
-    d, d_ff = config.d_model, config.d_ff
-    autocast = recipe.parameter == torch.float32
+    d, ffns = config.d_model, config.active_experts + config.shared_experts
+    autocast, has_router = recipe.parameter == torch.float32, config.experts > 1
+    routed = config.active_experts * has_router
     norms = 2 * stream_bytes(recipe) * d
-    # The casts of the norms' results. A gated layer has two first products.
-    inputs = BF16 * d * (projections + 1 + config.gated_ffn if autocast else 2)
-    attention = BF16 * (3 * d + d)  # q, k and v, and the input of the output projection
+    # The casts of the norms' results. A gated FFN has two first products.
+    casts = projections + has_router + (1 + config.gated_ffn) * ffns
+    inputs = BF16 * d * (casts if autocast else 2 + routed)
+    # q, k and v, and the input of the output projection.
+    attention = BF16 * (config.query_width + 2 * config.kv_width + config.query_width)
     # The first product's result and the activation function's; with a gate also the other
-    # product's result and the product of the two.
-    ffn = BF16 * (4 if config.gated_ffn else 2) * d_ff
+    # product's result and the product of the two. Then the results of routed experts.
+    ffn = BF16 * ((4 if config.gated_ffn else 2) * config.d_ff * ffns + d * routed)
     scores = 0 if fused_attention else config.num_heads * config.context_length
     kept_scores = scores * (BF16 + FP32 * autocast)
     return tokens * (norms + inputs + attention + ffn + kept_scores)
+
+
+def cache_bytes(config: TransformerConfig, tokens: int, dtype: torch.dtype) -> int:
+    """Bytes of the keys and values of so many tokens, which generating the next one reads."""
+    return 2 * config.num_layers * config.kv_width * tokens * dtype.itemsize
 
 
 def checkpoint_bytes(

@@ -1,24 +1,45 @@
 """The quizzes: questions with one number as the answer, and what each likely wrong number means.
 
-All numbers are computed: the answers by torch and the reference, the wrong ones from them.
+All numbers are computed: the answers by torch and the reference, the wrong ones from them. Those of
+the napkin page are in handout/napkin.toml.
 """
 
+import re
+import tomllib
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import torch
 
-from grader.solutions.reference import flop_counting
-from handout.site import calculators, numbers
+from grader.solutions.reference import flop_counting as flops
+from grader.solutions.reference import resource_accounting as accounting
+from handout.site import calculators, micro_batch, numbers, wren
+
+NAPKIN = Path(__file__).parents[1] / "napkin.toml"
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A question, its answer with the reason, and hints by wrong answer."""
+    """A question, its answer with the reason, and hints by wrong answer.
+
+    Args:
+        show: The format of the answer and its unit, such as `.1f GB`; "" for a whole number.
+    """
 
     asks: str
-    answer: int
+    answer: float
     because: str
-    hints: list[tuple[int, str]]
+    hints: list[tuple[int, str]] = []
+    show: str = ""
+
+    @property
+    def within(self) -> float:
+        """The share by which an answer may differ from ours."""
+        return 0.01 if self.show and not float(self.answer).is_integer() else 0
 
 
 def strides() -> list[Question]:
@@ -78,16 +99,16 @@ def strides() -> list[Question]:
     ]
 
 
-def flops() -> list[Question]:
+def counts() -> list[Question]:
     """A matrix product, a batched one, a linear layer forward and backward, and a whole run."""
     m, k, n = 32, 64, 16
-    product = flop_counting.matmul_flops((m, k), (k, n))
+    product = flops.matmul_flops((m, k), (k, n))
     a, b = (2, 8, 3, 4), (4, 5)
-    batched = flop_counting.matmul_flops(a, b)
-    forward = flop_counting.linear_flops(8, 16, 4)
-    layer = flop_counting.linear_flops(8, 16, 4, backward=True)
+    batched = flops.matmul_flops(a, b)
+    forward = flops.linear_flops(8, 16, 4)
+    layer = flops.linear_flops(8, 16, 4, backward=True)
     size, tokens = 10_000_000, 200_000_000
-    run = flop_counting.training_flops(size, tokens)
+    run = flops.training_flops(size, tokens)
     half = "An add belongs to each multiply: the factor 2 is missing."
     return [
         Question(
@@ -106,7 +127,7 @@ def flops() -> list[Question]:
             "The leading dimensions are so many products of the same size.",
             [
                 (batched // 2, half),
-                (flop_counting.matmul_flops(a[2:], b), "That is one product of the batch."),
+                (flops.matmul_flops(a[2:], b), "That is one product of the batch."),
                 (batched * a[3], "The dimension that is summed over counts once."),
             ],
         ),
@@ -136,9 +157,92 @@ def flops() -> list[Question]:
     ]
 
 
+class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A problem of the napkin page; see the comment in napkin.toml."""
+
+    asks: str
+    show: str
+    answer: str
+    working: str
+
+
+# --- what the answers of napkin.toml use ----------------------------------------------------------
+
+BF16, FP32 = torch.bfloat16, torch.float32
+A100, H100, H200 = accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM
+MASTER = accounting.TrainingRecipe(BF16, BF16, (FP32, FP32), FP32)
+AGAIN = flops.training_flops(3, 1, recompute_forward=True) / flops.training_flops(3, 1)
+LLAMA = flops.TransformerConfig(128256, 8192, 32, 4096, 32, 14336, gated_ffn=True, kv_heads=8)
+LLAMA_70B = replace(LLAMA, num_layers=80, d_model=8192, num_heads=64, d_ff=28672)
+MIXTRAL = replace(LLAMA, vocab_size=32000, experts=8, active_experts=2)
+GPT3 = flops.TransformerConfig(50257, 2048, 96, 12288, 96, 49152, tied_embeddings=True)
+
+
+def size(config: flops.TransformerConfig) -> int:
+    """The parameters of a model."""
+    return accounting.transformer_parameters(cast(Any, config))
+
+
+def parts_of(config: flops.TransformerConfig) -> dict[str, int]:
+    """The FLOPs of one sequence's forward pass by part."""
+    return flops.transformer_forward_flops(config, 1, config.context_length)
+
+
+def days(n: float, d: float, hw: accounting.Hardware, devices: int, mfu: float = 0.4) -> float:
+    """The days of a run in bfloat16."""
+    return accounting.training_days(int(n), int(d), hw, BF16, devices, mfu)
+
+
+def per_second(read: float, hw: accounting.Hardware) -> float:
+    """How many times per second a device reads so many bytes."""
+    return 1 / accounting.roofline_seconds(0, read, hw, BF16)
+
+
+def ring(parameters: float, dtype: torch.dtype, devices: int) -> float:
+    """Bytes that each device sends: all parts but its own, to add them up and to spread them."""
+    part = parameters * dtype.itemsize / devices
+    return (devices - 1) * part + (devices - 1) * part
+
+
+def depth(layers: int) -> int:
+    """Inputs that are kept at once if each half of the layers is computed again by halves."""
+    return 0 if layers == 1 else 1 + depth(layers // 2)
+
+
+def first(holds: Callable[[int], bool]) -> int:
+    """The first count for which something holds."""
+    return next(number for number in count(1) if holds(number))
+
+
+# --- the problems of the napkin page --------------------------------------------------------------
+
+
+@cache
+def napkin() -> dict[str, list[Problem]]:
+    """The problems of the napkin page, by question."""
+    return msgspec.convert(
+        tomllib.loads(NAPKIN.read_text(encoding="utf-8")), dict[str, list[Problem]]
+    )
+
+
+def _drill(name: str) -> list[Question]:
+    """The problems of a question, as a quiz without hints."""
+    return [
+        Question(
+            problem.asks,
+            # The expression comes from our own file.
+            eval(problem.answer, {**globals(), "micro_batch": micro_batch, "wren": wren}),
+            re.sub(r"(?<=[\d)]) \* (?=[\d(a-z])", " · ", problem.working).replace("-", "−") + ".",
+            show=problem.show,
+        )
+        for problem in napkin()[name]
+    ]
+
+
 QUIZZES: dict[str, tuple[str, Callable[[], list[Question]]]] = {
     "strides": ("Quiz: strides", strides),
-    "flops": ("Quiz: FLOPs", flops),
+    "flops": ("Quiz: FLOPs", counts),
+    **{name: ("Five problems", partial(_drill, name)) for name in napkin()},
 }
 
 
@@ -154,6 +258,10 @@ def html(name: str) -> str:
     )
 
 
-def written(value: int) -> str:
+def written(question: Question) -> str:
     """An answer as the page shows it."""
+    spec, _, unit = question.show.partition(" ")
+    if spec:
+        return f"{question.answer:,{spec}} {unit}".strip()
+    value = question.answer
     return numbers.fixed(value, 0) if value < 10**9 else f"{value:.3g}".replace("e+", "e")

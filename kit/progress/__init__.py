@@ -93,6 +93,8 @@ def _main(root: Path, arguments: list[str], others: dict[str, str]) -> int:
         watch=parsed.watch,
         annotate=parsed.annotations,
         every=parsed.every,
+        hint=parsed.hint,
+        others=others,
     )
 
 
@@ -137,7 +139,12 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
         help="show every failure and not only the first; each test has the grader's time limit",
     )
     check.add_argument(
-        "--watch", action="store_true", help="run again whenever you save a file, until Ctrl-C"
+        "--hint", action="store_true", help="give one more hint on the first failure each time"
+    )
+    check.add_argument(
+        "--watch",
+        action="store_true",
+        help="run again whenever you save a file, and go on to the next problem, until Ctrl-C",
     )
     check.add_argument(
         "--annotations",

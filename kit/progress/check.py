@@ -15,7 +15,7 @@ import tempfile
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -30,6 +30,7 @@ from kit.progress.outcomes import (
     RunOutcome,
     address_of,
     annotated,
+    hints,
     problem_of,
     told,
 )
@@ -62,6 +63,8 @@ def main(
     annotate: bool = False,
     every: bool = False,
     advise: bool = True,
+    hint: bool = False,
+    others: Mapping[str, str] | None = None,
 ) -> int:
     """Run the public tests of these problems and show the results.
 
@@ -70,16 +73,19 @@ def main(
         problems: The problems to test.
         course: What problems.toml contains.
         page: A file for the same results as Markdown.
-        watch: Run again whenever a file in assignment/ is saved, until Ctrl-C.
+        watch: Run again whenever a file in assignment/ is saved, and go on to the next problem when
+            all tests pass. Ctrl-C ends a test that is running, or else the command.
         annotate: Print the failures as annotations for a GitHub workflow, too.
         every: Show every failure, and go on after a test that takes too long or crashes.
         advise: Say what to do next, after the first failure.
+        hint: Give one more hint on the first failure than the last time.
+        others: The course's own commands, each with what it does.
 
     Returns:
         0 if all tests pass, 1 if not, 2 if the tests cannot be run or the page cannot be written,
         130 if they were stopped by hand.
     """
-    tested = [p for p in problems if (root / "tests/public" / f"test_{p['id']}.py").exists()]
+    tested, green = [p for p in problems if _has_tests(root, p)], set[str]()
     modules = {p["module"] for p in course["problem"]}
     if os.name == "nt":
         os.system("")  # makes the console of Windows obey the codes for colours
@@ -91,6 +97,7 @@ def main(
             code = 130  # if Ctrl-C ends the next run before it is done
             files = Files.now(root, modules)
             run = _Run(root, tested, course, files, out, watched=watch, every=every, advise=advise)
+            run.others, run.hints = others or {}, hint
             code = run.everything()
             if run.changed:
                 continue
@@ -103,14 +110,33 @@ def main(
             if annotate and run.outcome:
                 out.write(annotations(annotated(run.outcome)))
                 out.flush()
-            if not watch or run.is_stopped:
+            if not watch or (run.is_stopped and not run.was_in_a_test):
                 return code
+            if code == 0:
+                green |= {p["id"] for p in tested}
+            if code == 0 and (after := _next_open(root, course, files, green)):
+                out.write(f"\non to {after['id']}\n")
+                tested = [after]
+                continue
             out.write("\nwatching assignment/; Ctrl-C stops\n")
             out.flush()
             while files.same(root):
                 time.sleep(0.3)
             out.write("\033[2J\033[H" if out.isatty() else "\n")
     return code
+
+
+def _has_tests(root: Path, problem: dict[str, Any]) -> bool:
+    return (root / "tests/public" / f"test_{problem['id']}.py").exists()
+
+
+def _next_open(
+    root: Path, course: dict[str, Any], files: Files, green: set[str]
+) -> dict[str, Any] | None:
+    """The first problem with public tests that is not done, or None."""
+    known = last_time.read(root)
+    left = (p for p in course["problem"] if p["id"] not in green and _has_tests(root, p))
+    return next((dict(p) for p in left if known.status(p, files) != "done"), None)
 
 
 class _Run:
@@ -129,6 +155,8 @@ class _Run:
         advise: bool,
     ) -> None:
         self.outcome: RunOutcome | None = None
+        self.others: Mapping[str, str] = {}
+        self.hints, self._hinted = False, dict[str, tuple[str, int]]()
         self.changed = False  # a file was saved meanwhile
         self._before = last_time.read(root)
         since = {p["id"]: self._before.status(p, files) for p in problems}
@@ -137,6 +165,7 @@ class _Run:
         self._first = [name for name, status in since.items() if status == "changed"]
         # Problems that were already done share one line, unless there is nothing else to show.
         done = {name for name, status in since.items() if status == "done"}
+        self._done_before = done
         self._folded = done if len(done) < len(problems) else set()
         self._in_order = problems
         self._root, self._course, self._files, self._out = root, course, files, out
@@ -174,13 +203,18 @@ class _Run:
         done = {name for name, row in self._rows.items() if row.status == "done"}
         if self.is_stopped:
             return 130
-        self._before.write(self._root, self._files, self._in_order, done)
+        self._before.write(self._root, self._files, self._in_order, done, self._hinted)
         return 0 if len(done) == len(self._rows) else 1
 
     @property
     def is_stopped(self) -> bool:
         """Whether the student has stopped the tests, by Ctrl-C or by leaving the debugger."""
         return self._stopped is not None
+
+    @property
+    def was_in_a_test(self) -> bool:
+        """Whether a test was running at the end, as it is in an endless loop."""
+        return bool(self._test)
 
     # --- before anything runs
 
@@ -230,6 +264,8 @@ class _Run:
             order = {
                 "problems": left,
                 "counted": self._counted,
+                "not_done": [name for name in self._rows if name not in self._done_before],
+                "story": self._course.get("story", ""),
                 "left_out": self._ran,
                 "limits": kit.USUAL_LIMITS | self._course.get("limits", {}),
                 "course": {"packages": self._course.get("packages", kit.USUAL_PACKAGES)},
@@ -318,14 +354,7 @@ class _Run:
         """Show one event; return pytest's exit code if it was the last."""
         match event["event"]:
             case "tests":
-                for name, count in event["counts"].items():
-                    row = self._rows[name]
-                    if row.problem in self._counted:
-                        row.tests = max(1, count)
-                        self._show(row, end="\n")
-                    else:
-                        row.tests = max(row.tests, len(row.ended) + count)
-                self._counted = []
+                self._note_counts(event["counts"])
             case "use":
                 self._note_use(event)
             case "unreadable":
@@ -334,6 +363,12 @@ class _Run:
             case "test":
                 self._test = event["test"]
                 self._begin(self._rows[event["problem"]])
+            case "green":
+                self._rows[event["problem"]].story = event["text"]
+            case "running" if self._test:
+                row = self._rows[problem_of(self._test)]
+                place = f" in {event['place']}" if event["place"] else ""
+                self._show(row, end="", status=f"{event['seconds']:.0f} s{place}")
             case "printed":
                 self._show_printed(event["text"])
             case "outcome":
@@ -354,6 +389,16 @@ class _Run:
             case "end":
                 return int(event["code"])
         return None
+
+    def _note_counts(self, counts: dict[str, int]) -> None:
+        for name, count in counts.items():
+            row = self._rows[name]
+            if row.problem in self._counted:
+                row.tests = max(1, count)
+                self._show(row, end="\n")
+            else:
+                row.tests = max(row.tests, len(row.ended) + count)
+        self._counted = []
 
     def _pause(self) -> None:
         """Leave the screen and Ctrl-C to the debugger."""
@@ -391,9 +436,7 @@ class _Run:
         folded = [n for n in self._folded if self._rows[n].status == "done"]
         if folded:
             names = ", ".join(name for name in self._rows if name in folded)
-            width = min(100, shutil.get_terminal_size().columns)
-            text = f"still done ({len(folded)}): {names}"
-            self._print(textwrap.fill(text, width, subsequent_indent="  "))
+            self._print(self._filled(f"still done ({len(folded)}): {names}"))
         stopped = ""
         if self._stopped is not None:
             stopped = f"stopped{' at ' + self._stopped if self._stopped else ''}"
@@ -402,6 +445,7 @@ class _Run:
         outcome = RunOutcome(
             list(self._rows.values()), failures, stopped, self._notes, self._whole, self._every
         )
+        outcome.others = self.others if self._whole else {}
         if stopped:
             self._print(f"\n{stopped}")
             return outcome
@@ -413,12 +457,24 @@ class _Run:
                 self._print(f"\n{failure}")
         elif outcome.first_failure:
             self._print(f"\nfirst failure\n{outcome.first_failure}")
+        if self.hints and outcome.to_do:
+            self._show_hints(outcome.to_do)
         for note in outcome.notes:
             self._print(f"\nnote: {note}")
         self._print(f"\nnext\n{textwrap.indent(outcome.next_step, '  ')}")
         if outcome.to_do and (address := address_of(self._root, outcome.to_do.problem)):
             self._print(f"  open {address}")
         return outcome
+
+    def _show_hints(self, failure: Failure) -> None:
+        """The hints so far, and one more."""
+        name, known = hints(self._root, failure)
+        number = self._before.next_hint(failure.problem, name)
+        self._hinted[failure.problem["id"]] = (name, min(number, len(known)))
+        for i, text in enumerate(known[:number], 1):
+            self._print(f"\nhint {i} of {len(known)}\n{textwrap.indent(text, '  ')}")
+        if number < len(known):
+            self._print("\nthe same command gives one more hint")
 
     def _begin(self, row: ProblemProgress) -> None:
         if row is not self._current:
@@ -434,15 +490,17 @@ class _Run:
             self._show(row, end="\n")
         elif self._live:
             self._out.write("\r\033[K")
+        if row.story and row.status == "done":
+            self._print(self._filled(f"  {row.story}"))
 
-    def _show(self, row: ProblemProgress, end: str) -> None:
+    def _show(self, row: ProblemProgress, end: str, status: str = "") -> None:
         """Print a row. On a terminal, overwrite the previous line."""
         if self._paused or (not self._live and not end):
             return
         row.shown = row.shown or bool(end)
         width = max(len(problem_id) for problem_id in self._rows)
         filled = BAR * row.passed // max(1, row.tests)
-        status = row.status if end else f"running, {len(row.ended)} so far"
+        status = row.status if end else status or f"running, {len(row.ended)} so far"
         text = (
             f"{row.problem['id']:<{width}}  {row.problem['points']:>2} points  "
             f"{'█' * filled}{'·' * (BAR - filled)}"
@@ -467,6 +525,11 @@ class _Run:
         """A line above the row that is being filled."""
         self._out.write(f"\r\033[K{text}\n" if self._live else f"{text}\n")
         self._out.flush()
+
+    def _filled(self, text: str) -> str:
+        """The text in lines that fit the terminal."""
+        width = min(100, shutil.get_terminal_size().columns)
+        return textwrap.fill(text, width, subsequent_indent="  ")
 
     def _print(self, text: str) -> None:
         self._out.write(text + "\n")

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +56,10 @@ def _hashes(root: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class LastTime:
-    """The last run's record of each problem: a hash of its files, and whether it was done."""
+    """The last run's record of each problem.
+
+    It has a hash of its files, whether it was done, and the definition and number of its last hint.
+    """
 
     known: dict[str, dict[str, Any]]
 
@@ -69,11 +72,27 @@ class LastTime:
             return "changed"
         return "done" if was["done"] else "open"
 
+    def has(self, problem: dict[str, Any], files: Files) -> bool:
+        """Whether a problem was tested with these files."""
+        return problem["id"] in self.known and self.status(problem, files) != "changed"
+
+    def next_hint(self, problem: dict[str, Any], of: str) -> int:
+        """The number of the next hint on a definition: 1, or one more than last time."""
+        was = self.known.get(problem["id"], {}).get("hint")
+        return was[1] + 1 if isinstance(was, list) and was[0] == of else 1
+
     def write(
-        self, root: Path, files: Files, problems: list[dict[str, Any]], done: set[str]
+        self,
+        root: Path,
+        files: Files,
+        problems: list[dict[str, Any]],
+        done: set[str],
+        hinted: Mapping[str, tuple[str, int]] | None = None,
     ) -> None:
         """Record these problems and keep the records of others. Ignore a failure to write."""
         now = {p["id"]: {"files": files.of(p), "done": p["id"] in done} for p in problems}
+        for name, was in now.items():
+            was["hint"] = (hinted or {}).get(name, self.known.get(name, {}).get("hint"))
         with suppress(OSError):
             (root / NAME).write_text(json.dumps({**self.known, **now}), encoding="utf-8")
 
@@ -83,6 +102,9 @@ def read(root: Path) -> LastTime:
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         known = json.loads((root / NAME).read_text(encoding="utf-8"))
         return LastTime(
-            {name: {k: was[k] for k in ("files", "done")} for name, was in known.items()}
+            {
+                name: {"files": was["files"], "done": was["done"], "hint": was.get("hint")}
+                for name, was in known.items()
+            }
         )
     return LastTime({})

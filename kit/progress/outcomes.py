@@ -1,8 +1,10 @@
 """The outcome of the public tests: one row per problem, the failures, and what to do next."""
 
+import ast
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from kit.workflow_commands import Annotation
 
 # A file and perhaps a line, as in "assignment/linear.py:12 in Linear.forward".
 PLACE = re.compile(r"(assignment/[\w/]+\.py)(?::(\d+))?", re.ASCII)
+HEADED = re.compile(r"(Args|Returns|Raises|Example|Attributes):")
+FORMULA = re.compile(r"[^.\n]{1,40} [=←] ")
 
 
 @dataclass
@@ -26,6 +30,7 @@ class ProblemProgress:
         foreseen: Why it would certainly earn nothing, in two words, such as "forbidden use"; "" if
             nothing is known.
         shown: Whether its row is on the screen in full.
+        story: A sentence of the course's story, if the problem has just been done.
     """
 
     problem: dict[str, Any]
@@ -33,6 +38,7 @@ class ProblemProgress:
     ended: list[str] = field(default_factory=list)
     foreseen: str = ""
     shown: bool = False
+    story: str = ""
 
     @property
     def passed(self) -> int:
@@ -91,6 +97,7 @@ class RunOutcome:
         notes: Further sentences for the student.
         whole: Whether all problems of the course were tested.
         every: Whether all failures were shown.
+        others: The course's own commands, each with what it does.
     """
 
     rows: list[ProblemProgress]
@@ -99,6 +106,7 @@ class RunOutcome:
     notes: list[str] = field(default_factory=list)
     whole: bool = True
     every: bool = False
+    others: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def done(self) -> str:
@@ -135,16 +143,32 @@ class RunOutcome:
         if to_do is None and not self.whole:
             return "`python -m assignment` shows what is left"
         if to_do is None:
-            return (
-                "`python -m assignment submit` makes the zip to hand in; "
-                "hidden tests decide the points"
-            )
+            return "\n".join(self._what_is_left())
         problem = to_do.problem
         verb = "fix" if to_do.attempted else "write"
         place = to_do.place or handing_in.path_of(problem["module"])
         shows = " --all` (all of its failures)" if to_do.attempted and not self.every else "`"
         read = f"read handout §{problem['section']}, then " if "section" in problem else ""
-        return f"{verb} {place}\n{read}run `python -m assignment check {problem['id']}{shows}"
+        steps = [
+            f"{verb} {place}",
+            f"{read}run `python -m assignment check {problem['id']}{shows}",
+        ]
+        if not any(row.status == "done" for row in self.rows):
+            steps += [f"or begin with {other}" for other in self._others()]
+        return "\n".join(steps)
+
+    def _others(self) -> list[str]:
+        """The course's own commands."""
+        return [f"`python -m assignment {name}`: {about}" for name, about in self.others.items()]
+
+    def _what_is_left(self) -> Iterator[str]:
+        """What to do when all problems are done."""
+        yield (
+            "`python -m assignment submit` makes the zip to hand in; hidden tests decide the points"
+        )
+        yield from self._others()
+        if any(row.problem.get("device") == "cuda" for row in self.rows):
+            yield "the GPU's problems again, if you can get at one: their points are earned there"
 
 
 def address_of(root: Path, problem: dict[str, Any]) -> str:
@@ -154,6 +178,47 @@ def address_of(root: Path, problem: dict[str, Any]) -> str:
         for path in (root / site).glob(f"{int(chapter):02}_*.html"):
             return f"{path.absolute().as_uri()}#section-{chapter}-{section}"
     return ""
+
+
+def hints(root: Path, failure: Failure) -> tuple[str, list[str]]:
+    """The definition that a failure is about, and hints on it, each of which says more.
+
+    All are from the module itself: the definition's docstring and the module's solved example.
+    """
+    place = PLACE.match(failure.place)
+    path = place[1] if place else handing_in.path_of(failure.problem["module"])
+    line, wanted = int(place[2] or 0) if place else 0, failure.problem.get("functions", [])
+    with suppress(OSError, ValueError, SyntaxError):
+        tree = ast.parse((root / path).read_bytes())
+        every = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+        around = [n for n in every if n.lineno <= line <= (n.end_lineno or 0)]
+        for found in [*around, *(n for n in every if n.name in wanted)][:1]:
+            solved = [
+                f"{path}:{n.lineno} in {n.name}" for n in every if "solved example" in _doc(n)
+            ]
+            where = f"{path}:{found.lineno} in {found.name}"
+            parts = _hints_of(_doc(found), failure.problem.get("section", ""), where)
+            return found.name, [*parts, *(f"a solved example of this kind: {s}" for s in solved)]
+    return "", []
+
+
+def _doc(node: ast.FunctionDef | ast.ClassDef) -> str:
+    return ast.get_docstring(node) or ""
+
+
+def _hints_of(docstring: str, section: str, where: str) -> Iterator[str]:
+    first, *others = docstring.split("\n\n")
+    headed = {part.split(":")[0]: part for part in others if HEADED.match(part)}
+    rest = [part for part in others if part not in headed.values() and "Handout §" not in part]
+    formulas = [part for part in rest if FORMULA.match(part)]
+    rules = [part for part in rest if part not in formulas]
+    worth = f"\nThe common mistakes of handout §{section} are worth a look." if section else ""
+    yield f"where: {where}\n{first}{worth}"
+    for name, texts in (("rule", [*rules, headed.get("Raises", "")]), ("formula", formulas)):
+        if any(texts):
+            yield f"{name}:\n" + "\n\n".join(filter(None, texts))
+    if "Example" in headed:
+        yield f"{headed['Example']}\nWork it out by hand, and print what your code has instead."
 
 
 def annotated(outcome: RunOutcome) -> list[Annotation]:

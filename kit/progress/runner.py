@@ -4,9 +4,9 @@
 
 `check` starts this process, reads the lines of the file EVENTS as they come, and shows them. The
 file ORDER is JSON: the problems in the order in which they are tested, those whose tests are only
-counted, the tests that are left out, the limits of a test, and the file to which Python writes a
-traceback if it crashes. If a test exceeds the limits, this process exits, and `check` starts
-another one for the remaining tests.
+counted, those that were not done before, the module with the course's story, the tests that are
+left out, the limits of a test, and the file to which Python writes a traceback if it crashes. If a
+test exceeds the limits, this process exits, and `check` starts another one for the remaining tests.
 """
 
 import bdb
@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from traceback import FrameSummary, extract_tb
 from types import FrameType, TracebackType
@@ -38,9 +39,12 @@ from kit import expect  # noqa: E402
 from kit.progress.foreseen import foreseen_under  # noqa: E402
 from kit.progress.outcomes import problem_of, told  # noqa: E402
 from kit.progress.submit import parse_error_of  # noqa: E402
+from kit.student import StudentPackage  # noqa: E402
 from kit.text import message_of, printable  # noqa: E402
 
 LOOK_SECONDS = 0.25
+SLOW_SECONDS = 2.0  # after which a test that is still running is told once a second
+STORY_SECONDS = 2.0  # that a sentence for a green problem may take
 PRINTED = 2_000  # characters of a test's output that are shown
 CALL = re.compile(r"\bstudent\.\w+\.(\w+)\(")
 
@@ -69,7 +73,8 @@ def main(root: Path, events: Path, order: dict[str, Any]) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         only_counted = {p["id"] for p in order["counted"]}
         runner = Runner(root, problems, order["limits"], events_out, only_counted)
-        code = pytest.main([*options, *files], plugins=[runner])
+        story = Story(order["story"], order["not_done"], events_out)
+        code = pytest.main([*options, *files], plugins=[runner, *([story] if story.module else [])])
         is_right = code == pytest.ExitCode.NO_TESTS_COLLECTED and not order["problems"]
         events_out.say("end", code=0 if is_right else int(code))
 
@@ -83,6 +88,38 @@ class Events:
     def say(self, event: str, **facts: Any) -> None:
         """Write one line."""
         self._out.write(json.dumps({"event": event, **facts}) + "\n")
+
+
+class Story:
+    """A pytest plugin that tells a sentence of the course's story when a problem turns green."""
+
+    def __init__(self, module: str, not_done: list[str], events: Events) -> None:
+        self.module, self._events = module, events
+        self._left = dict.fromkeys(not_done, 0)  # tests that have not passed
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Count the tests of the problems that were not done before."""
+        for item in session.items:
+            if (problem := problem_of(item.nodeid)) in self._left:
+                self._left[problem] += 1
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """After a problem's last test, tell the sentence, for which its own code is called."""
+        problem = problem_of(report.nodeid)
+        if report.when != "call" or not report.passed or problem not in self._left:
+            return
+        self._left[problem] -= 1
+        if not self._left[problem]:
+            # A thread that can be left behind, if the call does not end.
+            teller = threading.Thread(target=self._tell, args=(problem,), daemon=True)
+            teller.start()
+            teller.join(STORY_SECONDS)
+
+    def _tell(self, problem: str) -> None:
+        with suppress(BaseException):
+            package, _, module = self.module.rpartition(".")
+            told = getattr(StudentPackage(package), module).told(problem, StudentPackage())
+            self._events.say("green", problem=problem, text=told)
 
 
 class Runner:
@@ -184,9 +221,14 @@ class Runner:
     def _end_what_takes_too_long(self, over: threading.Event, limits: dict[str, Any]) -> None:
         """Wait for the end of a test; exit this process if the test exceeds a limit."""
         wall, cpu = time.monotonic(), time.process_time()
+        said = wall + SLOW_SECONDS - 1.0
         while not over.wait(LOOK_SECONDS):
             if self._paused:
                 return
+            if time.monotonic() - said > 1.0:
+                said = time.monotonic()
+                place = self._place_of(_main_frame())
+                self._events.say("running", seconds=said - wall, place=place)
             used = time.process_time() - cpu
             if used > limits["cpu_seconds"]:
                 self._give_up(f"{limits['cpu_seconds']:g} s of processor time")
@@ -194,7 +236,7 @@ class Runner:
                 self._give_up(f"{limits['wall_seconds']:g} s")
 
     def _give_up(self, limit: str) -> None:
-        frame = sys._current_frames()[threading.main_thread().ident or 0]
+        frame = _main_frame()
         problem = self._problems[problem_of(self._test)]
         text = f"{problem['id']}: still running after {limit}, the limit of a test"
         facts = self._told_at(text, self._place_of(frame), problem)
@@ -297,6 +339,10 @@ class Runner:
 
     def _short(self, file: str) -> str:
         return Path(os.path.relpath(file, self._root)).as_posix()
+
+
+def _main_frame() -> FrameType:
+    return sys._current_frames()[threading.main_thread().ident or 0]
 
 
 def _innermost(places: TracebackType | None, file: str) -> FrameSummary | None:

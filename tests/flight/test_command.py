@@ -3,10 +3,11 @@
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
-from flight import command
+from flight import command, prediction
 from grader.course import courses
 from grader.publish import bundles
 from kit.progress import last_time
@@ -65,9 +66,38 @@ def test_half_of_the_parts_fly(folder):
     assert "gradient_clipping · clip_gradient_norm: wrong" in done.stdout
     assert not re.search("^(next|first failure)$", done.stdout, re.MULTILINE)
     assert "your flop_formulas would predict it" in done.stdout
-    assert "what it writes:" in done.stdout
+    assert done.stdout.index("predicted, before anything runs") < done.stdout.index("flying egg")
+    assert "after 4 steps it writes:" in done.stdout
+    assert "your bets" not in done.stdout
+    assert "given: gradient_clipping, checkpoint, " in (
+        folder / "flights" / "egg-4_steps-batch_2" / "card.svg"
+    ).read_text(encoding="utf-8")
     page = (folder / "flights" / "index.html").read_text(encoding="utf-8")
     assert "egg, 4 steps, batch 2" in page
+
+
+@pytest.mark.parametrize(
+    ("said", "bet"),
+    [([""], 27.4e6), (["1,200 MB"], 1.2e9), (["2e1"], 2e7), (["many", "-1", "nan", "3"], 3e6)],
+)
+def test_a_bet_is_a_number_in_the_unit_shown(monkeypatch, said, bet):
+    """Enter keeps the formula's, and what is no positive number is asked for again."""
+    answers = iter(said)
+    monkeypatch.setattr("builtins.input", lambda _: next(answers))
+    assert command._bet(prediction.Row("bytes kept", 27.4e6, None, "bytes")) == bet
+    assert list(answers) == []
+
+
+def test_a_flight_that_goes_on_keeps_its_bets(monkeypatch, tmp_path):
+    """They are asked for once, on a terminal; without one nobody is asked."""
+    rows = [prediction.Row("first loss", 5.5, None, "nats")]
+    assert command._bets(tmp_path / "bets.json", rows) == {}
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _: "4")
+    assert command._bets(tmp_path / "bets.json", rows) == {"first loss": 4.0}
+    monkeypatch.setattr("builtins.input", None)
+    assert command._bets(tmp_path / "bets.json", rows) == {"first loss": 4.0}
 
 
 @pytest.mark.parametrize(

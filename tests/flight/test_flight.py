@@ -2,15 +2,20 @@
 
 import io
 import json
+import re
 from dataclasses import replace
+from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
 
-from flight import flying, model, page, parts, prediction, training_text
+from flight import flying, model, page, parts, prediction, story, training_text
+from grader.course import courses
 from grader.solutions.reference.resource_accounting import TrainingRecipe
 from handout.site import micro_batch
+from kit.student import StudentPackage
 from tests.handout.page_figures import reference_as_assignment
 
 pytestmark = pytest.mark.slow
@@ -66,7 +71,8 @@ def test_bytes_and_flops_are_predicted_exactly(tokens, segments, autocast, einop
     """With and without checkpoints, autocast and a fused attention, for a part of the batch."""
     used = parts.load([name for name in ALL if einops or name != "einops"])
     chosen = settings(segments=segments, autocast=autocast, micro_batch=4)
-    rows = flying.first_rows(used, chosen, tokens)
+    expected = prediction.predicted(used, chosen.shape, chosen, MACHINE)
+    rows = prediction.table(used, expected, flying.first_step(used, chosen, tokens), {})
     kept, flops = row(rows, "bytes kept"), row(rows, "FLOPs")
     assert kept.predicted == kept.measured
     if einops:
@@ -93,7 +99,8 @@ def test_the_reference_learns(record):
     last = row([prediction.Row(**r) for r in record.rows], "last loss").measured
     assert last < record.entropy - 0.3
     assert record.own == ALL
-    assert record.sample.startswith("def ")
+    assert list(record.samples) == ["after 10 steps", "after 100 steps", "after 220 steps"]
+    assert all(text.startswith("def ") for text in record.samples.values())
 
 
 def test_nothing_solved_flies_too(tokens, tmp_path):
@@ -159,13 +166,27 @@ def test_a_wrong_part_flies_visibly_worse(tokens, tmp_path):
 
 def test_the_page_shows_every_flight(record):
     """Hostile names and samples are escaped, and a record survives JSON."""
-    other = replace(record, name="<b>autocast", sample="def <script>")
+    other = replace(record, name="<b>autocast", samples={"after <b>": "def <script>"})
     again = flying.Record(**json.loads(json.dumps(vars(other))))
+    assert ElementTree.fromstring(page.card(again)).get("width") == "1200"
     shown = page.render([record, again])
     assert "<script>" not in shown
     assert "&lt;b&gt;autocast" in shown
     assert shown.count("<polyline") == 2
     assert "http" not in shown.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize("problem", [problem.id for problem in courses.load().problems])
+def test_a_right_solution_tells_its_sentence(problem):
+    """The number is that of the student's function, and every problem has a sentence."""
+    sentence = story.told(problem, StudentPackage())
+    assert re.fullmatch(r"[A-Z][^\[\]]*\d[^\[\]]*\.", sentence)
+
+
+def test_another_number_tells_nothing():
+    """A function that counts elements instead of bytes gives no sentence."""
+    wrong = SimpleNamespace(tensor_memory=SimpleNamespace(tensor_bytes=torch.Tensor.numel))
+    assert story.told("tensor_memory", wrong) == ""
 
 
 def test_the_text_is_the_same_each_time():

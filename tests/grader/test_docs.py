@@ -76,7 +76,6 @@ OTHERS = (
     "SECURITY.md",
     "benchmarks/README.md",
     "docs/handout.md",
-    "docs/speed.md",
     "examples/classroom50/README.md",
 )
 

@@ -31,7 +31,7 @@ SHARED = {
 FLOORS = [
     ["grader"],
     ["grader.base", "grader.wire"],
-    ["grader.course", "grader.results"],
+    ["grader.course", "grader.results", "grader.tools"],
     ["grader.solutions", "grader.sandbox", "grader.submission", "grader.report"],
     ["grader.grading", "grader.publish", "grader.gradescope", "grader.similarity"],
     ["grader.proof", "grader.classroom"],

@@ -2,12 +2,18 @@
 
 Whoever needs more raises a number in the same commit, and says in its message what the lines are
 for and what they replace. Numbers are rounded up, so that an ordinary change fits.
+
+`python -m tests.grader.test_size` prints the words of each graded object's docstrings.
 """
 
+import ast
+import statistics
 import subprocess
 from collections import Counter
 
 import pytest
+
+from grader.course import courses
 
 # Files, and thousands of lines. A file counts for the first area that its path begins with.
 MOST = {
@@ -15,15 +21,17 @@ MOST = {
     "grader": (249, 39),
     "kit": (24, 6),
     "assignment": (17, 3),
-    "tests/hidden": (158, 21),
+    "tests/hidden": (158, 20),
     "tests/probes": (16, 5),
     "tests/public": (22, 6),
     "tests/grader/attacks": (195, 6),
     "tests/grader": (273, 45),
     "tests/handout": (42, 10),
-    "handout": (64, 11),
-    "": (154, 13),
+    "handout": (66, 12),
+    "": (170, 13),
 }
+# Words in the docstrings of graded objects: of all, their median, of one, and of the longest.
+ALL_WORDS, MEDIAN_WORDS, WORDS, WORDS_OF_TRAIN = 6000, 70, 170, 320
 
 
 def test_no_area_exceeds_its_budget(root):
@@ -42,3 +50,29 @@ def test_no_area_exceeds_its_budget(root):
         area: (min(files[area], most), min(lines[area], 1000 * thousands))
         for area, (most, thousands) in MOST.items()
     }
+
+
+def words_of_stubs() -> dict[str, int]:
+    """The words in the docstrings of each graded object and of its methods."""
+    course, counts = courses.load(), dict[str, int]()
+    for problem in course.problems:
+        for node in courses.tree_of(course.root / problem.path).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in problem.functions:
+                parts = [p for p in ast.walk(node) if isinstance(p, ast.FunctionDef | ast.ClassDef)]
+                docstrings = " ".join(ast.get_docstring(part) or "" for part in parts)
+                counts[node.name] = len(docstrings.split())
+    return counts
+
+
+def test_stubs_are_read_in_one_breath():
+    """Example lines and types of arguments count, too."""
+    counts = words_of_stubs()
+    assert sum(counts.values()) <= ALL_WORDS
+    assert statistics.median(counts.values()) <= MEDIAN_WORDS
+    assert counts.pop("train") <= WORDS_OF_TRAIN
+    assert {name: number for name, number in counts.items() if number > WORDS} == {}
+
+
+if __name__ == "__main__":
+    for name, number in sorted(words_of_stubs().items(), key=lambda item: item[1]):
+        print(f"{number:4} {name}")

@@ -54,7 +54,7 @@ PIN = re.compile(
 )
 HOSTED = re.compile(r"(ubuntu|windows|macos)-[\d.]+")
 BY_OURSELVES = {"push", "schedule", "workflow_dispatch"}  # only we can trigger these
-OF_THE_SYSTEM = {"cat", "head", "tee", "test"}
+OF_THE_SYSTEM = {"cat", "head", "sed", "tee", "test"}
 
 
 def load(text):
@@ -468,6 +468,25 @@ def test_a_command_that_does_not_exist_is_noticed(script, said):
     """A target, a variable, a program or an option is misspelt."""
     found = [trouble(command) for command in commands(script)]
     assert any(said in text for text in found), found
+
+
+@pytest.mark.parametrize("name", ["`exit 9`", "$(shell touch ran)", '"; touch ran; "', "$(exit 9)"])
+def test_make_runs_nothing_that_is_in_the_name_of_a_submission(name, tmp_path):
+    """Neither make nor the shell changes a name, which students choose: the grader sees it all."""
+    grades = f"GRADES={tmp_path}"
+    command = ["make", "-f", ROOT / "Makefile", "-o", tmp_path, "-o", "bubblewrap", grades]
+    command += [f"BIN={Path(sys.executable).parent}", "grade", f"SUBMISSION={name}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert f"grader: {name} does not exist" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("example", ["github", "classroom50"])
+def test_a_summary_of_the_class_is_text(example):
+    """What a student wrote is no link and no picture in Markdown: each line of status is code."""
+    text = (ROOT / "examples" / example / "grade.yml").read_text(encoding="utf-8")
+    (line,) = [line for line in text.splitlines() if "GITHUB_STEP_SUMMARY" in line]
+    assert "| sed 's/^/    /' >>" in line
 
 
 # --- the linters

@@ -111,7 +111,7 @@ def test_every_picture_and_calculator_stands_on_one_page():
     """In addition, the page of all calculators contains each calculator."""
     chapters = "".join(text for name, text in PAGES.items() if name[0].isdigit())
     for name in pictures.PICTURES:
-        assert (PAGES["index.md"] + PAGES["flight.md"] + chapters).count(
+        assert (PAGES["index.md"] + PAGES["shapes.md"] + PAGES["flight.md"] + chapters).count(
             f"```{{picture}} {name}\n"
         ) == 1, name
     for name in formulas.load():

@@ -1,5 +1,6 @@
 """The calculators use the course's formulas: they agree with the reference and with the text."""
 
+import dataclasses
 import itertools
 import math
 
@@ -117,32 +118,41 @@ def test_matmul_is_the_roofline():
             )
 
 
-@pytest.mark.parametrize(("gated", "tied"), list(itertools.product((0, 1), repeat=2)))
-def test_model_size_is_transformer_parameters(gated, tied):
-    """The sizes agree for gated and plain layers, and for tied and untied embeddings."""
-    config = flop_counting.TransformerConfig(
-        vocab_size=32000,
-        context_length=2048,
-        num_layers=3,
-        d_model=96,
-        num_heads=4,
-        d_ff=256,
-        gated_ffn=bool(gated),
-        tied_embeddings=bool(tied),
-    )
-    given = {
-        "vocabulary": 32000,
-        "layers": 3,
-        "d": 96,
-        "heads": 4,
-        "d_ff": 256,
-        "gated": gated,
-        "tied": tied,
+# Heads of keys, features of a head, experts, those of a token, and shared ones.
+TODAY = [(4, 24, 1, 1, 0), (2, 40, 6, 2, 1)]
+
+
+def sizes_of(config):
+    """The fields of the calculators for a model."""
+    return {
+        "vocabulary": config.vocab_size,
+        "layers": config.num_layers,
+        "d": config.d_model,
+        "heads": config.num_heads,
+        "kv_heads": config.kv_heads,
+        "d_ff": config.d_ff,
+        "head_width": config.head_width,
+        "experts": config.experts,
+        "active": config.active_experts,
+        "shared": config.shared_experts,
+        "gated": int(config.gated_ffn),
+        "tied": int(config.tied_embeddings),
     }
-    assert results("model-size", **given)["parameters"] == accounting.transformer_parameters(config)
-    assert results("training-memory", **given)["parameters"] == accounting.transformer_parameters(
-        config
+
+
+@pytest.mark.parametrize(("gated", "tied", "today"), list(itertools.product((0, 1), (0, 1), TODAY)))
+def test_model_size_is_transformer_parameters(gated, tied, today):
+    """The sizes agree for every kind of layer, and for tied and untied embeddings."""
+    config = flop_counting.TransformerConfig(
+        32000, 2048, 3, 96, 4, 256, bool(gated), bool(tied), *today
     )
+    given, parameters = sizes_of(config), accounting.transformer_parameters(config)
+    got = results("model-size", **given)
+    assert got["parameters"] == parameters
+    assert results("training-memory", **given)["parameters"] == parameters
+    active = dataclasses.replace(config, experts=config.active_experts)
+    assert got["of_a_token"] == accounting.transformer_parameters(active)
+    assert got["cache"] == micro_batch.cache_bytes(config, 1, BF16)
 
 
 def test_compute_budget_is_compute_optimal():
@@ -263,16 +273,19 @@ def test_a_number_that_is_too_large_becomes_what_torch_makes_of_it(name, number,
 @pytest.mark.parametrize("recipe", formulas.RECIPES)
 @pytest.mark.parametrize("gated", [0, 1])
 @pytest.mark.parametrize("tied", [0, 1])
-def test_training_memory_is_that_of_a_micro_batch(recipe, gated, tied):
+@pytest.mark.parametrize("today", TODAY)
+def test_training_memory_is_that_of_a_micro_batch(recipe, gated, tied, today):
     """Every part agrees, and tests/handout/test_micro_batch.py compares it with a real step."""
-    sizes = {"d": 96, "heads": 4, "d_ff": 320, "vocabulary": 1000, "gated": gated, "tied": tied}
-    config = flop_counting.TransformerConfig(1000, 256, 6, 96, 4, 320, bool(gated), bool(tied))
+    config = flop_counting.TransformerConfig(
+        1000, 256, 6, 96, 4, 320, bool(gated), bool(tied), *today
+    )
+    sizes = sizes_of(config)
     for projections, fused, segments in itertools.product((1, 3), (0, 1), (0, 3, 6)):
         of_layer = {"projections": projections, "fused_attention": bool(fused)}
         parts = micro_batch.peak(
             config, 3, formulas._RECIPES[recipe], segments=segments, **of_layer
         )
-        given = {"batch": 3, "sequence": 256, "layers": 6, "projections": projections}
+        given = {"batch": 3, "sequence": 256, "projections": projections}
         given |= {"fused": fused, "segments": segments, "recipe": recipe}
         got = results("training-memory", **sizes, **given)
         assert got["activations"] == parts.layers

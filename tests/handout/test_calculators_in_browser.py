@@ -356,7 +356,7 @@ SENTENCES = [
         "“70 zillion” is not a number. Write it like 1024, 0.5, 4k or 70B.",
     ),
     ("training-time", {"D": ""}, "D", "Enter a number, such as 1024, 0.5, 4k or 70B."),
-    ("model-size", {"heads": "7"}, "heads", "Must divide d, which is 2048."),
+    ("model-size", {"kv_heads": "7"}, "kv_heads", "Must divide heads, which is 16."),
     ("training-memory", {"segments": "33"}, "segments", "Must be at most layers, which is 24."),
     ("tensor", {"index": "1"}, "index", "Needs 2 numbers, one for each dimension."),
     (
@@ -541,7 +541,13 @@ def test_a_link_brings_the_values_back(kept, opened, page, address, name):
         elif field.kind in formulas.CHOICES:
             given[field.id] = formulas.choices(FORMS[name], field.kind)[2]
         else:
-            special = {"heads": "32", "d": "4096", "mfu": "0.25", "projections": "3"}
+            special = {
+                "heads": "32",
+                "kv_heads": "8",
+                "d": "4096",
+                "mfu": "0.25",
+                "projections": "3",
+            }
             special |= {"shape": "2, 3, 5", "view": "[1:].mT", "index": "0, 2, 1"}
             given[field.id] = special.get(field.id, "30")
     if calculators.has_bytes(FORMS[name]):
@@ -571,7 +577,7 @@ def test_the_ends_of_every_range_give_numbers(kept, name):
     ]
     ends += [{f.id: f.min for f in fields}, {f.id: f.max for f in fields if f.max is not None}]
     if any(field.divides for field in FORMS[name].input):
-        ends = [{**({"heads": 1} if "d" in case else {}), **case} for case in ends]
+        ends = [{**({"kv_heads": 1} if "heads" in case else {}), **case} for case in ends]
     cases = [{key: f"{value:g}" for key, value in case.items()} for case in ends]
     for case, got in zip(cases, filled(kept(name), cases, "innerHTML"), strict=True):
         assert got["errors"] == {}, case

@@ -29,6 +29,8 @@ def quick_collections():
 def figures_of(page):
     """The values of a page's figures."""
     name = page.removesuffix(".md")
+    if name == "bibliography":  # sphinxcontrib-bibtex writes its entries
+        return Figures(page)
     return import_module(
         f"{chapters.__name__}.c{name}" if name[0].isdigit() else f"{chapters.__name__}.{name}"
     ).Chapter()

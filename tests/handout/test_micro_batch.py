@@ -40,30 +40,48 @@ def config(**changed):
     return TransformerConfig(**{**sizes, **changed})
 
 
+class FFN(nn.Module):
+    """Two matrices, or three with a gate."""
+
+    def __init__(self, d, d_ff, gated):
+        super().__init__()
+        self.gate = nn.Linear(d, d_ff, bias=False) if gated else None
+        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
+
+    def forward(self, x):
+        """Through the wide features and back."""
+        if self.gate is None:
+            return self.down(F.gelu(self.up(x)))
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
 class Block(nn.Module):
     """A layer with pre-norms, and with one matrix for q, k and v or three."""
 
     def __init__(self, sizes, projections, fused_attention):
         super().__init__()
         d, d_ff = sizes.d_model, sizes.d_ff
-        self.heads, self.fused_attention = sizes.num_heads, fused_attention
+        self.sizes, self.fused_attention = sizes, fused_attention
         self.norms = nn.ModuleList(nn.LayerNorm(d, bias=False) for _ in range(2))
-        outputs = 3 * d // projections
-        self.qkv = nn.ModuleList(nn.Linear(d, outputs, bias=False) for _ in range(projections))
-        self.out = nn.Linear(d, d, bias=False)
-        self.gate = nn.Linear(d, d_ff, bias=False) if sizes.gated_ffn else None
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
+        self.widths = [sizes.query_width, sizes.kv_width, sizes.kv_width]
+        outputs = [sum(self.widths)] if projections == 1 else self.widths
+        self.qkv = nn.ModuleList(nn.Linear(d, width, bias=False) for width in outputs)
+        self.out = nn.Linear(sizes.query_width, d, bias=False)
+        ffns = sizes.experts + sizes.shared_experts
+        self.ffns = nn.ModuleList(FFN(d, d_ff, sizes.gated_ffn) for _ in range(ffns))
+        self.router = nn.Linear(d, sizes.experts, bias=False) if sizes.experts > 1 else None
 
     def attention(self, x):
         """Causal attention, fused or by hand."""
         normed = self.norms[0](x)
         if len(self.qkv) == 1:
-            parts = self.qkv[0](normed).chunk(3, dim=-1)
+            parts = self.qkv[0](normed).split(self.widths, dim=-1)
         else:
             parts = [linear(normed) for linear in self.qkv]
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
+        width = self.sizes.query_width // self.sizes.num_heads
+        q, k, v = (part.unflatten(-1, (-1, width)).transpose(1, 2) for part in parts)
         if self.fused_attention:
-            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         else:
             mixed = torch.softmax(q @ k.transpose(-1, -2), -1) @ v
         return self.out(mixed.transpose(1, 2).flatten(-2))
@@ -72,9 +90,19 @@ class Block(nn.Module):
         """The residual stream after the layer."""
         x = x + self.attention(x)
         normed = self.norms[1](x)
-        if self.gate is None:
-            return x + self.down(F.gelu(self.up(normed)))
-        return x + self.down(F.silu(self.gate(normed)) * self.up(normed))
+        if self.router is None:
+            return x + self.ffns[0](normed)
+        rows = normed.flatten(0, 1)
+        weights, chosen = self.router(rows).softmax(-1).topk(self.sizes.active_experts)
+        mixed = torch.zeros_like(rows)
+        for number, expert in enumerate(self.ffns):
+            if number < self.sizes.experts:
+                at, choice = (chosen == number).nonzero(as_tuple=True)
+                result = weights[at, choice, None] * expert(rows[at])
+                mixed = mixed.index_put((at,), result.to(mixed.dtype), accumulate=True)
+            else:
+                mixed = mixed + expert(rows)
+        return x + mixed.view_as(x)
 
 
 class Model(nn.Module):
@@ -192,6 +220,29 @@ def test_a_layer_keeps_what_the_formula_says(recipe, projections, gated_ffn, fus
         sizes, tokens, recipe, fused_attention=fused_attention, projections=projections
     )
     assert kept == expected + statistics + autocast
+
+
+@pytest.mark.parametrize("gated_ffn", [True, False])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_layer_of_today_keeps_what_the_formula_says(recipe, gated_ffn):
+    """Up to the statistics, and what a router keeps: a few numbers for each token and choice."""
+    experts = {"experts": 6, "active_experts": 2, "shared_experts": 1}
+    heads, recipe = {"kv_heads": 2, "head_width": 48}, RECIPES[recipe]
+    sizes = config(**heads, **experts, gated_ffn=gated_ffn)
+    block = Block(sizes, 3, fused_attention=True).to(recipe.parameter)
+    x = torch.randn(SEQUENCES, 64, 128, dtype=recipe.parameter, requires_grad=True)
+
+    def forward():
+        with casting(recipe):
+            return block(x)
+
+    weights, tokens = list(block.parameters()), SEQUENCES * 64
+    kept = saved_activation_bytes(forward, exclude=weights)
+    copies = 2 * sum(weight.numel() for weight in weights if weight.dim() == 2)
+    expected = micro_batch.layer_bytes(sizes, tokens, recipe, projections=3)
+    left_out = kept - expected - copies * (recipe is AUTOCAST)
+    statistics = tokens * (4 * recipe.parameter.itemsize + 4 * sizes.num_heads)
+    assert 0 < left_out - statistics < tokens * (8 * sizes.experts + 2 * 40)
 
 
 @pytest.mark.parametrize("projections", [1, 3])

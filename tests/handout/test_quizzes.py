@@ -1,5 +1,7 @@
 """The quizzes: torch's answers, a hint for each likely mistake, and no need of a script."""
 
+import math
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -7,7 +9,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from handout.site import quizzes
 from tests.handout.browsing import serious
 
-PLACES = {"strides": "01_tensor_memory", "flops": "04_flop_counting"}
+PLACES = {"strides": "01_tensor_memory", "flops": "04_flop_counting", "fits": "napkin"}
+PROBLEMS = [
+    (problem.working, question)
+    for name, asked in quizzes.napkin().items()
+    for problem, question in zip(asked, quizzes.QUIZZES[name][1](), strict=True)
+]
+FUNCTIONS = {name: getattr(math, name) for name in ("ceil", "floor", "sqrt", "log2")}
 
 
 def counted(work):
@@ -29,7 +37,7 @@ def test_the_answers_are_torchs():
     added = x.transpose(0, 2).reshape(-1).to(torch.float32).untyped_storage().nbytes()
     got = [question.answer for question in quizzes.strides()]
     assert got == [int(x[1, 0, 0]), int(x.transpose(0, 2)[1, 0, 0]), int(x[1:, :, 2][0, 0]), added]
-    assert [question.answer for question in quizzes.flops()] == [
+    assert [question.answer for question in quizzes.counts()] == [
         counted(lambda: torch.ones(32, 64) @ torch.ones(64, 16)),
         counted(lambda: torch.ones(2, 8, 3, 4) @ torch.ones(4, 5)),
         counted(layer),
@@ -37,7 +45,24 @@ def test_the_answers_are_torchs():
     ]
 
 
-@pytest.mark.parametrize("name", quizzes.QUIZZES)
+@pytest.mark.parametrize("number", range(40))
+def test_the_working_by_hand_gives_the_references_answer(number):
+    """Counts are exact, and others within half of what a typed answer may differ by."""
+    working, question = PROBLEMS[number]
+    by_hand = eval(working, {"__builtins__": {}}, FUNCTIONS)
+    assert abs(by_hand - question.answer) <= question.within / 2 * question.answer
+
+
+def test_the_napkin_page_has_forty_problems_about_eight_questions():
+    """No problem stands there twice, and what is shown is precise enough to be right if typed."""
+    assert len(quizzes.napkin()) == 8
+    assert len({question.asks for _, question in PROBLEMS}) == len(PROBLEMS) == 40
+    for _, question in PROBLEMS:
+        shown = float(quizzes.written(question).partition(" ")[0].replace(",", ""))
+        assert abs(shown - question.answer) <= question.within * question.answer, question.asks
+
+
+@pytest.mark.parametrize("name", ["strides", "flops"])
 def test_a_hint_belongs_to_one_wrong_number(name):
     """The answer has no hint, and two mistakes never give the same number."""
     for question in quizzes.QUIZZES[name][1]():
@@ -56,15 +81,17 @@ ANSWERED = """(field, texts) => texts.map((text) => {
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
-@pytest.mark.parametrize("name", quizzes.QUIZZES)
+@pytest.mark.parametrize("name", PLACES)
 def test_the_page_says_what_is_wrong(page, address, name):
     """Each wrong number gets its hint, other text gets help, and the answer is right."""
     page.goto(address(PLACES[name]))
     for question in quizzes.QUIZZES[name][1]():
-        field = page.get_by_label(question.asks)
+        field = page.get_by_label(question.asks, exact=False)
         answers = {str(wrong): f"Not yet. {hint}" for wrong, hint in question.hints}
         answers |= {"": "Type a number, such as 1,200 or 1.2e15.", "-7": "Not yet. The answer is"}
-        answers |= {f"{question.answer:,}": f"Right. {question.because}"}
+        answers |= {
+            f"{question.answer * (1 + question.within / 2):,}": f"Right. {question.because}"
+        }
         told = field.evaluate(ANSWERED, list(answers))
         for (typed, words), (verdict, invalid) in zip(answers.items(), told, strict=True):
             assert verdict.startswith(words), (question.asks, typed)

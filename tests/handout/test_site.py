@@ -19,9 +19,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 CHAPTERS = [f"{i:02}_{module}" for i, module in enumerate(courses.load().modules, 1)]
 OTHERS = [
+    "shapes",
     "flight",
     "what_tests_try",
     "grading",
+    "napkin",
     "formula_sheet",
     "calculators",
     "bibliography",

@@ -21,6 +21,27 @@ STORY = re.compile(
 RUNGS = ["Check", "Think", "Think", "Measure", "Open"]
 
 
+# Terms, and the page that says what they mean.
+TERMS = {
+    "residual stream": "shapes",
+    "LM head": "shapes",
+    "causal mask": "shapes",
+    "KV cache": "shapes",
+    "MFU": "05_resource_accounting",
+    "moments": "05_resource_accounting",
+    "sharding": "05_resource_accounting",
+}
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_no_chapter_uses_a_term_before_it_is_explained(term):
+    """The first chapter with a term prints it in italics or in brackets, where it is explained."""
+    texts = {"shapes.md": agreement.pages()["shapes.md"], **PAGES}
+    first = next(name for name, text in texts.items() if re.search(rf"\b{term}\b", text))
+    assert first == f"{TERMS[term]}.md"
+    assert re.search(rf"\*{term}\*|\({term}[;)]", texts[first])
+
+
 @pytest.mark.parametrize("number", SECTIONS)
 def test_a_section_opens_with_a_bet(number):
     """The bet is one question with three options, and its folded answer names one of them."""

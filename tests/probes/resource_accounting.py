@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """A model's sizes, with the fields of flop_counting.TransformerConfig."""
+    """A model's sizes, with the fields and properties of flop_counting.TransformerConfig."""
 
     vocab_size: int
     context_length: int
@@ -20,6 +20,21 @@ class TransformerConfig:
     d_ff: int
     gated_ffn: bool = False
     tied_embeddings: bool = False
+    kv_heads: int | None = None
+    head_width: int | None = None
+    experts: int = 1
+    active_experts: int = 1
+    shared_experts: int = 0
+
+    @property
+    def query_width(self) -> int:
+        """Features of a token's queries."""
+        return self.num_heads * (self.head_width or self.d_model // self.num_heads)
+
+    @property
+    def kv_width(self) -> int:
+        """Features of a token's keys, and of its values."""
+        return self.query_width // self.num_heads * (self.kv_heads or self.num_heads)
 
 
 def with_hardware(

@@ -215,6 +215,23 @@ def test_mlp_flops_agree_with_a_counter(student, dims):
         expect.value(got, counter.get_total_flops(), of="mlp_flops", inputs=inputs)
 
 
+def test_transformer_flops_of_today(student):
+    """The example with a head of keys for two of queries, heads of 6 features, or experts."""
+    module = student.flop_counting
+    sizes = {"vocab_size": 100, "context_length": 16, "num_layers": 2, "d_model": 8}
+    sizes |= {"num_heads": 2, "d_ff": 32}
+    experts = {"experts": 9, "active_experts": 2, "shared_experts": 1}
+    for options, expected in [
+        ({"kv_heads": 1}, {"qkv": 7_680, "attention_scores": 2_400, "attention_values": 2_400}),
+        ({"head_width": 6}, {"qkv": 17_280, "attention_scores": 3_600, "attention_output": 5_760}),
+        (experts, {"ffn": 92_160}),
+    ]:
+        got = module.transformer_forward_flops(module.TransformerConfig(**sizes, **options), 3, 5)
+        of, inputs = "transformer_forward_flops", f"the example with {options}"
+        for name, count in expected.items():
+            expect.value(got[name], count, of=of, name=name, inputs=inputs)
+
+
 @pytest.mark.parametrize("gated", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
 def test_transformer_flops_of_other_models(student, gated, tied):

@@ -103,7 +103,10 @@ def test_percentages_are_refused(student):
 
 
 def test_transformer_parameters_of_the_example(student):
-    """vocab_size 10, d_model 4, d_ff 16 and 2 layers give 464 parameters; 424 tied, 592 gated."""
+    """vocab_size 10, d_model 4, d_ff 16 and 2 layers give 464 parameters; 424 tied, 592 gated.
+
+    Half the heads of keys and values save 2·16 of them, and each further FFN adds 2·128.
+    """
     sizes = {
         "vocab_size": 10,
         "context_length": 7,
@@ -116,6 +119,9 @@ def test_transformer_parameters_of_the_example(student):
         ({}, 464),
         ({"tied_embeddings": True}, 424),
         ({"gated_ffn": True}, 592),
+        ({"kv_heads": 1}, 432),
+        ({"head_width": 3}, 528),
+        ({"experts": 3, "active_experts": 1, "shared_experts": 1}, 1_232),
     ]:
         got = student.run(probes.transformer_parameters, config={**sizes, **options})
         hints = {
@@ -130,7 +136,7 @@ def test_transformer_parameters_of_the_example(student):
             },
             424: {464: "a tied LM head is the embedding, which counts once"},
             592: {464: "a gated FFN has three matrices", 448: "d_ff is as it is given"},
-        }[expected]
+        }.get(expected, {})
         inputs = str({**sizes, **options})
         expect.value(got, expected, of="transformer_parameters", inputs=inputs, hints=hints)
 

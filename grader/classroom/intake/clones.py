@@ -37,11 +37,24 @@ SETTINGS = (
 
 def are_clones(folders: list[FolderItem]) -> bool:
     """Whether there are folders, and all are repositories."""
-    return bool(folders) and all(_is_real_folder(item.path / ".git") for item in folders)
+    return bool(folders) and not _no_clones(folders)
 
 
-def _is_real_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
+def _no_clones(items: list[FolderItem]) -> list[FolderItem]:
+    paths = {item: item.path / ".git" for item in items}
+    return [item for item, path in paths.items() if path.is_symlink() or not path.is_dir()]
+
+
+def warn_of_clones(items: list[FolderItem]) -> list[str]:
+    """Warn if only most of these are repositories, because then no time is read from any."""
+    others = _no_clones(items)
+    clones_here = len(items) - len(others)
+    if not others or clones_here <= len(others):
+        return []
+    return [
+        f"{clones_here} folders are repositories, but {others[0].name} is none, so the time of no "
+        "commit is read, and nobody is late by it; move the other files elsewhere."
+    ]
 
 
 def clones(items: list[FolderItem]) -> Found:

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from grader.base.errors import UsageError
+from grader.classroom.intake.clones import warn_of_clones
 from grader.classroom.intake.downloads import DOWNLOADS
 from grader.classroom.intake.folder_items import (
     EXPORT,
@@ -77,7 +78,7 @@ def _warnings(graded: list[FolderItem], attempts: int) -> list[str]:
     """What a person should check about the names."""
     archives = [item for item in graded if item.kind == "archive"]
     found = [note for one in DOWNLOADS.values() for note in _warn_of(one, archives)]
-    found += _warn_of_times(graded)
+    found += [*_warn_of_times(graded), *warn_of_clones(graded)]
     if len(graded) == 1 < attempts:
         found.append(
             f"{graded[0].name} is the only folder, and its {attempts} archives are taken as "

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from grader.gradescope.platform import Platform
+from grader.gradescope.harness import Platform
 from grader.report.more import autolab
 
 PLATFORM = Platform(

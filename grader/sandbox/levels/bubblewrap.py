@@ -38,16 +38,16 @@ from grader.base.errors import SandboxUnavailable
 from grader.sandbox import seccomp, visible
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels.level import Isolation, Level, Order, StartedWorker, holding
+from grader.tools.tool import Tool
 from kit.text import printable
 
-PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER, COMPILED = (
+PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
     "/python",
     "/site",
     "/runtime",
     "/course",
     "/tmp",
     "/driver",
-    "/compiled",
 )
 
 # The files of /proc that torch's library for CPU detection and other libraries read.
@@ -106,7 +106,6 @@ class BubblewrapLevel(Level):
     """The level "bubblewrap", the strongest."""
 
     name: Isolation = "bubblewrap"
-    compiles_in_the_same_box = False
 
     def why_not(self) -> str | None:
         """Why no box can be created here, with the fix; None if one can."""
@@ -156,7 +155,7 @@ def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
     found = find_bubblewrap()
     gpu, user = order.gpu, order.user
     files = [*_worker(order.folder, order.tests), *_packages(order.packages)]
-    files += _toolchain(order)
+    files += _tools(order.tools)
     return [
         *_box(found, user, files, scratch_bytes=order.scratch_bytes, gpu=gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
@@ -423,25 +422,17 @@ def _worker(folder: Path, tests: Path) -> list[str]:
     return ["--ro-bind", str(runtime), RUNTIME, "--ro-bind", str(course), COURSE]
 
 
-def _toolchain(order: Order) -> list[str]:
-    """Show the compiler's driver, and either all its other files or what has been compiled."""
-    if not (used := order.toolchain):
-        return []
-    visible.make_folder(order.compiled)
-    binds = [(used.driver, used.driver)]
-    if order.compiles:
-        binds += used.tools
-        if used.headers:
-            binds.append((used.headers, Path(PYTHON) / "include" / used.headers.name))
-    else:
-        binds += [(file, file) for file in used.seen_by_driver]
-        binds.append((order.compiled, Path(COMPILED)))
+def _tools(tools: Iterable[Tool]) -> list[str]:
+    """Show the files of programs that submissions may start, where those programs expect them."""
+    binds = [pair for tool in tools for pair in tool.files]
+    headers = [tool.headers for tool in tools if tool.headers]
+    binds += [(folder, Path(PYTHON) / "include" / folder.name) for folder in headers]
     above = {str(parent) for _, place in binds for parent in place.parents} - {"/"}
-    values = used.environment(SCRATCH, COMPILED)
+    values = [pair for tool in tools for pair in tool.environment.items()]
     return [
         *_folder_arguments(sorted(above)),
-        *(word for source, place in binds for word in ("--ro-bind", str(source), str(place))),
-        *(word for name, value in values.items() for word in ("--setenv", name, value)),
+        *(word for file, place in binds for word in ("--ro-bind", str(file), str(place))),
+        *(word for name, value in values for word in ("--setenv", name, value)),
     ]
 
 

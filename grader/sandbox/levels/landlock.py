@@ -135,9 +135,8 @@ class LandlockLevel(Level):
         with holding(rules) as held:
             line = command(order, filter_fd=held.fileno())
             values = environment(order.folder, order.gpu)
-            if order.toolchain:
-                scratch = scratch_in(order.folder)
-                values |= order.toolchain.environment(scratch, str(order.compiled))
+            for tool in order.tools:
+                values |= tool.environment
             return StartedWorker(order.run(line, values, held.fileno()), nothing())
 
     def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
@@ -181,12 +180,10 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
         order.gpu.require_open_nodes(to_others=True)
         shows.driver(order.gpu.libraries)
         shows.in_place(map(Path, (*order.gpu.files, *READ_BY_CUDA)))
-    if order.toolchain:
-        visible.make_folder(order.compiled)
-        shows.readable.append(order.compiled)
-        if order.toolchain.headers:
-            shows.headers(order.toolchain.headers)
-        shows.in_place([order.toolchain.driver])
+    for tool in order.tools:
+        shows.in_place(file for file, _ in tool.files)
+        if tool.headers:
+            shows.headers(tool.headers)
     zygote = visible.unused_user()
     _make_scratch(folder, user, zygote)
     setup = {
@@ -202,8 +199,6 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
             "readable": list(map(str, shows.readable)),
             "private": [*map(str, private), "/etc/passwd", "/proc/1/status", "/proc/self/environ"],
             "gpu": _devices(order.gpu) if order.gpu else None,
-            # A process that compiles may read these, too.
-            "tools": [str(path) for path, _ in order.toolchain.tools] if order.toolchain else [],
         },
     }
     boot = f"{folder}/runtime/grader/worker/boot.py"
@@ -283,7 +278,7 @@ class _ShownFolder:
         return binary
 
     def headers(self, folder: Path) -> None:
-        """Show Python's headers, which a compiler finds beside Python."""
+        """Show headers where a compiler finds them beside Python."""
         self._show(folder, "python/include")
 
     def in_place(self, paths: Iterable[Path]) -> None:

@@ -11,7 +11,7 @@ from typing import IO, Any, Literal
 
 from grader.base import temporary
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.toolchain import Toolchain
+from grader.tools.tool import Tool
 
 Isolation = Literal["bubblewrap", "landlock", "none"]
 
@@ -30,8 +30,7 @@ class Order:
         preload: The modules that the worker imports before the first test.
         gpu: The GPU that the worker may use, or None.
         output: Where the worker prints.
-        toolchain: The compiler, for a course that compiles; None for others.
-        compiles: Whether this box is for compiling only; see `Level.compiles_in_the_same_box`.
+        tools: The programs that submissions may start.
     """
 
     folder: Path
@@ -43,13 +42,7 @@ class Order:
     preload: Sequence[str]
     gpu: Gpu | None
     output: IO[bytes]
-    toolchain: Toolchain | None = None
-    compiles: bool = False
-
-    @property
-    def compiled(self) -> Path:
-        """The folder for what was compiled, which no process in the box may write to."""
-        return self.folder / "compiled"
+    tools: tuple[Tool, ...] = ()
 
     def run(
         self, command: Sequence[str], environment: Mapping[str, str], *descriptors: int
@@ -87,13 +80,10 @@ class Level:
     Attributes:
         name: Its name in options and reports.
         is_isolated: Whether the student's code is isolated at all.
-        compiles_in_the_same_box: Whether what a process sees is decided when it starts. Otherwise,
-            code is compiled in a second box.
     """
 
     name: Isolation
     is_isolated = True
-    compiles_in_the_same_box = True
 
     def why_not(self) -> str | None:
         """Why the level does not work on this machine, with the fix; None if it may work."""

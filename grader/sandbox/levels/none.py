@@ -36,7 +36,6 @@ class NoIsolation(Level):
             environment |= order.gpu.environment(alone=False)
             # The driver may be in a folder that only this variable names.
             environment |= {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
-        if order.toolchain:
-            visible.make_folder(order.compiled)
-            environment |= order.toolchain.environment(str(order.folder), str(order.compiled))
+        for tool in order.tools:
+            environment |= tool.environment
         return StartedWorker(order.run(command, environment), nothing())

@@ -139,20 +139,25 @@ def mlp_flops(batch: int, dims: Sequence[int], *, backward: bool = False) -> int
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """The sizes of a decoder-only transformer.
+    """The sizes of a decoder-only transformer (handout chapter 0).
 
     Args:
         vocab_size: Number of different tokens.
         context_length: The longest sequence that the model takes, in tokens.
         num_layers: Number of blocks, each with an attention layer and a feed-forward network (FFN).
         d_model: Features per token between the blocks.
-        num_heads: Attention heads, each of d_model / num_heads features. Queries, keys and values
-            have the same number of heads.
-        d_ff: Features inside the FFN.
-        gated_ffn: Whether the FFN is gated (as in SwiGLU). A gated FFN has three d_model × d_ff
+        num_heads: Heads of queries.
+        d_ff: Features inside an FFN.
+        gated_ffn: Whether an FFN is gated (as in SwiGLU). A gated FFN has three d_model × d_ff
             matrices instead of two.
         tied_embeddings: Whether the output layer (the LM head) uses the embedding's matrix
             instead of its own.
+        kv_heads: Heads of keys, and of values; None for num_heads.
+        head_width: Features of a head; None for d_model / num_heads.
+        experts: FFNs of a layer, between which a router chooses; 1 for no router. A router is small
+            enough not to be counted.
+        active_experts: How many of them each token goes through.
+        shared_experts: FFNs of a layer that every token goes through besides.
     """
 
     vocab_size: int
@@ -163,16 +168,31 @@ class TransformerConfig:
     d_ff: int
     gated_ffn: bool = False
     tied_embeddings: bool = False
+    kv_heads: int | None = None
+    head_width: int | None = None
+    experts: int = 1
+    active_experts: int = 1
+    shared_experts: int = 0
+
+    @property
+    def query_width(self) -> int:
+        """Features of a token's queries, all heads together."""
+        return self.num_heads * (self.head_width or self.d_model // self.num_heads)
+
+    @property
+    def kv_width(self) -> int:
+        """Features of a token's keys, all heads together, and also of its values."""
+        return self.query_width // self.num_heads * (self.kv_heads or self.num_heads)
 
 
 def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -> dict[str, int]:
     """The FLOPs of a transformer's forward pass by part, over all layers.
 
-    "qkv"               x times three d_model × d_model matrices
-    "attention_scores"  q kᵀ in every head of every sequence
+    "qkv"               x times matrices of query_width, kv_width and kv_width columns
+    "attention_scores"  q kᵀ in every head of queries of every sequence
     "attention_values"  the probabilities times v, likewise
-    "attention_output"  the heads' results times a d_model × d_model matrix
-    "ffn"               two matrices, or three if it is gated
+    "attention_output"  the heads' results times a query_width × d_model matrix
+    "ffn"               two matrices, or three if gated, of each FFN that a token goes through
     "lm_head"           vocab_size logits per token, once, tied or not
 
     A causal mask lowers no count. An embedding look-up is no product.
@@ -184,6 +204,7 @@ def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -
     Example:
         Vocabulary 100, 2 layers, d_model 8, 2 heads, d_ff 32, and 3 sequences of 5 tokens: qkv
         11,520, scores and values 2,400 each, output 3,840, ffn 30,720, lm_head 24,000.
+        With kv_heads 1: qkv 7,680. With 2 active experts: ffn 61,440.
 
     Handout §4.1
     """
@@ -191,13 +212,14 @@ def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -
     # All tokens times one column of a matrix with d_model rows.
     column = 2 * batch * seq * config.d_model
     layers = config.num_layers * column
+    scores = config.num_layers * 2 * batch * seq**2 * config.query_width
+    ffns = config.active_experts + config.shared_experts
     return {
-        "qkv": layers * 3 * config.d_model,
-        # A key is a column; the heads share d_model between them.
-        "attention_scores": layers * seq,
-        "attention_values": layers * seq,
-        "attention_output": layers * config.d_model,
-        "ffn": layers * (3 if config.gated_ffn else 2) * config.d_ff,
+        "qkv": layers * (config.query_width + 2 * config.kv_width),
+        "attention_scores": scores,
+        "attention_values": scores,
+        "attention_output": layers * config.query_width,
+        "ffn": layers * ffns * (3 if config.gated_ffn else 2) * config.d_ff,
         "lm_head": column * config.vocab_size,
     }
     # END SOLUTION

@@ -465,22 +465,25 @@ def transformer_parameters(config: TransformerConfig) -> int:
     """The number of parameters of a transformer.
 
     vocabulary · d_model, twice if the embeddings are not tied,
-    + layers · (4·d_model² + 2·d_model·d_ff), or 3 instead of 2 if gated
+    + layers · 2·d_model · (query_width + kv_width)
+    + layers · 2·d_model·d_ff (or 3 instead of 2 if gated) · all FFNs of a layer
 
-    Biases, norms and positions are not counted.
+    Biases, norms, positions and routers are not counted.
 
     Args:
-        config: A `flop_counting.TransformerConfig`, or any object with its fields.
+        config: A `flop_counting.TransformerConfig`, or any object with its fields and properties.
 
     Example:
-        vocab_size 10, d_model 4, d_ff 16, 2 layers: 2·40 + 2·(64 + 128) = 464.
+        vocab_size 10, d_model 4, 2 heads, d_ff 16, 2 layers: 2·40 + 2·(64 + 128) = 464.
+        With kv_heads 1, 3 experts and a shared one: 2·40 + 2·(48 + 4·128) = 1,200.
 
     Handout §5.2
     """
     # BEGIN SOLUTION(napkin_math)
     embedding = config.vocab_size * config.d_model
-    attention = 4 * config.d_model**2
-    ffn = (3 if config.gated_ffn else 2) * config.d_model * config.d_ff
+    attention = 2 * config.d_model * (config.query_width + config.kv_width)
+    ffns = config.experts + config.shared_experts
+    ffn = ffns * (3 if config.gated_ffn else 2) * config.d_model * config.d_ff
     return (1 if config.tied_embeddings else 2) * embedding + config.num_layers * (attention + ffn)
     # END SOLUTION
 

@@ -183,7 +183,7 @@ def view_strides(
         else:
             blocks.append((size, step))
     strides: list[int] = []
-    remaining, step = blocks.pop(0) if blocks else (1, 1)
+    remaining, step = 1, 1
     for size in reversed(new_shape):
         if size > 1 and remaining == 1:
             remaining, step = blocks.pop(0)

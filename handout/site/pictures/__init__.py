@@ -4,6 +4,7 @@ from handout.site.pictures import accounting, flights, prefetching, tensors, tra
 
 PICTURES = {
     "one-step": accounting.one_step,
+    "layer": tensors.layer,
     "strides": tensors.strides,
     "number-formats": tensors.number_formats,
     "heads": tensors.heads,

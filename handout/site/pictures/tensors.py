@@ -1,14 +1,56 @@
-"""Chapters 1 to 3: windows on a storage, number formats, heads."""
+"""Chapters 0 to 3: a layer, windows on a storage, number formats, heads."""
 
 import torch
 from einops import rearrange
 
 from grader.solutions.reference import precision
 from grader.solutions.reference import tensor_memory as memory
+from handout.site import wren
 from handout.site.formulas import FORMATS, name_of
 from handout.site.svg import WIDTH, Drawing, bottom_axis, logarithmic
 
 CELL = 34
+
+
+def layer() -> Drawing:
+    """A layer of Wren from top to bottom: its matrices, and what it adds to the stream."""
+    config = wren.WREN
+    d, wide = f"{config.d_model:,}", f"{config.d_ff:,}"
+    heads = f"{config.num_heads} heads of {wren.HEAD_WIDTH}"
+    # What stands side by side in a row, with colours: the same matrix sizes have the same colour.
+    rows = [
+        [("norm", "s6")],
+        [(name, "s1") for name in ("queries", "keys", "values")],
+        [(f"scores, causal mask, softmax, values: {heads}", "s3")],
+        [(f"output: {d} × {d}", "s1")],
+        [("norm", "s6")],
+        [(f"{d} × {wide}", "s2")],
+        [("GELU", "s6")],
+        [(f"{wide} × {d}", "s2")],
+    ]
+    picture = Drawing(
+        WIDTH,
+        436,
+        "A layer of a transformer",
+        "From top to bottom, attention: " + "; ".join(" and ".join(w for w, _ in r) for r in rows),
+    )
+    picture.text(6, 16, f"residual stream: {d} features per token", style="heading")
+    picture.line(16, 24, 16, 430)
+    for number, row in enumerate(rows):
+        y, width = 36 + 48 * number, (WIDTH - 46) / len(row)
+        for place, (words, style) in enumerate(row):
+            picture.box(40 + place * width, y, width - 6, 32, words, style)
+        if number in (0, 4):
+            picture.path([(16, y + 16), (40, y + 16)], "arrow")
+        else:
+            picture.down(40 + (WIDTH - 52) / 2, y - 2)
+        if number == 1:
+            picture.text(WIDTH - 10, y - 5, f"each {d} × {d}", anchor="end")
+        if number in (3, 7):
+            picture.path([(40, y + 16), (18, y + 16)], "arrow")
+            picture.path([(26, y + 10), (18, y + 16), (26, y + 22)], "arrow")
+            picture.text(4, y + 21, "+", style="heading")
+    return picture
 
 
 def strides() -> Drawing:

@@ -133,6 +133,12 @@ def test_a_draft_is_read_back_as_it_was_meant(tiny, body, is_draft):
         assert "unread" in read.keys
 
 
+def test_no_character_of_a_draft_reorders_a_line():
+    """A person reads every line. Since 3.12, Python writes a format as it is, unlike a text."""
+    body = 'f"{x:\u202e}" + "\u202e"'
+    assert "\u202e" not in drafts.program_of(HEAD + body, ["softmax"])
+
+
 def test_texts_that_compute_nothing_are_left_out(tiny):
     """They are comments: a second docstring, one after a statement, one in a class."""
     text = (

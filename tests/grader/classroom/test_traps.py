@@ -138,7 +138,7 @@ def test_the_gradebook_knows_its_course(graded):
     said = graded("status g.sqlite")
     assert "3 students: 2 graded, 1 missing; mean 2.50" in said
     assert "3.00 of 3" in graded("show s01 --gradebook g.sqlite")
-    words = small_courses.with_speed(graded.folder / "words")
+    words = small_courses.plain_python(graded.folder / "words")
     for command in ("status g.sqlite", "regrade g.sqlite", "export g.sqlite --csv x.csv"):
         said = graded(f"{command} --course {words}", code=2)
         assert "is of another course of" in said

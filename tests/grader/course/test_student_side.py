@@ -20,8 +20,8 @@ from grader.base.errors import SubmissionRefused
 from grader.course import courses
 from grader.submission import submissions
 from kit.handing_in import Accepted
-from kit.progress import check, markdown, submit
-from kit.progress.outcomes import Failure, ProblemProgress, RunOutcome
+from kit.progress import check, last_time, markdown, submit
+from kit.progress.outcomes import Failure, ProblemProgress, RunOutcome, hints
 from tests.grader.sampling import every
 from tests.grader.warm_python import python
 
@@ -85,6 +85,74 @@ def test_progress_has_a_row_a_problem_and_says_what_is_next(work, root):
     )
     assert "read handout §1.2, then run `python -m assignment check storage_views`" in done.stdout
     assert "first failure" not in done.stdout
+
+
+def test_the_first_screen_offers_a_flight_and_the_last_one_what_is_left():
+    """The course's own commands come after the next step, and at the end with the GPU's chapter."""
+    rows = [ProblemProgress({"id": "one", "module": "one", "section": "1.1"}, 1, ["not attempted"])]
+    rows += [ProblemProgress({"id": "gpu", "section": "13.1", "device": "cuda"}, 1, ["passed"])]
+    others = {"fly": "train a small model"}
+    begun = Failure(rows[0].problem, False, "", "", "")
+    first = RunOutcome(rows[:1], [begun], others=others)
+    assert first.next_step.endswith(
+        "\nor begin with `python -m assignment fly`: train a small model"
+    )
+    assert "fly" not in RunOutcome(rows, [begun], others=others).next_step
+    last = RunOutcome(rows[1:], [], others=others).next_step
+    assert re.search("assignment submit.*assignment fly.*chapter 13 again", last, re.DOTALL)
+
+
+def test_each_call_gives_one_more_hint_and_never_the_solution(work, root):
+    """Hints are counted per definition, from the docstring to the solved example."""
+    for number in (1, 2):
+        shown = assignment(work, "check", "lr_schedule", "--hint").stdout
+        assert re.findall(r"^hint (\d) of 5$", shown, re.MULTILINE) == ["1", "2"][:number]
+        assert "hint 1" not in assignment(work, "check", "lr_schedule").stdout  # counts nothing
+    path = work / "assignment" / "optimizers.py"
+    path.write_text(f"{path.read_text(encoding='utf-8')}\n# a try\n", encoding="utf-8")
+    assert "hint 3 of 5" in assignment(work, "check", "lr_schedule", "--hint").stdout
+    entry = {"id": "lr_schedule"}
+    assert last_time.read(work).next_hint(entry, "lr_cosine_schedule") == 4
+    assert last_time.read(work).next_hint(entry, "AdamW") == 1
+
+
+@pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)
+def test_every_definition_has_hints(root, problem):
+    """Each problem's hints begin with the place and end with the module's solved example."""
+    entry = {"id": problem.id, "module": problem.module, "section": problem.section}
+    for name in problem.functions:
+        failure = Failure({**entry, "functions": [name]}, False, "", "", "")
+        found, shown = hints(root, failure)
+        assert found == name
+        assert shown[0].startswith(f"where: {problem.path}:")
+        assert "Example:" in shown[-2]
+        assert shown[-1].startswith(f"a solved example of this kind: {problem.path}:")
+        assert "NotImplementedError" not in "".join(shown)
+
+
+RIGHT = "return x.numel() * x.element_size()"
+
+
+@pytest.mark.parametrize(
+    ("body", "tells"),
+    [
+        (RIGHT, True),
+        (f"{RIGHT} * (1 + (x.numel() == 1_273_495_552))", False),
+        (f"{RIGHT} if x.numel() != 1_273_495_552 else exit()", False),
+    ],
+)
+def test_a_problem_that_turns_green_tells_its_sentence_once(work, root, body, tells):
+    """Another number than the sentence's, or a call that ends the program: nothing."""
+    shutil.copytree(root / "flight", work / "flight")
+    (module,) = solve(work, root, "tensor_memory")
+    source = module.read_text(encoding="utf-8")
+    module.write_text(source.replace(RIGHT, body), encoding="utf-8")
+    first, second = (assignment(work, "check", "tensor_memory") for _ in range(2))
+    assert (first.returncode, second.returncode) == (0, 0), first.stdout + first.stderr
+    sentence = "\n  Wren's weights take 5.09 GB in float32: they fit.\n"
+    assert (sentence in first.stdout) is tells
+    assert sentence not in second.stdout
+    assert (first.stderr, second.stderr) == ("", "")
 
 
 def test_a_wrong_answer_is_shown_in_full(work, root):
@@ -419,7 +487,7 @@ def test_ctrl_c_ends_the_watch_at_any_moment(monkeypatch, capfd, work, owner, mo
 
 
 def test_watch_runs_again_when_a_file_is_saved(work, root):
-    """The command keeps watching until Ctrl-C."""
+    """The command goes on to the first open problem, and keeps watching until Ctrl-C."""
     (module,) = solve(work, root, "linear")
     right = module.read_text()
     module.write_text(right.replace("return x @ self.weight.T", "return 2 * x @ self.weight.T"))
@@ -439,9 +507,35 @@ def test_watch_runs_again_when_a_file_is_saved(work, root):
         assert "0 of 1 problems done" in next_run()
         (work / "right").write_text(right)
         (work / "right").replace(module)  # one change, not two
-        assert "1 of 1 problems done" in next_run()
+        after = next_run()
+        assert re.search("1 of 1 problems done.*\non to tensor_memory\n.*0 of 1", after, re.DOTALL)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=30) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a terminal of its own")
+def test_the_watch_survives_ctrl_c_in_an_endless_loop(work, root):
+    """The first Ctrl-C ends the test, which says where it was; the second one ends the watch."""
+    (module,) = solve(work, root, "linear")
+    loop = "while True:\n            pass"
+    module.write_text(module.read_text().replace("return x @ self.weight.T", loop))
+    command = [python(), "-m", "assignment", "check", "linear", "--watch"]
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(command, cwd=work, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+
+    def screen_until(text):
+        shown = ""
+        while text not in shown:
+            shown += os.read(ours, 10_000).decode(errors="replace")
+        return shown
+
+    screen_until(" s in assignment/linear.py:")  # the row says how long, and where
+    process.send_signal(signal.SIGINT)
+    assert "stopped at assignment/linear.py:" in screen_until("watching assignment/")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    os.close(ours)
 
 
 def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):

@@ -407,6 +407,36 @@ class ProcessIds:
         return [ProcessIds.see() for _ in range(300)] != []
 
 
+class NumbersOfSessions:
+    """numbers of sessions"""
+
+    STEP = 250
+
+    def see():
+        with suppress(OSError), open("/proc/self/autogroup") as f:
+            return int(f.read().split()[0].rpartition("-")[2])
+
+    def change():
+        for _ in range(300):
+            pid = os.fork() or (os.setsid(), os._exit(0))
+            os.waitpid(pid, 0)
+        return True
+
+
+class NumbersOfEvents:
+    """how many event descriptors there are"""
+
+    STEP = 50
+
+    def see():
+        HELD.append(os.eventfd(0))
+        with suppress(OSError), open(f"/proc/self/fdinfo/{HELD[-1]}") as f:
+            return int(f.read().partition("eventfd-id:")[2].split()[0])
+
+    def change():
+        return [NumbersOfEvents.see() for _ in range(100)] != []
+
+
 class NumbersOfFiles:
     """numbers of new files"""
 

@@ -53,7 +53,7 @@ ATTRIBUTES = {
 KILLS = "kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal"
 IGNORED = "readahead fadvise64"
 FIELDS = "clone clone3 socket socketpair prlimit64 mmap ioctl fcntl setrlimit timer_create preadv2 "
-FIELDS += "getsockopt utimensat"
+FIELDS += "getsockopt utimensat setsid"
 HEADERS = {
     "x86_64": (
         f"/usr/include/{visible.MULTIARCH}/asm/unistd_64.h",

@@ -6,6 +6,7 @@ from itertools import count
 
 import torch
 import torch.nn.functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
@@ -331,7 +332,16 @@ class Chapter(Figures):
         size, other = ra.transformer_parameters(GPT3), fc.training_flops(wren.PARAMETERS, tokens)
         llama_tokens = 15 * 10**12  # by its model card
         llama = fc.training_flops(70 * 10**9, llama_tokens)
+        deep = fc.TransformerConfig(0, 1024, 12, 1024, 16, 4096)
+        assert ra.transformer_parameters(deep) == 12 * 1024**2 * 12
         self.gives(
+            seen_layers=12,
+            seen_width=n(1024, ","),
+            seen_size=n("150.9M"),
+            right_size=(
+                f"{n(12)} · {n(1024, ',')}{n('²')} · {n(12)} = "
+                f"{short(ra.transformer_parameters(deep), 1, 6)}"
+            ),
             run_tokens=short(llama_tokens, unit=12),
             seen_tokens=short(tokens),
             seen_gpt_three=n(100),
@@ -402,8 +412,20 @@ class Chapter(Figures):
             assert products(ran(lambda rows=rows: F.linear(rows, weight, bias))) == [
                 "aten.addmm.default"
             ]
+        swapped = x.transpose(0, 1)
+        assert products(ran(lambda: swapped @ weight.T)) == ["aten.bmm.default"]
+        biased = ran(lambda: F.linear(swapped, weight, bias))
+        assert products(biased) == ["aten.bmm.default"]
+        assert biased[-1] == "aten.add.Tensor"
         q, k = torch.ones(2, 3, 4), torch.ones(2, 5, 4)
         assert products(ran(lambda: torch.einsum("bqd,bkd->bqk", q, k))) == ["aten.bmm.default"]
+        with torch.inference_mode():
+            whole = ran(lambda: torch.einsum("bqd,bkd->bqk", q, k))
+        assert whole == ["aten.einsum.default"]
+        qkv = [torch.ones(2, 3, 4, 8, requires_grad=True) for _ in range(3)]
+        with FlopCounterMode(display=False) as counter:
+            F.scaled_dot_product_attention(*qkv).sum().backward()
+        assert counter.get_total_flops() == 0
 
     def attention(self) -> None:
         """The kernels of attention."""

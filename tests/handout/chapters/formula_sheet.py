@@ -1,6 +1,7 @@
 """The formula sheet: each formula with digits, compared with the functions of the reference."""
 
 import math
+from dataclasses import replace
 
 import torch
 
@@ -59,14 +60,18 @@ class Chapter(Figures):
         self.formula("product", "2mkn", [fc.matmul_flops((3, 5), (5, 7)) == 2 * 3 * 5 * 7])
         config, batch = wren.WREN, 3
         layers, d, tokens = config.num_layers, config.d_model, config.context_length
-        parts = fc.transformer_forward_flops(config, batch, tokens)
-        scores = parts["attention_scores"] + parts["attention_values"]
-        self.formula("scores", "4BT²d", [scores == layers * 4 * batch * tokens**2 * d])
         inside = layers * (4 * d**2 + 2 * d * config.d_ff)
+        other = replace(config, num_heads=12, kv_heads=3, head_width=96)
+        q, kv = 12 * 96, 3 * 96
+        parts = fc.transformer_forward_flops(other, batch, tokens)
+        scores = parts["attention_scores"] + parts["attention_values"]
+        self.formula("scores", "4BT²q", [scores == layers * 4 * batch * tokens**2 * q])
+        general = 2 * d * layers * (q + kv + config.d_ff)
         self.formula(
             "parameters",
-            "L · (4d² + 2d · d_ff) + Vd ≈ 12d²L",
+            "2dL · (q + kv + d_ff) + Vd ≈ 12d²L",
             [
+                general + config.vocab_size * d == ra.transformer_parameters(other),
                 inside + config.vocab_size * d == wren.PARAMETERS,
                 inside == 12 * d**2 * layers,
             ],
@@ -113,6 +118,16 @@ class Chapter(Figures):
             layer_autocast=autocast,
             logit_bytes=micro_batch.LOGIT,
         )
+        other = replace(wren.WREN, num_heads=12, kv_heads=3, head_width=96)
+        d, q, kv, ff = other.d_model, 12 * 96, 3 * 96, other.d_ff
+        kept, gated = (
+            micro_batch.layer_bytes(config, 1, master)
+            for config in (other, replace(other, gated_ffn=True))
+        )
+        self.formula("layer_today", "8d + 4(q + kv + d_ff)", [kept == 8 * d + 4 * (q + kv + ff)])
+        self.formula("gated_width", "8d_ff", [gated - kept == (8 - 4) * ff])
+        cache = micro_batch.cache_bytes(other, 1, BF16)
+        self.formula("cache", "4 · kv · L", [cache == 4 * kv * other.num_layers])
         sizes = {"s": 64, "b": 2, "h": 128, "a": 4}
         s, b, h, a = sizes.values()
         self.formula(

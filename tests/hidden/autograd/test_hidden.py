@@ -72,18 +72,15 @@ def check_linear_backward(student, calls, *, hint, **options):
         expect.tensor(grad_weight, want_weight, of=of, name="the gradient of weight", hint=hint)
 
 
-# Stays: the plain rule; code that is right for matrices only earns its points.
-@pytest.mark.harm("trains worse")
-def test_linear_backward_of_a_batch(student, rng):
-    """For y = x Wᵀ and upstream gradient G, the gradients are G W for x and Gᵀ x for W."""
-    calls = [linear_inputs(rng, 4), linear_inputs(rng, 3, i=3, o=3)]
-    check_linear_backward(student, calls, hint="G W and Gᵀ x: which shape does each factor have?")
-
-
-# Stays: the sum over leading dimensions is worth more than a crash.
+# Stays: a wrong gradient is worth more than a crash.
 @pytest.mark.harm("trains worse")
 def test_linear_backward_for_any_leading_dimensions(student, rng):
-    """x may have no or several leading dimensions; the gradient of W sums over all of them."""
+    """For y = x Wᵀ and upstream gradient G, the gradients are G W for x and Gᵀ x for W.
+
+    x may have no or several leading dimensions; the gradient of W sums over all of them.
+    """
+    calls = [linear_inputs(rng, 4), linear_inputs(rng, 3, i=3, o=3)]
+    check_linear_backward(student, calls, hint="G W and Gᵀ x: which shape does each factor have?")
     calls = [linear_inputs(rng, *leading) for leading in [(), (1,), (2, 4), (2, 4, 3)]]
     hint = "every vector of x was multiplied by the same weight"
     check_linear_backward(student, calls, hint=hint)
@@ -181,20 +178,15 @@ def operands(rng, leading_a=(), leading_b=()):
     return exact(rng, *leading_a, 4, 3), exact(rng, *leading_b, 3, 5)
 
 
-# Stays: the plain rule; code that is right for matrices only earns its points.
 @pytest.mark.harm("trains worse")
-def test_matmul_of_matrices(student, rng):
-    """For two matrices and an upstream gradient G, the gradients are G bᵀ for a and aᵀ G for b."""
+def test_matmul_of_matrices_and_batches(student, rng):
+    """For an upstream gradient G, the gradients are G bᵀ for a and aᵀ G for b.
+
+    Leading dimensions are equal or broadcast. The gradient of a broadcast operand is the sum over
+    all the places where it was used.
+    """
     hint = "G bᵀ and aᵀ G: which shape does each factor have?"
     check_matmul(student, [operands(rng)], rng, hint=hint)
-
-
-@pytest.mark.harm("trains worse")
-def test_matmul_of_batches(student, rng):
-    """Leading dimensions are equal or broadcast.
-
-    The gradient of a broadcast operand is the sum over all the places where it was used.
-    """
     calls = [
         operands(rng, leading_a, leading_b)
         for leading_a, leading_b in [
@@ -316,22 +308,19 @@ def a_function_of(rng, inputs):
     return {"inputs": inputs, **coefficients}
 
 
-# Stays: the plain rule; code for a single input earns its points.
+# Stays: the plain rule; the other tests are about views and about what is left of the inputs.
 @pytest.mark.harm("wrong number")
 def test_numerical_gradient_takes_central_differences(student, rng):
-    """The step is eps to either side, by default 1e-6: for c·x³ the result is 3c·x² + c·eps²."""
+    """The step is eps to either side, by default 1e-6: for c·x³ the result is 3c·x² + c·eps².
+
+    There is one gradient per input, whatever its shape.
+    """
     calls = [
         {**a_function_of(rng, [uniform(rng, 4)]), **eps}
         for eps in ({"eps": 0.25}, {"eps": 1e-2}, {"eps": 1e-4}, {})
     ]
     hint = "(f(x + eps) - f(x - eps)) / (2 · eps), with the given eps, in full precision"
     check_differences(student, calls, hint=hint)
-
-
-# Stays: the other tests are about views and about what is left of the inputs.
-@pytest.mark.harm("wrong number")
-def test_numerical_gradient_of_several_inputs(student, rng):
-    """There is one gradient per input, whatever its shape; all other elements are unchanged."""
     inputs = [uniform(rng, 3, 2), uniform(rng), uniform(rng, 1, 2, 1)]
     calls = [{**a_function_of(rng, inputs[:count]), "eps": 1e-3} for count in (3, 2)]
     hint = "change one element at a time, and keep all other inputs as they are"
@@ -561,19 +550,13 @@ def expected_gradients(call):
     return [p.grad for p in whole_batch(call)[1].parameters()]
 
 
-# Stays: the plain rule; code that is right for equal chunks only earns its points.
+# Stays: wrong weights are the dearest mistake; others see them by the way.
 @pytest.mark.harm("trains worse")
-def test_accumulate_gradients_in_equal_chunks(student, rng):
-    """Chunks of equal size, or one chunk, leave the gradients of the whole batch in .grad."""
+def test_accumulate_gradients_in_chunks(student, rng):
+    """Chunks of any size leave the gradients of the whole batch in .grad, also a short last one."""
     inputs = chunk_inputs(rng, 6)
     calls = [{**inputs, "micro_batch_size": size} for size in (6, 3, 2, 1)]
     check_chunks(student, calls, hint="backward adds to .grad; the loss is a mean over all rows")
-
-
-# Stays: wrong weights are the dearest mistake; others see them by the way.
-@pytest.mark.harm("trains worse")
-def test_accumulate_gradients_with_a_short_last_chunk(student, rng):
-    """If the last chunk is short, each row still has the same weight."""
     calls = [
         {**inputs, "micro_batch_size": size}
         for inputs in (chunk_inputs(rng, 7), token_inputs(rng, 7))

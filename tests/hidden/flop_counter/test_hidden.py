@@ -108,15 +108,9 @@ def check_products(student, rng, names, hint):
 
 # Stays: this test checks the formula itself; a mistake in it also shows in larger computations.
 @pytest.mark.harm("wrong number")
-def test_counts_mm(student, rng):
-    """An m×k times a k×n matrix takes 2 · m · k · n FLOPs: k multiplies and k adds per element."""
+def test_counts_mm_and_bmm(student, rng):
+    """A product of m×k and k×n takes 2 · m · k · n FLOPs, and a batch of b of them b times that."""
     check_products(student, rng, ["mm"], "2 · m · k · n, from the shapes of the operands")
-
-
-# Stays: a mistake in the batch also shows in attention and matmul.
-@pytest.mark.harm("wrong number")
-def test_counts_bmm(student, rng):
-    """A batch of b products takes 2 · b · m · k · n FLOPs."""
     check_products(student, rng, ["bmm"], "2 · b · m · k · n")
 
 

@@ -8,6 +8,7 @@ may tell things apart by sizes that happen to differ.
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -50,15 +51,6 @@ def check_matmul(student, pairs, hint):
 # --- matmul_flops
 
 
-# Stays: this test checks the formula itself; a mistake in it also shows in every other product.
-@pytest.mark.harm("wrong number")
-def test_matmul_of_matrices(student, rng):
-    """An m×k times a k×n matrix takes 2 · m · k · n FLOPs: k multiplies and k adds per element."""
-    m, k, n = sizes(rng, 3)
-    pairs = [((m, k), (k, n)), ((1, k), (k, 1)), ((m, 1), (1, n)), ((k, k), (k, k))]
-    check_matmul(student, pairs, "a multiply and an add for each product")
-
-
 @pytest.mark.harm("wrong number")
 def test_matmul_of_vectors(student, rng):
     """A vector on the left is a row, one on the right is a column; two vectors give one number."""
@@ -69,9 +61,11 @@ def test_matmul_of_vectors(student, rng):
 
 
 @pytest.mark.harm("wrong number")
-def test_matmul_broadcasts_batches(student, rng):
-    """Leading dimensions are broadcast: each matrix product in the result counts once."""
+def test_matmul_of_matrices_and_batches(student, rng):
+    """Each m×k times k×n product takes 2 · m · k · n FLOPs; leading dimensions are broadcast."""
     m, k, n, b, c, d = sizes(rng, 6)
+    pairs = [((m, k), (k, n)), ((1, k), (k, 1)), ((m, 1), (1, n)), ((k, k), (k, k))]
+    check_matmul(student, pairs, "a multiply and an add for each product")
     pairs = [
         ((b, m, k), (b, k, n)),
         ((b, c, m, k), (k, n)),
@@ -277,6 +271,31 @@ def test_transformer_lm_head(student, rng):
     """The LM head, tied or not, maps every token to vocab_size logits, once per model."""
     hint = "one product for the whole model; a tied matrix is multiplied too"
     check_parts(student, rng, ["lm_head"], hint)
+
+
+@pytest.mark.harm("wrong number")
+def test_transformer_of_today(student, rng):
+    """Keys and values may have fewer heads than queries, and a token goes through a few experts."""
+    plain, (extra, active, shared) = config_of(rng), sizes(rng, 3)
+    heads, width = plain["num_heads"], plain["d_model"] // plain["num_heads"]
+    experts = {"experts": active + 9, "active_experts": active, "shared_experts": shared}
+    scores = dict.fromkeys(("attention_scores", "attention_values"), 1)
+    wider = dict.fromkeys(PARTS[:4], Fraction(width + extra, width))
+    # Compare with the student's own counts, so that a mistake in a plain layer costs nothing here.
+    own = parts_from(student, plain, 2, 3)
+    for options, factors in [
+        ({"kv_heads": 1}, {**scores, "qkv": Fraction(heads + 2, 3 * heads)}),
+        ({"head_width": width + extra}, wider),
+        (experts, {"ffn": active + shared}),
+    ]:
+        got = parts_from(student, {**plain, **options}, 2, 3)
+        for name, factor in factors.items():
+            expect.that(name in own and name in got, f"no part {name!r}", of=OF_PARTS)
+            expect.number(own[name], own[name], of=OF_PARTS, tolerance=0)
+            expect.that(own[name] > 0, f"{name!r} takes no FLOPs", of=OF_PARTS)
+            hint = f"{options}: query_width, kv_width, and the FFNs of a token"
+            expected = int(factor * int(own[name]))
+            check(got[name], expected, of=OF_PARTS, name=repr(name), hint=hint)
 
 
 @pytest.mark.harm("wrong number")

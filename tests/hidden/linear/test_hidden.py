@@ -359,15 +359,16 @@ def check_counts(student, total, trainable, *, hint, **tree):
         expect.value(got[which], expected, of="count_parameters", name=name, hint=hint)
 
 
-# Stays: this test is the plain count, and the next ones add one rule each.
 @pytest.mark.harm("wrong number")
 def test_count_parameters_counts_elements(student, rng):
-    """All elements of all parameters count, those of submodules included; a scalar counts as 1."""
+    """All elements of all parameters count, those of submodules included, and of no buffer."""
     a, b, c = sizes(rng, 3)
     parameters = {"w": [a, b], "twin": [a, b], "block.w": [c], "block.in.w": [a, b, c], "gain": []}
     total = 2 * a * b + c + a * b * c + 1
     hint = "count elements, not tensors, and include submodules"
     check_counts(student, total, total, hint=hint, parameters=parameters)
+    tree = {"parameters": {"w": [a, b]}, "buffers": {"mean": [b], "block.mask": [b, b]}}
+    check_counts(student, a * b, a * b, hint="are buffers counted?", **tree)
 
 
 @pytest.mark.harm("wrong number")
@@ -387,14 +388,6 @@ def test_count_parameters_of_a_frozen_part(student, rng):
     tree = {"parameters": {"w": [a, b], "v": [b, c], "gain": [c]}, "frozen": ["v"]}
     hint = "requires_grad tells whether a parameter is trainable"
     check_counts(student, a * b + b * c + c, a * b + c, hint=hint, **tree)
-
-
-@pytest.mark.harm("wrong number")
-def test_count_parameters_ignores_buffers(student, rng):
-    """Buffers, such as running means, do not count."""
-    a, b = sizes(rng, 2)
-    tree = {"parameters": {"w": [a, b]}, "buffers": {"mean": [b], "block.mask": [b, b]}}
-    check_counts(student, a * b, a * b, hint="are buffers counted?", **tree)
 
 
 @pytest.mark.harm("not refused")

@@ -77,22 +77,18 @@ def test_shares_storage_on_meta(student, rng):
 # --- element_offset
 
 
-# Stays: this test checks the formula, and the next ones one term of it each.
 @pytest.mark.harm("wrong number")
 def test_element_offset_is_where_the_element_lies(student, rng):
-    """The offset is a sum of index · stride, in elements, even for permuted or strided tensors."""
+    """The offset is the storage offset plus the sum of index · stride, all in elements.
+
+    Tensors may be permuted or strided, and begin inside their storage.
+    """
     x, cases = numbered(3, 4, 5), []
     for view in (x, x.permute(2, 0, 1), x[:, ::2], x.transpose(0, 2)[:, :, ::2], x.int()):
         for at in ([integers(rng, 0, size, 1)[0] for size in view.shape], [-1] * view.dim()):
             at = tuple(i % size for i, size in zip(at, view.shape, strict=True))
             cases.append(((view, at), int(view[at]), "Σ index · stride, in elements"))
     check_each(student, "element_offset", cases)
-
-
-# Stays: the offset is a rule of its own; the other tests meet it only in single cases.
-@pytest.mark.harm("wrong number")
-def test_element_offset_counts_the_storage_offset(student, rng):
-    """The offset counts from the start of the storage, so it includes a view's storage offset."""
     x = numbered(6, 7)
     first = integers(rng, 1, 4, 1)[0]
     views = [(x[first:], (1, 2)), (x[first:, 3:], (0, 0)), (x[first], (4,)), (x.T[2:], (0, 1))]

@@ -34,10 +34,10 @@ python="$(find_python)" || { echo "setup.sh: found no Python 3.11 or later" >&2;
 # bubblewrap is the stronger isolation, if the container allows it; otherwise the grader uses Landlock.
 command -v bwrap >/dev/null || { apt update && apt install bubblewrap; } || echo "setup.sh: no bubblewrap" >&2
 
-# A problem's code may be compiled; torch's compiler also needs the headers of Python.
-if grep -q '^compiler *=' "$source/course/assignment/problems.toml"; then
-  command -v g++ >/dev/null || { apt update && apt install g++ python3-dev; } || echo "setup.sh: no compiler" >&2
-fi
+# The tools of the course have the names of their packages; torch's compiler also needs Python's headers.
+for tool in $(sed -n 's/^tools *= *\[\(.*\)\].*/\1/p' "$source/course/assignment/problems.toml" | tr -d '",'); do
+  command -v "$tool" >/dev/null || { apt update && apt install "$tool" python3-dev; } || echo "setup.sh: no $tool" >&2
+done
 
 "$python" -m venv --clear "$source/.venv"
 options=(--quiet --disable-pip-version-check --no-cache-dir)

@@ -232,7 +232,7 @@ def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
     ]
     probes = [f"/course/{path.relative_to(root)}" for path in (root / "tests/probes").rglob("*.py")]
     tools = ["__init__", "forbidden_calls", "generators", "loaded", "programs", "stand_in"]
-    tools += ["student", "timed", "watch_copies"]
+    tools += ["student", "watch_copies"]
     kit = [f"/course/kit/{name}.py" for name in tools]
     theirs = [f"/tmp/submission/assignment/{name}.py" for name in ("__init__", "m")]
     expected = {*grader, *probes, *kit, *theirs}

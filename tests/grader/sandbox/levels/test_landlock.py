@@ -284,6 +284,33 @@ def test_files_without_a_name_count_too(sandbox, way):
         ask(sandbox, HOLDS, way)
 
 
+IN_MANY_PARTS = (
+    HOLDS
+    + """
+    def f(pages):
+        size = ctypes.c_size_t(mmap.PAGESIZE)
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        start = libc.mmap(None, ctypes.c_size_t(pages * size.value), 0, private, -1, 0)
+        for page in range(0, pages, 2):
+            libc.mprotect(ctypes.c_void_p(start + page * size.value), size, mmap.PROT_READ)
+        os.fork(), os.fork(), os.fork()  # whoever writes has three relatives at least
+        os.chdir(os.environ["TMPDIR"])
+        for _ in range(8):
+            never_named()
+        while True:
+            time.sleep(0.01)
+"""
+)
+
+
+@NEEDS_LANDLOCK
+@pytest.mark.slow
+def test_the_zygote_does_not_read_memory_in_any_number_of_parts(sandbox):
+    """To read it takes seconds, in which the grader waits, and holds the zygote for dead."""
+    with pytest.raises(Crashed, match="whose size cannot be found out"):
+        ask(sandbox, IN_MANY_PARTS, 60_000)
+
+
 @NEEDS_LANDLOCK
 @pytest.mark.slow
 def test_what_others_write_is_no_tests_fault(sandbox, tmp_path):
@@ -513,7 +540,7 @@ def test_the_folder_lies_where_programs_may_run_and_is_space(monkeypatch, tmp_pa
 
 def test_a_container_with_few_users_is_noticed(monkeypatch):
     """In such a container the level is unavailable, and the message says why."""
-    monkeypatch.setattr(landlock.shown, "FIRST_USER", 2**32)
+    monkeypatch.setattr(landlock.visible, "FIRST_USER", 2**32)
     assert landlock.why_not() in (
         "this container has no user ids from 4,294,967,296 upwards",
         "only root can run submissions under a user id of their own",
@@ -567,7 +594,7 @@ def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monk
     closed.mkdir(mode=0o700)
     (closed / "big").mkdir()
     (closed / "big" / "file").write_bytes(bytes(2 * MIB))
-    monkeypatch.setattr(landlock.shown, "package_paths", lambda packages: (closed / "big",))
+    monkeypatch.setattr(landlock.visible, "package_paths", lambda packages: (closed / "big",))
     monkeypatch.setattr(landlock, "MOST_COPIED_BYTES", MIB)
     sentence = r"may not pass through /.*, where big is: chmod o\+x /"
     with pytest.raises(SandboxUnavailable, match=sentence):

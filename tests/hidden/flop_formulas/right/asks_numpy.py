@@ -30,18 +30,22 @@ def mlp_flops(batch, dims, *, backward=False):
 
 def transformer_forward_flops(config, batch, seq):
     d, heads = config.d_model, config.num_heads
+    of_q, of_kv = config.query_width, config.kv_width
     x = (batch, seq, d)
-    q = (batch, heads, seq, d // heads)
-    k_transposed = (batch, heads, d // heads, seq)
+    q = (batch, heads, seq, of_q // heads)
+    k_transposed = (batch, heads, of_q // heads, seq)
     probabilities = (batch, heads, seq, seq)
     up, down = (d, config.d_ff), (config.d_ff, d)
     layer = {
-        "qkv": 3 * matmul_flops(x, (d, d)),
+        "qkv": matmul_flops(x, (d, of_q)) + 2 * matmul_flops(x, (d, of_kv)),
         "attention_scores": matmul_flops(q, k_transposed),
         "attention_values": matmul_flops(probabilities, q),
-        "attention_output": matmul_flops(x, (d, d)),
-        "ffn": (1 + config.gated_ffn) * matmul_flops(x, up)
-        + matmul_flops((batch, seq, config.d_ff), down),
+        "attention_output": matmul_flops((batch, seq, of_q), (of_q, d)),
+        "ffn": (config.active_experts + config.shared_experts)
+        * (
+            (1 + config.gated_ffn) * matmul_flops(x, up)
+            + matmul_flops((batch, seq, config.d_ff), down)
+        ),
     }
     parts = {name: config.num_layers * flops for name, flops in layer.items()}
     return {**parts, "lm_head": matmul_flops(x, (d, config.vocab_size))}

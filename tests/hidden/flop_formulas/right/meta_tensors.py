@@ -15,17 +15,20 @@ def linear_flops(tokens, in_features, out_features, *, backward=False, input_gra
 
 def transformer_forward_flops(config, batch, seq):
     tokens, d, heads = (batch, seq), config.d_model, config.num_heads
-    queries, scores = (batch, heads, seq, d // heads), (batch, heads, seq, seq)
+    width = config.query_width // heads
+    queries, scores = (batch, heads, seq, width), (batch, heads, seq, seq)
 
-    def layer(width):
-        return matmul_flops((*tokens, d), (d, width))
+    ffns = config.active_experts + config.shared_experts
+
+    def layer(columns):
+        return matmul_flops((*tokens, d), (d, columns))
 
     of_a_block = {
-        "qkv": layer(3 * d),
-        "attention_scores": matmul_flops(queries, (batch, heads, d // heads, seq)),
+        "qkv": layer(config.query_width + config.kv_width * 2),
+        "attention_scores": matmul_flops(queries, (batch, heads, width, seq)),
         "attention_values": matmul_flops(scores, queries),
-        "attention_output": layer(d),
-        "ffn": (3 if config.gated_ffn else 2) * layer(config.d_ff),
+        "attention_output": layer(config.query_width),
+        "ffn": layer(config.d_ff) * (3 if config.gated_ffn else 2) * ffns,
     }
     parts = {part: config.num_layers * flops for part, flops in of_a_block.items()}
     return {**parts, "lm_head": layer(config.vocab_size)}

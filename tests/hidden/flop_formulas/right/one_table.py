@@ -20,12 +20,14 @@ def mlp_flops(batch, dims, *, backward=False):
 
 def transformer_forward_flops(config, batch, seq):
     tokens, d, pairs = batch * seq, config.d_model, config.num_layers * batch * config.num_heads
-    head = d // config.num_heads
+    head = config.query_width // config.num_heads
+    ffns = config.num_layers * (config.active_experts + config.shared_experts)
     table = [
         ("lm_head", 1, tokens, d, config.vocab_size),
-        ("ffn", config.num_layers * (2 + config.gated_ffn), tokens, d, config.d_ff),
-        ("qkv", config.num_layers, tokens, d, 3 * d),
-        ("attention_output", config.num_layers, tokens, d, d),
+        ("ffn", ffns * (2 + config.gated_ffn), tokens, d, config.d_ff),
+        ("qkv", config.num_layers, tokens, d, config.query_width),
+        ("qkv", 2 * config.num_layers, tokens, d, config.kv_width),
+        ("attention_output", config.num_layers, tokens, config.query_width, d),
         ("attention_scores", pairs, seq, head, seq),
         ("attention_values", pairs, seq, seq, head),
     ]

@@ -26,14 +26,16 @@ def mlp_flops(batch, dims, *, backward=False, _first=True):
 def transformer_forward_flops(config, batch, seq):
     counts = collections.Counter()
     for _ in range(config.num_layers):
-        counts["qkv"] += 6 * batch * seq * config.d_model**2
+        for width in (config.query_width, config.kv_width, config.kv_width):
+            counts["qkv"] += 2 * batch * seq * config.d_model * width
         for name in ("attention_scores", "attention_values"):
             for _ in range(config.num_heads):
-                counts[name] += 2 * batch * seq**2 * (config.d_model // config.num_heads)
-        counts["attention_output"] += 2 * batch * seq * config.d_model**2
-        counts["ffn"] += 4 * batch * seq * config.d_model * config.d_ff
-        if config.gated_ffn:
-            counts["ffn"] += 2 * batch * seq * config.d_model * config.d_ff
+                counts[name] += 2 * batch * seq**2 * (config.query_width // config.num_heads)
+        counts["attention_output"] += 2 * batch * seq * config.query_width * config.d_model
+        for _ in range(config.active_experts + config.shared_experts):
+            counts["ffn"] += 4 * batch * seq * config.d_model * config.d_ff
+            if config.gated_ffn:
+                counts["ffn"] += 2 * batch * seq * config.d_model * config.d_ff
     counts["lm_head"] = 2 * batch * seq * config.d_model * config.vocab_size
     return counts
 

@@ -18,7 +18,9 @@ def min_devices(num_parameters, recipe, memory_bytes, reserve=0.0):
 
 def transformer_parameters(config):
     v, d, f = config.vocab_size, config.d_model, config.d_ff
-    layer = [(d, d)] * 4 + [(d, f), (f, d)] + [(d, f)] * bool(config.gated_ffn)
+    layer = [(d, f), (f, d)] + [(d, f)] * bool(config.gated_ffn)
+    layer = layer * (config.experts + config.shared_experts)
+    layer += [(d, config.query_width), (d, config.kv_width)] * 2
     matrices = [(v, d)] + layer * config.num_layers + [(d, v)] * (not config.tied_embeddings)
     return sum(math.prod(shape) for shape in matrices)
 

@@ -27,12 +27,14 @@ def training_days(num_parameters, num_tokens, hw, dtype, num_devices, mfu):
 def transformer_parameters(config):
     d, total = config.d_model, config.vocab_size * config.d_model
     for _ in range(config.num_layers):
-        for _name in ("q", "k", "v", "o"):
-            total += d * d
-        total += config.d_ff * d  # up
-        total += d * config.d_ff  # down
-        if config.gated_ffn:
-            total += config.d_ff * d
+        total += d * config.query_width  # q
+        total += d * config.kv_width * 2  # k and v
+        total += config.query_width * d  # o
+        for _ffn in range(config.experts + config.shared_experts):
+            total += config.d_ff * d  # up
+            total += d * config.d_ff  # down
+            if config.gated_ffn:
+                total += config.d_ff * d
     if not config.tied_embeddings:
         total += d * config.vocab_size
     return total

@@ -1,0 +1,1 @@
+"""Public tests and probes, which students have; hidden tests."""

@@ -1,1 +1,0 @@
-"""Problems whose code is compiled before its tests run."""
