@@ -38,7 +38,7 @@ import single
 from grader.classroom import gradebook, setups
 from grader.classroom.executor import Ended, Executor, Started
 from grader.classroom.local_executor import LocalExecutor
-from grader.classroom.ray_executor import RayExecutor
+from grader.classroom.more.ray import RayExecutor
 from grader.classroom.records import Student
 from grader.course import courses
 from grader.report import json_report

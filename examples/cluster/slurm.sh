@@ -23,4 +23,4 @@ srun ray symmetric-run \
     --num-cpus "$SLURM_CPUS_PER_TASK" --disable-usage-stats \
     -- \
     grader batch submissions/ --gradebook class.sqlite \
-    --executor ray --ray-address "$head:$port"
+    --executor ray --address "$head:$port"

@@ -15,6 +15,7 @@ from grader.base.errors import GraderFault
 from grader.classroom.setups import Setup
 from grader.course.courses import Course
 from grader.sandbox.box import Sandbox
+from grader.sandbox.levels import Isolation
 from grader.submission.submissions import Submission
 
 TICK_SECONDS = 0.5  # how long an executor waits for an event before it yields None
@@ -84,6 +85,23 @@ class Executor(Protocol):
         Raises:
             GraderFault: No submission can be graded.
         """
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A kind of cluster on which submissions can be graded.
+
+    Attributes:
+        help: What `--executor` says of it.
+        require: Checks that the cluster at an address can be used with an isolation level; without
+            an address, the cluster that this machine belongs to. It raises UsageError otherwise.
+        executor: Makes the executor of a course, its folder (None for the grader's own) and a
+            setup, with the keywords `address`, `jobs` and `fresh`.
+    """
+
+    help: str
+    require: Callable[[str | None, Isolation], None]
+    executor: Callable[..., Executor]
 
 
 def graded(

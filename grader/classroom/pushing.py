@@ -25,9 +25,10 @@ from grader.classroom.canvas_api import (
     CanvasSubmission,
     CanvasUnclear,
 )
+from grader.classroom.canvas_table import canvas_user
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import Pushed, Standing, State, Student
-from grader.classroom.tables import called, canvas_user
+from grader.classroom.tables import called
 from grader.report.wording import number
 from kit.text import counted, one_line
 

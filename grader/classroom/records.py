@@ -49,7 +49,7 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
         student_name: The name in its metadata; empty if there is none.
         email: The address in its metadata; empty if there is none.
         submitted_at: When it was handed in, with a time zone; None if unknown.
-        late: Whether its name says that it was late (Canvas).
+        late: Whether its name says that it was late.
         number: Its place among its student's attempts, from its name or metadata; None if unknown.
         doubt: Why a person has to decide whether it counts; empty if there is no doubt. A doubtful
             submission is stored, but not graded.

@@ -1,10 +1,7 @@
-"""A class as a table: a CSV file for a spreadsheet, and one for Canvas' gradebook.
+"""A class as a table: a CSV file for a spreadsheet.
 
 A spreadsheet runs a cell that begins with = as a formula, and students choose their own names. So
 a text that could be a formula gets an apostrophe in front.
-
-Canvas creates a new assignment for a column whose title it does not know. So `canvas` writes only
-columns whose title ends with the assignment's id.
 """
 
 import csv
@@ -12,17 +9,11 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
-
-from grader.base import files
-from grader.base.errors import UsageError
-from grader.classroom.records import Override, Standing, State, Student
+from grader.classroom.records import Override, Standing, Student
 from grader.course import late_days
-from grader.course.policies import Policy
-from grader.report.wording import half_up, number
+from grader.report.wording import number
 from kit.text import one_line, printable
 
 SMALL = 0.005  # points; smaller differences are not shown anywhere
@@ -39,11 +30,6 @@ DECIMAL = re.compile(r"\d+\.\d+")
 LINE_ENDS = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 BOM = "\ufeff"
 
-STUDENT, SECTION, POINTS_POSSIBLE = "Student", "Section", "    Points Possible"
-# The columns by which Canvas identifies a student, in the order in which it tries them.
-ID, SIS_ID, LOGIN = IDENTITIES = ("ID", "SIS User ID", "SIS Login ID")
-TITLE = re.compile(r"(.*) \((\d+)\)", re.DOTALL)
-
 
 def csv_table(standings: Sequence[Standing], problems: Sequence[str]) -> str:
     """The class as CSV: one row per student, with `\\n` at the end of each line.
@@ -57,7 +43,7 @@ def csv_table(standings: Sequence[Standing], problems: Sequence[str]) -> str:
     others = list(dict.fromkeys(name for one in standings for name in one.student.columns))
     header = _unique([*BEFORE_PROBLEMS, *problems, *AFTER_PROBLEMS, *others])
     rows = [_row(one, problems, others) for one in standings]
-    return _written([list(map(_text, header)), *rows])
+    return csv_of([list(map(safe_text, header)), *rows])
 
 
 def late_days_table(
@@ -72,8 +58,11 @@ def late_days_table(
     """
     kept = {key: days for key, days in known.items() if key[1] != title}
     kept |= {(one.student.id, title): one.free_days for one in standings if one.free_days}
-    rows = [[_text(student), _text(of), str(days)] for (student, of), days in sorted(kept.items())]
-    return _written([late_days.COLUMNS, *rows])
+    rows = [
+        [safe_text(student), safe_text(of), str(days)]
+        for (student, of), days in sorted(kept.items())
+    ]
+    return csv_of([late_days.COLUMNS, *rows])
 
 
 def _unique(names: Iterable[str]) -> list[str]:
@@ -92,23 +81,25 @@ def _unique(names: Iterable[str]) -> list[str]:
 def _row(one: Standing, problems: Sequence[str], others: Sequence[str]) -> list[str]:
     student = one.student
     return [
-        *map(_text, (student.id, student.name, student.email, student.section, one.state.value)),
-        *map(_number, (one.points, one.score, one.max_score, one.pending, one.penalty)),
+        *map(
+            safe_text, (student.id, student.name, student.email, student.section, one.state.value)
+        ),
+        *map(decimal, (one.points, one.score, one.max_score, one.pending, one.penalty)),
         *map(str, (one.days_late, one.free_days, one.attempt, one.attempts)),
         *map(_time, (one.submitted_at, one.deadline)),
-        *(_number(one.problems.get(problem)) for problem in problems),
-        _text("; ".join(map(_override, one.overrides))),
-        _text(one.why),
-        *(_text(student.columns.get(name, "")) for name in others),
+        *(decimal(one.problems.get(problem)) for problem in problems),
+        safe_text("; ".join(map(_override, one.overrides))),
+        safe_text(one.why),
+        *(safe_text(student.columns.get(name, "")) for name in others),
     ]
 
 
 def _override(override: Override) -> str:
     what = override.problem or "total"
-    return f"{what} {_number(override.points)} {override.who}: {override.reason}"
+    return f"{what} {decimal(override.points)} {override.who}: {override.reason}"
 
 
-def _number(value: float | None) -> str:
+def decimal(value: float | None) -> str:
     """A number with up to four decimals and no trailing zeros; empty for None."""
     return "" if value is None else number(value, 4)
 
@@ -117,7 +108,7 @@ def _time(time: datetime | None) -> str:
     return time.isoformat(timespec="seconds") if time else ""
 
 
-def _text(text: str) -> str:
+def safe_text(text: str) -> str:
     """A text as one line that no spreadsheet runs as a formula.
 
     A spreadsheet whose cells end at semicolons would make several cells of it.
@@ -132,7 +123,7 @@ def _is_formula(line: str) -> bool:
     return bool(FORMULA.match(bare)) and not NUMBER.fullmatch(bare)
 
 
-def _written(rows: Iterable[Sequence[str]], delimiter: str = ",", line_end: str = "\n") -> str:
+def csv_of(rows: Iterable[Sequence[str]], delimiter: str = ",", line_end: str = "\n") -> str:
     return "".join(_line(row, delimiter) + line_end for row in rows)
 
 
@@ -144,294 +135,6 @@ def _line(row: Sequence[str], delimiter: str) -> str:
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
     return file.getvalue().removesuffix("\r\n")
-
-
-def for_canvas(
-    standings: Sequence[Standing], rules: Policy, possible: float | None
-) -> list[Standing]:
-    """The standings with their points as Canvas gets them, scaled and rounded by the policy.
-
-    Args:
-        standings: Each student's standing.
-        rules: The policy.
-        possible: The points of the assignment in Canvas; None if unknown.
-
-    Raises:
-        UsageError: Canvas has other points, and the policy does not say what to do about it.
-    """
-    most = max((one.max_score for one in standings), default=0.0)
-    to = rules.canvas_points or most
-    if (
-        possible is not None
-        and abs(possible - to) > SMALL
-        and abs(most - rules.canvas_points) > SMALL
-    ):
-        raise UsageError(
-            f"Canvas' assignment is out of {number(possible)} points, ours out of {number(to)}: "
-            f"write canvas_points = {number(possible)} into the policy to scale ours, or "
-            f"canvas_points = {number(most)} to send them as they are, or correct Canvas"
-        )
-    unit, factor = 10.0**rules.canvas_decimals, to / most if most else 1.0
-
-    def scaled(points: float) -> float:
-        return half_up(round(points * factor * unit, 6)) / unit
-
-    return [
-        msgspec.structs.replace(
-            one, max_score=to, points=None if one.points is None else scaled(one.points)
-        )
-        for one in standings
-    ]
-
-
-@dataclass(frozen=True)
-class CanvasTable:
-    """A file for Canvas.
-
-    Attributes:
-        text: The CSV to import.
-        notes: Sentences about what a person should check.
-    """
-
-    text: str
-    notes: list[str]
-
-
-def canvas(
-    standings: Sequence[Standing],
-    rules: Policy,
-    *,
-    exported: str | None,
-    former: Mapping[str, Sequence[str]] | None = None,
-) -> CanvasTable:
-    """The points as a file that Canvas imports into its gradebook.
-
-    Only graded students have a score; all other cells are empty, which means no score.
-
-    Args:
-        standings: Where each student stands.
-        rules: The policy, with the assignment's title and number in Canvas. Without a number,
-            `exported` is searched for the title.
-        exported: The text of a file that Canvas exported. All of it is kept except for the column
-            of the assignment.
-        former: The former ids of each student.
-
-    Raises:
-        UsageError: The assignment's column is unknown, so Canvas would create a new assignment; or
-            `exported` is not a gradebook of Canvas.
-    """
-    if exported is not None:
-        return _filled_in(standings, rules, exported, former or {})
-    if not rules.canvas_id:
-        raise UsageError(
-            "--canvas: Canvas would create a new assignment; write canvas_id, the assignment's "
-            "number in Canvas, into the policy, or add --canvas-export with a gradebook that "
-            "Canvas exported"
-        )
-    standings = for_canvas(standings, rules, None)
-    listed = [one for one in standings if one.student.listed]
-    most = max((one.max_score for one in standings), default=0.0)
-    column = f"{LINE_ENDS.sub(' ', rules.title)} ({rules.canvas_id})"
-    header = [STUDENT, *IDENTITIES, SECTION, column]
-    rows = [_canvas_row(one) for one in listed]
-    points_possible = [POINTS_POSSIBLE, "", "", "", "", _number(most)]
-    notes = [
-        f"{called(one.student)} is not in the roster and was left out"
-        for one in standings
-        if not one.student.listed
-    ]
-    if not all(_is_from_canvas(one.student) for one in listed):
-        notes.insert(0, f"the roster's ids are in the column {SIS_ID}: compare them with Canvas'")
-    return CanvasTable(_written([header, points_possible, *rows]), notes)
-
-
-def _canvas_row(one: Standing) -> list[str]:
-    """A student's row, with each identity from the roster's column of that name.
-
-    If Canvas exported the roster, its id is Canvas' own. Any other id is probably the SIS id.
-    """
-    student = one.student
-    known = {name: student.columns[name] for name in IDENTITIES if name in student.columns}
-    if (user := canvas_user(student)) is not None:
-        known.setdefault(ID, str(user))
-    if not _is_from_canvas(student):
-        known.setdefault(SIS_ID, student.id)
-    known.setdefault(LOGIN, student.email)
-    identities = [known.get(name, "") for name in IDENTITIES]
-    return [*map(_text, [student.name, *identities, student.section]), _score(one)]
-
-
-def canvas_user(student: Student) -> int | None:
-    """The student's number in Canvas; None if the roster does not say it.
-
-    It says it in a column such as canvas_id, or as the id of a roster that Canvas exported.
-    """
-    named = (value for name, value in student.columns.items() if _is_canvas_id(name))
-    found = next(named, student.id if _is_from_canvas(student) else "")
-    return int(found) if re.fullmatch(r"\d{1,18}", found, re.ASCII) else None
-
-
-def _is_canvas_id(name: str) -> bool:
-    return re.sub("[^a-z]", "", name.casefold()) in ("canvasid", "canvasuserid")
-
-
-def _is_from_canvas(student: Student) -> bool:
-    """Whether the roster has a column that only an export of Canvas' gradebook has."""
-    return SIS_ID in student.columns or any(map(TITLE.fullmatch, student.columns))
-
-
-def _score(one: Standing) -> str:
-    """A graded student's points; empty for all others."""
-    return _number(one.points) if one.state is State.GRADED else ""
-
-
-def _filled_in(
-    standings: Sequence[Standing],
-    rules: Policy,
-    exported: str,
-    former: Mapping[str, Sequence[str]],
-) -> CanvasTable:
-    """The exported file, filled in with the points of its students."""
-    mark = BOM if exported.startswith(BOM) else ""
-    text = exported.removeprefix(BOM)
-    delimiter = _delimiter(text)
-    rows = [row for _, row in files.table_rows(text, "--canvas-export", delimiter)]
-    column = _column(rows[0], rules.title, rules.canvas_id or None)
-    possible = next((row[column] for row in rows[1:] if row[0] == POINTS_POSSIBLE), "")
-    has_commas = delimiter == ";" and not any(DECIMAL.fullmatch(c) for row in rows for c in row)
-    possible = possible.replace(",", ".") if has_commas else possible
-    known_points = float(possible) if NUMBER.fullmatch(possible) else None
-    standings = for_canvas(standings, rules, known_points)
-    found, notes = _matches(rows, [one.student for one in standings], former)
-    for one in standings:
-        place = found.get(one.student.id)
-        if place is None:
-            notes.append(f"{called(one.student)} is not in the file from Canvas")
-        else:
-            notes += _fill(rows[place], column, one, "," if has_commas else ".")
-    line_end = "\r\n" if "\r\n" in text else "\n"
-    return CanvasTable(mark + _written(rows, delimiter, line_end), notes)
-
-
-def _delimiter(text: str) -> str:
-    """The delimiter: a comma, or a semicolon in some of Canvas' languages.
-
-    Raises:
-        UsageError: The first columns are not those of Canvas' gradebook.
-    """
-    if start := re.match(r'"?Student"?([,;\t])"?ID"?\1', text):
-        return start[1]
-    raise UsageError(
-        "--canvas-export: expected a gradebook that Canvas exported, with the first columns "
-        f"Student and ID, found {one_line(text.split(chr(10), 1)[0], 100)}"
-    )
-
-
-def _column(header: list[str], title: str, assignment_id: int | None) -> int:
-    """The place of the assignment's column, by its id or else by its title.
-
-    Raises:
-        UsageError: No column or more than one column matches the assignment.
-    """
-    parts = [TITLE.fullmatch(name.strip()) for name in header]
-    if assignment_id is not None:
-        wanted = f"id {assignment_id}"
-        places = [i for i, part in enumerate(parts) if part and int(part[2]) == assignment_id]
-    else:
-        wanted = f"title {one_line(title, 200)}"
-        places = [i for i, part in enumerate(parts) if part and part[1].strip() == title.strip()]
-    if not places:
-        raise UsageError(
-            f"the file from Canvas has no column for an assignment with the {wanted}: "
-            "Canvas would create a new assignment"
-        )
-    if len(places) > 1:
-        raise UsageError(
-            f"the file from Canvas has {len(places)} columns for an assignment with the {wanted}: "
-            "write canvas_id, the assignment's number in Canvas, into the policy"
-        )
-    return places[0]
-
-
-def _fill(row: list[str], column: int, one: Standing, mark: str) -> list[str]:
-    """Write a student's points into their row; return notes about points that are lost.
-
-    A student who is excused in Canvas stays excused.
-    """
-    row += [""] * (column + 1 - len(row))
-    before = row[column].strip()
-    if before.upper() == "EX":
-        return [f"{called(one.student)} is excused in Canvas and stays excused"]
-    row[column] = _score(one).replace(".", mark)
-    if before and not row[column]:
-        had = f"had {one_line(before, 40)} points in Canvas and has no score now"
-        return [f"{called(one.student)} {had} ({one.state.value})"]
-    return []
-
-
-def _matches(
-    rows: list[list[str]], students: Sequence[Student], former: Mapping[str, Sequence[str]]
-) -> tuple[dict[str, int], list[str]]:
-    """Match rows with students: row numbers by student id, and notes about doubtful rows.
-
-    A row is doubtful if its identities belong to different students, or if two rows belong to one
-    student. No points are written into a doubtful row.
-    """
-    columns = [(name, rows[0].index(name)) for name in IDENTITIES if name in rows[0]]
-    known = _Known(students, former)
-    places: dict[str, list[int]] = {}
-    notes = []
-    for place, row in enumerate(rows[1:], start=1):
-        cells = [(name, row[at]) for name, at in columns if at < len(row)]
-        owners = list(dict.fromkeys(filter(None, (known.owner(*cell) for cell in cells))))
-        if len(owners) > 1:
-            names = ", ".join(one_line(owner, 100) for owner in owners)
-            notes.append(
-                f"row {place + 1} of the file from Canvas matches several students: {names}"
-            )
-        elif owners:
-            places.setdefault(owners[0], []).append(place)
-    for owner, found in places.items():
-        if len(found) > 1:
-            lines = ", ".join(str(place + 1) for place in found)
-            notes.append(f"rows {lines} of the file from Canvas all match {one_line(owner, 100)}")
-    return {owner: found[0] for owner, found in places.items() if len(found) == 1}, notes
-
-
-class _Known:
-    """Finds the student whom an identity in Canvas belongs to.
-
-    A match with the roster's column of the same name is sure; if the roster has no such column, a
-    match with the student's id or address is. Other columns of the roster are tried only for the
-    SIS columns and only without a sure match: a small number, such as a seat, could be any ID.
-    """
-
-    def __init__(self, students: Sequence[Student], former: Mapping[str, Sequence[str]]) -> None:
-        self.sure: dict[str, dict[str, set[str]]] = {}
-        self.likely: dict[str, set[str]] = {}
-        for student in students:
-            for name in IDENTITIES:
-                user = canvas_user(student)
-                other = (student.id, student.email, *former.get(student.id, ()))
-                if name == ID and user is not None:
-                    other = (str(user),)
-                for value in (student.columns[name],) if name in student.columns else other:
-                    self.sure.setdefault(name, {}).setdefault(_key(value), set()).add(student.id)
-            for value in student.columns.values():
-                self.likely.setdefault(_key(value), set()).add(student.id)
-
-    def owner(self, column: str, value: str) -> str | None:
-        """The id of the only student with this identity, or None."""
-        if not (key := _key(value)):
-            return None
-        found = self.sure.get(column, {}).get(key)
-        if found is None and column != ID:
-            found = self.likely.get(key)
-        return next(iter(found)) if found and len(found) == 1 else None
-
-
-def _key(value: str) -> str:
-    return value.strip().casefold()
 
 
 def called(student: Student) -> str:

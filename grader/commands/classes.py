@@ -11,32 +11,30 @@ from contextlib import (
     redirect_stdout,
     suppress,
 )
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from grader.base import files, interrupts
+from grader.base import files, interrupts, removable
 from grader.base.durations import duration
 from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.base.outputs import Writes
 from grader.classroom import (
     batches,
-    classroom50,
     comparisons,
     display,
     gradebook,
     gradescope_scores,
     intake,
-    ray_executor,
     roster,
     setups,
     tables,
     texts,
 )
-from grader.classroom.executor import Executor
+from grader.classroom.executor import Cluster, Executor
 from grader.classroom.gradebook import BookCourse, Gradebook
 from grader.classroom.local_executor import LocalExecutor
 from grader.classroom.records import Standing, State, Student, called
@@ -56,13 +54,13 @@ from grader.commands.options import (
     one_of,
 )
 from grader.commands.parameters import parameters_of
-from grader.commands.reports import Paths, reported, to_folders
+from grader.commands.reports import Export, Paths, reported, to_folders
 from grader.course import courses, late_days, policies
 from grader.course.courses import Course
 from grader.course.policies import Policy
 from grader.report import difference, json_report
-from grader.report.formats import FORMATS, Format
-from grader.report.reported import Reported
+from grader.report.formats import FORMATS
+from grader.report.reported import Format
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
@@ -93,16 +91,19 @@ Jobs = Annotated[
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Run each test in a new process: slower, with equal scores.")
 ]
+# By the name that `--executor` takes.
+CLUSTERS: dict[str, Cluster] = removable.objects("grader.classroom.more", "CLUSTER")
+EXECUTORS = {"local": "this machine"} | {name: one.help for name, one in CLUSTERS.items()}
 Where = Annotated[
     str,
-    typer.Option("--executor", help="local: this machine. ray: all machines of a Ray cluster."),
+    typer.Option("--executor", help=" ".join(f"{name}: {one}." for name, one in EXECUTORS.items())),
 ]
-RayAddress = Annotated[
+Address = Annotated[
     str | None,
     typer.Option(
-        "--ray-address",
+        "--address",
         metavar="HOST:PORT",
-        help="The Ray cluster's address (default: the cluster that this machine belongs to).",
+        help="The cluster's address (default: the cluster that this machine belongs to).",
     ),
 ]
 RulesOption = Annotated[
@@ -251,14 +252,14 @@ def batch(
     seed: Seed = 0,
     isolation: LevelOption = "auto",
     executor: Where = "local",
-    ray_address: RayAddress = None,
+    address: Address = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Grade a class: every submission in a folder that has no result in the gradebook yet.
 
     Run it again after an interruption, or when more submissions arrive: existing results are kept.
-    Downloads of Gradescope, Canvas and Moodle are recognised, and so are clones. Exits 3 if the
+    Downloads of platforms, such as Gradescope's, are recognised, and so are clones. Exits 3 if the
     grader failed on a submission.
     """
     course, rules = course_and_rules(
@@ -269,7 +270,7 @@ def batch(
     if same_students and not listed:
         raise UsageError("--same-students needs --roster")
     level = level_named(isolation)
-    where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
+    where = _where(executor, address, level, course, course_folder, jobs=jobs, fresh=fresh)
     found = intake.recognise(folder, layout)
     notes: list[str] = []
     students = roster.read(listed, notes) if listed else None
@@ -391,7 +392,7 @@ ExecutorFor = Callable[[Setup], AbstractContextManager[Executor]]
 
 def _where(
     name: str,
-    ray_address: str | None,
+    address: str | None,
     isolation: Isolation,
     course: Course,
     folder: Path | None,
@@ -404,20 +405,18 @@ def _where(
     Raises:
         UsageError: There is no such executor, or it cannot be used on this machine.
     """
-    one_of("--executor", name, "local", "ray")
-    if name == "local" and ray_address is not None:
-        raise UsageError("--ray-address needs --executor ray")
-    if name == "local" and (why_not := levels.why_not(isolation)):
+    cluster = CLUSTERS.get(one_of("--executor", name, *EXECUTORS))
+    if cluster:
+        cluster.require(address, isolation)
+    elif address is not None:
+        raise UsageError(f"--address needs --executor {' or '.join(CLUSTERS) or 'of a cluster'}")
+    elif why_not := levels.why_not(isolation):
         raise SandboxUnavailable(why_not)
-    if name == "ray":
-        ray_executor.require(ray_address, isolation)
 
     @contextmanager
     def executor(setup: Setup) -> Iterator[Executor]:
-        if name == "ray":
-            yield ray_executor.RayExecutor(
-                course, folder, setup, address=ray_address, jobs=jobs, fresh=fresh
-            )
+        if cluster:
+            yield cluster.executor(course, folder, setup, address=address, jobs=jobs, fresh=fresh)
             return
         with device_named(setup.device) as gpu:
             yield LocalExecutor(course, setup, jobs=jobs or usual_jobs(), gpu=gpu, fresh=fresh)
@@ -429,7 +428,7 @@ def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None
     """Grade the remaining submissions, and print how long it took."""
     started = time.monotonic()
     files.kept.append(book.path)
-    # Ray prints the cluster's events on stdout.
+    # A cluster may print its events on stdout.
     with display.display() as show, redirect_stdout(sys.stderr):
         progress = batches.grade(book, setup, executor, limit=limit, show=show)
     if progress.total:
@@ -525,7 +524,7 @@ def regrade(
         typer.Option("--isolation", help="Another level (default: the one used before)."),
     ] = None,
     executor: Where = "local",
-    ray_address: RayAddress = None,
+    address: Address = None,
     by: Who = "",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
@@ -564,7 +563,7 @@ def regrade(
             isolation=level,
             seed=was.seed if seed is None else seed,
         )
-        where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
+        where = _where(executor, address, level, course, course_folder, jobs=jobs, fresh=fresh)
         whole = Class(opened, course, rules)
         if students or keep_others:
             listed = sorted({whole.find(one) for one in students or ()})
@@ -761,26 +760,16 @@ def _current(book: Gradebook, device: str) -> int:
 
 # --- exports --------------------------------------------------------------------------------------
 
+EXPORTS: dict[str, Export] = removable.objects("grader.commands.exports", "EXPORT")
+READ = {name for one in EXPORTS.values() for name, (*_, mark) in one.options.items() if not mark}
+
 
 @app.command()
-@to_folders
+@to_folders(EXPORTS)
 def export(
     book: Book,
     csv: Annotated[
         Path | None, typer.Option("--csv", help="Everything in one table."), Writes()
-    ] = None,
-    canvas: Annotated[
-        Path | None,
-        typer.Option("--canvas", metavar="FILE", help="A file for Canvas to import."),
-        Writes(),
-    ] = None,
-    canvas_export: Annotated[
-        Path | None,
-        typer.Option(
-            "--canvas-export",
-            metavar="FILE",
-            help="A gradebook exported from Canvas: fill in its column for this assignment.",
-        ),
     ] = None,
     *,
     paths: Paths,
@@ -793,38 +782,12 @@ def export(
         ),
         Writes(),
     ] = None,
-    classroom50_scores: Annotated[
-        Path | None,
-        typer.Option(
-            "--classroom50", metavar="FILE", help="A scores.json with overrides for Classroom 50."
-        ),
-        Writes(),
-    ] = None,
-    classroom50_collected: Annotated[
-        Path | None,
-        typer.Option(
-            "--classroom50-scores",
-            metavar="FILE",
-            help="The scores.json that Classroom 50 collected: add the overrides to it.",
-        ),
-    ] = None,
-    classroom50_results: Annotated[
-        Path | None,
-        typer.Option(
-            "--classroom50-results", metavar="DIR", help="A result.json for each student."
-        ),
-        Writes("json"),
-    ] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """Write the class's points for other programs; a student without a grade gets an empty cell."""
-    if canvas_export and not canvas:
-        raise UsageError("export: --canvas-export needs --canvas, the file to write")
-    if classroom50_collected and not classroom50_scores:
-        raise UsageError("export: --classroom50-scores needs --classroom50, the file to write")
-    outs = [csv, canvas, late_days_file, classroom50_scores, classroom50_results, *paths.values()]
-    if not any(outs):
+    outs = [csv, late_days_file, *(path for name, path in paths.items() if name not in READ)]
+    if not any([*outs, *paths.values()]):
         *most, last = [one.name for one in parameters_of(export) if one.writes]
         listed = f"{', '.join(most)} and {last}"
         raise UsageError(f"export: expected at least one of {listed}, found none")
@@ -833,63 +796,18 @@ def export(
         if csv:
             ids = [problem.id for problem in whole.course.problems]
             files.write(csv, tables.csv_table(found, ids).encode())
-        if canvas:
-            _export_canvas(canvas, whole, found, canvas_export)
         if late_days_file:
             known = late_days.read(late_days_file)
             table = tables.late_days_table(known, whole.rules.title, found)
             files.write(late_days_file, table.encode())
-        if classroom50_scores or classroom50_results:
-            collected = classroom50.read(classroom50_collected)
-            _export_classroom50(whole, found, collected, classroom50_scores, classroom50_results)
-        for kind, folder in paths.items():
-            if folder:
-                _export_reports(whole, found, folder, FORMATS[kind])
+        for one in EXPORTS.values():
+            one.write(whole, found, {name: paths[name] for name in one.options})
+        for name, kind in FORMATS.items():
+            if kind.folder and (folder := paths[name]):
+                _export_reports(whole, found, folder, kind)
     for written in dict.fromkeys(outs):
         if written:
             files.say(f"wrote {written}\n", needed=False)
-
-
-def _export_canvas(path: Path, whole: Class, found: list[Standing], exported: Path | None) -> None:
-    text = files.table_text(exported) if exported else None
-    entries = whole.book.students.entries
-    former = {one.student.id: entries.of(one.student.id)[1:] for one in found}
-    table = tables.canvas(found, whole.rules, exported=text, former=former)
-    files.write(path, table.text.encode())
-    for note in table.notes:
-        print(f"grader: {note}", file=sys.stderr)
-
-
-def _export_classroom50(
-    whole: Class,
-    found: list[Standing],
-    collected: classroom50.Scores,
-    scores: Path | None,
-    results: Path | None,
-) -> None:
-    """Write the scores.json, and a result.json for each student who has a grade."""
-    if whole.rules.classroom50 is None:
-        raise UsageError(
-            "export: the policy does not say which assignment this is in Classroom 50: expected "
-            "organization, classroom and assignment in [policy.classroom50]"
-        )
-
-    def result_of(one: Standing) -> Reported | None:
-        result = whole.result(one)
-        return reported(whole.course, whole.rules, result, one) if result else None
-
-    made = classroom50.overrides(
-        found, whole.rules.classroom50, result_of, collected, datetime.now(UTC)
-    )
-    if scores:
-        files.write(scores, classroom50.text(made.scores).encode("utf-8", "replace"))
-    if results:
-        files.make_folder(results)
-        for student, content in made.records.items():
-            name = f"{gradebook.file_name(student)}.json"
-            files.write(results / name, classroom50.text(content).encode())
-    for note in made.notes:
-        print(f"grader: {note}", file=sys.stderr)
 
 
 def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind: Format) -> None:
@@ -897,8 +815,7 @@ def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind:
     files.make_folder(folder)
     for one in found:
         interrupts.stop_if_seen()
-        # JUnit XML without a failed test would say that all is well.
-        result = whole.result(one) if kind is FORMATS["junit"] else whole.reportable(one)
+        result = whole.reportable(one) if kind.of_refused else whole.result(one)
         if result is not None:
             sources = whole.sources(one) if kind.quotes else {}
             content = kind.render(reported(whole.course, whole.rules, result, one, sources=sources))

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from grader import OBJECTS_BETWEEN_COLLECTIONS
-from grader.base import files, interrupts
+from grader.base import files, interrupts, removable
 from grader.base.errors import EndsCommand, MachineFault
 from grader.wire import shortcuts
 from kit.text import end_of_line, one_line, printable
@@ -67,7 +67,9 @@ def command_line(first: str = "") -> "App":
 
     if first not in {one.callback.__name__ for one in app.registered_commands if one.callback}:
         from grader.commands import classes, deciding, students  # noqa: F401, I001
-        from grader.commands import feedback, push, analysis, similar  # noqa: F401
+        from grader.commands import feedback, analysis  # noqa: F401
+
+        removable.modules("grader.commands.more")
     return app
 
 

@@ -403,14 +403,13 @@ def release(
 def autograde(
     home: Annotated[
         Path | None,
-        typer.Argument(help="The run's folder (default: /autograder, /grade, or this folder)."),
+        typer.Argument(help="The run's folder (default: the platform's)."),
     ] = None,
     platform: Annotated[
         str,
         typer.Option(
             "--platform",
-            help="gradescope: submission/ to results/results.json. prairielearn: student/ to "
-            "results/results.json. autolab: handin.zip to feedback.txt.",
+            help=" ".join(f"{k}: {p.submission} to {p.result}." for k, p in PLATFORMS.items()),
         ),
     ] = "gradescope",
     folder: Folder = None,

@@ -3,8 +3,9 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,8 +20,28 @@ from grader.report.reported import Reported
 from grader.results.records import SubmissionResult
 from kit import workflow_commands
 
+if TYPE_CHECKING:
+    from grader.classroom.records import Standing
+    from grader.classroom.standings import Class
+
 Paths = Mapping[str, Path | None]  # by format
 Command = Callable[..., None]
+# The help, what it names, and the mark of a file that it writes; None for one that is read.
+Option = tuple[str, str, Writes | None]
+
+
+@dataclass(frozen=True)
+class Export:
+    """What `grader export` writes for another program.
+
+    Attributes:
+        options: The options, by name.
+        write: Writes the files that these options name, which may be none, for a class and where
+            its students stand.
+    """
+
+    options: Mapping[str, Option]
+    write: "Callable[[Class, list[Standing], Paths], None]"
 
 
 def to_files(command: Command) -> Command:
@@ -30,26 +51,30 @@ def to_files(command: Command) -> Command:
     )
 
 
-def to_folders(command: Command) -> Command:
-    """Replace `paths` by an option for each format that can be written for each student."""
-    offered = {name: one for name, one in FORMATS.items() if one.folder}
-    return _with_options(
-        command, {name: (one.folder, "DIR", Writes(one.suffix)) for name, one in offered.items()}
-    )
+def to_folders(exports: Mapping[str, Export]) -> Callable[[Command], Command]:
+    """Replace `paths` by the options of these exports, and of each format for each student."""
+    offered: dict[str, Option] = {}
+    for export in exports.values():
+        offered |= export.options
+    for name, one in FORMATS.items():
+        if one.folder:
+            offered[name] = (one.folder, "DIR", Writes(one.suffix))
+    return functools.partial(_with_options, offered=offered)
 
 
-def _with_options(command: Command, offered: Mapping[str, tuple[str, str, Writes]]) -> Command:
-    """Give a command these options: the help, what it names, and the mark of each, by name."""
+def _with_options(command: Command, offered: Mapping[str, Option]) -> Command:
+    """Give a command these options, by name."""
+    keys = {name: name.replace("-", "_") for name in offered}
 
     @functools.wraps(command)
     def with_paths(**values: Any) -> None:
-        command(paths={name: values.pop(name) for name in offered}, **values)
+        command(paths={name: values.pop(key) for name, key in keys.items()}, **values)
 
     parameters = []
     for one in inspect.signature(command).parameters.values():
         parameters += [one] if one.name != "paths" else [
             one.replace(
-                name=name,
+                name=keys[name],
                 default=None,
                 annotation=Annotated[
                     Path | None, typer.Option(f"--{name}", metavar=named, help=text), mark

@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from grader.base import files, outputs, temporary
@@ -21,7 +23,6 @@ from grader.course.courses import GRADER_BYTES, Course
 from grader.course.policies import Policy
 from grader.gradescope import containers, submission_metadata
 from grader.gradescope.containers import Container
-from grader.gradescope.platforms import Platform
 from grader.report import json_report
 from grader.report.reported import Reported
 from grader.submission.reader import SubmissionReader
@@ -38,6 +39,30 @@ LAST_SECONDS = 15.0
 END_SECONDS = 5.0
 MIB = 2**20
 LEAST_BYTES_OF_A_TEST = 64 * MIB
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A platform.
+
+    Attributes:
+        name: Its name, for people.
+        home: The folder of a run.
+        submission: The submission's file or folder, in `home`.
+        result: The file to write, in `home`.
+        render: The result as text.
+        without_points: The result if the grader failed, for a text that says why.
+        nothing_earned: The result of a submission that cannot be read, for a text that says why and
+            the problems that it earns nothing for.
+    """
+
+    name: str
+    home: Path
+    submission: str
+    result: str
+    render: Callable[[Reported], str]
+    without_points: Callable[[str], str]
+    nothing_earned: Callable[[str, Iterable[str]], str]
 
 
 def run(home: Path | None, course: Course, rules: Policy, platform: Platform) -> None:

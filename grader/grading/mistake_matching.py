@@ -248,19 +248,21 @@ def _by_test(
         alike = [test for test, runs in tests.items() if _all_alike(package, runs)]
         if any(tests[test][0].tells for test in alike) and _passes_all(package, passed):
             explains[mistake.name] = alike
-    found: dict[Any, Mistake] = {}
-    for test in tests:
-        alike = [name for name, explained_ in explains.items() if test in explained_]
-        most = max((len(explains[name]) for name in alike), default=0)
-        named = [by_name[name] for name in alike if len(explains[name]) == most]
-        if 1 <= len(named) <= MOST_NAMED:
-            found[test] = _either(named)
+    found = {test: _either(named) for test in tests if (named := _named(test, explains, by_name))}
     rest = [case for test in tests if test not in found for case in tests[test]]
     if rest and rest[0].tells:
         both = _pairs(problem, reference, solutions, set(explains), rest, passed)
         if len(both) == 1:
             found |= {case.test: _and(*both[0]) for case in rest}
     return found
+
+
+def _named(test: Any, explains: dict[str, list[Any]], by_name: dict[str, Mistake]) -> list[Mistake]:
+    """The mistakes that explain a test, and of these those that explain most; none if too many."""
+    alike = [name for name, explained_ in explains.items() if test in explained_]
+    most = max((len(explains[name]) for name in alike), default=0)
+    named = [by_name[name] for name in alike if len(explains[name]) == most]
+    return named if len(named) <= MOST_NAMED else []
 
 
 def _pairs(

@@ -1,6 +1,6 @@
 """The result as a short plain text, for a comment in a learning management system.
 
-Canvas shows a comment as text, or as HTML if its course says so. So no text contains < or >, and a
+Such a system shows a comment as text, or as HTML. So no text contains < or >, and a
 zero-width space keeps an address in a student's text from becoming a link in a teacher's comment.
 """
 

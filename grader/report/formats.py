@@ -1,39 +1,15 @@
-"""All formats of a report. A new format is a module with `render(reported)`, and a line here."""
+"""All formats of a report: those listed here, and each module of `more/`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
+from grader.base import removable
 from grader.report import (
     annotations_report,
-    autolab_report,
     comment_report,
     gradescope_report,
     json_report,
-    junit_report,
     markdown_report,
-    prairielearn_report,
     terminal,
 )
-from grader.report.reported import Reported
-
-
-@dataclass(frozen=True)
-class Format:
-    """A format of a report.
-
-    Attributes:
-        render: Makes the text.
-        suffix: The suffix of its files.
-        file: What `grade` and `merge` say of the option that writes one file; empty without it.
-        folder: What `export` says of the option that writes a file per student; empty without it.
-        quotes: Whether it quotes the student's code.
-    """
-
-    render: Callable[[Reported], str]
-    suffix: str = ""
-    file: str = ""
-    folder: str = ""
-    quotes: bool = False
+from grader.report.reported import Format, Reported
 
 
 def _html(reported: Reported) -> str:
@@ -60,12 +36,6 @@ FORMATS = {
         file='Write the report as Markdown. In a GitHub workflow, use "$GITHUB_STEP_SUMMARY".',
         folder="A report for each student.",
     ),
-    "junit": Format(
-        junit_report.render,
-        "xml",
-        file="Write the report as JUnit XML.",
-        folder="JUnit XML for each student.",
-    ),
     "gradescope": Format(
         gradescope_report.render,
         "json",
@@ -74,6 +44,5 @@ FORMATS = {
     ),
     "comment": Format(comment_report.render),
     "annotations": Format(annotations_report.render),
-    "prairielearn": Format(prairielearn_report.render),
-    "autolab": Format(autolab_report.render),
+    **removable.objects("grader.report.more", "FORMAT"),
 }

@@ -1,6 +1,6 @@
 """What every report of one submission shows, computed once; the formats only lay it out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -183,3 +183,24 @@ class Reported:
         for item in self.result.submission.ignored:
             reasons.setdefault(item.reason, []).append(item.path)
         return reasons
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of a report.
+
+    Attributes:
+        render: Makes the text.
+        suffix: The suffix of its files.
+        file: What `grade` and `merge` say of the option that writes one file; empty without it.
+        folder: What `export` says of the option that writes a file per student; empty without it.
+        quotes: Whether it quotes the student's code.
+        of_refused: Whether a student whose submission was refused gets one, too.
+    """
+
+    render: Callable[[Reported], str]
+    suffix: str = ""
+    file: str = ""
+    folder: str = ""
+    quotes: bool = False
+    of_refused: bool = True

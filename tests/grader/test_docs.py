@@ -7,7 +7,8 @@ import re
 import pytest
 import typer
 
-from grader.classroom import pushing, ray_executor
+from grader.classroom import pushing
+from grader.classroom.more import ray
 from grader.commands.cli import command_line
 from grader.course import policies
 from grader.proof.course_checks import LEAST_HARM
@@ -46,7 +47,7 @@ NUMBERS = {
         {0.1: "more than a tenth of the class"}[pairs.COMMON],
         f"is longer than {normal_form.MAX_SOURCE:,} characters",
     ],
-    "docs/cluster.md": [{3: "After three deaths in a row"}[ray_executor.DEATHS]],
+    "docs/cluster.md": [{3: "After three deaths in a row"}[ray.DEATHS]],
     "docs/where_to_run.md": [f"after {usage.GIVE_BACK_SECONDS:.0f} s at most"],
 }
 

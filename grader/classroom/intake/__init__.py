@@ -1,4 +1,4 @@
-"""List a class's submissions in one folder, which has one of six layouts.
+"""List a class's submissions in one folder, in one of several layouts.
 
 Gradescope's export
     `submission_metadata.yml` next to one folder `submission_<number>/` per submission. The file
@@ -7,11 +7,8 @@ Gradescope's folders for an autograder
     One folder per submission, each with a `submission_metadata.json`. The grader recognises this
     layout only if every folder has such a file, and if there are several folders or the only one is
     named `submission_<number>`; otherwise the file may come from a student.
-Canvas' download
-    Files named `<name>[_LATE]_<user id>_<attachment id>_<file>`. Attachments are numbered in the
-    order in which they were handed in. The student chooses the rest of the name.
-Moodle's download
-    Folders named `<full name>_<number>_assignsubmission_file`, or files whose names begin so.
+Downloads
+    What other platforms give a teacher, such as files with numbers in their names; see `more/`.
 Clones
     Folders that are git repositories, such as `hw1-ada` and `hw1-bob`. Their times are those of the
     last commits, which students can choose.
@@ -32,8 +29,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from grader.base.errors import UsageError
-from grader.classroom.intake.canvas import CANVAS, canvas
 from grader.classroom.intake.clones import are_clones, clones
+from grader.classroom.intake.downloads import DOWNLOADS
 from grader.classroom.intake.folder_items import (
     EXPORT,
     GRADESCOPE,
@@ -47,15 +44,15 @@ from grader.classroom.intake.folder_items import (
     shown,
 )
 from grader.classroom.intake.gradescope import autograder_folders, export
-from grader.classroom.intake.moodle import MOODLE, moodle
 from grader.classroom.intake.pattern import by_pattern
 from grader.classroom.intake.plain import plain
 from grader.classroom.records import HandedIn
 from kit.text import one_line
 
 EXPECTED = (
-    "expected <student>.zip, <student>.tar.gz, <student>.py, folders <student>/, the files of a "
-    "Canvas or Moodle download, or an unpacked Gradescope export"
+    "expected <student>.zip, <student>.tar.gz, <student>.py, folders <student>/, "
+    + "".join(f"the files of a {one.name} download, " for one in DOWNLOADS.values())
+    + "or an unpacked Gradescope export"
 )
 
 
@@ -126,20 +123,6 @@ def _are_autograder_folders(items: list[FolderItem]) -> bool:
     return all(has_file(folder.path, METADATA) for folder in folders)
 
 
-def _is_canvas(items: list[FolderItem]) -> bool:
-    of_canvas = [i for i in items if CANVAS.fullmatch(i.stem) and i.kind != "folder"]
-    readable = _of_kind(items, "archive", "module")
-    if not of_canvas or not (readable or not _of_kind(items, "folder")):
-        return False
-    return all(item in of_canvas for item in readable)
-
-
-def _is_moodle(items: list[FolderItem]) -> bool:
-    of_moodle = [item for item in items if MOODLE.fullmatch(item.stem)]
-    graded = _of_kind(items, "archive", "module", "folder")
-    return bool(of_moodle) and all(item in of_moodle for item in graded)
-
-
 def _are_clones(items: list[FolderItem]) -> bool:
     return not _of_kind(items, "archive", "module") and are_clones(_of_kind(items, "folder"))
 
@@ -148,7 +131,6 @@ def _are_clones(items: list[FolderItem]) -> bool:
 LAYOUTS = (
     (_is_export, export),
     (_are_autograder_folders, autograder_folders),
-    (_is_canvas, canvas),
-    (_is_moodle, moodle),
+    *((one.fits, one.read) for one in DOWNLOADS.values()),
     (_are_clones, clones),
 )

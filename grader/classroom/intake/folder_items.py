@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import unicodedata
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, timedelta
@@ -67,6 +68,23 @@ class FolderItem:
         name = unicodedata.normalize("NFC", self.path.name)
         suffix = {"archive": SUFFIX, "module": MODULE}.get(self.kind)
         return one_line(suffix.sub("", name) if suffix else name, MAX_NAME)
+
+
+@dataclass(frozen=True)
+class Download:
+    """A platform's download of an assignment, whose names say whose each file is.
+
+    Attributes:
+        name: The platform.
+        names: What the name of each entry looks like, without suffixes.
+        fits: Whether a folder is such a download.
+        read: Reads it.
+    """
+
+    name: str
+    names: re.Pattern[str]
+    fits: Callable[[list[FolderItem]], bool]
+    read: Callable[[list[FolderItem]], Found]
 
 
 def items_in(folder: Path) -> list[FolderItem]:

@@ -5,15 +5,14 @@ import os
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from grader.base.errors import UsageError
-from grader.classroom.intake.canvas import CANVAS
 from grader.classroom.intake.clones import warn_of_clones
+from grader.classroom.intake.downloads import DOWNLOADS
 from grader.classroom.intake.folder_items import (
     EXPORT,
     GRADESCOPE,
@@ -21,6 +20,7 @@ from grader.classroom.intake.folder_items import (
     READABLE,
     REASONS,
     TIME,
+    Download,
     FolderItem,
     Found,
     first_notes,
@@ -66,18 +66,25 @@ def plain(items: list[FolderItem]) -> Found:
         )
         for one in handed_in
     ]
-    doubtful = _warn_of_canvas(item for item in graded if item.kind == "archive")
-    doubtful += [*_warn_of_times(graded), *warn_of_clones(graded)]
-    if len(graded) == 1 < len(handed_in):
-        doubtful.append(
-            f"{graded[0].name} is the only folder, and its {len(handed_in)} archives are taken as "
-            "attempts of one student; if it contains the whole class, pass that folder instead."
-        )
+    doubtful = _warnings(graded, len(handed_in))
     others = [item for item in items if item not in graded]
     for item in [item for item in others if item.kind == "file" and UNREADABLE.search(item.name)]:
         others.remove(item)
         handed_in.append(_unreadable(item))
     return handed_in, [*doubtful, *first_notes(notes), *notes_of_skipped(others)]
+
+
+def _warnings(graded: list[FolderItem], attempts: int) -> list[str]:
+    """What a person should check about the names."""
+    archives = [item for item in graded if item.kind == "archive"]
+    found = [note for one in DOWNLOADS.values() for note in _warn_of(one, archives)]
+    found += [*_warn_of_times(graded), *warn_of_clones(graded)]
+    if len(graded) == 1 < attempts:
+        found.append(
+            f"{graded[0].name} is the only folder, and its {attempts} archives are taken as "
+            "attempts of one student; if it contains the whole class, pass that folder instead."
+        )
+    return found
 
 
 def _unreadable(item: FolderItem) -> HandedIn:
@@ -217,17 +224,13 @@ def _warn_of_times(items: list[FolderItem]) -> list[str]:
     ]
 
 
-def _warn_of_canvas(archives: Iterable[FolderItem]) -> list[str]:
-    """Warn if only some archives have Canvas' names, because then no id is read from any name."""
-    named = {True: 0, False: 0}
-    example = ""
-    for item in archives:
-        matches = CANVAS.fullmatch(item.stem) is not None
-        named[matches] += 1
-        example = example or ("" if matches else item.name)
-    if not named[True]:
+def _warn_of(download: Download, archives: list[FolderItem]) -> list[str]:
+    """Warn if only some archives have such names, because then no id is read from any name."""
+    others = [item.name for item in archives if not download.names.fullmatch(item.stem)]
+    if len(others) in (0, len(archives)):
         return []
     return [
-        f"{named[True]} archives have names as in a Canvas download, but {example} does not, so "
-        "the whole name of each archive is taken as a student; move the other files elsewhere."
+        f"{len(archives) - len(others)} archives have names as in a {download.name} download, but "
+        f"{others[0]} does not, so the whole name of each archive is taken as a student; move the "
+        "other files elsewhere."
     ]

@@ -7,8 +7,8 @@ import pytest
 
 from grader.base.errors import Status, UsageError
 from grader.classroom import canvas_api, gradebook
+from grader.classroom.canvas_table import canvas_user
 from grader.classroom.records import Student
-from grader.classroom.tables import canvas_user
 from grader.course.policies import Policy
 from tests.grader.classroom.fake_canvas import TEACHER, TOKEN, FakeCanvas, serving
 from tests.grader.commands.test_classes import (  # noqa: F401  fixtures
@@ -160,7 +160,7 @@ def test_a_push_that_was_cut_off_never_comments_twice(push, canvas, fault, runs,
     code = push("--apply")[0]
     assert code == (3 if runs == "never" else 0)
     after = datetime.now(UTC) + timedelta(minutes=16)
-    monkeypatch.setattr("grader.commands.push.now", lambda: after)
+    monkeypatch.setattr("grader.commands.more.push.now", lambda: after)
     assert push("--apply")[0] == 0
     assert [len(comments) for comments in canvas.comments().values()] == [1] * 5
 

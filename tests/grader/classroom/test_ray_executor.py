@@ -65,7 +65,7 @@ def batch(course, raylets, handed_in):
         command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
         command += ["--course", course, "--executor", executor, *options]
         if executor == "ray":
-            command += ["--ray-address", cluster.address]
+            command += ["--address", cluster.address]
         return subprocess.Popen(
             list(map(str, command)),
             env=cluster.environment,
@@ -147,7 +147,7 @@ def test_a_cluster_takes_turns_on_a_gpu_and_a_killed_grader_ends_its_turn(
         machine.keep_tests()
         with machine.turn():
             process = subprocess.Popen(
-                [*map(str, command), "--ray-address", raylets.address],
+                [*map(str, command), "--address", raylets.address],
                 env=raylets.environment,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -294,10 +294,10 @@ def test_mistakes_of_the_caller_are_one_sentence(grader, course, handed_in, tmp_
     batch = ("batch", handed_in, "--gradebook", tmp_path / "class.sqlite", "--course", course)
     for options, said in (
         (("--executor", "slurm"), "--executor slurm: expected local or ray"),
-        (("--ray-address", "x:1"), "--ray-address needs --executor ray"),
+        (("--address", "x:1"), "--address needs --executor ray"),
         (("--executor", "ray", "--isolation", "none"), "--isolation none: not on a cluster"),
-        (("--executor", "ray", "--ray-address", "ray://x:1"), "expected HOST:PORT"),
-        (("--executor", "ray", "--ray-address", "127.0.0.1:9"), "the Ray cluster 127.0.0.1:9"),
+        (("--executor", "ray", "--address", "ray://x:1"), "expected HOST:PORT"),
+        (("--executor", "ray", "--address", "127.0.0.1:9"), "the Ray cluster 127.0.0.1:9"),
     ):
         done = grader(*batch, *options)
         assert (done.returncode, done.stdout) == (2, ""), done.stderr

@@ -258,8 +258,8 @@ def test_a_gpu_that_is_not_there_changes_nothing(call, tmp_path, name):
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        (["--isolation", "none", "--executor", "ray", "--ray-address", "127.0.0.1:1"], 2),
-        (["--isolation", "none", "--ray-address", "127.0.0.1:1"], 2),
+        (["--isolation", "none", "--executor", "ray", "--address", "127.0.0.1:1"], 2),
+        (["--isolation", "none", "--address", "127.0.0.1:1"], 2),
         (["--isolation", "bubblewrap"], 3),
         (["--isolation", "none", "--seed", "8"], 2),
     ],

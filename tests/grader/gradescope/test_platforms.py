@@ -93,5 +93,5 @@ def test_autolab_gets_its_last_line(source, solution, root, tmp_path):
 
 def test_an_unknown_platform_is_a_misuse(grader, tmp_path):
     done = grader("autograde", tmp_path, "--platform", "moodle")
-    said = "grader: --platform moodle: expected gradescope, prairielearn or autolab\n"
+    said = "grader: --platform moodle: expected gradescope, autolab or prairielearn\n"
     assert (2, said) == (done.returncode, done.stderr)

@@ -23,6 +23,7 @@ from pathlib import Path
 from grader.base.errors import EndsCommand
 from grader.classroom import (
     canvas_api,
+    canvas_table,
     classroom50,
     database,
     gradescope_scores,
@@ -443,7 +444,7 @@ def problem_names_that_are_equal(folder):
 
 def filled_in(path):
     """Fill in a gradebook that Canvas exported."""
-    return tables.canvas([], Policy(title="a"), exported=path.read_text())
+    return canvas_table.canvas([], Policy(title="a"), exported=path.read_text())
 
 
 @other(filled_in, "the table has more than 4,000,000 cells")

@@ -229,10 +229,11 @@ def test_two_submissions_in_one_row_of_a_gradebook_are_not_graded(tmp_path, grad
 
 READERS = (
     *("grader.submission.archives", "grader.submission.submissions", "grader.submission.notebooks"),
-    *("grader.classroom.intake.canvas", "grader.classroom.intake.folder_items"),
-    *("grader.classroom.intake.moodle", "grader.classroom.intake.plain"),
+    *("grader.classroom.intake.more.canvas", "grader.classroom.intake.folder_items"),
+    *("grader.classroom.intake.more.moodle", "grader.classroom.intake.plain"),
     *("grader.classroom.intake.clones", "grader.classroom.canvas_api", "grader.classroom.roster"),
     *("grader.classroom.classroom50", "grader.classroom.tables", "kit.handing_in", "kit.text"),
+    "grader.classroom.canvas_table",
 )
 MANY = 2**20
 USE = re.compile(r"\b([A-Z_]+)\.(match|fullmatch|search|sub|findall|finditer|split)\b")

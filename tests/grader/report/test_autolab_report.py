@@ -5,8 +5,8 @@ import json
 import pytest
 
 from grader.course.policies import Shows
-from grader.report import autolab_report
-from grader.report.autolab_report import ABOVE_THE_SCORES
+from grader.report.more import autolab as autolab_report
+from grader.report.more.autolab import ABOVE_THE_SCORES
 from grader.report.reported import Reported
 from grader.results.points import problem_result
 from tests.grader.report.samples import HARMLESS, HOSTILE, every_status, failed, hostile, result

@@ -8,7 +8,7 @@ import pytest
 import xmlschema
 
 from grader.base.errors import Status
-from grader.report import junit_report
+from grader.report.more import junit as junit_report
 from grader.report.reported import Reported
 from grader.results.points import problem_result
 from tests.grader.report.samples import HOSTILE, ended, every_status, failed, hostile, result

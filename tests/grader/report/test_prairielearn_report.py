@@ -8,7 +8,7 @@ import pytest
 
 from grader.base.errors import Status
 from grader.course.policies import Shows
-from grader.report import prairielearn_report
+from grader.report.more import prairielearn as prairielearn_report
 from grader.report.reported import Reported
 from grader.results.points import problem_result
 from tests.grader.report.samples import ended, every_status, failed, hostile, override, result

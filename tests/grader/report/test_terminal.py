@@ -146,7 +146,7 @@ def test_tests_that_one_mistake_fails_are_one_reason():
     at = lines.index("adamw · f: reason 0")
     assert [
         "  looks like ε stands inside the square root.",
-        "  hint       where is ε?  handout §",
+        "  hint       where is ε?",
         "  rules      Rule 0.",
         "             Rule 1.",
         "             Rule 2.",

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 from grader.base.errors import Status
 from grader.report.remarks import Note
-from grader.report.reported import Reported
+from grader.report.reported import Format, Reported
 from grader.report.wording import clean, number
 from grader.results.records import ProblemResult, TestResult
 
@@ -107,3 +107,12 @@ def _details(test: TestResult) -> list[str]:
 def _text(text: str) -> str:
     """Untrusted text as one line that is valid in XML."""
     return FORBIDDEN.sub("", clean(text))
+
+
+FORMAT = Format(
+    render,
+    "xml",
+    file="Write the report as JUnit XML.",
+    folder="JUnit XML for each student.",
+    of_refused=False,  # without a failed test, it would say that all is well
+)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from grader.report.groups import entries
-from grader.report.reported import Reported
+from grader.report.reported import Format, Reported
 from kit.text import printable
 
 # PrairieLearn takes 1 MB. A character is at most four bytes in UTF-8.
@@ -55,3 +55,6 @@ def nothing_earned(text: str, problems: Iterable[str]) -> str:
 
 def _text(content: dict[str, Any]) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+FORMAT = Format(render)

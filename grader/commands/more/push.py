@@ -14,7 +14,7 @@ from rich.text import Text
 
 from grader.base import files, interrupts
 from grader.base.errors import UsageError
-from grader.classroom import canvas_api, gradebook, pushing, tables, texts
+from grader.classroom import canvas_api, canvas_table, gradebook, pushing, tables, texts
 from grader.classroom.canvas_api import CanvasApi, CanvasAssignment, CanvasPlace
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.pushing import Difference, Late, PushRules
@@ -179,7 +179,7 @@ def _push(
     pushing.require_gradable(course, assignment)
     most = max((one.max_score for one in standings), default=0.0)
     files.say(_title(api, course.name, assignment, most, policy), needed=False)
-    standings = tables.for_canvas(standings, policy, assignment.points_possible)
+    standings = canvas_table.for_canvas(standings, policy, assignment.points_possible)
     deducts = api.deducts_for_lateness()
 
     def compare() -> Difference:

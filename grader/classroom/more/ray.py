@@ -25,6 +25,7 @@ from grader.classroom import setups
 from grader.classroom.executor import (
     TICK_SECONDS,
     BatchEvent,
+    Cluster,
     Ended,
     Noted,
     Started,
@@ -398,7 +399,7 @@ def require(address: str | None, isolation: Isolation) -> None:
         ) from None
     if address and "://" in address:
         raise UsageError(
-            f"--ray-address {address}: expected HOST:PORT or `auto`; run this command on a machine "
+            f"--address {address}: expected HOST:PORT or `auto`; run this command on a machine "
             "of the cluster"
         )
     if isolation == "none":
@@ -442,8 +443,11 @@ def _require_listener(address: str, where: str) -> None:
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        raise UsageError(f"--ray-address {address}: expected HOST:PORT or `auto`")
+        raise UsageError(f"--address {address}: expected HOST:PORT or `auto`")
     try:
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     except (OSError, OverflowError) as e:
         raise UsageError(f"{where} cannot be reached: {e}") from None
+
+
+CLUSTER = Cluster("all machines of a Ray cluster", require, RayExecutor)

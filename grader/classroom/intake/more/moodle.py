@@ -6,6 +6,7 @@ from collections import defaultdict
 from grader.base.errors import UsageError
 from grader.classroom.intake.folder_items import (
     READABLE,
+    Download,
     FolderItem,
     Found,
     items_in,
@@ -86,3 +87,12 @@ def _name_of(item: FolderItem) -> str:
     """The name that the student gave a file."""
     match = MOODLE.fullmatch(item.path.name)
     return match["file"] if match else item.path.name
+
+
+def _is_moodle(items: list[FolderItem]) -> bool:
+    of_moodle = [item for item in items if MOODLE.fullmatch(item.stem)]
+    graded = [i for i in items if i.kind in ("archive", "module", "folder")]
+    return bool(of_moodle) and all(item in of_moodle for item in graded)
+
+
+DOWNLOAD = Download("Moodle", MOODLE, _is_moodle, moodle)

@@ -8,6 +8,7 @@ import msgspec
 
 from grader.classroom.intake.folder_items import (
     READABLE,
+    Download,
     FolderItem,
     Found,
     first_notes,
@@ -100,3 +101,14 @@ def _in_doubt_if_several(same: list[HandedIn]) -> list[HandedIn]:
     names = " and ".join(one_line(one.path.name, 100) for one in same[:2])
     doubt = f"{names} have the same attachment id; remove the one that does not count"
     return [msgspec.structs.replace(one, doubt=doubt) for one in same]
+
+
+def _is_canvas(items: list[FolderItem]) -> bool:
+    of_canvas = [i for i in items if CANVAS.fullmatch(i.stem) and i.kind != "folder"]
+    readable = [i for i in items if i.kind in ("archive", "module")]
+    if not of_canvas or not (readable or not [i for i in items if i.kind == "folder"]):
+        return False
+    return all(item in of_canvas for item in readable)
+
+
+DOWNLOAD = Download("Canvas", CANVAS, _is_canvas, canvas)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from grader.base.errors import Status
 from grader.report.groups import entries
-from grader.report.reported import Reported
+from grader.report.reported import Format, Reported
 from grader.report.wording import clean, in_points, number
 
 # Separates the students' texts from the last line, so that none of them is read as formatting.
@@ -52,3 +52,6 @@ def nothing_earned(text: str, problems: Iterable[str]) -> str:
 def _text(lines: list[str], scores: Mapping[str, float], total: float) -> str:
     last = json.dumps({"scores": scores, "scoreboard": [round(total, 2)]})
     return "\n".join([*lines, "", ABOVE_THE_SCORES, last]) + "\n"
+
+
+FORMAT = Format(render)

@@ -1,0 +1,1 @@
+"""Clusters that can each be removed by deleting its file; `CLUSTER` says what it is."""

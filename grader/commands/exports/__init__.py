@@ -1,0 +1,1 @@
+"""Exports for other programs, each removed by deleting its file; `EXPORT` says what it is."""

@@ -1,0 +1,1 @@
+"""Commands that can each be removed by deleting its file."""

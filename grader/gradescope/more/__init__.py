@@ -1,0 +1,1 @@
+"""Platforms that can each be removed by deleting its file; `PLATFORM` says what it is."""

@@ -1,0 +1,1 @@
+"""Report formats that can each be removed by deleting its file; `FORMAT` says what it is."""
