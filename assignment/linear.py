@@ -2,8 +2,7 @@
 
 A module keeps its weights as parameters: tensors that the module registers under a name, that
 `.to(...)` moves, that `state_dict` saves and that an optimizer updates. A weight gets its device
-and its dtype when it is created. Where device or dtype is None, torch's default applies. On the
-device "meta", a weight has a shape but no values.
+and its dtype when it is created. On the device "meta", a weight has a shape but no values.
 """
 
 import itertools

@@ -134,6 +134,7 @@ def counts(
     frozen: Sequence[str] = (),
     ties: dict[str, str] | None = None,
     buffers: dict[str, list[int]] | None = None,
+    device: str = "cpu",
 ) -> Counts:
     """count_parameters of a module: of all parameters, and of the trainable ones.
 
@@ -143,10 +144,13 @@ def counts(
         frozen: The names of those without requires_grad.
         ties: Further names, each with the name of the parameter that it stands for.
         buffers: The shapes of its buffers.
+        device: Where its parameters are.
     """
     tree = nn.Module()
     for name, shape in parameters.items():
-        parameter = nn.Parameter(torch.zeros(shape), requires_grad=name not in frozen)
+        parameter = nn.Parameter(
+            torch.zeros(shape, device=device), requires_grad=name not in frozen
+        )
         place, own = _place(tree, name)
         place.register_parameter(own, parameter)
     for name, other in (ties or {}).items():

@@ -378,7 +378,10 @@ def test_count_parameters_counts_a_tied_parameter_once(student, rng):
     parameters = {"embed.w": [a, b], "twin.w": [a, b]}
     ties = {"head.w": "embed.w", "deep.er.w": "embed.w"}
     hint = "is a tied parameter counted twice, or an equal but separate one skipped?"
-    check_counts(student, 2 * a * b, 2 * a * b, hint=hint, parameters=parameters, ties=ties)
+    tree = {"parameters": parameters, "ties": ties}
+    check_counts(student, 2 * a * b, 2 * a * b, hint=hint, **tree)
+    hint = 'on the device "meta", all parameters have the address 0'
+    check_counts(student, 2 * a * b, 2 * a * b, hint=hint, device="meta", **tree)
 
 
 @pytest.mark.harm("wrong number")
