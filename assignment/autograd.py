@@ -134,12 +134,13 @@ def numerical_gradient(
 ) -> tuple[Tensor, ...]:
     """The gradient of a scalar function by central differences, without autograd.
 
-    For each element of each input, with all others unchanged:
+    For each element of each input:
     (f(… + eps …) - f(… - eps …)) / (2 · eps).
 
     Args:
-        f: f(*inputs) is a scalar.
-        inputs: Floating-point tensors, perhaps parameters; leave every bit as it was.
+        f: Computes a scalar from its arguments alone.
+        inputs: Floating-point tensors without shared memory, perhaps parameters; leave every bit
+            as it was.
         eps: The size of the step.
 
     Example:

@@ -62,7 +62,7 @@ class TrainConfig:
         max_learning_rate: Learning rate at the end of the warm-up.
         min_learning_rate: Learning rate that the cosine would reach one step after the last.
         warmup_steps: Steps of linear warm-up, fewer than `steps`.
-        micro_batch_size: Windows that go through the model at a time; None for the whole batch.
+        micro_batch_size: Windows per micro-batch of training; None for the whole batch.
         max_grad_norm: Largest norm of the gradients; larger ones are scaled down to it. None for
             no clipping.
         autocast_dtype: dtype for torch.autocast around each forward pass and its loss; None
@@ -137,7 +137,7 @@ def train(
         `seed` decides the batches.
 
     Stage 2: large batches
-        At most micro_batch_size windows are in the model at a time.
+        Train on at most micro_batch_size windows at a time.
         Loss and gradients are those of the whole batch, even if its last part is short.
         Clip all gradients together, once, after the last micro-batch.
         Autocast is around forward and loss, which is in float32.
@@ -169,5 +169,5 @@ def train(
 
     Handout §11.1 · `python -m assignment check training_loop`
     """
-    # TODO(training_loop): about 19 lines, plus about 101 for the problem's helpers.
+    # TODO(training_loop): about 19 lines, plus about 102 for the problem's helpers.
     raise NotImplementedError("training_loop: see handout §11.1")

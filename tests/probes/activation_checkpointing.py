@@ -212,7 +212,7 @@ class Dropped(TypedDict):
 def dropped(student: Any, *, x: Tensor, another: bool) -> Dropped:
     """checkpoint of a dropout, with random numbers drawn before it and before the backward pass.
 
-    The function may have `another` checkpoint before the backward pass.
+    Before the backward pass the function may have `another` checkpoint, of the same fn.
     """
     leaf = x.clone().requires_grad_()
     checkpoint = student.activation_checkpointing.checkpoint
@@ -229,7 +229,7 @@ def dropped(student: Any, *, x: Tensor, another: bool) -> Dropped:
     torch.set_rng_state(start)
     output = checkpoint(fn, leaf)
     if another:
-        checkpoint(lambda z: F.dropout(z, 0.5), leaf)
+        checkpoint(fn, leaf)
     torch.rand(3)
     before = torch.get_rng_state()
     _backward(output)
@@ -267,11 +267,11 @@ def without_gradients(student: Any, *, x: Tensor, weight: Tensor) -> WithoutGrad
 
 
 def autocast_dtypes(
-    student: Any, *, x: Tensor, weight: Tensor, forward: bool, backward: bool
+    student: Any, *, x: Tensor, weight: Tensor, dtype: torch.dtype, forward: bool, backward: bool
 ) -> list[torch.dtype]:
     """The dtype of a product in each call of a checkpointed function.
 
-    Autocast to bfloat16 is on in the forward pass, and in the backward pass, or not.
+    Autocast to `dtype` is on in the forward pass, and to bfloat16 in the backward pass, or not.
     """
     parameter, leaf = nn.Parameter(weight.clone()), x.clone().requires_grad_()
     dtypes = []
@@ -281,7 +281,7 @@ def autocast_dtypes(
         dtypes.append(product.dtype)
         return product.sin()
 
-    with torch.autocast("cpu", torch.bfloat16, enabled=forward):
+    with torch.autocast("cpu", dtype, enabled=forward):
         output = student.activation_checkpointing.checkpoint(fn, leaf)
     with torch.autocast("cpu", torch.bfloat16, enabled=backward):
         _backward(output)

@@ -64,6 +64,7 @@ class Trained(Returned):
     steps: Steps
     parameters: list[Tensor]
     has_float32_state: bool  # of the optimizer
+    random_state_is_kept: bool  # of torch's global generator
 
 
 class Run(Trained):
@@ -111,6 +112,7 @@ class Bigram(nn.Module):
         dropout: Fraction of the embedding's weights that are dropped in training mode.
         unused: Whether the model has a parameter that never gets a gradient.
         frozen: Whether that parameter is frozen.
+        dropout_is_off: Whether the dropout is in eval mode from the start.
         average: Whether the model has a buffer: a running mean of the embeddings in training mode,
             which it subtracts in eval mode.
         louder: Whether the logits of forward pass k, counted from 0, are multiplied by k + 1.
@@ -122,6 +124,7 @@ class Bigram(nn.Module):
         head: Tensor,
         *,
         dropout: float = 0.0,
+        dropout_is_off: bool = False,
         unused: bool = False,
         frozen: bool = False,
         average: bool = False,
@@ -133,7 +136,7 @@ class Bigram(nn.Module):
         self.embedding = nn.Parameter(embedding.clone())
         self.head = nn.Parameter(head.clone())
         self.unused = nn.Parameter(torch.ones(3), requires_grad=not frozen) if unused else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(dropout).train(not dropout_is_off)
         self.loudness = 1 if louder else None
         self.on_forward: Callable[[Tensor, Tensor], Tensor] = lambda tokens, logits: logits
 
@@ -167,7 +170,7 @@ class Watch:
         kill_at: Numbers of steps after which the folder is copied, in the next forward pass, to
             "<folder> 0", "<folder> 1" and so on. In such a run, gradients are cleared after each
             step, so that a forgotten zero_grad is not counted as a second mistake.
-        break_at: Number of steps after which the loss is not finite.
+        break_at: Number of steps after which the loss of the first forward pass is not finite.
         infinite: Whether that loss is infinite instead of NaN.
         keep_logits: Whether to record the logits as well.
         in_order: Whether the tokens of a window are recorded in their order. Otherwise they are
@@ -205,6 +208,7 @@ class Watch:
 
     def _on_forward(self, tokens: Tensor, logits: Tensor) -> Tensor:
         step = len(self.steps["parameters"])
+        breaks = step == self._break_at and step not in self.forwards["steps_before"]
         for place, at in enumerate(self._kill_at):
             if at == step and step not in self.forwards["steps_before"]:
                 shutil.copytree(self._folder, f"{self._folder} {place}", dirs_exist_ok=True)
@@ -217,7 +221,7 @@ class Watch:
         if self._keep_logits:
             same = logits.detach().clone()
             self.forwards["logits"].append(same if places is None else _rearranged(same, places))
-        return self._broken(logits) if step == self._break_at else logits
+        return self._broken(logits) if breaks else logits
 
     def _broken(self, logits: Tensor) -> Tensor:
         if not self._infinite:
@@ -251,6 +255,7 @@ def trained(student: Any, **inputs: Any) -> Trained:
         "steps": run["steps"],
         "parameters": run["parameters"],
         "has_float32_state": run["has_float32_state"],
+        "random_state_is_kept": run["random_state_is_kept"],
     }
 
 
@@ -385,6 +390,7 @@ def _run(
     watch: dict[str, Any] | None = None,
     stored_as: str | None = None,
     seed_before: int = 0,
+    stale: bool = False,
 ) -> Run:
     """Train a new model with a new optimizer.
 
@@ -397,6 +403,7 @@ def _run(
         watch: Options of Watch.
         stored_as: The dtype of a file with train_tokens, which is then memory-mapped and read-only.
         seed_before: The seed for the global generators of torch, numpy and random before the run.
+        stale: Whether all parameters have gradients before the run.
     """
     folder.mkdir(exist_ok=True)
     network = Bigram(*parameters, **(model or {}))
@@ -410,6 +417,8 @@ def _run(
     # With AdamW's own epsilon, the rounding of a gradient near 0 decides how far a weight moves.
     options = {"eps": 1e-3} if optimizer == "AdamW" else {}
     stepper = getattr(torch.optim, optimizer)(grouped, lr=0.25, **options)
+    for p in members if stale else ():
+        p.grad = torch.ones_like(p)
     watcher = Watch(network, stepper, folder, **(watch or {}))
     if stored_as:
         train_tokens.astype(stored_as).tofile(folder / "tokens")
@@ -419,6 +428,7 @@ def _run(
     }
     made = student.training.TrainConfig(**(config | paths))
     seed_generators(seed_before)
+    random_state = torch.get_rng_state()
     result, stopped = None, False
     # Without tokens to evaluate on, the argument is left out.
     tokens = {} if val_tokens is None else {"val_tokens": val_tokens}
@@ -442,6 +452,7 @@ def _run(
             for v in s.values()
             if isinstance(v, Tensor)
         ),
+        "random_state_is_kept": torch.equal(random_state, torch.get_rng_state()),
         "log": _log(folder),
         "lines": watcher.lines,
     }

@@ -105,7 +105,8 @@ def accelerator_intensity(hw: Hardware, dtype: torch.dtype) -> float:
         dtype: The dtype of the computation.
 
     Raises:
-        KeyError or ValueError: `hw` has no peak for `dtype`, here and in all functions below.
+        KeyError or ValueError: `hw` has no peak for `dtype`, here and below, except in
+            `cheapest_cluster`.
 
     Example:
         An H100 in bfloat16: 989.5e12 / 3.35e12 = 295.4 FLOP per byte.
@@ -404,7 +405,7 @@ class Offer:
 
     Args:
         hw: The kind of each device.
-        dollars: The price of one device for one hour, 0 or more.
+        dollars: The price of one device for one hour.
         devices_per_node: Devices are rented in whole nodes of this many.
         nodes: Number of nodes that can be rented.
     """

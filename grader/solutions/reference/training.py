@@ -62,7 +62,7 @@ class TrainConfig:
         max_learning_rate: Learning rate at the end of the warm-up.
         min_learning_rate: Learning rate that the cosine would reach one step after the last.
         warmup_steps: Steps of linear warm-up, fewer than `steps`.
-        micro_batch_size: Windows that go through the model at a time; None for the whole batch.
+        micro_batch_size: Windows per micro-batch of training; None for the whole batch.
         max_grad_norm: Largest norm of the gradients; larger ones are scaled down to it. None for
             no clipping.
         autocast_dtype: dtype for torch.autocast around each forward pass and its loss; None
@@ -184,7 +184,7 @@ def _step(model, optimizer, x, y, step, config):
 
 def _evaluate(model, tokens, config):
     """The mean loss on the same batches every time; mode and random state are restored."""
-    was_training = model.training
+    modes = {module: module.training for module in model.modules()}
     model.eval()
     with torch.no_grad(), torch.random.fork_rng(_gpus(config)):
         batches = [_batch(tokens, config, VALIDATION, i) for i in range(config.eval_batches)]
@@ -193,7 +193,8 @@ def _evaluate(model, tokens, config):
             for x, y in batches
             for x_part, y_part, share in _parts(x, y, config)
         ]
-    model.train(was_training)
+    for module, mode in modes.items():
+        module.training = mode
     return sum(losses) / len(batches)
 
 
@@ -271,7 +272,7 @@ def train(
         `seed` decides the batches.
 
     Stage 2: large batches
-        At most micro_batch_size windows are in the model at a time.
+        Train on at most micro_batch_size windows at a time.
         Loss and gradients are those of the whole batch, even if its last part is short.
         Clip all gradients together, once, after the last micro-batch.
         Autocast is around forward and loss, which is in float32.

@@ -139,7 +139,7 @@ class Chapter(Figures):
         self.gives(flops_per_row=n("2kn"))
         self.formula(
             "flip_formula",
-            r"\frac{2mkn}{\text{peak FLOP/s}} \ge "
+            r"\frac{2mkn}{\text{peak FLOP/s}} > "
             r"\frac{(mk + kn + mn) \cdot \text{bytes per number}}{\text{bandwidth}}",
             [
                 ra.is_compute_bound(

@@ -286,11 +286,12 @@ def test_runs_again_under_the_same_autocast(student, rng):
     """The second call runs under the first call's autocast, not under that of the backward pass."""
     x, weight = random(rng, 4, 3, dtype=torch.float32), random(rng, 3, 3, dtype=torch.float32)
     hint = "is autocast on in the forward pass, and with which dtype? Use the same again"
-    for forward, backward in [(True, False), (False, True), (True, True)]:
-        given = {"x": x, "weight": weight, "forward": forward, "backward": backward}
-        got = student.run(probes.autocast_dtypes, **given)
+    low, half = torch.bfloat16, torch.float16
+    for dtype, forward, backward in [(low, True, False), (low, False, True), (half, True, True)]:
+        given = {"dtype": dtype, "forward": forward, "backward": backward}
+        got = student.run(probes.autocast_dtypes, x=x, weight=weight, **given)
         check_called_again(len(got))
-        expected = [torch.bfloat16 if forward else torch.float32] * len(got)
+        expected = [dtype if forward else torch.float32] * len(got)
         name = "the dtypes of a product in fn's calls"
         expect.value(got, expected, of="checkpoint", name=name, hint=hint)
 

@@ -97,6 +97,7 @@ def check_against_torch(student, inputs, *, hint):
 def test_decays_before_the_step(student, rng):
     """A step first multiplies p by 1 − lr · weight_decay, then subtracts the step without decay."""
     run, rate = random_run(rng, 4), 1 - 0.1 * 0.5
+    run["gradients"][2] = [torch.zeros_like(p) for p in run["parameters"]]  # unlike None, a step
     plain = steps_of(student, run, options={**OPTIONS, "weight_decay": 0.0})
     expect.parts(plain, 4, of="AdamW", name="steps")
     check_moved(plain[0], run["parameters"])

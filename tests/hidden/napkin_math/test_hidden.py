@@ -415,7 +415,10 @@ def test_cheapest_cluster_has_the_lowest_bill(student, rng):
     """Of the offers that can be used, the one whose whole run costs least is chosen."""
     for inputs, answer in clusters(student, rng, offers=(2, 6), count=15):
         hint = "compare the bills of the whole run, of those offers that can be used"
-        got = chosen(student, inputs, "offer")
+        best, size = inputs["offers"][answer["offer"]], 2 * answer["devices"]
+        dearer = {"dollars": 1.2 * best["dollars"], "devices_per_node": size, "nodes": 1}
+        offers = [*inputs["offers"], {**best, **dearer}]  # half of whose devices are not needed
+        got = chosen(student, {**inputs, "offers": offers}, "offer")
         expect.value(got, answer["offer"], of="cheapest_cluster", name="the offer", hint=hint)
 
 

@@ -128,8 +128,8 @@ def test_element_offset_refuses_wrong_indices(student):
 
 @pytest.mark.harm("wrong number")
 def test_contiguous_strides_agree_with_torch(student, rng):
-    """Strides are row-major for every shape, including sizes of 1."""
-    shapes = [(1,), (4, 1, 3), (1, 5), (7,), integers(rng, 1, 6, 5), integers(rng, 2, 9, 3)]
+    """Strides are row-major for every shape, including sizes of 1 and no dimension."""
+    shapes = [(1,), (), (4, 1, 3), (1, 5), (7,), integers(rng, 1, 6, 5), integers(rng, 2, 9, 3)]
     calls = [(tuple(shape),) for shape in shapes]
     asked = {"module": "tensor_memory", "function": "contiguous_strides", "calls": calls}
     for got, shape in zip(student.run(call_each, **asked), shapes, strict=True):

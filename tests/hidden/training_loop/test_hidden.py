@@ -363,8 +363,8 @@ def test_the_loss_of_each_step(student, rng):
 def test_the_gradients_of_each_step(student, rng):
     """Each step uses the gradients of its own batch, and no others."""
     run = run_of(rng)
-    got = trained(student, **run)
-    hint = "the mean cross-entropy over all tokens of the batch, before the parameters change"
+    got = trained(student, **run, stale=True)
+    hint = "the mean cross-entropy over all tokens of the batch; are old gradients cleared first?"
     for step in range(5):
         check_gradients(got, step, run, hint=hint)
         hint = "backward adds to .grad: when is it set to zero?"
@@ -543,6 +543,8 @@ def test_the_seed_decides(student, rng):
     hint = "does config.seed determine the batches?"
     same = column(first, "losses", 3) == column(again, "losses", 3)
     expect.that(same, "two runs with the same seed have different losses", of="train", hint=hint)
+    hint, reason = "torch.Generator().manual_seed(config.seed)", "torch's random state changes"
+    expect.that(first["random_state_is_kept"], reason, of="train", hint=hint)
     other = trained(student, **changed(run, seed=1))
     differ = not torch.equal(torch.stack(batches(other, run)), torch.stack(batches(first, run)))
     expect.that(differ, "another seed gives the same batches", of="train", hint=hint)
@@ -631,9 +633,11 @@ def test_evaluation_changes_no_training(student, rng):
     hint = "after an evaluation, the model is in training mode again"
     expect.that(all(seen), "a step trains in eval mode", of="train", hint=hint)
     run |= {"optimizer": "AdamW"}
+    off = {"dropout": 0.4, "dropout_is_off": True}
     for other, what, hint in [
         (with_positions(rng, run), "batches", "evaluations draw from a generator of their own"),
         (run | {"model": {"dropout": 0.4}}, "losses", "put torch's random state back afterwards"),
+        (run | {"model": off}, "losses", "put back each module's own mode, not the model's alone"),
     ]:
         agreeing = student.run(probes.with_and_without_evaluations, **other)
         reason = "no validation tokens went through the model"
@@ -692,7 +696,7 @@ def check_bfloat16(got, step, windows, logits, loss, run):
 @pytest.mark.harm("crash")
 def test_a_loss_that_is_no_number_ends_the_run(student, rng):
     """On a NaN or infinite loss, FloatingPointError is raised before the optimizer steps."""
-    run = run_of(rng, steps=6)
+    run = run_of(rng, steps=6, micro_batch_size=3)  # of 4: the second part's loss is finite
     with expect.right_call("a run without a NaN"):
         column(trained(student, **run), "losses", 6)
     for kind, infinite in (("NaN", False), ("infinite", True)):
