@@ -112,7 +112,6 @@ class Bigram(nn.Module):
         dropout: Fraction of the embedding's weights that are dropped in training mode.
         unused: Whether the model has a parameter that never gets a gradient.
         frozen: Whether that parameter is frozen.
-        dropout_is_off: Whether the dropout is in eval mode from the start.
         average: Whether the model has a buffer: a running mean of the embeddings in training mode,
             which it subtracts in eval mode.
         louder: Whether the logits of forward pass k, counted from 0, are multiplied by k + 1.
@@ -124,7 +123,6 @@ class Bigram(nn.Module):
         head: Tensor,
         *,
         dropout: float = 0.0,
-        dropout_is_off: bool = False,
         unused: bool = False,
         frozen: bool = False,
         average: bool = False,
@@ -136,7 +134,7 @@ class Bigram(nn.Module):
         self.embedding = nn.Parameter(embedding.clone())
         self.head = nn.Parameter(head.clone())
         self.unused = nn.Parameter(torch.ones(3), requires_grad=not frozen) if unused else None
-        self.dropout = nn.Dropout(dropout).train(not dropout_is_off)
+        self.dropout = nn.Dropout(dropout)
         self.loudness = 1 if louder else None
         self.on_forward: Callable[[Tensor, Tensor], Tensor] = lambda tokens, logits: logits
 
@@ -390,7 +388,6 @@ def _run(
     watch: dict[str, Any] | None = None,
     stored_as: str | None = None,
     seed_before: int = 0,
-    stale: bool = False,
 ) -> Run:
     """Train a new model with a new optimizer.
 
@@ -403,7 +400,6 @@ def _run(
         watch: Options of Watch.
         stored_as: The dtype of a file with train_tokens, which is then memory-mapped and read-only.
         seed_before: The seed for the global generators of torch, numpy and random before the run.
-        stale: Whether all parameters have gradients before the run.
     """
     folder.mkdir(exist_ok=True)
     network = Bigram(*parameters, **(model or {}))
@@ -417,8 +413,6 @@ def _run(
     # With AdamW's own epsilon, the rounding of a gradient near 0 decides how far a weight moves.
     options = {"eps": 1e-3} if optimizer == "AdamW" else {}
     stepper = getattr(torch.optim, optimizer)(grouped, lr=0.25, **options)
-    for p in members if stale else ():
-        p.grad = torch.ones_like(p)
     watcher = Watch(network, stepper, folder, **(watch or {}))
     if stored_as:
         train_tokens.astype(stored_as).tofile(folder / "tokens")

@@ -184,7 +184,7 @@ def _step(model, optimizer, x, y, step, config):
 
 def _evaluate(model, tokens, config):
     """The mean loss on the same batches every time; mode and random state are restored."""
-    modes = {module: module.training for module in model.modules()}
+    was_training = model.training
     model.eval()
     with torch.no_grad(), torch.random.fork_rng(_gpus(config)):
         batches = [_batch(tokens, config, VALIDATION, i) for i in range(config.eval_batches)]
@@ -193,8 +193,7 @@ def _evaluate(model, tokens, config):
             for x, y in batches
             for x_part, y_part, share in _parts(x, y, config)
         ]
-    for module, mode in modes.items():
-        module.training = mode
+    model.train(was_training)
     return sum(losses) / len(batches)
 
 

@@ -2,9 +2,9 @@
 
 Accepted on purpose: a norm of any float dtype, computed in the gradients' own dtype, in float32 or
 in float64, over all entries at once or from each gradient's norm; the factor as a number or a
-tensor; a factor of 1 that is always applied; foreach operations; work on p.grad.data; a norm that
-still requires grad. A norm that is a Python number counts as its value and fails only the test
-about the type.
+tensor; a factor that is clamped at 1 and always applied; foreach operations; work on p.grad.data;
+a norm that still requires grad. A norm that is a Python number counts as its value and fails only
+the test about the type.
 
 A norm that is wrong makes the factor wrong, too. Everything else is judged against the student's
 own function on the same gradients in a list.
@@ -122,9 +122,8 @@ def test_leaves_a_short_gradient(student, rng):
     for size in (0.3, 1.0):
         gradients = random_gradients(rng, size=size)
         check_shorter(clip(student, gradients, 0.1 * size)["gradients"], gradients)
-        for eps in (None, 100.0):
-            got = clip(student, gradients, 10 * norm_of(gradients), eps=eps)["gradients"]
-            check_gradients(got, gradients, rtol=tolerance(gradients), hint=hint)
+        got = clip(student, gradients, 10 * norm_of(gradients))["gradients"]
+        check_gradients(got, gradients, rtol=tolerance(gradients), hint=hint)
 
 
 @pytest.mark.harm("trains worse")

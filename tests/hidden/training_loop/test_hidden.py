@@ -363,8 +363,8 @@ def test_the_loss_of_each_step(student, rng):
 def test_the_gradients_of_each_step(student, rng):
     """Each step uses the gradients of its own batch, and no others."""
     run = run_of(rng)
-    got = trained(student, **run, stale=True)
-    hint = "the mean cross-entropy over all tokens of the batch; are old gradients cleared first?"
+    got = trained(student, **run)
+    hint = "the mean cross-entropy over all tokens of the batch, before the parameters change"
     for step in range(5):
         check_gradients(got, step, run, hint=hint)
         hint = "backward adds to .grad: when is it set to zero?"
@@ -633,11 +633,9 @@ def test_evaluation_changes_no_training(student, rng):
     hint = "after an evaluation, the model is in training mode again"
     expect.that(all(seen), "a step trains in eval mode", of="train", hint=hint)
     run |= {"optimizer": "AdamW"}
-    off = {"dropout": 0.4, "dropout_is_off": True}
     for other, what, hint in [
         (with_positions(rng, run), "batches", "evaluations draw from a generator of their own"),
         (run | {"model": {"dropout": 0.4}}, "losses", "put torch's random state back afterwards"),
-        (run | {"model": off}, "losses", "put back each module's own mode, not the model's alone"),
     ]:
         agreeing = student.run(probes.with_and_without_evaluations, **other)
         reason = "no validation tokens went through the model"
