@@ -169,5 +169,5 @@ def train(
 
     Handout §11.1 · `python -m assignment check training_loop`
     """
-    # TODO(training_loop): about 19 lines, plus about 102 for the problem's helpers.
+    # TODO(training_loop): about 19 lines, plus about 101 for the problem's helpers.
     raise NotImplementedError("training_loop: see handout §11.1")
