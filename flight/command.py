@@ -19,7 +19,7 @@ from kit.progress import check, last_time, read_course, submit
 from kit.text import message_of, print_anywhere, printable
 
 FOLDER = "flights"
-WORDS = 1500  # steps of the egg until it writes real words; at 900, self and def and raise
+WORDS = 1500  # steps of the egg until it writes words such as self and def
 
 
 def main(root: Path, arguments: list[str]) -> int:
@@ -133,7 +133,9 @@ def _fly(
     seconds = next(row["measured"] for row in record.rows if row["what"] == SECONDS)
     if settings.size == "egg" and settings.steps < WORDS and seconds:
         minutes = f"{WORDS * seconds / 60:.0f} minutes"
-        print(f"`--size egg --steps {WORDS}` writes real words; it takes about {minutes} here")
+        print(
+            f"`--size egg --steps {WORDS}` writes words such as self and def; it takes about {minutes} here"
+        )
     print(f"a card to show: {(folder / 'card.svg').relative_to(root)}")
     print(f"all flights in one picture: {shown.relative_to(root)}")
     return 0
