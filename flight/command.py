@@ -134,7 +134,7 @@ def _fly(
     if settings.size == "egg" and settings.steps < WORDS and seconds:
         minutes = f"{WORDS * seconds / 60:.0f} minutes"
         print(
-            f"`--size egg --steps {WORDS}` writes words such as self and def; it takes about {minutes} here"
+            f"`--size egg --steps {WORDS}` writes words such as self and takes about {minutes} here"
         )
     print(f"a card to show: {(folder / 'card.svg').relative_to(root)}")
     print(f"all flights in one picture: {shown.relative_to(root)}")

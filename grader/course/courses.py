@@ -291,11 +291,11 @@ class Course(msgspec.Struct, frozen=True):
             f"grader/solutions/reference/{path.name}": path for path in self.reference.glob("*.py")
         }
         # Some files always come from the grader itself, wherever the course is: the pages show the
-        # grader's version, markdown_figures.py parses the marks of figures, and a picture shows
-        # what the simulated GPU does.
+        # grader's version, markdown_figures.py parses the marks of figures, and pictures show
+        # what the simulated GPU does and what a model wrote.
         own = ("__init__.py", "base/markdown_figures.py")
         named |= {f"grader/{name}": PACKAGE / name for name in own}
-        named |= {"kit/stand_in.py": kit.HERE / "stand_in.py"}
+        named |= {f"kit/{name}": kit.HERE / name for name in ("stand_in.py", "text.py")}
         return dict(sorted(named.items()))
 
     def handout_sha256(self) -> str:

@@ -214,7 +214,9 @@ def test_neither_side_imports_what_the_course_does_not_list(tmp_path):
 def test_a_submission_that_imports_what_the_course_does_not_list(isolation, tmp_path):
     """It is told the name of the module, also where the grader has it."""
     course = with_stubs(sys.executable, small_courses.plain_python(tmp_path / "course"))
-    given = handed_in(course, tmp_path / "given", '"""Chapter', 'import numpy\n"""Chapter')
+    given = handed_in(course, tmp_path / "given")
+    for path in (given / "assignment").iterdir():
+        path.write_text(f"import numpy\n{path.read_text()}")
     done = grader(sys.executable, "grade", "--course", course, given, "--isolation", isolation)
     assert done.returncode == 0
     assert "No module named 'numpy'" in done.stdout

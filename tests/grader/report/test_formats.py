@@ -121,7 +121,9 @@ def test_reports_stay_small_with_many_comments():
     assert "and 70 more" in FORMATS["html"].render(reported)
 
 
-@pytest.mark.parametrize(("takes", "suffix"), [(reports.to_files, ""), (reports.to_folders, "rst")])
+@pytest.mark.parametrize(
+    ("takes", "suffix"), [(lambda: reports.to_files, ""), (lambda: reports.to_folders({}), "rst")]
+)
 def test_a_new_format_needs_one_line(monkeypatch, takes, suffix):
     """The commands get its options from the table, with the mark of an output."""
     new = Format(lambda reported: "", "rst", file="Write it.", folder="One for each student.")
@@ -131,7 +133,7 @@ def test_a_new_format_needs_one_line(monkeypatch, takes, suffix):
     def command(*, paths):
         got.update(paths)
 
-    wrapped = takes(command)
+    wrapped = takes()(command)  # made after the format is there
     options = {one.name: one for one in parameters_of(wrapped)}
     assert options["--plain"].writes.suffix == suffix
     wrapped(**{one.key: one.key for one in options.values()})
