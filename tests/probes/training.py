@@ -64,7 +64,6 @@ class Trained(Returned):
     steps: Steps
     parameters: list[Tensor]
     has_float32_state: bool  # of the optimizer
-    random_state_is_kept: bool  # of torch's global generator
 
 
 class Run(Trained):
@@ -253,7 +252,6 @@ def trained(student: Any, **inputs: Any) -> Trained:
         "steps": run["steps"],
         "parameters": run["parameters"],
         "has_float32_state": run["has_float32_state"],
-        "random_state_is_kept": run["random_state_is_kept"],
     }
 
 
@@ -422,7 +420,6 @@ def _run(
     }
     made = student.training.TrainConfig(**(config | paths))
     seed_generators(seed_before)
-    random_state = torch.get_rng_state()
     result, stopped = None, False
     # Without tokens to evaluate on, the argument is left out.
     tokens = {} if val_tokens is None else {"val_tokens": val_tokens}
@@ -446,7 +443,6 @@ def _run(
             for v in s.values()
             if isinstance(v, Tensor)
         ),
-        "random_state_is_kept": torch.equal(random_state, torch.get_rng_state()),
         "log": _log(folder),
         "lines": watcher.lines,
     }

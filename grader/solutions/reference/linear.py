@@ -48,7 +48,8 @@ class Linear(nn.Module):
     """A linear layer without a bias.
 
     y = x Wᵀ, for any leading dimensions. The initial weights are normal with mean 0 and
-    std = 1/√in_features, truncated at ±3·std: a value beyond is drawn again, not clamped.
+    std = 1/√in_features, truncated at ±3·std: a value beyond is drawn again, not clamped. Multiply
+    yourself: nn.Linear and torch.nn.functional.linear are forbidden.
 
     Args:
         in_features, out_features: Sizes of x's and y's last dimension.

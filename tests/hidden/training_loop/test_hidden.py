@@ -386,6 +386,7 @@ def test_the_gradients_of_micro_batches(student, rng):
         check_gradients(trained(student, **run), 0, run, hint=hint)
 
 
+# Stays: the other tests of micro-batches are about gradients and about a loss that is no number.
 @pytest.mark.stage(2)
 @pytest.mark.harm("wrong number")
 def test_the_loss_of_micro_batches(student, rng):
@@ -543,8 +544,6 @@ def test_the_seed_decides(student, rng):
     hint = "does config.seed determine the batches?"
     same = column(first, "losses", 3) == column(again, "losses", 3)
     expect.that(same, "two runs with the same seed have different losses", of="train", hint=hint)
-    hint, reason = "torch.Generator().manual_seed(config.seed)", "torch's random state changes"
-    expect.that(first["random_state_is_kept"], reason, of="train", hint=hint)
     other = trained(student, **changed(run, seed=1))
     differ = not torch.equal(torch.stack(batches(other, run)), torch.stack(batches(first, run)))
     expect.that(differ, "another seed gives the same batches", of="train", hint=hint)
