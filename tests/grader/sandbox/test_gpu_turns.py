@@ -14,7 +14,7 @@ from tests.grader.processes import until
 
 GRADER = """
 import sys
-from tests.grader.sandbox.test_gpu_turns import stand_in, turns
+from tests.grader.sandbox.test_gpu_turns import gpu_turns, stand_in
 gpu_turns.GIVE_BACK_SECONDS = 600.0
 while True:
     with gpu_turns.turn(stand_in(sys.argv[1]), lambda told: None):
