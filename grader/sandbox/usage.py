@@ -4,7 +4,7 @@ torch's own limit in the child gives a friendlier message. The limit in this mod
 code that bypasses torch: a test that exceeds it is killed. If a test's memory is not released after
 its end, a new box is started.
 
-The driver counts a device's memory for all processes together. `turns.turn` keeps other graders
+The driver counts a device's memory for all processes together. `gpu_turns.turn` keeps other graders
 away, but any other process is counted too. Therefore, if a test did not pass, the device is checked
 again (preflight.py) before the test is blamed.
 """
