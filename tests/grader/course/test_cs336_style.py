@@ -129,7 +129,6 @@ MORE = {
     },
     "gradient_clipping": {
         "test_no_gradient_at_all",
-        "test_the_norm_is_a_tensor",
         "test_half_precision",
     },
     "lr_schedule": set(),
