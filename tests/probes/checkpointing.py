@@ -598,7 +598,7 @@ def watched_save(student: Any, *, one_disk: bool, name: str = NAME) -> Watched:
         first = os.stat(name).st_ino
         ending, checkpoint = "raised", None
         with _watched(name, one_disk=one_disk) as seen, suppress(Exception):
-            _save_number(student, 2, name)
+            _save_number(student, 2, Path(name))  # a Path is a path, too
             ending = "returned"
         with suppress(Exception):
             checkpoint = _load_number(student, name)
