@@ -237,7 +237,7 @@ def _missing(settings: flying.Settings, own: list[str]) -> str:
 def _text(folder: Path) -> Path:
     """The file of tokens, one byte each, which is made on the spot."""
     folder.mkdir(exist_ok=True)
-    path = folder / "training_text.bin"
+    path = folder / "text.bin"
     if not path.exists():
         submit.write(path, training_text.make())
     return path

@@ -143,7 +143,7 @@ class Between:
         self.busy = False
 
     def write(self, model: Chick, step: int) -> None:
-        """Let the model write, byte by byte, and keep what it has written."""
+        """Let the model write byte by byte, and keep the text."""
         name = f"after {counted(step, 'step')}"
         title = f"{name} it writes:"
         self._out.write((f"\r{title:<78}" if self._out.isatty() else title) + "\n  ")

@@ -294,8 +294,7 @@ def batch(
         )
         with display.reading() as show:
             new = batches.add(opened, assigned.attempts, show, course)
-        for note in (*notes, *found.notes, *assigned.notes):
-            print(f"grader: {note}", file=sys.stderr)
+        _say_notes((*notes, *found.notes, *assigned.notes))
         print(
             f"{counted(len(assigned.attempts), 'submission')} of "
             f"{counted(len(opened.students.all()), 'student')}, "
@@ -801,13 +800,19 @@ def export(
             table = tables.late_days_table(known, whole.rules.title, found)
             files.write(late_days_file, table.encode())
         for one in EXPORTS.values():
-            one.write(whole, found, {name: paths[name] for name in one.options})
+            _say_notes(one.write(whole, found, {name: paths[name] for name in one.options}))
         for name, kind in FORMATS.items():
             if kind.folder and (folder := paths[name]):
                 _export_reports(whole, found, folder, kind)
     for written in dict.fromkeys(outs):
         if written:
             files.say(f"wrote {written}\n", needed=False)
+
+
+def _say_notes(notes: Iterable[str]) -> None:
+    """Say what a person should check."""
+    for note in notes:
+        print(f"grader: {note}", file=sys.stderr)
 
 
 def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind: Format) -> None:

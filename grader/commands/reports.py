@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,11 +37,11 @@ class Export:
     Attributes:
         options: The options, by name.
         write: Writes the files that these options name, which may be none, for a class and where
-            its students stand.
+            its students stand; returns sentences about what a person should check.
     """
 
     options: Mapping[str, Option]
-    write: "Callable[[Class, list[Standing], Paths], None]"
+    write: "Callable[[Class, list[Standing], Paths], Iterable[str]]"
 
 
 def to_files(command: Command) -> Command:

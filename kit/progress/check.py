@@ -96,8 +96,18 @@ def main(
         while True:
             code = 130  # if Ctrl-C ends the next run before it is done
             files = Files.now(root, modules)
-            run = _Run(root, tested, course, files, out, watched=watch, every=every, advise=advise)
-            run.others, run.hints = others or {}, hint
+            run = _Run(
+                root,
+                tested,
+                course,
+                files,
+                out,
+                watched=watch,
+                every=every,
+                advise=advise,
+                hint=hint,
+                others=others or {},
+            )
             code = run.everything()
             if run.changed:
                 continue
@@ -153,10 +163,11 @@ class _Run:
         watched: bool,
         every: bool,
         advise: bool,
+        hint: bool,
+        others: Mapping[str, str],
     ) -> None:
         self.outcome: RunOutcome | None = None
-        self.others: Mapping[str, str] = {}
-        self.hints, self._hinted = False, dict[str, tuple[str, int]]()
+        self._hint, self._hinted = hint, dict[str, tuple[str, int]]()
         self.changed = False  # a file was saved meanwhile
         self._before = last_time.read(root)
         since = {p["id"]: self._before.status(p, files) for p in problems}
@@ -171,6 +182,7 @@ class _Run:
         self._root, self._course, self._files, self._out = root, course, files, out
         self._watched, self._every, self._advise = watched, every, advise
         self._whole = len(problems) == len(course["problem"])
+        self._others = others if self._whole else {}
         self._live = out.isatty() and os.environ.get("TERM") != "dumb"
         self._rows = {p["id"]: ProblemProgress(p) for p in problems}
         self._failures: list[Failure] = []
@@ -451,9 +463,14 @@ class _Run:
         rank = {p["id"]: i for i, p in enumerate(self._in_order)}
         failures = sorted(self._failures, key=lambda f: rank[f.problem["id"]])
         outcome = RunOutcome(
-            list(self._rows.values()), failures, stopped, self._notes, self._whole, self._every
+            list(self._rows.values()),
+            failures,
+            stopped,
+            self._notes,
+            self._whole,
+            self._every,
+            self._others,
         )
-        outcome.others = self.others if self._whole else {}
         if stopped:
             self._print(f"\n{stopped}")
             return outcome
@@ -465,7 +482,7 @@ class _Run:
                 self._print(f"\n{failure}")
         elif outcome.first_failure:
             self._print(f"\nfirst failure\n{outcome.first_failure}")
-        if self.hints and outcome.to_do:
+        if self._hint and outcome.to_do:
             self._show_hints(outcome.to_do)
         for note in outcome.notes:
             self._print(f"\nnote: {note}")

@@ -1,1 +1,1 @@
-"""Clusters that can each be removed by deleting its file; `CLUSTER` says what it is."""
+"""One kind of cluster per file: `CLUSTER` describes it, and without the file it is gone."""

@@ -1,1 +1,1 @@
-"""Exports for other programs, each removed by deleting its file; `EXPORT` says what it is."""
+"""One export per file: `EXPORT` describes it, and without the file it is gone."""

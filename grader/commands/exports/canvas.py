@@ -1,7 +1,5 @@
 """The file for Canvas' gradebook."""
 
-import sys
-
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.base.outputs import Writes
@@ -11,20 +9,19 @@ from grader.classroom.standings import Class
 from grader.commands.reports import Export, Paths
 
 
-def _write(whole: Class, found: list[Standing], paths: Paths) -> None:
-    """Write the file, and say what a person should check."""
+def _write(whole: Class, found: list[Standing], paths: Paths) -> list[str]:
+    """Write the file, and return what a person should check."""
     path, exported = paths["canvas"], paths["canvas-export"]
     if exported and not path:
         raise UsageError("export: --canvas-export needs --canvas, the file to write")
     if not path:
-        return
+        return []
     text = files.table_text(exported) if exported else None
     entries = whole.book.students.entries
     former = {one.student.id: entries.of(one.student.id)[1:] for one in found}
     table = canvas_table.canvas(found, whole.rules, exported=text, former=former)
     files.write(path, table.text.encode())
-    for note in table.notes:
-        print(f"grader: {note}", file=sys.stderr)
+    return table.notes
 
 
 EXPORT = Export(

@@ -1,6 +1,5 @@
 """The files for Classroom 50."""
 
-import sys
 from datetime import UTC, datetime
 
 from grader.base import files
@@ -13,13 +12,13 @@ from grader.commands.reports import Export, Paths, reported
 from grader.report.reported import Reported
 
 
-def _write(whole: Class, found: list[Standing], paths: Paths) -> None:
+def _write(whole: Class, found: list[Standing], paths: Paths) -> list[str]:
     """Write the scores.json, and a result.json for each student who has a grade."""
     scores, read, results = paths.values()
     if read and not scores:
         raise UsageError("export: --classroom50-scores needs --classroom50, the file to write")
     if not scores and not results:
-        return
+        return []
     if whole.rules.classroom50 is None:
         raise UsageError(
             "export: the policy does not say which assignment this is in Classroom 50: expected "
@@ -40,8 +39,7 @@ def _write(whole: Class, found: list[Standing], paths: Paths) -> None:
         for student, content in made.records.items():
             name = f"{gradebook.file_name(student)}.json"
             files.write(results / name, classroom50.text(content).encode())
-    for note in made.notes:
-        print(f"grader: {note}", file=sys.stderr)
+    return made.notes
 
 
 EXPORT = Export(

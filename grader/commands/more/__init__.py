@@ -1,1 +1,1 @@
-"""Commands that can each be removed by deleting its file."""
+"""One command per file; without the file, it is gone."""

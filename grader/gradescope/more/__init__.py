@@ -1,1 +1,1 @@
-"""Platforms that can each be removed by deleting its file; `PLATFORM` says what it is."""
+"""One platform per file: `PLATFORM` describes it, and without the file it is gone."""

@@ -1,1 +1,1 @@
-"""Report formats that can each be removed by deleting its file; `FORMAT` says what it is."""
+"""One report format per file: `FORMAT` describes it, and without the file it is gone."""

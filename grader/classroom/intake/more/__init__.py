@@ -1,1 +1,1 @@
-"""Downloads that can each be removed by deleting its file; `DOWNLOAD` says what it is."""
+"""One download format per file: `DOWNLOAD` describes it, and without the file it is gone."""
