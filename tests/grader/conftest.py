@@ -19,6 +19,7 @@ from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.course import courses
 from grader.grading.undo_settings import restored
 from grader.sandbox.box import Sandbox
+from tests.grader.in_this_process import begun, today, typed  # noqa: F401  fixtures
 from tests.grader.sampling import thirds
 from tests.grader.warm_python import python
 

@@ -11,13 +11,7 @@ from grader.classroom.canvas_table import canvas_user
 from grader.classroom.records import Student
 from grader.course.policies import Policy
 from tests.grader.classroom.fake_canvas import TEACHER, TOKEN, FakeCanvas, serving
-from tests.grader.commands.test_classes import (  # noqa: F401  fixtures
-    DUE,
-    course,
-    grader,
-    hand_in,
-    today,
-)
+from tests.grader.in_this_process import DUE, hand_in
 
 # Students 11 to 15; the points of the even ones are 7, those of the odd ones 0.
 USERS = {f"s{number}": number for number in range(11, 16)}
@@ -37,7 +31,7 @@ def canvas(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def graded(today, tmp_path_factory):  # noqa: F811
+def graded(today, tmp_path_factory):
     """A gradebook with a grade of each student."""
     path = tmp_path_factory.mktemp("graded") / "class.sqlite"
     with gradebook.writing(path, create=True) as opened:
@@ -57,9 +51,9 @@ def book(graded, tmp_path):
 
 
 @pytest.fixture
-def push(book, canvas, grader):  # noqa: F811
+def push(book, canvas, typed):
     """Run `grader push canvas`; return the exit code, stdout and the last sentence."""
-    return lambda *options: grader("push", "canvas", book, "--assignment", canvas.address, *options)
+    return lambda *options: typed("push", "canvas", book, "--assignment", canvas.address, *options)
 
 
 class Printed:
@@ -274,7 +268,7 @@ def test_canvas_late_policy_takes_points_twice_only_if_a_person_says_so(
     assert "0 students differ" in push()[1]
 
 
-def test_the_policy_can_name_the_assignment(push, canvas, book, grader, tmp_path):  # noqa: F811
+def test_the_policy_can_name_the_assignment(push, canvas, book, typed, tmp_path):
     """Its number has to be that of the policy's canvas_id, if there is one.
 
     Whoever made the gradebook does not choose where the token goes.
@@ -283,15 +277,15 @@ def test_the_policy_can_name_the_assignment(push, canvas, book, grader, tmp_path
     policy.write_text(f'[policy]\ncanvas_url = "{canvas.address}"\ncanvas_id = 2\n')
     with gradebook.writing(book) as opened:
         opened.remember(Policy(canvas_url=canvas.address, canvas_id=2))
-    code, _, said = grader("push", "canvas", book)
+    code, _, said = typed("push", "canvas", book)
     assert (2, []) == (code, canvas.log)
     assert f"the gradebook names the assignment {canvas.address}: to send your token" in said
     assert "5 students differ" in push()[1]
-    assert "5 students differ" in grader("push", "canvas", book, "--policy", policy)[1]
+    assert "5 students differ" in typed("push", "canvas", book, "--policy", policy)[1]
     with gradebook.writing(book) as opened:
         opened.remember(Policy(canvas_id=3))
     assert "is not the assignment 3 that the policy's canvas_id names" in push()[2]
-    assert grader("push", "canvas", book)[2] == (
+    assert typed("push", "canvas", book)[2] == (
         "grader: push: expected the assignment's address, from --assignment or canvas_url in the "
         "policy"
     )
@@ -377,18 +371,18 @@ def test_a_refused_student_gets_a_comment_and_no_points(push, canvas, book):
 
 
 @pytest.mark.parametrize("address", ["https://127.0.0.1:{port}", "http://127.0.0.1:9"])
-def test_a_host_that_does_not_answer_is_told_at_once(book, canvas, grader, address):  # noqa: F811
+def test_a_host_that_does_not_answer_is_told_at_once(book, canvas, typed, address):
     """A dead port, and a server without TLS: nothing is asked twice."""
     port = canvas.address.split(":")[2].split("/")[0]
     place = f"{address.format(port=port)}/courses/1/assignments/2"
-    code, _, said = grader("push", "canvas", book, "--assignment", place)
+    code, _, said = typed("push", "canvas", book, "--assignment", place)
     assert (code, "cannot be reached: " in said, canvas.slept) == (3, True, [])
 
 
 @pytest.mark.parametrize("port", ["99999", "0"])
-def test_an_address_with_an_impossible_port_is_one_sentence(book, canvas, grader, port):  # noqa: F811
+def test_an_address_with_an_impossible_port_is_one_sentence(book, canvas, typed, port):
     place = f"https://127.0.0.1:{port}/courses/1/assignments/2"
-    code, _, said = grader("push", "canvas", book, "--assignment", place)
+    code, _, said = typed("push", "canvas", book, "--assignment", place)
     assert code in (2, 3)
     assert "Traceback" not in said
     assert "https://127.0.0.1" in said

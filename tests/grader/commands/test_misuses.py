@@ -25,7 +25,7 @@ from grader.course.courses import load
 from grader.course.policies import Policy
 from grader.report import json_report
 from grader.report.reported import Reported
-from tests.grader.commands.test_classes import of, result_of
+from tests.grader.in_this_process import of, result_of
 
 DUE = datetime(2026, 10, 2, 12, tzinfo=UTC)
 SOURCE = "def relu(x):\n    return x\n"

@@ -12,7 +12,7 @@ import pytest
 
 from grader.base import files
 from grader.base.errors import MachineFault, UsageError
-from tests.grader.commands.test_cli import run_on
+from tests.grader.in_this_process import run_on
 from tests.grader.ordinary_user import NEEDS_ROOT
 
 pytestmark = pytest.mark.slow

@@ -29,7 +29,7 @@ from grader.commands.cli import command_line
 from grader.course.courses import load
 from grader.report import json_report
 from grader.report.reported import Reported
-from tests.grader.commands.test_classes import of, result_of
+from tests.grader.in_this_process import of, result_of
 
 PROBLEM = "relu"
 SOURCE = "def relu(x):\n    return x\n"

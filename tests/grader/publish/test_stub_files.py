@@ -158,28 +158,6 @@ def test_the_committed_stubs_are_those_of_the_reference():
     assert [] == [path.name for path in stub_files.drifted(COURSE)]
 
 
-def test_drift_is_seen_and_mended(tmp_path):
-    """A changed stub and a missing one are rewritten; correct stubs are left alone."""
-    folder = tmp_path / "assignment"
-    folder.mkdir()
-    course = courses.Course(
-        root=tmp_path, solutions=COURSE.solutions, limits=COURSE.limits, problems=COURSE.problems
-    )
-    assert [f"{m}.py" for m in course.modules] == [p.name for p in stub_files.write(course)]
-    (folder / "linear.py").write_text("x = 1\n")
-    (folder / "data.py").unlink()
-    assert (
-        ["linear.py", "data.py"]
-        == [p.name for p in stub_files.drifted(course)]
-        == [p.name for p in stub_files.write(course)]
-    )
-    assert [] == stub_files.drifted(course) == stub_files.write(course)
-    assert (
-        stub_files.stub((REFERENCE / "data.py").read_text(), COURSE)
-        == (folder / "data.py").read_text()
-    )
-
-
 @pytest.mark.parametrize("module", COURSE.modules)
 def test_no_line_of_a_solution_is_left_in_a_stub(module):
     """Only lines that also occur outside a region, such as in a solved example, may remain."""
