@@ -54,17 +54,6 @@ def rendered(found, **given):
     return obeyed(annotations_report.render(Reported(found, **given)))
 
 
-def test_the_reader_of_this_test_obeys_what_github_obeys():
-    """If it obeyed nothing, the other tests would check nothing."""
-    log = "a ::error::x\n  ::error file=a,line=1::x%0Ay%250A\nb ##[warning]z\n::nothing::\n"
-    log += "::stop-commands::t\n::error::x\n##[error]x\n::t::\n::add-mask::1\n"
-    assert obeyed(log) == [
-        ("error", {"file": "a", "line": "1"}, "x\ny%0A"),
-        ("warning", {}, ""),
-        ("add-mask", {}, "1"),
-    ]
-
-
 def test_a_failure_stands_at_its_line_and_says_what_it_cost():
     """The place of a failure comes first, then the definition of the function."""
     at = Fact("at", "assignment/m.py:5 in forward")

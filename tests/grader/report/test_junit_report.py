@@ -4,14 +4,12 @@ import xml.etree.ElementTree as ET
 from functools import cache
 from pathlib import Path
 
-import pytest
 import xmlschema
 
-from grader.base.errors import Status
 from grader.report.more import junit as junit_report
 from grader.report.reported import Reported
 from grader.results.points import problem_result
-from tests.grader.report.samples import HOSTILE, ended, every_status, failed, hostile, result
+from tests.grader.report.samples import HOSTILE, every_status, failed, hostile, result
 
 
 @cache
@@ -100,19 +98,3 @@ def test_every_character_can_be_written():
     for part in (text[i : i + 500] for i in range(0, len(text), 500)):
         found = result(problem_result("a", "m", 1, [failed("x", part, about=part)]))
         written(found)
-
-
-def test_the_schema_refuses_another_form():
-    """If the schema accepted everything, the other tests would check nothing."""
-    found = result(problem_result("a", "m", 1, [ended("x", Status.PASSED)]))
-    one = junit_report.render(Reported(found))
-    assert schema().is_valid(one)
-    for old, new in (
-        ("testcase", "case"),
-        ('tests="1"', 'tests="one"'),
-        ('name="test_x"', ""),
-        ('failures="0"', ""),
-    ):
-        assert old in one
-        with pytest.raises(xmlschema.XMLSchemaValidationError):
-            schema().validate(one.replace(old, new))

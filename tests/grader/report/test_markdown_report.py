@@ -177,17 +177,9 @@ def test_backticks_of_any_length_end_no_code(length):
 
 def many(problems, tests, text="é` " * 300):
     """A result with so many failures that they cannot all be shown."""
-    return result(
-        *(
-            problem_result(
-                f"problem_{place}",
-                "m",
-                tests,
-                [failed(f"{i}", f"{i} {text}") for i in range(tests)],
-            )
-            for place in range(problems)
-        )
-    )
+    wrong = [failed(f"{i}", f"{i} {text}") for i in range(tests)]
+    found = (problem_result(f"problem_{place}", "m", tests, wrong) for place in range(problems))
+    return result(*found)
 
 
 def test_a_long_report_is_cut_and_says_what_is_missing():
