@@ -58,12 +58,10 @@ def test_equal_answers_become_a_mistake_that_validate_accepts(grader, root, tmp_
     marker = tmp_path / "executed"
     course = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
     handed_in = tmp_path / "in"
-    handed_in.mkdir()
     for name in ("ada", "bob", "cyd"):
-        (handed_in / f"{name}.py").write_text(WRONG.format(name=name, marker=marker))
         folder = handed_in / name / "assignment"
         folder.mkdir(parents=True)
-        (handed_in / f"{name}.py").rename(folder / "activations.py")
+        (folder / "activations.py").write_text(WRONG.format(name=name, marker=marker))
     book = tmp_path / "book.sqlite"
 
     def run(*words):

@@ -70,10 +70,8 @@ def test_failures_are_alike_if_all_answers_are_equal(tmp_path):
         return msgspec.structs.replace(failed("a"), facts=facts)
 
     each = {"s1": wrong("1.0", 5), "s2": wrong("1.0", 77), "s3": wrong("2.0", 5)}
-    students = {
-        name: ({}, work([one, failed("b")], [passed("c"), passed("d")]))
-        for name, one in each.items()
-    }
+    rest = [passed("c"), passed("d")]
+    students = {name: ({}, work([one, failed("b")], rest)) for name, one in each.items()}
     with class_of(tmp_path / "class.sqlite", students) as whole:
         found = survey(whole)
     assert [(2, [0, 1]), (2, [2])] == [(one.tests, one.students) for one in found.mistakes]
