@@ -56,26 +56,6 @@ def push(book, canvas, typed):
     return lambda *options: typed("push", "canvas", book, "--assignment", canvas.address, *options)
 
 
-class Printed:
-    """Reads what was printed, and keeps what went to stderr."""
-
-    def __init__(self, capsys):
-        self.read, self.err = capsys.readouterr, ""
-
-    def __call__(self):
-        found = self.read()
-        self.err += found.err
-        return found
-
-
-@pytest.fixture
-def printed(capsys, monkeypatch):
-    """Everything that goes to stderr."""
-    both = Printed(capsys)
-    monkeypatch.setattr(capsys, "readouterr", both)
-    return both
-
-
 def test_a_push_is_shown_done_and_not_repeated(push, canvas):
     """The dry run changes nothing, and the second push sends nothing, not even a comment."""
     code, said, _ = push()
@@ -207,7 +187,7 @@ def test_canvas_that_never_answers_is_one_sentence(push, canvas):
     assert last.endswith(f"{canvas.url} did not answer 7 times: it answered 503")
 
 
-def test_who_has_no_number_in_canvas_is_listed_and_not_guessed(push, canvas, book, printed):
+def test_who_has_no_number_in_canvas_is_listed_and_not_guessed(push, canvas, book, typed):
     """Neither are two students with one number, nor one whom Canvas does not have."""
     with gradebook.writing(book) as opened:
         opened.students.enrol(
@@ -221,39 +201,37 @@ def test_who_has_no_number_in_canvas_is_listed_and_not_guessed(push, canvas, boo
         opened.students.enrol([Student(id="s11", columns={"seat": "14"})])
     assert "1 student differs, 0 do not" in push("--apply")[1]
     assert canvas.scores() == {11: None, 12: None, 13: None, 14: 7, 15: None}
-    assert "2 students are left alone, because the roster has no Canvas id of them" in printed.err
-    assert "the roster gives their Canvas id to several students: s12, " in printed.err
-    assert "Canvas has no such student in this assignment: s15" in printed.err
+    assert "2 students are left alone, because the roster has no Canvas id of them" in typed.err
+    assert "the roster gives their Canvas id to several students: s12, " in typed.err
+    assert "Canvas has no such student in this assignment: s15" in typed.err
 
 
-def test_grades_that_people_set_in_canvas_stay(push, canvas, book, printed):
+def test_grades_that_people_set_in_canvas_stay(push, canvas, book, typed):
     """An excuse, a grade where we have none, and points changed after our push."""
     canvas.submissions[11]["excused"] = True
     canvas.submissions[13] |= {"score": 4.0, "entered_score": 4.0}
     with gradebook.writing(book) as opened, opened._database as db:
         db.execute("DELETE FROM attempt WHERE student = 's13'")
     push("--apply")
-    assert "Canvas excuses them" in printed.err
-    assert "they have a grade in Canvas and none here (missing)" in printed.err
+    assert "Canvas excuses them" in typed.err
+    assert "they have a grade in Canvas and none here (missing)" in typed.err
     canvas.submissions[12] |= {"score": 6.5, "entered_score": 6.5}
     assert "0 students differ" in push("--apply")[1]
-    assert "their points were changed in Canvas after our push" in printed.err
+    assert "their points were changed in Canvas after our push" in typed.err
     assert canvas.submissions[11]["excused"] is True
     assert canvas.scores() == {11: None, 12: 6.5, 13: 4, 14: 7, 15: 0}
     push("--apply", "--overwrite")
     assert canvas.scores()[12] == 7
 
 
-def test_canvas_late_policy_takes_points_twice_only_if_a_person_says_so(
-    push, canvas, book, printed
-):
+def test_canvas_late_policy_takes_points_twice_only_if_a_person_says_so(push, canvas, book, typed):
     """Our points contain our own penalty already."""
     with gradebook.writing(book) as opened:
         opened.remember(Policy(per_cent_a_day=10, deadlines={"default": DUE - timedelta(hours=1)}))
     canvas.deducts = True
     canvas.submissions[12]["late"] = canvas.submissions[14]["late"] = True
     assert "3 students differ" in push("--apply")[1]
-    assert "they are late and Canvas' late policy takes points, too" in printed.err
+    assert "they are late and Canvas' late policy takes points, too" in typed.err
     assert canvas.scores() == {11: 0, 12: None, 13: 0, 14: None, 15: 0}
     assert "6.3, not late" in push("--late", "ours")[1]
     canvas.submissions[14]["late"] = False
@@ -492,7 +470,7 @@ def test_the_token_is_read_from_a_file_that_only_its_owner_can_read(tmp_path, mo
         canvas_api.read_token(tmp_path)
 
 
-def test_the_token_is_in_no_text(push, canvas, book, printed, monkeypatch):
+def test_the_token_is_in_no_text(push, canvas, book, typed, monkeypatch):
     """Not in what is printed, in a traceback with a fault of ours, or in the gradebook."""
     said = "".join(map(str, [*push("--apply"), *push("--apply")]))
     canvas.faults.extend([("courses/1", fault) for fault in (500, "cut", "lost", 401)])
@@ -504,16 +482,16 @@ def test_the_token_is_in_no_text(push, canvas, book, printed, monkeypatch):
     monkeypatch.setattr(canvas_api, "urlencode", lambda fields: 1 / 0)
     said += "".join(map(str, push()))
     assert "ZeroDivisionError" in said
-    assert TOKEN not in said + printed.err
+    assert TOKEN not in said + typed.err
     assert TOKEN.encode() not in book.read_bytes()
     assert all(TOKEN not in line for line in canvas.log)
 
 
-def test_hostile_texts_cannot_command_the_terminal(push, canvas, printed):
+def test_hostile_texts_cannot_command_the_terminal(push, canvas, typed):
     """Names of students, of the course, and complaints of Canvas."""
     canvas.course["name"] = canvas.assignment["name"] = HOSTILE_NAME
     canvas.poison = {12}
-    said = "".join(map(str, [*push(), *push("--apply")])) + printed.err
+    said = "".join(map(str, [*push(), *push("--apply")])) + typed.err
     assert "\\u202eevil" in said
     assert {c for c in said if not c.isprintable() and c != "\n"} == set()
 

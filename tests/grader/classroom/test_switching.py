@@ -2,13 +2,12 @@
 
 Each case has the setups that count in the gradebook and the setup that `batch` asks for. The
 commands that the messages name are run. Grading is replaced by stored results, because no GPU can
-be used here; test_batches.py does the same on a CPU with real submissions.
+be used here; test_old_gradebooks.py and test_term.py regrade real submissions on a CPU.
 """
 
 import itertools
 import re
 import shlex
-import sys
 import zipfile
 from contextlib import contextmanager
 
@@ -20,7 +19,7 @@ from grader.classroom import gradebook, setups
 from grader.classroom.batches import BatchProgress
 from grader.classroom.records import State, Student
 from grader.classroom.standings import Class
-from grader.commands import classes, cli
+from grader.commands import classes
 from grader.course import courses
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome
@@ -74,9 +73,9 @@ def course(root):
 
 
 @pytest.fixture
-def class_(monkeypatch, tmp_path, course, capsys):
+def class_(monkeypatch, tmp_path, course, typed):
     """A class of two, whose grading is replaced by stored results."""
-    return Classroom(monkeypatch, tmp_path, course, capsys)
+    return Classroom(monkeypatch, tmp_path, course, typed)
 
 
 class Classroom:
@@ -87,10 +86,10 @@ class Classroom:
         stops_after: How many submissions are graded before the grader is interrupted.
     """
 
-    def __init__(self, monkeypatch, folder, course, capsys):
+    def __init__(self, monkeypatch, folder, course, typed):
         self.folder, self.book, self.course = folder / "handed_in", folder / "class.sqlite", course
         self.status, self.stops_after, self.fault = Status.PASSED, None, ""
-        self._patch, self._capsys = monkeypatch, capsys
+        self.run = typed.all
         self.folder.mkdir()
         for name in STUDENTS:
             with zipfile.ZipFile(self.folder / f"{name}.zip", "w") as archive:
@@ -140,12 +139,6 @@ class Classroom:
             isolation=chosen["isolation"],
             seed=chosen["seed"],
         )
-
-    def run(self, *arguments):
-        """Run a command in this process; return its exit code and all that it said."""
-        self._patch.setattr(sys, "argv", ["grader", *map(str, arguments)])
-        code, text = cli._run()
-        return code, "".join([*self._capsys.readouterr(), text])
 
     def batch(self, chosen, *more):
         """Run batch with the options for a setup."""

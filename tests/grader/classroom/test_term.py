@@ -10,12 +10,9 @@ import json
 import re
 import shlex
 import shutil
-import sys
 import zipfile
 
 import pytest
-
-from grader.commands import cli
 
 # The clocks of Los Angeles go back an hour on 1 November: the first late day of hw1 has 25 hours.
 # hw1 is due at 06:59 UTC on 1 November; its late days end at 07:59 UTC on the 2nd, 3rd, 4th, 5th.
@@ -65,11 +62,9 @@ HW1 = "--gradebook hw1.sqlite --course hw1"
 class Term:
     """The folder of a course, and its commands."""
 
-    def __init__(self, folder, tiny, monkeypatch, capsys):
-        self._patch, self._capsys = monkeypatch, capsys
-        self.folder, self._tiny = folder, tiny
+    def __init__(self, folder, tiny, typed):
+        self.folder, self._tiny, self._typed = folder, tiny, typed
         self._right = (tiny / "solutions/reference/activations.py").read_text()
-        monkeypatch.chdir(folder)
         (folder / "roster.csv").write_text(ROSTER)
 
     def new(self, title, *, canvas_id, due):
@@ -92,10 +87,7 @@ class Term:
 
     def __call__(self, line, *, code=0):
         """Run a command; return all that it prints."""
-        self._patch.setattr(sys, "argv", ["grader", *shlex.split(line)])
-        got, text = cli._run()
-        printed = self._capsys.readouterr()
-        said = printed.out + printed.err + text
+        got, said = self._typed.all(*shlex.split(line))
         assert got == code, f"$ grader {line}\n{said}"
         return said
 
@@ -123,9 +115,10 @@ class Term:
 
 
 @pytest.mark.slow
-def test_a_term_from_an_empty_folder(tmp_path, root, monkeypatch, capsys):
+def test_a_term_from_an_empty_folder(tmp_path, root, monkeypatch, typed):
     """Each step continues the gradebooks of the step before."""
-    term = Term(tmp_path, root / "examples" / "tiny_course", monkeypatch, capsys)
+    monkeypatch.chdir(tmp_path)
+    term = Term(tmp_path, root / "examples" / "tiny_course", typed)
     hand_in_on_time_and_late(term)
     hand_in_twice(term)
     extend_deadlines(term)
@@ -250,7 +243,8 @@ def tidy_up_the_students(term):
 def export_the_first_assignment(term):
     """A spreadsheet, Canvas, Gradescope and the late days have the points of the status."""
     exports = "--csv hw1.csv --canvas canvas.csv --gradescope json --late-days late_days.csv"
-    term(f"export hw1.sqlite --course hw1 {exports} --markdown md --html html")
+    term(f"export hw1.sqlite --course hw1 {exports} --markdown md --html html --junit xml")
+    assert len(list((term.folder / "xml").iterdir())) == 5
     columns = ("state", "points", "score", "penalty", "days_late", "relu", "softmax")
     assert term.table("hw1.csv", *columns) == {
         "ada": ["graded", "2", "2", "0", "0", "0", "2"],

@@ -2,12 +2,10 @@
 
 import shlex
 import shutil
-import sys
 
 import pytest
 
 from grader.classroom import gradebook
-from grader.commands import cli
 from tests.grader import small_courses
 from tests.grader.classroom.a_class import WITH_LISTS, hand_in
 from tests.grader.classroom.reading_back import read_csv_table
@@ -26,28 +24,19 @@ OTHER_IDS = """Student,ID,SIS Login ID,Section
 class Desk:
     """An empty folder with a course, and the commands."""
 
-    def __init__(self, folder, patch, capsys):
-        self.folder, self._patch, self._capsys = folder, patch, capsys
-        patch.chdir(folder)
+    def __init__(self, folder, typed):
+        self.folder, self.types = folder, typed.all
         small_courses.with_lists(folder / "course")
         (folder / "in").mkdir()
 
     def __call__(self, line, *, code=0):
         """Run a command; return all that it prints. What runs tests has to name the course."""
-        if line.startswith(("batch", "regrade")) and "--course" not in line:
-            line += " --course course"
-        got, said = self.types(line)
+        words = shlex.split(line)
+        if words[0] in ("batch", "regrade") and "--course" not in words:
+            words += ["--course", "course"]
+        got, said = self.types(*words)
         assert got == code, f"$ grader {line}\n{said}"
         return said
-
-    def types(self, line):
-        """Run a command as it is; return its exit code and all that it prints."""
-        self._patch.setattr(sys, "argv", ["grader", *shlex.split(line)])
-        got, text = cli._run()
-        printed = self._capsys.readouterr()
-        said = printed.out + printed.err + text
-        assert "Traceback" not in said
-        return got, said
 
     def write(self, name, text):
         path = self.folder / name
@@ -62,8 +51,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path, monkeypatch, capsys):
-    return Desk(tmp_path, monkeypatch, capsys)
+def desk(tmp_path, monkeypatch, typed):
+    monkeypatch.chdir(tmp_path)
+    return Desk(tmp_path, typed)
 
 
 @pytest.fixture
@@ -132,8 +122,8 @@ def test_a_first_roster_without_zeros_is_told_and_healed_by_the_right_one(desk):
 
 def test_the_gradebook_knows_its_course(graded):
     """What runs no tests needs no --course; another course is refused in one sentence."""
-    for command in ("regrade g.sqlite", "batch in --gradebook g.sqlite"):
-        code, said = graded.types(command)
+    for command in (("regrade", "g.sqlite"), ("batch", "in", "--gradebook", "g.sqlite")):
+        code, said = graded.types(*command)
         assert (code, f"add --course {graded.folder / 'course'}" in said) == (2, True)
     said = graded("status g.sqlite")
     assert "3 students: 2 graded, 1 missing; mean 2.50" in said
