@@ -102,7 +102,7 @@ def {name}(*args):
         held.append(bytearray(64 * 2**20))
 """,
     "sleeper": """\
-import tomllib
+import time
 
 
 def {name}(*args):

@@ -359,7 +359,7 @@ def test_every_shared_line_is_still_shared(bundle):
     assert [line for line in shared if line not in found] == []
 
 
-@pytest.mark.slow
+@pytest.mark.proof  # the workflow below shows the same by another command
 def test_pytest_in_the_bundle_shows_what_is_not_attempted(unpacked):
     """Every public test of a stub fails with NotImplementedError and for no other reason."""
     done = run(unpacked, "pytest", "-q")
@@ -371,7 +371,6 @@ def test_pytest_in_the_bundle_shows_what_is_not_attempted(unpacked):
     assert sum(int(count) for count, _ in said) == int(ended[1]) >= 3 * len(COURSE.problems)
 
 
-@pytest.mark.slow
 def test_pytest_in_the_bundle_is_green_with_the_reference(unpacked, root):
     """With the reference's modules in place of the stubs, every test passes."""
     for path in (root / "grader/solutions/reference").glob("[!_]*.py"):
@@ -383,7 +382,6 @@ def test_pytest_in_the_bundle_is_green_with_the_reference(unpacked, root):
     assert f"{len(COURSE.problems)} of {len(COURSE.problems)} problems done" in checked.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "solved",
     [pytest.param([], id="stubs", marks=pytest.mark.proof), pytest.param(["linear"], id="linear")],
