@@ -26,6 +26,7 @@ def cluster(root):
     return module
 
 
+@pytest.mark.proof
 def test_the_tables_follow_from_the_measured_times(cluster, root):
     """`python benchmarks/cluster.py --from … --docs docs/cluster.md` changes nothing."""
     figures = json.loads((root / "benchmarks" / "results" / "cluster.json").read_text())

@@ -161,13 +161,13 @@ class Classroom:
         assert states == {State.GRADED}
 
 
-# `make test` runs two changes from each setup, and three to each setup.
+# `make test` runs one change from each setup, and at least one to each setup.
 CHANGES = [
     pytest.param(
         had,
         asked,
         id=f"{words_of(had)} to {words_of([asked])}",
-        marks=[] if (i + j) % 8 == 0 else pytest.mark.proof,
+        marks=[] if (i + j) % 16 == 0 else pytest.mark.proof,
     )
     for i, had in enumerate(HAD)
     for j, asked in enumerate(ASKED)

@@ -56,13 +56,22 @@ def desk(tmp_path, monkeypatch, typed):
     return Desk(tmp_path, typed)
 
 
+@pytest.fixture(scope="module")
+def kept():
+    """The gradebook of `graded` once it has been graded, as bytes."""
+    return []
+
+
 @pytest.fixture
-def graded(desk):
+def graded(desk, kept):
     """A gradebook of a class of three, of whom two have handed in."""
     hand_in(desk.folder / "in", "s01", SOLVED)
     hand_in(desk.folder / "in", "s02", NO_SHIFT)
     desk.write("roster.csv", IDS)
+    book = desk.folder / "g.sqlite"
+    book.write_bytes(kept[0]) if kept else None
     desk("batch in --gradebook g.sqlite --course course --roster roster.csv")
+    kept[:] = [book.read_bytes()]
     return desk
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import stat
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from grader.base import files
 from grader.base.errors import MachineFault, UsageError
 from tests.grader.in_this_process import run_on
 from tests.grader.ordinary_user import NEEDS_ROOT
+from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ def merge(root, tmp_path):
     cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
 
     def run(redirections, *options, **environment):
-        command = " ".join(map(str, [sys.executable, "-m", "grader", "merge", cpu, cuda, *options]))
+        command = " ".join(map(str, [python(), "-m", "grader", "merge", cpu, cuda, *options]))
         shell = ["bash", "-c", f"{command} {redirections}"]
         return subprocess.run(
             shell,
