@@ -9,7 +9,6 @@ from grader.analysis import items
 
 
 def test_difficulty_is_the_share_that_passes():
-    """Difficulty is the share of students who pass, and None if no student attempted the test."""
     assert 0.75 == items.difficulty([True, True, True, False])
     assert items.difficulty([]) is None
 
@@ -40,7 +39,6 @@ def test_discrimination_is_the_point_biserial_correlation(seed):
     ],
 )
 def test_why_a_discrimination_is_unknown(passed, failed, points, why):
-    """An unknown discrimination has a reason, and a known one has none."""
     rest = [float(n) if points is None else points for n in range(passed + failed)]
     outcomes = [True] * passed + [False] * failed
     assert why == items.why_unknown(outcomes, rest)

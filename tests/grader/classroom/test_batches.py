@@ -103,7 +103,6 @@ def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(
 def test_kill_9_at_any_moment_loses_only_what_was_running(
     grader, course, handed_in, tmp_path, root
 ):
-    """The whole process group is killed five times; an undisturbed run then completes the class."""
     book = tmp_path / "class.sqlite"
     command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
     moments = random.Random(4)
@@ -185,7 +184,6 @@ def graded(book):
 
 
 def test_after_kill_9_the_same_command_goes_on(started, grader, course, handed_in):
-    """The second run does not repeat grading that was finished."""
     process, book = started
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -259,7 +257,6 @@ def command_of(process):
 
 
 def test_a_broken_suite_is_the_graders_fault_for_everybody(grader, course, handed_in, tmp_path):
-    """The command exits with 3, and no student has points until the suite works."""
     book = tmp_path / "class.sqlite"
     keep(handed_in, "ada", "bob")
     hidden = course / "tests" / "hidden" / "relu" / "test_hidden.py"

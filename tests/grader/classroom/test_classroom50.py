@@ -87,7 +87,6 @@ def test_a_grade_becomes_a_record_and_an_override():
 
 
 def test_each_problem_is_a_test_and_the_points_add_up():
-    """Pending problems are left out; the message has the exact points."""
     tests = made(graded()).records["Ada"]["tests"]
     assert [
         ("linear", False, 3, 10, "3.33 of 10 points, crashed"),
@@ -145,7 +144,6 @@ def test_an_override_of_a_teacher_is_kept_and_said():
 
 
 def test_no_grade_writes_nothing():
-    """A fault of the grader, a missing or a refused submission is never a 0."""
     states = [state for state in State if state is not State.GRADED]
     found = made(*(graded(f"s{i}", None, state=state) for i, state in enumerate(states)))
     assert ([], {}) == (entries(found), found.records)
@@ -175,7 +173,6 @@ def test_a_name_that_is_none_on_github_is_left_out_and_said(text):
 
 
 def test_hostile_texts_stay_in_their_fields():
-    """The schema forbids control characters."""
     assert 3 == len(made(graded(), found=hostile()).records["Ada"]["tests"])
 
 

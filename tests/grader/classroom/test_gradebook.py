@@ -69,7 +69,6 @@ def result_of(submission, status=Status.PASSED, device="cpu"):
 
 
 def test_an_attempt_is_added_once(book):
-    """The same sources at another time are a new attempt; the sources are stored only once."""
     assert book.attempts.add("ada", "ada.zip", of("x = 1"))
     assert not book.attempts.add("ada", "ada.zip", of("x = 1"))
     assert book.attempts.add("ada", "ada.zip", of("x = 1"), submitted_at=NOON)
@@ -112,7 +111,6 @@ def test_any_student_has_a_file_of_its_own(tmp_path):
 
 
 def test_what_was_stored_is_what_was_handed_in(book):
-    """Paths and bytes are restored exactly, so a regrade does not need the original folder."""
     sources = {"assignment/linear.py": b"\x00\xff" * 9, "assignment/a/b.py": "é\r\n".encode()}
     handed_in = Submission("ada", sources, [])
     book.attempts.add("ada", "ada.zip", handed_in)
@@ -122,7 +120,6 @@ def test_what_was_stored_is_what_was_handed_in(book):
 
 
 def test_a_result_is_kept_and_only_a_fault_is_replaced(book):
-    """A submission whose grading ended in a grader fault is graded again."""
     book.attempts.add("ada", "ada.zip", of("x = 1"))
     setup = book.setups.number_of(SETUP)
     (sources,) = book.results.to_grade(setup)
@@ -274,7 +271,6 @@ def said(path, *, write=True):
 
 @pytest.mark.parametrize("write", [True, False])
 def test_what_is_no_gradebook_is_named(tmp_path, write):
-    """A text file, a foreign database, a newer version and a folder each get their own message."""
     text = tmp_path / "text"
     text.write_text("not a database, but more than a hundred bytes long " * 5)
     assert said(text, write=write) == ": expected a gradebook of `grader batch`, found another file"
@@ -295,7 +291,6 @@ def test_what_is_no_gradebook_is_named(tmp_path, write):
 
 
 def test_a_truncated_file_is_named(path):
-    """The message suggests a backup, and the file is not changed."""
     with gradebook.writing(path, create=True) as opened:
         for i in range(200):
             opened.students.enrol([Student(id=f"{i}", name="x" * 100)])
@@ -394,7 +389,6 @@ def test_stored_rules_are_checked_as_those_of_a_policy(book, path):
 
 
 def test_texts_of_a_stored_attempt_and_result_are_safe_to_print(book):
-    """A gradebook that somebody has edited cannot command a terminal or a workflow."""
     bad, safe = "\x1b[31m\n::error::z", "\\x1b[31m\\n::error::z"
     number, made = book.setups.number_of(SETUP), result_of(of("x = 1"))
     named = msgspec.structs.replace(made.submission, name=bad)
@@ -437,7 +431,6 @@ def test_what_unpacks_to_too_much_is_named(book, path):
 
 
 def test_a_clock_that_goes_back_changes_nothing_that_counts(book, monkeypatch):
-    """The latest decision counts, even if the clock went back before it."""
     hours = iter(range(23, 0, -1))
     monkeypatch.setattr(database, "now", lambda: f"2026-10-01T{next(hours):02}:00:00+00:00")
     first, second = (
@@ -529,7 +522,6 @@ with gradebook.reading(path) as book:
 
 @pytest.mark.slow
 def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
-    """The disk has three megabytes; everything written before it was full can be read."""
     said = mounted(root, tmp_path, f"mount -t tmpfs -o size=3m tmpfs {tmp_path}", FULL)
     sentence = "there is no space left; everything written before is kept"
     assert said == f"{tmp_path}/class.sqlite: {sentence}\nTrue True ok\n"

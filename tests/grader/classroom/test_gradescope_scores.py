@@ -93,7 +93,6 @@ def test_another_file_is_refused_in_one_sentence(tmp_path, rows, said):
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_are_printed_on_their_line(tmp_path, text):
-    """Texts of Gradescope's file and of the roster."""
     safe = text.encode("utf-8", "replace").decode()
     file = io.StringIO(newline="")
     csv.writer(file).writerow([safe, safe, f"s{safe}", "an@address", safe, "5"])

@@ -173,7 +173,6 @@ def test_an_alias_stands_for_its_value(tmp_path):
 
 
 def test_metadata_has_a_largest_size_and_number_of_students(tmp_path, monkeypatch):
-    """A student who is listed twice in a submission counts once."""
     many = ", ".join(["{sid: '7'}"] * 1001)
     export(tmp_path, f"submission_1: {{submitters: [{many}]}}", "submission_1/")
     assert "more than 1000 students" in refusal(tmp_path)
@@ -293,7 +292,6 @@ def test_names_of_a_canvas_download_are_those_that_canvas_chose(tmp_path):
 
 @pytest.mark.parametrize("name", ["notes", "hw2-1"])
 def test_two_canvas_archives_with_one_attachments_id_are_in_doubt(tmp_path, name):
-    """The doubt names both archives, and the other students are graded."""
     put(tmp_path, CANVAS, f"doejane_12345_67890_{name}.zip", "roebob_12346_67891_hw.zip")
     found = recognise(tmp_path).handed_in
     doubts = [one.doubt for one in found if one.key == "12345"]
@@ -394,7 +392,6 @@ def test_moodles_folders_and_files_give_names(tmp_path):
 
 
 def test_names_of_a_given_form(tmp_path):
-    """Whatever does not fit is left out with a note."""
     put(tmp_path, "hw1-77_Ada Li_draft.zip", "hw1-78_Bob_.zip", "other.zip", "hw1-79_Cy_x.rar")
     found = recognise(tmp_path, "hw1-{id}_{name}_{any}.zip")
     assert [("77", "Ada Li"), ("78", "Bob")] == [(i.key, i.student_name) for i in found.handed_in]
@@ -648,7 +645,6 @@ def test_the_time_of_a_students_folder_is_that_of_the_archives_in_it(tmp_path):
     ],
 )
 def test_two_submissions_of_a_student_without_an_order_are_in_doubt(tmp_path, names):
-    """The doubt names both submissions, and the other students are graded."""
     put(tmp_path, *names, "bob.zip")
     if len(os.listdir(tmp_path)) < 3:
         pytest.skip("this file system does not distinguish these names")

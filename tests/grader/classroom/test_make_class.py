@@ -46,7 +46,6 @@ def made(pieces, tmp_path_factory):
 
 
 def test_the_same_seed_gives_the_same_bytes(made, pieces, tmp_path):
-    """Another seed gives another class."""
     make_class.write_class(tmp_path / "again", make_class.students_of(100, 0, pieces))
     files = [path for path in made[0].rglob("*") if path.is_file()]
     for path in files:
@@ -113,7 +112,6 @@ def test_the_table_has_mistakes_of_the_course_that_cost_points():
 
 
 def test_lateness_is_counted_in_days_that_have_begun():
-    """The grace period is free; after it, days are counted from the deadline and rounded up."""
     deadline, after = make_class.deadline_of("C"), (-5, 0, 15, 16, 1440, 1441)
     late = [make_class.days_late(deadline + timedelta(minutes=n), "C") for n in after]
     assert late == [0, 0, 0, 1, 1, 2]

@@ -45,7 +45,6 @@ def grader(typed, root):
 
 
 def test_an_old_gradebook_is_read_as_it_is(book, grader, tmp_path):
-    """Its students, points, decisions and sources are all there, and no byte of it changes."""
     before = book.read_bytes()
     code, said = grader("status", book)
     assert (code, "3 students: 2 graded, 1 refused; mean 2.75" in said) == (0, True)
@@ -99,7 +98,6 @@ def test_a_class_continues_in_an_old_gradebook(book, grader, tmp_path):
 
 
 def test_a_file_that_only_looks_like_an_old_gradebook_is_refused(book, grader):
-    """One more table or view, and it is not what this program wrote."""
     with sqlite3.connect(book) as database:
         database.execute("CREATE VIEW more AS SELECT * FROM student")
     database.close()

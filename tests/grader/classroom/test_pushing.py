@@ -57,7 +57,6 @@ def push(book, canvas, typed):
 
 
 def test_a_push_is_shown_done_and_not_repeated(push, canvas):
-    """The dry run changes nothing, and the second push sends nothing, not even a comment."""
     code, said, _ = push()
     assert code == 0
     assert "PyTorch" in said
@@ -138,7 +137,6 @@ def test_a_push_that_was_cut_off_never_comments_twice(push, canvas, fault, runs,
 
 
 def test_a_command_that_was_interrupted_goes_on(push, canvas, monkeypatch):
-    """The job was started, and the gradebook knows of it."""
     defaults = canvas_api.CanvasApi.__init__.__kwdefaults__
     with monkeypatch.context() as patch:
         patch.setitem(defaults, "sleep", lambda seconds: 1 / 0)  # stands for a signal
@@ -150,7 +148,6 @@ def test_a_command_that_was_interrupted_goes_on(push, canvas, monkeypatch):
 
 
 def test_one_student_at_whom_a_job_breaks_stops_no_other(push, canvas):
-    """The others are sent again one by one."""
     canvas.poison = {12}
     code, said, _ = push("--apply")
     assert code == 3
@@ -311,7 +308,6 @@ def test_points_are_scaled_and_rounded_as_the_policy_says(push, canvas, tmp_path
 
 
 def test_a_refused_student_gets_a_comment_and_no_points(push, canvas, book):
-    """Once; a student who has points in Canvas is left alone."""
     with gradebook.writing(book) as opened, opened._database as db:
         refused = "sources = NULL, refused = 'a.zip is not a zip'"
         db.execute(f"UPDATE attempt SET {refused} WHERE student IN ('s12', 's13')")
@@ -383,7 +379,6 @@ def test_a_refusal_is_one_sentence(push, canvas, fault, sentence):
     ids=range(5),
 )
 def test_an_answer_of_another_kind_is_one_sentence(push, canvas, monkeypatch, tree, link, sentence):
-    """Such as the page of a login, or of a server that lies."""
     answer = {"link": link.format(canvas.url)}
     monkeypatch.setattr(Handler, "submissions", lambda it, query: it.answer(200, tree, **answer))
     code, _, last = push("--apply")
@@ -455,7 +450,6 @@ def test_the_token_is_in_no_text(push, canvas, book, typed, monkeypatch):
 
 
 def test_hostile_texts_cannot_command_the_terminal(push, canvas, typed):
-    """Names of students, of the course, and complaints of Canvas."""
     canvas.course["name"] = canvas.assignment["name"] = HOSTILE_NAME
     canvas.poison = {12}
     said = "".join(map(str, [*push(), *push("--apply")])) + typed.err

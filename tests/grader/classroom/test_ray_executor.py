@@ -111,7 +111,6 @@ def found(book):
 
 
 def test_a_class_has_the_results_of_a_run_on_this_machine(batch, handed_in, tmp_path):
-    """The class has wrong, hostile, unreadable and right submissions."""
     here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
     keep(handed_in, "bob", "gil", "ian", "slow1")
     for book, where in ((here, "local"), (there, "ray")):
@@ -160,7 +159,6 @@ def test_a_cluster_takes_turns_on_a_gpu_and_a_killed_grader_ends_its_turn(
 
 @pytest.mark.proof
 def test_a_node_that_is_killed_half_way_costs_no_grade(batch, raylets, tmp_path):
-    """The results are the same as those of a local run."""
     here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
     raylets.add("two")
     raylets.add("victim")
@@ -178,7 +176,6 @@ def test_a_node_that_is_killed_half_way_costs_no_grade(batch, raylets, tmp_path)
 
 @pytest.mark.proof
 def test_a_node_that_differs_is_refused_by_name(batch, course, raylets, tmp_path):
-    """A note gives the node and the reason, and the other nodes grade everything."""
     changed = shutil.copytree(course, tmp_path / "changed")
     hidden = changed / "tests" / "hidden" / "relu" / "test_hidden.py"
     hidden.write_text(hidden.read_text() + "\n# corrected\n")
@@ -207,7 +204,6 @@ def test_a_node_that_differs_is_refused_by_name(batch, course, raylets, tmp_path
 
 @pytest.mark.proof
 def test_without_a_node_that_can_grade_nobody_is_blamed(batch, tmp_path):
-    """The message lists each node with its problem, and nothing is graded."""
     cluster = Raylets()
     try:
         without = programs_without_bubblewrap(tmp_path / "bin")
@@ -224,7 +220,6 @@ def test_without_a_node_that_can_grade_nobody_is_blamed(batch, tmp_path):
 
 @pytest.mark.proof
 def test_whatever_ends_a_run_the_next_one_goes_on(batch, handed_in, tmp_path):
-    """The cases are Ctrl-C, and kill -9 of the command and of a grader; no process is left."""
     for name in ("eve", "fay"):  # a fork bomb and a memory hog take seconds
         (handed_in / f"{name}.zip").unlink()
     book = tmp_path / "class.sqlite"
@@ -263,7 +258,6 @@ def graders():
 def test_a_cluster_that_is_not_there_and_ray_that_is_not_installed_are_a_sentence(
     typed, course, tmp_path, monkeypatch
 ):
-    """Nothing is written; other wrong options are in commands/test_misuses.py."""
     hand_in(tmp_path, "ada", SOLVED)
     batch = ("batch", tmp_path, "--gradebook", tmp_path / "class.sqlite", "--course", course)
     code, _, said = typed(*batch, "--executor", "ray", "--address", "127.0.0.1:9")

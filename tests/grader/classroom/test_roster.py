@@ -56,7 +56,6 @@ ADA = Student(id="007", name="Ada Lovelace", email="ada@x.edu", section="A")
     ],
 )
 def test_columns_are_found_by_their_usual_names(tmp_path, text):
-    """Any usual separator, line ending and quoting is accepted, and blank lines are skipped."""
     assert [ADA] == read(roster(tmp_path, text))
 
 
@@ -68,7 +67,6 @@ def test_unicode_is_read_in_each_encoding(tmp_path, encoding):
 
 
 def test_other_columns_are_kept(tmp_path):
-    """If a column name occurs twice, the second one gets its column number."""
     (ada,) = read(roster(tmp_path, "id,GitHub,Notes,,Notes\n1,ada-l,x,,y\n"))
     assert {"GitHub": "ada-l", "Notes": "x", "Notes (column 5)": "y"} == ada.columns
     assert [Student(id="1")] == read(roster(tmp_path, "id,name,email\n1\n"))  # a short row
@@ -288,7 +286,6 @@ def test_ids_that_are_alike_are_not_one_student():
     ids=range(10),
 )
 def test_unknown_work_is_graded_all_the_same(item):
-    """Unknown work matches no student or several; points and similar ids never match."""
     found = assign([item], [JANE, ZOE])
     assert [(Student(id=item.key, listed=False), item)] == found.attempts
     assert [item] == found.unknown

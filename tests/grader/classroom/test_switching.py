@@ -176,7 +176,6 @@ CHANGES = [
 
 @pytest.mark.parametrize(("had", "asked"), CHANGES)
 def test_each_message_names_commands_that_lead_to_the_setup_asked_for(class_, had, asked):
-    """The commands are run as printed. Everyone has a grade all the time, and undo goes back."""
     class_.has(*had)
     before = class_.grades()
     assert {state for state, _ in before[0].values()} == {State.GRADED}
@@ -213,7 +212,6 @@ def test_each_message_names_commands_that_lead_to_the_setup_asked_for(class_, ha
     ids=str,
 )
 def test_the_options_that_keep_the_setup_are_named(class_, had, asked):
-    """With the options that the message adds, the same command grades nothing again."""
     class_.has(had | {"device": "cpu"})
     _, said = class_.batch(asked | {"device": "cpu"})
     (added,) = re.findall(r"To keep the setup, add (.*) to this command", said)
@@ -237,7 +235,6 @@ CPU, CUDA = ASKED[0], ASKED[0] | {"device": "cuda", "isolation": "bubblewrap"}
 
 
 def test_without_a_gpu_nothing_changes(class_):
-    """An existing gradebook is the same afterwards, and no new one is created."""
     class_.has_gpu = False
     assert class_.batch(CUDA)[0] == 2
     assert not class_.book.exists()
@@ -252,7 +249,6 @@ def test_without_a_gpu_nothing_changes(class_):
 @pytest.mark.parametrize("stops", [0, 1])
 @pytest.mark.parametrize("command", ["batch", "regrade", "apply"])
 def test_a_run_that_stops_hides_no_grade(class_, stops, command):
-    """Stopped before or after the first result, it can go on and then counts for everyone."""
     class_.has(CPU)
     before = class_.grades()
     class_.stops_after, class_.status = stops, Status.FAILED
@@ -304,7 +300,6 @@ def test_a_fault_of_the_grader_on_the_other_device_hides_no_grade(class_):
 
 
 def test_before_the_first_grade_any_setup_may_be_chosen(class_):
-    """A first batch that graded nothing does not decide the setup."""
     class_.stops_after = 0
     class_.assert_nobody_lost_a_grade = lambda: None
     assert class_.batch(CPU)[0] == 3
@@ -315,7 +310,6 @@ def test_before_the_first_grade_any_setup_may_be_chosen(class_):
 
 
 def test_one_device_alone_is_not_applied_after_a_change_of_the_suite(class_):
-    """The message names both commands; the first one alone changes no grade."""
     class_.has(CPU, CUDA)
     before = class_.grades()
     course = ("--course", class_.course.root)
@@ -374,7 +368,6 @@ def test_of_an_older_suite_no_command_is_promised(class_):
 
 
 def test_a_regrade_without_a_change_names_what_can_be_changed(class_):
-    """After `batch --only`, that is also the way to all problems."""
     class_.has(CPU | {"problems": ["relu"]})
     code, said = class_.run("regrade", class_.book, *NO_WALL, "--course", class_.course.root)
     assert code == 0

@@ -73,7 +73,6 @@ def rows(text):
 
 
 def test_a_class_reads_back():
-    """The table has one row per student, a column per problem, and the roster's other columns."""
     text = csv_table(CLASS, PROBLEMS)
     assert "\r" not in text
     header, first, *_ = text.splitlines()
@@ -90,7 +89,6 @@ def test_a_class_reads_back():
 
 
 def test_numbers_are_written_as_a_person_writes_them():
-    """Numbers have at most four decimals and no trailing zeros."""
     late = rows(csv_table(CLASS, PROBLEMS))["late"]
     names = ("points", "score", "max_score", "pending", "penalty", "days_late", "late_days_used")
     found = [late[name] for name in (*names, "linear", "adamw")]
@@ -100,7 +98,6 @@ def test_numbers_are_written_as_a_person_writes_them():
 
 
 def test_no_score_is_an_empty_cell_and_never_zero():
-    """The note gives the reason."""
     table = rows(csv_table(CLASS, PROBLEMS))
     for name, state in (("miss", "missing"), ("refused", "refused"), ("fault", "grader_error")):
         assert [state, "", "", ""] == [
@@ -200,7 +197,6 @@ def column(text, place):
 
 @pytest.mark.parametrize(("title", "number"), [("Homework 1", None), ("renamed", 42)])
 def test_only_the_assignments_column_of_an_export_changes(title, number):
-    """Its id or its title identifies the column; all rows and other columns stay the same."""
     made = filled(title=title, number=number)
     assert column(made.text, 6) == column(EXPORTED, 6) | {
         "Lovelace, Ada": "17.5",
@@ -225,13 +221,11 @@ def test_who_needs_a_person_is_said():
 
 
 def test_filling_in_twice_changes_nothing_more():
-    """The written file can be read like an export from Canvas."""
     once = filled().text
     assert once == filled(exported=once).text
 
 
 def test_the_form_of_the_export_is_kept():
-    """The byte order mark, the line ends and the separator stay the same."""
     dos = "\ufeff" + EXPORTED.replace("\n", "\r\n")
     assert "\ufeff" + filled().text.replace("\n", "\r\n") == filled(exported=dos).text
     other = io.StringIO(newline="")
@@ -241,7 +235,6 @@ def test_the_form_of_the_export_is_kept():
 
 
 def test_a_decimal_comma_is_kept():
-    """In a file with semicolons, our column has the decimal mark of the others."""
     commas = "Student;ID;HW (1);HW2 (2)\n    Points Possible;;20,00;20,00\nAda;5;12,00;\n"
     made = canvas([standing(Student(id="5"), points=1.25)], Policy(canvas_id=2), exported=commas)
     assert made.text.splitlines()[2] == "Ada;5;12,00;1,25"
@@ -285,7 +278,6 @@ def test_a_renamed_student_has_a_row_by_a_former_id_or_the_number_in_canvas():
     ("title", "number"), [("Homework 2", None), ("Homework 1", 43), ("Homework 1 (42)", None)]
 )
 def test_a_column_that_canvas_does_not_know_is_refused(title, number):
-    """Canvas would create a new assignment for such a column."""
     with pytest.raises(UsageError, match="Canvas would create a new assignment"):
         filled(title=title, number=number)
 
@@ -304,13 +296,11 @@ def test_two_assignments_of_one_title_need_the_id():
     "text", ["", "name,id\n", "Student\n", "\x00", f"Student,ID,{'x' * 200_000}"]
 )
 def test_another_file_is_no_export(text):
-    """The message says which kind of file was expected."""
     with pytest.raises(UsageError, match=r"a gradebook that Canvas exported|is not valid CSV"):
         filled(exported=text)
 
 
 def test_students_are_found_by_each_identity():
-    """A student matches by Canvas id, SIS id, login, or a roster column that holds one of these."""
     found = [
         standing(Student(id="1001"), points=1.0),
         standing(Student(id="s-2"), points=2.0),
@@ -356,7 +346,6 @@ def test_nobody_gets_points_from_a_doubtful_row():
 
 
 def test_without_an_export_the_id_makes_the_column():
-    """The header and the maximum points come first; only graded students have points."""
     made = canvas(CLASS, Policy(title="Homework 1", canvas_id=42), exported=None)
     assert made.text.splitlines()[:4] == [
         "Student,ID,SIS User ID,SIS Login ID,Section,Homework 1 (42)",

@@ -114,7 +114,6 @@ class Term:
 
 @pytest.mark.slow
 def test_a_term_from_an_empty_folder(tmp_path, monkeypatch, typed):
-    """Each step continues the gradebooks of the step before."""
     monkeypatch.chdir(tmp_path)
     term = Term(tmp_path, typed)
     hand_in_on_time_and_late(term)

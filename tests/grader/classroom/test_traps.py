@@ -76,7 +76,6 @@ def graded(desk, kept):
 
 
 def test_one_module_is_a_submission_however_it_is_collected(desk):
-    """Of Canvas, of Moodle, and by hand, also under a name of the student's own."""
     desk.write("in/raohana_9005_779_activations.py", SOLVED)
     desk.write("in/leebo_9006_780_hw-2.py", NO_SHIFT)
     desk("batch in --gradebook g.sqlite --course course")
@@ -91,7 +90,6 @@ def test_one_module_is_a_submission_however_it_is_collected(desk):
 
 
 def test_a_second_roster_never_doubles_a_class(graded):
-    """It stops with both lists; one option goes on, and the first roster fits again."""
     before = graded.points()
     graded.write("canvas.csv", OTHER_IDS)
     batch = "batch in --gradebook g.sqlite --roster"
@@ -119,7 +117,6 @@ def test_ids_that_a_spreadsheet_changed_stop_a_batch_and_the_right_ones_heal_it(
 
 
 def test_a_first_roster_without_zeros_is_told_and_healed_by_the_right_one(desk):
-    """Who is on no roster any more and has nothing here leaves the counts."""
     hand_in(desk.folder / "in", "0042", SOLVED)
     desk.write("wrong.csv", "id,name\n42,Bo\n7,Cy\n")
     said = desk("batch in --gradebook g.sqlite --course course --roster wrong.csv")
@@ -149,7 +146,6 @@ def test_the_gradebook_knows_its_course(graded):
 
 
 def test_points_and_tests_that_changed_since_are_told(graded):
-    """The results keep the points of their time until a regrade."""
     listed = graded.folder / "course" / "assignment" / "problems.toml"
     listed.write_text(listed.read_text().replace("points = 2", "points = 5"))
     said = graded("show s01 --gradebook g.sqlite")
@@ -162,7 +158,6 @@ def test_points_and_tests_that_changed_since_are_told(graded):
 
 
 def test_a_part_is_graded_again_and_all_else_stays(graded):
-    """diff shows only what changed, undo goes back, and the next batch goes on."""
     hand_in(graded.folder / "in", "s03", NO_SHIFT.replace("max(0.0, n)", "abs(n)"))
     graded("batch in --gradebook g.sqlite")
     before = graded.points()
@@ -194,7 +189,6 @@ def test_a_refused_student_gets_a_page_that_says_why(graded):
 
 
 def test_the_status_says_what_people_did_and_what_is_strange(graded):
-    """Points by hand, another assignment's modules, and all that happened since a day."""
     graded.write("in/s03/assignment/attention.py", "x = 1\n")
     graded("batch in --gradebook g.sqlite")
     graded("override s02 --gradebook g.sqlite --points 2.5 --reason oral")

@@ -23,7 +23,6 @@ def book(tmp_path):
 
 
 def test_the_page_links_to_the_students_pages(book, typed, tmp_path):
-    """The page links only to student pages that exist."""
     out, pages = tmp_path / "pages" / "class.html", tmp_path / "reports of 2"
     out.parent.mkdir()
     typed("export", book, "--html", pages)
@@ -36,7 +35,6 @@ def test_the_page_links_to_the_students_pages(book, typed, tmp_path):
 
 
 def test_an_anonymous_page_has_no_name(book, typed, tmp_path):
-    """An anonymous page contains no student's name or id."""
     out = tmp_path / "class.html"
     assert 0 == typed("page", book, out, "--anonymous")[0]
     text = out.read_text()
@@ -56,7 +54,6 @@ def test_what_cannot_be_written_is_refused_in_a_sentence(book, typed, tmp_path):
 
 
 def test_mistakes_are_printed(book, typed):
-    """For each problem, the command prints how many students made each mistake."""
     code, said, _ = typed("mistakes", book, "--top", "1")
     assert 0 == code
     lines = [line.split() for line in said.splitlines()]

@@ -85,7 +85,6 @@ def test_the_other_reports_of_a_grade_have_the_same_points(sample):
 
 @GRADED_ONCE
 def test_the_report_says_what_crashed_where_and_what_was_not_graded(sample):
-    """The report has the student's line of code, the isolation level and the ignored files."""
     report = sample[0].stdout
     assert "storage_views · sliding_windows: its process was ended by signal 11" in report, report
     assert re.search(r"at +assignment/tensor_memory\.py:\d+ in sliding_windows", report)
@@ -95,7 +94,6 @@ def test_the_report_says_what_crashed_where_and_what_was_not_graded(sample):
 
 @GRADED_ONCE
 def test_the_readme_shows_what_the_sample_really_prints(sample, root):
-    """The report in the README is the real output of the sample."""
     picture = re.search(r"```\n(─.*?)\n```", (root / "README.md").read_text(), re.DOTALL)
     assert picture is not None
     shown = picture[1].split("\n…\n")
@@ -113,7 +111,6 @@ def test_the_sample_zip_is_made_from_the_stubs(root, tmp_path):
 
 @GRADED_ONCE
 def test_two_runs_with_one_seed_give_the_same_json(sample, grader, root, tmp_path):
-    """With one submission, suite and seed, the JSON is the same except for the times."""
     chosen = ["storage_views", "linear"]
     only = [word for name in chosen for word in ("--only", name)]
     grader("grade", root / "examples" / "sample.zip", "--json", tmp_path / "again.json", *only)
@@ -173,7 +170,6 @@ def on_a_gpu(cpu):
 
 
 def test_two_runs_are_merged_to_one_report_and_one_json(typed, tmp_path):
-    """Both orders give the same bytes, with the problems in the course's order."""
     cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
     code, said, _ = typed("merge", cpu, cuda, "--json", tmp_path / "one.json")
     assert (code, typed.err) == (0, "")
@@ -194,7 +190,6 @@ def test_two_runs_are_merged_to_one_report_and_one_json(typed, tmp_path):
 
 
 def test_two_results_are_compared(typed, tmp_path):
-    """What the runs differ in, the points of each problem, and each test that ends differently."""
     old = run_on("cpu", tmp_path / "old.json", seed=1, status=Status.FAILED)
     new = run_on("cpu", tmp_path / "new.json")
     code, said, _ = typed("diff", old, new)
@@ -270,7 +265,6 @@ def opened(path):
 
 
 def test_a_wait_for_a_gpu_is_told_at_once_and_then_now_and_then(capsys, monkeypatch):
-    """Without a terminal, the first line comes at once; no later one says the same each second."""
     with progress.advancing("grading") as advance:
         for seconds in (9, 8, 7):
             advance(f"waiting for GPU 0: 1 turn ahead, about {seconds} s", 0, 0)
@@ -293,7 +287,6 @@ def tiny(tmp_path):
 
 
 def test_a_single_problem_is_graded_without_isolation_only_if_asked_for(grader, tiny, tmp_path):
-    """--only leaves all other problems out of the maximum; the report states the isolation."""
     options = ("--only", "softmax", "--isolation", "none", "--json", tmp_path / "r.json")
     done = grader("grade", *tiny, *options)
     result = json.loads((tmp_path / "r.json").read_text())
@@ -375,7 +368,6 @@ def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, copy_of_the_c
 
 
 def test_a_syntax_error_costs_its_module_only(grader, root, quick_course, tmp_path):
-    """The report names file and line, and the other modules keep their points."""
     shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
     (tmp_path / "assignment" / "linear.py").write_text("import torch\n\ndef Linear(:\n    pass\n")
     with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
@@ -390,7 +382,6 @@ def test_a_syntax_error_costs_its_module_only(grader, root, quick_course, tmp_pa
 
 
 def test_help_names_every_command(typed):
-    """`grader` without arguments explains itself."""
     code, said, _ = typed("--help")
     assert code == 0
     assert all(command in said for command in ("grade", "merge", "validate", "stubs"))

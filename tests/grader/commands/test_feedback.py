@@ -38,7 +38,6 @@ def shown(book, typed):
 
 
 def test_a_comment_is_in_the_reports_and_can_be_used_again(book, typed, shown, tmp_path):
-    """Its text is stored with each student, with who wrote it and when."""
     gradebook_of = ("--gradebook", book)
     first = ("comment", "zoe", *gradebook_of, "--text", "Mind  the\nsign.", "--name", "sign")
     told = "comment 1 is in the reports of zoe\n"
@@ -129,7 +128,6 @@ def test_a_regrade_keeps_a_request_and_its_evidence(book, today, typed, shown):
 
 
 def test_hostile_texts_cannot_command_the_terminal(book, typed, shown):
-    """What a student says, and what a person writes."""
     short = (text for text in HOSTILE if len(text) <= 500)
     text = "".join(short).replace("\x00", "").replace("\ud800", "")  # no argument can have these
     assert typed("comment", "zoe", "--gradebook", book, "--text", text)[0] == 0

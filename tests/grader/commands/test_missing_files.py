@@ -83,7 +83,6 @@ def processes_start_at_once(monkeypatch):
 
 @pytest.mark.parametrize("missing", every(18, MISSING))
 def test_a_missing_file_is_a_sentence(call, places, course, capfd, missing):  # noqa: F811
-    """No command prints a traceback; one that fails names a file of the course or a test."""
     path = course / missing
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     with gradebook.reading(places["BOOK"]) as book:

@@ -85,7 +85,6 @@ def test_a_report_that_is_lost_is_an_error_where_it_is_all_there_is(
 
 
 def test_a_stdout_of_another_encoding_is_no_reason_to_fail(merge):
-    """Characters that the encoding lacks are escaped."""
     done = merge("", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "\\u2500" in done.stdout
@@ -133,7 +132,6 @@ def test_no_link_of_another_user_is_followed_in_a_folder_for_everybody(tmp_path)
 
 
 def test_a_file_is_replaced_whole(tmp_path):
-    """A file keeps its permissions, a link stays a link, and the folder has no other new file."""
     target, link = tmp_path / "r.json", tmp_path / "latest.json"
     target.write_bytes(b"old")
     target.chmod(0o640)
@@ -157,7 +155,6 @@ def test_a_new_file_has_the_permissions_that_new_files_have(tmp_path):
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
-    """A full disk gives one sentence and leaves only the old file."""
 
     def full(descriptor):
         raise OSError(28, "No space left on device")

@@ -222,7 +222,6 @@ def test_every_command_has_a_call_here():
 def test_a_refused_value_changes_nothing(
     call, places, tmp_path, capsys, monkeypatch, name, parameter, value
 ):
-    """The command exits with 2 and one sentence; the gradebook and all files are as before."""
     monkeypatch.setenv("CANVAS_TOKEN", "x")  # with a right value, `push` would ask Canvas
     before = contents(tmp_path), contents(places["COURSE"])
     code, said = call(name, *with_value(name, parameter, of_path(places, value)))
@@ -262,7 +261,6 @@ def test_a_gpu_that_is_not_there_changes_nothing(call, tmp_path, name):
 def test_a_batch_that_cannot_start_changes_nothing(
     call, places, tmp_path, monkeypatch, book, options, code
 ):
-    """The gradebook gets no new student or attempt, and a new one is not created."""
     shutil.copy(places["SUBMISSION"], places["FOLDER"] / "zoe.zip")
     monkeypatch.setenv("PATH", str(tmp_path))
     before = contents(tmp_path)

@@ -110,7 +110,6 @@ def test_late_days_are_those_of_every_id_of_a_student(class_, typed, bank):
 
 
 def test_a_renamed_student_keeps_everything(class_, typed):
-    """Under the new id and the old one; what comes under the new id stays after the undo, too."""
     words = ("--gradebook", class_)
     before = rows(class_)
     code, said, _ = typed("rename-student", "bob", "--id", "b 42", "--name", "Robert", *words)
@@ -138,7 +137,6 @@ def test_a_former_id_comes_back_only_by_undo(class_, typed):
 
 
 def test_a_removed_student_is_nowhere_and_comes_back(class_, typed, tmp_path):
-    """Neither status nor exports have the student; a batch with new files does not bring any."""
     words, table = ("--gradebook", class_), tmp_path / "table.csv"
     before, shown = rows(class_), typed("status", class_, "--verbose")[1]
     assert typed("remove-student", "bob", "--reason", "left", "--by", "ta", *words)[0] == 0
@@ -179,7 +177,6 @@ def test_points_from_a_file_are_shown_and_then_written(class_, typed, tmp_path):
 
 
 def test_one_wrong_row_and_nothing_is_written(class_, typed, tmp_path):
-    """Every wrong row is named with its line."""
     file, words = tmp_path / "points.csv", ("--gradebook", class_, "--apply")
     lines = ["student,points,problem,reason", "bob,4,,fair", "zed,1,,x", "bob,nan,,x", "bob,-1,,x"]
     lines += ["bob,500,,x", "bob,1,nosuch,x", "eve,1,,x", "bob,3,,x", "ada,1,,"]

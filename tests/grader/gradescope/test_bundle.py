@@ -170,7 +170,6 @@ def test_a_right_submission_earns_everything_and_a_second_run_starts_anew(home):
 
 
 def test_what_cannot_be_graded_earns_nothing_and_says_why(home):
-    """The result has 0 points and one sentence that explains what is wrong."""
     shutil.rmtree(home / "submission" / "assignment")
     (home / "submission" / "essay.txt").write_text("x = 1\n")
     _, tree = run(home)

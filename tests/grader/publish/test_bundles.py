@@ -69,7 +69,6 @@ def run(folder, *arguments):
 
 
 def test_the_bundle_holds_what_a_student_needs_and_nothing_else(bundle):
-    """The bundle has stubs, public tests, probes, both commands, the handout and project files."""
     ours = ("__init__", "__main__", "assignment")
     needed = {f"assignment/{name}.py" for name in (*ours, *COURSE.modules)}
     needed |= {f"tests/public/test_{problem.id}.py" for problem in COURSE.problems}
@@ -167,7 +166,6 @@ COMPLAINTS = [
 
 
 def test_files_of_the_staff_are_found(bundle):
-    """A path of the staff or the mark of a solution is enough; the bundle has none of them."""
     assert list(leaks.of_the_staff(bundle)) == []
     planted = dict.fromkeys(STAFFS, b"") | MARKED
     assert list(leaks.of_the_staff({**bundle, **planted})) == COMPLAINTS
@@ -203,7 +201,6 @@ def changed_in(course, changed):
 
 
 def test_a_bundle_with_files_of_the_staff_is_not_written(refused):
-    """Each file is named."""
     planted = dict.fromkeys(STAFFS, b"") | MARKED
     said = refused({f"grader/publish/bundle/student/{path}": planted[path] for path in planted})
     assert said.startswith("grader: nothing was written: these would be published:\n")
@@ -211,7 +208,6 @@ def test_a_bundle_with_files_of_the_staff_is_not_written(refused):
 
 
 def test_without_a_handout_built_from_the_same_text_nothing_is_written(refused, root, tmp_path):
-    """The message names the command to run first."""
     assert refused({}, handout=tmp_path) == (
         f"grader: nothing was written: the handout is not built in {tmp_path}: run `make "
         "handout` first\n"
@@ -303,7 +299,6 @@ def test_a_secret_statement_is_found_however_it_is_written(written, secret):
 
 
 def test_the_bundle_is_the_same_bytes_each_time(grader, tmp_path, built, bundle):
-    """The bundle does not depend on when it is made, or by which process."""
     done = grader("release", "student", tmp_path / "one.zip", "--handout", built)
     assert done.returncode == 0, done.stderr
     in_a_folder = {f"student/{path}": content for path, content in bundle.items()}
@@ -330,7 +325,6 @@ def secret_line(course_root, kind):
 
 
 def test_a_bundle_with_secret_lines_is_not_written(refused, root):
-    """Each planted line is a complaint with both files."""
     kinds = ("solution", "hidden test", "wrong solution")
     targets = ("tests/probes/linear.py", "tests/public/test_linear.py", "handout/07_linear.md")
     lines = [secret_line(root, kind).strip() for kind in kinds]
@@ -361,7 +355,6 @@ def test_every_shared_line_is_still_shared(bundle):
 
 @pytest.mark.proof  # the workflow below shows the same by another command
 def test_pytest_in_the_bundle_shows_what_is_not_attempted(unpacked):
-    """Every public test of a stub fails with NotImplementedError and for no other reason."""
     done = run(unpacked, "pytest", "-q")
     line = r"^(\d+) tests not attempted yet: (\w+): see handout §[\d.]+$"
     said = re.findall(line, done.stdout, re.MULTILINE)
@@ -372,7 +365,6 @@ def test_pytest_in_the_bundle_shows_what_is_not_attempted(unpacked):
 
 
 def test_pytest_in_the_bundle_is_green_with_the_reference(unpacked, root):
-    """With the reference's modules in place of the stubs, every test passes."""
     for path in (root / "grader/solutions/reference").glob("[!_]*.py"):
         shutil.copy(path, unpacked / "assignment")
     done = run(unpacked, "pytest", "-q")

@@ -56,7 +56,6 @@ def files(request):
 
 @pytest.mark.slow
 def test_nothing_in_a_bundle_is_said_to_the_staff(files):
-    """A student reads no sentence that is meant for somebody else."""
     found = {place: said for place, line in texts(files) if (said := for_the_staff(line, files))}
     assert found == {}
 

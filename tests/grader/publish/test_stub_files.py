@@ -89,7 +89,6 @@ def test_a_private_method_is_left_out():
 
 
 def test_a_stub_of_a_stub_is_the_stub():
-    """A source without regions stays the same, except for its end."""
     assert STUB == stub_files.stub(STUB, COURSE) == stub_files.stub(STUB + "\n\n", COURSE)
 
 
@@ -130,7 +129,6 @@ def test_a_mark_that_is_wrong_is_our_fault(body, message):
 
 
 def test_the_committed_stubs_are_those_of_the_reference():
-    """The stubs match the reference; `grader stubs` writes them."""
     assert [] == [path.name for path in stub_files.drifted(COURSE)]
 
 
@@ -152,7 +150,6 @@ def test_no_line_of_a_solution_is_left_in_a_stub(module):
 
 @pytest.mark.parametrize("problem", COURSE.problems, ids=lambda p: p.id)
 def test_every_function_of_a_problem_is_a_stub(problem):
-    """Each definition raises for its problem and names its section; one names the command."""
     tree = ast.parse((ROOT / problem.path).read_text())
     found = {node.name: node for node in tree.body if hasattr(node, "name")}
     raises = f"NotImplementedError('{problem.id}: see handout §{problem.section}')"
@@ -190,7 +187,6 @@ def test_every_todo_is_called_below():
     ("module", "name", "function"), STUBS, ids=[f"{m}.{n}" for m, n, _ in STUBS]
 )
 def test_a_stub_raises_not_implemented_error_and_nothing_else(module, name, function):
-    """Called with any arguments, a stub names its problem and the section to read."""
     given = inspect.signature(function).parameters.values()
     needed = [p for p in given if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
     assert all(p.kind is p.POSITIONAL_OR_KEYWORD for p in needed)

@@ -49,7 +49,6 @@ NOTES = {
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_renders_a_record(name):
-    """A report needs no other argument, and names each problem."""
     assert 1 == len(inspect.signature(FORMATS[name].render).parameters)
     text = FORMATS[name].render(Reported(every_status()))
     assert all(problem in text for problem in ("linear", "adamw", "gpu"))
@@ -65,7 +64,6 @@ def test_what_a_passed_test_has_measured_is_said(name):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_prints_what_people_wrote(name):
-    """Comments, and answers to regrade requests; without any, nothing is added."""
     text = FORMATS[name].render(Reported(every_status(), standing(attempt=2, **NOTES)))
     text = " ".join(html.unescape(text).replace("&#95;", "_").replace("\u200b", "").split())
     for sentence in (
@@ -84,7 +82,6 @@ def test_every_format_prints_what_people_wrote(name):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_text_of_a_person_controls_a_reader(name):
-    """Every format escapes control characters and text directions; JSON has them as escapes."""
     text = FORMATS[name].render(Reported(every_status(), standing(comments=hostile_comments())))
     allowed = {"\n", "\u200b", *HARMLESS}
     assert {c for c in text if not c.isprintable() and c not in allowed} == set()
@@ -102,7 +99,6 @@ def test_the_suite_of_a_problem_has_its_comments():
 
 
 def test_reports_stay_small_with_many_comments():
-    """What does not fit is counted."""
     many = [Comment(id=1, problem="", text="<&@" * 300, attempt=1)] * 100
     reported = Reported(every_status(), standing(comments=many))
     markdown, page = (FORMATS[name].render(reported) for name in ("markdown", "html"))

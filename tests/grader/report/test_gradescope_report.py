@@ -30,7 +30,6 @@ def worth(tree):
 
 
 def test_tests_of_a_problem_share_an_entry_if_they_ended_for_the_same_reason():
-    """Passed tests come first; each number gives the problem and the entry's place in it."""
     tests = written(every_status())["tests"]
     assert [
         ("1.1", "linear: 2 tests passed"),
@@ -46,7 +45,6 @@ def test_tests_of_a_problem_share_an_entry_if_they_ended_for_the_same_reason():
 
 
 def test_a_failure_says_what_happened_once_and_every_rule_that_it_broke():
-    """The output is plain text: the message, the facts, the rules, the hint and the tests."""
     (entry,) = [test for test in written(every_status())["tests"] if test["number"] == "1.2"]
     assert entry["output"] == (
         "linear · forward: wrong values\n"
@@ -61,7 +59,6 @@ def test_a_failure_says_what_happened_once_and_every_rule_that_it_broke():
 
 
 def test_what_was_not_begun_has_broken_no_rule():
-    """A stub's entry is short: what was not attempted, and where."""
     begun, not_begun = (
         problem_result(
             "linear", "linear", 2, [ended("a", status, what="not attempted", rule="A rule.")]
@@ -75,7 +72,6 @@ def test_what_was_not_begun_has_broken_no_rule():
 
 
 def test_a_course_decides_what_students_see():
-    """The policy sets the visibility of the result, the entries, the output and the reasons."""
     shows = Shows(
         results="after_due_date", tests="after_published", reasons=False, printed="visible"
     )
@@ -120,7 +116,6 @@ def test_the_points_of_all_entries_are_the_points_of_the_assignment(points, coun
 
 
 def test_pending_points_are_worth_something_and_not_lost():
-    """A pending entry has no score and no status, so that it is not shown as failed."""
     tree = written(every_status())
     assert 19 == worth(tree)
     pending = tree["tests"][-1]
@@ -143,7 +138,6 @@ def test_a_fault_of_the_grader_gives_no_score_and_no_entry():
 
 
 def test_the_output_says_what_lateness_and_overrides_did():
-    """The overall score is the gradebook's, so the text explains the difference."""
     grade = standing(
         points=2.5, days_late=2, penalty=20.0, overrides=[override(3.0, problem="linear")]
     )
@@ -158,7 +152,6 @@ def test_the_output_says_what_lateness_and_overrides_did():
 
 
 def test_without_a_remark_the_output_is_empty():
-    """If the gradebook and the tests agree on the points, the output says nothing."""
     perfect = result(problem_result("a", "m", 3, [ended("x", Status.PASSED)]))
     tree = written(perfect, standing(points=3.0, score=3.0))
     assert ("", 3) == (tree["output"], tree["score"])
@@ -167,7 +160,6 @@ def test_without_a_remark_the_output_is_empty():
 
 
 def test_hostile_texts_stay_text():
-    """The schema forbids control characters; the points still add up."""
     tree = written(hostile(), standing(points=1.0, overrides=[override(1.0, reason="\x1b[2J")]))
     assert 3 == worth(tree)
     assert "\\x1b[2J" in tree["output"]

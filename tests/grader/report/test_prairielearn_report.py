@@ -74,7 +74,6 @@ def test_more_points_than_there_are_give_no_more_than_everything():
 
 
 def test_hostile_and_long_texts_stay_text():
-    """The schema forbids control characters; the file stays below 1 MB."""
     tree = written(hostile())
     assert any("<script>alert(1)</script>" in test["output"] for test in tree["tests"])
     long = "\U000e0001é" * 3_000

@@ -67,7 +67,6 @@ def test_a_cpu_run_says_what_waits_for_a_cuda_device():
 
 
 def test_a_cuda_run_says_what_waits_for_a_cpu():
-    """Shares of points are shown with two decimals."""
     lines = report(
         problem("linear", 7, "cpu", cpu=[DEFERRED, DEFERRED], cuda=[PASSED]),
         problem("gpu", 5, "cuda", cpu=[DEFERRED], cuda=[PASSED] * 3),
@@ -92,7 +91,6 @@ def test_where_no_points_wait_tests_are_told_alone():
 
 
 def test_a_failure_that_costs_no_points_says_who_decides_them():
-    """A failed CPU test of a CUDA problem costs nothing, alone or with other failures."""
     for cpu, said in (([FAILED, PASSED], "test_0"), ([FAILED, FAILED], "2 of 3 tests")):
         lines = report(problem("gpu", 5, "cuda", cpu=cpu, cuda=[DEFERRED]))
         assert ["gpu", "0.00", "/", "5"] == row(lines, "gpu")[:4]
@@ -131,7 +129,6 @@ def test_tests_that_one_mistake_fails_are_one_reason():
 
 
 def test_a_bad_submission_fits_into_sixty_lines():
-    """The most expensive reasons come first, the rest are counted; a verbose report shows all."""
     problems = [failed(f"p{i:02}", 1 + i, 6) for i in range(20)]
     lines = report(*problems)
     assert len(lines) <= 60
@@ -146,7 +143,6 @@ def test_a_bad_submission_fits_into_sixty_lines():
 
 
 def test_what_was_not_attempted_is_one_paragraph():
-    """Whole problems are listed by name, partly solved ones with the missing functions."""
     missing = Outcome(
         id="t", weight=1, status=Status.NOT_ATTEMPTED, about="G.step", what="not attempted"
     )
@@ -157,7 +153,6 @@ def test_what_was_not_attempted_is_one_paragraph():
 
 
 def test_a_fault_of_ours_comes_first_and_costs_nothing():
-    """A grader fault comes first, however few points it concerns."""
     lines = report(
         failed("p", 9, 3),
         failed("q", 1, 1, status=Status.GRADER_ERROR, about="test_0", what="TypeError", rule=""),

@@ -92,7 +92,6 @@ def test_all_points_can_be_earned_in_two_runs():
 
 
 def test_each_test_comes_from_the_run_on_its_device():
-    """Each test keeps its status, message and time, and nothing is left waiting."""
     got = both(run("cpu", ended={"test_b": FAILED}), run("cuda", ended={"cuda/test_there": FAILED}))
     assert [
         ("test_a", "passed", 2.0, 2.0, "on cpu", 0.5),
@@ -136,7 +135,6 @@ def test_it_is_as_isolated_as_the_weaker_run(cpu, cuda):
 
 
 def test_problems_keep_the_order_of_the_course():
-    """Problems keep the course's order, whichever run graded them; other problems come last."""
     got = both(
         run("cpu", names=["einops", "gpu_memory"]), run("cuda", names=["linear", "gpu_memory"])
     )
@@ -208,7 +206,6 @@ def test_what_is_merged_is_written_and_read_like_any_result():
     ],
 )
 def test_runs_that_did_not_grade_the_same_are_refused(changed, said):
-    """Either order gives the same message."""
     for pair in ((run("cpu"), run("cuda", **changed)), (run("cuda", **changed), run("cpu"))):
         with pytest.raises(UsageError) as caught:
             merged(*pair, order=ORDER)
@@ -277,7 +274,6 @@ SCHEMA = (
     ],
 )
 def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, content, sentence):
-    """The sentence names the file."""
     file = tmp_path / "r.json"
     if callable(content):
         content = json.dumps(content(json.loads(json_report.render(Reported(run("cpu")))))).encode()
@@ -289,7 +285,6 @@ def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, content, sentence)
 
 
 def test_a_strangers_text_is_safe_once_it_is_read(tmp_path):
-    """No text of the file keeps a terminal control character, and only hints keep line ends."""
     evil = "\x1b]0;owned\x07\u202e\n2"
     tree = json.loads(json_report.render(Reported(run("cpu"))))
     spoiled = json.loads(
@@ -319,7 +314,6 @@ def spoil(key, value, evil):
 
 
 def test_a_text_without_end_has_one(tmp_path):
-    """Each text that reaches the terminal has a maximum length."""
     result = run("cpu", name="a" * 10**6)
     (tmp_path / "r.json").write_text(json_report.render(Reported(result)))
     assert len(json_report.read(tmp_path / "r.json").submission.name) == json_report.MAX_TEXT + 1

@@ -96,7 +96,6 @@ def test_a_score_is_the_exact_share_of_what_passed(points, tests):
 
 @pytest.mark.parametrize("status", [s for s in Status if s is not PASSED])
 def test_only_a_pass_earns_points(status):
-    """Every other status earns nothing and does not affect other tests."""
     got = problem_result("p", "m", 2, outcomes(PASSED, status))
     assert ([1.0, 0.0], [1.0, 1.0], 1.0, status) == (
         [t.score for t in got.tests],
@@ -174,7 +173,6 @@ def test_tests_that_share_no_points_are_weighed_as_those_that_do():
     ],
 )
 def test_a_problem_has_the_worst_status_of_the_tests_that_count(device, cpu, cuda, status):
-    """A deferred test counts where points wait for it."""
     assert status is problem_result("p", "m", 5, on_both([cpu], [cuda]), device).status
 
 
@@ -220,7 +218,6 @@ def test_of_two_statuses_the_worse_has_the_word(one, other):
 
 
 def test_one_fault_of_ours_marks_the_whole_result():
-    """The mark keeps anyone from recording the score; all other points are unchanged."""
     good = problem_result("p", "m", 5, outcomes(PASSED))
     bad = problem_result("q", "m", 5, outcomes(PASSED, Status.GRADER_ERROR))
     assert not result(good).has_grader_error
@@ -250,7 +247,6 @@ def test_the_json_has_exactly_the_promised_keys():
 
 
 def test_the_json_has_the_values():
-    """Statuses are words, a missing hint is null, and the schema number comes first."""
     got = json.loads(json_report.render(Reported(WITH_EVERYTHING)))
     expected = {"schema": 2, "score": 1, "max_score": 3, "seconds": 1.25, "runs": [], "pending": 0}
     assert expected.items() <= got.items()
@@ -273,7 +269,6 @@ def test_the_json_has_the_values():
 
 
 def test_what_is_written_is_read_again():
-    """parse(render(x)) is x with texts that are safe to print; the text ends with a line end."""
     text = json_report.render(Reported(WITH_EVERYTHING))
     safe = msgspec.json.decode(text.replace(r"\u001b", r"\\x1b"), type=SubmissionResult)
     assert safe == json_report.parse(text) == json_report.parse(text.encode())
