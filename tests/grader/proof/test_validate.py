@@ -207,7 +207,7 @@ SOLUTIONS = {
     "a wrong solution that no test catches": (
         "tensor_memory · wrong right (seed 0): it passes every test",
     ),
-    "a variant that is wrong": ("tensor_memory · variant aliases (seed 0): ",),
+    "a variant that is wrong": ("tensor_memory · variant none (seed 0): ",),
     "a wrong solution that another test helps": (
         "tensor_memory · wrong stateful (seed 0): ",
         "is passed where tests share a process ()",
