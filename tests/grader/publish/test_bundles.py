@@ -147,7 +147,7 @@ def test_a_wheel_carries_all_that_only_the_bundle_has(root, tmp_path):
 
 # What must not be in a bundle, and the complaint about it.
 STAFFS = (
-    "tests/hidden/linear/right/a.py",
+    "tests/hidden/linear/right.py",
     "grader/course/courses.py",
     "tests/hidden/linear/wrong.edits",
     "examples/linear/wrong.edits",
