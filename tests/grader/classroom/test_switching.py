@@ -133,7 +133,7 @@ class Classroom:
     def regrade(self, *words):
         return self.run("regrade", self.book, *words, "--course", self.course.root)
 
-    def status(self):
+    def shown(self):
         return self.run("status", self.book, "--course", self.course.root)[1]
 
     def batch(self, chosen, *more):
@@ -239,7 +239,7 @@ def test_without_a_gpu_nothing_changes(class_):
     code, said = class_.batch(CUDA)
     assert (code, "there is no GPU" in said) == (2, True)
     assert (class_.grades(), class_.book.read_bytes()) == before
-    assert "2 graded" in class_.status()
+    assert "2 graded" in class_.shown()
 
 
 @pytest.mark.parametrize("stops", [0, 1])
@@ -256,14 +256,14 @@ def test_a_run_that_stops_hides_no_grade(class_, stops, command):
     }
     assert calls[command]()[0] == 3
     assert class_.grades() == before
-    told = class_.status()
+    told = class_.shown()
     assert "2 graded" in told
     assert ("a run with --device cuda is under way" in told) == (command == "batch" and stops > 0)
     class_.stops_after = None
     assert calls[command]()[0] == 0
     class_.assert_nobody_lost_a_grade()
     assert (class_.grades() == before) == (command == "regrade")
-    assert "under way" not in class_.status()
+    assert "under way" not in class_.shown()
 
 
 def test_a_part_of_the_class_counts_for_nobody(class_):
@@ -381,8 +381,8 @@ def test_status_names_a_regrade_that_stopped(class_):
     class_.has(CPU)
     class_.stops_after = 1
     assert class_.regrade(*NO_WALL, "--seed", 7)[0] == 3
-    said = class_.status()
+    said = class_.shown()
     assert "a regrade has graded 1 of 2 submissions so far (the seed: 0, then 7)" in said
     class_.stops_after = None
     assert class_.regrade(*NO_WALL, "--seed", 7)[0] == 0
-    assert "a regrade has graded" not in class_.status()
+    assert "a regrade has graded" not in class_.shown()
