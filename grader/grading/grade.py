@@ -111,7 +111,9 @@ def grade(
         readings=readings,
     )
     results = [
-        problem_result(p.id, p.module, p.points, outcomes.of(p, only_run=until_one_fails), p.device)
+        problem_result(
+            p.id, p.module, p.points, outcomes.of_problem(p, only_run=until_one_fails), p.device
+        )
         for p in chosen
     ]
     return submission_result(submission.info, info, results, seconds=time.monotonic() - started)

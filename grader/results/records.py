@@ -41,12 +41,13 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How one hidden test ended, before points are assigned.
+    """How one hidden test ended, or one case of it, before points are assigned.
 
     All cases of a parametrized test count as one test.
 
     Attributes:
-        id: The name of the test function, prefixed with `cuda/` if it needs a CUDA device.
+        id: The name of the test function, prefixed with `cuda/` if it needs a CUDA device. Empty as
+            long as the outcome belongs to no test function.
         device: Where it runs, "cpu" or "cuda".
         status: How it ended.
         weight: Its weight when the problem's points are split over its tests.
@@ -61,10 +62,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         seconds: Wall time of the test, including its oracle.
     """
 
-    id: str
+    id: str = ""
     device: Device = "cpu"
     status: Status
-    weight: Weight
+    weight: Weight = 1
     about: str = ""
     what: str = ""
     facts: list[Fact] = []
@@ -93,6 +94,8 @@ class TestResult(Outcome, frozen=True, kw_only=True):
 
     __test__ = False  # keeps pytest from collecting this class as a test
 
+    id: str
+    weight: Weight
     score: Points
     max_score: Points
 
