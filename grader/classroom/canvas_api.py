@@ -108,27 +108,18 @@ class CanvasComment(msgspec.Struct, frozen=True):
 
 
 class CanvasSubmission(msgspec.Struct, frozen=True):
-    """A student's submission in Canvas, which also exists if nothing was handed in.
+    """A student's submission in Canvas, which also exists if nothing was handed in."""
 
-    Attributes:
-        user_id: The student; None if the grading is anonymous.
-        score: The points that count, after Canvas' own late policy.
-        entered_score: The points before that; Canvas of before 2018 does not say them.
-        points_deducted: The points that Canvas' late policy took.
-        excused: Whether the student is excused.
-        late: Whether Canvas calls it late.
-        late_policy_status: What a person said about lateness: late, missing, extended, none.
-        submission_comments: The comments.
-    """
-
-    user_id: int | None = None
-    score: float | None = None
+    user_id: int | None = None  # the student; None if the grading is anonymous
+    score: float | None = None  # the points that count, after Canvas' own late policy
+    # The points before that; Canvas of before 2018 does not say them.
     entered_score: float | None = None
-    points_deducted: float | None = None
-    excused: bool | None = None
-    late: bool | None = None
+    points_deducted: float | None = None  # the points that Canvas' late policy took
+    excused: bool | None = None  # whether the student is excused
+    late: bool | None = None  # whether Canvas calls it late
+    # What a person said about lateness: late, missing, extended, none.
     late_policy_status: str | None = None
-    submission_comments: list[CanvasComment] = []
+    submission_comments: list[CanvasComment] = []  # the comments
 
     @property
     def entered(self) -> float | None:

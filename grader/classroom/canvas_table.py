@@ -74,15 +74,10 @@ def for_canvas(
 
 @dataclass(frozen=True)
 class CanvasTable:
-    """A file for Canvas.
+    """A file for Canvas."""
 
-    Attributes:
-        text: The CSV to import.
-        notes: Sentences about what a person should check.
-    """
-
-    text: str
-    notes: list[str]
+    text: str  # the CSV to import
+    notes: list[str]  # sentences about what a person should check
 
 
 def canvas(

@@ -30,17 +30,11 @@ Scores = dict[str, Any]
 
 @dataclass(frozen=True)
 class Overrides:
-    """The grades for Classroom 50.
+    """The grades for Classroom 50."""
 
-    Attributes:
-        scores: The content of scores.json.
-        records: Each graded student's `result/v1`, by the student's id.
-        notes: Sentences about what a person should check.
-    """
-
-    scores: Scores
-    records: dict[str, Any]
-    notes: list[str]
+    scores: Scores  # the content of scores.json
+    records: dict[str, Any]  # each graded student's `result/v1`, by the student's id
+    notes: list[str]  # sentences about what a person should check
 
 
 def overrides(

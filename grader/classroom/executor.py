@@ -23,32 +23,20 @@ TICK_SECONDS = 0.5  # how long an executor waits for an event before it yields N
 
 @dataclass(frozen=True)
 class Started:
-    """A submission is being graded now.
-
-    Attributes:
-        submission: The submission.
-        place: The machine that grades it; empty for this one.
-    """
+    """A submission is being graded now."""
 
     submission: Submission
-    place: str = ""
+    place: str = ""  # the machine that grades it; empty for this one
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A submission that was started is not being graded any more.
-
-    Attributes:
-        submission: The submission.
-        result: Its result as JSON; empty if there is none.
-        fault: Why there is no result.
-        lost: Whether the grading process has died, perhaps together with its machine.
-    """
+    """A submission that was started is not being graded any more."""
 
     submission: Submission
-    result: bytes = b""
-    fault: str = ""
-    lost: bool = False
+    result: bytes = b""  # its result as JSON; empty if there is none
+    fault: str = ""  # why there is no result
+    lost: bool = False  # whether the grading process has died, perhaps together with its machine
 
 
 @dataclass(frozen=True)
@@ -89,18 +77,14 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class Cluster:
-    """A kind of cluster on which submissions can be graded.
+    """A kind of cluster on which submissions can be graded."""
 
-    Attributes:
-        help: What `--executor` says of it.
-        require: Checks that the cluster at an address can be used with an isolation level; without
-            an address, the cluster that this machine belongs to. It raises UsageError otherwise.
-        executor: Makes the executor of a course, its folder (None for the grader's own) and a
-            setup, with the keywords `address`, `jobs` and `fresh`.
-    """
-
-    help: str
+    help: str  # what `--executor` says of it
+    # Checks that the cluster at an address can be used with an isolation level; without an address,
+    # the cluster that this machine belongs to. It raises UsageError otherwise.
     require: Callable[[str | None, Isolation], None]
+    # Makes the executor of a course, its folder (None for the grader's own) and a setup, with the
+    # keywords `address`, `jobs` and `fresh`.
     executor: Callable[..., Executor]
 
 

@@ -21,27 +21,16 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 class EntryChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of an entry that counts.
+    """A change of an entry that counts."""
 
-    Attributes:
-        id: Its number in the gradebook.
-        kind: What it does.
-        student: The entry that it changes.
-        becomes: The id under which everything of the entry is found from now on.
-        name: The student's new name; empty if it stays.
-        reason: Why.
-        who: Who made it.
-        at: When, in UTC.
-    """
-
-    id: int
-    kind: Kind
-    student: str
-    becomes: str
-    name: str
-    reason: str
-    who: str
-    at: str
+    id: int  # its number in the gradebook
+    kind: Kind  # what it does
+    student: str  # the entry that it changes
+    becomes: str  # the id under which everything of the entry is found from now on
+    name: str  # the student's new name; empty if it stays
+    reason: str  # why
+    who: str  # who made it
+    at: str  # when, in UTC
 
     @property
     def words(self) -> str:

@@ -59,21 +59,17 @@ NAMED = 9  # the most submissions without a student that a message names
 
 @dataclass(frozen=True)
 class Assigned:
-    """The student of each submission.
+    """The student of each submission."""
 
-    Attributes:
-        attempts: Each submission with its student, sorted by the student's id. The attempts of one
-            student are sorted by time, then number, then path.
-        missing: The students of the roster who handed in nothing, in the roster's order.
-        unknown: The submissions that match no student, or several. `attempts` contains them too,
-            with a student who is not listed.
-        notes: Sentences about names that were matched in part, or not at all.
-    """
-
+    # Each submission with its student, sorted by the student's id. The attempts of one student are
+    # sorted by time, then number, then path.
     attempts: list[tuple[Student, HandedIn]]
+    # The students of the roster who handed in nothing, in the roster's order.
     missing: list[Student]
+    # The submissions that match no student, or several. `attempts` contains them too, with a
+    # student who is not listed.
     unknown: list[HandedIn]
-    notes: list[str]
+    notes: list[str]  # sentences about names that were matched in part, or not at all
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -381,20 +377,13 @@ class _NewIds:
 
 @dataclass(frozen=True)
 class _Match:
-    """A submission and its student on the roster, if there is one.
+    """A submission and its student on the roster, if there is one."""
 
-    Attributes:
-        item: The submission.
-        student: The student.
-        by_name: Whether only a name matches.
-        by_part: Whether a part of the file's name matches, and the whole does not.
-        several: The ids of the students who are named in a file's name, if there are several.
-    """
-
-    item: HandedIn
+    item: HandedIn  # the submission
     student: Student | None
-    by_name: bool
-    by_part: bool = False
+    by_name: bool  # whether only a name matches
+    by_part: bool = False  # whether a part of the file's name matches, and the whole does not
+    # The ids of the students who are named in a file's name, if there are several.
     several: tuple[str, ...] = ()
 
 

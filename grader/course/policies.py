@@ -34,89 +34,67 @@ Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
 
 
 class Shows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What Gradescope shows to students, and when.
+    """What Gradescope shows to students, and when."""
 
-    Attributes:
-        results: Everything, including the score.
-        tests: The entries of the tests, if they are shown at another time than the rest; None if
-            not. While they wait for a time, Gradescope hides the score, too.
-        reasons: Whether an entry says why its tests failed; otherwise it only names them.
-        printed: The grader's own output, which contains its report and facts about the machine.
-        leaderboard: Whether a leaderboard gets the points. Gradescope shows it with the nicknames
-            that students choose, if the assignment has leaderboards.
-    """
-
-    results: Visibility = "visible"
+    results: Visibility = "visible"  # everything, including the score
+    # The entries of the tests, if they are shown at another time than the rest; None if not. While
+    # they wait for a time, Gradescope hides the score, too.
     tests: Visibility | None = None
-    reasons: bool = True
+    reasons: bool = True  # whether an entry says why its tests failed; otherwise it only names them
+    # The grader's own output, which contains its report and facts about the machine.
     printed: Visibility = "hidden"
+    # Whether a leaderboard gets the points. Gradescope shows it with the nicknames that students
+    # choose, if the assignment has leaderboards.
     leaderboard: bool = False
 
 
 class Classroom50(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The assignment in Classroom 50.
+    """The assignment in Classroom 50."""
 
-    Attributes:
-        organization: The organization on GitHub that has the students' repositories.
-        classroom: The short name of the classroom.
-        assignment: The short name of the assignment.
-    """
-
-    organization: Organization
-    classroom: ShortName
-    assignment: ShortName
+    organization: Organization  # the organization on GitHub that has the students' repositories
+    classroom: ShortName  # the short name of the classroom
+    assignment: ShortName  # the short name of the assignment
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table [policy].
+    """The table [policy]."""
 
-    Attributes:
-        counts: "latest": the latest attempt without a charged late day counts or, if there is
-            none, the first attempt. "best": the attempt with the most points after the late penalty
-            counts.
-        per_cent_a_day: The penalty for each day that begins after the deadline, in per cent of the
-            score.
-        grace_minutes: Minutes after the deadline in which an attempt is not yet late.
-        late_days: The number of late days without a penalty: in this assignment or, with
-            late_days_file, in the whole course.
-        late_days_file: A CSV file of all assignments with the columns student, assignment and days,
-            which `grader export --late-days` writes. Days that a student used in other assignments
-            are no longer free. Its path is relative to the policy's.
-        late_days_used: What the file says of other assignments: days for each student.
-        time_zone: A name such as "America/Los_Angeles". Deadlines without an offset are in this
-            zone, and a late day ends at the deadline's clock time, so that it has 23 or 25 hours
-            when the clocks change. Without it, a late day has 24 hours.
-        cap: The largest penalty for lateness, in per cent.
-        title: The assignment's title in Canvas.
-        canvas_id: The assignment's number in Canvas; 0 if unknown.
-        canvas_points: The points in Canvas to which ours are scaled; 0 if they are not.
-        canvas_decimals: The decimals to which the points for Canvas are rounded, a half upwards.
-        canvas_url: The assignment's address in Canvas, as the browser shows it, for `grader push`.
-        handout_url: Where students find the handout's pages, such as
-            https://course.example/handout; reports link to its sections. Empty for none.
-        deadlines: The deadline of each section; "default" is that of all others.
-        gradescope: The table [policy.gradescope]: what Gradescope shows to students.
-        gradescope_minutes: The time limit in Gradescope's autograder settings, in minutes.
-        classroom50: The table [policy.classroom50]: the assignment there; None if unknown.
-    """
-
+    # "latest": the latest attempt without a charged late day counts or, if there is none, the first
+    # attempt. "best": the attempt with the most points after the late penalty counts.
     counts: Literal["latest", "best"] = "latest"
+    # The penalty for each day that begins after the deadline, in per cent of the score.
     per_cent_a_day: float = 0.0
-    grace_minutes: float = 0.0
+    grace_minutes: float = 0.0  # minutes after the deadline in which an attempt is not yet late
+    # The number of late days without a penalty: in this assignment or, with late_days_file, in the
+    # whole course.
     late_days: int = 0
+    # A CSV file of all assignments with the columns student, assignment and days, which `grader
+    # export --late-days` writes. Days that a student used in other assignments are no longer free.
+    # Its path is relative to the policy's.
     late_days_file: str = ""
+    # What the file says of other assignments: days for each student.
     late_days_used: dict[str, int] = {}
+    # a name such as "America/Los_Angeles". Deadlines without an offset are in this zone, and a late
+    # day ends at the deadline's clock time, so that it has 23 or 25 hours when the clocks change.
+    # Without it, a late day has 24 hours.
     time_zone: str = ""
-    cap: float = 100.0
-    title: str = "Assignment"
-    canvas_id: int = 0
-    canvas_points: float = 0.0
+    cap: float = 100.0  # the largest penalty for lateness, in per cent
+    title: str = "Assignment"  # the assignment's title in Canvas
+    canvas_id: int = 0  # the assignment's number in Canvas; 0 if unknown
+    canvas_points: float = 0.0  # the points in Canvas to which ours are scaled; 0 if they are not
+    # The decimals to which the points for Canvas are rounded, a half upwards.
     canvas_decimals: int = 4
+    # The assignment's address in Canvas, as the browser shows it, for `grader push`.
     canvas_url: str = ""
+    # Where students find the handout's pages, such as https://course.example/handout; reports link
+    # to its sections. Empty for none.
     handout_url: str = ""
+    # The deadline of each section; "default" is that of all others.
     deadlines: dict[str, datetime] = {}
-    gradescope: Shows = Shows()
+    gradescope: Shows = Shows()  # the table [policy.gradescope]: what Gradescope shows to students
+    # The time limit in Gradescope's autograder settings, in minutes.
     gradescope_minutes: float = 10.0
+    # The table [policy.classroom50]: the assignment there; None if unknown.
     classroom50: Classroom50 | None = None
 
     def deadline(self, section: str, extension: datetime | None) -> datetime | None:

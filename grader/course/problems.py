@@ -27,15 +27,10 @@ ENTRY = re.compile(r"\s*\[(\[problem\]|limits)\]")
 
 @dataclass(frozen=True)
 class Wrong:
-    """One error in the file.
+    """One error in the file."""
 
-    Attributes:
-        line: The line number.
-        text: What was expected, and what was found.
-    """
-
-    line: int
-    text: str
+    line: int  # the line number
+    text: str  # what was expected, and what was found
 
 
 def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:

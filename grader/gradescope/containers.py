@@ -11,15 +11,10 @@ UNLIMITED_BYTES = 2**60  # the first version of control groups writes "no limit"
 
 @dataclass(frozen=True)
 class Container:
-    """The resource limits of a container.
+    """The resource limits of a container."""
 
-    Attributes:
-        processors: The number of processors, which may be a fraction.
-        memory_bytes: The memory; None if it is not limited.
-    """
-
-    processors: float
-    memory_bytes: int | None
+    processors: float  # the number of processors, which may be a fraction
+    memory_bytes: int | None  # the memory; None if it is not limited
 
     def __str__(self) -> str:
         memory = "all memory" if self.memory_bytes is None else f"{self.memory_bytes >> 20} MiB"

@@ -43,25 +43,17 @@ LEAST_BYTES_OF_A_TEST = 64 * MIB
 
 @dataclass(frozen=True)
 class Platform:
-    """A platform.
+    """A platform."""
 
-    Attributes:
-        name: Its name, for people.
-        home: The folder of a run.
-        submission: The submission's file or folder, in `home`.
-        result: The file to write, in `home`.
-        render: The result as text.
-        without_points: The result if the grader failed, for a text that says why.
-        nothing_earned: The result of a submission that cannot be read, for a text that says why and
-            the problems that it earns nothing for.
-    """
-
-    name: str
-    home: Path
-    submission: str
-    result: str
-    render: Callable[[Reported], str]
+    name: str  # its name, for people
+    home: Path  # the folder of a run
+    submission: str  # the submission's file or folder, in `home`
+    result: str  # the file to write, in `home`
+    render: Callable[[Reported], str]  # the result as text
+    # The result if the grader failed, for a text that says why.
     without_points: Callable[[str], str]
+    # The result of a submission that cannot be read, for a text that says why and the problems that
+    # it earns nothing for.
     nothing_earned: Callable[[str, Iterable[str]], str]
 
 

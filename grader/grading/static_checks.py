@@ -24,21 +24,17 @@ ModuleReport = StudentFault | dict[str, Any]  # what a parser reports about a mo
 
 @dataclass(frozen=True)
 class Checked:
-    """What is known about a submission before any of it runs.
+    """What is known about a submission before any of it runs."""
 
-    Attributes:
-        settled: How problems ended whose tests need not run, by the id of the problem. These
-            are the problems whose module is missing or is not Python, and those whose module
-            certainly uses a name that the problem forbids.
-        stubs: The places, as `file:line`, of functions that do nothing but raise
-            NotImplementedError there.
-        compiled: The compiled modules, for the sessions of tests; see `Session.compile`.
-        settings: What each module sets for all code when it is imported, as a sentence; by path.
-    """
-
+    # How problems ended whose tests need not run, by the id of the problem. These are the problems
+    # whose module is missing or is not Python, and those whose module certainly uses a name that
+    # the problem forbids.
     settled: dict[str, Outcome]
+    # The places, as `file:line`, of functions that do nothing but raise NotImplementedError there.
     stubs: frozenset[str]
+    # The compiled modules, for the sessions of tests; see `Session.compile`.
     compiled: dict[str, bytes]
+    # What each module sets for all code when it is imported, as a sentence; by path.
     settings: dict[str, str] = field(default_factory=dict)
 
 
@@ -114,7 +110,7 @@ def _unfit(path: str, found: ModuleReport, owners: list[Problem]) -> dict[str, O
         line, text = found["syntax"]
         what = f"{path}:{line}: SyntaxError: {one_line(text, 300)}"
         return {p.id: Outcome(status=Status.FAILED, what=what, facts=[PYTHON]) for p in owners}
-    # A use inside a definition, or one that is not certain, costs only the tests that run it.
+    # a use inside a definition, or one that is not certain, costs only the tests that run it.
     certain = [use for use in found["uses"] if use["certain"] and not use["definition"]]
     first = {use["problem"]: use for use in reversed(certain)}
     return {p.id: _forbidden(first[p.id], path) for p in owners if p.id in first}

@@ -33,17 +33,11 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A reference module with one change.
+    """A reference module with one change."""
 
-    Attributes:
-        problem: The problem whose solution was changed.
-        name: The change, as in `Linear.forward: x @ self.weight.T -> x * self.weight.T`.
-        source: The source of the whole changed module.
-    """
-
-    problem: str
-    name: str
-    source: str
+    problem: str  # the problem whose solution was changed
+    name: str  # the change, as in `Linear.forward: x @ self.weight.T -> x * self.weight.T`
+    source: str  # the source of the whole changed module
 
 
 def of(reference: str, problem: str) -> list[Mutant]:

@@ -57,72 +57,53 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """What is tried, and how.
+    """What is tried, and how."""
 
-    Attributes:
-        device: The device whose tests are run, "cpu" or "cuda". The CUDA tests of a CPU problem
-            have to catch only the wrong solutions that no test on a CPU can detect.
-        seeds: How many seeds the reference and the variants are graded with.
-        mutants: Whether to try mutants of the reference too, on a CPU.
-        quick: Try a sample of each kind, and stop wrong solutions at their first failed test. Tests
-            then need not earn their place, and mistakes need not justify their cost.
-        draft: Run our own code in the processes of the tests, without a sandbox, which is twice as
-            fast. Trials that only a sandbox can judge, such as uninitialized memory, are left out.
-        light: Try what costs the author nothing, mutants among it. Nothing has to be justified.
-        only_prices: Try only what known mistakes cost, without a sandbox.
-    """
-
+    # The device whose tests are run, "cpu" or "cuda". The CUDA tests of a CPU problem have to catch
+    # only the wrong solutions that no test on a CPU can detect.
     device: str = "cpu"
-    seeds: int = 1
-    mutants: bool = False
+    seeds: int = 1  # how many seeds the reference and the variants are graded with
+    mutants: bool = False  # whether to try mutants of the reference too, on a CPU
+    # Try a sample of each kind, and stop wrong solutions at their first failed test. Tests then
+    # need not earn their place, and mistakes need not justify their cost.
     quick: bool = False
+    # Run our own code in the processes of the tests, without a sandbox, which is twice as fast.
+    # Trials that only a sandbox can judge, such as uninitialized memory, are left out.
     draft: bool = False
+    # Try what costs the author nothing, mutants among it. Nothing has to be justified.
     light: bool = False
-    only_prices: bool = False
+    only_prices: bool = False  # try only what known mistakes cost, without a sandbox
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One submission to be graded, and the outcome that its problem requires.
-
-    Attributes:
-        problem: The problem.
-        kind: One of `kinds.KINDS`.
-        name: The name of the trial within its kind.
-        sources: The submission.
-        device: The device whose tests are run.
-        seed: The seed to grade it with.
-        neighbours: Other problems, whose tests the submission must all pass.
-        excused: Why a mutant need not be detected, or why a wrong solution costs so much; empty if
-            there is no excuse.
-        most: The most points that a wrong solution may earn; None for no such limit.
-        until_one_fails: Whether one failed test is enough.
-        twice: Whether to grade it again with a process for each test, which must change nothing.
-        in_process: Whether the trial runs in the process of the tests, which is faster; allowed
-            because the code is ours. A GPU needs the sandbox.
-        sessions: Factories of the connections to a solution that runs in the process of the tests.
-            They are tried in turn until a test fails.
-        broken: Why there is no such submission; empty if there is one.
-        with_public: Whether to run the problem's public tests on it, too.
-        is_unread: Whether a stranger wrote it and nobody has read it. Whatever the other fields
-            say, it runs in the sandbox only.
-    """
+    """One submission to be graded, and the outcome that its problem requires."""
 
     problem: Problem
-    kind: str
-    name: str
-    sources: dict[str, bytes]
-    device: str
-    seed: int = 0
-    neighbours: tuple[Problem, ...] = ()
+    kind: str  # one of `kinds.KINDS`
+    name: str  # the name of the trial within its kind
+    sources: dict[str, bytes]  # the submission
+    device: str  # the device whose tests are run
+    seed: int = 0  # the seed to grade it with
+    neighbours: tuple[Problem, ...] = ()  # other problems, whose tests the submission must all pass
+    # Why a mutant need not be detected, or why a wrong solution costs so much; empty if there is no
+    # excuse.
     excused: str = ""
+    # The most points that a wrong solution may earn; None for no such limit.
     most: float | None = None
-    until_one_fails: bool = False
+    until_one_fails: bool = False  # whether one failed test is enough
+    # Whether to grade it again with a process for each test, which must change nothing.
     twice: bool = False
+    # Whether the trial runs in the process of the tests, which is faster; allowed because the code
+    # is ours. A GPU needs the sandbox.
     in_process: bool = False
+    # Factories of the connections to a solution that runs in the process of the tests. They are
+    # tried in turn until a test fails.
     sessions: tuple[Opens, ...] = (LocalSession,)
-    broken: str = ""
-    with_public: bool = False
+    broken: str = ""  # why there is no such submission; empty if there is one
+    with_public: bool = False  # whether to run the problem's public tests on it, too
+    # Whether a stranger wrote it and nobody has read it. Whatever the other fields say, it runs in
+    # the sandbox only.
     is_unread: bool = False
 
     @property

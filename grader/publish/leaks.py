@@ -41,19 +41,12 @@ OF_THE_STAFF = re.compile(
 
 @dataclass(frozen=True)
 class Leak:
-    """A secret statement in a file of the bundle.
+    """A secret statement in a file of the bundle."""
 
-    Attributes:
-        path: The file.
-        number: The number of the statement's first line in this file.
-        line: The text of that line.
-        secret: Where the statement comes from.
-    """
-
-    path: str
-    number: int
-    line: str
-    secret: str
+    path: str  # the file
+    number: int  # the number of the statement's first line in this file
+    line: str  # the text of that line
+    secret: str  # where the statement comes from
 
     def __str__(self) -> str:
         return f"{self.path}:{self.number} is a line of {self.secret}: {self.line}"

@@ -20,21 +20,13 @@ TAG = "submit/manual-grader-"
 
 @dataclass(frozen=True)
 class Repository:
-    """A student's repository of an assignment, and when it was handed in.
+    """A student's repository of an assignment, and when it was handed in."""
 
-    Attributes:
-        organization: The organization on GitHub.
-        classroom: The short name of the classroom.
-        assignment: The short name of the assignment.
-        owner: The student's name on GitHub.
-        at: When the graded commit was handed in.
-    """
-
-    organization: str
-    classroom: str
-    assignment: str
-    owner: str
-    at: datetime
+    organization: str  # the organization on GitHub
+    classroom: str  # the short name of the classroom
+    assignment: str  # the short name of the assignment
+    owner: str  # the student's name on GitHub
+    at: datetime  # when the graded commit was handed in
 
     @property
     def commits(self) -> str:

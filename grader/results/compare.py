@@ -10,17 +10,11 @@ ABSENT = "absent"
 
 @dataclass(frozen=True)
 class ChangedTest:
-    """A test that ends differently in two results.
+    """A test that ends differently in two results."""
 
-    Attributes:
-        name: The problem and the test.
-        before: How it ended in the old result; ABSENT if the old result has no such test.
-        after: How it ended in the new result.
-    """
-
-    name: str
-    before: str
-    after: str
+    name: str  # the problem and the test
+    before: str  # how it ended in the old result; ABSENT if the old result has no such test
+    after: str  # how it ended in the new result
 
     @property
     def gains_or_loses(self) -> bool:

@@ -54,27 +54,18 @@ READINGS: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class Gpu:
-    """Plain facts about one GPU, or about one instance of a partitioned GPU (MIG).
+    """Plain facts about one GPU, or about one instance of a partitioned GPU (MIG)."""
 
-    Attributes:
-        index: Its index, in the order of the PCI bus.
-        uuid: The identifier that CUDA uses.
-        name: The product's name.
-        driver: The driver's version.
-        memory_bytes: Its total memory.
-        bus: Its address on the PCI bus.
-        nodes: The device files that CUDA needs in order to use this GPU alone. The first is
-            directly in /dev, and the last belongs to no other GPU.
-        libraries: For each library of the driver, the name by which CUDA loads it, and its file.
-    """
-
-    index: int
-    uuid: str
-    name: str
-    driver: str
-    memory_bytes: int
-    bus: str
+    index: int  # its index, in the order of the PCI bus
+    uuid: str  # the identifier that CUDA uses
+    name: str  # the product's name
+    driver: str  # the driver's version
+    memory_bytes: int  # its total memory
+    bus: str  # its address on the PCI bus
+    # The device files that CUDA needs in order to use this GPU alone. The first is directly in
+    # /dev, and the last belongs to no other GPU.
     nodes: tuple[Path, ...]
+    # For each library of the driver, the name by which CUDA loads it, and its file.
     libraries: tuple[tuple[str, Path], ...]
 
     @property
@@ -409,7 +400,7 @@ def _start_driver(uuid: str) -> dict[str, Path]:
 
 
 def _opens(node: Path, to_others: bool) -> bool:
-    # A capability's node is only held open, so it need not be writable.
+    # a capability's node is only held open, so it need not be writable.
     wanted = os.R_OK if node.parent.name == "nvidia-caps" else os.R_OK | os.W_OK
     return node.stat().st_mode & wanted == wanted if to_others else os.access(node, wanted)
 

@@ -25,18 +25,12 @@ DEVICES = ("cpu", "cuda")
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """One of our own programs, which differs from the reference of its problem.
+    """One of our own programs, which differs from the reference of its problem."""
 
-    Attributes:
-        problem: The id of the problem.
-        name: Its name, unique within its kind.
-        hint: What to tell a student who wrote this, if anything.
-        devices: The devices that it is tried on; empty for the usual devices of its kind.
-    """
-
-    problem: str
-    name: str
-    hint: str | None = None
+    problem: str  # the id of the problem
+    name: str  # its name, unique within its kind
+    hint: str | None = None  # what to tell a student who wrote this, if anything
+    # The devices that it is tried on; empty for the usual devices of its kind.
     devices: tuple[str, ...] = ()
 
     def applied_to(self, reference: str) -> str:

@@ -41,45 +41,32 @@ AT_THE_MARGIN = (
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a stub, as a mistake names it.
+    """A sentence of a stub, as a mistake names it."""
 
-    Attributes:
-        of: The function, the class or the method whose docstring it stands in.
-        number: Its number there, from 1.
-        digest: Four digits that follow from its text; empty if none are given.
-    """
-
-    of: str
-    number: int
-    digest: str = ""
+    of: str  # the function, the class or the method whose docstring it stands in
+    number: int  # its number there, from 1
+    digest: str = ""  # four digits that follow from its text; empty if none are given
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mistake(Solution):
-    """One wrong solution.
+    """One wrong solution."""
 
-    Attributes:
-        says: What the mistake is.
-        changes: Changes to the source, or to the reference if there is no source. Empty if the
-            source is complete.
-        source: Definitions that replace the reference's: those of its base, or its own.
-        base: The name of its base; None if it is based on the reference.
-        contradicts: The sentences of the stub that are wrong for this program.
-        price: Why it costs more than a third of its problem; None if it does not.
-        most: The most points that such a program may earn; None for no such limit.
-        is_unread: Whether nobody has read its code, which must not run outside of a sandbox.
-        line: The line of the file in which it begins.
-    """
-
-    says: str
+    says: str  # what the mistake is
+    # Changes to the source, or to the reference if there is no source. Empty if the source is
+    # complete.
     changes: tuple[Change, ...] = ()
+    # Definitions that replace the reference's: those of its base, or its own.
     source: str | None = None
-    base: str | None = None
+    base: str | None = None  # the name of its base; None if it is based on the reference
+    # The sentences of the stub that are wrong for this program.
     contradicts: tuple[Sentence, ...] = ()
-    price: str | None = None
+    price: str | None = None  # why it costs more than a third of its problem; None if it does not
+    # The most points that such a program may earn; None for no such limit.
     most: float | None = None
+    # Whether nobody has read its code, which must not run outside of a sandbox.
     is_unread: bool = False
-    line: int = field(default=0, compare=False)
+    line: int = field(default=0, compare=False)  # the line of the file in which it begins
 
     @property
     def where(self) -> str:

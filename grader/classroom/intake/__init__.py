@@ -58,15 +58,12 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Intake:
-    """A class's submissions.
+    """A class's submissions."""
 
-    Attributes:
-        handed_in: The submissions, sorted by key, time, number and path. A group's submission
-            occurs once per member.
-        notes: Sentences for the teaching assistant about skipped entries and suspicious names.
-    """
-
+    # The submissions, sorted by key, time, number and path. A group's submission occurs once per
+    # member.
     handed_in: list[HandedIn]
+    # Sentences for the teaching assistant about skipped entries and suspicious names.
     notes: list[str]
 
 

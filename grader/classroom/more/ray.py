@@ -51,17 +51,11 @@ CONNECT_SECONDS = 10.0
 
 
 class Reply(msgspec.Struct):
-    """A grader's answer.
+    """A grader's answer."""
 
-    Attributes:
-        result: The result as JSON; null if there is none.
-        fault: Why there is no result.
-        refused: Why this node cannot grade any submission.
-    """
-
-    result: msgspec.Raw = msgspec.Raw(b"null")
-    fault: str = ""
-    refused: str = ""
+    result: msgspec.Raw = msgspec.Raw(b"null")  # the result as JSON; null if there is none
+    fault: str = ""  # why there is no result
+    refused: str = ""  # why this node cannot grade any submission
 
 
 class Grader:
@@ -131,21 +125,13 @@ class Grader:
 
 @dataclass
 class _Node:
-    """A machine of the cluster.
+    """A machine of the cluster."""
 
-    Attributes:
-        name: The name shown to people.
-        graders: The number of graders that its resources allow.
-        refused: Why it is not used; empty if it is used.
-        gone: Whether it has died or left the cluster.
-        deaths: How many of its graders have died since the last result.
-    """
-
-    name: str
-    graders: int
-    refused: str = ""
-    gone: bool = False
-    deaths: int = 0
+    name: str  # the name shown to people
+    graders: int  # the number of graders that its resources allow
+    refused: str = ""  # why it is not used; empty if it is used
+    gone: bool = False  # whether it has died or left the cluster
+    deaths: int = 0  # how many of its graders have died since the last result
 
     @property
     def used(self) -> bool:
@@ -155,18 +141,12 @@ class _Node:
 
 @dataclass(eq=False)
 class _Actor:
-    """A grader on a node, as the driver knows it.
+    """A grader on a node, as the driver knows it."""
 
-    Attributes:
-        node: The id of its node.
-        handle: Ray's handle of the actor.
-        call: Ray's reference to the running call; None if the grader is idle.
-        submission: The submission that it grades; None while it starts or is idle.
-    """
-
-    node: str
-    handle: Any
-    call: Any
+    node: str  # the id of its node
+    handle: Any  # ray's handle of the actor
+    call: Any  # ray's reference to the running call; None if the grader is idle
+    # The submission that it grades; None while it starts or is idle.
     submission: Submission | None = None
 
 

@@ -233,15 +233,10 @@ def advice() -> str:
 
 
 class Bubblewrap(NamedTuple):
-    """An installed bubblewrap.
+    """An installed bubblewrap."""
 
-    Attributes:
-        path: The path of the program.
-        options: The options that its help lists.
-    """
-
-    path: str
-    options: frozenset[str]
+    path: str  # the path of the program
+    options: frozenset[str]  # the options that its help lists
 
 
 def find_bubblewrap() -> Bubblewrap:
