@@ -45,7 +45,6 @@ def groups(whole: Class, *, top: int) -> list[EqualAnswers]:
     """The largest groups of students whose failures are equal and unexplained, the largest first.
 
     Args:
-        whole: The class.
         top: How many groups to return at most.
     """
     found: dict[Alike, EqualAnswers] = {}

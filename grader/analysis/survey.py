@@ -206,7 +206,6 @@ def survey(whole: Class, *, names: bool = True) -> Survey:
     """Read the results that count.
 
     Args:
-        whole: The class.
         names: Whether to keep names and ids. If not, the students are numbered in random order, and
             a failure that fewer than three students have is left out.
     """

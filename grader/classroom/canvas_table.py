@@ -41,7 +41,6 @@ def for_canvas(
 
     Args:
         standings: Each student's standing.
-        rules: The policy.
         possible: The points of the assignment in Canvas; None if unknown.
 
     Raises:

@@ -37,7 +37,6 @@ def read(path: Path, whole: Class, *, column: str, reason: str, anyway: bool) ->
 
     Args:
         path: The file.
-        whole: The class.
         column: "points" or "until".
         reason: The reason for the rows that have none.
         anyway: Whether to accept points that `require_possible` refuses.
@@ -113,9 +112,7 @@ def require_possible(
     """Refuse points that are probably a slip of the finger.
 
     Args:
-        whole: The class.
         standing: The student's standing.
-        points: The points.
         problem: The problem; empty for the total.
         option: Where a person wrote the points.
 

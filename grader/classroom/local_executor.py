@@ -33,7 +33,6 @@ class LocalExecutor:
     known to be able to grade, and only one submission is affected.
 
     Args:
-        course: The course.
         setup: What is graded, and how.
         jobs: The number of processes; with a GPU, one, because submissions get it in turns.
         gpu: The GPU that submissions get.

@@ -146,7 +146,6 @@ class BookPart:
         """Add a row that says who decided something, and when; return its number.
 
         Args:
-            table: The table.
             values: Its columns; an empty `who` stands for the user of this program.
         """
         values |= {"who": values.get("who") or database.user(), "at": database.now()}
@@ -171,7 +170,6 @@ class EnrolledStudents(BookPart):
         A former id of a student whom the roster has by another id keeps its data.
 
         Args:
-            students: The students.
             roster: Whether they come from a roster; later calls without a roster reuse it, and all
                 other students are on no roster any more.
         """

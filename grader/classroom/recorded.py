@@ -169,8 +169,6 @@ class Feedback(BookPart):
         Args:
             attempt: The attempt that it is about.
             setup: The setup whose result has the test.
-            problem: The problem.
-            test: The test.
             evidence: How the test ended.
             text: What the student says.
         """

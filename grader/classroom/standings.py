@@ -36,7 +36,6 @@ class Class:
     """A class: an open gradebook, its course, and the rules that apply.
 
     Args:
-        book: The gradebook.
         course: The course that it belongs to.
         rules: The rules; None for those stored in the gradebook or, if there are none, those in the
             course's policy.toml.
@@ -249,7 +248,6 @@ def standings(
     """Every student's standing, by id.
 
     Args:
-        book: The gradebook.
         policy: The course's rules.
         max_score: The most points that the assignment can give.
         setups: The setups whose results count, best first; those of the gradebook by default.

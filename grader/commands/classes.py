@@ -131,7 +131,6 @@ def course_and_rules(
 
     Args:
         folder: The folder of the course; None for that of the gradebook.
-        rules_file: The file of rules.
         book: The gradebook, which may not exist yet.
         grades: Whether the command runs the course's tests, which whoever made the gradebook must
             not choose.
@@ -314,7 +313,6 @@ def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> 
     """Check that a roster gives no student of the gradebook a second entry; return notes.
 
     Args:
-        book: The gradebook.
         students: The roster.
         join: Whether to make the two entries of a student one.
 
@@ -580,7 +578,6 @@ def _part(book: Gradebook, was: Setup, part: Setup, where: ExecutorFor) -> Setup
     """Grade a part of the class or of the problems again; return the setup of all results.
 
     Args:
-        book: The gradebook.
         was: The setup that counts, whose results all others keep.
         part: The setup of the students and problems to grade again.
         where: What grades.

@@ -146,7 +146,6 @@ def _decide(
     """Write decisions and show what they changed.
 
     Args:
-        whole: The class.
         decided: A function that gives the decisions.
         by: Who decided.
         keep: Whether to keep what was written; None for one student, where nobody is asked.

@@ -62,7 +62,6 @@ def run(home: Path | None, course: Course, rules: Policy, platform: Platform) ->
 
     Args:
         home: The platform's folder; None for its usual place.
-        course: The course.
         rules: The course's rules for a class.
         platform: Where the submission lies, and how the result is written.
 

@@ -168,7 +168,6 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
     """For each failed test, find the known mistake that explains it, or the two that do.
 
     Args:
-        problem: The problem.
         course: The course whose known mistakes are tried.
         cases: Every run of the problem's tests, including those that passed.
     """

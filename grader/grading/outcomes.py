@@ -143,7 +143,6 @@ class Outcomes:
         """How a problem's tests ended; a single fault of the grader if they could not be run.
 
         Args:
-            problem: The problem.
             only_run: Leave out tests that were not reached.
         """
         functions = [one for (owner, _), one in self._functions.items() if owner == problem.id]

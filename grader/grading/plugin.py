@@ -47,7 +47,6 @@ def run_tests(
 
     Args:
         job: What is graded.
-        tests: The collected tests.
         outcomes: Where to record how a test ended.
         checked: What is known about the submission before its tests run.
         health: The state of the GPU.

@@ -51,7 +51,6 @@ def of(problem: Problem, reference: str, known: Iterable[Mistake] = ()) -> list[
     """The sentences of the docstrings of a problem's functions, classes and methods.
 
     Args:
-        problem: The problem.
         reference: The source of its reference module.
         known: The mistakes that may contradict them.
     """

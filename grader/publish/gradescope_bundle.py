@@ -41,7 +41,6 @@ def bundle(course: Course, *, wheels: Path | None = None, index_url: str = "") -
     """The files of the zip, by their path in it.
 
     Args:
-        course: The course.
         wheels: A folder of wheels for installing without a network; None for pip's usual index.
         index_url: An additional index to install from, such as torch's index for CPUs.
 

@@ -48,7 +48,6 @@ def entries(result: SubmissionResult, *, reasons: bool) -> list[ReportEntry]:
     """The entries of all problems, of a result without faults of the grader.
 
     Args:
-        result: The result.
         reasons: Whether an entry says why its tests failed; otherwise it only names them.
     """
     found = []

@@ -133,7 +133,6 @@ class Meter:
         """Charge all further tests to this budget.
 
         Args:
-            budget: The budget.
             goes_on: Whether the child also serves the tests of this problem. Its CPU time has just
                 been looked up.
         """

@@ -142,10 +142,8 @@ def side_by_side(
     """The page of one pair: the similar definitions, with the similar lines marked.
 
     Args:
-        pair: The pair.
         names: The names of all submissions, by number.
         works: The two submissions as they were compared.
-        sources: Their sources.
         weights: The features that they share; see `pairs.shared`.
     """
     return _render(

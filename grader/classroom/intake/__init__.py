@@ -71,7 +71,6 @@ def recognise(folder: Path, form: str = "") -> Intake:
     """List the submissions in a class's folder.
 
     Args:
-        folder: The folder.
         form: The form of the names, as in `hw1-{id}.zip`; empty to recognise the layout.
 
     Raises:
