@@ -36,8 +36,7 @@ from typing import Any
 import single
 
 from grader.classroom import gradebook, setups
-from grader.classroom.executor import Ended, Executor, Started
-from grader.classroom.local_executor import LocalExecutor
+from grader.classroom.executor import Ended, Executor, LocalExecutor, Started
 from grader.classroom.more.ray import RayExecutor
 from grader.classroom.records import Student
 from grader.course import courses

@@ -30,7 +30,6 @@ IN_THE_BOX = (
     "forbidden_calls",
     "stand_in",
     "watch_copies",
-    "generators",
     "loaded",
 )
 # Those of them that cannot be imported without torch.

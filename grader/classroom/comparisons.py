@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from grader.classroom.records import Standing, State
 from grader.classroom.standings import Class
-from grader.results.compare import changed_tests
+from grader.report.difference import changed_tests
 
 SMALL = 0.005  # points; smaller differences are not shown anywhere
 

@@ -18,8 +18,7 @@ from pathlib import Path
 import msgspec
 
 from grader.base import files
-from grader.base.errors import UsageError
-from grader.base.nearest import did_you_mean
+from grader.base.errors import UsageError, did_you_mean
 from grader.classroom.records import HandedIn, Student, called
 from kit.text import counted, one_line
 

@@ -8,8 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from grader.base.errors import UsageError
-from grader.base.nearest import did_you_mean, no_such
+from grader.base.errors import UsageError, did_you_mean, no_such
 from grader.classroom.attempts import Attempt
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import (

@@ -19,7 +19,6 @@ import msgspec
 import typer
 
 from grader.base import files, interrupts, removable
-from grader.base.durations import duration
 from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.base.outputs import Writes
 from grader.classroom import (
@@ -34,9 +33,9 @@ from grader.classroom import (
     tables,
     texts,
 )
-from grader.classroom.executor import Cluster, Executor
+from grader.classroom.display import duration
+from grader.classroom.executor import Cluster, Executor, LocalExecutor
 from grader.classroom.gradebook import BookCourse, Gradebook
-from grader.classroom.local_executor import LocalExecutor
 from grader.classroom.records import Standing, State, Student, called
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class

@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from grader.base import files
-from grader.base.errors import UsageError
-from grader.base.nearest import no_such
+from grader.base.errors import UsageError, no_such
 from grader.classroom import texts
 from grader.classroom.attempts import Attempt
 from grader.classroom.gradebook import Gradebook

@@ -36,7 +36,7 @@ from grader.commands.progress import advancing
 from grader.course import courses, policies
 from grader.course.courses import Course
 from grader.gradescope import harness
-from grader.gradescope.platforms import PLATFORMS
+from grader.gradescope.harness import PLATFORMS
 from grader.proof import matrix_report
 from grader.proof.kinds import DECLINABLE, HOW_TO_DECLINE
 from grader.proof.matrices import Matrix

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from grader.base.nearest import did_you_mean
+from grader.base.errors import did_you_mean
 from grader.commands.parameters import Parameter
 from kit.text import one_line
 

@@ -9,8 +9,7 @@ import typer
 
 from grader import __version__
 from grader.base import files
-from grader.base.errors import UsageError
-from grader.base.nearest import no_such
+from grader.base.errors import UsageError, no_such
 from grader.commands.app import App
 from grader.course.courses import Course, Problem
 from grader.sandbox import gpus, levels

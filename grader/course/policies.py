@@ -15,8 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from grader.base import files
-from grader.base.errors import UsageError
-from grader.base.nearest import did_you_mean
+from grader.base.errors import UsageError, did_you_mean
 from grader.course import late_days
 from kit.text import one_line
 

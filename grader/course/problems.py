@@ -14,7 +14,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from grader.base.nearest import did_you_mean
+from grader.base.errors import did_you_mean
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)

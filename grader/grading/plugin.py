@@ -12,17 +12,16 @@ from grader.base.errors import GraderFault, NotAttempted, Status, TimedOut
 from grader.base.judging_time import JudgingTime
 from grader.course.courses import problem_of_file
 from grader.grading.blame import answer_at_fault, is_unexpected
-from grader.grading.budget import Budgets
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.hidden_tests import Collected
 from grader.grading.job import Job
 from grader.grading.outcomes import Outcomes, TestFunction
 from grader.grading.recorded_cases import Cases, arguments_of, repetition
-from grader.grading.sandboxed_student import SandboxedStudent, Students
+from grader.grading.sandboxed_student import Budgets, SandboxedStudent, Students
 from grader.grading.static_checks import Checked
 from grader.grading.verdict import origin, our_fault, verdict_on
 from grader.results.records import Fact, Outcome
-from kit import generators
+from kit.student import copy_of_generator
 from kit.text import one_line
 
 # The message of a deferred test.
@@ -152,7 +151,7 @@ class Plugin:
             self._student.begin_again()
             _empty_frames(e)
             if "rng" in arguments:
-                arguments["rng"] = generators.copy_of(self._rng)
+                arguments["rng"] = copy_of_generator(self._rng)
             with self._judging_time.limit():
                 pyfuncitem.obj(**arguments)
             problem = self._outcomes.problem_of(pyfuncitem)
@@ -164,7 +163,7 @@ class Plugin:
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Copy the test's generator, so that a repetition gets the same inputs."""
         rng = item.funcargs.get("rng") if isinstance(item, pytest.Function) else None
-        self._rng = None if rng is None else generators.copy_of(rng)
+        self._rng = None if rng is None else copy_of_generator(rng)
 
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]

@@ -17,7 +17,7 @@ from grader.grading.outcomes import TestFunction
 from grader.grading.sandboxed_student import RemoteStudent, SandboxedStudent
 from grader.results.records import Outcome
 from grader.solutions.mistakes import Mistake
-from kit import generators
+from kit.student import copy_of_generator
 from kit.text import one_line
 
 # Bytes of answers that are kept until the problem's end. Tests with more cannot be rehearsed.
@@ -51,7 +51,7 @@ def repetition(item: pytest.Function, rng: Any) -> Callable[[RemoteStudent], Non
     def repeat(student: RemoteStudent) -> None:
         again: dict[str, Any] = {"student": student}
         if rng is not None:
-            again["rng"] = generators.copy_of(rng)
+            again["rng"] = copy_of_generator(rng)
         item.function(**arguments | {name: again[name] for name in again if name in arguments})
 
     return repeat

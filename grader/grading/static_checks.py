@@ -11,8 +11,7 @@ from typing import Any
 
 from grader.base.errors import Status, StudentFault
 from grader.course.courses import Problem
-from grader.grading.job import Job
-from grader.grading.sessions import Calls
+from grader.grading.job import Calls, Job
 from grader.grading.verdict import PYTHON
 from grader.results.records import Fact, Ignored, Outcome
 from grader.wire import shortcuts

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from grader.course import courses
+from grader.grading.job import Opens
 from grader.grading.local_student import LocalBox, LocalSession, as_data
-from grader.grading.sessions import Opens
 from grader.proof.kinds import Judged
 from grader.sandbox.replies import Probe, promised_by
 from kit.loaded import is_array, is_tensor

@@ -18,7 +18,7 @@ import msgspec
 
 from grader.base.errors import CourseFault
 from grader.course import courses
-from grader.solutions.regions import lines_of
+from grader.solutions.fragments import lines_of
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,

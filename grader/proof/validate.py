@@ -29,8 +29,8 @@ from grader.course import courses
 from grader.course.courses import Course, Problem, id_of_test, sources_in
 from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade, import_libraries
+from grader.grading.job import Host, Opens
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.grading.sessions import Host, Opens
 from grader.proof import course_checks, fields, hostile, mutants, public, sentences
 from grader.proof.kinds import DECLINABLE, KINDS, Judged, Row
 from grader.proof.matrices import HiddenTest, Matrix, tests_in

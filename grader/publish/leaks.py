@@ -20,7 +20,7 @@ from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.course.courses import Course, Problem
 from grader.solutions import mistakes
-from grader.solutions.regions import MARK, lines_of
+from grader.solutions.fragments import MARK, lines_of
 
 # Squeezed statements with fewer characters (`return loss`, `else:`) occur in every program, and so
 # do those of TELLS_NOTHING.

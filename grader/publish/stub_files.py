@@ -15,7 +15,7 @@ from grader.base import files
 from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.course.courses import Course, sources_in
-from grader.solutions.regions import BEGIN, END, MARK
+from grader.solutions.fragments import BEGIN, END, MARK
 from kit.text import counted
 
 

@@ -10,6 +10,7 @@ contains its one difference and nothing else.
 """
 
 import ast
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -222,3 +223,26 @@ def _lines(lines: list[str], node: ast.stmt) -> list[str]:
     """A statement's own lines, of all lines of its module."""
     start = _start(node) if isinstance(node, Definition) else node.lineno
     return lines[start - 1 : node.end_lineno]
+
+
+BEGIN = re.compile(r"( *)# BEGIN SOLUTION\((\w+)\)")
+END = re.compile(r" *# END SOLUTION")
+MARK = re.compile(r"(BEGIN|END) SOLUTION")
+
+
+def lines_of(reference: str, problem_id: str | None = None) -> dict[int, str]:
+    """The lines of a reference that its stub leaves out, by line number.
+
+    Args:
+        reference: The source of the reference module.
+        problem_id: The problem whose lines are wanted; None for those of all problems.
+    """
+    found: dict[int, str] = {}
+    inside = False
+    for number, line in enumerate(reference.splitlines(), 1):
+        if MARK.search(line):
+            begin = BEGIN.fullmatch(line)
+            inside = begin is not None and problem_id in (None, begin[2])
+        elif inside:
+            found[number] = line
+    return found

@@ -29,10 +29,7 @@ PARTS = {
         "canvas",
     ),
     "classroom50": (
-        (
-            *("classroom/classroom50.py", "commands/exports/classroom50.py"),
-            "report/classroom50_report.py",
-        ),
+        ("classroom/classroom50.py", "commands/exports/classroom50.py"),
         "classroom ?50",
     ),
 }

@@ -30,7 +30,6 @@ from pathlib import Path
 
 from grader.base.errors import UsageError
 from grader.classroom.intake.clones import are_clones, clones
-from grader.classroom.intake.downloads import DOWNLOADS
 from grader.classroom.intake.folder_items import (
     EXPORT,
     GRADESCOPE,
@@ -45,7 +44,7 @@ from grader.classroom.intake.folder_items import (
 )
 from grader.classroom.intake.gradescope import autograder_folders, export
 from grader.classroom.intake.pattern import by_pattern
-from grader.classroom.intake.plain import plain
+from grader.classroom.intake.plain import DOWNLOADS, plain
 from grader.classroom.records import HandedIn
 from kit.text import one_line
 
