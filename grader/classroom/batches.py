@@ -22,7 +22,6 @@ from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import HandedIn, Student
 from grader.course.courses import Course
 from grader.report import json_report
-from grader.results.records import SubmissionResult
 from grader.submission.archives import MAX_ARCHIVE_BYTES
 from grader.submission.reader import SubmissionReader
 from grader.submission.submissions import Submission
@@ -188,7 +187,8 @@ class _Queue:
         if not fault:
             try:
                 result = json_report.parse(ended.result)
-                fault = _fault_in(result)
+                first = next(iter(result.grader_errors), None)
+                fault = f"{first[0]}, {first[1].id}: {first[1].said}" if first else ""
             except msgspec.MsgspecError as e:
                 fault = f"the result cannot be read: {e}"
         if fault and self._again(sources, lost=ended.lost):
@@ -244,10 +244,3 @@ def grade(
             show(queue.progress)
     book.results.merge_devices()
     return queue.progress
-
-
-def _fault_in(result: SubmissionResult) -> str:
-    """The grader's first fault in a result, in one line; empty if there is none."""
-    for problem, test in result.grader_errors:
-        return f"{problem}, {test.id}: {test.said}"
-    return ""

@@ -75,10 +75,6 @@ class Entries:
         """The students who were removed, by id."""
         return {self.id_of(c.student): c for c in self.changes if c.kind == "remove"}
 
-    def is_former(self, entry: str) -> bool:
-        """Whether an entry is found under the id of another one."""
-        return self.id_of(entry) != entry
-
     def students(self, rows: list[Student]) -> list[Student]:
         """The students, by id, each with what all entries know: first the own one."""
         groups: dict[str, list[Student]] = {}
@@ -185,7 +181,7 @@ class EnrolledStudents(BookPart):
                 [
                     (s.id, s.name, s.email, s.section, json.dumps(s.columns), int(s.listed))
                     for s in students
-                    if s.listed or not entries.is_former(s.id)
+                    if s.listed or entries.id_of(s.id) == s.id
                 ],
             )
 
@@ -196,7 +192,12 @@ class EnrolledStudents(BookPart):
             removed: Whether to include those who were removed.
         """
         entries = self.entries
-        found = entries.students(self._rows_of_students())
+        found = entries.students(
+            [
+                of_row(Student, row, columns=json.loads(row["columns"]), listed=bool(row["listed"]))
+                for row in self._db.execute("SELECT * FROM student ORDER BY id")
+            ]
+        )
         left_out = {} if removed else entries.removed
         work = self.with_work()
         return [one for one in found if one.id not in left_out and (one.listed or one.id in work)]
@@ -207,13 +208,6 @@ class EnrolledStudents(BookPart):
         query = " UNION ".join(f"SELECT student FROM {table}" for table in tables)
         id_of = self.entries.id_of
         return {id_of(row["student"]) for row in self._db.execute(query)}
-
-    def _rows_of_students(self) -> list[Student]:
-        rows = self._db.execute("SELECT * FROM student ORDER BY id")
-        return [
-            of_row(Student, row, columns=json.loads(row["columns"]), listed=bool(row["listed"]))
-            for row in rows
-        ]
 
     def change(
         self, kind: Kind, student: str, *, becomes: str = "", name: str = "", reason: str, who: str

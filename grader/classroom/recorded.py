@@ -274,11 +274,6 @@ def _comment_line(row: sqlite3.Row) -> str:
     return f"comment {row['id']}{about}: {row['text']}"
 
 
-def _request_line(row: sqlite3.Row) -> str:
-    about = f"{row['problem']}, {row['test']}"
-    return f"regrade request {row['id']} about {about} ({row['evidence']}): {row['text']}"
-
-
 def _answer_line(row: sqlite3.Row) -> str:
     word = "accepted" if row["accepted"] else "refused"
     points = "" if row["points"] is None else f" with {row['points']:g} points"
@@ -297,7 +292,10 @@ HISTORY: dict[str, Callable[[sqlite3.Row], str]] = {
     "override": _override_line,
     "extension": lambda row: f"extended to {row['until']} ({row['reason']})",
     "comment": _comment_line,
-    "request": _request_line,
+    "request": lambda row: (
+        f"regrade request {row['id']} about {row['problem']}, {row['test']} ({row['evidence']}): "
+        f"{row['text']}"
+    ),
     "answer": _answer_line,
     "change": _change_line,
 }

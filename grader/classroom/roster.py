@@ -98,7 +98,7 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
         student = columns.student(cells + [""] * (len(header) - len(cells)))
         if columns.is_canvas and _is_extra_row(student):
             continue
-        role = columns.role_in(cells)
+        role = " ".join(cells[i] for name, i in columns.others.items() if _letters(name) in ROLE)
         if STAFF.search(role) and "student" not in role.casefold():
             staff.append(one_line(student.name or student.id, 100))
             continue
@@ -209,11 +209,6 @@ class _Columns:
             columns={name: cells[place] for name, place in self.others.items()},
         )
 
-    def role_in(self, cells: list[str]) -> str:
-        """What the row says that the person is; empty if it does not say."""
-        found = [cells[i] for name, i in self.others.items() if _letters(name) in ROLE]
-        return " ".join(found)
-
 
 def _is_extra_row(student: Student) -> bool:
     """Whether a row of Canvas' gradebook is not a student: a posting policy or a test student."""
@@ -277,8 +272,9 @@ def assign(handed_in: list[HandedIn], roster: list[Student] | None) -> Assigned:
         if student is None:
             if roster is not None:
                 unknown.append(item)
-            key = new_id(item)
-            student = strangers.setdefault(key, _from_metadata(item, key, listed=roster is None))
+            key, is_listed = new_id(item), roster is None
+            new = Student(id=key, name=item.student_name, email=item.email, listed=is_listed)
+            student = strangers.setdefault(key, new)
         attempts.append((student, item))
     attempts.sort(key=lambda attempt: attempt[0].id)  # stable, so the order of attempts is kept
     attempts = _with_doubts(attempts)
@@ -321,10 +317,6 @@ def _notes(matches: list["_Match"], unknown: list[HandedIn], roster: list[Studen
 def loose(identity: str) -> str:
     """An id without what a spreadsheet changes: zeros in front, `.0` at the end, case, marks."""
     return _letters(folded(identity).removesuffix(".0")).lstrip("0")
-
-
-def _from_metadata(item: HandedIn, key: str, *, listed: bool) -> Student:
-    return Student(id=key, name=item.student_name, email=item.email, listed=listed)
 
 
 def _order(item: HandedIn) -> tuple[float, int, str]:

@@ -545,7 +545,8 @@ def regrade(
             _undo(opened, course, course_folder, by=by)
             return
         was = opened.setups.get(_current(opened, device))
-        problems = chosen(course, only if only or all_problems else _graded_before(was, course))
+        graded_before = [problem.id for problem in course.problems if problem.id in was.problems]
+        problems = chosen(course, only if only or all_problems else graded_before)
         if was.isolation == "none" and isolation is None:
             raise UsageError(
                 "regrade: the results that count were made without isolation: give --isolation, "
@@ -620,11 +621,6 @@ def _undo(book: Gradebook, course: Course, folder: Path | None, *, by: str) -> N
     files.say("".join(f"{line}\n" for line in lines), needed=False)
 
 
-def _graded_before(was: Setup, course: Course) -> list[str]:
-    """The problems of a setup that the course still has."""
-    return [problem.id for problem in course.problems if problem.id in was.problems]
-
-
 def _regrade(
     whole: Class, switch: Switch, where: ExecutorFor, *, apply: bool, by: str = ""
 ) -> None:
@@ -638,7 +634,8 @@ def _regrade(
     old, counting = book.setups.current(today.device), switch.counting_with(setup)
     assert old is not None
     _say_changes(whole, old, setup, verbose=False)
-    if faulty := _ids(_faulty(whole, counting or [setup])):
+    standings = whole.standings(setups=counting or [setup], problems=False)
+    if faulty := _ids([one for one in standings if one.state is State.GRADER_ERROR]):
         raise GraderFault(
             f"the grader failed on {faulty}; the old results still "
             "count; give these students their points with `grader override`, then regrade again"
@@ -726,12 +723,6 @@ def _say_differences(whole: Class, exported: Path) -> None:
     files.say(texts.compared(found, len(theirs)))
     if found:
         raise typer.Exit(1)
-
-
-def _faulty(whole: Class, counting: list[int]) -> list[Standing]:
-    """The students on whose submissions the grader failed, if these setups counted."""
-    found = whole.standings(setups=counting, problems=False)
-    return [one for one in found if one.state is State.GRADER_ERROR]
 
 
 def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:

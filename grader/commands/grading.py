@@ -266,7 +266,10 @@ def validate(
     one_of("--device", device, "cpu", "cuda")
     given = {"--prices": prices, "--light": light, "--quick": quick, "--draft": draft}
     given |= {"--mutants": with_mutants, "--seeds": seeds > 1, "--matrix": matrix is not None}
-    _refuse_together(given | {"--device cuda": device == "cuda"})
+    given["--device cuda"] = device == "cuda"
+    for one, others in NOT_TOGETHER.items():
+        if given[one] and (wrong := [other for other in others if given[other]]):
+            raise UsageError(f"{one} does not go with {wrong[0]}: remove one of them")
     if matrix and matrix.suffix not in matrix_report.FORMATS:
         endings = " or ".join(matrix_report.FORMATS)
         raise UsageError(f"--matrix {matrix}: expected a name that ends in {endings}")
@@ -306,13 +309,6 @@ NOT_TOGETHER = {
     "--mutants": ("--device cuda",),
     "--quick": ("--matrix", "--light"),
 }
-
-
-def _refuse_together(given: dict[str, bool]) -> None:
-    """Refuse the first two options that do not go together, of those that are given."""
-    for one, others in NOT_TOGETHER.items():
-        if given[one] and (wrong := [other for other in others if given[other]]):
-            raise UsageError(f"{one} does not go with {wrong[0]}: remove one of them")
 
 
 def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:

@@ -58,7 +58,9 @@ def run_tests(
     waiting = []
     for item in tests.items:
         function = outcomes.of(item)
-        if settled := _settled_for(function, job, checked.settled):
+        if function.device != job.device:
+            function.cases = [Outcome(status=Status.DEFERRED, what=NEEDS[function.device])]
+        elif settled := checked.settled.get(function.problem.id):
             function.cases = [settled]
         else:
             waiting.append(item)
@@ -77,13 +79,6 @@ def run_tests(
         job, done = replace(job, fresh=True), len(waiting)
         plugin = Plugin(job, outcomes, checked, health, budgets, to_run=len(again), done=done)
         tests.run(again, plugin, job.seed)
-
-
-def _settled_for(function: TestFunction, job: Job, settled: dict[str, Outcome]) -> Outcome | None:
-    """How a test ended that need not run: deferred, or settled with its whole problem."""
-    if function.device != job.device:
-        return Outcome(status=Status.DEFERRED, what=NEEDS[function.device])
-    return settled.get(function.problem.id)
 
 
 class Plugin:

@@ -176,7 +176,8 @@ class Students:
 
     def for_test(self, problem: Problem, name: str) -> SandboxedStudent:
         """A student for one test; a process starts at its first call if none is left to share."""
-        seed = self._seed_of(name)
+        seeded = f"{self._job.seed}:{name}:student".encode()
+        seed = int.from_bytes(hashlib.sha256(seeded).digest()[:7], "big")
         if not self.go_on_with(problem):
             self.end()
         if self._session is None:
@@ -201,11 +202,6 @@ class Students:
         if self._session is not None:
             self._session.close()
             self._session = None
-
-    def _seed_of(self, name: str) -> int:
-        """The seed of the global generators in a test."""
-        seeded = f"{self._job.seed}:{name}:student".encode()
-        return int.from_bytes(hashlib.sha256(seeded).digest()[:7], "big")
 
     def _limits(self, problem: Problem) -> Limits:
         """The limits of each process, with the time that a GPU's start-up takes."""

@@ -112,10 +112,11 @@ def _unfit(path: str, found: ModuleReport, owners: list[Problem]) -> dict[str, O
     # a use inside a definition, or one that is not certain, costs only the tests that run it.
     certain = [use for use in found["uses"] if use["certain"] and not use["definition"]]
     first = {use["problem"]: use for use in reversed(certain)}
-    return {p.id: _forbidden(first[p.id], path) for p in owners if p.id in first}
-
-
-def _forbidden(use: dict[str, Any], path: str) -> Outcome:
-    what = f"uses {one_line(use['name'], 200)}, which this problem forbids"
-    at = Fact("at", f"{path}:{use['line']}")
-    return Outcome(status=Status.POLICY, what=what, facts=[at])
+    return {
+        id_: Outcome(
+            status=Status.POLICY,
+            what=f"uses {one_line(use['name'], 200)}, which this problem forbids",
+            facts=[Fact("at", f"{path}:{use['line']}")],
+        )
+        for id_, use in first.items()
+    }

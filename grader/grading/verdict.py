@@ -49,7 +49,9 @@ def verdict_on(
         facts = [Fact(label, one_line(text, MAX_FACT)) for label, text in error.facts]
         return _with_rule(error, Status.FAILED, error.reason, error.of, facts, rule, error.hint)
     if isinstance(error, StudentFault):
-        about, facts = _about(error, asked), [*_place(error), *_importable(error, packages)]
+        where = error.where or ""
+        about = where.rpartition(" in ")[2] if " in " in where else asked
+        facts = [*_place(error), *_importable(error, packages)]
         return _with_rule(error, error.status, _happened(error), about, facts, rule, None)
     return our_fault(test, origin(error))
 
@@ -83,11 +85,6 @@ def _with_rule(
         rule=rule,
         hint=hint,
     )
-
-
-def _about(fault: StudentFault, asked: str) -> str:
-    """The student's function in which a fault happened."""
-    return fault.where.rpartition(" in ")[2] if fault.where and " in " in fault.where else asked
 
 
 def _place(fault: StudentFault) -> list[Fact]:

@@ -501,7 +501,9 @@ def _run(trial: Trial) -> Row:
         if trial.with_public and not trial.is_unread
         else None
     )
-    complaint = _complaint(trial, judged, graded) or _contradicted(trial, told)
+    complaint = _complaint(trial, judged, graded)
+    if not complaint and told and trial.kind != "wrong":
+        complaint = f"a public test refuses it: {told}"
     if trial.twice and not here and not complaint:
         complaint = differing(graded, graded_with(session, fresh=True))
     return Row(
@@ -518,11 +520,6 @@ def _run(trial: Trial) -> Row:
         price=judged.share * trial.problem.points,
         told=told,
     )
-
-
-def _contradicted(trial: Trial, told: str | None) -> str:
-    """What a public test refuses although no hidden test may, or an empty string."""
-    return f"a public test refuses it: {told}" if told and trial.kind != "wrong" else ""
 
 
 def _complaint(trial: Trial, judged: Judged, graded: SubmissionResult) -> str:

@@ -47,7 +47,11 @@ def student(course: Course, built: Path | None) -> dict[str, bytes]:
     files["assignment/problems.toml"] = of_students(
         course.list_of_problems.read_text(encoding="utf-8")
     ).encode()
-    files |= _settings(course) | _below(course.bundle / "student")
+    files |= _settings(course)
+    # Hidden files, too, because a workflow is in .github/.
+    bundle = course.bundle / "student"
+    inside = [path for path in bundle.rglob("*") if path.is_file()]
+    files |= {path.relative_to(bundle).as_posix(): path.read_bytes() for path in inside}
     _check_packages(course, files["pyproject.toml"])
     # A handout without conf.py is only Markdown and is not built.
     site = built if (course.handout / "conf.py").is_file() else None
@@ -148,15 +152,6 @@ def _given(path: Path) -> bytes:
     return (
         without_marks(content.decode("utf-8")).encode("utf-8") if path.suffix == ".md" else content
     )
-
-
-def _below(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, including hidden ones, because a workflow is in .github/."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 def _handout(built: Path) -> dict[str, bytes]:

@@ -43,7 +43,7 @@ def drifted(course: Course) -> list[Path]:
 
 def _stub_of(course: Course, path: Path) -> str:
     """The text of the stub at this path."""
-    reference = _reference(course, path)
+    reference = courses.text_of(course.reference / path.relative_to(course.assignment))
     try:
         return stub(reference, course)
     except CourseFault as e:
@@ -145,7 +145,3 @@ def _replacement(
         f"{indent}# TODO({problem_id}): about {counted(count, 'line')}{helpers}.",
         f'{indent}raise NotImplementedError("{problem_id}: {see}")',
     ]
-
-
-def _reference(course: Course, stub_path: Path) -> str:
-    return courses.text_of(course.reference / stub_path.relative_to(course.assignment))
