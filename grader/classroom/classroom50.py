@@ -16,7 +16,7 @@ from typing import Any
 from grader.base import files
 from grader.base.errors import Status, UsageError
 from grader.classroom.records import Standing, State
-from grader.course.policies import Classroom50
+from grader.course.more.classroom50 import Classroom50
 from grader.report.reported import Reported
 from grader.report.wording import clean, half_up, in_points, number, whole_parts
 from grader.results.records import SubmissionResult

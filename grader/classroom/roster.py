@@ -1,7 +1,7 @@
 """Read the roster of a class, and find the student of each submission.
 
-The roster is a CSV file with a header: written by hand, or exported from Canvas' gradebook or
-Gradescope's roster. Submissions of people who are not on the roster are graded all the same.
+The roster is a CSV file with a header: written by hand, or exported from a learning system's
+gradebook or roster. Submissions of people who are not on the roster are graded all the same.
 """
 
 import itertools
@@ -96,7 +96,7 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
         if any(cells[len(header) :]):
             raise UsageError(f"{where} has more cells than the header has columns")
         student = columns.student(cells + [""] * (len(header) - len(cells)))
-        if columns.is_canvas and _is_extra_row(student):
+        if columns.is_gradebook and _is_extra_row(student):
             continue
         role = " ".join(cells[i] for name, i in columns.others.items() if _letters(name) in ROLE)
         if STAFF.search(role) and "student" not in role.casefold():
@@ -187,7 +187,7 @@ class _Columns:
         if self.name is not None:
             self.first = self.last = None
         self.id_name = one_line(header[self.id], 100)
-        self.is_canvas = {"student", "id", "section"} <= places.keys()
+        self.is_gradebook = {"student", "id", "section"} <= places.keys()
         used = {self.id, self.name, self.first, self.last, self.email, self.section}
         self.others: dict[str, int] = {}
         for place, name in enumerate(header):
@@ -211,7 +211,7 @@ class _Columns:
 
 
 def _is_extra_row(student: Student) -> bool:
-    """Whether a row of Canvas' gradebook is not a student: a posting policy or a test student."""
+    """Whether a row of a gradebook is not a student: a posting policy or a test student."""
     if student.name == "Student, Test":
         return True
     return not student.id and student.name.casefold() in ("", "points possible")

@@ -344,7 +344,7 @@ def _of_attempt(
     elif grade.fault:
         state, why = State.GRADER_ERROR, grade.fault
     elif attempt.late and attempt.submitted_at is None:
-        why = "Canvas marked it late, but its time is unknown, so there is no penalty"
+        why = "it was marked late, but its time is unknown, so there is no penalty"
     elif begun > LONG:
         why = f"it is {begun} days late: is its time right?"
     if not student.listed:

@@ -9,12 +9,12 @@ import re
 import tomllib
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from grader.base import files
+from grader.base import files, removable
 from grader.base.errors import UsageError, did_you_mean
 from grader.course import late_days
 from kit.text import one_line
@@ -26,9 +26,6 @@ MOST_BYTES = 2**20  # of the file
 WEB_ADDRESS = re.compile(r"https?://[\w.~:/%+@-]+", re.ASCII)
 MOST = 1e9  # more than any sensible number in the file
 
-# Names on GitHub and in Classroom 50, as parts of addresses.
-Organization = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,38}\Z")]
-ShortName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{1,99}\Z")]
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
 
 
@@ -47,12 +44,16 @@ class Shows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     leaderboard: bool = False
 
 
-class Classroom50(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The assignment in Classroom 50."""
+class PlatformRules(msgspec.Struct, frozen=True):
+    """The keys of [policy] for one platform, which a module of `more/` has."""
 
-    organization: Organization  # the organization on GitHub that has the students' repositories
-    classroom: ShortName  # the short name of the classroom
-    assignment: ShortName  # the short name of the assignment
+    EXPECTED: ClassVar[dict[Any, str]] = {}  # what each type of a key expects, in words
+
+    def check(self, path: Path) -> None:
+        """Check the values; raise a UsageError if one is wrong."""
+
+
+Rules = TypeVar("Rules", bound=PlatformRules)
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,13 +79,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Without it, a late day has 24 hours.
     time_zone: str = ""
     cap: float = 100.0  # the largest penalty for lateness, in per cent
-    title: str = "Assignment"  # the assignment's title in Canvas
-    canvas_id: int = 0  # the assignment's number in Canvas; 0 if unknown
-    canvas_points: float = 0.0  # the points in Canvas to which ours are scaled; 0 if they are not
-    # The decimals to which the points for Canvas are rounded, a half upwards.
-    canvas_decimals: int = 4
-    # The assignment's address in Canvas, as the browser shows it, for `grader push`.
-    canvas_url: str = ""
+    title: str = "Assignment"  # the assignment's title
     # Where students find the handout's pages, such as https://course.example/handout; reports link
     # to its sections. Empty for none.
     handout_url: str = ""
@@ -93,8 +88,12 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gradescope: Shows = Shows()  # the table [policy.gradescope]: what Gradescope shows to students
     # The time limit in Gradescope's autograder settings, in minutes.
     gradescope_minutes: float = 10.0
-    # The table [policy.classroom50]: the assignment there; None if unknown.
-    classroom50: Classroom50 | None = None
+    more: dict[str, Any] = {}  # the keys for other platforms, which `of` reads
+
+    def of(self, kind: type[Rules]) -> Rules:
+        """The keys for a platform."""
+        names = kind.__struct_fields__
+        return msgspec.convert({n: v for n, v in self.more.items() if n in names}, kind)
 
     def deadline(self, section: str, extension: datetime | None) -> datetime | None:
         """When a student's work is due; an extension never shortens the time."""
@@ -163,13 +162,12 @@ def load(path: Path, *, needed: bool = False) -> Policy:
     if not isinstance(rules, dict):
         raise UsageError(f"{path}: expected the table [policy], found policy = {rules!r}")
     _check_keys(path, "policy", rules, Policy)
-    for name, kind in (("gradescope", Shows), ("classroom50", Classroom50)):
+    for name, kind in _tables().items():
         if isinstance(inner := rules.get(name), dict):
             _check_keys(path, f"policy.{name}", inner, kind)
-            _check_complete(path, f"policy.{name}", inner, kind)
     rules = {**rules, "deadlines": _deadlines(path, rules)}
     try:
-        policy = msgspec.convert(rules, Policy)
+        policy = from_keys(rules)
     except msgspec.ValidationError as e:  # a type that no sentence of ours names
         raise UsageError(f"{path}: [policy]: {e}") from None
     check(path, policy)
@@ -185,51 +183,80 @@ def load(path: Path, *, needed: bool = False) -> Policy:
     return policy
 
 
+def platforms() -> list[type[PlatformRules]]:
+    """The rules for platforms that can be removed."""
+    return list(removable.objects("grader.course.more", "RULES").values())
+
+
+def from_keys(keys: dict[str, Any]) -> Policy:
+    """The policy with these keys of [policy].
+
+    Raises:
+        msgspec.ValidationError: A value has another type than its key.
+    """
+    own = {name: value for name, value in keys.items() if name in Policy.__struct_fields__}
+    others = {name: value for name, value in keys.items() if name not in own}
+    return msgspec.convert({**own, "more": others}, Policy)
+
+
+def as_keys(policy: Policy) -> dict[str, Any]:
+    """The keys of [policy], as `from_keys` reads them."""
+    keys: dict[str, Any] = msgspec.to_builtins(policy)
+    keys |= keys.pop("more")
+    return keys
+
+
 # What each type of a key expects, in words.
 EXPECTED: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
     str: "text in quotes",
-    Organization: "the name of an organization on GitHub",
-    ShortName: "a short name of lower-case letters, digits and hyphens",
     bool: "true or false",
     Literal["latest", "best"]: '"latest" or "best"',
     Visibility: '"visible", "hidden", "after_due_date" or "after_published"',
     Visibility | None: '"visible", "hidden", "after_due_date" or "after_published"',
-    Classroom50 | None: "a table with organization, classroom and assignment",
     dict[str, datetime]: "a table with a time for each section",
     Shows: "a table",
 }
 
 
+def _tables() -> dict[str, type[msgspec.Struct]]:
+    """The tables in [policy] whose keys are fields of a Struct."""
+    found: dict[str, type[msgspec.Struct]] = {}
+    kinds: list[type[msgspec.Struct]] = [Policy, *platforms()]
+    for kind in kinds:
+        for field in msgspec.structs.fields(kind):
+            for one in (field.type, *get_args(field.type)):
+                if isinstance(one, type) and issubclass(one, msgspec.Struct):
+                    found[field.name] = one
+    return found
+
+
 def _check_keys(path: Path, table: str, rules: dict[str, Any], kind: type[msgspec.Struct]) -> None:
     """Check each key of a table, and the type of its value."""
-    kinds = {f.name: f.type for f in msgspec.structs.fields(kind) if f.name != "late_days_used"}
+    fields, expected = [*msgspec.structs.fields(kind)], EXPECTED
+    for one in platforms():
+        expected = expected | one.EXPECTED
+        fields += msgspec.structs.fields(one) if kind is Policy else ()
+    kinds = {f.name: f.type for f in fields if f.name not in ("late_days_used", "more")}
+    for field in fields:
+        if field.required and field.name not in rules:
+            lacks = f"[{table}] lacks the key {field.name}"
+            raise UsageError(f"{path}: {lacks}; expected {expected[field.type]}")
     for key, value in rules.items():
         if key not in kinds:
             meant = did_you_mean(key, kinds)
             can_have = f"{' It' if meant else '; it'} can have {', '.join(kinds)}"
             raise UsageError(f"{path}: [{table}] has no key {one_line(key, 50)}{meant}{can_have}")
-        if isinstance(value, dict) and key in ("deadlines", "gradescope", "classroom50"):
+        if isinstance(value, dict) and key in ("deadlines", *_tables()):
             continue  # each is checked separately
         try:
             msgspec.convert(value, kinds[key])
         except msgspec.ValidationError:
             raise UsageError(
                 f"{path}: {key} in [{table}] is {one_line(repr(value), 100)}; "
-                f"expected {EXPECTED[kinds[key]]}"
+                f"expected {expected[kinds[key]]}"
             ) from None
-
-
-def _check_complete(
-    path: Path, table: str, rules: dict[str, Any], kind: type[msgspec.Struct]
-) -> None:
-    """Check that a table has the keys without a default."""
-    for field in msgspec.structs.fields(kind):
-        if field.required and field.name not in rules:
-            raise UsageError(
-                f"{path}: [{table}] lacks the key {field.name}; expected {EXPECTED[field.type]}"
-            )
 
 
 def _deadlines(path: Path, rules: dict[str, Any]) -> dict[str, datetime]:
@@ -284,13 +311,8 @@ def check(path: Path, policy: Policy) -> None:
     Raises:
         UsageError: One is out of its range, or is no address.
     """
-    numbers = ("per_cent_a_day", "grace_minutes", "late_days", "cap", "canvas_id", "canvas_points")
-    for name in numbers:
-        if not 0 <= getattr(policy, name) < MOST:
-            raise UsageError(
-                f"{path}: {name} in [policy] is {getattr(policy, name):g}; expected 0 or more, "
-                f"and less than {MOST:,.0f}"
-            )
+    for name in ("per_cent_a_day", "grace_minutes", "late_days", "cap"):
+        check_number(path, policy, name)
     _zone(path, policy.time_zone)
     for section, when_due in policy.deadlines.items():
         _check_time(when_due, _the_deadline(path, section))
@@ -298,11 +320,6 @@ def check(path: Path, policy: Policy) -> None:
         raise UsageError(
             f"{path}: handout_url in [policy] is {one_line(policy.handout_url, 100)}; "
             "expected an address such as https://course.example/handout"
-        )
-    if policy.canvas_url and not WEB_ADDRESS.fullmatch(policy.canvas_url):
-        raise UsageError(
-            f"{path}: canvas_url in [policy] is {one_line(policy.canvas_url, 100)}; expected the "
-            "assignment's address, such as https://canvas.example.edu/courses/12/assignments/345"
         )
     if not 3 <= policy.gradescope_minutes < MOST:
         raise UsageError(
@@ -315,13 +332,25 @@ def check(path: Path, policy: Policy) -> None:
             f"{path}: [policy.gradescope]: a leaderboard would show points that students do not "
             "see yet; remove it, or results and tests"
         )
-    if not 0 <= policy.canvas_decimals <= 4:
-        raise UsageError(
-            f"{path}: canvas_decimals in [policy] is {policy.canvas_decimals}; expected 0 to 4"
-        )
     if policy.cap > 100:
         raise UsageError(
             f"{path}: cap in [policy] is {policy.cap:g}; expected at most 100 per cent"
+        )
+    for kind in platforms():
+        policy.of(kind).check(path)
+
+
+def check_number(path: Path, rules: object, name: str) -> None:
+    """Check that a rule is a number of a sensible size.
+
+    Raises:
+        UsageError: It is not.
+    """
+    number = getattr(rules, name)
+    if not 0 <= number < MOST:
+        raise UsageError(
+            f"{path}: {name} in [policy] is {number:g}; expected 0 or more, and less than "
+            f"{MOST:,.0f}"
         )
 
 

@@ -25,6 +25,7 @@ from grader.commands.classes import Book, RulesOption, course_and_rules
 from grader.commands.options import Folder, app, one_of
 from grader.commands.reports import reported
 from grader.course import policies
+from grader.course.more.canvas import CanvasRules
 from grader.course.policies import Policy
 from grader.report import comment_report
 from grader.report.formats import FORMATS
@@ -97,8 +98,8 @@ def push(
     with ExitStack() as stack:
         opened = stack.enter_context(opening(book))
         whole = Class(opened, course, rules)
-        own = (rules or policies.load(course.policy)).canvas_url
-        place = _place(assignment, whole.rules, own)
+        own = (rules or policies.load(course.policy)).of(CanvasRules).canvas_url
+        place = _place(assignment, whole.rules.of(CanvasRules), own)
         api = CanvasApi(place, canvas_api.read_token(token_file))
         standings = whole.standings()
         push_rules = PushRules(
@@ -110,7 +111,7 @@ def push(
         _push(api, opened, standings, whole.rules, push_rules, apply=apply, verbose=verbose)
 
 
-def _place(assignment: str, rules: Policy, own: str) -> CanvasPlace:
+def _place(assignment: str, rules: CanvasRules, own: str) -> CanvasPlace:
     """The assignment that the option or the policy names.
 
     Args:
@@ -240,10 +241,11 @@ def _title(
         lines.append(
             f"Canvas' assignment is out of {number(of)} points, ours out of {number(most)}"
         )
-    if policy.canvas_points and abs(policy.canvas_points - most) > tables.SMALL:
-        lines.append(f"ours are scaled to {number(policy.canvas_points)} points")
-    if policy.canvas_decimals < 4:
-        lines.append(f"ours are rounded to {counted(policy.canvas_decimals, 'decimal')}")
+    rules = policy.of(CanvasRules)
+    if rules.canvas_points and abs(rules.canvas_points - most) > tables.SMALL:
+        lines.append(f"ours are scaled to {number(rules.canvas_points)} points")
+    if rules.canvas_decimals < 4:
+        lines.append(f"ours are rounded to {counted(rules.canvas_decimals, 'decimal')}")
     if assignment.post_manually:
         lines.append("Canvas hides grades and comments of this assignment until you post them")
     return "".join(f"{one_line(line, 300)}\n" for line in lines)
