@@ -283,7 +283,7 @@ class Course(msgspec.Struct, frozen=True):
         }
         # Some files always come from the grader itself, wherever the course is: the pages show the
         # grader's version, markdown_figures.py parses the marks of figures, and pictures show
-        # what the simulated GPU does and what a model wrote.
+        # what the stand-in for a GPU does and what a model wrote.
         own = ("__init__.py", "base/markdown_figures.py")
         named |= {f"grader/{name}": PACKAGE / name for name in own}
         named |= {f"kit/{name}": kit.HERE / name for name in ("stand_in.py", "text.py")}
