@@ -696,10 +696,7 @@ def _other_threads() -> set[threading.Thread]:
 
 
 def _sleep(
-    gpu: StandIn,
-    really: Callable[[float], None],
-    others: set[threading.Thread],
-    seconds: float,
+    gpu: StandIn, really: Callable[[float], None], others: set[threading.Thread], seconds: float
 ) -> None:
     """Advance the stand-in's clock. Once it has passed HOURS, really sleep as well.
 

@@ -217,12 +217,7 @@ class _Queue:
 
 
 def grade(
-    book: Gradebook,
-    setup: int,
-    executor: Executor,
-    *,
-    limit: int | None = None,
-    show: Show,
+    book: Gradebook, setup: int, executor: Executor, *, limit: int | None = None, show: Show
 ) -> BatchProgress:
     """Grade all submissions without a result for this setup; store each result as it arrives.
 

@@ -171,10 +171,7 @@ def _score(one: Standing) -> str:
 
 
 def _filled_in(
-    standings: Sequence[Standing],
-    rules: Policy,
-    exported: str,
-    former: Mapping[str, Sequence[str]],
+    standings: Sequence[Standing], rules: Policy, exported: str, former: Mapping[str, Sequence[str]]
 ) -> CanvasTable:
     """The exported file, filled in with the points of its students."""
     mark = BOM if exported.startswith(BOM) else ""

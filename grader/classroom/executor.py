@@ -91,13 +91,11 @@ class Cluster:
     # the cluster that this machine belongs to. It raises UsageError otherwise.
     require: Callable[[str | None, Isolation], None]
     # Makes the executor of a course, its folder (None for the grader's own) and a setup, with the
-    # keywords `address`, `jobs` and `fresh`.
+    # keywords `address` and `jobs`.
     executor: Callable[..., Executor]
 
 
-def graded(
-    submission: Submission, course: Course, sandbox: Sandbox, setup: Setup, *, fresh: bool
-) -> bytes:
+def graded(submission: Submission, course: Course, sandbox: Sandbox, setup: Setup) -> bytes:
     """Grade one submission in this process; return its result as JSON."""
     # This imports torch and pytest while the sandbox does the same.
     from grader.grading.grade import grade
@@ -109,7 +107,6 @@ def graded(
         problems=[course.problem(name) for name in setup.problems],
         device=setup.device,
         seed=setup.seed,
-        fresh=fresh,
     )
     return msgspec.json.encode(result)
 
@@ -130,14 +127,11 @@ class LocalExecutor:
         setup: What is graded, and how.
         jobs: The number of processes; with a GPU, one, because submissions get it in turns.
         gpu: The GPU that submissions get.
-        fresh: Whether each test runs in a new process.
     """
 
-    def __init__(
-        self, course: Course, setup: Setup, *, jobs: int, gpu: Gpu | None = None, fresh: bool
-    ) -> None:
+    def __init__(self, course: Course, setup: Setup, *, jobs: int, gpu: Gpu | None = None) -> None:
         self._course, self._setup, self._jobs = course, setup, 1 if gpu else jobs
-        self._gpu, self._fresh = gpu, fresh
+        self._gpu = gpu
 
     def run(self, take: Take) -> Generator[BatchEvent, None, None]:
         """Grade submissions until none is left; see `Executor`.
@@ -153,7 +147,7 @@ class LocalExecutor:
             while True:
                 while len(running) < self._jobs and (submission := take()):
                     pool = idle.pop() if idle else pools.enter_context(self._pool())
-                    future = pool.submit(arrived, _graded, submission, self._setup, self._fresh)
+                    future = pool.submit(arrived, _graded, submission, self._setup)
                     running[future] = submission, pool
                     yield Started(submission)
                 if not running:
@@ -189,7 +183,6 @@ def _ended(submission: Submission, future: "Future[bytes]", *, has_graded: bool)
         return Ended(submission, fault=fault_of(e))
 
 
-def _graded(submission: Submission, setup: Setup, fresh: bool) -> bytes:
+def _graded(submission: Submission, setup: Setup) -> bytes:
     """Grade one submission in a process of the pool."""
-    course, sandbox = own_course(), own_sandbox()
-    return graded(submission, course, sandbox, setup, fresh=fresh)
+    return graded(submission, own_course(), own_sandbox(), setup)

@@ -50,12 +50,7 @@ class Decisions(BookPart):
         """Give a student points by hand; None withdraws points given earlier."""
         with self._writes():
             self._add(
-                "override",
-                student=student,
-                problem=problem,
-                points=points,
-                reason=reason,
-                who=who,
+                "override", student=student, problem=problem, points=points, reason=reason, who=who
             )
 
     def overrides(self) -> dict[str, list[Override]]:

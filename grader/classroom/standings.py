@@ -11,14 +11,7 @@ import msgspec
 from grader.base.errors import UsageError, did_you_mean, no_such
 from grader.classroom.attempts import Attempt
 from grader.classroom.gradebook import Gradebook
-from grader.classroom.records import (
-    Override,
-    RegradeRequest,
-    Standing,
-    State,
-    Student,
-    called,
-)
+from grader.classroom.records import Override, RegradeRequest, Standing, State, Student, called
 from grader.classroom.results import Grade
 from grader.classroom.roster import folded
 from grader.classroom.setups import Setup

@@ -4,13 +4,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import (
-    AbstractContextManager,
-    ExitStack,
-    contextmanager,
-    redirect_stdout,
-    suppress,
-)
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -74,8 +68,7 @@ BookOption = Annotated[
     typer.Option("--gradebook", metavar="FILE", help="The gradebook that `grader batch` wrote."),
 ]
 StudentId = Annotated[
-    str,
-    typer.Argument(metavar="STUDENT", help="The student's id, name or address, in any case."),
+    str, typer.Argument(metavar="STUDENT", help="The student's id, name or address, in any case.")
 ]
 Who = Annotated[str, typer.Option("--by", help="Who decided this (default: your user name).")]
 Jobs = Annotated[
@@ -86,9 +79,6 @@ Jobs = Annotated[
         help="Number of processes (default: one per processor; with --device cuda always one per "
         "GPU).",
     ),
-]
-Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Run each test in a new process: slower, with equal scores.")
 ]
 # By the name that `--executor` takes.
 CLUSTERS: dict[str, Cluster] = removable.objects("grader.classroom.more", "CLUSTER")
@@ -245,7 +235,6 @@ def batch(
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Grade at most this many submissions now.")
     ] = None,
-    fresh: Fresh = False,
     device: DeviceOption = "cpu",
     seed: Seed = 0,
     isolation: LevelOption = "auto",
@@ -268,7 +257,7 @@ def batch(
     if same_students and not listed:
         raise UsageError("--same-students needs --roster")
     level = level_named(isolation)
-    where = _where(executor, address, level, course, course_folder, jobs=jobs, fresh=fresh)
+    where = _where(executor, address, level, course, course_folder, jobs=jobs)
     found = intake.recognise(folder, layout)
     notes: list[str] = []
     students = roster.read(listed, notes) if listed else None
@@ -394,7 +383,6 @@ def _where(
     folder: Path | None,
     *,
     jobs: int | None,
-    fresh: bool,
 ) -> ExecutorFor:
     """A function that creates the named executor for a setup.
 
@@ -412,10 +400,10 @@ def _where(
     @contextmanager
     def executor(setup: Setup) -> Iterator[Executor]:
         if cluster:
-            yield cluster.executor(course, folder, setup, address=address, jobs=jobs, fresh=fresh)
+            yield cluster.executor(course, folder, setup, address=address, jobs=jobs)
             return
         with device_named(setup.device) as gpu:
-            yield LocalExecutor(course, setup, jobs=jobs or usual_jobs(), gpu=gpu, fresh=fresh)
+            yield LocalExecutor(course, setup, jobs=jobs or usual_jobs(), gpu=gpu)
 
     return executor
 
@@ -507,10 +495,8 @@ def regrade(
         bool, typer.Option("--keep-others", help="With --only: keep the results of all else.")
     ] = False,
     all_problems: Annotated[
-        bool,
-        typer.Option("--all-problems", help="All problems (default: those graded before)."),
+        bool, typer.Option("--all-problems", help="All problems (default: those graded before).")
     ] = False,
-    fresh: Fresh = False,
     device: DeviceOption = "cpu",
     seed: Annotated[
         int | None, typer.Option("--seed", help="Another seed (default: the one used before).")
@@ -560,7 +546,7 @@ def regrade(
             isolation=level,
             seed=was.seed if seed is None else seed,
         )
-        where = _where(executor, address, level, course, course_folder, jobs=jobs, fresh=fresh)
+        where = _where(executor, address, level, course, course_folder, jobs=jobs)
         whole = Class(opened, course, rules)
         if students or keep_others:
             listed = sorted({whole.find(one) for one in students or ()})

@@ -19,8 +19,7 @@ from grader.course import policies
 from kit.text import one_line
 
 OneStudent = Annotated[
-    str,
-    typer.Argument(metavar="STUDENT", help="The student's id, name or address, in any case."),
+    str, typer.Argument(metavar="STUDENT", help="The student's id, name or address, in any case.")
 ]
 Reason = Annotated[
     str, typer.Option("--reason", help="The reason, which the student's report shows.")

@@ -9,12 +9,7 @@ from grader.base.errors import UsageError, no_such
 from grader.classroom import texts
 from grader.classroom.attempts import Attempt
 from grader.classroom.gradebook import Gradebook
-from grader.commands.classes import (
-    BookOption,
-    RulesOption,
-    StudentId,
-    class_of,
-)
+from grader.commands.classes import BookOption, RulesOption, StudentId, class_of
 from grader.commands.deciding import require_points
 from grader.commands.options import Folder, app, chosen, require_one_of_two
 from grader.report.wording import MAX_TEXT

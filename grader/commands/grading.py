@@ -71,10 +71,6 @@ def grade(
     *,
     paths: reports.Paths,
     isolation: LevelOption = "auto",
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Run each test in a new process: slower, with equal scores."),
-    ] = False,
     seconds: Annotated[
         float | None,
         typer.Option(
@@ -115,7 +111,6 @@ def grade(
                 device=device,
                 seed=seed,
                 progress=progress,
-                fresh=fresh,
                 waiting=lambda text: progress(text, 0, 0),
             )
     reports.write(
@@ -147,10 +142,7 @@ def merge(
     result = merged(
         json_report.read(one), json_report.read(other), order=[p.id for p in course.problems]
     )
-    reports.write(
-        reports.reported(course, rules, result, verbose=verbose),
-        paths,
-    )
+    reports.write(reports.reported(course, rules, result, verbose=verbose), paths)
 
 
 @app.command()
@@ -226,15 +218,13 @@ def validate(
     prices: Annotated[
         bool,
         typer.Option(
-            "--prices",
-            help="Only show what tests and known mistakes cost, by class of harm.",
+            "--prices", help="Only show what tests and known mistakes cost, by class of harm."
         ),
     ] = False,
     light: Annotated[
         bool,
         typer.Option(
-            "--light",
-            help="Only what costs the author nothing: no known mistakes, no reasons.",
+            "--light", help="Only what costs the author nothing: no known mistakes, no reasons."
         ),
     ] = False,
     digests: Annotated[
@@ -398,8 +388,7 @@ def release(
 @app.command()
 def autograde(
     home: Annotated[
-        Path | None,
-        typer.Argument(help="The run's folder (default: the platform's)."),
+        Path | None, typer.Argument(help="The run's folder (default: the platform's).")
     ] = None,
     platform: Annotated[
         str,

@@ -79,8 +79,7 @@ Annotations = Annotated[
 def _options_of_all_commands(
     context: typer.Context,
     course_folder: Annotated[
-        Path | None,
-        typer.Option("--course", metavar="FOLDER", help="The course, for any command."),
+        Path | None, typer.Option("--course", metavar="FOLDER", help="The course, for any command.")
     ] = None,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:

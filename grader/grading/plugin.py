@@ -29,11 +29,7 @@ NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}
 
 
 def run_tests(
-    job: Job,
-    tests: Collected,
-    outcomes: Outcomes,
-    checked: Checked,
-    health: GpuHealth,
+    job: Job, tests: Collected, outcomes: Outcomes, checked: Checked, health: GpuHealth
 ) -> None:
     """Run the hidden tests with pytest in this process, and record how each of them ended.
 

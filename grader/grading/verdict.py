@@ -26,12 +26,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def verdict_on(
-    error: BaseException | None,
-    *,
-    test: str,
-    rule: str,
-    asked: str,
-    packages: Sequence[str] = (),
+    error: BaseException | None, *, test: str, rule: str, asked: str, packages: Sequence[str] = ()
 ) -> Outcome:
     """How one run of a test ended.
 

@@ -188,8 +188,7 @@ class Kind:
     """One kind of trials."""
 
     name: str
-    one: str  # what one such trial is called
-    several: str  # what several are called
+    called: str  # what such a trial is called, with a | where several have an s
     # What differs from the required outcome; empty if nothing does.
     complaint: Callable[[Judged], str]
     every: int = 1  # of how many trials a quick run tries one
@@ -202,100 +201,52 @@ class Kind:
     # The line of the summary about these trials.
     summary: Callable[[list[Row], str, str], str] = _as_required
 
+    def line(self, rows: list[Row]) -> str:
+        """The line of the summary about these trials."""
+        return self.summary(rows, self.called.replace("|", ""), self.called.replace("|", "s"))
+
 
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("reference", "reference", "references", _loses, is_light=True, summary=_of_references),
-        Kind("stub", "stub", "stubs", _was_attempted, is_light=True, summary=_of_stubs),
+        Kind("reference", "reference|", _loses, is_light=True, summary=_of_references),
+        Kind("stub", "stub|", _was_attempted, is_light=True, summary=_of_stubs),
         Kind(
-            "wrong",
-            "wrong solution",
-            "wrong solutions",
-            _is_not_caught,
-            every=12,
-            runs_public=True,
-            is_light=True,
+            "wrong", "wrong solution|", _is_not_caught, every=12, runs_public=True, is_light=True
         ),
-        Kind("variant", "variant", "variants", _loses, every=4, runs_public=True, is_light=True),
+        Kind("variant", "variant|", _loses, every=4, runs_public=True, is_light=True),
+        Kind("junk", "constant answer|", _passes, every=40, may_be_declined=True, is_light=True),
         Kind(
-            "junk",
-            "constant answer",
-            "constant answers",
-            _passes,
-            every=40,
-            may_be_declined=True,
-            is_light=True,
+            "words", "reference| in other words", _loses,
+            every=5, runs_public=True, may_be_declined=True, is_light=True,
         ),
         Kind(
-            "words",
-            "reference in other words",
-            "references in other words",
-            _loses,
-            every=5,
-            runs_public=True,
-            may_be_declined=True,
-            is_light=True,
+            "unchecked", "reference| without checks", _costs_much,
+            every=5, may_be_declined=True, summary=_without_checks,
         ),
         Kind(
-            "unchecked",
-            "reference without checks",
-            "references without checks",
-            _costs_much,
-            every=5,
-            may_be_declined=True,
-            summary=_without_checks,
+            "types", "reference| with other types", _loses,
+            every=20, runs_public=True, may_be_declined=True, is_light=True,
         ),
         Kind(
-            "types",
-            "reference with other types",
-            "references with other types",
-            _loses,
-            every=20,
-            runs_public=True,
-            may_be_declined=True,
-            is_light=True,
+            "arithmetic", "reference| by other arithmetic", _loses,
+            every=10, runs_public=True, may_be_declined=True,
         ),
         Kind(
-            "arithmetic",
-            "reference by other arithmetic",
-            "references by other arithmetic",
-            _loses,
-            every=10,
-            runs_public=True,
-            may_be_declined=True,
+            "unwritten", "reference| of unwritten memory", _is_not_caught,
+            every=5, may_be_declined=True,
         ),
         Kind(
-            "unwritten",
-            "reference that returns unwritten memory",
-            "references that return unwritten memory",
-            _is_not_caught,
-            every=5,
-            may_be_declined=True,
+            "hostile", "reference| with a hostile value in an answer", _nothing,
+            every=60, may_be_declined=True, is_light=True, breaks_answers=True,
         ),
         Kind(
-            "hostile",
-            "reference with a hostile value in an answer",
-            "references with a hostile value in an answer",
-            _nothing,
-            every=60,
-            may_be_declined=True,
-            is_light=True,
-            breaks_answers=True,
+            "field", "field| of answers", _is_not_looked_at,
+            every=20, may_be_declined=True, breaks_answers=True, summary=_of_fields,
         ),
-        Kind(
-            "field",
-            "field of answers",
-            "fields of answers",
-            _is_not_looked_at,
-            every=20,
-            may_be_declined=True,
-            breaks_answers=True,
-            summary=_of_fields,
-        ),
-        Kind("mutant", "mutant", "mutants", _is_not_noticed, is_light=True, summary=_of_mutants),
+        Kind("mutant", "mutant|", _is_not_noticed, is_light=True, summary=_of_mutants),
     )
-}
+}  # fmt: skip
 DECLINABLE = (*(kind.name for kind in KINDS.values() if kind.may_be_declined), *OTHER_RULES)
 HOW_TO_DECLINE = (
     "where the course is right and the requirement is not, the problem's entry in problems.toml "

@@ -113,7 +113,7 @@ def needless(matrix: Matrix) -> str:
 def summary(matrix: Matrix) -> str:
     """The counts, one line per kind, and what else there is to say."""
     of_kinds = [
-        kind.summary(rows, kind.one, kind.several)
+        kind.line(rows)
         for name, kind in KINDS.items()
         if (rows := [row for row in matrix.rows if row.kind == name])
     ]

@@ -235,11 +235,7 @@ def _needlessly_declined(rows: list[Row], declined: dict[str, dict[str, str]]) -
 
 
 def _rows(
-    trials: list[Trial],
-    course: Course,
-    gpu: Gpu | None,
-    jobs: int,
-    progress: Progress | None,
+    trials: list[Trial], course: Course, gpu: Gpu | None, jobs: int, progress: Progress | None
 ) -> list[Row]:
     """The outcome of each trial, in the order of the trials."""
     rows: dict[int, Row] = {}
@@ -422,13 +418,7 @@ def _trials_of_mutants(
         sources = reference | {problem.path: mutant.source.encode()}
         reason = excused.get(mutant.name, "")
         yield Trial(
-            problem,
-            "mutant",
-            mutant.name,
-            sources,
-            device,
-            excused=reason,
-            until_one_fails=True,
+            problem, "mutant", mutant.name, sources, device, excused=reason, until_one_fails=True
         )
 
 
@@ -442,10 +432,7 @@ def to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
 
 def right_solutions(course: Course, problem: Problem, device: str) -> list[Solution]:
     """The correct solutions of a problem in other styles, and those that known mistakes modify."""
-    found = [
-        *fragments.load(course.hidden, problem.id),
-        *mistakes.bases(course.hidden, problem.id),
-    ]
+    found = [*fragments.load(course.hidden, problem.id), *mistakes.bases(course.hidden, problem.id)]
     return [f for f in found if f.is_tried_on(device, fragments.DEVICES)]
 
 

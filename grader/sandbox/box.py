@@ -66,13 +66,7 @@ class Sandbox:
     ) -> None:
         self.isolation = isolation
         self._plan = Plan(
-            LEVELS[isolation],
-            tests,
-            scratch_bytes,
-            packages,
-            list(preload),
-            gpu,
-            tools,
+            LEVELS[isolation], tests, scratch_bytes, packages, list(preload), gpu, tools
         )
         self.gpu = gpu
         self.usage = Usage(gpu) if gpu else None
@@ -147,13 +141,7 @@ class Sandbox:
             with suppress(GraderFault):  # the results are complete
                 self.wait_until_ready()  # by then, the GPU has released the last test's memory
 
-    def spawn(
-        self,
-        limits: Limits,
-        descriptors: list[int],
-        *,
-        with_compiler: bool = False,
-    ) -> None:
+    def spawn(self, limits: Limits, descriptors: list[int], *, with_compiler: bool = False) -> None:
         """Ask the zygote to fork a child, and pass these file descriptors to the child.
 
         Args:

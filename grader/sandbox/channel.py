@@ -146,11 +146,7 @@ class Channel:
     @property
     def childs_ends(self) -> list[int]:
         """The descriptors of the child's socket and of the writing ends of both pipes."""
-        return [
-            self._childs_socket.fileno(),
-            self.output.writing_end,
-            self.tracebacks.writing_end,
-        ]
+        return [self._childs_socket.fileno(), self.output.writing_end, self.tracebacks.writing_end]
 
     def close_childs_ends(self) -> None:
         """Close this process's copies of the child's descriptors."""

@@ -291,11 +291,7 @@ class _UnpackedSubmission:
     """Writes the student's files to disk, installs the tripwire, and runs probes on the files."""
 
     def __init__(
-        self,
-        setup: dict[str, Any],
-        on_violation: Callable[[Violation], NoReturn],
-        *,
-        on_gpu: bool,
+        self, setup: dict[str, Any], on_violation: Callable[[Violation], NoReturn], *, on_gpu: bool
     ) -> None:
         self._scratch = os.environ["TMPDIR"]
         self._folder = _folder()

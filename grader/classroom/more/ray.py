@@ -64,11 +64,10 @@ class Grader:
     Args:
         folder: The course's folder on each machine; None for the course that comes with the grader.
         setup: The driver's setup, as JSON.
-        fresh: Whether each test runs in a new process.
     """
 
-    def __init__(self, folder: str | None, setup: bytes, fresh: bool) -> None:
-        self._folder, self._fresh = Path(folder) if folder else None, fresh
+    def __init__(self, folder: str | None, setup: bytes) -> None:
+        self._folder = Path(folder) if folder else None
         self._setup = msgspec.json.decode(setup, type=Setup)
         self._held = ExitStack()
 
@@ -108,7 +107,7 @@ class Grader:
         """Grade a submission given as MessagePack; return a `Reply`."""
         try:
             what = msgspec.msgpack.decode(submission, type=Submission)
-            result = graded(what, self._course, self._sandbox, self._setup, fresh=self._fresh)
+            result = graded(what, self._course, self._sandbox, self._setup)
             reply = Reply(result=msgspec.Raw(result))
         except SandboxUnavailable:
             # This node has started a sandbox before, so it can grade: the driver gets another
@@ -161,7 +160,6 @@ class RayExecutor:
         address: The address of the cluster. None: the cluster that this machine belongs to; if
             there is none, one is started.
         jobs: The most graders at once; by default as many as the cluster's resources allow.
-        fresh: Whether each test runs in a new process.
     """
 
     def __init__(
@@ -172,11 +170,10 @@ class RayExecutor:
         *,
         address: str | None,
         jobs: int | None,
-        fresh: bool,
     ) -> None:
         self._cluster = f"the Ray cluster {address}" if address else "a Ray cluster"
         self._folder = str(folder.resolve()) if folder else None
-        self._setup, self._address, self._jobs, self._fresh = setup, address, jobs, fresh
+        self._setup, self._address, self._jobs = setup, address, jobs
         of_a_test = max(course.limits_of(course.problem(p)).memory_bytes for p in setup.problems)
         self._memory_bytes = of_a_test + GRADER_BYTES
         self._nodes: dict[str, _Node] = {}
@@ -315,7 +312,7 @@ class RayExecutor:
             "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False),
         }
         remote = self._ray.remote(**options)(Grader)
-        handle = remote.remote(self._folder, msgspec.json.encode(self._setup), self._fresh)
+        handle = remote.remote(self._folder, msgspec.json.encode(self._setup))
         return _Actor(node, handle, handle.get_ready.remote())
 
     def _forget(self, actor: _Actor) -> None:

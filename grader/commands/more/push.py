@@ -78,8 +78,7 @@ def push(
         ),
     ] = "",
     overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Replace points that were changed in Canvas since."),
+        bool, typer.Option("--overwrite", help="Replace points that were changed in Canvas since.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="List every change.")] = False,
     rules_file: RulesOption = None,

@@ -325,16 +325,7 @@ def _folders() -> list[str]:
     bubblewrap would create them by itself, but readable only by their owner.
     """
     libraries = {f"{PYTHON}/lib", f"{PYTHON}/{sys.platlibdir}"}
-    below = [
-        "/usr",
-        "/usr/lib",
-        "/etc",
-        "/sys",
-        PYTHON,
-        f"{PYTHON}/bin",
-        *sorted(libraries),
-        SITE,
-    ]
+    below = ["/usr", "/usr/lib", "/etc", "/sys", PYTHON, f"{PYTHON}/bin", *sorted(libraries), SITE]
     return _folder_arguments([*below, RUNTIME, COURSE])
 
 
@@ -350,11 +341,7 @@ def _system_libraries() -> list[str]:
         if link.is_symlink():
             arguments += ["--symlink", os.readlink(link), str(link)]
         elif (link / visible.MULTIARCH).is_dir():
-            arguments += [
-                "--ro-bind",
-                str(link / visible.MULTIARCH),
-                str(link / visible.MULTIARCH),
-            ]
+            arguments += ["--ro-bind", str(link / visible.MULTIARCH), str(link / visible.MULTIARCH)]
         elif link.is_dir():
             arguments += ["--ro-bind", str(link), str(link)]
     arguments += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
@@ -515,11 +502,7 @@ def _seal(gpu: Gpu | None) -> list[str]:
     /proc/self/task, and fails with error 304 if it cannot. Everything else that is writable in
     /proc belongs to root, and bubblewrap always makes the kernel's settings read-only.
     """
-    return [
-        *([] if gpu else ["--remount-ro", "/proc"]),
-        "--remount-ro",
-        "/",
-    ]
+    return [*([] if gpu else ["--remount-ro", "/proc"]), "--remount-ro", "/"]
 
 
 def _start(control_fd: int, user: int, preload: Sequence[str], filter_of_tests: bytes) -> list[str]:
