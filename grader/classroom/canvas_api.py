@@ -341,11 +341,6 @@ class CanvasApi:
             url: An address of this Canvas.
             fields: What to send.
             again: Whether it may be repeated if its outcome is unknown.
-
-        Raises:
-            CanvasUnclear: The outcome is unknown, and the request may not be repeated.
-            UsageError: Canvas refuses the request.
-            MachineFault: Canvas did not answer in time.
         """
         why = ""
         for number in range(TRIES):
@@ -411,12 +406,7 @@ def _host_of(url: str) -> str:
 
 
 def _body(answer: http.client.HTTPResponse) -> bytes:
-    """An answer's body, however slowly it comes.
-
-    Raises:
-        UsageError: It is too large.
-        CanvasUnclear: It takes too long.
-    """
+    """An answer's body, however slowly it comes."""
     deadline = time.monotonic() + ANSWER_SECONDS
     body = bytearray()
     while piece := answer.read1(2**16):
@@ -463,11 +453,7 @@ def _message(body: bytes) -> str:
 
 
 def _decoded(body: bytes, kind: type[Decoded]) -> Decoded:
-    """An answer, whose ids may be numbers or texts.
-
-    Raises:
-        UsageError: It is not what the documentation says.
-    """
+    """An answer, whose ids may be numbers or texts."""
     try:
         return msgspec.json.decode(body, type=kind, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:

@@ -196,11 +196,7 @@ def _filled_in(
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter: a comma, or a semicolon in some of Canvas' languages.
-
-    Raises:
-        UsageError: The first columns are not those of Canvas' gradebook.
-    """
+    """The delimiter: a comma, or a semicolon in some of Canvas' languages."""
     if start := re.match(r'"?Student"?([,;\t])"?ID"?\1', text):
         return start[1]
     raise UsageError(
@@ -210,11 +206,7 @@ def _delimiter(text: str) -> str:
 
 
 def _column(header: list[str], title: str, assignment_id: int | None) -> int:
-    """The place of the assignment's column, by its id or else by its title.
-
-    Raises:
-        UsageError: No column or more than one column matches the assignment.
-    """
+    """The place of the assignment's column, by its id or else by its title."""
     parts = [TITLE.fullmatch(name.strip()) for name in header]
     if assignment_id is not None:
         wanted = f"id {assignment_id}"

@@ -326,11 +326,7 @@ def push(
 
 
 def _send(api: CanvasApi, book: Gradebook, part: list[PendingPush]) -> str:
-    """Send some changes and wait for Canvas' job; return its complaint.
-
-    Raises:
-        CanvasUnclear: The changes may have arrived or not.
-    """
+    """Send some changes and wait for Canvas' job; return its complaint."""
     place = str(api.place)
     for one in part:
         if one.exempt:

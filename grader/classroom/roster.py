@@ -166,9 +166,6 @@ class _Columns:
     Args:
         header: The names of the columns.
         where: The file and the header's line.
-
-    Raises:
-        UsageError: There is no column for the id, or two columns have the same role and name.
     """
 
     def __init__(self, header: list[str], where: str) -> None:

@@ -20,18 +20,9 @@ from grader.sandbox.levels import Isolation
 # The parts of the grader that decide a score; a test compares them with the imports of
 # `grading.grade`.
 DECIDES = (
-    "base/errors.py",
-    "base/judging_time.py",
-    "course/courses.py",
-    "course/problems.py",
-    "grading",
-    "results",
-    "sandbox",
-    "submission",
-    "tools",
-    "wire",
-    "worker",
-)
+    "base/errors.py", "base/judging_time.py", "course/courses.py", "course/problems.py", "grading",
+    "results", "sandbox", "submission", "tools", "wire", "worker",
+)  # fmt: skip
 
 
 # The fields that a CPU run and a CUDA run must have in common, to be merged.

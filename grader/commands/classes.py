@@ -303,9 +303,6 @@ def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> 
     Args:
         students: The roster.
         join: Whether to make the two entries of a student one.
-
-    Raises:
-        UsageError: It would give several students a second entry.
     """
     entries, work, listed = (
         book.students.entries,
@@ -340,9 +337,6 @@ def _opened(
     """Open or create a gradebook for `batch`, together with what grades.
 
     Nothing is written before it is certain that the setup is right and that this machine can grade.
-
-    Raises:
-        UsageError: Another setup counts in the gradebook, or the executor cannot be used.
     """
     with ExitStack() as stack:
         opened = stack.enter_context(gradebook.writing(path)) if path.exists() else None
@@ -384,11 +378,7 @@ def _where(
     *,
     jobs: int | None,
 ) -> ExecutorFor:
-    """A function that creates the named executor for a setup.
-
-    Raises:
-        UsageError: There is no such executor, or it cannot be used on this machine.
-    """
+    """A function that creates the named executor for a setup."""
     cluster = CLUSTERS.get(one_of("--executor", name, *EXECUTORS))
     if cluster:
         cluster.require(address, isolation)
@@ -582,11 +572,7 @@ def _part(book: Gradebook, was: Setup, part: Setup, where: ExecutorFor) -> Setup
 
 
 def _undo(book: Gradebook, course: Course, folder: Path | None, *, by: str) -> None:
-    """Make the results before the last step count again, and say how to return.
-
-    Raises:
-        UsageError: There was no step.
-    """
+    """Make the results before the last step count again, and say how to return."""
     before = book.setups.in_force()
     if not book.setups.undo(who=by):
         raise UsageError(f"{book.path}: no regrade was applied, so there is nothing to undo")

@@ -68,11 +68,7 @@ def _named(book: Gradebook, name: str) -> str:
 
 
 def _line(text: str, option: str) -> str:
-    """A text as one line, with single spaces.
-
-    Raises:
-        UsageError: It is empty, or too long for a report.
-    """
+    """A text as one line, with single spaces."""
     line = " ".join(text.split())
     if not line:
         raise UsageError(f"{option} is empty: expected a text")
@@ -123,11 +119,7 @@ def request(
 
 
 def _evidence(book: Gradebook, attempt: Attempt, problem: str, test: str) -> tuple[int, TestResult]:
-    """A test of an attempt's result, and the number of the setup that it is from.
-
-    Raises:
-        UsageError: The attempt has no result, or the result has no such test.
-    """
+    """A test of an attempt's result, and the number of the setup that it is from."""
     for setup in book.results.counting():
         result = book.results.result(attempt.sources or "", setup)
         if result is None:

@@ -445,11 +445,7 @@ def queue() -> None:
 
 
 def _shown_to_hold(course: Course, name: Isolation, gpu: Gpu | None) -> list[str]:
-    """A line for each promise of a level that holds here, and one for the GPU.
-
-    Raises:
-        GraderFault: The level does not work here, or the GPU does not work in its box.
-    """
+    """A line for each promise of a level that holds here, and one for the GPU."""
     with Sandbox(course.tests, isolation=name, scratch_bytes=2**20, gpu=gpu) as sandbox:
         sandbox.wait_until_ready()
         lines = [f"  holds: {promise}\n" for promise in sandbox.promises]

@@ -72,11 +72,7 @@ def answer_at_fault(
 
 
 def _calls_of_reference(job: Job, problem: Problem, seed: int, repeat: Repeat) -> list[Call]:
-    """The calls of a test that the reference passes.
-
-    Raises:
-        Exception: The reference does not pass it.
-    """
+    """The calls of a test that the reference passes."""
     sources, limits = sources_in(job.course.reference), job.course.limits_of(problem)
     # Our own solution runs where the job's submission runs.
     opens: Opens = Session if isinstance(job.sandbox, Sandbox) else LocalSession

@@ -369,11 +369,7 @@ def _loaded(folder: Path, problem_id: str, module: str, reference: str) -> list[
 
 
 def _made(source: str, problem_id: str, module: str, name: str) -> Package:
-    """The package for probes with this module.
-
-    Raises:
-        SyntaxError: The source is not Python.
-    """
+    """The package for probes with this module."""
     code = compile(source, f"<{problem_id}/{name}>", "exec")
     loaded = types.ModuleType(f"grader_wrong_{problem_id}_{name}")
     sys.modules[loaded.__name__] = loaded  # dataclasses look up their module there

@@ -123,11 +123,7 @@ def _settings(course: Course) -> dict[str, bytes]:
 
 
 def _check_packages(course: Course, pyproject: bytes) -> None:
-    """Refuse a pyproject.toml of the course's own that does not install its packages.
-
-    Raises:
-        ReleaseRefused: A package is missing from its dependencies.
-    """
+    """Refuse a pyproject.toml of the course's own that does not install its packages."""
     listed = tomllib.loads(pyproject.decode())["project"]["dependencies"]
     installed = {canonicalize_name(Requirement(package).name) for package in listed}
     for package in [*course.packages, "pytest"]:

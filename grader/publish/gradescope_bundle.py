@@ -19,21 +19,12 @@ EXTRA = "grader"
 SCRIPTS = ("setup.sh", "run_autograder")
 # Parts of the grader's folder that belong to its built-in course, or are not needed.
 NOT_THE_PROGRAM = (
-    "course_files",
-    "new_course",
-    "publish/bundle",
-    "solutions/reference",
-    "solutions/mutants.toml",
-)
+    "course_files", "new_course", "publish/bundle", "solutions/reference", "solutions/mutants.toml",
+)  # fmt: skip
 OF_THE_COURSE = (
-    "assignment/**/*",
-    "handout/*.md",
-    "policy.toml",
-    "tests/*.py",
-    "tests/hidden/**/*",
-    "tests/probes/**/*",
-    "tests/public/**/*",
-)
+    "assignment/**/*", "handout/*.md", "policy.toml", "tests/*.py", "tests/hidden/**/*",
+    "tests/probes/**/*", "tests/public/**/*",
+)  # fmt: skip
 OF_THE_SOLUTIONS = ("reference/**/*",)
 
 

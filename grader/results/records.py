@@ -16,16 +16,9 @@ Weight = Annotated[int, msgspec.Meta(ge=1)]
 
 # A problem's status is the first of these that any of its tests has.
 WORST_FIRST = (
-    Status.GRADER_ERROR,
-    Status.POLICY,
-    Status.CRASHED,
-    Status.TIMEOUT,
-    Status.MEMORY,
-    Status.FAILED,
-    Status.NOT_ATTEMPTED,
-    Status.DEFERRED,
-    Status.PASSED,
-)
+    Status.GRADER_ERROR, Status.POLICY, Status.CRASHED, Status.TIMEOUT, Status.MEMORY,
+    Status.FAILED, Status.NOT_ATTEMPTED, Status.DEFERRED, Status.PASSED,
+)  # fmt: skip
 
 
 def worst(statuses: list[Status]) -> Status:

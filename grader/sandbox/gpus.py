@@ -373,11 +373,7 @@ def _capabilities(nvml: Any, minor: int, device: Any) -> list[int]:
 
 
 def _start_driver(uuid: str) -> dict[str, Path]:
-    """Start CUDA for one device in a separate process; return the driver's libraries.
-
-    Raises:
-        GraderFault: CUDA does not start; the message quotes the driver.
-    """
+    """Start CUDA for one device in a separate process; return the driver's libraries."""
     command = [sys.executable, "-I", str(Path(__file__).parent / "driver.py")]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
     try:
@@ -431,11 +427,7 @@ def _handle(uuid: str) -> Any:
 
 
 def _nvml() -> Any:
-    """The library that queries the driver.
-
-    Raises:
-        UsageError: The library is not installed.
-    """
+    """The library that queries the driver."""
     try:
         import pynvml  # type: ignore[import-untyped]
     except ImportError:
@@ -447,12 +439,7 @@ def _nvml() -> Any:
 
 @contextmanager
 def _faults_of(nvml: Any) -> Iterator[None]:
-    """Turn driver errors into GraderFault: never the student's fault.
-
-    Raises:
-        GraderFault: The driver reported an error. The message quotes the error and, for the most
-            common one, gives the fix.
-    """
+    """Turn driver errors into GraderFault: never the student's fault."""
     try:
         yield
     except nvml.NVMLError as e:

@@ -194,13 +194,9 @@ class Session:
             GraderFault: The sandbox failed.
         """
         request = {
-            "op": "run",
-            "test": self._test,
-            "seed": self._seed,
-            "module": probe.__module__,
-            "probe": probe.__name__,
-            "inputs": inputs,
-        }
+            "op": "run", "test": self._test, "seed": self._seed, "module": probe.__module__,
+            "probe": probe.__name__, "inputs": inputs,
+        }  # fmt: skip
         reply = self._request(request)
         replies.check(probe, reply)
         return reply

@@ -136,11 +136,7 @@ def changed(program: str, changes: tuple[Change, ...]) -> str:
 
 
 def _place(program: str, change: Change) -> tuple[int, int, str]:
-    """The start and the end of a change's `old` in the program, and the text that replaces it.
-
-    Raises:
-        ValueError: `old` does not occur exactly once, or `new` is not indented like `old`.
-    """
+    """The start and the end of a change's `old` in the program, and the text that replaces it."""
     old, new = change.old, change.new
     exact = list(_all(program, old))
     begins_a_line = bool(exact) and program[: exact[0]].endswith("\n")
@@ -163,11 +159,7 @@ def _place(program: str, change: Change) -> tuple[int, int, str]:
 
 
 def _pasted(new: str, old: str) -> str:
-    """The replacement of lines that were pasted as they are in the program.
-
-    Raises:
-        ValueError: A line of it begins at the left margin.
-    """
+    """The replacement of lines that were pasted as they are in the program."""
     # Lines that were copied from the middle of a line on have no indentation in the first one.
     begun = new.split("\n")[0 if old.startswith(" ") else 1 :]
     if line := next((line for line in begun if line and not line.startswith(" ")), None):
@@ -249,11 +241,7 @@ def _check(entry: Edit, others: list[Edit], sources: dict[str, str]) -> None:
 
 
 def _mistake(problem: str, entry: Edit, sources: dict[str, str]) -> Mistake:
-    """The mistake of an entry.
-
-    Raises:
-        ValueError: A key has an unknown value.
-    """
+    """The mistake of an entry."""
     most = entry.keys.get("most")
     if most is not None and not most.replace(".", "", 1).isdecimal():
         raise ValueError(f"expected `most:` and a number of points, got {most}")
@@ -275,11 +263,7 @@ def _mistake(problem: str, entry: Edit, sources: dict[str, str]) -> Mistake:
 
 
 def _sentences(text: str | None) -> Iterator[Sentence]:
-    """The sentences that an entry names.
-
-    Raises:
-        ValueError: One is not named as a sentence must be.
-    """
+    """The sentences that an entry names."""
     for part in [] if text is None else text.split(","):
         found = SENTENCE.fullmatch(part.strip())
         if not found:

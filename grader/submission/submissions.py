@@ -214,11 +214,7 @@ def _prefix(paths: list[str]) -> str | None:
 
 
 def _deep(found: list[SubmittedItem]) -> str | None:
-    """The one folder, at any depth and in any case, that is named assignment; None without it.
-
-    Raises:
-        SubmissionRefused: There are several.
-    """
+    """The one folder, at any depth and in any case, that is named assignment; None without it."""
     modules = [
         entry.path
         for entry in found
@@ -231,11 +227,7 @@ def _deep(found: list[SubmittedItem]) -> str | None:
 
 
 def _loose(found: list[SubmittedItem], accepted: Accepted) -> str | None:
-    """The one folder that holds modules of the course as assignment/ would; None if there is none.
-
-    Raises:
-        SubmissionRefused: There are several.
-    """
+    """The one folder that holds modules of the course as assignment/ would, if there is one."""
     wanted = [path.removeprefix("assignment/") for path in accepted.modules]
     files = [entry.path for entry in found if entry.kind == "file"]
     files = [path for path in files if not path.startswith("__MACOSX/")]

@@ -487,13 +487,9 @@ KEY_WRITERS: Writers = {
 WRITERS: Writers = {**KEY_WRITERS, list: Encoder._sequence, dict: Encoder._dict}
 # How each kind of tree is read.
 READERS: dict[str, Callable[[Decoder, Tree, int], Any]] = {
-    "list": Decoder._read_list,
-    "tuple": Decoder._read_tuple,
-    "dict": Decoder._read_dict,
-    "pairs": Decoder._read_pairs,
-    "bytes": Decoder._read_bytes,
-    "other": Decoder._read_other,
-}
+    "list": Decoder._read_list, "tuple": Decoder._read_tuple, "dict": Decoder._read_dict,
+    "pairs": Decoder._read_pairs, "bytes": Decoder._read_bytes, "other": Decoder._read_other,
+}  # fmt: skip
 
 
 def learn() -> bool:

@@ -135,9 +135,6 @@ def _limit(limits: dict[str, Any]) -> None:
 
     With a GPU, two of these limits are not set, because CUDA reserves far more address space than
     it uses, and locks pages of its own. The zygote still checks the memory that is really used.
-
-    Raises:
-        LimitTooLow: A limit is already lower and cannot be raised.
     """
     with open("/proc/self/statm") as f:
         address_space = int(f.read().split()[0]) * resource.getpagesize() + limits["memory_bytes"]

@@ -334,11 +334,7 @@ class RayExecutor:
             yield Noted(f"{node.name} is not used: {node.refused}")
 
     def _require_a_node(self) -> None:
-        """Give up if no node can grade.
-
-        Raises:
-            GraderFault: No node can grade.
-        """
+        """Give up if no node can grade."""
         now = time.monotonic()
         if self._actors:
             self._usable = now
@@ -387,11 +383,7 @@ def require(address: str | None, isolation: Isolation) -> None:
 
 
 def _connected(address: str | None, where: str) -> Any:
-    """The module `ray`, connected to a cluster.
-
-    Raises:
-        UsageError: There is no such cluster.
-    """
+    """The module `ray`, connected to a cluster."""
     import ray
 
     if address and address != "auto":
@@ -413,11 +405,7 @@ def _connected(address: str | None, where: str) -> Any:
 
 
 def _require_listener(address: str, where: str) -> None:
-    """Check quickly that a cluster listens; Ray itself would keep trying for minutes.
-
-    Raises:
-        UsageError: Nothing listens at the address.
-    """
+    """Check quickly that a cluster listens; Ray itself would keep trying for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise UsageError(f"--address {address}: expected HOST:PORT or `auto`")

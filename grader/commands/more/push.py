@@ -118,9 +118,6 @@ def _place(assignment: str, rules: CanvasRules, own: str) -> CanvasPlace:
         rules: The policy, perhaps the gradebook's. Whoever made that file must not choose where the
             token goes.
         own: The address in a policy that is no gradebook's.
-
-    Raises:
-        UsageError: Only the gradebook names an assignment, or none is named, or another one.
     """
     if not assignment and rules.canvas_url not in ("", own):
         raise UsageError(
@@ -170,11 +167,7 @@ def _push(
     apply: bool,
     verbose: bool,
 ) -> None:
-    """Show the difference, push it if asked to, and say what is left.
-
-    Raises:
-        typer.Exit: Something could not be pushed.
-    """
+    """Show the difference, push it if asked to, and say what is left."""
     course, assignment = api.course(), api.assignment()
     pushing.require_gradable(course, assignment)
     most = max((one.max_score for one in standings), default=0.0)
@@ -202,11 +195,7 @@ def _push(
 
 
 def _say_outcome(found: Difference, left: Difference, complaint: str) -> None:
-    """Say what was pushed, and what Canvas did not take.
-
-    Raises:
-        typer.Exit: Something could not be pushed.
-    """
+    """Say what was pushed, and what Canvas did not take."""
     remaining = {one.user for one in left.changes}
     done = [one for one in found.changes if one.user not in remaining]
     grades, comments = sum(one.grade for one in done), sum(bool(one.comment) for one in done)

@@ -42,45 +42,20 @@ from grader.tools.tool import Tool
 from kit.text import printable
 
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
-    "/python",
-    "/site",
-    "/runtime",
-    "/course",
-    "/tmp",
-    "/driver",
-)
+    "/python", "/site", "/runtime", "/course", "/tmp", "/driver",
+)  # fmt: skip
 
 # The files of /proc that torch's library for CPU detection and other libraries read.
 OF_THE_MACHINE = ("cpuinfo", "meminfo")
 
 OLDEST = "0.4.0"
 NEEDED_OPTIONS = {
-    "--unshare-pid",
-    "--unshare-ipc",
-    "--unshare-uts",
-    "--unshare-net",
-    "--unshare-user",
-    "--unshare-cgroup-try",
-    "--hostname",
-    "--as-pid-1",
-    "--die-with-parent",
-    "--new-session",
-    "--cap-drop",
-    "--cap-add",
-    "--setenv",
-    "--dir",
-    "--symlink",
-    "--chdir",
-    "--ro-bind",
-    "--ro-bind-try",
-    "--dev-bind",
-    "--proc",
-    "--dev",
-    "--tmpfs",
-    "--remount-ro",
-    "--seccomp",
+    "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-user",
+    "--unshare-cgroup-try", "--hostname", "--as-pid-1", "--die-with-parent", "--new-session",
+    "--cap-drop", "--cap-add", "--setenv", "--dir", "--symlink", "--chdir", "--ro-bind",
+    "--ro-bind-try", "--dev-bind", "--proc", "--dev", "--tmpfs", "--remount-ro", "--seccomp",
     "--info-fd",
-}
+}  # fmt: skip
 
 # Kernel settings that may forbid user namespaces to ordinary users: the setting, the value that
 # forbids them, and the command that allows them.
@@ -291,12 +266,8 @@ def promises(facts: Mapping[str, Any]) -> dict[str, bool]:
 
 def _namespaces(user: int, found: Bubblewrap) -> list[str]:
     kinds = [
-        "--unshare-pid",
-        "--unshare-ipc",
-        "--unshare-uts",
-        "--unshare-net",
-        "--unshare-cgroup-try",
-    ]
+        "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try",
+    ]  # fmt: skip
     if not user:
         kinds += [
             "--unshare-user",
