@@ -40,16 +40,12 @@ def path_of(module: str) -> str:
 
 @dataclass(frozen=True)
 class Accepted:
-    """What of a submission a course grades.
+    """What of a submission a course grades."""
 
-    Attributes:
-        modules: The paths of the modules that have problems.
-        files: Patterns of files beside the modules, below assignment/, such as "vocab/*.json".
-        given: The paths of modules that the course adds where a submission lacks them.
-    """
-
-    modules: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()  # the paths of the modules that have problems
+    # Patterns of files beside the modules, below assignment/, such as "vocab/*.json".
     files: tuple[str, ...] = ()
+    # The paths of modules that the course adds where a submission lacks them.
     given: tuple[str, ...] = ()
 
     def has(self, path: str) -> bool:

@@ -52,12 +52,12 @@ NAME = "NVIDIA H100 80GB HBM3"  # a name whose peaks are known, so that it can m
 
 
 @contextlib.contextmanager
-def gpu(**settings: Any) -> Iterator["SimulatedGpu"]:
+def gpu(**settings: Any) -> Iterator["StandIn"]:
     """Replace torch.cuda by a stand-in and restore everything afterwards.
 
-    The settings are those of `SimulatedGpu`.
+    The settings are those of `StandIn`.
     """
-    device = SimulatedGpu(**settings)
+    device = StandIn(**settings)
     with contextlib.ExitStack() as stack:
         for owner, name, value in _replacements(device):
             stack.enter_context(mock.patch.object(owner, name, value, create=True))
@@ -93,7 +93,7 @@ def described(is_pinned: bool, non_blocking: bool, on_main_stream: bool) -> str:
 class Stream:
     """torch.cuda.Stream: a queue of work, done in the order in which it was added."""
 
-    gpu: "SimulatedGpu"
+    gpu: "StandIn"
 
     def __init__(self, device: Any = None, priority: int = 0, **options: Any) -> None:
         if isinstance(device, (str, torch.device)) and torch.device(device).type != "cuda":
@@ -160,7 +160,7 @@ class Stream:
 class Event:
     """torch.cuda.Event and torch.Event: a mark in a stream, with the time when it was reached."""
 
-    gpu: "SimulatedGpu"
+    gpu: "StandIn"
 
     def __init__(self, *first: Any, enable_timing: bool = False, **options: Any) -> None:
         self.has_time = enable_timing or first[:1] == (True,)  # torch.Event has the device there
@@ -244,7 +244,7 @@ class Product(NamedTuple):
     varied: bool  # whether neither matrix consists of one number
 
 
-class SimulatedGpu:
+class StandIn:
     """The device: its clock, its streams, its memory, and a record of its calls.
 
     Args:
@@ -512,7 +512,7 @@ class _CountFlops(TorchDispatchMode):  # type: ignore[no-untyped-call]
 class _Intercept(TorchFunctionMode):
     """Intercepts every call of torch and answers those about the device."""
 
-    def __init__(self, gpu: SimulatedGpu) -> None:
+    def __init__(self, gpu: StandIn) -> None:
         super().__init__()
         self._gpu = gpu
 
@@ -627,7 +627,7 @@ class _Intercept(TorchFunctionMode):
     _item = _tolist = ___bool__ = ___float__ = ___int__ = ___repr__ = _read
 
 
-def _replacements(gpu: SimulatedGpu) -> Iterator[tuple[Any, str, Any]]:
+def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
     """The replacements as (module, name, value)."""
 
     def stream(given: Stream | None) -> Any:
@@ -696,10 +696,7 @@ def _other_threads() -> set[threading.Thread]:
 
 
 def _sleep(
-    gpu: SimulatedGpu,
-    really: Callable[[float], None],
-    others: set[threading.Thread],
-    seconds: float,
+    gpu: StandIn, really: Callable[[float], None], others: set[threading.Thread], seconds: float
 ) -> None:
     """Advance the stand-in's clock. Once it has passed HOURS, really sleep as well.
 

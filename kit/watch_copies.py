@@ -10,11 +10,7 @@ from torch.overrides import TorchFunctionMode
 from kit import stand_in
 
 # Functions that may copy to a GPU, and the position of the argument that is copied.
-MOVES = {
-    "to": 0,
-    "cuda": 0,
-    "copy_": 1,
-}
+MOVES = {"to": 0, "cuda": 0, "copy_": 1}
 
 
 def watched(

@@ -6,24 +6,18 @@ from dataclasses import dataclass
 
 from grader.classroom.records import Standing, State
 from grader.classroom.standings import Class
-from grader.results.compare import changed_tests
+from grader.report.difference import changed_tests
 
 SMALL = 0.005  # points; smaller differences are not shown anywhere
 
 
 @dataclass(frozen=True)
 class GradeChange:
-    """One student whose points would change.
+    """One student whose points would change."""
 
-    Attributes:
-        before: The standing that counts.
-        after: The standing with the new results.
-        tests: The tests whose outcome changes, as "problem, test: was, now is".
-    """
-
-    before: Standing
-    after: Standing
-    tests: list[str]
+    before: Standing  # the standing that counts
+    after: Standing  # the standing with the new results
+    tests: list[str]  # the tests whose outcome changes, as "problem, test: was, now is"
 
     @property
     def points(self) -> float:
@@ -33,23 +27,14 @@ class GradeChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All changes of a regrade.
+    """All changes of a regrade."""
 
-    Attributes:
-        changes: The students whose points or state would change.
-        tests: How many students gain (or lose) points on each test.
-        before: The sum of the points that count.
-        after: The sum of the points with the new results.
-        students: How many students were compared.
-        left: How many students have no new result yet; all other numbers leave them out.
-    """
-
-    changes: list[GradeChange]
-    tests: "Counter[tuple[str, str]]"
-    before: float
-    after: float
-    students: int
-    left: int
+    changes: list[GradeChange]  # the students whose points or state would change
+    tests: "Counter[tuple[str, str]]"  # how many students gain (or lose) points on each test
+    before: float  # the sum of the points that count
+    after: float  # the sum of the points with the new results
+    students: int  # how many students were compared
+    left: int  # how many students have no new result yet; all other numbers leave them out
 
 
 def compare(whole: Class, old: Sequence[int], new: Sequence[int]) -> Comparison:

@@ -20,18 +20,9 @@ from grader.sandbox.levels import Isolation
 # The parts of the grader that decide a score; a test compares them with the imports of
 # `grading.grade`.
 DECIDES = (
-    "base/errors.py",
-    "base/judging_time.py",
-    "course/courses.py",
-    "course/problems.py",
-    "grading",
-    "results",
-    "sandbox",
-    "submission",
-    "tools",
-    "wire",
-    "worker",
-)
+    "base/errors.py", "base/judging_time.py", "course/courses.py", "course/problems.py", "grading",
+    "results", "sandbox", "submission", "tools", "wire", "worker",
+)  # fmt: skip
 
 
 # The fields that a CPU run and a CUDA run must have in common, to be merged.
@@ -39,37 +30,21 @@ SHARED = ("suite_sha256", "version", "seed")
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a result depends on besides the submission.
+    """Everything that a result depends on besides the submission."""
 
-    Attributes:
-        device: "cpu" or "cuda"; "cpu+cuda" for the merged results of two setups.
-        suite_sha256: The hash of the tests and of problems.toml, limits included.
-        program_sha256: The hash of the part of the grader that decides a score.
-        version: The grader's version.
-        torch: The version of torch; empty if the course does not use it.
-        packages: The other packages of the course, each with its version.
-        python: The version of Python.
-        isolation: What isolates a submission.
-        seed: The seed of the tests' inputs.
-        problems: The problems that are graded.
-        with_cuda: The hash of the CUDA run's setup, for merged results.
-        students: The only students who were graded; empty for all.
-        rest: The hash of the setup whose results all others keep, if there is one.
-    """
-
-    device: str
-    suite_sha256: str
-    program_sha256: str
-    version: str
-    torch: str
-    python: str
-    isolation: Isolation
-    seed: int
-    problems: list[str]
-    with_cuda: str = ""
-    packages: str = ""
-    students: list[str] = []
-    rest: str = ""
+    device: str  # "cpu" or "cuda"; "cpu+cuda" for the merged results of two setups
+    suite_sha256: str  # the hash of the tests and of problems.toml, limits included
+    program_sha256: str  # the hash of the part of the grader that decides a score
+    version: str  # the grader's version
+    torch: str  # the version of torch; empty if the course does not use it
+    python: str  # the version of Python
+    isolation: Isolation  # what isolates a submission
+    seed: int  # the seed of the tests' inputs
+    problems: list[str]  # the problems that are graded
+    with_cuda: str = ""  # the hash of the CUDA run's setup, for merged results
+    packages: str = ""  # the other packages of the course, each with its version
+    students: list[str] = []  # the only students who were graded; empty for all
+    rest: str = ""  # the hash of the setup whose results all others keep, if there is one
 
     @property
     def sha256(self) -> str:

@@ -28,9 +28,7 @@ class Switch:
     """The change of a gradebook's setup to the one that a command asks for.
 
     Args:
-        book: The gradebook.
         today: The setup that the command asks for.
-        course: The course.
         folder: The folder of the course, as the command line names it.
     """
 

@@ -54,25 +54,16 @@ class Call:
 
 @dataclass
 class Case:
-    """One run of one test.
+    """One run of one test."""
 
-    Attributes:
-        test: The caller's key for the test.
-        seed: The seed that the student's global generators were set to before each call.
-        repeat: Runs the test again with another object in place of the student.
-        calls: The calls that the test made, and their outcomes.
-        failure: The exception that the test failed with; None if it passed.
-        function: The function that failed, where known.
-        seconds: How long the test took; quick tests are rehearsed first.
-    """
-
-    test: Any
-    seed: int
-    repeat: Callable[[Any], None]
+    test: Any  # the caller's key for the test
+    seed: int  # the seed that the student's global generators were set to before each call
+    repeat: Callable[[Any], None]  # runs the test again with another object in place of the student
+    # The calls that the test made, and their outcomes.
     calls: list[Call] = field(default_factory=list)
-    failure: Exception | None = None
-    function: str = ""
-    seconds: float = 0.0
+    failure: Exception | None = None  # the exception that the test failed with; None if it passed
+    function: str = ""  # the function that failed, where known
+    seconds: float = 0.0  # how long the test took; quick tests are rehearsed first
 
     @property
     def can_be_repeated(self) -> bool:
@@ -177,7 +168,6 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
     """For each failed test, find the known mistake that explains it, or the two that do.
 
     Args:
-        problem: The problem.
         course: The course whose known mistakes are tried.
         cases: Every run of the problem's tests, including those that passed.
     """
@@ -206,7 +196,7 @@ def _by_function(
     found: dict[Any, Mistake] = {}
     are_vague = set[str]()
     for function in dict.fromkeys(c.function for c in failed if c.function in problem.functions):
-        # A failure whose function is unknown may belong to this function too.
+        # a failure whose function is unknown may belong to this function too.
         of_function = [case for case in failed if case.function in (function, "")]
         if not of_function[0].tells:
             continue
@@ -215,7 +205,7 @@ def _by_function(
             for mistake, package in solutions
             if mistake.reaches([function], reference)
             and _explains(package, of_function, passed)
-            # A mistake in a function that this one calls shows in that function's tests, too.
+            # a mistake in a function that this one calls shows in that function's tests, too.
             and all(
                 _fails_alike(package, case)
                 for case in failed
@@ -379,11 +369,7 @@ def _loaded(folder: Path, problem_id: str, module: str, reference: str) -> list[
 
 
 def _made(source: str, problem_id: str, module: str, name: str) -> Package:
-    """The package for probes with this module.
-
-    Raises:
-        SyntaxError: The source is not Python.
-    """
+    """The package for probes with this module."""
     code = compile(source, f"<{problem_id}/{name}>", "exec")
     loaded = types.ModuleType(f"grader_wrong_{problem_id}_{name}")
     sys.modules[loaded.__name__] = loaded  # dataclasses look up their module there

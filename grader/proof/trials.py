@@ -42,7 +42,6 @@ def derived(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[s
     """Yield every trial of a problem: its kind, its name, and the files that it replaces.
 
     Args:
-        problem: The problem.
         reference: The source of the reference module.
     """
     if problem.program:

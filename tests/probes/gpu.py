@@ -1,7 +1,7 @@
 """Probes for gpu.py, on a real GPU or on the stand-in.
 
 Each probe takes `device`, "cuda" or "stand-in". The differences between the two are in `_RealGpu`
-and stand_in.SimulatedGpu, which have the same interface: `kernel`, `read`, `copies`, `is_busy`.
+and stand_in.StandIn, which have the same interface: `kernel`, `read`, `copies`, `is_busy`.
 """
 
 import contextlib

@@ -18,7 +18,7 @@ for name in (
     "grader.grading.grade",
     "grader.solutions.reference.tensor_memory",
     "grader.wire.protocol",
-    "grader.worker.child",
+    "grader.worker.test_process",
     "pytest",
     "_pytest",
     "msgspec",

@@ -5,10 +5,9 @@ from itertools import pairwise
 import pytest
 
 from grader.course import courses
-from grader.grading.budget import Budgets
 from grader.grading.job import Job
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.grading.sandboxed_student import Students
+from grader.grading.sandboxed_student import Budgets, Students
 from grader.grading.static_checks import Checked
 
 COURSE = courses.load()

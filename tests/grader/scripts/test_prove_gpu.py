@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.grader.processes import alive, until
-from tests.grader.sandbox.simulated_gpu import ROOT, needs_a_compiler
+from tests.grader.sandbox.simulated_machine import ROOT, needs_a_compiler
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from torch import nn
 
 import kit
 from grader.base.errors import Status
-from grader.grading import budget
+from grader.grading import sandboxed_student
 from grader.grading.verdict import verdict_on
 from grader.report import terminal
 from grader.report.reported import Reported
@@ -109,8 +109,8 @@ class Chapter(Figures):
             all_seconds=n(usual.submission_seconds, ".0f"),
             example_seconds=n(share, ".0f"),
         )
-        assert budget.SPARE_SHARE == 0.1  # "a tenth"
-        self.gives(cuda_start_seconds=budget.STARTING_SECONDS["cuda"])
+        assert sandboxed_student.SPARE_SHARE == 0.1  # "a tenth"
+        self.gives(cuda_start_seconds=sandboxed_student.STARTING_SECONDS["cuda"])
         for problem in COURSE.problems:  # "those of chapter 13"
             assert (problem.device == "cuda") == (problem.module == "gpu")
 

@@ -135,9 +135,6 @@ def _limit(limits: dict[str, Any]) -> None:
 
     With a GPU, two of these limits are not set, because CUDA reserves far more address space than
     it uses, and locks pages of its own. The zygote still checks the memory that is really used.
-
-    Raises:
-        LimitTooLow: A limit is already lower and cannot be raised.
     """
     with open("/proc/self/statm") as f:
         address_space = int(f.read().split()[0]) * resource.getpagesize() + limits["memory_bytes"]
@@ -291,11 +288,7 @@ class _UnpackedSubmission:
     """Writes the student's files to disk, installs the tripwire, and runs probes on the files."""
 
     def __init__(
-        self,
-        setup: dict[str, Any],
-        on_violation: Callable[[Violation], NoReturn],
-        *,
-        on_gpu: bool,
+        self, setup: dict[str, Any], on_violation: Callable[[Violation], NoReturn], *, on_gpu: bool
     ) -> None:
         self._scratch = os.environ["TMPDIR"]
         self._folder = _folder()

@@ -1,7 +1,7 @@
 """Run the real commands with `--device cuda` on a machine without a GPU.
 
-The queue, the sandbox and its processes are real. In the box, `kit.stand_in` simulates torch.cuda.
-Outside of it, a GPU is found whose node is a file, and each process that uses the simulated GPU
+The queue, the sandbox and its processes are real. In the box, `kit.stand_in` replaces torch.cuda.
+Outside of it, a GPU is found whose node is a file, and each process that uses the stand-in
 counts as 1 GiB of its memory for as long as it exists: its name shows it.
 """
 
@@ -57,9 +57,9 @@ class Finder(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Finder())
 """
-# The zygote imports this. A child that starts CUDA gets the simulated GPU and its name.
+# The zygote imports this. A child that starts CUDA gets the stand-in and its name.
 PROBES = '''
-"""A simulated GPU, and a probe that uses it."""
+"""A stand-in for a GPU, and a probe that uses it."""
 
 import ctypes
 
@@ -135,7 +135,7 @@ class Idle(Gpu):
 
 
 class Machine:
-    """A machine with a simulated GPU, its course and its environment.
+    """A machine with a stand-in for a GPU, its course and its environment.
 
     Args:
         folder: An empty folder.
