@@ -46,7 +46,6 @@ def test_who_stalls(shares, stalls):
 
 
 def test_a_student_in_words():
-    """The scores in their order, and the first test that still fails."""
     assert attempts.in_words(STALLS, ["linear"]) == "5 → 7.5 → 5; stalls at linear (test_b)"
     assert attempts.in_words(ROSE, ["linear"]) == "5 → 10"
     assert attempts.in_words(ROSE[:1], ["linear"]) == ""

@@ -28,7 +28,6 @@ def test_durations_are_said_as_a_person_says_them():
 
 
 def test_each_submission_that_runs_has_a_line_of_its_own():
-    """The submission that has run longest comes first, and a hostile name is escaped."""
     now = time.monotonic()
     running = {
         "1": Running("ada[/b]\u202e.zip", "", now - 7),
@@ -43,7 +42,6 @@ def test_each_submission_that_runs_has_a_line_of_its_own():
 
 
 def test_a_cluster_shows_where_each_submission_runs():
-    """A long list of running submissions is cut, and one line counts the results per node."""
     now = time.monotonic()
     running = {str(i): Running(f"s{i}", f"node{i % 3}", now - 100 + i) for i in range(25)}
     progress = BatchProgress(99, done=12, running=running, started=now - 60)
@@ -57,7 +55,6 @@ def test_a_cluster_shows_where_each_submission_runs():
 
 
 def test_a_batch_that_waits_for_a_gpu_says_so(capsys, monkeypatch):
-    """Its table and its lines have the reason, as long as it waits."""
     said = "waiting for GPU 0: 2 turns ahead; ada (process 7) has it"
     progress = BatchProgress(9, running={"1": Running("ada.zip", "", 0.0)}, waits=said)
     console = Console(width=90)
@@ -74,7 +71,6 @@ def test_a_batch_that_waits_for_a_gpu_says_so(capsys, monkeypatch):
 
 
 def test_a_note_is_shown_once(capsys):
-    """Without a live display, a note is also printed only once."""
     progress = BatchProgress(9, notes=["node2 is not used: no bubblewrap\x1b[2J"])
     show = display._lines()
     show(progress)

@@ -66,6 +66,5 @@ def test_the_tightest_limit_counts(case, tmp_path):
 
 
 def test_it_can_be_read():
-    """The output of a run describes the container in plain words."""
     assert "0.5 processors and 768 MiB" == str(Container(0.5, 768 * MIB))
     assert "2 processors and all memory" == str(Container(2.0, None))

@@ -43,7 +43,6 @@ def written(tmp_path):
 
 
 def test_what_gradescope_writes_is_read(written):
-    """The submission time, the deadline and the earlier attempts are read."""
     found = submission_metadata.read(written(WRITTEN))
     assert datetime.fromisoformat(WRITTEN["created_at"]) == found.created_at
     assert 3 == found.attempt  # the run that failed was no attempt

@@ -12,7 +12,7 @@ from grader.grading.sandboxed_student import Budgets
 from grader.sandbox.box import Sandbox
 from grader.submission.submissions import Submission
 from tests.grader.in_the_sandbox import COURSE, POINTS
-from tests.grader.test_attacks import ATTACKS
+from tests.grader.test_attacks import ALL
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("budget")]  # for its sandbox
 PROBLEM = COURSE.problem("storage_views")  # has more than 15 tests
@@ -57,7 +57,7 @@ def graded(sandbox, monkeypatch):
             return made[-1]
 
         monkeypatch.setattr(plugin, "Budgets", kept)
-        attack = (ATTACKS / "two_answers.py").read_text()
+        attack = next(one.made for one in ALL if one.name == "two_answers")
         source = f"{COURSE.reference_of(PROBLEM)}\n\n{attack}\n{SLOW}".encode()
         submission = Submission("slow", {PROBLEM.path: source}, [])
         result = grade(submission, course, sandbox, problems=[PROBLEM], explain=False)
