@@ -23,7 +23,7 @@ from grader.classroom.attempts import Attempts
 from grader.classroom.merged_entries import EnrolledStudents
 from grader.classroom.recorded import Decisions, Feedback, Pushes
 from grader.classroom.results import Results
-from grader.classroom.stored_setups import StoredSetups
+from grader.classroom.setups import StoredSetups
 from grader.course import policies
 from grader.course.policies import Policy
 

@@ -12,8 +12,7 @@ import msgspec
 
 from grader.classroom import database
 from grader.classroom.merged_entries import BookPart
-from grader.classroom.setups import Setup
-from grader.classroom.stored_setups import StoredSetups
+from grader.classroom.setups import Setup, StoredSetups
 from grader.report import json_report
 from grader.results.merge import merged
 from grader.results.points import submission_result

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from grader.classroom.records import Standing, Student
-from grader.course import late_days
+from grader.course import policies
 from grader.report.wording import number
 from kit.text import one_line, printable
 
@@ -62,7 +62,7 @@ def late_days_table(
         [safe_text(student), safe_text(of), str(days)]
         for (student, of), days in sorted(kept.items())
     ]
-    return csv_of([late_days.COLUMNS, *rows])
+    return csv_of([policies.LATE_DAYS_COLUMNS, *rows])
 
 
 def _unique(names: Iterable[str]) -> list[str]:

@@ -17,13 +17,13 @@ from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.base.outputs import Writes
 from grader.classroom import (
     batches,
-    comparisons,
     display,
     gradebook,
     gradescope_scores,
     intake,
     roster,
     setups,
+    switching,
     tables,
     texts,
 )
@@ -48,7 +48,7 @@ from grader.commands.options import (
 )
 from grader.commands.parameters import parameters_of
 from grader.commands.reports import Export, Paths, reported, to_folders
-from grader.course import courses, late_days, policies
+from grader.course import courses, policies
 from grader.course.courses import Course
 from grader.course.policies import Policy
 from grader.report import difference, json_report
@@ -699,7 +699,7 @@ def _say_differences(whole: Class, exported: Path) -> None:
 
 def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:
     """Print which students gain or lose points between two setups' results."""
-    found, book = comparisons.compare(whole, [old], [new]), whole.book
+    found, book = switching.compare(whole, [old], [new]), whole.book
     said = texts.changes(
         book.path, found, book.setups.get(old), book.setups.get(new), verbose=verbose
     )
@@ -755,7 +755,7 @@ def export(
             ids = [problem.id for problem in whole.course.problems]
             files.write(csv, tables.csv_table(found, ids).encode())
         if late_days_file:
-            known = late_days.read(late_days_file)
+            known = policies.late_days_in(late_days_file)
             table = tables.late_days_table(known, whole.rules.title, found)
             files.write(late_days_file, table.encode())
         for one in EXPORTS.values():

@@ -16,7 +16,6 @@ import msgspec
 
 from grader.base import files, removable
 from grader.base.errors import UsageError, did_you_mean
-from grader.course import late_days
 from kit.text import one_line
 
 DAY = 86_400
@@ -178,7 +177,7 @@ def load(path: Path, *, needed: bool = False) -> Policy:
                 f"{path}: late_days_file in [policy] is {one_line(policy.late_days_file, 100)}; "
                 f"there is no folder {bank.parent}"
             )
-        used = late_days.used_elsewhere(bank, policy.title)
+        used = used_elsewhere(bank, policy.title)
         return msgspec.structs.replace(policy, late_days_used=used)
     return policy
 
@@ -388,3 +387,54 @@ def _check_time(found: datetime, what: str) -> None:
         )
     if not 2000 <= found.year < 3000:
         raise UsageError(f"{what} is in the year {found.year}; expected 2000 or later")
+
+
+# --- late days of a whole course ------------------------------------------------------------------
+
+
+LATE_DAYS_COLUMNS = ["student", "assignment", "days"]
+
+
+def late_days_in(path: Path) -> dict[tuple[str, str], int]:
+    """The days in a file, by student and assignment; empty without the file.
+
+    Every assignment writes its own rows and reads those of the others, so that the order in which
+    assignments are graded again does not matter.
+
+    Raises:
+        UsageError: It cannot be late_days_in, or a row is wrong.
+    """
+    if not path.exists():
+        return {}
+    rows = files.table_rows(files.table_text(path), str(path))
+    _, header = next(rows, (1, []))
+    if [cell.strip().lower() for cell in header] != LATE_DAYS_COLUMNS:
+        columns, found_there = ", ".join(LATE_DAYS_COLUMNS), one_line(", ".join(header), 100)
+        raise UsageError(
+            f"{path}:1: expected a file of late days with the columns {columns}, found "
+            f"{found_there or 'an empty file'}"
+        )
+    found: dict[tuple[str, str], int] = {}
+    for line, row in rows:
+        if not any(cell.strip() for cell in row):
+            continue
+        if len(row) != len(LATE_DAYS_COLUMNS) or not re.fullmatch(r"\s*\d{1,9}\s*", row[2]):
+            raise UsageError(
+                f"{path}:{line}: expected a student, an assignment and a whole number of days, "
+                f"found {one_line(', '.join(row), 100)}"
+            )
+        # An apostrophe keeps a spreadsheet from running a text as a formula.
+        key = row[0].strip().removeprefix("'"), row[1].strip().removeprefix("'")
+        if key in found:
+            raise UsageError(f"{path}:{line}: {' has a second row for '.join(key)}")
+        found[key] = int(row[2])
+    return found
+
+
+def used_elsewhere(path: Path, title: str) -> dict[str, int]:
+    """The late days that each student used in assignments of other titles."""
+    used: dict[str, int] = {}
+    for (student, assignment), days in late_days_in(path).items():
+        if assignment != title:
+            used[student] = used.get(student, 0) + days
+    return used

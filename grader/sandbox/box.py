@@ -18,11 +18,10 @@ from grader.course import courses
 from grader.course.courses import Course, Limits
 from grader.sandbox import gpu_turns, inherited
 from grader.sandbox.cores import SharedCore
-from grader.sandbox.gpu_readings import Readings
+from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, Readings, Usage
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
 from grader.sandbox.running_box import Plan, RunningBox
-from grader.sandbox.usage import GIVE_BACK_SECONDS, Usage
 from grader.tools import find
 from grader.tools.tool import Tool
 from grader.wire.messages import Activity, Ending, SpawnLimits

@@ -28,10 +28,9 @@ from grader.sandbox import endings, replies
 from grader.sandbox.box import Sandbox
 from grader.sandbox.channel import Gone, Late, Watch
 from grader.sandbox.children import Child
-from grader.sandbox.gpu_readings import Readings
+from grader.sandbox.gpu_readings import LOOK_AT_MEMORY_SECONDS, Readings, Usage
 from grader.sandbox.meter import Budget, Meter, Patience
 from grader.sandbox.replies import Probe
-from grader.sandbox.usage import LOOK_EVERY_SECONDS, Usage
 from grader.wire import protocol, torch_compiler
 from grader.wire.messages import Ending
 
@@ -54,7 +53,7 @@ def watch(sandbox: Sandbox, device_memory_bytes: int, patience_seconds: float) -
 class _MemoryWatch(Watch):
     """Raises `TookTooMuch` when a test uses too much GPU memory, and notes how the GPU runs."""
 
-    pause = LOOK_EVERY_SECONDS
+    pause = LOOK_AT_MEMORY_SECONDS
 
     def __init__(self, usage: Usage, readings: Readings, limit: int) -> None:
         self._usage, self._readings, self._limit = usage, readings, limit

@@ -16,7 +16,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from kit import stand_in, watch_copies
+from kit import stand_in
 
 # The durations of a slow kernel and of a slow copy on a real GPU: longer than Python takes for a
 # batch.
@@ -124,7 +124,7 @@ def _gpu(device: str, **settings: Any) -> Iterator[Any]:
             yield gpu
     else:
         real = _RealGpu(**settings)
-        with watch_copies.watched(real.copies, lambda: real.main, real.before_a_copy):
+        with stand_in.watched(real.copies, lambda: real.main, real.before_a_copy):
             yield real
 
 
