@@ -1,5 +1,6 @@
 """Commands that run in this process, and gradebooks whose results a test chooses."""
 
+import multiprocessing.spawn
 import sys
 from datetime import UTC, datetime
 
@@ -16,6 +17,7 @@ from grader.report.reported import Reported
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome, SubmissionInfo
 from grader.submission.submissions import Submission
+from tests.grader.warm_python import python
 
 DUE = datetime(2026, 10, 2, 12, tzinfo=UTC)
 PROBLEM = "adamw"
@@ -51,6 +53,12 @@ class Typed:
 @pytest.fixture
 def typed(monkeypatch, capsys):
     return Typed(monkeypatch, capsys)
+
+
+@pytest.fixture
+def processes_start_at_once(monkeypatch):
+    """Fork the pools' processes from one that has imported torch, instead of importing it again."""
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", python().encode())
 
 
 @pytest.fixture(scope="session")

@@ -13,10 +13,8 @@ import zipfile
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Annotated
 
 import pytest
-import typer
 
 from grader.base import interrupts, outputs
 from grader.base.errors import Status, UsageError
@@ -24,7 +22,7 @@ from grader.base.outputs import Named, Writes
 from grader.classroom import gradebook, setups
 from grader.classroom.records import Student
 from grader.commands import cli
-from grader.commands.app import App, parameters_of
+from grader.commands.app import parameters_of
 from grader.commands.cli import command_line
 from grader.course.courses import load
 from grader.report import json_report
@@ -397,26 +395,6 @@ def test_only_a_report_may_lie_in_the_folder_of_a_submission(tmp_path, name):
     else:
         with pytest.raises(UsageError, match="is inside SUBMISSION"):
             outputs.check(output, inputs, [])
-
-
-def test_a_new_command_is_checked_without_further_code(tmp_path, monkeypatch):
-    """The annotation of an output is all that a command needs."""
-    new, ran = App(), []
-
-    @new.command()
-    def copy(
-        source: Annotated[Path, typer.Argument()],
-        target: Annotated[Path, typer.Option("--to"), Writes()],
-    ) -> None:
-        ran.append(target)
-
-    (tmp_path / "a").write_text("a")
-    monkeypatch.setattr(sys, "argv", ["copy", str(tmp_path / "a"), "--to", str(tmp_path / "a")])
-    with pytest.raises(UsageError, match=r"--to .*a would overwrite SOURCE"):
-        new(standalone_mode=False)
-    monkeypatch.setattr(sys, "argv", ["copy", str(tmp_path / "a"), "--to", str(tmp_path / "b")])
-    new(standalone_mode=False)
-    assert ran == [tmp_path / "b"]
 
 
 WRITTEN = {
