@@ -218,6 +218,7 @@ class Kind:
         may_be_declined: Whether a problem may decline it with a reason.
         is_light: Whether it costs the author nothing, so that `--light` tries it.
         breaks_answers: Whether a test may raise an exception of its own over such an answer.
+        needs_sandbox: Whether only a sandbox can judge it.
         summary: The line of the summary about these trials.
     """
 
@@ -230,6 +231,7 @@ class Kind:
     may_be_declined: bool = False
     is_light: bool = False
     breaks_answers: bool = False
+    needs_sandbox: bool = False
     summary: Callable[[list[Row], str, str], str] = _as_required
 
 
@@ -302,6 +304,16 @@ KINDS = {
             _is_not_caught,
             every=5,
             may_be_declined=True,
+            needs_sandbox=True,
+        ),
+        Kind(
+            "torch",
+            "reference in which torch calls what is forbidden",
+            "references in which torch calls what is forbidden",
+            _loses,
+            every=5,
+            may_be_declined=True,
+            needs_sandbox=True,
         ),
         Kind(
             "hostile",
