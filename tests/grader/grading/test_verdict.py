@@ -46,6 +46,7 @@ def test_the_cause_in_a_long_exception_survives(text, told):
         ("ModuleNotFoundError", "No module named 'data'", ["at", "may import", "grader has"]),
         ("ImportError", "cannot import name 'override' from 'typing'", ["at", "grader has"]),
         ("AttributeError", "module 'itertools' has no attribute 'batched'", ["at", "grader has"]),
+        ("AttributeError", "module 'assignment.linear' has no attribute 'MLP'", ["at"]),
         ("AttributeError", "'list' object has no attribute 'shape'", ["at"]),
     ],
 )
