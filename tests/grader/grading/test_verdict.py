@@ -29,6 +29,7 @@ EINOPS = (
             "Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace",
             "backend='inductor' raised: InvalidCxxCompiler: No working C++ compiler found",
         ),
+        ("could not save\n(from TypeError: x)", "could not save (from TypeError: x)"),
         ("AttributeError: x\n\nfrom user code:\n  line 2", "AttributeError: x"),
         ("One sentence. And another one.", "One sentence. And another one."),
         ("One sentence. " + 400 * "x" + ". Y", "One sentence. " + 400 * "x" + "."),
