@@ -162,7 +162,7 @@ class Course(msgspec.Struct, frozen=True):
         """The folder of everything secret that proves a problem, in a folder per problem.
 
         It has the hidden tests (test_hidden.py, test_cuda.py), the known mistakes (wrong.edits) and
-        the correct solutions in other styles (right/).
+        the correct solutions in other styles (right.py).
         """
         return self.tests / "hidden"
 
@@ -266,7 +266,7 @@ class Course(msgspec.Struct, frozen=True):
         files = [self.list_of_problems, *sorted(self.tests.glob("*.py"))]
         files += [self.root / path for path in self.given_modules()]
         hidden = files_below(self.hidden)
-        proofs = (*self.hidden.glob("*/wrong.edits"), *self.hidden.glob("*/right/*"))
+        proofs = (*self.hidden.glob("*/wrong.edits"), *self.hidden.glob("*/right.py"))
         files += files_below(self.tests / "probes") + sorted({*hidden} - {*proofs})
         return _sha256({path.relative_to(self.root).as_posix(): path for path in files})
 

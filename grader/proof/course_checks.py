@@ -29,7 +29,7 @@ from grader.results.points import HARM, weights_by_harm
 
 NOT_ATTEMPTED = "not attempted yet"
 LEAST_HARM = 0.6  # the share of a problem's points that serious tests must carry
-OF_A_PROBLEM = (*courses.HIDDEN_TESTS.values(), "wrong.edits", "right")
+OF_A_PROBLEM = (*courses.HIDDEN_TESTS.values(), "wrong.edits", "right.py")
 ENDS_SECONDS = 600.0  # a program of the course that takes longer hangs
 
 

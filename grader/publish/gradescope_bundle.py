@@ -54,7 +54,7 @@ def bundle(course: Course, *, wheels: Path | None = None, index_url: str = "") -
     files["requirements.txt"] = requirements(course).encode()
     files |= _in("grader", PACKAGE, ["**/*"], without=NOT_THE_PROGRAM)
     files |= kit_files()
-    right = [path.relative_to(course.root).as_posix() for path in course.hidden.glob("*/right")]
+    right = [path.relative_to(course.root).as_posix() for path in course.hidden.glob("*/right.py")]
     files |= _in("course", course.root, OF_THE_COURSE, without=right)
     files |= _in("course/solutions", course.solutions, OF_THE_SOLUTIONS)
     if index_url:

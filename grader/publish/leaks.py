@@ -81,7 +81,7 @@ def secrets(course: Course) -> dict[str, str]:
         told = (code for number, code in _numbered(source) if number in inside)
         found |= dict.fromkeys(told, f"the solution of {path.stem}")
     for path in sorted(course.hidden.rglob("*.py")):
-        kind = "variant" if path.parent.name == "right" else "hidden test"
+        kind = "variant" if path.name == "right.py" else "hidden test"
         where = f"the {kind} {path.relative_to(course.hidden).with_suffix('').as_posix()}"
         for code in _of(courses.text_of(path)):
             found.setdefault(code, where)

@@ -255,9 +255,8 @@ def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
     if wrong:
         lines = sorted(wrong, key=lambda one: one.line)
         raise CourseFault("\n  ".join(f"{path}:{one.line}: {one}" for one in lines))
-    summary = "A correct solution that mistakes are based on."
     return listed, [
-        Fragment(problem=problem, name=f"base {name}", summary=summary, source=source)
+        Fragment(problem=problem, name=f"base {name}", source=source)
         for name, source in sources.items()
     ]
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 MISSING = [
     "tests/hidden/relu/wrong.edits",
     "tests/hidden/softmax",
-    "tests/hidden/softmax/right",
+    "tests/hidden/softmax/right.py",
     "handout",
     "bundle",
     "bundle/student",
@@ -53,8 +53,8 @@ MORE = [
 
 # Further files of the tiny course without torch: every one that a course may have is there.
 OPTIONAL = {
-    "tests/hidden/softmax/right/total.py": (
-        '"""The sum is computed once."""\n\n\ndef softmax(x):\n'
+    "tests/hidden/softmax/right.py": (
+        "# [total] The sum is computed once.\ndef softmax(x):\n"
         "    e = [math.exp(n - max(x)) for n in x]\n    total = sum(e)\n"
         "    return [n / total for n in e]\n"
     ),

@@ -178,7 +178,7 @@ def test_a_wheel_carries_all_that_only_the_bundle_has(root, tmp_path):
 
 # What must not be in a bundle, and the complaint about it.
 PLANTED = {
-    "tests/hidden/linear/right/a.py": "tests/hidden/linear/right/a.py is for the staff only",
+    "tests/hidden/linear/right.py": "tests/hidden/linear/right.py is for the staff only",
     "grader/course/courses.py": "grader/course/courses.py is for the staff only",
     "tests/hidden/linear/wrong.edits": "tests/hidden/linear/wrong.edits is for the staff only",
     "examples/linear/wrong.edits": "examples/linear/wrong.edits is for the staff only",
