@@ -84,6 +84,15 @@ def call_and_keep_inputs(
     return {"result": result, "inputs": list(args), "generators_changed": changed}
 
 
+def from_cause(error: BaseException) -> str:
+    """What an exception was raised from, in a line of its own; "" if from nothing."""
+    cause = error.__cause__
+    try:
+        return "" if cause is None else f"\n(from {type(cause).__name__}: {cause})"
+    except Exception:  # the cause cannot be printed
+        return ""
+
+
 def seed_generators(seed: int) -> None:
     """Seed the global generators of Python, and of numpy and torch where they are imported."""
     seed_generators_of_the_cpu(seed)

@@ -104,7 +104,8 @@ class Course(msgspec.Struct, frozen=True):
     def accepted(self) -> handing_in.Accepted:
         """What of a submission is graded."""
         paths = dict.fromkeys(problem.path for problem in self.problems)
-        return handing_in.Accepted(tuple(paths), self.files, tuple(self.given_modules()))
+        ids = tuple((problem.id, problem.path) for problem in self.problems)
+        return handing_in.Accepted(tuple(paths), self.files, tuple(self.given_modules()), ids)
 
     @property
     def list_of_problems(self) -> Path:

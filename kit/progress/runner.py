@@ -39,7 +39,7 @@ from kit import expect  # noqa: E402
 from kit.progress.foreseen import foreseen_under  # noqa: E402
 from kit.progress.outcomes import problem_of, told  # noqa: E402
 from kit.progress.submit import parse_error_of  # noqa: E402
-from kit.student import StudentPackage  # noqa: E402
+from kit.student import StudentPackage, from_cause  # noqa: E402
 from kit.text import message_of, printable  # noqa: E402
 
 LOOK_SECONDS = 0.25
@@ -267,7 +267,7 @@ class Runner:
                 "place": self._definition(problem["module"], error.of),
                 "test": test,
             }
-        said = message_of(str(error))
+        said = message_of(str(error) + from_cause(error))
         shown: Sequence[str] = ()
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._package):
             wrong = parse_error_of(error)
