@@ -311,10 +311,6 @@ class Chapter(Figures):
 
     def exercises(self) -> None:
         """The answers."""
-        self.gives(
-            bf16_bytes=BF16.itemsize,
-            wren_bf16_gb=n(taken(wren.PARAMETERS, dtype=BF16) / 1e9, ".2f"),
-        )
         x, index = torch.empty(6, 7, 8), (1, 2, 3)
         terms = " + ".join(f"{n(i)} · {n(step)}" for i, step in zip(index, x.stride(), strict=True))
         self.gives(

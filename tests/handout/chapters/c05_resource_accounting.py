@@ -1,6 +1,7 @@
 """Chapter 5: the roofline and estimates on paper."""
 
 import math
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -10,7 +11,7 @@ from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from tests.handout.chapters.c04_flop_counting import GPT2
-from tests.handout.page_figures import Figures, n, plain, power, short
+from tests.handout.page_figures import Figures, n, plain, short
 
 BF16, FP32 = torch.bfloat16, torch.float32
 H100 = ra.H100_SXM
@@ -66,7 +67,6 @@ class Chapter(Figures):
 
     def __init__(self) -> None:
         super().__init__("05_resource_accounting.md")
-        self.gives(gb=power(10, 9))
         self.roofline()
         self.what_fits()
         self.how_long()
@@ -255,8 +255,14 @@ class Chapter(Figures):
         )
         alone = ra.max_parameters(H100.memory_bytes, full)
         self.gives(alone=short(alone, 1))
-        assert float(2**53 + 1) == 2**53
-        self.gives(exact_floats=f"{power(2, 53)} ≈ {short(2**53, 1, 15)}")
+        card, tuned = 8 * 10**9, 7 * 10**9
+        self.gives(
+            tuned=short(tuned),
+            card_gb=plain(card / 1e9),
+            card_fits=short(ra.max_parameters(card, full), unit=6),
+            # Codes of four bits, and a float32 scale for each block of 64.
+            tuned_gb=n(tuned * (4 + 32 / 64) / 8 / 1e9, ".1f"),
+        )
         self.gives(gib_excess=n((2**30 / 10**9 - 1) * 100, ".1f"))
 
     def how_long(self) -> None:
@@ -322,6 +328,16 @@ class Chapter(Figures):
             days=n(days, ".2f"),
             day_seconds=n(24 * 60 * 60, ","),
         )
+        twelve = replace(GPT3, num_layers=12, d_model=1024, num_heads=16, d_ff=4096)
+        square, vocabulary = 12 * 1024**2, twelve.vocab_size * 1024
+        assert ra.transformer_parameters(twelve) == square * (4 + 8) + vocabulary
+        self.gives(
+            part_width=n(1024, ","),
+            part_attention=f"{n(12)} · {n(4)} · {n('1,024²')} = {short(4 * square, 1, 6)}",
+            part_ffn=f"{n(12)} · {n(8)} · {n('1,024²')} = {short(8 * square, 1, 6)}",
+            part_embedding=short(vocabulary, 1, 6),
+            part_total=short(12 * square + vocabulary, 1, 6),
+        )
         size = ra.transformer_parameters(GPT3)
         self.gives(
             gpt3_width=n(GPT3.d_model, ","),
@@ -359,7 +375,12 @@ class Chapter(Figures):
         large, slim = (n(ra.bytes_per_parameter(recipe)) for recipe in recipes)
         self.gives(node_devices=8, recipe_bytes=large, slim_bytes=slim)
         ridge = n(ra.accelerator_intensity(H100, BF16), ".1f")
-        self.gives(seen_intensity=300, intensity_divisor=3, ridge=ridge)
+        self.gives(
+            seen_letters=fc.training_flops(1, 1),
+            seen_intensity=300,
+            intensity_divisor=3,
+            ridge=ridge,
+        )
         lowest = ra.TrainingRecipe(BF16, BF16, (BF16, BF16))
         small, given = 1_280_000_000, 300 * 10**9
         slim = RECIPES["the same without a master"]

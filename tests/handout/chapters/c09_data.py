@@ -12,7 +12,7 @@ import torch
 from grader.solutions.reference import data
 from grader.solutions.reference import flop_counting as fc
 from handout.site import wren
-from tests.handout.page_figures import Figures, n, power, short
+from tests.handout.page_figures import Figures, n, plain, power, short
 
 UINT16, INT32, INT64 = (np.dtype(name) for name in ("uint16", "int32", "int64"))
 CORPUS = 300 * 10**9
@@ -57,6 +57,11 @@ class Chapter(Figures):
     def files(self) -> None:
         """Bytes per token, and the bytes that np.save writes."""
         self.gives(corpus=short(CORPUS))
+        llama = 14 * 10**11  # Touvron et al. (2023), LLaMA
+        self.gives(
+            first_llama=short(llama, unit=12),
+            first_llama_tb=plain(llama * UINT16.itemsize / 1e12),
+        )
         for dtype in (UINT16, INT32, INT64):
             largest = np.iinfo(dtype).max
             ids = n(largest, ",") if largest < 10**12 else short(largest, 1, 18)

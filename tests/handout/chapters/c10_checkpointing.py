@@ -212,17 +212,8 @@ class Chapter(Figures):
         self.gives(ex_sgd=f"{n(weight)} + {n(momentum)} = {n(weight + momentum)}")
         assert op.optimizer_state_bytes(optimizer) == 2 * momentum * weights
         write, day = 60, 86400
-        interval = best(write, day)
-        assert abs(write / interval - cost(write, interval, day) / 2) < 1e-12
         for other in (best, lambda w, m: cost(w, best(w, m), m)):
             assert abs(other(write / 4, day) * 2 / other(write, day) - 1) < 1e-12
-        self.gives(
-            ex_write=write,
-            ex_product=f"{n(2)} · {n(write)} · {n(day, ',')}",
-            ex_interval=n(interval, ",.0f"),
-            ex_minutes=n(interval / 60, ".0f"),
-            ex_share=n(100 * write / interval, ".1f"),
-        )
         self.opt()
         alone = 70e9 * self.weight / SPEED
         self.gives(ex_writing=n(alone / 60, ".0f"))

@@ -256,9 +256,7 @@ class Chapter(Figures):
     def exercises(self) -> None:
         """The answers."""
         self.gives(ex_bytes=256, ex_loss=8.3, ex_guess=n(math.log(256), ".2f"))
-        shares = [len(part) / 10 for part in torch.arange(10).split(4)]
-        first, second, third = map(plain, shares)
-        self.gives(ex_factors=f"{first}, {second} and {third}", ex_parts=4)
+        self.gives(ex_parts=4)
         steps, warmup, at = 100, 10, 50
         self.gives(
             ex_steps=steps,

@@ -9,7 +9,7 @@ from torch import nn
 from grader.solutions.reference import activation_checkpointing as ac
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import micro_batch, wren
+from handout.site import micro_batch, quizzes, wren
 from tests.handout.page_figures import Figures, n, plain
 
 FP32, BF16 = torch.float32, torch.bfloat16
@@ -204,6 +204,15 @@ class Chapter(Figures):
             deeper=deeper,
             more_memory=plain((2 * deeper * LAYERS) ** 0.5 / best[LAYERS]),
         )
+        deep, again = 1024, sum(range(1, LAYERS + 1))
+        self.gives(
+            deep=n(deep, ","),
+            halvings=quizzes.depth(deep),
+            from_the_start=f"{n(LAYERS)} + {n(LAYERS)} · {n(LAYERS + 1)} / {n(2)} = "
+            f"{n(LAYERS + again)}",
+            squared=f"L{n('²')}",
+        )
+        assert again == LAYERS * (LAYERS + 1) / 2
         assert alive_at_once(1) == self.plain[nn.GELU], "one segment: as much as a plain run"
         root = round(LAYERS**0.5)
         self.gives(
@@ -422,6 +431,9 @@ class Chapter(Figures):
             "seen_width": n(width, ","),
             "seen_heads": heads,
             "seen_gb": 320,
+            "seen_least": n("128 to 4"),
+            "seen_most": 128,
+            "seen_least_right": 128 * BF16.itemsize // 32,
             "seen_right_gb": n(unit * (34 + 5 * ratio), ".0f"),
             "seen_without_gb": n(unit * (32 + 2 * ratio), ".0f"),
         }
@@ -509,5 +521,3 @@ class Chapter(Figures):
         second = 5 * GPT3["a"] * GPT3["s"] / GPT3["h"]
         assert second > 34
         self.gives(ex_growth=n((2 * 34 + 4 * second) / (34 + second), ".2f"))
-        useful = wren.MFU * 3 / 4
-        self.gives(ex_mfu=f"{n(wren.MFU)} · {n(3)}/{n(4)} = {plain(useful)}")

@@ -635,7 +635,6 @@ class Chapter(Figures):
 
     def autocast(self) -> None:
         """The dtype in which each operation runs."""
-        self.gives(bf16_speedup=n(PEAK / H100.peak_flops[FP32], ".1f"))
         assert {"matmul", "linear", "conv2d", "scaled_dot_product_attention"} <= listed(
             "AT_FORALL_LOWER_PRECISION_FP"
         )
@@ -674,10 +673,7 @@ class Chapter(Figures):
         assert bf16.smallest_normal == pr.float_spec(FP32).smallest_normal
         scaler = torch.amp.GradScaler("cpu")
         assert scaler.get_backoff_factor() == 0.5  # "and halves"
-        self.gives(
-            fp16_limit=f"{power(2, tiny)} = {scientific(2.0**tiny, 2)}",
-            bf16_limit=power(2, low),
-        )
+        self.gives(bf16_limit=power(2, low))
         self.example()
 
     def example(self) -> None:
@@ -705,7 +701,7 @@ class Chapter(Figures):
         weight, gradient, moments = model_bytes(convert=False)
         assert weight + gradient + sum(moments) == plainly
         row = f"{n(weight)} | {n(gradient)} | {' + '.join(map(n, moments))} | {n(plainly)}"
-        self.gives(fp32_row=row, bf16_copy=BF16.itemsize)
+        self.gives(fp32_row=row)
         weight, gradient, moments = model_bytes(convert=True)
         total = weight + gradient + sum(moments)
         self.gives(
