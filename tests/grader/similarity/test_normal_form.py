@@ -11,9 +11,8 @@ import pytest
 
 from grader.similarity import normal_form, pairs
 from grader.similarity.normal_form import CALLED, RULES, TRANSPARENT, read
-from tests.grader.similarity.disguises import DISGUISES, disguised
+from tests.grader.similarity.copies import DISGUISES, disguised, program
 from tests.grader.similarity.hostile import HOSTILE
-from tests.grader.similarity.programs import program
 
 HEAD = "import math\nimport operator\nimport torch\nimport torch.nn.functional as F\n"
 # Each line is a way to write the same computation. Every one of them has to have the same features.
