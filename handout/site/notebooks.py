@@ -161,7 +161,10 @@ def _directive(opened: re.Match[str], body: list[str], where: str) -> Iterator[s
         case "calculator":
             yield f"*Calculator in {where} of the handout: {formulas.load()[argument].title}.*"
         case "quiz":
-            yield f"*{quizzes.QUIZZES[argument][0]}, in {where} of the handout.*"
+            yield (
+                f"*{quizzes.QUIZZES[argument][0]}, in {where} of the handout: "
+                "`!python -m assignment bet` in a cell asks it here.*"
+            )
         case _:
             raise ValueError(f"expected a directive that notebooks know, got {name!r}")
 

@@ -154,7 +154,7 @@ class RunOutcome:
             f"{read}run `python -m assignment check {problem['id']}{shows}",
         ]
         if not any(row.status == "done" for row in self.rows):
-            steps += [f"or begin with {other}" for other in self._others()]
+            steps += [f"or begin with {other}" for other in self._others()[:1]]
         return "\n".join(steps)
 
     def _others(self) -> list[str]:
