@@ -96,6 +96,7 @@ class Course(msgspec.Struct, frozen=True):
         preload: The modules to import before the first test, besides torch.
         green_may_lose: The most points that a known mistake may cost if it passes all public tests;
             None if the course sets no limit.
+        bundle_url: Where students find their zip, which notebooks then fetch; "" for nowhere.
     """
 
     root: Path
@@ -108,6 +109,7 @@ class Course(msgspec.Struct, frozen=True):
     folders: tuple[str, ...] = ()
     preload: list[str] = []
     green_may_lose: float | None = None
+    bundle_url: str = ""
 
     @property
     def accepted(self) -> handing_in.Accepted:
@@ -437,6 +439,7 @@ def load(root: Path | None = None) -> Course:
             folders=tuple(listed.get("folders", ())),
             preload=listed.get("preload", []),
             green_may_lose=listed.get("green_may_lose"),
+            bundle_url=listed.get("bundle_url", ""),
         )
     except msgspec.ValidationError as e:
         raise CourseFault(f"{path}: {e}") from None
