@@ -99,6 +99,8 @@ class Course(msgspec.Struct, frozen=True):
     # The most points that a known mistake may cost if it passes all public tests; None if the
     # course sets no limit.
     green_may_lose: float | None = None
+    # Where students find their zip, which notebooks then fetch; "" for nowhere.
+    bundle_url: str = ""
 
     @property
     def accepted(self) -> handing_in.Accepted:
@@ -429,6 +431,7 @@ def load(root: Path | None = None) -> Course:
             folders=tuple(listed.get("folders", ())),
             preload=listed.get("preload", []),
             green_may_lose=listed.get("green_may_lose"),
+            bundle_url=listed.get("bundle_url", ""),
         )
     except msgspec.ValidationError as e:
         raise CourseFault(f"{path}: {e}") from None

@@ -36,6 +36,7 @@ gc.set_threshold(100_000)  # importing torch creates many objects and hardly any
 import pytest  # noqa: E402
 
 from kit import expect  # noqa: E402
+from kit.progress import pictures  # noqa: E402
 from kit.progress.foreseen import foreseen_under  # noqa: E402
 from kit.progress.outcomes import problem_of, told  # noqa: E402
 from kit.progress.submit import parse_error_of  # noqa: E402
@@ -263,9 +264,10 @@ class Runner:
         if isinstance(error, expect.Mismatch):
             text = expect.render(error, problem=problem["id"], section=problem.get("section", ""))
             return {
-                "text": text,
+                "text": "\n".join(filter(None, [text, pictures.picture(error)])),
                 "place": self._definition(problem["module"], error.of),
                 "test": test,
+                "calculator": pictures.calculator(error),
             }
         said = message_of(str(error) + from_cause(error))
         shown: Sequence[str] = ()
