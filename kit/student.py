@@ -1,10 +1,11 @@
 """The student's package as tests see it, and functions that call it."""
 
+import copy
 import functools
 import importlib
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypedDict
 
@@ -83,6 +84,15 @@ def call_and_keep_inputs(
     return {"result": result, "inputs": list(args), "generators_changed": changed}
 
 
+def from_cause(error: BaseException) -> str:
+    """What an exception was raised from, in a line of its own; "" if from nothing."""
+    cause = error.__cause__
+    try:
+        return "" if cause is None else f"\n(from {type(cause).__name__}: {cause})"
+    except Exception:  # the cause cannot be printed
+        return ""
+
+
 def seed_generators(seed: int) -> None:
     """Seed the global generators of Python, and of numpy and torch where they are imported."""
     seed_generators_of_the_cpu(seed)
@@ -128,3 +138,32 @@ def states_of_generators() -> dict[str, Any]:
     if torch := sys.modules.get("torch"):
         found["torch"] = torch.get_rng_state().numpy().tobytes()
     return found
+
+
+def generator_of(seed: int, packages: Sequence[str]) -> Any:
+    """A generator with this seed.
+
+    It is a torch.Generator in a course that uses torch, a NumPy Generator in one that uses NumPy,
+    and otherwise a random.Random.
+
+    Args:
+        seed: A whole number of at most 63 bits.
+        packages: The names of the packages that the course lists.
+    """
+    if "torch" in packages:
+        import torch
+
+        return torch.Generator().manual_seed(seed)
+    if "numpy" in packages:
+        import numpy as np
+
+        return np.random.default_rng(seed)
+    return random.Random(seed)
+
+
+def copy_of_generator(generator: Any) -> Any:
+    """A generator of the same kind in the same state."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(generator, torch.Generator):
+        return torch.Generator().set_state(generator.get_state())
+    return copy.deepcopy(generator)

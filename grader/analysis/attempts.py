@@ -12,39 +12,27 @@ EQUAL = 1e-9  # shares that differ by less are equal
 
 @dataclass(frozen=True)
 class Try:
-    """One graded attempt of a student.
+    """One graded attempt of a student."""
 
-    Attributes:
-        score: Its score, before the late penalty.
-        shares: The share of each problem's points, by id; problems that were not begun are missing.
-        failed: For each problem, the names of the tests that failed, in the suite's order.
-    """
-
-    score: float
+    score: float  # its score, before the late penalty
+    # The share of each problem's points, by id; problems that were not begun are missing.
     shares: Mapping[str, float]
+    # For each problem, the names of the tests that failed, in the suite's order.
     failed: Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Advance:
-    """What happened to one problem in the attempts of students who handed in more than once.
+    """What happened to one problem in the attempts of students who handed in more than once."""
 
-    Attributes:
-        tried: The numbers of the students who began it in two attempts or more.
-        first: The mean share of its points in their first attempts.
-        best: The mean share in their best attempts.
-        stalled: Those of them without all points whose last attempt at it gained nothing.
-        last_failed: The test that failed most often in the last attempts of those who stalled;
-            empty if nobody stalled.
-        failing: How many of them failed it.
-    """
-
-    tried: list[int]
-    first: float
-    best: float
-    stalled: list[int]
+    tried: list[int]  # the numbers of the students who began it in two attempts or more
+    first: float  # the mean share of its points in their first attempts
+    best: float  # the mean share in their best attempts
+    stalled: list[int]  # those of them without all points whose last attempt at it gained nothing
+    # The test that failed most often in the last attempts of those who stalled; empty if nobody
+    # stalled.
     last_failed: str
-    failing: int
+    failing: int  # how many of them failed it
 
 
 def advance(problem: str, tries: Sequence[Sequence[Try]]) -> Advance | None:

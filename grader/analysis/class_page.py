@@ -82,7 +82,7 @@ def render(
         links=[link(member) for member in survey.members],
         number=number,
         per_cent=_per_cent,
-        decimals=_decimals,
+        decimals=lambda x: "–" if x is None else f"{x:.2f}".replace("-", "−"),
         data=_data(survey, with_names),
     )
 
@@ -147,10 +147,6 @@ def _per_cent(share: float | None) -> str:
         return "–"
     text = f"{100 * share:.0f} %"
     return "> 99 %" if text == "100 %" and share < 1 - 1e-9 else text
-
-
-def _decimals(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}".replace("-", "−")
 
 
 def _data(survey: Survey, with_names: bool) -> Markup:

@@ -56,9 +56,6 @@ def _place_of(path: Path) -> Path:
 
     As Linux does by default, this follows no link that another user put into a folder for everybody
     such as /tmp: it would lead to a file that only this user may write.
-
-    Raises:
-        UsageError: It is such a link.
     """
     with suppress(OSError):
         link, folder = path.lstat(), path.absolute().parent.stat()

@@ -109,11 +109,7 @@ def _course_keys(parameters: Iterable[Parameter]) -> list[str]:
 
 @contextmanager
 def _faults_of(root: Path | None) -> Iterator[None]:
-    """Report a file that the course lacks as a fault of the course.
-
-    Raises:
-        CourseFault: A file of the course in this folder cannot be read.
-    """
+    """Report a file that the course lacks as a fault of the course."""
     try:
         yield
     except OSError as e:

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from grader.base.nearest import did_you_mean
+from grader.base.errors import did_you_mean
 from grader.commands.parameters import Parameter
 from kit.text import one_line
 
@@ -40,7 +40,8 @@ def sentence(
     context = getattr(error, "ctx", None)
     command = getattr(context, "command", None)
     if found := re.match(r"No such command '(.*?)'", said):
-        return _no_command(found[1], list(getattr(command, "commands", ())))
+        meant = did_you_mean(found[1], list(getattr(command, "commands", ()))) or ";"
+        return f"there is no command {_shown(found[1])}{meant} `grader --help` lists the commands"
     where = f"{command.name}: " if command is not None and command.name != "grader" else ""
     if found := re.match(r"Got unexpected extra argument.*? \((.*)\)$", said):
         several = "arguments" if " " in found[1] else "argument"
@@ -77,11 +78,6 @@ def _usage(command: Any) -> str:
             words.append(f"{one.opts[0]} {one.metavar or one.name.upper()}")
     called = " ".join(["grader", command.name, *words])
     return f"; call it as `{called}` (`grader {command.name} --help` lists the options)"
-
-
-def _no_command(name: str, known: list[str]) -> str:
-    meant = did_you_mean(name, known) or ";"
-    return f"there is no command {_shown(name)}{meant} `grader --help` lists the commands"
 
 
 def _name(parameter: Any) -> str:

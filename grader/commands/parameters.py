@@ -13,20 +13,12 @@ from grader.base.outputs import Writes
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a command, as its annotation describes it.
+    """A parameter of a command, as its annotation describes it."""
 
-    Attributes:
-        key: Its name in Python.
-        name: Its name on the command line, as in `--json` or `SUBMISSION`.
-        options: The names of the option; empty for an argument.
-        kind: The type of its value, as in `Path | None`.
-        marks: Its marks.
-    """
-
-    key: str
-    name: str
-    options: tuple[str, ...]
-    kind: Any
+    key: str  # its name in Python
+    name: str  # its name on the command line, as in `--json` or `SUBMISSION`
+    options: tuple[str, ...]  # the names of the option; empty for an argument
+    kind: Any  # the type of its value, as in `Path | None`
     marks: tuple[object, ...]
 
     @property

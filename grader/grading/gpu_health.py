@@ -4,7 +4,7 @@ from contextlib import closing
 
 from grader.base.errors import GraderFault, Status
 from grader.grading.job import Job
-from grader.grading.verdict import Verdict
+from grader.results.records import Outcome
 from grader.sandbox.preflight import check_device, limits_to_look
 
 # Outcomes that a broken GPU cannot have caused.
@@ -61,6 +61,6 @@ class GpuHealth:
             self.look()
         return {**told, "afterwards": self.complaint or "it works"}
 
-    def may_be_the_reason(self, verdict: Verdict) -> bool:
-        """Whether a broken GPU could explain this verdict, so that it must be checked first."""
-        return bool(self._sandbox.gpu) and verdict.status not in INNOCENT
+    def may_be_the_reason(self, outcome: Outcome) -> bool:
+        """Whether a broken GPU could explain this outcome, so that it must be checked first."""
+        return bool(self._sandbox.gpu) and outcome.status not in INNOCENT

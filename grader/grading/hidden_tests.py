@@ -220,8 +220,6 @@ def collected(course: Course, files: list[str], suite_sha256: str) -> Collected:
     """The hidden tests in these files, which are those of the last grade if nothing has changed.
 
     Args:
-        course: The course.
-        files: The files.
         suite_sha256: The hash of the course's tests.
 
     Raises:

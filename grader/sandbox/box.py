@@ -18,11 +18,10 @@ from grader.course import courses
 from grader.course.courses import Course, Limits
 from grader.sandbox import gpu_turns, inherited
 from grader.sandbox.cores import SharedCore
-from grader.sandbox.gpu_readings import Readings
+from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, Readings, Usage
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
 from grader.sandbox.running_box import Plan, RunningBox
-from grader.sandbox.usage import GIVE_BACK_SECONDS, Usage
 from grader.tools import find
 from grader.tools.tool import Tool
 from grader.wire.messages import Activity, Ending, SpawnLimits
@@ -66,13 +65,7 @@ class Sandbox:
     ) -> None:
         self.isolation = isolation
         self._plan = Plan(
-            LEVELS[isolation],
-            tests,
-            scratch_bytes,
-            packages,
-            list(preload),
-            gpu,
-            tools,
+            LEVELS[isolation], tests, scratch_bytes, packages, list(preload), gpu, tools
         )
         self.gpu = gpu
         self.usage = Usage(gpu) if gpu else None
@@ -147,13 +140,7 @@ class Sandbox:
             with suppress(GraderFault):  # the results are complete
                 self.wait_until_ready()  # by then, the GPU has released the last test's memory
 
-    def spawn(
-        self,
-        limits: Limits,
-        descriptors: list[int],
-        *,
-        with_compiler: bool = False,
-    ) -> None:
+    def spawn(self, limits: Limits, descriptors: list[int], *, with_compiler: bool = False) -> None:
         """Ask the zygote to fork a child, and pass these file descriptors to the child.
 
         Args:
@@ -240,11 +227,7 @@ class Sandbox:
         return ending
 
     def _answer(self) -> dict[str, Any]:
-        """Return the zygote's answer to the last request.
-
-        Raises:
-            GraderFault: The zygote did not answer, and has been restarted.
-        """
+        """Return the zygote's answer to the last request."""
         try:
             return self._box.answer()
         except OSError as e:
@@ -255,9 +238,6 @@ class Sandbox:
         """Wait until the GPU has released the memory of a child that exited.
 
         If that takes too long, restart the box.
-
-        Raises:
-            GraderFault: The memory is still in use after the restart.
         """
         if self.usage is None or self.usage.given_back(GIVE_BACK_SECONDS):
             return
@@ -319,12 +299,7 @@ class Sandbox:
         self._restart()
 
     def _restart(self) -> None:
-        """Stop this box and start another one.
-
-        Raises:
-            GraderFault: A killed process of the old box hangs in the GPU's driver, where no signal
-                can end it; or another thread has closed the sandbox.
-        """
+        """Stop this box and start another one."""
         self.core.leave()  # this thread may have taken it after the other one closed the sandbox
         with self._changing:
             if self._is_closed:

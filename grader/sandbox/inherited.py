@@ -14,23 +14,14 @@ KIB, GIB = 2**10, 2**30
 
 
 class Need(NamedTuple):
-    """The value that grading needs for one limit.
+    """The value that grading needs for one limit."""
 
-    Attributes:
-        which: The limit, such as resource.RLIMIT_NOFILE.
-        option: The option of `ulimit` that shows the limit.
-        of: What the limit restricts, in words.
-        least: The smallest sufficient value, in the kernel's unit.
-        unit: The size of `ulimit`'s unit, in the kernel's units.
-        unit_name: The name of `ulimit`'s unit.
-    """
-
-    which: int
-    option: str
-    of: str
-    least: int
-    unit: int
-    unit_name: str
+    which: int  # the limit, such as resource.RLIMIT_NOFILE
+    option: str  # the option of `ulimit` that shows the limit
+    of: str  # what the limit restricts, in words
+    least: int  # the smallest sufficient value, in the kernel's unit
+    unit: int  # the size of `ulimit`'s unit, in the kernel's units
+    unit_name: str  # the name of `ulimit`'s unit
 
 
 def needs(scratch_bytes: int) -> list[Need]:

@@ -56,18 +56,12 @@ class Spare:
 
 @dataclass
 class Budget:
-    """What all tests of a problem may use together, and how much they have used so far.
+    """What all tests of a problem may use together, and how much they have used so far."""
 
-    Attributes:
-        cpu_seconds: CPU time, for all processes of a test together.
-        wall_seconds: Wall time of the calls to the student's code.
-        free_seconds: Extra time for each test, for example for CUDA start-up.
-        spare: What pays for attempts that do not count.
-    """
-
-    cpu_seconds: float
-    wall_seconds: float
-    free_seconds: float = 0.0
+    cpu_seconds: float  # CPU time, for all processes of a test together
+    wall_seconds: float  # wall time of the calls to the student's code
+    free_seconds: float = 0.0  # extra time for each test, for example for CUDA start-up
+    # What pays for attempts that do not count.
     spare: Spare = field(default_factory=lambda: Spare(0.0, 0.0))
     cpu_used: float = 0.0
     wall_used: float = 0.0
@@ -139,7 +133,6 @@ class Meter:
         """Charge all further tests to this budget.
 
         Args:
-            budget: The budget.
             goes_on: Whether the child also serves the tests of this problem. Its CPU time has just
                 been looked up.
         """

@@ -268,14 +268,10 @@ def _room(size: int) -> memoryview:
 
 @dataclass
 class _NotSendable(Exception):
-    """A part of a value that may not be sent.
+    """A part of a value that may not be sent."""
 
-    Attributes:
-        what: The words that describe the part.
-        path: The indices and keys that lead to it, from the inside out.
-    """
-
-    what: str
+    what: str  # the words that describe the part
+    # The indices and keys that lead to it, from the inside out.
     path: list[object] = field(default_factory=list)
 
 
@@ -366,7 +362,7 @@ class Encoder:
         }
 
     def _key(self, key: object, depth: int) -> Tree:
-        # A key may be an instance of a hashable subclass of an unhashable type.
+        # a key may be an instance of a hashable subclass of an unhashable type.
         around, self._writers = self._writers, KEY_WRITERS
         tree = self.part("a key", key, depth)
         self._writers = around
@@ -491,13 +487,9 @@ KEY_WRITERS: Writers = {
 WRITERS: Writers = {**KEY_WRITERS, list: Encoder._sequence, dict: Encoder._dict}
 # How each kind of tree is read.
 READERS: dict[str, Callable[[Decoder, Tree, int], Any]] = {
-    "list": Decoder._read_list,
-    "tuple": Decoder._read_tuple,
-    "dict": Decoder._read_dict,
-    "pairs": Decoder._read_pairs,
-    "bytes": Decoder._read_bytes,
-    "other": Decoder._read_other,
-}
+    "list": Decoder._read_list, "tuple": Decoder._read_tuple, "dict": Decoder._read_dict,
+    "pairs": Decoder._read_pairs, "bytes": Decoder._read_bytes, "other": Decoder._read_other,
+}  # fmt: skip
 
 
 def learn() -> bool:

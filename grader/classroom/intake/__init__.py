@@ -30,7 +30,6 @@ from pathlib import Path
 
 from grader.base.errors import UsageError
 from grader.classroom.intake.clones import are_clones, clones
-from grader.classroom.intake.downloads import DOWNLOADS
 from grader.classroom.intake.folder_items import (
     EXPORT,
     GRADESCOPE,
@@ -45,7 +44,7 @@ from grader.classroom.intake.folder_items import (
 )
 from grader.classroom.intake.gradescope import autograder_folders, export
 from grader.classroom.intake.pattern import by_pattern
-from grader.classroom.intake.plain import plain
+from grader.classroom.intake.plain import DOWNLOADS, plain
 from grader.classroom.records import HandedIn
 from kit.text import one_line
 
@@ -58,15 +57,12 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Intake:
-    """A class's submissions.
+    """A class's submissions."""
 
-    Attributes:
-        handed_in: The submissions, sorted by key, time, number and path. A group's submission
-            occurs once per member.
-        notes: Sentences for the teaching assistant about skipped entries and suspicious names.
-    """
-
+    # The submissions, sorted by key, time, number and path. A group's submission occurs once per
+    # member.
     handed_in: list[HandedIn]
+    # Sentences for the teaching assistant about skipped entries and suspicious names.
     notes: list[str]
 
 
@@ -74,7 +70,6 @@ def recognise(folder: Path, form: str = "") -> Intake:
     """List the submissions in a class's folder.
 
     Args:
-        folder: The folder.
         form: The form of the names, as in `hw1-{id}.zip`; empty to recognise the layout.
 
     Raises:

@@ -52,12 +52,7 @@ SELDOM_USED = ("test", "idlelib", "ensurepip", "turtledemo", "lib2to3", "config-
 OPTIMIZED = "*.opt-[12].pyc"  # the bytecode of Python with the option -O
 MOST_COPIED_BYTES = 2**28
 # The C library reads the first of these; torch's library for CPU detection reads the others.
-OF_THE_MACHINE = (
-    "/etc/ld.so.cache",
-    "/proc/cpuinfo",
-    "/proc/meminfo",
-    "/sys/devices/system/cpu",
-)
+OF_THE_MACHINE = ("/etc/ld.so.cache", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
 # CUDA's driver reads these, besides those of `Gpu.files`. (snapd's interface cuda-support lists
 # them.)
 READ_BY_CUDA = (
@@ -379,15 +374,7 @@ def _is_usable(place: Path) -> bool:
 
 def kill_all(user: int) -> None:
     """Kill every process of this user, even if the zygote is gone."""
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        KILL_ALL,
-        str(visible.unused_user()),
-        str(user),
-    ]
+    command = [sys.executable, "-I", "-S", "-c", KILL_ALL, str(visible.unused_user()), str(user)]
     with suppress(OSError):
         subprocess.run(command, env={}, capture_output=True, check=False)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from grader.base.errors import Status, UsageError
 from grader.classroom import classroom50
 from grader.classroom.records import Standing, State, Student
-from grader.course.policies import Classroom50
+from grader.course.more.classroom50 import Classroom50
 from grader.report.reported import Reported
 from grader.report.wording import half_up, whole_parts
 from grader.results.points import problem_result

@@ -241,14 +241,14 @@ def test_the_policy_can_name_the_assignment(push, canvas, book, typed, tmp_path)
     policy = tmp_path / "policy.toml"
     policy.write_text(f'[policy]\ncanvas_url = "{canvas.address}"\ncanvas_id = 2\n')
     with gradebook.writing(book) as opened:
-        opened.remember(Policy(canvas_url=canvas.address, canvas_id=2))
+        opened.remember(Policy(more={"canvas_url": canvas.address, "canvas_id": 2}))
     code, _, said = typed("push", "canvas", book)
     assert (2, []) == (code, canvas.log)
     assert f"the gradebook names the assignment {canvas.address}: to send your token" in said
     assert "5 students differ" in push()[1]
     assert "5 students differ" in typed("push", "canvas", book, "--policy", policy)[1]
     with gradebook.writing(book) as opened:
-        opened.remember(Policy(canvas_id=3))
+        opened.remember(Policy(more={"canvas_id": 3}))
     assert "is not the assignment 3 that the policy's canvas_id names" in push()[2]
 
 

@@ -14,7 +14,7 @@ from tests.grader.classroom.a_class import SOLVED, WITH_TORCH, hand_in, hand_in_
 from tests.grader.classroom.raylets import RAY, Raylets
 from tests.grader.classroom.test_batches import graded
 from tests.grader.processes import until
-from tests.grader.simulated_gpu import Machine
+from tests.grader.stand_in_gpu import Machine
 
 pytestmark = [
     pytest.mark.slow,

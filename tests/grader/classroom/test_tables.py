@@ -187,7 +187,9 @@ Miss,1004,S-4,miss@example.org,A,,7,,
 
 def filled(standings=CLASS, exported=EXPORTED, title="Homework 1", number=None):
     """Fill the standings into a file exported from Canvas."""
-    return canvas(standings, Policy(title=title, canvas_id=number or 0), exported=exported)
+    return canvas(
+        standings, Policy(title=title, more={"canvas_id": number or 0}), exported=exported
+    )
 
 
 def column(text, place):
@@ -236,7 +238,9 @@ def test_the_form_of_the_export_is_kept():
 
 def test_a_decimal_comma_is_kept():
     commas = "Student;ID;HW (1);HW2 (2)\n    Points Possible;;20,00;20,00\nAda;5;12,00;\n"
-    made = canvas([standing(Student(id="5"), points=1.25)], Policy(canvas_id=2), exported=commas)
+    made = canvas(
+        [standing(Student(id="5"), points=1.25)], Policy(more={"canvas_id": 2}), exported=commas
+    )
     assert made.text.splitlines()[2] == "Ada;5;12,00;1,25"
 
 
@@ -247,15 +251,15 @@ def test_canvas_of_other_points_needs_a_word_of_the_policy():
         filled(exported=half)
 
     def ada(**rules):
-        policy = Policy(title="Homework 1", **rules)
+        policy = Policy(title="Homework 1", more=rules)
         return column(canvas(CLASS, policy, exported=half).text, 6)["Lovelace, Ada"]
 
     assert ada(canvas_points=10) == "8.75"
     assert ada(canvas_points=20) == "17.5"
     assert ada(canvas_points=10, canvas_decimals=1) == "8.8"
     one = standing("Ada", points=2.5)
-    assert for_canvas([one], Policy(canvas_decimals=0), None)[0].points == 3
-    made = canvas(CLASS, Policy(canvas_id=42, canvas_points=10), exported=None)
+    assert for_canvas([one], Policy(more={"canvas_decimals": 0}), None)[0].points == 3
+    made = canvas(CLASS, Policy(more={"canvas_id": 42, "canvas_points": 10}), exported=None)
     assert "    Points Possible,,,,,10" in made.text
     assert "Ada,,ada,ada@example.org,A,8.75" in made.text
 
@@ -270,7 +274,7 @@ def test_a_renamed_student_has_a_row_by_a_former_id_or_the_number_in_canvas():
     assert made.notes == []
     after = column(made.text, 6)
     assert (after["Lovelace, Ada"], after["Late, Student"]) == ("1", "2")
-    alone = canvas(found[1:], Policy(canvas_id=1), exported=None).text
+    alone = canvas(found[1:], Policy(more={"canvas_id": 1}), exported=None).text
     assert alone.splitlines()[2] == ",1002,x1,,,2"
 
 
@@ -346,7 +350,7 @@ def test_nobody_gets_points_from_a_doubtful_row():
 
 
 def test_without_an_export_the_id_makes_the_column():
-    made = canvas(CLASS, Policy(title="Homework 1", canvas_id=42), exported=None)
+    made = canvas(CLASS, Policy(title="Homework 1", more={"canvas_id": 42}), exported=None)
     assert made.text.splitlines()[:4] == [
         "Student,ID,SIS User ID,SIS Login ID,Section,Homework 1 (42)",
         "    Points Possible,,,,,20",
@@ -364,18 +368,18 @@ def test_without_an_export_the_rosters_columns_are_used():
     """A roster with SIS columns comes from Canvas, so its ids are Canvas ids."""
     columns = {"SIS User ID": "S-1", "SIS Login ID": "al"}
     one = standing(student("Ada", id="1001", columns=columns), points=1.0)
-    made = canvas([one], Policy(title="T", canvas_id=1), exported=None)
+    made = canvas([one], Policy(title="T", more={"canvas_id": 1}), exported=None)
     assert "Ada,1001,S-1,al,,1" == made.text.splitlines()[2]
     assert [] == made.notes
     one = standing(student("Ada", id="1001", columns={"Quiz (77)": "3"}), points=1.0)
-    made = canvas([one], Policy(title="T", canvas_id=1), exported=None)
+    made = canvas([one], Policy(title="T", more={"canvas_id": 1}), exported=None)
     assert "Ada,1001,,ada@example.org,,1" == made.text.splitlines()[2]
 
 
 def test_without_an_export_only_students_of_the_roster_reach_a_known_assignment():
     """Canvas refuses students that it does not know, and would create another assignment."""
     stranger = [standing(student("Eve", listed=False), points=1.0)]
-    made = canvas(stranger, Policy(title="T", canvas_id=1), exported=None)
+    made = canvas(stranger, Policy(title="T", more={"canvas_id": 1}), exported=None)
     assert 2 == len(made.text.splitlines())
     assert ["eve (Eve) is not in the roster and was left out"] == made.notes
     with pytest.raises(UsageError, match="Canvas would create a new assignment; write canvas_id"):
@@ -386,7 +390,7 @@ def test_without_an_export_only_students_of_the_roster_reach_a_known_assignment(
 def test_hostile_names_reach_canvas_as_text(text):
     """Names are escaped in a new file and in notes, and stay unchanged in an export."""
     one = standing(Student(id=text, name=text), points=1.0)
-    made = canvas([one], Policy(title="T", canvas_id=1), exported=None)
+    made = canvas([one], Policy(title="T", more={"canvas_id": 1}), exported=None)
     assert 3 == len(cells(made.text))
     assert not any(cell.lstrip().startswith(STARTS) for cell in cells(made.text)[2])
     notes = "".join(filled([one]).notes)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from grader.gradescope.containers import Container, of_this_process
+from grader.gradescope.harness import Container, container_of_this_process
 
 MIB = 2**20
 ALL = float(len(os.sched_getaffinity(0)))
@@ -48,7 +48,7 @@ def test_the_tightest_limit_counts(case, tmp_path):
     own = tmp_path / "own"
     own.write_text(groups)
     processors = min(processors, len(os.sched_getaffinity(0)))
-    assert Container(processors, memory) == of_this_process(top, own)
+    assert Container(processors, memory) == container_of_this_process(top, own)
 
 
 def test_it_can_be_read():

@@ -12,9 +12,9 @@ import pytest
 from grader.course import courses
 from grader.grading import recorded_cases
 from grader.grading.mistake_matching import Call
-from grader.grading.outcomes import Entry
+from grader.grading.outcomes import TestFunction
 from grader.grading.recorded_cases import Cases
-from grader.grading.verdict import Verdict
+from grader.results.records import Outcome
 
 COURSE = courses.load()
 MIB = 2**20
@@ -44,8 +44,8 @@ def test_large_answers_are_not_kept(kept):
             student = types.SimpleNamespace(
                 seed=0, calls=[Call(kept, {}, 8)], answered_bytes=mib * MIB
             )
-            entry = Entry(problem, "test_one", "cpu", 1)
-            cases.keep(item, entry, student, None, Verdict("passed"), None)
+            function = TestFunction(problem, "test_one", "cpu", 1)
+            cases.keep(item, function, student, None, Outcome(status="passed"), None)
         cases.explained(problem)
     assert kept == [[1, 0, 1, 0], [1, 0, 1, 0]]
 

@@ -19,7 +19,7 @@ import kit
 from grader.course import courses
 from grader.publish import bundles, leaks
 from grader.solutions import mistakes
-from grader.solutions.regions import lines_of
+from grader.solutions.fragments import lines_of
 from kit import handing_in
 from kit.handing_in import zipped
 from tests.grader.conftest import copied_course
