@@ -119,7 +119,7 @@ def kind(
     kinds = wanted if isinstance(wanted, tuple) else (wanted,)
     if any(_is_a(got, each) for each in kinds):
         return
-    one = _Answer(of, name, hint=hint)
+    one = _Complaint(of, name, hint=hint)
     one.not_nothing(got, kinds[0], optional=optional)
     names = " or ".join("a tensor" if _is_tensor_type(each) else each.__name__ for each in kinds)
     one.fail(f"wrong type{one.which}: expected {names}, got {type_name(got)}")
@@ -149,7 +149,7 @@ def value(
     Raises:
         Mismatch: The value or its type differs.
     """
-    one = _Answer(of, name, inputs, hint_for(got, hints) or hint)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
     one.not_nothing(got, expected, optional=optional)
     if problem := _first_difference(got, expected):
         reason, where = problem
@@ -180,7 +180,7 @@ def lines(
     for number, (line, right) in enumerate(zip(theirs, expected, strict=False), 1):
         if line != right.rstrip():
             where = f" {number} of {name}"
-            one = _Answer(of, inputs=inputs, hint=hint)
+            one = _Complaint(of, inputs=inputs, hint=hint)
             one.fail(f"wrong line{where}", expected=short(right), got=short(line))
     if len(theirs) != len(expected):
         which = f"{name} has {len(theirs)} lines"
@@ -211,7 +211,7 @@ def number(
     Raises:
         Mismatch: `got` is not such a number.
     """
-    one = _Answer(of, name, inputs, hint_for(got, hints) or hint)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
     one.not_nothing(got, expected)
     if not (_is_a(got, float) or _is_a(got, int)):
         one.wrong_type("float", got)
@@ -252,7 +252,7 @@ def tensor(
     Raises:
         Mismatch: `got` is not such a tensor.
     """
-    one = _Answer(of, name, inputs, hint_for(got, hints) or hint)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
     one.not_nothing(got, expected)
     if not is_tensor(got):
         one.wrong_type("a tensor", got)
@@ -296,7 +296,7 @@ def array(
     """
     import numpy as np
 
-    one = _Answer(of, name, inputs, hint_for(got, hints) or hint)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
     one.not_nothing(got, expected)
     if not is_array(got):
         one.wrong_type("an array", got)
@@ -498,7 +498,7 @@ def _is_a(value: object, wanted: type) -> bool:
     return isinstance(value, wanted)
 
 
-class _Answer:
+class _Complaint:
     """What every complaint about an answer says besides its reason.
 
     Args:

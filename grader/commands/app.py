@@ -119,9 +119,6 @@ def _faults_of(root: Path | None) -> Iterator[None]:
         raise CourseFault(f"{path}, which the course needs: {e.strerror}") from None
 
 
-# --- the check ------------------------------------------------------------------------------------
-
-
 def _check(parameters: Iterable[Parameter], values: Mapping[str, Any]) -> None:
     given = [
         (one, Named(one.name, path))

@@ -42,11 +42,6 @@ class Sandbox:
         gpu: The GPU that tests may use, during a `turn`.
         tools: The programs that a submission may start.
 
-    Attributes:
-        usage: Measures the GPU memory that the running test uses; None without a GPU.
-        readings: What the driver reports about the GPU while tests run; None without a GPU.
-        gpu_works: Whether the GPU was found to work, and no test has run since.
-
     Raises:
         SandboxUnavailable: The limits that this process inherited are too low, or bubblewrap is
             missing or too old.
@@ -68,9 +63,11 @@ class Sandbox:
             LEVELS[isolation], tests, scratch_bytes, packages, list(preload), gpu, tools
         )
         self.gpu = gpu
+        # Measures the GPU memory that the running test uses; None without a GPU.
         self.usage = Usage(gpu) if gpu else None
+        # What the driver reports about the GPU while tests run; None without a GPU.
         self.readings = Readings(gpu) if gpu else None
-        self.gpu_works = False
+        self.gpu_works = False  # whether the GPU was found to work, and no test has run since
         self._is_closed = False
         # Held while the box ends or is replaced. A signal may close it in another thread.
         self._changing = threading.Lock()
