@@ -219,7 +219,7 @@ class Session:
     def look_at_device(self, name: str) -> Any:
         """Check that the device "cuda" or "cpu" works, in a process that has run no student code.
 
-        See `worker.device.look`.
+        See `worker.test_process.look_at_device`.
         """
         return self._request({"op": "look", "device": name})
 
