@@ -254,13 +254,6 @@ class StandIn:
             "copies" (the work of all other streams) or "both".
         kernel_seconds: The durations of successive calls of `kernel`. Later calls take 1 µs.
         flops_per_second: The speed of matrix products by dtype.
-
-    Attributes:
-        main: The stream for kernels. It is the default stream unless it is set to another one.
-        now: The time of Python's clock in seconds.
-        kernels: The number of calls of `kernel` so far.
-        copies: A description of each copy to the device, from `described`.
-        products: Each product of matrices.
     """
 
     def __init__(
@@ -270,10 +263,10 @@ class StandIn:
         kernel_seconds: Iterable[float] = (),
         flops_per_second: Mapping[torch.dtype, float] | None = None,
     ) -> None:
-        self.now = 0.0
-        self.kernels = 0
-        self.copies: list[str] = []
-        self.products: list[Product] = []
+        self.now = 0.0  # the time of Python's clock in seconds
+        self.kernels = 0  # the number of calls of `kernel` so far
+        self.copies: list[str] = []  # a description of each copy to the device, from `described`
+        self.products: list[Product] = []  # each product of matrices
         self._slow = slow
         self._kernel_seconds = iter(kernel_seconds)
         self._flops_per_second = dict(flops_per_second or {})
@@ -282,6 +275,7 @@ class StandIn:
         self.streams: list[Stream] = []
         self.lock = threading.RLock()
         self._of_thread = threading.local()  # each thread has its own current stream
+        # The stream for kernels. It is the default stream unless it is set to another one.
         self.main = self.default = self.Stream()
         self._blocks: dict[int, Block] = {}  # blocks in use by address
         self._free: list[Block] = []
