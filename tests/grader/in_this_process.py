@@ -2,6 +2,7 @@
 
 import multiprocessing.spawn
 import sys
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import msgspec
@@ -72,10 +73,16 @@ def today():
 @pytest.fixture
 def begun(tmp_path, today):
     """A gradebook in which results of today's setup, whose number is 1, count."""
-    path = tmp_path / "class.sqlite"
+    with new_book(tmp_path / "class.sqlite", today) as book:
+        return book.path
+
+
+@contextmanager
+def new_book(path, setup):
+    """A new gradebook in which results of this setup, whose number is 1, count."""
     with gradebook.writing(path, create=True) as book:
-        book.setups.apply(book.setups.number_of(today), why="batch")
-    return path
+        book.setups.apply(book.setups.number_of(setup), why="batch")
+        yield book
 
 
 def older(today):
