@@ -28,7 +28,7 @@ MOST = {
     "tests/grader": (213, 43),
     "tests/handout": (42, 10),
     "handout": (66, 12),
-    "": (170, 13),
+    "": (171, 13),
 }
 # Words in the docstrings of graded objects: of all, their median, of one, and of the longest.
 ALL_WORDS, MEDIAN_WORDS, WORDS, WORDS_OF_TRAIN = 6000, 70, 170, 320
