@@ -406,14 +406,14 @@ def layers(student: Any, *, pairs: Sequence[tuple[int, int]]) -> list[tuple[byte
 
 
 def sequential_bytes_kept(
-    student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int
+    student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int, trains: bool = True
 ) -> int:
     """Bytes alive after the forward pass of a CheckpointedSequential.
 
     Its input, parameters and output are not counted.
     """
     blocks = [Block(weight) for _ in range(count)]
-    model = student.activation_checkpointing.CheckpointedSequential(blocks, segments)
+    model = student.activation_checkpointing.CheckpointedSequential(blocks, segments).train(trains)
     besides = [tensor for block in blocks for tensor in (block.weight, *block.buffers())]
     return _bytes_alive(model, x.clone().requires_grad_(), besides=besides)[1]
 
