@@ -841,8 +841,10 @@ def test_one_line_a_step(student, rng):
 @pytest.mark.harm("crash")
 def test_the_log_after_a_kill(student, rng):
     """After a kill and a resume the log has one line per step, and no unfinished one."""
-    run = run_of(rng, steps=6, log_path="log", checkpoint_every=2, checkpoint_path="checkpoint")
+    files = {"log_path": "log", "checkpoint_path": "checkpoint"}
+    run = run_of(rng, steps=6, checkpoint_every=2, eval_every=4, **files)
     leave = ['{"step": 3, "lo', '{"step": 3, "loss": 2.5}', ""]
-    got = student.run(probes.killed, kill_at=[3, 3, 5], leave=leave, **run)
+    # After 4 steps, it is killed in an evaluation.
+    got = student.run(probes.killed, kill_at=[3, 3, 4], leave=leave, **run)
     for run in (got["whole"], *got["again"]):
         check_log(run["log"], 6)
