@@ -13,7 +13,6 @@ from grader.base.errors import Crashed, NotAttempted, StudentFault, TimedOut
 from grader.course import courses
 from grader.grading.job import Job
 from grader.grading.local_student import LocalBox, LocalSession
-<<<<<<< HEAD:tests/grader/grading/test_students.py
 from grader.grading.sandboxed_student import Budgets, Students
 from grader.grading.static_checks import Checked
 from kit.student import watching_generators
@@ -74,9 +73,6 @@ def test_no_process_goes_on_after_its_end(students):
 
 # --- our own solutions run in the grader's process as a submission runs in a sandbox --------------
 
-=======
-from kit.student import watching_generators
->>>>>>> q:tests/grader/grading/test_local_student.py
 
 ROOT = Path(__file__).resolve().parents[3]
 
