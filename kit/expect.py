@@ -148,7 +148,7 @@ def kind(
     kinds = wanted if isinstance(wanted, tuple) else (wanted,)
     if any(_is_a(got, each) for each in kinds):
         return
-    one = _WrongAnswer(of, name, hint=hint)
+    one = _Complaint(of, name, hint=hint)
     one.not_nothing(got, kinds[0], optional=optional)
     names = " or ".join("a tensor" if _is_tensor_type(each) else each.__name__ for each in kinds)
     one.fail(f"wrong type{one.which}: expected {names}, got {type_name(got)}")
@@ -179,7 +179,7 @@ def value(
     Raises:
         Mismatch: The value or its type differs.
     """
-    one = _WrongAnswer(of, name, inputs, hint_for(got, hints) or hint)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
     one.not_nothing(got, expected, optional=optional)
     if problem := _first_difference(got, expected):
         reason, where = problem
@@ -210,7 +210,7 @@ def lines(
     for number, (line, right) in enumerate(zip(theirs, expected, strict=False), 1):
         if line != right.rstrip():
             where = f" {number} of {name}"
-            one = _WrongAnswer(of, inputs=inputs, hint=hint)
+            one = _Complaint(of, inputs=inputs, hint=hint)
             one.fail(f"wrong line{where}", expected=short(right), got=short(line))
     if len(theirs) != len(expected):
         which = f"{name} has {len(theirs)} lines"
@@ -241,7 +241,7 @@ def number(
     Raises:
         Mismatch: `got` is not such a number.
     """
-    one = _WrongAnswer(of, name, inputs, hint_for(got, hints) or hint)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
     one.not_nothing(got, expected)
     if not (_is_a(got, float) or _is_a(got, int)):
         one.wrong_type("float", got)
@@ -283,7 +283,7 @@ def tensor(
     Raises:
         Mismatch: `got` is not such a tensor.
     """
-    one = _WrongAnswer(of, name, inputs, hint_for(got, hints) or hint)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
     one.not_nothing(got, expected)
     if not is_tensor(got):
         one.wrong_type("a tensor", got)
@@ -328,7 +328,7 @@ def array(
     """
     import numpy as np
 
-    one = _WrongAnswer(of, name, inputs, hint_for(got, hints) or hint)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
     one.not_nothing(got, expected)
     if not is_array(got):
         one.wrong_type("an array", got)
@@ -530,7 +530,7 @@ def _is_a(value: object, wanted: type) -> bool:
     return isinstance(value, wanted)
 
 
-class _WrongAnswer:
+class _Complaint:
     """What every complaint about an answer says besides its reason.
 
     Args:

@@ -209,6 +209,14 @@ class Event:
         return (end.at - self.at) * 1000
 
 
+class Generator(torch.Generator):
+    """torch.Generator on any device, which draws on the CPU."""
+
+    def __new__(cls, device: Any = "cpu") -> "Generator":
+        """Make one on the CPU."""
+        return super().__new__(cls, "cpu")  # type: ignore[call-arg]
+
+
 class Block:
     """Memory of the device, its stream, and the work of other streams that may still use it."""
 
@@ -243,7 +251,7 @@ class Product(NamedTuple):
     rows: int  # of the first matrix, or columns of the second: whichever is smaller
     columns: int  # the other one of the two
     inner: int  # columns of the first matrix and rows of the second
-    varied: bool  # whether neither matrix consists of one number
+    varied: bool  # whether neither matrix consists of one row or one column, repeated
 
 
 class StandIn:
@@ -254,13 +262,6 @@ class StandIn:
             "copies" (the work of all other streams) or "both".
         kernel_seconds: The durations of successive calls of `kernel`. Later calls take 1 µs.
         flops_per_second: The speed of matrix products by dtype.
-
-    Attributes:
-        main: The stream for kernels. It is the default stream unless it is set to another one.
-        now: The time of Python's clock in seconds.
-        kernels: The number of calls of `kernel` so far.
-        copies: A description of each copy to the device, from `described`.
-        products: Each product of matrices.
     """
 
     def __init__(
@@ -270,10 +271,10 @@ class StandIn:
         kernel_seconds: Iterable[float] = (),
         flops_per_second: Mapping[torch.dtype, float] | None = None,
     ) -> None:
-        self.now = 0.0
-        self.kernels = 0
-        self.copies: list[str] = []
-        self.products: list[Product] = []
+        self.now = 0.0  # the time of Python's clock in seconds
+        self.kernels = 0  # the number of calls of `kernel` so far
+        self.copies: list[str] = []  # a description of each copy to the device, from `described`
+        self.products: list[Product] = []  # each product of matrices
         self._slow = slow
         self._kernel_seconds = iter(kernel_seconds)
         self._flops_per_second = dict(flops_per_second or {})
@@ -282,6 +283,7 @@ class StandIn:
         self.streams: list[Stream] = []
         self.lock = threading.RLock()
         self._of_thread = threading.local()  # each thread has its own current stream
+        # The stream for kernels. It is the default stream unless it is set to another one.
         self.main = self.default = self.Stream()
         self._blocks: dict[int, Block] = {}  # blocks in use by address
         self._free: list[Block] = []
@@ -505,7 +507,9 @@ class _CountFlops(TorchDispatchMode):  # type: ignore[no-untyped-call]
             a, b = args[1:3] if func.overloadpacket.__name__ in ("addmm", "baddbmm") else args[:2]
             self.flops.append((a.dtype, 2 * out.numel() * a.shape[-1]))
             if out.dim() > 1:
-                varied = all(bool((x != x.flatten()[0]).any()) for x in (a, b))
+                varied = all(
+                    bool((x != x[..., :1, :]).any() and (x != x[..., :1]).any()) for x in (a, b)
+                )
                 rows, columns = sorted(out.shape[-2:])
                 self.products.append(Product(rows, columns, a.shape[-1], varied))
         return out
@@ -661,6 +665,11 @@ def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
         "StreamContext": stream,
         "manual_seed": lambda seed: None,
         "manual_seed_all": lambda seed: None,
+        # Random numbers come from the CPU's generator.
+        "get_rng_state": lambda device="cuda": torch.get_rng_state(),
+        "set_rng_state": lambda state, device="cuda": torch.set_rng_state(state),
+        "get_rng_state_all": lambda: [torch.get_rng_state()],
+        "set_rng_state_all": lambda states: torch.set_rng_state(*states),
         "is_bf16_supported": lambda including_emulation=True: True,
         "get_device_properties": lambda device=None: SimpleNamespace(
             name=NAME, total_memory=MEMORY_BYTES
@@ -681,7 +690,7 @@ def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
         (torch.cuda, {**statistics, **mem_get_info, **streams, **of_cuda}),
         (torch.cuda.memory, {**statistics, **mem_get_info}),
         (getattr(torch, "accelerator", None), {**statistics, **streams}),
-        (torch, {"Event": gpu.Event, "Stream": gpu.Stream}),
+        (torch, {"Event": gpu.Event, "Stream": gpu.Stream, "Generator": Generator}),
         (
             torch.Tensor,
             {"record_stream": lambda x, stream: gpu.used_by(x, stream)},

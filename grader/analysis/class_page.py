@@ -9,7 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from grader.analysis import attempts
+from grader.analysis import items
 from grader.analysis.items import FEWEST_OF_EACH
 from grader.analysis.survey import Member, Spread, Survey
 from grader.classroom.records import State
@@ -185,6 +185,6 @@ def _member(survey: Survey, member: Member, with_names: bool) -> dict[str, objec
         "failed": member.failed,
         "score": standing.score,
         "hours": round(hours, 2) if hours is not None and with_names else None,
-        "tries": attempts.in_words(member.tries, problems),
-        "stalls": [at for at, one in enumerate(problems) if attempts.is_stalled(one, member.tries)],
+        "tries": items.in_words(member.tries, problems),
+        "stalls": [at for at, one in enumerate(problems) if items.is_stalled(one, member.tries)],
     }

@@ -5,8 +5,8 @@ import statistics
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from grader.analysis import attempts, items
-from grader.analysis.attempts import Advance, Try
+from grader.analysis import items
+from grader.analysis.items import Advance, Try
 from grader.base.errors import Status
 from grader.classroom.records import Standing, State, called
 from grader.classroom.standings import Class
@@ -393,7 +393,7 @@ def _topic(whole: Class, problem: Problem, at: int, members: list[Member]) -> To
         begun=len(shares),
         full=sum(share > 1 - 1e-9 for share in shares),
         share=statistics.fmean(shares) if shares else None,
-        advance=attempts.advance(problem.id, [m.tries for m in members]),
+        advance=items.advance(problem.id, [m.tries for m in members]),
     )
 
 

@@ -147,14 +147,10 @@ def together() -> Iterator[None]:
 
 
 class _Aside:
-    """The files of a `together` block until it ends.
-
-    Attributes:
-        made: The folders that the block made.
-    """
+    """The files of a `together` block until it ends."""
 
     def __init__(self) -> None:
-        self.made: list[Path] = []
+        self.made: list[Path] = []  # the folders that the block made
         self._places: dict[Path, Path] = {}  # each file, and the path as the command names it
         self._files: dict[Path, Path] = {}  # the place of each file, and the file
         self._streams: list[tuple[Path, bytes]] = []

@@ -69,9 +69,6 @@ class BatchProgress:
 Show = Callable[[BatchProgress], None]
 
 
-# --- submissions ----------------------------------------------------------------------------------
-
-
 def add(
     book: Gradebook,
     attempts: Iterable[tuple[Student, HandedIn]],
@@ -141,9 +138,6 @@ def _hash_of(path: Path) -> str:
     except OSError:
         size = None
     return f"name {path.name}" if size is None else f"name {path.name} of {size} bytes"
-
-
-# --- grading --------------------------------------------------------------------------------------
 
 
 class _Queue:

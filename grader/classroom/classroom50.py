@@ -164,9 +164,6 @@ def _is_entry(one: object) -> bool:
     )
 
 
-# --- a record -------------------------------------------------------------------------------------
-
-
 RECORD = "classroom50/result/v1"
 # Classroom 50 marks scores that its autograder did not give by "submit/manual-"; this marks ours.
 TAG = "submit/manual-grader-"

@@ -90,9 +90,6 @@ class Gradebook:
         self._store("policy", policies.as_keys(policy))
 
 
-# --- opening a gradebook --------------------------------------------------------------------------
-
-
 @contextmanager
 def reading(path: Path) -> Iterator[Gradebook]:
     """Open a gradebook for reading, even while another process writes it.

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 import kit
 from grader import __version__
-from grader.classroom import database, setups
+from grader.classroom import database
 from grader.classroom.merged_entries import BookPart
 from grader.course.courses import PACKAGE, Course, Problem
 from grader.sandbox.levels import Isolation
@@ -195,7 +195,7 @@ class StoredSetups(BookPart):
         for count in range(len(steps), 0, -1):
             found = {device: setup for step in steps[:count] for device, setup in step.items()}
             first, *others = map(self.get, found.values())
-            if all(setups.belong_together(first, other) for other in others):
+            if all(belong_together(first, other) for other in others):
                 return found
         return {}
 
@@ -237,7 +237,7 @@ class StoredSetups(BookPart):
             (setup.device,),
         )
         found = (int(row["id"]) for row in rows)
-        return next((n for n in found if setups.belong_together(setup, self.get(n))), None)
+        return next((n for n in found if belong_together(setup, self.get(n))), None)
 
     def under_way(self) -> dict[str, int]:
         """How many sources have a result on each device of which no result counts yet."""

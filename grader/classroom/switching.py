@@ -151,8 +151,6 @@ class Switch:
             f"--isolation or --only{more} to see what it would change"
         )
 
-    # --- messages ---------------------------------------------------------------------------------
-
     def _another_setup(self, old: Setup) -> str:
         path = self.book.path
         commands = " and then ".join(f"`{command}`" for command in self._commands())
@@ -232,9 +230,6 @@ def losing(whole: Class, counting: Sequence[int]) -> list[Standing]:
         for before, after in zip(now, then, strict=True)
         if before.state is State.GRADED and after.state is not State.GRADED
     ]
-
-
-# --- what it changes ------------------------------------------------------------------------------
 
 
 SMALL = 0.005  # points; smaller differences are not shown anywhere

@@ -15,7 +15,6 @@ neither runs nor trusts the student's code.
 
 import itertools
 import os
-import random
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +33,7 @@ from grader.grading.undo_settings import restored
 from grader.sandbox.replies import Probe
 from grader.solutions import mistakes
 from grader.solutions.mistakes import Mistake
+from kit.student import keeping_generators
 
 # If the inputs and answers of a test have more elements than this in total, they are not compared.
 MAX_ELEMENTS = 5_000_000
@@ -434,7 +434,6 @@ def _undisturbed() -> Iterator[None]:
     def no_process(*arguments: Any) -> Any:
         raise _NeedsAProcess
 
-    states = _states_of_generators()
     folder = os.getcwd()
     of_processes = {name: getattr(os, name) for name in ("fork", "kill", "_exit")}
     for name in of_processes:
@@ -442,6 +441,7 @@ def _undisturbed() -> Iterator[None]:
     try:
         with ExitStack() as stack:
             stack.enter_context(restored())
+            stack.enter_context(keeping_generators())
             nowhere = stack.enter_context(open(os.devnull, "w"))
             stack.enter_context(redirect_stdout(nowhere))
             stack.enter_context(redirect_stderr(nowhere))
@@ -453,15 +453,3 @@ def _undisturbed() -> Iterator[None]:
     finally:
         for name, function in of_processes.items():
             setattr(os, name, function)
-        for put, state in states:
-            put(state)
-
-
-def _states_of_generators() -> list[tuple[Callable[[Any], object], Any]]:
-    """The states of the global generators, each with the function that sets it again."""
-    found: list[tuple[Callable[[Any], object], Any]] = [(random.setstate, random.getstate())]
-    if numpy := sys.modules.get("numpy"):
-        found.append((numpy.random.set_state, numpy.random.get_state()))
-    if torch := sys.modules.get("torch"):
-        found.append((torch.set_rng_state, torch.get_rng_state()))
-    return found

@@ -58,18 +58,15 @@ class TestFunction:
 
 
 class Outcomes:
-    """The test functions of the problems that are graded.
-
-    Attributes:
-        faults: By problem, the fault of the grader that prevented its tests from running.
-        in_doubt: The problems with a test that failed in a shared process, but not by a time-out,
-            and passed in a new one.
-    """
+    """The test functions of the problems that are graded."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self._problems = {problem.id: problem for problem in problems}
         self._functions: dict[tuple[str, str], TestFunction] = {}
+        # By problem, the fault of the grader that prevented its tests from running.
         self.faults: dict[str, str] = {}
+        # The problems with a test that failed in a shared process, but not by a time-out, and
+        # passed in a new one.
         self.in_doubt: set[str] = set()
 
     def problem_of(self, item: pytest.Item) -> Problem:

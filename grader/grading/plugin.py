@@ -88,9 +88,6 @@ class Plugin:
         budgets: The time of the submission.
         to_run: The number of tests that will run.
         done: The number of tests that have run before.
-
-    Attributes:
-        is_enough: Whether no further test needs to run.
     """
 
     def __init__(
@@ -113,7 +110,7 @@ class Plugin:
         self._rng: Any = None  # a copy of the test's generator, before the test ran
         self._cases, self._judging_time = Cases(job.course), JudgingTime()
         self._done, self._to_run = done, done + to_run
-        self.is_enough = False
+        self.is_enough = False  # whether no further test needs to run
 
     @pytest.hookimpl(optionalhook=True)  # specified by the tests' conftest.py
     def pytest_make_student(self, item: pytest.Item) -> SandboxedStudent:

@@ -42,9 +42,6 @@ class Budgets:
     repeated keep the grader waiting for a tenth longer at most. If that is not enough, the tests
     were repeated because of what the submission does (its time depends on earlier tests, or it
     gives two answers), and its problems pay.
-
-    Attributes:
-        patience: How long a test of the submission may do nothing.
     """
 
     def __init__(self, course: Course, device: str) -> None:
@@ -53,7 +50,7 @@ class Budgets:
         self._budgets: dict[str, Budget] = {}
         spare = SPARE_SHARE * course.limits.submission_seconds
         self._spare = Spare(spare, self._wall(spare))
-        self.patience = Patience()
+        self.patience = Patience()  # how long a test of the submission may do nothing
 
     def _wall(self, seconds: float) -> float:
         """The wall time that goes with this CPU time."""
@@ -78,17 +75,14 @@ class RemoteStudent:
     Args:
         session: The connection to the student's code.
         seed: The seed that the student's global generators are set to before each call.
-
-    Attributes:
-        asked_for: The function that the test last called by name, which a message starts with.
-        calls: The calls so far.
     """
 
     def __init__(self, session: Answers, seed: int = 0) -> None:
         self._session = session
         self.seed = seed
+        # The function that the test last called by name, which a message starts with.
         self.asked_for = ""
-        self.calls: list[Call] = []
+        self.calls: list[Call] = []  # the calls so far
 
     def run(self, probe: Probe, **inputs: Any) -> Any:
         """Run `probe` next to the student's code and return what it returns for these inputs."""

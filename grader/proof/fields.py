@@ -214,9 +214,6 @@ def looked_at(judged: Judged, session: Opens) -> Judged:
     return replace(judged, is_never_sent=not session.tests, blind=blind)
 
 
-# --- which fields there are
-
-
 def of(tests: Path, hidden_test: Path) -> Iterator[tuple[str, Keys, tuple[Change, ...]]]:
     """Yield each field that the probes of a hidden test report, with the changes to try.
 

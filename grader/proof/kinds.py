@@ -72,9 +72,6 @@ class Judged:
         return sum(test.weight for test in self.lost) / whole if whole else 0.0
 
 
-# --- what differs from the required outcome; an empty string if nothing does ----------------------
-
-
 def _nothing(judged: Judged) -> str:
     return ""
 
@@ -136,9 +133,6 @@ def _is_not_noticed(judged: Judged) -> str:
     if judged.lost or judged.excused:
         return ""
     return "no test notices it; write one, or list it in mutants.toml with the reason why none can"
-
-
-# --- in the summary -------------------------------------------------------------------------------
 
 
 def _good(rows: list[Row]) -> int:

@@ -83,9 +83,6 @@ def first_failure(
     return told[0] if told else ""
 
 
-# --- what public tests refuse ---------------------------------------------------------------------
-
-
 def unpromised(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:
     """The exceptions that public tests ask for and the stub does not name."""
     for problem in chosen:

@@ -5,18 +5,19 @@ serve many submissions. This module imports neither torch nor pytest, so that th
 imports run in parallel with the grader's own.
 """
 
+import resource
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import kit
-from grader.base.errors import GraderFault, UsageError
+from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Limits
-from grader.sandbox import gpu_turns, inherited
+from grader.sandbox import gpu_turns
 from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, Readings, Usage
 from grader.sandbox.gpus import Gpu
@@ -42,11 +43,6 @@ class Sandbox:
         gpu: The GPU that tests may use, during a `turn`.
         tools: The programs that a submission may start.
 
-    Attributes:
-        usage: Measures the GPU memory that the running test uses; None without a GPU.
-        readings: What the driver reports about the GPU while tests run; None without a GPU.
-        gpu_works: Whether the GPU was found to work, and no test has run since.
-
     Raises:
         SandboxUnavailable: The limits that this process inherited are too low, or bubblewrap is
             missing or too old.
@@ -68,13 +64,15 @@ class Sandbox:
             LEVELS[isolation], tests, scratch_bytes, packages, list(preload), gpu, tools
         )
         self.gpu = gpu
+        # Measures the GPU memory that the running test uses; None without a GPU.
         self.usage = Usage(gpu) if gpu else None
+        # What the driver reports about the GPU while tests run; None without a GPU.
         self.readings = Readings(gpu) if gpu else None
-        self.gpu_works = False
+        self.gpu_works = False  # whether the GPU was found to work, and no test has run since
         self._is_closed = False
         # Held while the box ends or is replaced. A signal may close it in another thread.
         self._changing = threading.Lock()
-        inherited.raise_limits(scratch_bytes)
+        raise_limits(scratch_bytes)
         self._start()
 
     def _start(self) -> None:
@@ -339,3 +337,62 @@ def _limits(limits: Limits, plan: Plan) -> SpawnLimits:
         scratch_bytes=plan.scratch_bytes,
         device_memory_bytes=limits.device_memory_bytes if plan.gpu else None,
     )
+
+
+# --- limits that the grader inherits --------------------------------------------------------------
+
+
+KIB, GIB = 2**10, 2**30
+
+
+class LimitNeeded(NamedTuple):
+    """The value that grading needed_limits for one limit."""
+
+    which: int  # the limit, such as resource.RLIMIT_NOFILE
+    option: str  # the option of `ulimit` that shows the limit
+    of: str  # what the limit restricts, in words
+    least: int  # the smallest sufficient value, in the kernel's unit
+    unit: int  # the size of `ulimit`'s unit, in the kernel's units
+    unit_name: str  # the name of `ulimit`'s unit
+
+
+def needed_limits(scratch_bytes: int) -> list[LimitNeeded]:
+    """The values that the grader, its sandbox and the tests of a typical course need."""
+    return [
+        LimitNeeded(resource.RLIMIT_NOFILE, "-n", "open files", 256, 1, ""),
+        LimitNeeded(resource.RLIMIT_NPROC, "-u", "processes", 64, 1, ""),
+        # The limit is per process, and the grader's own process uses the most.
+        LimitNeeded(resource.RLIMIT_CPU, "-t", "processor time", 120, 1, " s"),
+        LimitNeeded(resource.RLIMIT_FSIZE, "-f", "the size of files", scratch_bytes, KIB, " KiB"),
+        LimitNeeded(resource.RLIMIT_AS, "-v", "address space", 4 * GIB, KIB, " KiB"),
+        LimitNeeded(resource.RLIMIT_DATA, "-d", "data in memory", 4 * GIB, KIB, " KiB"),
+        LimitNeeded(resource.RLIMIT_STACK, "-s", "stacks", 8 * KIB * KIB, KIB, " KiB"),
+    ]
+
+
+def raise_limits(scratch_bytes: int) -> None:
+    """Raise each inherited limit that is lower than what grading needed_limits.
+
+    Args:
+        scratch_bytes: How much a test may write.
+
+    Raises:
+        SandboxUnavailable: A limit cannot be raised far enough; the message says which one, and
+            what value it needed_limits.
+    """
+    for need in needed_limits(scratch_bytes):
+        soft, hard = resource.getrlimit(need.which)
+        if _covers(soft, need.least):
+            continue
+        if not _covers(hard, need.least):
+            got, needed = hard // need.unit, -(-need.least // need.unit)
+            raise SandboxUnavailable(
+                f"the limit on {need.of} (ulimit {need.option}) is {got}{need.unit_name} here, "
+                f"and grading needed_limits {needed}{need.unit_name}: "
+                "start the grader from a shell or job whose hard limit is at least that high"
+            )
+        resource.setrlimit(need.which, (need.least, hard))
+
+
+def _covers(limit: int, least: int) -> bool:
+    return limit == resource.RLIM_INFINITY or limit >= least

@@ -116,25 +116,20 @@ class Channel:
     Args:
         output_bytes: How much to keep of what the child prints.
         core: The core that the grader shares with the child.
-
-    Attributes:
-        is_open: Whether the child can still be reached.
-        bytes_left: How much memory further replies may take.
-        output: What the student's code prints.
-        tracebacks: Where Python itself prints tracebacks.
     """
 
     def __init__(self, output_bytes: int, core: SharedCore) -> None:
         self._core, self._is_apart = core, False
         half = output_bytes // 2
-        self.output = Pipe(head_bytes=half, tail_bytes=half)
+        self.output = Pipe(head_bytes=half, tail_bytes=half)  # what the student's code prints
+        # Where Python itself prints tracebacks.
         self.tracebacks = Pipe(head_bytes=0, tail_bytes=MAX_TRACEBACKS)
         self._socket, self._childs_socket = socket.socketpair()
         self._socket.setblocking(False)
         for one in (self._socket, self._childs_socket):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
-        self.is_open = True
-        self.bytes_left = protocol.MAX_ANSWER_BYTES
+        self.is_open = True  # whether the child can still be reached
+        self.bytes_left = protocol.MAX_ANSWER_BYTES  # how much memory further replies may take
         # `selectors` would take longer than most calls.
         self._poll = select.poll()
         # The pipes come first, so that what was printed is read before the reply is returned.

@@ -79,9 +79,6 @@ class Readings:
         return told
 
 
-# --- memory ---------------------------------------------------------------------------------------
-
-
 LOOK_AT_MEMORY_SECONDS = 0.05
 # Added to a test's limit for the memory that CUDA itself needs in each process, including the code
 # of its libraries.

@@ -100,19 +100,14 @@ class Meter:
     Args:
         limits: What a test may use.
         budget: What all tests of the first test's problem may use together; None for no such limit.
-
-    Attributes:
-        wall_left: The wall time that the running test may still use.
-        wall_is_cut: Whether the budget left less wall time than the limits.
-        cpu_limit: The CPU time that the child may use.
     """
 
     def __init__(self, limits: Limits, budget: Budget | None) -> None:
         self._limits = limits
         self._budget = budget
-        self.wall_left = limits.wall_seconds
-        self.wall_is_cut = False
-        self.cpu_limit = limits.cpu_seconds
+        self.wall_left = limits.wall_seconds  # the wall time that the running test may still use
+        self.wall_is_cut = False  # whether the budget left less wall time than the limits
+        self.cpu_limit = limits.cpu_seconds  # the CPU time that the child may use
         self._wall_used = 0.0  # not yet charged
         self._wall_since_look = 0.0  # of the tests, since the child's CPU time was looked up
         self._cpu_before = 0.0  # of the child, when it was looked up

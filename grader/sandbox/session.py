@@ -115,9 +115,6 @@ class Session:
         by_hand: Definitions in which no backward pass may run, such as "autograd.linear_backward".
         budget: What all tests of the first test's problem may use together; None for no such limit.
         patience: How long a test may do nothing; shared by all tests of the submission.
-
-    Attributes:
-        is_shared: Whether the running test uses a child that an earlier test has used.
     """
 
     def __init__(
@@ -148,6 +145,7 @@ class Session:
         self._test = 0
         self._requests = 0
         self._has_called = False  # in the running test
+        # Whether the running test uses a child that an earlier test has used.
         self.is_shared = False
         self._over: TimedOut | None = None  # set once the time is used up
         self._child: Child | None = None  # or the last one, after its end
@@ -221,7 +219,7 @@ class Session:
     def look_at_device(self, name: str) -> Any:
         """Check that the device "cuda" or "cpu" works, in a process that has run no student code.
 
-        See `worker.device.look`.
+        See `worker.test_process.look_at_device`.
         """
         return self._request({"op": "look", "device": name})
 

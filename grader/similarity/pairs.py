@@ -59,9 +59,6 @@ class Pair:
     share: float  # this is the share of the unusual code of one of them, from 0 to 1
 
 
-# --- reading --------------------------------------------------------------------------------------
-
-
 def works_of(
     submissions: Iterable[Mapping[str, bytes]],
     *,
@@ -135,9 +132,6 @@ def code_of(text: bytes) -> Code | Unread:
         inside = unit >= 0 and one.first <= definitions[unit].last
         rows.append((*one, unit if inside else len(definitions)))
     return Code(np.array(rows, FEATURE), [*definitions, Definition("", 1, 1)])
-
-
-# --- comparing ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,6 @@ class PlaceInCode:
     other: list[Line]
 
 
-# --- the tables -----------------------------------------------------------------------------------
-
-
 def index(
     sections: Sequence[Section],
     names: Sequence[str],
@@ -127,9 +124,6 @@ def _rows(pairs: Sequence[Pair], names: Sequence[str]) -> Table:
 def _first(unread: Sequence[str]) -> list[str]:
     more = len(unread) - MAX_UNREAD
     return [*unread[:MAX_UNREAD], *([f"and {more} more"] if more > 0 else [])]
-
-
-# --- a pair ---------------------------------------------------------------------------------------
 
 
 def side_by_side(

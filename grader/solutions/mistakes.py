@@ -145,9 +145,6 @@ def changed(program: str, changes: tuple[Change, ...]) -> str:
     return program
 
 
-# --- text -----------------------------------------------------------------------------------------
-
-
 def _place(program: str, change: Change) -> tuple[int, int, str]:
     """The start and the end of a change's `old` in the program, and the text that replaces it."""
     old, new = change.old, change.new
@@ -206,9 +203,6 @@ def _indented(text: str, spaces: str) -> str:
 def _shown(text: str) -> str:
     line = text.replace("\n", "⏎")
     return f"`{line if len(line) <= SHOWN else line[:SHOWN] + '…'}`"
-
-
-# --- the file -------------------------------------------------------------------------------------
 
 
 def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:

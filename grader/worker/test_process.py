@@ -21,6 +21,7 @@ import resource
 import signal
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping
 from importlib.machinery import FileFinder, SourceFileLoader
@@ -28,10 +29,82 @@ from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
 from grader.wire import protocol
-from grader.worker import device, leftovers
+from grader.worker import leftovers
 from grader.worker.tripwire import Tripwire, Violation, Watched, student_place
 from kit import forbidden_calls
 from kit.student import StudentPackage, from_cause, seed_generators_of_the_cpu
+
+SIDE = 64
+FILE_BYTES = 2**20
+MAX_ERROR = 2000
+
+
+def limit_memory(limit_bytes: int) -> None:
+    """Have torch itself refuse allocations above the limit.
+
+    The limit is set only when CUDA starts, because setting it earlier would itself start CUDA.
+    """
+    import torch
+
+    def when_cuda_starts() -> None:
+        _, whole = torch.cuda.mem_get_info(0)
+        torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / whole), 0)
+
+    torch.cuda._lazy_call(when_cuda_starts)  # type: ignore[no-untyped-call]
+
+
+def look_at_device(name: str) -> dict[str, Any] | str:
+    """Use the device "cuda" or "cpu" once, as a test would.
+
+    Return a description of the device or, if that fails, the exception as text.
+
+    This runs in a child that has imported no student code.
+    """
+    try:
+        return _look_at_cuda() if name == "cuda" else _look_at_cpu()
+    except Exception as e:
+        return f"{type(e).__name__}: {e}"[:MAX_ERROR]
+
+
+def _look_at_cuda() -> dict[str, Any]:
+    import torch
+
+    torch.cuda.init()  # type: ignore[no-untyped-call]
+    ones = torch.ones(SIDE, SIDE, device="cuda")
+    product_sum = float((ones @ ones).sum())
+    torch.cuda.synchronize()
+    free, whole = torch.cuda.mem_get_info()
+    return {
+        "name": torch.cuda.get_device_name(),
+        "capability": "{}.{}".format(*torch.cuda.get_device_capability()),
+        "cuda": str(torch.version.cuda),
+        "total_bytes": whole,
+        "free_bytes": free,
+        "computes": product_sum == SIDE**3,
+    }
+
+
+def _look_at_cpu() -> dict[str, Any]:
+    """Compute a product, write a file, start a thread and a process: a test may do all of these."""
+    computes = _product_is_right() if "torch" in sys.modules else True
+    with open(os.path.join(os.environ["TMPDIR"], "look"), "wb", buffering=0) as file:
+        file.write(bytes(FILE_BYTES))
+    thread = threading.Thread(target=float)
+    thread.start()
+    thread.join()
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return {"computes": computes}
+
+
+def _product_is_right() -> bool:
+    import torch
+
+    ones = torch.ones(SIDE, SIDE)
+    return float((ones @ ones).sum()) == SIDE**3
+
 
 MAX_TEXT = 2000
 # File descriptors. Tracebacks have a pipe of their own, so that long output cannot displace them.
@@ -140,7 +213,7 @@ def _limit(limits: dict[str, Any]) -> None:
         address_space = int(f.read().split()[0]) * resource.getpagesize() + limits["memory_bytes"]
     cpu = limits["cpu_seconds"]
     if limits["device_memory_bytes"]:
-        device.limit_memory(limits["device_memory_bytes"])
+        limit_memory(limits["device_memory_bytes"])
     without_gpu = [
         (resource.RLIMIT_AS, "ulimit -v", address_space, address_space),
         (resource.RLIMIT_MEMLOCK, "", 0, 0),
@@ -221,7 +294,7 @@ def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
             fitting = {p: code for p, code in codes.items() if len(code) <= request["most_bytes"]}
             answer = {"value": fitting}
         elif request["op"] == "look":
-            answer = {"value": device.look(request["device"])}
+            answer = {"value": look_at_device(request["device"])}
         else:
             assert submission is not None
             answer = submission.answer(request)

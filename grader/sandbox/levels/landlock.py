@@ -234,14 +234,12 @@ class _ShownFolder:
 
     Args:
         folder: The folder.
-
-    Attributes:
-        readable: The paths that the worker's processes may read.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._copied_bytes = 0
+        # The paths that the worker's processes may read.
         self.readable = [folder / name for name in ("runtime", "course", "site", "python")]
 
     def driver(self, libraries: Iterable[tuple[str, Path]]) -> None:

@@ -1,6 +1,7 @@
 """Chapter 13: GPU memory, timing, copies that overlap kernels, and float32 under autocast."""
 
 import gc
+import json
 import math
 import re
 import statistics
@@ -20,6 +21,7 @@ from grader.solutions.reference import gpu
 from grader.solutions.reference import precision as pr
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
+from handout.site.measured import RECORD, cells
 from handout.site.pictures import prefetching
 from kit import stand_in
 from tests.handout.page_figures import (
@@ -660,7 +662,15 @@ class Chapter(Figures):
         tokens = wren.MICRO_BATCH * wren.WREN.context_length
         flops = fc.training_flops(wren.PARAMETERS, tokens)
         self.gives(wren_micro_flops=flops, wren_micro_ms=1e3 * flops / (MFU * PEAK))
-        self.gives(wren_peak_gb=wren.PEAK.total / 1e9, held_bytes=BF16.itemsize)
+        kept, head = wren.PEAK.copies + wren.PEAK.layers + wren.PEAK.head, wren.HEAD_WIDTH
+        kept += FP32.itemsize * tokens * wren.WREN.vocab_size  # the log-softmax
+        shape = (wren.MICRO_BATCH, wren.WREN.num_heads, wren.WREN.context_length, head)
+        product = wren.WREN.num_layers * fc.matmul_flops(shape, (*shape[:2], head, shape[2]))
+        self.gives(wren_micro_attention=7 * product, wren_micro_kept=kept / 1e9)
+        self.gives(wren_micro_peak=wren.PEAK.total / 1e9, held_bytes=BF16.itemsize)
+        self.gives(wren_adamw_ms=1e3 * wren.OPTIMIZER_STEP_BYTES / H100.memory_bandwidth)
+        record = json.loads(RECORD.read_text(encoding="utf-8"))
+        self.gives(**{name: n(text) for name, text in cells(record).items()})
         self.gives(held_gb=BF16.itemsize * tokens * wren.WREN.vocab_size / 1e9)
 
     def exercises(self) -> None:
