@@ -14,7 +14,7 @@ from grader.course import policies
 from grader.proof.course_checks import LEAST_HARM
 from grader.proof.kinds import DECLINABLE, MOST_OF_CHECKS
 from grader.proof.matrices import MOST_FOR_CHECKS
-from grader.sandbox import usage
+from grader.sandbox import gpu_readings
 from grader.sandbox.levels import bubblewrap, landlock
 from grader.similarity import normal_form, pairs
 
@@ -48,7 +48,7 @@ NUMBERS = {
         f"is longer than {normal_form.MAX_SOURCE:,} characters",
     ],
     "docs/cluster.md": [{3: "After three deaths in a row"}[ray.DEATHS]],
-    "docs/where_to_run.md": [f"after {usage.GIVE_BACK_SECONDS:.0f} s at most"],
+    "docs/where_to_run.md": [f"after {gpu_readings.GIVE_BACK_SECONDS:.0f} s at most"],
 }
 
 

@@ -6,9 +6,9 @@ from grader.base.errors import (
     Status,
 )
 from grader.course.courses import SPARE_SHARE
-from grader.grading import budget, plugin
-from grader.grading.budget import Budgets
+from grader.grading import plugin, sandboxed_student
 from grader.grading.grade import grade
+from grader.grading.sandboxed_student import Budgets
 from grader.sandbox.box import Sandbox
 from grader.submission.submissions import Submission
 from tests.grader.in_the_sandbox import COURSE, POINTS
@@ -53,7 +53,7 @@ def graded(sandbox, monkeypatch):
         made = []
 
         def kept(*arguments):
-            made.append(budget.Budgets(*arguments))
+            made.append(sandboxed_student.Budgets(*arguments))
             return made[-1]
 
         monkeypatch.setattr(plugin, "Budgets", kept)
@@ -79,7 +79,7 @@ def test_both_passes_are_charged(graded):
 
 def test_both_passes_have_the_time_of_one(graded, monkeypatch):
     """A submission that gives two answers gets no second budget for its second pass."""
-    monkeypatch.setattr(budget, "SPARE_SHARE", 0.0)
+    monkeypatch.setattr(sandboxed_student, "SPARE_SHARE", 0.0)
     _, (made,) = graded()
     both = made.of(PROBLEM).cpu_used
     assert both >= 1.8 * SECONDS * 15
@@ -100,7 +100,10 @@ def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
     other = budgets.of(COURSE.problem("linear"))
     assert budget is budgets.of(problem) is not other
     assert budget.spare is other.spare
-    assert (72, 4 * 72) == (budget.spare.cpu_seconds, budget.spare.wall_seconds)
+    assert (72, 4 * 72) == (
+        budget.spare.cpu_seconds,
+        budget.spare.wall_seconds,
+    )
 
 
 def test_the_time_of_an_option_includes_that_of_repeated_tests():

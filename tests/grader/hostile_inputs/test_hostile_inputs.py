@@ -20,7 +20,7 @@ from grader.analysis import drafts
 from grader.base import files, limited
 from grader.base.errors import GraderFault, SubmissionRefused
 from grader.classroom import canvas_api, classroom50, database
-from grader.classroom.intake import folder_items, gradescope, yaml_tree
+from grader.classroom.intake import folder_items, gradescope
 from grader.classroom.intake.clones import COMMIT_BYTES, MEMORY_BYTES, SECONDS
 from grader.course import policies
 from grader.gradescope import submission_metadata
@@ -321,8 +321,8 @@ LIMITS = {
     ],
     "names in a class's folder": [f"{folder_items.MAX_NAME} characters"],
     "Gradescope's export and folders": [
-        f"{folder_items.MAX_METADATA_BYTES // MIB} MiB", f"{yaml_tree.MAX_NODES:,} values",
-        f"{yaml_tree.MAX_DEPTH} levels", f"{gradescope.MAX_SUBMITTERS:,} students",
+        f"{folder_items.MAX_METADATA_BYTES // MIB} MiB", f"{gradescope.MAX_NODES:,} values",
+        f"{gradescope.MAX_DEPTH} levels", f"{gradescope.MAX_SUBMITTERS:,} students",
     ],
     "a platform's submission_metadata.json": [f"{submission_metadata.MOST_BYTES // MIB} MiB"],
     "a roster, an export of Canvas or of scores, late days": [

@@ -28,7 +28,16 @@ from grader.base.errors import (
     TimedOut,
     UsageError,
 )
-from grader.sandbox import driver, endings, gpu_turns, gpus, preflight, seccomp, usage, visible
+from grader.sandbox import (
+    driver,
+    endings,
+    gpu_readings,
+    gpu_turns,
+    gpus,
+    preflight,
+    seccomp,
+    visible,
+)
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import bubblewrap
@@ -576,7 +585,7 @@ class Read:
 
 def test_usage_is_the_difference_to_before_the_test():
     """Memory in use before the test does not count, and the difference is never negative."""
-    seen = usage.Usage(Read(5 * GIB, 6 * GIB, 4 * GIB))
+    seen = gpu_readings.Usage(Read(5 * GIB, 6 * GIB, 4 * GIB))
     assert seen.taken_bytes() == 0
     seen.start()
     assert [GIB, 0] == [seen.taken_bytes(), seen.taken_bytes()]
@@ -584,17 +593,17 @@ def test_usage_is_the_difference_to_before_the_test():
 
 def test_a_test_may_have_its_limit_and_what_cuda_itself_takes(monkeypatch):
     """One byte beyond the limit plus CUDA's own memory is too much."""
-    monkeypatch.setattr(usage, "LOOK_EVERY_SECONDS", 0.0)
-    allowed = 2 * GIB + usage.CONTEXT_BYTES
-    seen = usage.Usage(Read(0, allowed, allowed + 1))
+    monkeypatch.setattr(gpu_readings, "LOOK_AT_MEMORY_SECONDS", 0.0)
+    allowed = 2 * GIB + gpu_readings.CONTEXT_BYTES
+    seen = gpu_readings.Usage(Read(0, allowed, allowed + 1))
     seen.start()
     assert [False, True] == [seen.exceeds(2 * GIB), seen.exceeds(2 * GIB)]
 
 
 def test_the_device_is_looked_at_only_now_and_then(monkeypatch):
     """The number of readings does not depend on how often a session's loop runs."""
-    monkeypatch.setattr(usage, "LOOK_EVERY_SECONDS", 1000.0)
-    seen = usage.Usage(Read(0, 0, 100 * GIB))
+    monkeypatch.setattr(gpu_readings, "LOOK_AT_MEMORY_SECONDS", 1000.0)
+    seen = gpu_readings.Usage(Read(0, 0, 100 * GIB))
     seen.start()
     assert [False] * 3 == [seen.exceeds(GIB) for _ in range(3)]
 
@@ -603,14 +612,14 @@ def test_the_device_is_looked_at_only_now_and_then(monkeypatch):
     ("readings", "seconds", "given_back"),
     [
         ((0, 0), 0.0, True),
-        ((GIB, GIB + usage.SLACK_BYTES), 0.0, True),
+        ((GIB, GIB + gpu_readings.SLACK_BYTES), 0.0, True),
         ((0, 3 * GIB, 2 * GIB, 0), 1000.0, True),
         ((0, 3 * GIB), 0.0, False),
     ],
 )
 def test_a_device_has_some_time_to_give_back_what_a_test_took(readings, seconds, given_back):
     """The cases: the memory is freed at once, almost completely, late, or never."""
-    seen = usage.Usage(Read(*readings))
+    seen = gpu_readings.Usage(Read(*readings))
     seen.start()
     assert given_back is seen.given_back(seconds)
 
@@ -785,9 +794,10 @@ def trap(*args, **kwargs):
 names = ["is_available", "device_count", "current_device", "_lazy_init"]
 for name in [*names, "get_device_properties", "get_device_capability"]:
     setattr(torch.cuda, name, trap)
-from grader.worker import device, zygote
+from grader.worker import zygote
+from grader.worker import test_process
 zygote.import_slow_packages(["torch.fx.experimental.symbolic_shapes"])
-device.limit_memory(2**30)
+test_process.limit_memory(2**30)
 print(len(torch.cuda._queued_calls) > 0, torch.cuda.is_initialized())
 """
 

@@ -91,11 +91,11 @@ def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
     every(
         3,
         [
-            "child._limit = lambda limits: 1 / 0",
-            "child._redirect = lambda *descriptors: 1 / 0",
-            "child._UnpackedSubmission.__init__ = lambda *_: 1 / 0",
-            "child._limit = lambda limits: os.kill(os.getpid(), 9)",
-            "child._limit = lambda limits: os.write(3, b'x' * 100)",
+            "test_process._limit = lambda limits: 1 / 0",
+            "test_process._redirect = lambda *descriptors: 1 / 0",
+            "test_process._UnpackedSubmission.__init__ = lambda *_: 1 / 0",
+            "test_process._limit = lambda limits: os.kill(os.getpid(), 9)",
+            "test_process._limit = lambda limits: os.write(3, b'x' * 100)",
         ],
     ),
 )
@@ -128,7 +128,7 @@ def bare_with(monkeypatch, tmp_path):
         changed = tmp_path / "boot.py"
         text = boot.read_text().replace(
             "    forget_runtime(runtime)",
-            f"    from grader.worker import child\n    {line}\n    forget_runtime(runtime)",
+            f"    from grader.worker import test_process\n    {line}\n    forget_runtime(runtime)",
         )
         assert line in text
         changed.write_text(text)

@@ -154,8 +154,7 @@ def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
         for path in (root / "grader" / room).glob("*.py")
     ]
     probes = [f"/course/{path.relative_to(root)}" for path in (root / "tests/probes").rglob("*.py")]
-    tools = ["__init__", "forbidden_calls", "generators", "loaded", "programs", "stand_in"]
-    tools += ["student", "watch_copies"]
+    tools = ["__init__", "forbidden_calls", "loaded", "programs", "stand_in", "student"]
     kit = [f"/course/kit/{name}.py" for name in tools]
     theirs = [f"/tmp/submission/assignment/{name}.py" for name in ("__init__", "m")]
     expected = {*grader, *probes, *kit, *theirs}
