@@ -14,7 +14,11 @@ from tests.grader.sampling import every
 from tests.handout import chapters
 from tests.handout.page_figures import CODE, COURSE, DIGITS, HANDOUT, Figures, run_code
 
-PAGES = sorted(path.name for path in HANDOUT.glob("*.md"))
+# One worker computes the figures of a page, once for all tests.
+PAGES = [
+    pytest.param(path.name, marks=pytest.mark.xdist_group(path.name), id=path.name)
+    for path in sorted(HANDOUT.glob("*.md"))
+]
 SOME_DIGITS = pytest.mark.parametrize("one_in", [6, pytest.param(1, marks=pytest.mark.proof)])
 
 

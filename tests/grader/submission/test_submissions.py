@@ -645,7 +645,7 @@ def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
     assert "PATH/assignment/parts cannot be read: Permission denied" == refusal(tmp_path / "ada")
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_an_archive_with_changed_bytes_is_read_or_refused(kind, data, tmp_path_factory):
