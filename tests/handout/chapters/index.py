@@ -10,15 +10,8 @@ from tests.handout.page_figures import COURSE, HANDOUT, Figures
 # For the problems of each chapter, as one reader who solved all of them judged.
 HOURS = [3.5, 2.5, 2, 5, 4, 6, 1, 4, 1.5, 5, 9, 6, 8]
 SHORT_PATH = [
-    "tensor_memory",
-    "flop_formulas",
-    "napkin_math",
-    "linear",
-    "adamw",
-    "gradient_clipping",
-    "lr_schedule",
-    "get_batch",
-    "training_loop",
+    *("tensor_memory", "flop_formulas", "napkin_math", "linear", "adamw", "gradient_clipping"),
+    *("lr_schedule", "get_batch", "training_loop"),
 ]
 
 
