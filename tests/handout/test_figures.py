@@ -12,6 +12,7 @@ from grader.base.markdown_figures import MARK, without_marks
 from handout.site import agreement
 from tests.grader.sampling import every
 from tests.handout import chapters
+from tests.handout.chapters import small_pages
 from tests.handout.page_figures import CODE, COURSE, DIGITS, HANDOUT, Figures, run_code
 
 # One worker computes the figures of a page, once for all tests.
@@ -33,12 +34,11 @@ def quick_collections():
 @cache
 def figures_of(page):
     """The values of a page's figures."""
+    if page in small_pages.OF_PAGE:
+        return small_pages.OF_PAGE[page](page)
     name = page.removesuffix(".md")
-    if name == "bibliography":  # sphinxcontrib-bibtex writes its entries
-        return Figures(page)
-    return import_module(
-        f"{chapters.__name__}.c{name}" if name[0].isdigit() else f"{chapters.__name__}.{name}"
-    ).Chapter(page)
+    module = f"{chapters.__name__}.{'c' * name[0].isdigit()}{name}"
+    return import_module(module).Chapter(page)
 
 
 def text_of(page):
