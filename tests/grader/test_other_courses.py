@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import zipfile
 
 import pytest
 
@@ -86,33 +85,6 @@ def test_it_is_proved(grader, course, tmp_path):
         "softmax · test_softmax_over_the_last_dimension: other tests catch everything that it "
         "catches" in done.stderr
     )
-
-
-def test_it_is_handed_out(grader, course, tmp_path):
-    """The bundle has stubs, public tests and text, and a student can work with it."""
-    done = grader("release", "student", "--course", course, tmp_path / "student.zip")
-    assert done.returncode == 0, done.stderr
-    with zipfile.ZipFile(tmp_path / "student.zip") as archive:
-        names = {name.removeprefix("student/") for name in archive.namelist()}
-        archive.extractall(tmp_path)
-    assert {
-        "assignment/activations.py",
-        "tests/public/test_relu.py",
-        "handout/index.md",
-        "README.md",
-    } <= names
-    assert not [name for name in names if "hidden" in name or "solutions" in name]
-    command = [python(), "-m", "assignment"]
-    done = subprocess.run(
-        command, cwd=tmp_path / "student", capture_output=True, text=True, timeout=600
-    )
-    assert (1, "") == (done.returncode, done.stderr)
-    assert "0 of 2 problems done" in done.stdout
-
-
-def test_its_stubs_are_those_of_its_reference(grader, course):
-    """`grader stubs` writes them."""
-    assert grader("stubs", "--check", "--course", course).returncode == 0
 
 
 def test_the_course_may_be_named_before_the_command(grader, course, tmp_path):
