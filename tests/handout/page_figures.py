@@ -152,13 +152,27 @@ def _rendered(own: re.Match[str], value: float) -> str:
 
 
 def _holds(text: str) -> bool:
-    """Whether the sides of each equation agree to a few percent, as their numbers are rounded."""
-    return all(
-        math.isclose(one, other, rel_tol=0.03)
-        for cell in (re.split("[=≈]", cell) for cell in re.split("[|<]", text))
-        for side in cell[1:]
-        for one, other in zip(_evaluated(cell[0]), _evaluated(side), strict=True)
-    )
+    """Whether the sides of each equation agree to a few percent, as their numbers are rounded.
+
+    Two parts that agree have to be an equation: 100 / 7 + 14.3 was meant as one.
+    """
+    for cell in re.split("[|<]", text):
+        first, *others = re.split("[=≈]", cell)
+        if not all(_agree(first, side) for side in others):
+            return False
+        for operator in re.finditer(r" [+·×/−] ", cell if not others else ""):
+            parts = cell[: operator.start()], cell[operator.end() :]
+            if re.search("[+·×/−√⁰-⁹]", parts[0] + parts[1]) and _agree(*parts):
+                return False
+    return True
+
+
+def _agree(one: str, other: str) -> bool:
+    try:
+        pairs = zip(_evaluated(one), _evaluated(other), strict=True)
+        return all(math.isclose(a, b, rel_tol=0.03) for a, b in pairs)
+    except (ArithmeticError, NameError, SyntaxError, TypeError, ValueError):
+        return False
 
 
 def _evaluated(side: str) -> list[float]:
@@ -273,6 +287,7 @@ class Figures:
         for part in (PROBLEM, CODE):
             markdown = part.sub(lambda m: _blank(m[0]), markdown)
         yield from _steps_out_of_order(self.page, markdown)
+        yield from _rows_of_other_lengths(self.page, markdown)
         yield from self._wrong_figures(markdown)
         text = MARK.sub(lambda m: _blank(m[0]), BY_ORDER.sub(lambda m: _blank(m[0]), markdown))
         wrong, text = _links(self.page, text, without_marks(markdown))
@@ -372,6 +387,14 @@ def _steps_out_of_order(page: str, markdown: str) -> list[str]:
             return [f"{page}: step {number} comes after {before}: {markdown[start : start + 40]!r}"]
         before = number
     return []
+
+
+def _rows_of_other_lengths(page: str, markdown: str) -> Iterator[str]:
+    for table in re.finditer(r"(?:^\|.*\n)+", markdown, re.MULTILINE):
+        head, *rows = table[0].splitlines()
+        for row in rows:
+            if row.count("|") != head.count("|"):
+                yield f"{page}: expected as many cells as the table's head has, got: {row}"
 
 
 def _without_names(text: str) -> str:

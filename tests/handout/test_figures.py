@@ -222,6 +222,8 @@ def test_several_values_are_in_the_order_of_the_page():
         ("[[3, 0], [2, 7]]", torch.tensor([[3, 0], [2, 7]]), "[[3, 0], [2, 7]]"),
         ("3 / 2 = 1.5", (3, 2, 1.5), "3 / 2 = 1.5"),
         ("3 · 2 = 1.5", (3, 2, 1.5), "an equation that holds"),
+        ("3 / · 2 = 1.5", (3, 2, 1.5), "an equation that holds"),
+        ("3 / 2 + 1.5", (3, 2, 1.5), "an equation that holds"),
         ("√(9 + 16) = 5 | 2", (9, 16, 5, 2), "√(9 + 16) = 5 | 2"),
         ("3", (3, 4), "3 4"),
         ("3 and 4", (3,), "3 and "),
@@ -251,6 +253,12 @@ def test_the_page_decides_how_a_number_is_written(text, value, expected):
 def test_no_reader_sees_a_mark(marked, read):
     """Marks are removed from text, links, code and formulas, also around brackets."""
     assert without_marks(marked) == read
+
+
+def test_a_row_has_as_many_cells_as_its_table():
+    """A bar that is lost moves all cells after it."""
+    said = Figures("page.md").complaints("| a | b |\n|---|---|\n| 0 | 1 |\n| 0, 1 |\n")
+    assert said == ["page.md: expected as many cells as the table's head has, got: | 0, 1 |"]
 
 
 @pytest.mark.parametrize("nothing", [[], 12, [0.5]])
