@@ -1,5 +1,6 @@
 """`python -m assignment`: a progress report with the next step, and a zip for the grader."""
 
+import itertools
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ import tomllib
 import zipfile
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -19,9 +21,10 @@ from markdown_it import MarkdownIt
 from grader.base.errors import SubmissionRefused
 from grader.course import courses
 from grader.submission import submissions
+from kit import expect
 from kit.handing_in import Accepted
 from kit.progress import check as checking
-from kit.progress import last_time, markdown, submit
+from kit.progress import last_time, markdown, pictures, submit
 from kit.progress.outcomes import Failure, ProblemProgress, RunOutcome, hints
 from tests.grader.sampling import every
 from tests.grader.warm_python import python
@@ -1080,11 +1083,90 @@ def test_in_the_folder_below_one_sentence_says_where_to_go(root):
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
-def test_the_next_step_has_the_address_of_its_section(work):
-    """The address points to the handout in the student's folder, if there is one."""
-    assert "open file:" not in check(work, "linear").stdout
+def test_the_next_step_has_the_address_of_its_section_and_of_these_numbers(work):
+    """They point to the handout in the student's folder, if there is one."""
+    module = work / "assignment" / "tensor_memory.py"
+    wrong = "\n\ndef contiguous_strides(shape):\n    return tuple(shape)\n"
+    module.write_text(module.read_text(encoding="utf-8") + wrong, encoding="utf-8")
+    assert "open file:" not in check(work, "storage_views").stdout
     site = work / "handout" / "site"
     site.mkdir(parents=True)
-    (site / "07_linear.html").write_text("")
-    address = f"{(site / '07_linear.html').as_uri()}#section-7-1"
-    assert f"\n  open {address}\n" in check(work, "linear").stdout
+    addresses = []
+    for name, at in [
+        ("01_tensor_memory", "section-1-2"),
+        ("calculators", "calculator-tensor?shape=3%2C+4%2C+5&view="),
+    ]:
+        (site / f"{name}.html").write_text("")
+        addresses.append(f"  open {(site / name).as_uri()}.html#{at}\n")
+    shown = check(work, "storage_views").stdout
+    assert shown.endswith("".join(addresses))
+    assert "\n  places in the storage\n  expected          got\n" in shown
+
+
+def mismatch(check, *given, **options):
+    """The mismatch that a check raises."""
+    with pytest.raises(expect.Mismatch) as raised:
+        check(*given, **options)
+    return raised.value
+
+
+X = torch.arange(8.0)
+LENGTHS = {"of": "CheckpointedSequential", "inputs": "7 layers, 2 segments"}
+STRIDES = {"of": "view_strides", "optional": True}
+PLACES = "places in the storage|expected    got|"
+
+
+@pytest.mark.parametrize(
+    ("error", "drawn", "view"),
+    [
+        (
+            mismatch(expect.value, (2, 1), (1, 3), **STRIDES, inputs="(3, 2), (1, 3), (3, 2)"),
+            f"{PLACES}0 3           0 [1]|1 4         [2] [3]|2 5         [4]   5",
+            "shape=2%2C+3&view=.permute%281%2C+0%29.reshape%283%2C+2%29",
+        ),
+        (
+            mismatch(expect.value, (1,), None, **STRIDES, inputs="(2, 2), (8, 1), (4,)"),
+            f"{PLACES}0 1 8 9       0   1 [2] [3]",
+            "",  # a tensor with gaps
+        ),
+        (
+            mismatch(expect.tensor, X.view(2, 4), X.view(2, 2, 2).mT.reshape(2, 4), of="patchify"),
+            "|expected    got|0 2 1 3       0 [1] [2]   3|4 6 5 7       4 [5] [6]   7",
+            "",
+        ),
+        (
+            mismatch(expect.tensor, X, X.view(2, 4), of="f", inputs="x float32[4, 2]"),
+            "|expected    got|0 1 2 3       0   1   2   3 [4] [5] [6] [7]|4 5 6 7",
+            "shape=4%2C+2&view=.reshape%282%2C+4%29",
+        ),
+        (
+            mismatch(expect.value, [2, 2, 3], [3, 4], **LENGTHS),
+            "expected  [0 1 2][3 4 5 6]|got       [0 1][2 3][4 5 6]",
+            "",
+        ),
+        (mismatch(expect.value, [10**9], [7], **LENGTHS), "", ""),
+        (mismatch(expect.value, "text", [7], **LENGTHS), "", ""),
+        (mismatch(expect.tensor, X / 3, X / 4, of="f"), "", ""),
+        (mismatch(expect.tensor, X.expand(9, 8), X.expand(8, 8), of="f"), "", "shape=8%2C+8&view="),
+        (mismatch(expect.tensor, None, X, of="f"), "", ""),
+        (mismatch(expect.value, (1,), (2,), of="view_strides", inputs="no numbers"), "", ""),
+        (mismatch(expect.number, 1.0, 2.0, of="f", tolerance=0), "", ""),
+    ],
+    ids=itertools.count(),
+)
+def test_what_was_expected_is_drawn_beside_what_came(error, drawn, view):
+    """Layouts, small tensors and segments; whatever cannot be drawn has no picture."""
+    assert "|".join(line.strip() for line in pictures.picture(error).splitlines()) == drawn
+    assert pictures.calculator(error) == view
+
+
+def test_a_schedule_is_drawn_as_a_curve():
+    """Points that agree are one; a function that fails has no curve, but still its mismatch."""
+    for rate, marks in [(lambda i: i / 10, ["*", "@", "o"]), (lambda i: 1 / 0, [])]:
+        with (
+            pytest.raises(expect.Mismatch) as raised,
+            expect.drawn(lambda: ({0: 0.0, 5: 0.1}, {i: rate(i) for i in range(10)})),  # noqa: B023
+        ):
+            expect.number(0.5, 0.4, of="schedule", tolerance=0)
+        curve = pictures.picture(raised.value).rpartition("o expected")[0]
+        assert sorted(set(re.findall(r"[*o@]", curve))) == marks

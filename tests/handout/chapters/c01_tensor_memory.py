@@ -215,7 +215,6 @@ class Chapter(Figures):
 
     def exercises(self) -> None:
         """The answers."""
-        self.gives(bf16_bytes=BF16.itemsize, wren_bf16_gb=taken(wren.PARAMETERS, dtype=BF16) / 1e9)
         x, index = torch.empty(6, 7, 8), (1, 2, 3)
         self.gives(exercise_shape=x.shape, exercise_index=index)
         self.gives(exercise_strides=tm.contiguous_strides(x.shape))

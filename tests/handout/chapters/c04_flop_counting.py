@@ -106,6 +106,9 @@ class Chapter(Figures):
         )
         an_element = fc.matmul_flops((6, 3, 7), (6, 7, 5)) // (6 * 3 * 5 * 7)
         self.gives(an_element=an_element)
+        x, head = torch.ones(1, 4), wren.HEAD_WIDTH
+        softmax = ran(lambda: (e := (x - x.amax()).exp()) / e.sum())
+        self.gives(softmax_flops=len(softmax), score_flops=fc.matmul_flops((1, head), (head, 1)))
         for left, right in (
             ("B × D", "D × K"),
             ("K × B", "B × D"),

@@ -1,6 +1,7 @@
 """Chapter 5: the roofline and estimates on paper."""
 
 import math
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -63,7 +64,12 @@ def left_out(config, tokens):
 
 class Chapter(Figures):
     def beginning(self) -> None:
-        self.gives(gb=10**9)
+        card, tuned = 8 * 10**9, 7 * 10**9
+        self.gives(card_gb=card / 1e9, tuned=tuned)
+        # Codes of four bits, and a float32 scale for each block of 64.
+        self.gives(tuned_gb=tuned * (4 + 32 / 64) / 8 / 1e9)
+        self.gives(card_fits=ra.max_parameters(card, RECIPES["all in float32"]))
+        self.gives(seen_letters=fc.training_flops(1, 1))
 
     def roofline(self) -> None:
         """Section 5.1."""
@@ -192,8 +198,7 @@ class Chapter(Figures):
         self.gives(bet_devices=32)
         alone = ra.max_parameters(H100.memory_bytes, full)
         self.gives(alone=alone)
-        assert float(2**53 + 1) == 2**53
-        self.gives(exact_floats=(2**53, 2**53), gib_excess=(2**30 / 10**9 - 1) * 100)
+        self.gives(gib_excess=(2**30 / 10**9 - 1) * 100)
 
     def how_long(self) -> None:
         """Days of training, parameters, and the best model for a budget."""
@@ -234,6 +239,12 @@ class Chapter(Figures):
         self.gives(run_flops=(each, PARAMETERS, TOKENS, flops), devices=DEVICES, mfu=MFU)
         self.gives(run_speed=(DEVICES, MFU, peak, DEVICES * MFU * peak), days=days)
         self.gives(day_seconds=24 * 60 * 60)
+        twelve = replace(GPT3, num_layers=12, d_model=1024, num_heads=16, d_ff=4096)
+        square, vocabulary = 12 * 1024**2, twelve.vocab_size * 1024
+        self.gives(part_width=1024, part_attention=(12, 4, 1024**2, 4 * square))
+        self.gives(part_ffn=(12, 8, 1024**2, 8 * square), part_embedding=vocabulary)
+        self.gives(part_total=ra.transformer_parameters(twelve))
+        assert ra.transformer_parameters(twelve) == 12 * square + vocabulary
         size = ra.transformer_parameters(GPT3)
         self.gives(gpt3_width=GPT3.d_model, gpt3_ff=GPT3.d_ff // GPT3.d_model)
         self.gives(gpt3_layers=GPT3.num_layers, gpt3_vocabulary=GPT3.vocab_size, gpt3_size=size)

@@ -43,7 +43,8 @@ def starts(tokens, length):
 class Chapter(Figures):
     def files(self) -> None:
         """Bytes per token, and the bytes that np.save writes."""
-        self.gives(corpus=CORPUS)
+        llama = 14 * 10**11  # Touvron et al. (2023), LLaMA
+        self.gives(corpus=CORPUS, first_llama=llama, first_llama_tb=llama * UINT16.itemsize / 1e12)
         for dtype in (UINT16, INT32, INT64):
             largest = np.iinfo(dtype).max
             self.gives(dtype_row=(largest, dtype.itemsize, CORPUS * dtype.itemsize // 10**9))

@@ -174,12 +174,8 @@ class Chapter(Figures):
         self.gives(ex_sgd=(weight, momentum, weight + momentum))
         assert op.optimizer_state_bytes(optimizer) == 2 * momentum * weights
         write, day = 60, 86400
-        interval = best(write, day)
-        assert abs(write / interval - cost(write, interval, day) / 2) < 1e-12
         for other in (best, lambda w, m: cost(w, best(w, m), m)):
             assert abs(other(write / 4, day) * 2 / other(write, day) - 1) < 1e-12
-        self.gives(ex_write=write, ex_product=(2, write, day), ex_interval=interval)
-        self.gives(ex_minutes=interval / 60, ex_share=100 * write / interval)
         alone = 70e9 * self.weight / SPEED
         self.gives(ex_writing=alone / 60)
 

@@ -9,7 +9,7 @@ from torch import nn
 from grader.solutions.reference import activation_checkpointing as ac
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import micro_batch, wren
+from handout.site import micro_batch, quizzes, wren
 from tests.handout.page_figures import Figures, n
 
 FP32, BF16 = torch.float32, torch.bfloat16
@@ -186,6 +186,9 @@ class Chapter(Figures):
         deeper = 100
         self.gives(best_k=best[LAYERS], best_alive=2 * best[LAYERS], deeper=deeper)
         self.gives(more_memory=(2 * deeper * LAYERS) ** 0.5 / best[LAYERS])
+        again = sum(range(1, LAYERS + 1))
+        self.gives(deep=1024, halvings=quizzes.depth(1024), squared=f"L{n('²')}")
+        self.gives(from_the_start=(LAYERS, LAYERS, LAYERS + 1, 2, LAYERS + again))
         assert alive_at_once(1) == self.plain[nn.GELU], "one segment: as much as a plain run"
         root = round(LAYERS**0.5)
         self.gives(root_alive=(self.kept[root], self.own[root], alive[root]))
@@ -354,7 +357,8 @@ class Chapter(Figures):
         ratio = heads * tokens / width
         self.gives(seen_layers=layers, seen_batch=batch, seen_tokens=tokens, seen_width=width)
         self.gives(seen_heads=heads, seen_gb=320, seen_right_gb=unit * (34 + 5 * ratio))
-        self.gives(seen_without_gb=unit * (32 + 2 * ratio))
+        self.gives(seen_without_gb=unit * (32 + 2 * ratio), seen_least=n("128 to 4"))
+        self.gives(seen_most=128, seen_least_right=128 * BF16.itemsize / 32)
 
     def seen_elsewhere(self) -> None:
         """The factor in other notes, and what it depends on."""
@@ -422,5 +426,3 @@ class Chapter(Figures):
         second = 5 * GPT3["a"] * GPT3["s"] / GPT3["h"]
         assert second > 34
         self.gives(ex_growth=(2 * 34 + 4 * second) / (34 + second))
-        useful = wren.MFU * 3 / 4
-        self.gives(ex_mfu=(wren.MFU, 3, 4, useful))

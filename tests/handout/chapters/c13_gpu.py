@@ -1,6 +1,7 @@
 """Chapter 13: GPU memory, timing, copies that overlap kernels, and float32 under autocast."""
 
 import gc
+import json
 import math
 import re
 import statistics
@@ -20,6 +21,7 @@ from grader.solutions.reference import gpu
 from grader.solutions.reference import precision as pr
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
+from handout.site.measured import RECORD, cells
 from handout.site.pictures import prefetching
 from kit import stand_in
 from tests.handout.page_figures import (
@@ -530,7 +532,6 @@ class Chapter(Figures):
 
     def autocast(self) -> None:
         """The dtype in which each operation runs."""
-        self.gives(bf16_speedup=PEAK / H100.peak_flops[FP32])
         assert {"matmul", "linear", "conv2d", "scaled_dot_product_attention"} <= listed(
             "AT_FORALL_LOWER_PRECISION_FP"
         )
@@ -567,7 +568,7 @@ class Chapter(Figures):
         assert bf16.smallest_normal == pr.float_spec(FP32).smallest_normal
         scaler = torch.amp.GradScaler("cpu")
         assert scaler.get_backoff_factor() == 0.5  # "and halves"
-        self.gives(fp16_limit=(2.0 ** (tiny), 2.0**tiny), bf16_limit=2.0 ** (low))
+        self.gives(bf16_limit=2.0**low)
 
     def example(self) -> None:
         """A step computed by hand."""
@@ -585,7 +586,7 @@ class Chapter(Figures):
         plainly = ra.bytes_per_parameter(ra.TrainingRecipe(FP32, FP32, (FP32, FP32)))
         weight, gradient, moments = model_bytes(convert=False)
         assert weight + gradient + sum(moments) == plainly
-        self.gives(fp32_row=(weight, gradient, moments, plainly), bf16_copy=BF16.itemsize)
+        self.gives(fp32_row=(weight, gradient, moments, plainly))
         weight, gradient, moments = model_bytes(convert=True)
         total = weight + gradient + sum(moments)
         self.gives(bf16_row=(weight, gradient, moments, total))
@@ -656,7 +657,15 @@ class Chapter(Figures):
         tokens = wren.MICRO_BATCH * wren.WREN.context_length
         flops = fc.training_flops(wren.PARAMETERS, tokens)
         self.gives(wren_micro_flops=flops, wren_micro_ms=1e3 * flops / (MFU * PEAK))
-        self.gives(wren_peak_gb=wren.PEAK.total / 1e9, held_bytes=BF16.itemsize)
+        kept, head = wren.PEAK.copies + wren.PEAK.layers + wren.PEAK.head, wren.HEAD_WIDTH
+        kept += FP32.itemsize * tokens * wren.WREN.vocab_size  # the log-softmax
+        shape = (wren.MICRO_BATCH, wren.WREN.num_heads, wren.WREN.context_length, head)
+        product = wren.WREN.num_layers * fc.matmul_flops(shape, (*shape[:2], head, shape[2]))
+        self.gives(wren_micro_attention=7 * product, wren_micro_kept=kept / 1e9)
+        self.gives(wren_micro_peak=wren.PEAK.total / 1e9, held_bytes=BF16.itemsize)
+        self.gives(wren_adamw_ms=1e3 * wren.OPTIMIZER_STEP_BYTES / H100.memory_bandwidth)
+        record = json.loads(RECORD.read_text(encoding="utf-8"))
+        self.gives(**{name: n(text) for name, text in cells(record).items()})
         self.gives(held_gb=BF16.itemsize * tokens * wren.WREN.vocab_size / 1e9)
 
     def exercises(self) -> None:
