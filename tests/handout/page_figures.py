@@ -62,9 +62,9 @@ NAMES = re.compile(
     r"|E2M1|E4M3|E5M2|E8M0|NVFP4|fp64|fp32|fp16|bf16|fp8|int64|int32|int16|int8|uint16|uint8|TF32"
     r"|complex64|set_float32_matmul_precision|A100|H100|UTF-8|SHA-256|CS336|GPT-3|L2)(?!\w)"
 )
-# Numbers that their position determines: headings (checked by handout.site.agreement) and the steps
-# of a list.
-BY_ORDER = re.compile(r"^(#+ [1-9]\d*(\.\d+)?|\d+\.)(?= )", re.MULTILINE)
+# Numbers that their position determines: headings of chapters (checked by handout.site.agreement)
+# and the steps of a list.
+BY_ORDER = re.compile(r"^(#+ \d+(\.\d+)?|\d+\.)(?= )", re.MULTILINE)
 PROBLEM = re.compile(
     r"^:::\{admonition\} Problem .*?^:::$", re.MULTILINE | re.DOTALL
 )  # checked by handout.site.agreement
@@ -140,11 +140,14 @@ def _rendered(own: re.Match[str], value: float) -> str:
     if own["power"]:
         base = Fraction(own[0].removesuffix(own["power"]).replace(",", "").replace("−", "-"))
         exponent = int(unicodedata.normalize("NFKC", own["power"]).replace("−", "-"))
-        is_equal = base and math.isclose(Fraction(value) / base**exponent, 1, rel_tol=1e-9)
+        is_equal = base and abs(Fraction(value) / base**exponent - 1) < 1e-9
         return own[0] if is_equal else str(value)
     unit, group = int((own["unit"] or "0").replace("−", "-")), "," if "," in own["digits"] else ""
     if unit or isinstance(value, Fraction):
-        value = float(Fraction(value) / Fraction(10) ** unit)
+        exact = Fraction(value) / Fraction(10) ** unit
+        if abs(exact) > sys.float_info.max:
+            return str(value)
+        value = float(exact)
     form = f"{group}.{places}f" if places or isinstance(value, float) else group
     text = format(abs(value), form)
     text = f"{text}e{own['unit']}" if own["unit"] else text
@@ -289,7 +292,11 @@ class Figures:
         yield from _steps_out_of_order(self.page, markdown)
         yield from _rows_of_other_lengths(self.page, markdown)
         yield from self._wrong_figures(markdown)
-        text = MARK.sub(lambda m: _blank(m[0]), BY_ORDER.sub(lambda m: _blank(m[0]), markdown))
+        is_chapter = self.page[0].isdigit()
+        text = BY_ORDER.sub(
+            lambda m: _blank(m[0]) if is_chapter or m[0][0] != "#" else m[0], markdown
+        )
+        text = MARK.sub(lambda m: _blank(m[0]), text)
         wrong, text = _links(self.page, text, without_marks(markdown))
         for match in re.finditer(
             rf"[\w.,]*[{DIGITS}][\w.,]*|\]\{{#\w*", _without_names(_without_problems(text))
