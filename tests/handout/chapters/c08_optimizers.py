@@ -352,7 +352,7 @@ class Chapter(Figures):
         assert op.AdamW([torch.zeros(1)]).defaults["betas"] == (BETA1, BETA2)
         self.gives(beta1=f"β₁ = {n(BETA1)}", beta2=f"β₂ = {n(BETA2)}", m_factor=1 - BETA1)
         self.gives(v_factor=1 - BETA2, uncorrected=(1 - BETA1, 1 - BETA2, uncorrected))
-        silence = n(self.after_silence(), ".2f")
+        silence = n(self.after_silence, ".2f")
         self.gives(silence=silence, silence_step=f"({n(1)} − β₁) / √({n(1)} − β₂) = {silence}")
         self.gives(bound_section=2.1)
         p, g, lr, decay = 1.0, 10.0, 0.1, 0.5
@@ -378,6 +378,7 @@ class Chapter(Figures):
         self.gives(decayed=(p, lr, decay, p, decayed), moved=(lr, g, g + eps, moved))
         self.gives(after_one=first, after_two=(first, 1 - lr * decay, moved, second))
 
+    @cached_property
     def after_silence(self) -> float:
         """The step of a gradient that comes after many gradients of 0, in units of lr."""
         after = self.after_many_steps[0]
