@@ -11,13 +11,14 @@ import msgspec
 from grader.base.errors import UsageError, did_you_mean, no_such
 from grader.classroom.attempts import Attempt
 from grader.classroom.gradebook import Gradebook
-from grader.classroom.records import Override, RegradeRequest, Standing, State, Student, called
+from grader.classroom.records import Standing, State, Student, called
 from grader.classroom.results import Grade
 from grader.classroom.roster import folded
 from grader.classroom.setups import Setup
 from grader.course import policies
 from grader.course.courses import Course, Problem
 from grader.course.policies import Policy, kept
+from grader.report.remarks import Override, RegradeRequest
 from grader.results.points import submission_result
 from grader.results.records import GraderInfo, SubmissionInfo, SubmissionResult
 from kit.handing_in import Accepted

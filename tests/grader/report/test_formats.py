@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 import pytest
 
 from grader.base.errors import Status
-from grader.classroom.records import Answer, Comment, RegradeRequest
 from grader.commands import reports
 from grader.commands.parameters import parameters_of
 from grader.report import json_report
 from grader.report.formats import FORMATS, Format
+from grader.report.remarks import Answer, Comment, RegradeRequest
 from grader.report.reported import Reported
 from grader.results.points import problem_result
 from grader.results.records import Fact
