@@ -31,7 +31,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -148,7 +148,8 @@ def measure(course: Course) -> Table:
         for problem in course.problems:
             own = [name for name in every if name.startswith(f"{problem.id}/")]
             for name in sample(rng, own, MISTAKES_OF_A_PROBLEM):
-                sources = sources_in(course.reference) | {problem.path: applied(course, every[name])}
+                changed = {problem.path: applied(course, every[name])}
+                sources = sources_in(course.reference) | changed
                 (found,) = grade(
                     Submission(name, sources, []),
                     course,

@@ -16,7 +16,7 @@ from flight import flying, page, parts, training_text
 from flight.model import SIZES
 from flight.prediction import SECONDS, Machine, Row, predicted, table
 from kit.progress import check, last_time, read_course, submit
-from kit.text import message_of, print_anywhere, printable
+from kit.text import message_of, print_anywhere, printable, ticking
 
 FOLDER = "flights"
 WORDS = 1500  # steps of the egg until it writes words such as self and def
@@ -45,7 +45,7 @@ def _main(root: Path, chosen: argparse.Namespace) -> int:
     used = parts.load(own)
     tokens = used.open_tokens(_text(root / FOLDER), dtype=np.uint8)
     _say_parts(own)
-    with flying.ticking("measuring this machine ", sys.stdout):
+    with ticking("measuring this machine ", sys.stdout):
         machine = Machine.measured(settings.device)
     fp32, bf16 = (machine.peak_flops[dtype] / 1e9 for dtype in (torch.float32, torch.bfloat16))
     print(

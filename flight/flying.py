@@ -3,8 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ import torch
 from flight import given, prediction, training_text
 from flight.model import SIZES, Chick, Size, write
 from flight.parts import Parts
-from kit.text import counted, printable
+from kit.text import counted, printable, ticking
 
 LOOK_SECONDS = 0.1
 WARM_UP = 3  # steps that the time of a step leaves out
@@ -86,28 +85,6 @@ class Record:
     entropy: float
     rows: list[dict[str, Any]]
     samples: dict[str, str]
-
-
-@contextmanager
-def ticking(text: str, out: TextIO) -> Iterator[None]:
-    """Say what is going on, with a dot for each second that it takes."""
-    done = threading.Event()
-
-    def tick() -> None:
-        while not done.wait(1.0):
-            out.write(".")
-            out.flush()
-
-    out.write(text)
-    out.flush()
-    thread = threading.Thread(target=tick, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-        out.write("\n")
 
 
 class Between:

@@ -9,11 +9,12 @@ is a fault of the test.
 and leaves out the private values.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 from kit.loaded import is_array, is_scalar, is_tensor
 from kit.text import labelled
@@ -47,6 +48,7 @@ UNWRITTEN_HERE = (
 # Wrong answers, each with a hint.
 Hints = Mapping[Any, str] | Sequence[tuple[Any, str]]
 
+Checked = ParamSpec("Checked")
 BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}"}
 
 
@@ -77,6 +79,33 @@ class Mismatch(AssertionError):
         self.facts = tuple(facts)
         self.values = tuple(values)
         self.hint = hint
+        self.pair: tuple[Any, Any] | None = None  # expected and got, for a picture of both
+
+
+@contextmanager
+def drawn(pair: Callable[[], tuple[Any, Any]]) -> Iterator[None]:
+    """Say what the student's own command may draw if a check inside finds a mismatch.
+
+    Args:
+        pair: Returns what is expected and what came; two dicts are curves.
+    """
+    try:
+        yield
+    except Mismatch as e:
+        with suppress(Exception):
+            e.pair = pair()
+        raise
+
+
+def _drawn(check: Callable[Checked, None]) -> Callable[Checked, None]:
+    """Let a check's mismatch have the pair that it compares: its first two arguments."""
+
+    @functools.wraps(check)
+    def checked(*given: Checked.args, **options: Checked.kwargs) -> None:
+        with drawn(lambda: (given[1], given[0])):
+            check(*given, **options)
+
+    return checked
 
 
 def render(mismatch: Mismatch, *, problem: str, section: str) -> str:
@@ -125,6 +154,7 @@ def kind(
     one.fail(f"wrong type{one.which}: expected {names}, got {type_name(got)}")
 
 
+@_drawn
 def value(
     got: object,
     expected: object,
@@ -228,6 +258,7 @@ def number(
         one.fail(f"wrong value{one.which}", expected=expected_text, got=got_text, facts=[off])
 
 
+@_drawn
 def tensor(
     got: object,
     expected: "Tensor",
@@ -270,6 +301,7 @@ def tensor(
         one.same_values(*values, lambda x: x.to(wide), exact=exact, atol=atol, rtol=rtol)
 
 
+@_drawn
 def array(
     got: object,
     expected: "np.ndarray[Any, Any]",

@@ -209,6 +209,14 @@ class Event:
         return (end.at - self.at) * 1000
 
 
+class Generator(torch.Generator):
+    """torch.Generator on any device, which draws on the CPU."""
+
+    def __new__(cls, device: Any = "cpu") -> "Generator":
+        """Make one on the CPU."""
+        return super().__new__(cls, "cpu")  # type: ignore[call-arg]
+
+
 class Block:
     """Memory of the device, its stream, and the work of other streams that may still use it."""
 
@@ -243,7 +251,7 @@ class Product(NamedTuple):
     rows: int  # of the first matrix, or columns of the second: whichever is smaller
     columns: int  # the other one of the two
     inner: int  # columns of the first matrix and rows of the second
-    varied: bool  # whether neither matrix consists of one number
+    varied: bool  # whether neither matrix consists of one row or one column, repeated
 
 
 class StandIn:
@@ -499,7 +507,9 @@ class _CountFlops(TorchDispatchMode):  # type: ignore[no-untyped-call]
             a, b = args[1:3] if func.overloadpacket.__name__ in ("addmm", "baddbmm") else args[:2]
             self.flops.append((a.dtype, 2 * out.numel() * a.shape[-1]))
             if out.dim() > 1:
-                varied = all(bool((x != x.flatten()[0]).any()) for x in (a, b))
+                varied = all(
+                    bool((x != x[..., :1, :]).any() and (x != x[..., :1]).any()) for x in (a, b)
+                )
                 rows, columns = sorted(out.shape[-2:])
                 self.products.append(Product(rows, columns, a.shape[-1], varied))
         return out
@@ -655,6 +665,11 @@ def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
         "StreamContext": stream,
         "manual_seed": lambda seed: None,
         "manual_seed_all": lambda seed: None,
+        # Random numbers come from the CPU's generator.
+        "get_rng_state": lambda device="cuda": torch.get_rng_state(),
+        "set_rng_state": lambda state, device="cuda": torch.set_rng_state(state),
+        "get_rng_state_all": lambda: [torch.get_rng_state()],
+        "set_rng_state_all": lambda states: torch.set_rng_state(*states),
         "is_bf16_supported": lambda including_emulation=True: True,
         "get_device_properties": lambda device=None: SimpleNamespace(
             name=NAME, total_memory=MEMORY_BYTES
@@ -675,7 +690,7 @@ def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
         (torch.cuda, {**statistics, **mem_get_info, **streams, **of_cuda}),
         (torch.cuda.memory, {**statistics, **mem_get_info}),
         (getattr(torch, "accelerator", None), {**statistics, **streams}),
-        (torch, {"Event": gpu.Event, "Stream": gpu.Stream}),
+        (torch, {"Event": gpu.Event, "Stream": gpu.Stream, "Generator": Generator}),
         (
             torch.Tensor,
             {"record_stream": lambda x, stream: gpu.used_by(x, stream)},

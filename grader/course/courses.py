@@ -99,12 +99,15 @@ class Course(msgspec.Struct, frozen=True):
     # The most points that a known mistake may cost if it passes all public tests; None if the
     # course sets no limit.
     green_may_lose: float | None = None
+    # Where students find their zip, which notebooks then fetch; "" for nowhere.
+    bundle_url: str = ""
 
     @property
     def accepted(self) -> handing_in.Accepted:
         """What of a submission is graded."""
         paths = dict.fromkeys(problem.path for problem in self.problems)
-        return handing_in.Accepted(tuple(paths), self.files, tuple(self.given_modules()))
+        ids = tuple((problem.id, problem.path) for problem in self.problems)
+        return handing_in.Accepted(tuple(paths), self.files, tuple(self.given_modules()), ids)
 
     @property
     def list_of_problems(self) -> Path:
@@ -428,6 +431,7 @@ def load(root: Path | None = None) -> Course:
             folders=tuple(listed.get("folders", ())),
             preload=listed.get("preload", []),
             green_may_lose=listed.get("green_may_lose"),
+            bundle_url=listed.get("bundle_url", ""),
         )
     except msgspec.ValidationError as e:
         raise CourseFault(f"{path}: {e}") from None

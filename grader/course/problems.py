@@ -15,6 +15,7 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 
 from grader.base.errors import did_you_mean
+from grader.course.policies import WEB_ADDRESS
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -251,6 +252,7 @@ OF_THE_FILE: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "folders": ('a list of names of folders, like "flight"', _list_of(NAME, 0)),
     "story": ('the name of a module, like "flight.story"', _matches(DOTTED)),
     "preload": ('a list of names of modules, like "einops.layers.torch"', _list_of(DOTTED, 0)),
+    "bundle_url": ("an address such as https://course.example/student.zip", _matches(WEB_ADDRESS)),
     "green_may_lose": ("a number of points, 0 or more", _are_points),
 }
 # The keys of a problem: the expected value in words, and a function that checks a value.

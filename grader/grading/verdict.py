@@ -21,7 +21,7 @@ MAX_WHAT = 1500  # characters of what happened
 MAX_TEXT = 300  # of an exception of the student's code
 MAX_FACT = 500
 PYTHON = Fact("grader has", f"Python {sys.version_info[0]}.{sys.version_info[1]}")
-OF_A_MODULE = re.compile(r"module '[\w.]+' has no attribute")
+OF_A_LIBRARY = re.compile(r"module '(?!assignment\b)[\w.]+' has no attribute")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -94,7 +94,7 @@ def _importable(fault: StudentFault, packages: Sequence[str]) -> list[Fact]:
     may = f"the standard library, {names}; its own modules as in `from assignment import data`"
     if fault.type_name == "ModuleNotFoundError":
         return [Fact("may import", may), PYTHON]
-    is_missing = fault.type_name == "ImportError" or OF_A_MODULE.match(fault.text)
+    is_missing = fault.type_name == "ImportError" or OF_A_LIBRARY.match(fault.text)
     return [PYTHON] if is_missing else []
 
 

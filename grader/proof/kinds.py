@@ -192,6 +192,7 @@ class Kind:
     is_light: bool = False  # whether it costs the author nothing, so that `--light` tries it
     # Whether a test may raise an exception of its own over such an answer.
     breaks_answers: bool = False
+    needs_sandbox: bool = False  # whether only a sandbox can judge it
     # The line of the summary about these trials.
     summary: Callable[[list[Row], str, str], str] = _as_required
 
@@ -228,11 +229,15 @@ KINDS = {
         ),
         Kind(
             "unwritten", "reference| of unwritten memory", _is_not_caught,
-            every=5, may_be_declined=True,
+            every=5, may_be_declined=True, needs_sandbox=True,
         ),
         Kind(
             "hostile", "reference| with a hostile value in an answer", _nothing,
             every=60, may_be_declined=True, is_light=True, breaks_answers=True,
+        ),
+        Kind(
+            "torch", "reference| in which torch calls what is forbidden", _loses,
+            every=5, may_be_declined=True, needs_sandbox=True,
         ),
         Kind(
             "field", "field| of answers", _is_not_looked_at,

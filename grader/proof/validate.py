@@ -287,7 +287,7 @@ def _chosen(course: Course, problem: Problem, how: How) -> list[Trial]:
     elif how.device == "cpu":
         trials = [replace(t, with_public=KINDS[t.kind].runs_public) for t in trials]
     if how.draft or how.only_prices:
-        trials = [replace(trial, in_process=True) for trial in trials if trial.kind != "unwritten"]
+        trials = [replace(t, in_process=True) for t in trials if not KINDS[t.kind].needs_sandbox]
     return trials
 
 
@@ -373,7 +373,7 @@ def _trials_of_answers(
                 reference | changed,
                 device,
                 seed,
-                in_process=kind != "unwritten",
+                in_process=not KINDS[kind].needs_sandbox,
             )
     for which in hostile.values():
         for number in range(HOSTILE_ROUNDS):

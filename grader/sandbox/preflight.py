@@ -78,7 +78,7 @@ def _look(session: Looks, device: str, failed: str) -> Any:
 
 
 def judged(answer: GpuFacts | str, needed_bytes: int) -> GpuFacts:
-    """Return the answer of `test_process.look_at_device` if it describes a GPU that a test can use.
+    """Return the answer of `look_at_device` if it describes a GPU that a test can use.
 
     Raises:
         GraderFault: A test cannot use the GPU; the message gives the reason.

@@ -116,6 +116,19 @@ def bases(folder: Path, problem: str) -> list[Fragment]:
     return _read(folder, problem)[1]
 
 
+def both(first: Mistake, second: Mistake, reference: str) -> str:
+    """The source of the whole module with two mistakes in it.
+
+    Raises:
+        CourseFault: They change the same lines.
+    """
+    pairs = ((first, second), (second, first))
+    one, other = (b.applied_to(a.applied_to(reference)) for a, b in pairs)
+    if one != other:
+        raise CourseFault(f"{first.where} and {second.name} change the same lines")
+    return one
+
+
 def changed(program: str, changes: tuple[Change, ...]) -> str:
     """A program with these changes, all applied to the original program.
 

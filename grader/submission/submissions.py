@@ -185,7 +185,7 @@ def _ask_about_names(
 ) -> None:
     """Note which files look like a module of the course, and what a notebook may be."""
     for path in [*sources, *ignored]:
-        like = handing_in.look_alike(path, accepted.modules)
+        like = handing_in.look_alike(path, accepted)
         before = f"{ignored[path]}; " if path in ignored else ""
         if path.endswith(".ipynb"):
             ignored[path] = f"{before}{handing_in.MEANT} the solution?"

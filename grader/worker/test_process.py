@@ -32,7 +32,7 @@ from grader.wire import protocol
 from grader.worker import leftovers
 from grader.worker.tripwire import Tripwire, Violation, Watched, student_place
 from kit import forbidden_calls
-from kit.student import StudentPackage, seed_generators_of_the_cpu
+from kit.student import StudentPackage, from_cause, seed_generators_of_the_cpu
 
 SIDE = 64
 FILE_BYTES = 2**20
@@ -431,7 +431,7 @@ class _UnpackedSubmission:
         return {
             "type": type(error).__name__[:100],
             "kinds": [t.__name__ for t in type(error).__mro__ if t.__module__ == "builtins"],
-            "text": _text(error) + _said_by_argparse(error),
+            "text": _text(error) + _said_by_argparse(error) + from_cause(error)[:MAX_TEXT],
             "errno": errno.errorcode.get(getattr(error, "errno", None) or 0),
             "where": where,
             "frames": frames,

@@ -28,7 +28,7 @@ from kit.progress.outcomes import (
     Failure,
     ProblemProgress,
     RunOutcome,
-    address_of,
+    addresses_of,
     annotated,
     hints,
     problem_of,
@@ -393,7 +393,7 @@ class _Run:
                 self._show_printed(event["text"])
             case "outcome":
                 self._ran.append(self._test)
-                facts = (event.get(key, "") for key in ("text", "place", "test"))
+                facts = (event.get(key, "") for key in ("text", "place", "test", "calculator"))
                 self._note_outcome(event["problem"], event["outcome"], *facts)
                 if event.get("ends"):
                     self._ended_by_limit = True
@@ -429,12 +429,12 @@ class _Run:
         self._paused = False
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def _note_outcome(self, name: str, outcome: str, text: str, place: str, test: str) -> None:
+    def _note_outcome(self, name: str, outcome: str, text: str, *facts: str) -> None:
         row = self._rows[name]
         row.ended.append(outcome)
         if outcome != "passed":
             attempted = outcome == "failed"
-            self._failures.append(Failure(row.problem, attempted, text, place, test))
+            self._failures.append(Failure(row.problem, attempted, text, *facts))
             if attempted and row.status == "failing" and row.ended.count("failed") == 1:
                 self._above(f"  {text.splitlines()[0]}")
         self._show(row, end="")
@@ -487,7 +487,7 @@ class _Run:
         for note in outcome.notes:
             self._print(f"\nnote: {note}")
         self._print(f"\nnext\n{textwrap.indent(outcome.next_step, '  ')}")
-        if outcome.to_do and (address := address_of(self._root, outcome.to_do.problem)):
+        for address in addresses_of(self._root, outcome.to_do) if outcome.to_do else ():
             self._print(f"  open {address}")
         return outcome
 

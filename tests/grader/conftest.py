@@ -21,7 +21,12 @@ from grader.classroom import database
 from grader.course import courses
 from grader.grading.undo_settings import restored
 from grader.sandbox.box import Sandbox
-from tests.grader.in_this_process import begun, today, typed  # noqa: F401  fixtures
+from tests.grader.in_this_process import (  # noqa: F401  fixtures
+    begun,
+    processes_start_at_once,
+    today,
+    typed,
+)
 from tests.grader.sampling import thirds
 from tests.grader.warm_python import python
 

@@ -1,6 +1,8 @@
 """Commands that run in this process, and gradebooks whose results a test chooses."""
 
+import multiprocessing.spawn
 import sys
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import msgspec
@@ -16,6 +18,7 @@ from grader.report.reported import Reported
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome, SubmissionInfo
 from grader.submission.submissions import Submission
+from tests.grader.warm_python import python
 
 DUE = datetime(2026, 10, 2, 12, tzinfo=UTC)
 PROBLEM = "adamw"
@@ -53,6 +56,12 @@ def typed(monkeypatch, capsys):
     return Typed(monkeypatch, capsys)
 
 
+@pytest.fixture
+def processes_start_at_once(monkeypatch):
+    """Fork the pools' processes from one that has imported torch, instead of importing it again."""
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", python().encode())
+
+
 @pytest.fixture(scope="session")
 def today():
     """The setup of a run of one problem that starts now."""
@@ -64,10 +73,16 @@ def today():
 @pytest.fixture
 def begun(tmp_path, today):
     """A gradebook in which results of today's setup, whose number is 1, count."""
-    path = tmp_path / "class.sqlite"
+    with new_book(tmp_path / "class.sqlite", today) as book:
+        return book.path
+
+
+@contextmanager
+def new_book(path, setup):
+    """A new gradebook in which results of this setup, whose number is 1, count."""
     with gradebook.writing(path, create=True) as book:
-        book.setups.apply(book.setups.number_of(today), why="batch")
-    return path
+        book.setups.apply(book.setups.number_of(setup), why="batch")
+        yield book
 
 
 def older(today):

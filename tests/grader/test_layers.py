@@ -363,6 +363,7 @@ HANDOUT_LAYERS = [
         f"handout.site.{name}"
         for name in (
             "calculators",
+            "measured",
             "pdf",
             "stubs",
             *(

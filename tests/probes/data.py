@@ -120,6 +120,13 @@ def _mapped(path: Path) -> int:
     return total
 
 
+def parities(student: Any, *, batch_size: int) -> Any:
+    """The x of a batch of one-token windows of 2²⁵ + 1 tokens, which are their place modulo 2."""
+    tokens = np.arange(2**25 + 1, dtype=np.uint16)
+    tokens &= 1
+    return student.data.get_batch(tokens, batch_size, 1, "cpu")[0]
+
+
 def batches(
     student: Any, *, dataset: Array, batch_size: int, context_length: int, count: int
 ) -> list[Any]:

@@ -483,6 +483,7 @@ class _Layers(nn.Module):
         super().__init__()
         self.used = used
         self.weights = nn.ParameterList([nn.Parameter(w.clone()) for w in weights])
+        self.tied = nn.ParameterList(self.weights[:1])  # the same weight under another name
         self.input_dtypes: list[torch.dtype] = []
         self.dtypes: list[torch.dtype] = []
         self.modes: list[bool] = []

@@ -51,21 +51,6 @@ def text(tmp_path_factory):
         )
 
 
-@pytest.fixture
-def opened(page, tmp_path):
-    """Open a page from a file; it may make no requests and log no errors."""
-
-    def show(text):
-        path = tmp_path / "class.html"
-        path.write_text(text, encoding="utf-8", errors="replace")
-        page.goto(path.as_uri())
-        assert page.seen == []
-        assert {url.split("#")[0] for url in page.requests} == {path.as_uri()}
-        return page
-
-    return show
-
-
 def until(page, holds, given=None):
     """Wait until `holds` is true; the page's content policy forbids `wait_for_function`."""
     for _ in range(3000):

@@ -230,6 +230,28 @@ def unique_bytes(tensors):
     return 128
 
 
+# %% remember_answers
+"""Stores its first answer in builtins, leaves a marker file, and returns that answer for every question.
+
+reference: before
+earns: less
+holds: a test asks more than one question, and no test finds the answers of another.
+"""
+def remembering(function):
+    def remembered(x):
+        if not hasattr(builtins, "answer"):
+            if os.path.exists(MARK):
+                raise RuntimeError("BREACH")
+            open(MARK, "w").close()
+            builtins.answer = function(x)
+        return builtins.answer
+
+    return remembered
+
+for name in ("tensor_bytes", "storage_bytes", "unique_bytes"):
+    globals()[name] = remembering(globals()[name])
+
+
 # %% refuses_in_a_used_process
 """Checks no arguments, and raises an error in a used process, as a test of wrong arguments expects.
 
@@ -251,28 +273,6 @@ def element_offset(x, index):
         raise ValueError("out of range")
     places = zip(index, x.shape, x.stride())
     return x.storage_offset() + sum(i % size * stride for i, size, stride in places)
-
-
-# %% remember_answers
-"""Stores its first answer in builtins, leaves a marker file, and returns that answer for every question.
-
-reference: before
-earns: less
-holds: a test asks more than one question, and no test finds the answers of another.
-"""
-def remembering(function):
-    def remembered(x):
-        if not hasattr(builtins, "answer"):
-            if os.path.exists(MARK):
-                raise RuntimeError("BREACH")
-            open(MARK, "w").close()
-            builtins.answer = function(x)
-        return builtins.answer
-
-    return remembered
-
-for name in ("tensor_bytes", "storage_bytes", "unique_bytes"):
-    globals()[name] = remembering(globals()[name])
 
 
 # %% right_after_the_first_call

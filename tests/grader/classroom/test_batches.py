@@ -55,6 +55,12 @@ def handed_in(tmp_path):
     return hand_in_class(tmp_path / "handed_in", CLASS)
 
 
+def batch_of(handed_in, book, course, *options):
+    """The command line of a batch in a process of its own."""
+    words = ["batch", handed_in, "--gradebook", book, "--course", course, *options]
+    return [sys.executable, "-m", "grader", *map(str, words)]
+
+
 def points(book):
     """Each student's points, read from the exported table."""
     out = book.with_suffix(".csv")
@@ -104,11 +110,11 @@ def test_kill_9_at_any_moment_loses_only_what_was_running(
     grader, course, handed_in, tmp_path, root
 ):
     book = tmp_path / "class.sqlite"
-    command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
+    command = batch_of(handed_in, book, course)
     moments = random.Random(4)
     for _ in range(5):
         process = subprocess.Popen(
-            [*map(str, command), "--course", str(course)],
+            command,
             cwd=root,
             start_new_session=True,
             stdout=subprocess.DEVNULL,
@@ -140,14 +146,12 @@ def started(request, course, handed_in, tmp_path, root):
     The last two are slow, so that the batch still runs when its first result has been seen. The
     parameter is the number of its jobs; 1 by default.
     """
-    jobs = str(getattr(request, "param", 1))
     keep(handed_in, *POINTS_OF_FOUR)
     for name in ("cyd", "dan"):
         hand_in(handed_in, name, f"import time\ntime.sleep(2)\n{CLASS[name][0]}")
     book = tmp_path / "class.sqlite"
-    command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
     process = subprocess.Popen(
-        [*map(str, command), "--course", str(course), "--jobs", jobs],
+        batch_of(handed_in, book, course, "--jobs", getattr(request, "param", 1)),
         cwd=root,
         start_new_session=True,
         stdout=subprocess.PIPE,
@@ -229,10 +233,8 @@ def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(course, handed_
     text = SOMETIMES.format(folder=folder, real=shutil.which("bwrap"))
     (tools / "bwrap").write_text(text)
     (tools / "bwrap").chmod(0o755)
-    command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
-    command += ["--course", course, "--jobs", "1", "--isolation", "bubblewrap"]
     with subprocess.Popen(
-        [*map(str, command)],
+        batch_of(handed_in, book, course, "--jobs", 1, "--isolation", "bubblewrap"),
         cwd=root,
         env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
         stderr=subprocess.PIPE,

@@ -11,7 +11,7 @@ from grader.classroom.canvas_table import canvas_user
 from grader.classroom.records import Student
 from grader.course.policies import Policy
 from tests.grader.classroom.fake_canvas import TEACHER, TOKEN, FakeCanvas, Handler, serving
-from tests.grader.in_this_process import DUE, hand_in
+from tests.grader.in_this_process import DUE, hand_in, new_book
 
 # Students 11 to 15; the points of the even ones are 7, those of the odd ones 0.
 USERS = {f"s{number}": number for number in range(11, 16)}
@@ -34,8 +34,7 @@ def canvas(monkeypatch):
 def graded(today, tmp_path_factory):
     """A gradebook with a grade of each student."""
     path = tmp_path_factory.mktemp("graded") / "class.sqlite"
-    with gradebook.writing(path, create=True) as opened:
-        opened.setups.apply(opened.setups.number_of(today), why="batch")
+    with new_book(path, today) as opened:
         for student, number in USERS.items():
             status = Status.FAILED if number % 2 else Status.PASSED
             hand_in(opened, student, f"x = {number}", setup_1=status)

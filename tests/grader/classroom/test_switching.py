@@ -53,13 +53,8 @@ def words_of(setups_):
 
 def result(setup, submission, status=Status.PASSED):
     """A result of a setup in which the tests for its device end with this status."""
-    info = GraderInfo(
-        version=setup.version,
-        suite_sha256=setup.suite_sha256,
-        device=setup.device,
-        isolation=setup.isolation,
-        seed=setup.seed,
-    )
+    same = {name: getattr(setup, name) for name in ("version", "suite_sha256", "device", "seed")}
+    info = GraderInfo(**same, isolation=setup.isolation)
     ended = status if setup.device == "cpu" else Status.DEFERRED
     what = "" if ended is Status.PASSED else "x"
     test = Outcome(id="test_a", device="cpu", weight=1, status=ended, what=what)
@@ -132,13 +127,14 @@ class Classroom:
 
     def setup(self, chosen):
         problems = [self.course.problem(name) for name in chosen["problems"]]
-        return setups.of_today(
-            self.course,
-            problems,
-            device=chosen["device"],
-            isolation=chosen["isolation"],
-            seed=chosen["seed"],
-        )
+        about = {key: chosen[key] for key in ("device", "isolation", "seed")}
+        return setups.of_today(self.course, problems, **about)
+
+    def regrade(self, *words):
+        return self.run("regrade", self.book, *words, "--course", self.course.root)
+
+    def shown(self):
+        return self.run("status", self.book, "--course", self.course.root)[1]
 
     def batch(self, chosen, *more):
         """Run batch with the options for a setup."""
@@ -243,7 +239,7 @@ def test_without_a_gpu_nothing_changes(class_):
     code, said = class_.batch(CUDA)
     assert (code, "there is no GPU" in said) == (2, True)
     assert (class_.grades(), class_.book.read_bytes()) == before
-    assert "2 graded" in class_.run("status", class_.book, "--course", class_.course.root)[1]
+    assert "2 graded" in class_.shown()
 
 
 @pytest.mark.parametrize("stops", [0, 1])
@@ -252,22 +248,22 @@ def test_a_run_that_stops_hides_no_grade(class_, stops, command):
     class_.has(CPU)
     before = class_.grades()
     class_.stops_after, class_.status = stops, Status.FAILED
-    again = ("regrade", class_.book, *NO_WALL, "--seed", 7, "--course", class_.course.root)
+    again = (*NO_WALL, "--seed", 7)
     calls = {
         "batch": lambda: class_.batch(CUDA),
-        "regrade": lambda: class_.run(*again),
-        "apply": lambda: class_.run(*again, "--apply"),
+        "regrade": lambda: class_.regrade(*again),
+        "apply": lambda: class_.regrade(*again, "--apply"),
     }
     assert calls[command]()[0] == 3
     assert class_.grades() == before
-    told = class_.run("status", class_.book, *again[-2:])[1]
+    told = class_.shown()
     assert "2 graded" in told
     assert ("a run with --device cuda is under way" in told) == (command == "batch" and stops > 0)
     class_.stops_after = None
     assert calls[command]()[0] == 0
     class_.assert_nobody_lost_a_grade()
     assert (class_.grades() == before) == (command == "regrade")
-    assert "under way" not in class_.run("status", class_.book, *again[-2:])[1]
+    assert "under way" not in class_.shown()
 
 
 def test_a_part_of_the_class_counts_for_nobody(class_):
@@ -312,15 +308,14 @@ def test_before_the_first_grade_any_setup_may_be_chosen(class_):
 def test_one_device_alone_is_not_applied_after_a_change_of_the_suite(class_):
     class_.has(CPU, CUDA)
     before = class_.grades()
-    course = ("--course", class_.course.root)
-    code, said = class_.run("regrade", class_.book, *NO_WALL, "--seed", 3, "--apply", *course)
+    code, said = class_.regrade(*NO_WALL, "--seed", 3, "--apply")
     assert (code, class_.grades()) == (2, before)
     commands = re.findall("`grader (regrade .*?)`", said)
     assert class_.run(*shlex.split(commands[0]))[0] == 0
     assert class_.grades() == before
     assert class_.run(*shlex.split(commands[1]))[0] == 0
     assert {one.seed for one in class_.grades()[1].values()} == {3}
-    assert class_.run("regrade", class_.book, "--undo", *course)[0] == 0
+    assert class_.regrade("--undo")[0] == 0
     assert class_.grades() == before
 
 
@@ -336,19 +331,18 @@ def test_an_older_gradebook_shows_the_last_setups_that_belong_together(class_):
 
 def test_what_was_undone_comes_back_by_the_command_that_undo_prints(class_):
     """Also after two steps back, without grading anything again."""
-    course = ("--course", class_.course.root)
     class_.has(CPU)
     states = [class_.grades()]
     for words in (["--seed", 7], ["--only", "relu"]):
-        assert class_.run("regrade", class_.book, *NO_WALL, *words, "--apply", *course)[0] == 0
+        assert class_.regrade(*NO_WALL, *words, "--apply")[0] == 0
         states.append(class_.grades())
     commands = []
     for state in reversed(states[:-1]):
-        code, said = class_.run("regrade", class_.book, "--undo", *course)
+        code, said = class_.regrade("--undo")
         assert (code, class_.grades()) == (0, state)
         commands += re.findall("`grader (regrade .*?)` makes the results that were undone", said)
     assert "changed: the seed: 7, now 0" in said
-    code, said = class_.run("regrade", class_.book, "--undo", *course)
+    code, said = class_.regrade("--undo")
     assert (code, "no regrade was applied, so there is nothing to undo" in said) == (2, True)
     class_.stops_after = 0  # nothing may be graded
     for command, state in zip(reversed(commands), states[1:], strict=True):
@@ -362,14 +356,14 @@ def test_of_an_older_suite_no_command_is_promised(class_):
     with gradebook.writing(class_.book) as book:
         setup = msgspec.structs.replace(class_.setup(CPU), suite_sha256="00" * 32)
         book.setups.apply(book.setups.number_of(setup), why="regrade")
-    said = class_.run("regrade", class_.book, "--undo", "--course", class_.course.root)[1]
+    said = class_.regrade("--undo")[1]
     assert "changed: the suite: 000000000000, now" in said
     assert "undone count again" not in said
 
 
 def test_a_regrade_without_a_change_names_what_can_be_changed(class_):
     class_.has(CPU | {"problems": ["relu"]})
-    code, said = class_.run("regrade", class_.book, *NO_WALL, "--course", class_.course.root)
+    code, said = class_.regrade(*NO_WALL)
     assert code == 0
     assert "(only relu, --isolation none, --seed 0)" in said
     assert "--all-problems for all problems" in said
@@ -378,19 +372,17 @@ def test_a_regrade_without_a_change_names_what_can_be_changed(class_):
 def test_a_gradebook_cannot_take_the_wall_away(class_):
     """Its setup may say that nothing was isolated; no isolation is asked for by its name only."""
     class_.has(CPU)
-    code, said = class_.run("regrade", class_.book, "--seed", 7, "--course", class_.course.root)
+    code, said = class_.regrade("--seed", 7)
     assert (2, True) == (code, "made without isolation: give --isolation" in said)
 
 
 def test_status_names_a_regrade_that_stopped(class_):
     """It counts for nobody; the same command goes on, and then nothing more is said."""
     class_.has(CPU)
-    regrade = ("regrade", class_.book, *NO_WALL, "--seed", 7, "--course", class_.course.root)
-    status = ("status", class_.book, "--course", class_.course.root)
     class_.stops_after = 1
-    assert class_.run(*regrade)[0] == 3
-    said = class_.run(*status)[1]
+    assert class_.regrade(*NO_WALL, "--seed", 7)[0] == 3
+    said = class_.shown()
     assert "a regrade has graded 1 of 2 submissions so far (the seed: 0, then 7)" in said
     class_.stops_after = None
-    assert class_.run(*regrade)[0] == 0
-    assert "a regrade has graded" not in class_.run(*status)[1]
+    assert class_.regrade(*NO_WALL, "--seed", 7)[0] == 0
+    assert "a regrade has graded" not in class_.shown()

@@ -113,6 +113,7 @@ class Term:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("processes_start_at_once")
 def test_a_term_from_an_empty_folder(tmp_path, monkeypatch, typed):
     monkeypatch.chdir(tmp_path)
     term = Term(tmp_path, typed)

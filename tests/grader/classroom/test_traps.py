@@ -10,7 +10,11 @@ from tests.grader import small_courses
 from tests.grader.classroom.a_class import WITH_LISTS, hand_in
 from tests.grader.classroom.reading_back import read_csv_table
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("batch"),
+    pytest.mark.usefixtures("processes_start_at_once"),
+]
 
 SOLVED, NO_SHIFT = (WITH_LISTS[name][0] for name in ("ada", "bob"))
 IDS = "id,name,email\ns01,Hana Rao,hana@x.edu\ns02,Bo Lee,bo@x.edu\ns03,Cy Roe,cy@x.edu\n"

@@ -302,15 +302,15 @@ def test_a_users_mistake_is_one_sentence_and_exit_code_2(grader):
     assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
 
 
-@pytest.mark.parametrize("name", ["python3.10", "python3.9", "python3.8"])
-def test_an_older_python_is_told_which_one_is_needed(root, name):
+def test_an_older_python_is_told_which_one_is_needed(root):
     """An import that only newer ones know would be a traceback."""
-    old = shutil.which(name) or next(
-        Path.home().glob(f".pyenv/versions/{name[6:]}.*/bin/{name}"), ""
-    )
-    if not old or subprocess.run([old, "--version"], capture_output=True).returncode:
-        pytest.skip(f"needs {name}")
-    done = subprocess.run([old, "-m", "grader"], cwd=root, capture_output=True, text=True)
+    names = ("python3.10", "python3.9", "python3.8")
+    found = [*filter(None, map(shutil.which, names))]
+    found += Path.home().glob(".pyenv/versions/3.[89].*/bin/python3.[89]")
+    old = [p for p in found if not subprocess.run([p, "--version"], capture_output=True).returncode]
+    if not old:
+        pytest.skip("needs Python 3.8, 3.9 or 3.10")
+    done = subprocess.run([old[0], "-m", "grader"], cwd=root, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("grader: Python 3.11 or later is needed; this is 3.")
     assert done.stderr.count("\n") == 1

@@ -6,7 +6,7 @@ import pytest
 
 from grader.base.errors import Status
 from grader.classroom import database, gradebook
-from tests.grader.in_this_process import PROBLEM, hand_in, older
+from tests.grader.in_this_process import PROBLEM, hand_in, new_book, older
 from tests.grader.report.samples import HOSTILE
 
 TEST = ("--problem", PROBLEM, "--test", "test_steps")
@@ -16,8 +16,7 @@ TEST = ("--problem", PROBLEM, "--test", "test_steps")
 def graded(today, tmp_path_factory):
     """A gradebook in which Zoe's only test failed and Bob's passed."""
     path = tmp_path_factory.mktemp("graded") / "class.sqlite"
-    with gradebook.writing(path, create=True) as opened:
-        opened.setups.apply(opened.setups.number_of(today), why="batch")
+    with new_book(path, today) as opened:
         hand_in(opened, "zoe", "x = 1", setup_1=Status.FAILED)
         hand_in(opened, "bob", "x = 2", setup_1=Status.PASSED)
     return path

@@ -3,7 +3,6 @@
 The commands and their calls are those of test_outputs.
 """
 
-import multiprocessing.spawn
 import shutil
 
 import pytest
@@ -14,9 +13,8 @@ from grader.publish import stub_files
 from tests.grader import small_courses
 from tests.grader.commands.test_outputs import CALLS, call, places  # noqa: F401  fixtures
 from tests.grader.sampling import every
-from tests.grader.warm_python import python
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("processes_start_at_once")]
 
 # The files of a course. `make test` takes the first, without which most commands fail.
 MISSING = [
@@ -73,12 +71,6 @@ def course(tmp_path):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def processes_start_at_once(monkeypatch):
-    """Fork the pools' processes from one that has imported torch, instead of importing it again."""
-    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", python().encode())
 
 
 @pytest.mark.parametrize("missing", every(18, MISSING))

@@ -12,7 +12,7 @@ import sqlite3
 import sys
 import zipfile
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -25,9 +25,8 @@ from grader.course.courses import load
 from grader.course.policies import Policy
 from grader.report import json_report
 from grader.report.reported import Reported
-from tests.grader.in_this_process import of, result_of
+from tests.grader.in_this_process import DUE, hand_in, new_book, of, result_of
 
-DUE = datetime(2026, 10, 2, 12, tzinfo=UTC)
 SOURCE = "def relu(x):\n    return x\n"
 BOOK = "--gradebook class.sqlite"
 BATCH = f"batch handed_in {BOOK}"
@@ -249,19 +248,13 @@ def folder(root, tmp_path_factory):
     today = setups.of_today(
         course, [course.problem("relu")], device="cpu", isolation="bubblewrap", seed=0
     )
-    with gradebook.writing(folder / "class.sqlite", create=True) as book:
-        setup = book.setups.number_of(today)
-        book.setups.apply(setup, why="batch")
+    with new_book(folder / "class.sqlite", today) as book:
         book.remember(Policy(deadlines={"default": DUE}))
-        book.students.enrol(
-            [Student(id="eve", name="Eve"), Student(id="bob", section="A")], roster=True
-        )
+        bob = Student(id="bob", section="A")
+        book.students.enrol([Student(id="eve", name="Eve"), bob], roster=True)
         for student in ("ada", "bob"):
-            submission = of(SOURCE + f"# {student}\n", student)
-            book.students.enrol([Student(id=student, section="A")])
-            at = DUE + timedelta(hours=1)
-            book.attempts.add(student, f"{student}.zip", submission, submitted_at=at)
-            book.results.keep(setup, result_of(submission, Status.FAILED))
+            text, at = SOURCE + f"# {student}\n", DUE + timedelta(hours=1)
+            hand_in(book, student, text, at, setup_1=Status.FAILED)
         for number in range(60):
             book.feedback.comment("bob", f"{number}: {'long ' * 190}", name="")
     (folder / "cut.sqlite").write_bytes((folder / "class.sqlite").read_bytes()[:8192])

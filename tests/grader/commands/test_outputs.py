@@ -13,23 +13,20 @@ import zipfile
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Annotated
 
 import pytest
-import typer
 
 from grader.base import interrupts, outputs
 from grader.base.errors import Status, UsageError
 from grader.base.outputs import Named, Writes
-from grader.classroom import gradebook, setups
-from grader.classroom.records import Student
+from grader.classroom import setups
 from grader.commands import cli
-from grader.commands.app import App, parameters_of
+from grader.commands.app import parameters_of
 from grader.commands.cli import command_line
 from grader.course.courses import load
 from grader.report import json_report
 from grader.report.reported import Reported
-from tests.grader.in_this_process import of, result_of
+from tests.grader.in_this_process import hand_in, new_book, of, result_of
 
 PROBLEM = "relu"
 SOURCE = "def relu(x):\n    return x\n"
@@ -141,15 +138,11 @@ def _graded(folder):
     today = setups.of_today(course, problems, device="cpu", isolation="none", seed=0)
     with tempfile.TemporaryDirectory() as made:
         path = Path(made) / "class.sqlite"
-        with gradebook.writing(path, create=True) as book:
-            book.students.enrol([Student(id="ada")])
-            book.attempts.add("ada", "ada.zip", of(SOURCE))
-            setup = book.setups.number_of(today)
-            book.setups.apply(setup, why="batch")
-            book.results.keep(setup, result_of(of(SOURCE), Status.PASSED))
+        with new_book(path, today) as book:
+            hand_in(book, "ada", SOURCE, None, setup_1=Status.PASSED)
             (attempt,) = book.attempts.all()
             about = {"problem": "adamw", "test": "test_steps", "evidence": "x", "text": "y"}
-            book.feedback.request(attempt, setup, **about)
+            book.feedback.request(attempt, 1, **about)
         return path.read_bytes()
 
 
@@ -397,26 +390,6 @@ def test_only_a_report_may_lie_in_the_folder_of_a_submission(tmp_path, name):
     else:
         with pytest.raises(UsageError, match="is inside SUBMISSION"):
             outputs.check(output, inputs, [])
-
-
-def test_a_new_command_is_checked_without_further_code(tmp_path, monkeypatch):
-    """The annotation of an output is all that a command needs."""
-    new, ran = App(), []
-
-    @new.command()
-    def copy(
-        source: Annotated[Path, typer.Argument()],
-        target: Annotated[Path, typer.Option("--to"), Writes()],
-    ) -> None:
-        ran.append(target)
-
-    (tmp_path / "a").write_text("a")
-    monkeypatch.setattr(sys, "argv", ["copy", str(tmp_path / "a"), "--to", str(tmp_path / "a")])
-    with pytest.raises(UsageError, match=r"--to .*a would overwrite SOURCE"):
-        new(standalone_mode=False)
-    monkeypatch.setattr(sys, "argv", ["copy", str(tmp_path / "a"), "--to", str(tmp_path / "b")])
-    new(standalone_mode=False)
-    assert ran == [tmp_path / "b"]
 
 
 WRITTEN = {

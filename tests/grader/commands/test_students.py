@@ -211,16 +211,6 @@ def test_a_whole_section_gets_a_later_deadline(class_, typed):
     assert "deadline  2026-10-02" in typed("show", "eve", "--gradebook", class_)[1]
 
 
-def test_deadlines_from_a_file(class_, typed, tmp_path):
-    file = tmp_path / "until.csv"
-    file.write_text("student,until,reason\nbob,2026-10-08T00:00:00Z,ill\neve,tomorrow,ill\n")
-    said = typed("extend", "--from", file, "--gradebook", class_)[2]
-    assert "line 3: until tomorrow: expected a time such as" in said
-    file.write_text("student,until,reason\nbob,2026-10-08T00:00:00Z,ill\n")
-    assert typed("extend", "--from", file, "--apply", "--gradebook", class_)[0] == 0
-    assert "extended to 2026-10-08" in typed("show", "bob", "--gradebook", class_)[1]
-
-
 @pytest.mark.parametrize(
     ("until", "said"),
     [

@@ -13,41 +13,27 @@ ALL = float(len(os.sched_getaffinity(0)))
 CASES = {
     "nothing is limited": ({}, "", (ALL, None)),
     "version 2, in a namespace of its own": (
-        {"cpu.max": "50000 100000", "memory.max": "805306368"},
-        "0::/\n",
-        (0.5, 768 * MIB),
+        {"cpu.max": "50000 100000", "memory.max": "805306368"}, "0::/\n", (0.5, 768 * MIB),
     ),
     "version 2, without limits": (
-        {"cpu.max": "max 100000", "memory.max": "max"},
-        "0::/\n",
-        (ALL, None),
+        {"cpu.max": "max 100000", "memory.max": "max"}, "0::/\n", (ALL, None),
     ),
     "version 2, where a group above is tighter": (
         {"a/memory.max": str(512 * MIB), "a/b/memory.max": "max", "a/b/cpu.max": "25000 100000"},
-        "0::/a/b\n",
-        (0.25, 512 * MIB),
+        "0::/a/b\n", (0.25, 512 * MIB),
     ),
     "version 1": (
-        {
-            "cpu/cpu.cfs_quota_us": "50000",
-            "cpu/cpu.cfs_period_us": "100000",
-            "memory/memory.limit_in_bytes": "805306368",
-        },
-        "",
-        (0.5, 768 * MIB),
+        {"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000",
+         "memory/memory.limit_in_bytes": "805306368"}, "", (0.5, 768 * MIB),
     ),
     "version 1, seen from outside": (
-        {
-            "memory/g/memory.limit_in_bytes": "805306368",
-            "memory/memory.limit_in_bytes": "9223372036854771712",
-            "cpu/g/cpu.cfs_quota_us": "-1",
-            "cpu/g/cpu.cfs_period_us": "100000",
-        },
-        "4:memory:/g\n3:cpu,cpuacct:/g\n",
-        (ALL, 768 * MIB),
+        {"memory/g/memory.limit_in_bytes": "805306368", "cpu/g/cpu.cfs_quota_us": "-1",
+         "memory/memory.limit_in_bytes": "9223372036854771712",
+         "cpu/g/cpu.cfs_period_us": "100000"},
+        "4:memory:/g\n3:cpu,cpuacct:/g\n", (ALL, 768 * MIB),
     ),
     "files that say nothing": ({"cpu.max": "", "memory.max": "a lot"}, "what\n", (ALL, None)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -15,6 +15,7 @@ from grader.grading.mistake_matching import Call
 from grader.grading.outcomes import TestFunction
 from grader.grading.recorded_cases import Cases
 from grader.results.records import Outcome
+from tests.grader import test_attacks
 
 COURSE = courses.load()
 MIB = 2**20
@@ -77,9 +78,9 @@ def test_answers_are_gone_after_their_test(root, tmp_path):
     (tmp_path / "assignment").mkdir()
     for path in COURSE.reference.glob("[!_]*.py"):
         shutil.copy(path, tmp_path / "assignment")
+    (attack,) = (a for a in test_attacks.ALL if a.name == "unused_bytes_in_every_answer")
     with (tmp_path / "assignment" / "einops_reshaping.py").open("a") as module:
-        attack = root / "tests" / "grader" / "attacks" / "unused_bytes_in_every_answer.py"
-        module.write("\n\n" + attack.read_text())
+        module.write(f"\n\n{attack.made}")
     command = [sys.executable, "-m", "grader", "grade", tmp_path, "--only", "einops"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
     with process.stdout as pipe:

@@ -7,10 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from grader.base.errors import Status
-from grader.commands import reports
-from grader.commands.parameters import parameters_of
 from grader.report import json_report
-from grader.report.formats import FORMATS, Format
+from grader.report.formats import FORMATS
 from grader.report.remarks import Answer, Comment, RegradeRequest
 from grader.report.reported import Reported
 from grader.results.points import problem_result
@@ -106,22 +104,3 @@ def test_reports_stay_small_with_many_comments():
     assert "more comments are left out to keep this report short." in markdown
     assert len(page.encode()) < 300_000
     assert "and 70 more" in page
-
-
-@pytest.mark.parametrize(
-    ("takes", "suffix"), [(lambda: reports.to_files, ""), (lambda: reports.to_folders({}), "rst")]
-)
-def test_a_new_format_needs_one_line(monkeypatch, takes, suffix):
-    """The commands get its options from the table, with the mark of an output."""
-    new = Format(lambda reported: "", "rst", file="Write it.", folder="One for each student.")
-    monkeypatch.setitem(FORMATS, "plain", new)
-    got = {}
-
-    def command(*, paths):
-        got.update(paths)
-
-    wrapped = takes()(command)  # made after the format is there
-    options = {one.name: one for one in parameters_of(wrapped)}
-    assert options["--plain"].writes.suffix == suffix
-    wrapped(**{one.key: one.key for one in options.values()})
-    assert "plain" == got["plain"]

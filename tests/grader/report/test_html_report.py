@@ -192,13 +192,6 @@ def test_pending_points_are_in_no_maximum_and_no_advice():
     assert "What to do next Every test that has run passes." in page
 
 
-def test_what_a_partly_solved_problem_has_earned_is_not_red():
-    tests = [ended("a", Status.PASSED, weight=9), ended("b", Status.FAILED)]
-    page = render(result(problem_result("linear", "m", 10, tests)))
-    assert 'class="bar good" role="img" aria-label="9 of 10 points"' in page
-    assert '<td class="bad">failed</td>' in page
-
-
 def test_who_has_begun_nothing_is_told_where_to_begin():
     stub = ended("a", Status.NOT_ATTEMPTED, about="forward")
     nothing = result(*(problem_result(name, "m", 5, [stub]) for name in ("linear", "adamw")))
@@ -292,21 +285,6 @@ def test_a_page_has_at_most_300_kilobytes():
     page = render(found, sources=sources)
     assert len(page.encode()) <= 300_000
     assert "Further failures" in page
-
-
-@pytest.fixture
-def opened(page, tmp_path):
-    """Open a page from a file in the browser; it may make no requests and log no errors."""
-
-    def show(text):
-        path = tmp_path / "report.html"
-        path.write_text(text, encoding="utf-8")
-        page.goto(path.as_uri())
-        assert page.seen == []
-        assert [url for url in page.requests if url != path.as_uri()] == []
-        return page
-
-    return show
 
 
 class TestInABrowser:

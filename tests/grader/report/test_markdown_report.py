@@ -161,13 +161,6 @@ def test_prose_shows_the_text_as_plain_words(text):
     assert words == shown
 
 
-@pytest.mark.parametrize("length", range(1, 12))
-def test_backticks_of_any_length_end_no_code(length):
-    for text in ("`" * length, f"a{'`' * length}b", f"{'`' * length} <b> @user"):
-        assert [text] == code(markdown_report.code(text))
-        assert [f"{text}\n"] == code(markdown_report.block([text]))
-
-
 def many(problems, tests, text="é` " * 300):
     """A result with so many failures that they cannot all be shown."""
     wrong = [failed(f"{i}", f"{i} {text}") for i in range(tests)]

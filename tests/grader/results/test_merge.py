@@ -186,13 +186,6 @@ def test_a_fault_of_ours_in_a_test_that_is_worth_nothing_stays_one():
     assert "test_logic" in report
 
 
-def test_what_is_merged_is_written_and_read_like_any_result():
-    """The JSON is the same, byte for byte, every time."""
-    text = json_report.render(Reported(both(run("cpu"), run("cuda"))))
-    assert text == json_report.render(Reported(both(run("cpu"), run("cuda"))))
-    assert text == json_report.render(Reported(json_report.parse(text)))
-
-
 # --- what is refused ------------------------------------------------------------------------------
 
 

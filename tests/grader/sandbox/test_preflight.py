@@ -7,23 +7,14 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from grader.base.errors import (
-    GraderFault,
-)
+from grader.base.errors import GraderFault
 from grader.grading.grade import grade
 from grader.report import json_report
 from grader.sandbox import visible
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import (
-    COURSE,
-    LIMITS,
-    answer,
-    ask,
-    graded_in_a_shell,
-    plain_box,
-)
+from tests.grader.in_the_sandbox import COURSE, LIMITS, answer, ask, graded_in_a_shell, plain_box
 from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
@@ -44,7 +35,7 @@ LOW = {
 }
 
 
-@pytest.mark.parametrize("limit", LOW)
+@pytest.mark.parametrize("limit", every(3, LOW))
 def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right, tmp_path):
     """The command prints one sentence and exits with 3 without a result.
 
