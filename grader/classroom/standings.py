@@ -22,7 +22,7 @@ from grader.report.remarks import Override, RegradeRequest
 from grader.results.points import submission_result
 from grader.results.records import GraderInfo, SubmissionInfo, SubmissionResult
 from kit.handing_in import Accepted
-from kit.text import counted, one_line
+from kit.text import counted, first, one_line
 
 
 class Class:
@@ -119,10 +119,9 @@ class Class:
         known = self.book.students.all(removed=True)
         found = _meant(text, known, {one.id: entries.of(one.id) for one in known}, by_beginning)
         if len(found) > 1:
-            some = ", ".join(one_line(f"{one.id} {one.name}", 100) for one in found[:9])
-            more = f" and {len(found) - 9} more" if len(found) > 9 else ""
+            some = first([one_line(f"{one.id} {one.name}", 100) for one in found], 9)
             raise UsageError(
-                f"{self.book.path} has {len(found)} students {one_line(text, 100)}: {some}{more}; "
+                f"{self.book.path} has {len(found)} students {one_line(text, 100)}: {some}; "
                 "name one by the id"
             )
         if not found:
