@@ -446,7 +446,7 @@ def _local_box() -> LocalBox:
     global _local
     if _local is None:
         _local = LocalBox()
-        close_at_end(_local)
+        close_at_end(_local.close)
     return _local
 
 
