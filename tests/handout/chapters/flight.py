@@ -6,7 +6,6 @@
 import torch
 
 from flight import parts, prediction
-from flight.command import WORDS
 from flight.flying import Settings
 from flight.model import SIZES
 from flight.page import smooth
@@ -40,7 +39,7 @@ class Chapter(Figures):
             chick_context=SIZES["chick"].context_length,
             vocabulary=SIZES["chick"].vocab_size,
             steps=SIZES["chick"].steps,
-            words=WORDS,
+            words=n(SIZES["hatchling"].steps, ","),
             peak=n(self.peak() / 1e9, ".0f"),
         )
         self.predicted()
