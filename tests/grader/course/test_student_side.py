@@ -885,7 +885,7 @@ def test_what_is_submitted_is_what_the_grader_takes(work):
         "assignment/my_helpers.py",
     }
     assert f"sources {read.sha256[:12]}" in done.stdout
-    assert "left out: assignment/notes.txt (not a Python module)" in done.stdout
+    assert "left out: assignment/notes.txt (not a Python module or race.json)" in done.stdout
     for path, content in read.sources.items():
         assert re.search(rf"^  {path} +{len(content):,} bytes", done.stdout, re.MULTILINE)
         assert content == (work / path).read_bytes()

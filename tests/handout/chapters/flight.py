@@ -9,12 +9,13 @@ from flight import parts, prediction
 from flight.flying import Settings
 from flight.model import SIZES
 from flight.page import smooth
+from flight.race import BUDGET
 from flight.training_text import MEGABYTES
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from handout.site.pictures.flights import SMOOTH, record
-from tests.handout.page_figures import COURSE, Figures, n, reference_as_assignment
+from tests.handout.page_figures import COURSE, Figures, n, power, reference_as_assignment
 
 EGGS = ["egg", "egg_autocast", "egg_segments", "egg_no_momentum", "egg_no_warmup", "egg_batch"]
 
@@ -40,6 +41,7 @@ class Chapter(Figures):
             vocabulary=SIZES["chick"].vocab_size,
             steps=SIZES["chick"].steps,
             words=n(SIZES["hatchling"].steps, ","),
+            budget=power(10, len(str(BUDGET)) - 1),
             peak=n(self.peak() / 1e9, ".0f"),
         )
         self.predicted()
