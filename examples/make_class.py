@@ -11,10 +11,10 @@ The same seed gives the same bytes. Students differ in ability: the lower it is,
 a submission contain a known mistake of the course or are not done. Some submissions are late,
 broken or hostile, and some students hand in nothing.
 
-This script grades no submission. A table gives the points of each known mistake, and each module
-gets at most one mistake. Modules do not use each other, so a submission's points are the sum of its
-modules' points. `--measure` makes the table: it grades a fixed choice of mistakes and variants, one
-at a time.
+This script grades no submission. Each module gets at most one known mistake, which costs points of
+its own problem only, and a table gives what is left of them. `--measure` makes the table: it grades
+a fixed choice of mistakes, one at a time. `grader validate` proves that the right solutions in
+other styles have all points.
 """
 
 import argparse
@@ -27,20 +27,19 @@ import math
 import random
 import sys
 import tarfile
-import time
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from grader.course import courses
-from grader.course.courses import Course, Problem
 from grader.base.errors import Status
+from grader.course import courses
+from grader.course.courses import Course, Problem, sources_in
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.course.courses import sources_in
 from grader.sandbox.box import Sandbox
 from grader.solutions import fragments, mistakes
 from grader.solutions.fragments import Solution
@@ -48,18 +47,12 @@ from grader.submission.submissions import Submission
 from kit.handing_in import zipped
 
 SCORES = Path(__file__).with_name("class_scores.json")
-Table = dict[str, dict[str, dict[str, float]]]  # "mistakes" or "variants", name, problem
+Table = dict[str, float]  # "problem/mistake" to the points of the problem
 
 # --- the composition of the class -----------------------------------------------------------------
 
 # The share of students of each kind. The remainder from rounding becomes "in time".
-SHARES = {
-    "late": 0.09,
-    "absent": 0.05,
-    "broken": 0.04,
-    "hostile": 0.03,
-    "in time": 0.79,
-}
+SHARES = {"late": 0.09, "absent": 0.05, "broken": 0.04, "hostile": 0.03, "in time": 0.79}
 # The chance that a student has a module wrong is that of the Rasch model: logistic in the module's
 # difficulty minus the student's ability. Abilities are normal with this deviation; difficulties
 # rise evenly in the order of the course.
@@ -82,11 +75,8 @@ cap = 50
 default = 2026-10-02T23:59:00Z
 C = 2026-10-03T23:59:00Z
 """
-DEADLINES = {
-    "default": datetime(2026, 10, 2, 23, 59, tzinfo=UTC),
-    "C": datetime(2026, 10, 3, 23, 59, tzinfo=UTC),
-}
-PER_CENT_A_DAY, GRACE_MINUTES, CAP = 10, 15, 50
+RULES = tomllib.loads(POLICY)["policy"]
+DEADLINES = RULES["deadlines"]
 DAY = 24 * 60  # in minutes
 
 FIRST = ["Ada", "Zoë", "Linus", "Mei", "José", "Priya", "Olu", "Søren", "Hana", "Ivan", "Noor"]
@@ -116,14 +106,12 @@ import time
 
 
 def {name}(*args):
-    while True:
-        time.sleep(10**6)
+    time.sleep(10**6)
 """,
     "megabytes of output": """\
 def {name}(*args):
     for _ in range(64):
         print("passed " * 2**17)
-    return 0
 """,
 }
 BROKEN = ("truncated", "no assignment/", "text", "encrypted")
@@ -134,72 +122,49 @@ BROKEN = ("truncated", "no assignment/", "text", "encrypted")
 # These problems take too long to measure.
 SLOW = {"training_loop", "checkpoint", "activation_checkpointing"}
 MISTAKES_OF_A_PROBLEM = 4
-VARIANTS = 20
 
 
-def measured_problems(course: Course) -> list[Problem]:
-    """The problems whose mistakes and variants are measured."""
-    return [p for p in course.problems if p.device == "cpu" and p.id not in SLOW]
+def known(course: Course, solutions: Any) -> dict[str, Solution]:
+    """All mistakes or variants of the problems that are measured, by "problem/name"."""
+    return {
+        f"{problem.id}/{solution.name}": solution
+        for problem in course.problems
+        if problem.device == "cpu" and problem.id not in SLOW
+        for solution in solutions.load(course.hidden, problem.id)
+        if solution.is_tried_on("cpu", ("cpu",))
+    }
 
 
-def known(course: Course) -> dict[str, dict[str, Solution]]:
-    """All mistakes and variants that can be measured, by "problem/name"."""
-    found: dict[str, dict[str, Solution]] = {"mistakes": {}, "variants": {}}
-    for problem in measured_problems(course):
-        for kind, solutions in (
-            ("mistakes", mistakes.load(course.hidden, problem.id)),
-            ("variants", fragments.load(course.hidden, problem.id)),
-        ):
-            for solution in solutions:
-                if solution.is_tried_on("cpu", ("cpu",)):
-                    found[kind][f"{problem.id}/{solution.name}"] = solution
-    return found
-
-
-def chosen(course: Course) -> dict[str, dict[str, Solution]]:
-    """A fixed choice of mistakes and variants."""
-    rng, every = random.Random(0), known(course)
-    names: dict[str, list[str]] = {"mistakes": [], "variants": []}
-    for problem in measured_problems(course):
-        own = [name for name in every["mistakes"] if name.startswith(f"{problem.id}/")]
-        names["mistakes"] += rng.sample(own, min(MISTAKES_OF_A_PROBLEM, len(own)))
-    variants = list(every["variants"])
-    names["variants"] = rng.sample(variants, min(VARIANTS, len(variants)))
-    return {kind: {name: every[kind][name] for name in names[kind]} for kind in names}
+def applied(course: Course, solution: Solution) -> bytes:
+    """The reference's module with a mistake or a variant."""
+    return solution.applied_to(course.reference_of(course.problem(solution.problem))).encode()
 
 
 def measure(course: Course) -> Table:
-    """Grade each chosen mistake and variant, one at a time and without a sandbox."""
-    table: Table = {}
-    box = LocalBox()
+    """Grade a fixed choice of mistakes, one at a time and without a sandbox."""
+    rng, table, box = random.Random(0), {}, LocalBox()
+    every = known(course, mistakes)
     try:
-        for kind, solutions in chosen(course).items():
-            table[kind] = {}
-            for name, solution in solutions.items():
-                started = time.monotonic()
-                table[kind][name] = scores_of(course, solution, box)
-                print(f"{kind} {name}: {time.monotonic() - started:.1f} s", file=sys.stderr)
+        for problem in course.problems:
+            own = [name for name in every if name.startswith(f"{problem.id}/")]
+            for name in sample(rng, own, MISTAKES_OF_A_PROBLEM):
+                changed = {problem.path: applied(course, every[name])}
+                sources = sources_in(course.reference) | changed
+                (found,) = grade(
+                    Submission(name, sources, []),
+                    course,
+                    cast(Sandbox, box),
+                    problems=[problem],
+                    explain=False,
+                    session=LocalSession,
+                ).problems
+                if found.status is Status.GRADER_ERROR:
+                    raise SystemExit(f"{name}: the tests of {problem.id} fail")
+                table[name] = found.score
+                print(f"{name}: {found.score:g}", file=sys.stderr)
     finally:
         box.close()
     return table
-
-
-def scores_of(course: Course, solution: Solution, box: LocalBox) -> dict[str, float]:
-    """The points of each problem in the module that a mistake or a variant changes."""
-    problem = course.problem(solution.problem)
-    source = solution.applied_to(course.reference_of(problem)).encode()
-    result = grade(
-        Submission(solution.name, sources_in(course.reference) | {problem.path: source}, []),
-        course,
-        cast(Sandbox, box),
-        problems=problems_in(course, problem.module),
-        explain=False,
-        session=LocalSession,
-    )
-    for found in result.problems:
-        if found.status is Status.GRADER_ERROR:
-            raise SystemExit(f"{solution.problem}/{solution.name}: the tests of {found.id} fail")
-    return {found.id: found.score for found in result.problems}
 
 
 def problems_in(course: Course, module: str) -> list[Problem]:
@@ -210,9 +175,8 @@ def problems_in(course: Course, module: str) -> list[Problem]:
 # --- modules with known points --------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Piece:
-    """One module of a submission, and the points of its problems."""
+class Piece(NamedTuple):
+    """One module of a submission, and the points of the problems that lose some."""
 
     path: str
     source: bytes
@@ -241,52 +205,43 @@ class Pieces:
 
 
 def pieces_of(course: Course, table: Table) -> Pieces:
-    """Apply the mistakes and variants of a table to the reference.
+    """Apply the mistakes of a table, and the variants of the course, to the reference.
 
     Raises:
-        SystemExit: A mistake or variant in the table does not exist in the course.
+        SystemExit: A mistake in the table does not exist in the course.
     """
-    modules = [module for module in course.modules if problems_in(course, module)]
-    stubs = {}
-    for module in modules:
-        problems = problems_in(course, module)
-        content = (course.assignment / f"{module}.py").read_bytes()
-        stubs[module] = Piece(problems[0].path, content, {p.id: 0.0 for p in problems})
-    return Pieces(
-        files=sources_in(course.reference),
-        scores={p.id: float(p.points) for m in modules for p in problems_in(course, m)},
-        stubs=stubs,
-        mistakes=_applied(course, table, "mistakes"),
-        variants=_applied(course, table, "variants"),
-        hostile=_hostile(course),
-    )
-
-
-def _applied(course: Course, table: Table, kind: str) -> dict[str, list[Piece]]:
-    """The mistakes or variants of a table, applied to the reference; by module."""
-    every = known(course)[kind]
-    if missing := sorted(table[kind].keys() - every.keys()):
+    every = known(course, mistakes)
+    if missing := sorted(table.keys() - every.keys()):
         raise SystemExit(f"{missing[0]}: not in the course; make the table again with --measure")
-    found: dict[str, list[Piece]] = {}
-    for name, measured in sorted(table[kind].items()):
+    wrong: dict[str, list[Piece]] = {}
+    for name, score in sorted(table.items()):
         problem = course.problem(every[name].problem)
-        source = every[name].applied_to(course.reference_of(problem)).encode()
-        # A problem that was added later loses nothing: a mistake costs points of its own problem.
-        scores = {p.id: float(p.points) for p in problems_in(course, problem.module)} | measured
-        found.setdefault(problem.module, []).append(Piece(problem.path, source, scores))
-    return found
-
-
-def _hostile(course: Course) -> dict[str, Piece]:
-    """Each hostile source, appended to the reference module of the first problem."""
-    problem = course.problems[0]
-    right = course.reference_of(problem)
-    return {
-        name: Piece(
-            problem.path, (right + "\n\n" + text.format(name=problem.functions[0])).encode(), {}
-        )
+        piece = Piece(problem.path, applied(course, every[name]), {problem.id: score})
+        wrong.setdefault(problem.module, []).append(piece)
+    right: dict[str, list[Piece]] = {}
+    for _, variant in sorted(known(course, fragments).items()):
+        problem = course.problem(variant.problem)
+        piece = Piece(problem.path, applied(course, variant), {})
+        right.setdefault(problem.module, []).append(piece)
+    stubs = {}
+    for module in course.modules:
+        if problems := problems_in(course, module):
+            content = (course.assignment / f"{module}.py").read_bytes()
+            stubs[module] = Piece(problems[0].path, content, {p.id: 0.0 for p in problems})
+    first = course.problems[0]
+    files = sources_in(course.reference)
+    hostile = {
+        name: files[first.path] + f"\n\n{text.format(name=first.functions[0])}".encode()
         for name, text in HOSTILE.items()
     }
+    return Pieces(
+        files=files,
+        scores={p.id: float(p.points) for m in stubs for p in problems_in(course, m)},
+        stubs=stubs,
+        mistakes=wrong,
+        variants=right,
+        hostile={name: Piece(first.path, source, {}) for name, source in hostile.items()},
+    )
 
 
 # --- submissions ----------------------------------------------------------------------------------
@@ -366,19 +321,15 @@ class Maker:
         if kind in self.turns:
             return [Planned(at, kind)]
         self.honest += 1
+        counts = Planned(at, "honest", ability)
         turn, rest = divmod(self.honest, ONE_IN)
-        return (
-            self._several(at, deadline, ability, turn)
-            if not rest
-            else [Planned(at, "honest", ability)]
-        )
+        return [counts] if rest else self._several(counts, deadline, turn)
 
-    def _several(
-        self, at: datetime, deadline: datetime, ability: float, turn: int
-    ) -> list[Planned]:
-        """Two or three attempts of one student, of which the one at `at` counts."""
+    def _several(self, counts: Planned, deadline: datetime, turn: int) -> list[Planned]:
+        """Two or three attempts of one student, of which `counts` counts."""
         hour = timedelta(hours=1)
-        counts, unfinished = Planned(at, "honest", ability), ability - 2
+        at, _, ability = counts
+        unfinished = ability - 2
         return [
             [Planned(at - 30 * hour, "broken"), counts],
             [Planned(at - 20 * hour, "honest", unfinished), counts],
@@ -515,7 +466,7 @@ def deadline_of(section: str) -> datetime:
 def days_late(at: datetime, section: str) -> int:
     """How many days have begun between the deadline and a time; 0 in the grace period."""
     minutes = (at - deadline_of(section)).total_seconds() / 60
-    return math.ceil(minutes / DAY) if minutes > GRACE_MINUTES else 0
+    return math.ceil(minutes / DAY) if minutes > RULES["grace_minutes"] else 0
 
 
 def expected_of(student: Student) -> dict[str, Any]:
@@ -530,12 +481,8 @@ def expected_of(student: Student) -> dict[str, Any]:
     in_time = [one for one in student.attempts if not days_late(one.at, student.section)]
     counts = in_time[-1] if in_time else student.attempts[0]
     days = days_late(counts.at, student.section)
-    about |= {
-        "attempts": len(student.attempts),
-        "counts": counts.name,
-        "days_late": days,
-        "penalty": min(CAP, PER_CENT_A_DAY * days),
-    }
+    about |= {"attempts": len(student.attempts), "counts": counts.name, "days_late": days}
+    about["penalty"] = min(RULES["cap"], RULES["per_cent_a_day"] * days)
     if "refused" in counts.expected:
         return about | {"state": "refused"}
     scores = counts.expected.get("problems")
@@ -595,12 +542,8 @@ def parsed() -> argparse.Namespace:
     add("--seed", type=int, default=0, help="another seed makes another class (default: 0)")
     add("--course", type=Path, metavar="FOLDER", help="the course (default: the grader's own)")
     add("--scores", type=Path, default=SCORES, metavar="FILE.json", help="the table of points")
-    add(
-        "--measure",
-        type=Path,
-        metavar="FILE.json",
-        help="grade the chosen mistakes and variants, write the table of their points, and stop",
-    )
+    told = "grade the chosen mistakes, write the table of their points, and stop"
+    add("--measure", type=Path, metavar="FILE.json", help=told)
     args = parser.parse_args()
     if (args.out is None) == (args.measure is None):
         parser.error("expected either OUT or --measure FILE.json")
@@ -618,7 +561,7 @@ def main() -> None:
     if args.measure:
         table = measure(course)
         args.measure.write_text(as_json(table), encoding="utf-8")
-        print(f"{args.measure}: {sum(map(len, table.values()))} entries")
+        print(f"{args.measure}: {len(table)} entries")
         return
     table = json.loads(args.scores.read_text(encoding="utf-8"))
     students = students_of(args.students, args.seed, pieces_of(course, table))

@@ -8,18 +8,10 @@ from datetime import datetime
 
 import msgspec
 
-from grader.base.errors import UsageError
-from grader.base.nearest import did_you_mean, no_such
+from grader.base.errors import UsageError, did_you_mean, no_such
 from grader.classroom.attempts import Attempt
 from grader.classroom.gradebook import Gradebook
-from grader.classroom.records import (
-    Override,
-    RegradeRequest,
-    Standing,
-    State,
-    Student,
-    called,
-)
+from grader.classroom.records import Override, RegradeRequest, Standing, State, Student, called
 from grader.classroom.results import Grade
 from grader.classroom.roster import folded
 from grader.classroom.setups import Setup
@@ -36,7 +28,6 @@ class Class:
     """A class: an open gradebook, its course, and the rules that apply.
 
     Args:
-        book: The gradebook.
         course: The course that it belongs to.
         rules: The rules; None for those stored in the gradebook or, if there are none, those in the
             course's policy.toml.
@@ -249,7 +240,6 @@ def standings(
     """Every student's standing, by id.
 
     Args:
-        book: The gradebook.
         policy: The course's rules.
         max_score: The most points that the assignment can give.
         setups: The setups whose results count, best first; those of the gradebook by default.
@@ -347,7 +337,7 @@ def _of_attempt(
     elif grade.fault:
         state, why = State.GRADER_ERROR, grade.fault
     elif attempt.late and attempt.submitted_at is None:
-        why = "Canvas marked it late, but its time is unknown, so there is no penalty"
+        why = "it was marked late, but its time is unknown, so there is no penalty"
     elif begun > LONG:
         why = f"it is {begun} days late: is its time right?"
     if not student.listed:

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.classroom import setups
-from grader.classroom.comparisons import Comparison, GradeChange
 from grader.classroom.gradescope_scores import ScoreDifference
 from grader.classroom.records import Override, RegradeRequest, Standing, State, called
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts, why_it_counts
+from grader.classroom.switching import Comparison, GradeChange
 from grader.course.policies import Policy
 from kit import handing_in
 from kit.text import counted, one_line

@@ -14,7 +14,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from grader.base.nearest import did_you_mean
+from grader.base.errors import did_you_mean
 from grader.course.policies import WEB_ADDRESS
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -28,15 +28,10 @@ ENTRY = re.compile(r"\s*\[(\[problem\]|limits)\]")
 
 @dataclass(frozen=True)
 class Wrong:
-    """One error in the file.
+    """One error in the file."""
 
-    Attributes:
-        line: The line number.
-        text: What was expected, and what was found.
-    """
-
-    line: int
-    text: str
+    line: int  # the line number
+    text: str  # what was expected, and what was found
 
 
 def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:

@@ -20,27 +20,17 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 class PreviousSubmission(msgspec.Struct, frozen=True):
-    """An earlier submission.
+    """An earlier submission."""
 
-    Attributes:
-        autograder_error: Whether its run failed through no fault of the student.
-    """
-
-    autograder_error: bool | None = None
+    autograder_error: bool | None = None  # whether its run failed through no fault of the student
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """The part of the metadata that the grader uses.
+    """The part of the metadata that the grader uses."""
 
-    Attributes:
-        created_at: When the submission was handed in.
-        assignment: The assignment.
-        previous_submissions: Earlier submissions by the same students.
-    """
-
-    created_at: datetime | None = None
+    created_at: datetime | None = None  # when the submission was handed in
     assignment: Assignment = Assignment()
-    previous_submissions: list[PreviousSubmission] = []
+    previous_submissions: list[PreviousSubmission] = []  # earlier submissions by the same students
 
     @property
     def attempt(self) -> int:
@@ -49,31 +39,18 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Lateness(msgspec.Struct, frozen=True):
-    """How late a submission is; see `report.remarks.FinalGrade`.
+    """How late a submission is; see `report.remarks.FinalGrade`."""
 
-    Attributes:
-        points: The points that count; None if the grader failed.
-        max_score: Always None: the result has it.
-        free_days: Always 0: Gradescope's runs do not know of other assignments.
-        why: Always empty.
-        days_late: Days late that are charged.
-        penalty: The late penalty, in per cent of the score.
-        overrides: Always empty: no person has decided anything yet.
-        comments: Always empty, too.
-        requests: Always empty, too.
-        attempt: Always 0: the number is unknown.
-    """
-
-    points: float | None
-    days_late: int
-    penalty: float
-    overrides: tuple[()] = ()
-    comments: tuple[()] = ()
-    requests: tuple[()] = ()
-    attempt: int = 0
-    max_score: None = None
-    free_days: int = 0
-    why: str = ""
+    points: float | None  # the points that count; None if the grader failed
+    days_late: int  # days late that are charged
+    penalty: float  # the late penalty, in per cent of the score
+    overrides: tuple[()] = ()  # always empty: no person has decided anything yet
+    comments: tuple[()] = ()  # always empty, too
+    requests: tuple[()] = ()  # always empty, too
+    attempt: int = 0  # always 0: the number is unknown
+    max_score: None = None  # always None: the result has it
+    free_days: int = 0  # always 0: Gradescope's runs do not know of other assignments
+    why: str = ""  # always empty
 
 
 def read(path: Path) -> Metadata:

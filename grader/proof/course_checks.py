@@ -29,7 +29,7 @@ from grader.results.points import HARM, weights_by_harm
 
 NOT_ATTEMPTED = "not attempted yet"
 LEAST_HARM = 0.6  # the share of a problem's points that serious tests must carry
-OF_A_PROBLEM = (*courses.HIDDEN_TESTS.values(), "wrong.edits", "right")
+OF_A_PROBLEM = (*courses.HIDDEN_TESTS.values(), "wrong.edits", "right.py")
 ENDS_SECONDS = 600.0  # a program of the course that takes longer hangs
 
 
@@ -120,9 +120,6 @@ def gradescope(course: Course) -> Iterator[str]:
                 f"release gradescope: its autograder gives the reference {result.get('score')} of "
                 f"{points} points: {done.stderr.strip() or result.get('output', '')[:1000]}"
             )
-
-
-# --- names ----------------------------------------------------------------------------------------
 
 
 def _at(course: Course, problem: Problem) -> str:
@@ -234,9 +231,6 @@ def _of_no_problem(course: Course) -> Iterator[str]:
             close = difflib.get_close_matches(problem, ids, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
             yield f"{path}: problems.toml lists no problem {problem!r}{meant}"
-
-
-# --- running what was built -----------------------------------------------------------------------
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:

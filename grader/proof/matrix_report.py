@@ -112,14 +112,13 @@ def needless(matrix: Matrix) -> str:
 
 def summary(matrix: Matrix) -> str:
     """The counts, one line per kind, and what else there is to say."""
-    parts = (_of_kinds, _of_prices, _of_stubs, _of_checks, _of_tests)
-    return "\n".join(line for part in parts for line in part(matrix))
-
-
-def _of_kinds(matrix: Matrix) -> Iterator[str]:
-    for name, kind in KINDS.items():
-        if rows := [row for row in matrix.rows if row.kind == name]:
-            yield kind.summary(rows, kind.one, kind.several)
+    of_kinds = [
+        kind.line(rows)
+        for name, kind in KINDS.items()
+        if (rows := [row for row in matrix.rows if row.kind == name])
+    ]
+    parts = (_of_prices, _of_stubs, _of_checks, _of_tests)
+    return "\n".join([*of_kinds, *(line for part in parts for line in part(matrix))])
 
 
 def _of_prices(matrix: Matrix) -> Iterator[str]:

@@ -75,7 +75,6 @@ class Pool:
             ended: Receives the task's future as soon as the task has ended. To wait for the future
                 itself is not safe: an interrupt during the wait may leave a lock of the future
                 locked, and the pool needs that lock to stop.
-            task: The task.
             arguments: Its arguments.
 
         Raises:

@@ -1,16 +1,18 @@
 """Programs that differ from a reference module: the common part of wrong solutions and variants.
 
-This module also loads variants from files. A fragment is a Python file in tests/hidden/<problem>/
-right/. The first line of its docstring names its style. Further lines may be `device: cpu` or
-`device: cuda`, if the variant is correct on that device only, and `hint: …`.
+This module also loads right solutions in other styles, the fragments in
+tests/hidden/<problem>/right.py. Each begins with a comment, `# [its_name] What is particular to its
+style.` The comment may have further lines, and `# device: cpu` or `# device: cuda` among them if
+the fragment is correct on that device only.
 
 Each top-level function or class in a fragment replaces the reference's definition of the same name.
-Anything else in the file (imports, helpers) is inserted before the first of them. So a fragment
+Anything else in it (imports, helpers) is inserted before the first of them. So a fragment
 contains its one difference and nothing else.
 """
 
 import ast
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -21,22 +23,18 @@ from grader.course import courses
 Definition = ast.FunctionDef | ast.ClassDef
 Harmless = (ast.Import, ast.ImportFrom, ast.Assign, ast.FunctionDef, ast.ClassDef)
 DEVICES = ("cpu", "cuda")
+HEADING = re.compile(r"^# \[(\w+)\] (.+\n(?:#.*\n)*)", re.MULTILINE)
+DEVICE = re.compile(r"^# device: (.*)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """One of our own programs, which differs from the reference of its problem.
+    """One of our own programs, which differs from the reference of its problem."""
 
-    Attributes:
-        problem: The id of the problem.
-        name: Its name, unique within its kind.
-        hint: What to tell a student who wrote this, if anything.
-        devices: The devices that it is tried on; empty for the usual devices of its kind.
-    """
-
-    problem: str
-    name: str
-    hint: str | None = None
+    problem: str  # the id of the problem
+    name: str  # its name, unique within its kind
+    hint: str | None = None  # what to tell a student who wrote this, if anything
+    # The devices that it is tried on; empty for the usual devices of its kind.
     devices: tuple[str, ...] = ()
 
     def applied_to(self, reference: str) -> str:
@@ -71,9 +69,8 @@ class Solution:
 
 @dataclass(frozen=True, kw_only=True)
 class Fragment(Solution):
-    """One file of definitions that replace the reference's."""
+    """Definitions that replace the reference's."""
 
-    summary: str
     source: str
 
     def applied_to(self, reference: str) -> str:
@@ -85,7 +82,7 @@ class Fragment(Solution):
         try:
             return replaced(reference, self.source)
         except ValueError as e:
-            raise ValueError(f"{self.problem}/{self.name}.py {e}") from None
+            raise ValueError(f"{self.problem}/right.py: {self.name} {e}") from None
 
 
 def replaced(reference: str, source: str) -> str:
@@ -120,31 +117,32 @@ def load(folder: Path, problem: str = "*") -> list[Fragment]:
     """The fragments of all problems in tests/hidden, or of one, sorted by problem and name.
 
     Raises:
-        CourseFault: A file is not Python, has no docstring, or names an unknown device.
+        CourseFault: A file is not Python, has code before its first heading or a name twice, or
+            names an unknown device.
     """
-    return [_read(path) for path in sorted(folder.glob(f"{problem}/right/*.py"))]
+    read = [each for path in sorted(folder.glob(f"{problem}/right.py")) for each in _read(path)]
+    return sorted(read, key=lambda fragment: (fragment.problem, fragment.name))
 
 
-def _read(path: Path) -> Fragment:
-    source = courses.text_of(path)
+def _read(path: Path) -> Iterator[Fragment]:
+    text, seen = courses.text_of(path), set[str]()
     try:
-        docstring = ast.get_docstring(ast.parse(source))
+        ast.parse(text)
     except (SyntaxError, ValueError) as e:
         raise CourseFault(f"{path} is not Python: {e}") from None
-    if not docstring:
-        raise CourseFault(f"{path} has no docstring that describes it")
-    try:
-        devices = devices_of(_said(docstring, "device") or "")
-    except ValueError as e:
-        raise CourseFault(f"{path}: {e}") from None
-    return Fragment(
-        problem=path.parents[1].name,
-        name=path.stem,
-        summary=docstring.splitlines()[0],
-        hint=_said(docstring, "hint"),
-        source=source,
-        devices=devices,
-    )
+    before, *parts = HEADING.split(text)
+    if ast.parse(before).body or not parts:
+        raise CourseFault(f"{path}: expected `# [name] its style` before the first solution")
+    for name, header, source in zip(*[iter(parts)] * 3, strict=True):
+        device = DEVICE.search(header)
+        try:
+            devices = devices_of(device[1] if device else "")
+        except ValueError as e:
+            raise CourseFault(f"{path}: {name}: {e}") from None
+        if name in seen:
+            raise CourseFault(f"{path}: two solutions are called {name}")
+        seen.add(name)
+        yield Fragment(problem=path.parent.name, name=name, source=source, devices=devices)
 
 
 def devices_of(text: str) -> tuple[str, ...]:
@@ -157,16 +155,6 @@ def devices_of(text: str) -> tuple[str, ...]:
     if not set(devices) <= set(DEVICES):
         raise ValueError(f"expected device: {' or '.join(DEVICES)}, got {', '.join(devices)}")
     return devices
-
-
-def _said(docstring: str, word: str) -> str | None:
-    """The text of the first line `word: …` of a docstring."""
-    lines = [
-        line.removeprefix(f"{word}:").strip()
-        for line in docstring.splitlines()
-        if line.startswith(f"{word}:")
-    ]
-    return lines[0] if lines else None
 
 
 @cache
@@ -228,3 +216,26 @@ def _lines(lines: list[str], node: ast.stmt) -> list[str]:
     """A statement's own lines, of all lines of its module."""
     start = _start(node) if isinstance(node, Definition) else node.lineno
     return lines[start - 1 : node.end_lineno]
+
+
+BEGIN = re.compile(r"( *)# BEGIN SOLUTION\((\w+)\)")
+END = re.compile(r" *# END SOLUTION")
+MARK = re.compile(r"(BEGIN|END) SOLUTION")
+
+
+def lines_of(reference: str, problem_id: str | None = None) -> dict[int, str]:
+    """The lines of a reference that its stub leaves out, by line number.
+
+    Args:
+        reference: The source of the reference module.
+        problem_id: The problem whose lines are wanted; None for those of all problems.
+    """
+    found: dict[int, str] = {}
+    inside = False
+    for number, line in enumerate(reference.splitlines(), 1):
+        if MARK.search(line):
+            begin = BEGIN.fullmatch(line)
+            inside = begin is not None and problem_id in (None, begin[2])
+        elif inside:
+            found[number] = line
+    return found

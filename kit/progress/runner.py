@@ -40,7 +40,7 @@ from kit.progress import pictures  # noqa: E402
 from kit.progress.foreseen import foreseen_under  # noqa: E402
 from kit.progress.outcomes import problem_of, told  # noqa: E402
 from kit.progress.submit import parse_error_of  # noqa: E402
-from kit.student import StudentPackage  # noqa: E402
+from kit.student import StudentPackage, from_cause  # noqa: E402
 from kit.text import message_of, printable  # noqa: E402
 
 LOOK_SECONDS = 0.25
@@ -269,7 +269,7 @@ class Runner:
                 "test": test,
                 "calculator": pictures.calculator(error),
             }
-        said = message_of(str(error))
+        said = message_of(str(error) + from_cause(error))
         shown: Sequence[str] = ()
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._package):
             wrong = parse_error_of(error)

@@ -6,6 +6,7 @@ from functools import cache
 from importlib import import_module
 
 import pytest
+import torch
 
 from grader.base.markdown_figures import MARK, without_marks
 from handout.site import agreement
@@ -33,7 +34,7 @@ def figures_of(page):
         return Figures(page)
     return import_module(
         f"{chapters.__name__}.c{name}" if name[0].isdigit() else f"{chapters.__name__}.{name}"
-    ).Chapter()
+    ).Chapter(page)
 
 
 def text_of(page):
@@ -197,6 +198,39 @@ def test_several_values_are_in_the_order_of_the_page():
     assert (
         "expected no more than 2 figures with this id, got '2'"
         in figures.complaints("[1]{#size} [2]{#size} [2]{#size} [3]{#always}")[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("1,024", 1024, "1,024"),
+        ("1024", 1025, "1025"),
+        ("143.9", 143.926, "143.9"),
+        ("144", 143.926, "144"),
+        ("143", 143.926, "144"),
+        ("−6.5", 6.5, "6.5"),
+        ("0", -0.0, "0"),
+        ("6.1e-5", 6.1035e-5, "6.1e-5"),
+        ("0.5e12", 4.9e11, "0.5e12"),
+        ("2⁻²⁵", 2.0**-25, "2⁻²⁵"),
+        ("2⁻²⁴", 2.0**-25, "2.9802322387695312e-08"),
+        ("[[3, 0], [2, 7]]", torch.tensor([[3, 0], [2, 7]]), "[[3, 0], [2, 7]]"),
+        ("3 / 2 = 1.5", (3, 2, 1.5), "3 / 2 = 1.5"),
+        ("3 · 2 = 1.5", (3, 2, 1.5), "an equation that holds"),
+        ("√(9 + 16) = 5 | 2", (9, 16, 5, 2), "√(9 + 16) = 5 | 2"),
+        ("3", (3, 4), "3 4"),
+        ("3 and 4", (3,), "3 and "),
+        ("3 bytes", 3, "3"),
+    ],
+)  # fmt: skip
+def test_the_page_decides_how_a_number_is_written(text, value, expected):
+    """Its decimals, separators and powers are kept; words and wrong equations are refused."""
+    figures = Figures("page.md")
+    figures.gives(size=value)
+    said = figures.complaints(f"[{text}]{{#size}}")
+    assert said == (
+        [] if expected == text else [f"page.md:1: size: expected {expected!r}, got {text!r}"]
     )
 
 

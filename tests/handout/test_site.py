@@ -14,6 +14,7 @@ from kit.handing_in import zipped
 from tests.grader.sampling import every
 from tests.handout.browsing import serious
 from tests.handout.page_figures import HANDOUT
+from tests.handout.visiting import WIDTHS, cut_off, measured
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -82,7 +83,7 @@ def test_it_opens_from_the_students_bundle(site, page, tmp_path):
     page.get_by_role("link", name="5 Resource accounting").first.click()
     assert page.locator("h1").inner_text().startswith("5 Resource accounting")
     page.locator("#calculator-training-time [name=devices]").fill("2048")
-    assert "71.96 days" in page.locator("#calculator-training-time").inner_text()
+    assert "71.96\u00a0days" in page.locator("#calculator-training-time").inner_text()
     assert page.locator("figure.picture svg").count() == 2
     assert page.seen == []
 
@@ -273,3 +274,24 @@ def contrast(one, other):
 
     low, high = sorted([luminance(one), luminance(other)])
     return (high + 0.05) / (low + 0.05)
+
+
+# --- on screens of four widths, no formula, code, table or picture is cut off on any page ---------
+
+# Code and tables that are too wide for a phone are in a box that scrolls, shows that it does, and
+# can be reached with the keyboard. Formulas never scroll. From 1,000 pixels on, nothing has to.
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_cut_off(visited, name):
+    """Folded answers are unfolded, and each page is measured at three widths."""
+    assert visited(name).cut == {}
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_cut_off_at_any_width(page, address, name):
+    """The light and the dark page, at the other widths."""
+    page.goto(address(name))
+    layouts = [(width, scheme) for scheme in ("light", "dark") for width in WIDTHS]
+    assert cut_off(page, [layout for layout in layouts if layout not in measured(name)]) == {}

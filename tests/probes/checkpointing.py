@@ -711,7 +711,7 @@ OTHERS: dict[str, Callable[[], tuple[nn.Module, torch.optim.Optimizer]]] = {
 def unfit(student: Any) -> dict[str, Refused]:
     """The results of loading into each of OTHERS, after a fitting net has loaded.
 
-    These processes have simulated GPUs.
+    These processes have stand-ins for GPUs.
     """
     with _folders(), _gpus((5, 6)):
         _save(student, *_used(_task(), 3))

@@ -72,10 +72,8 @@ def test_failures_are_alike_if_all_answers_are_equal(tmp_path):
         return msgspec.structs.replace(failed("a"), facts=facts)
 
     each = {"s1": wrong("1.0", 5), "s2": wrong("1.0", 77), "s3": wrong("2.0", 5)}
-    students = {
-        name: ({}, work([one, failed("b")], [passed("c"), passed("d")]))
-        for name, one in each.items()
-    }
+    rest = [passed("c"), passed("d")]
+    students = {name: ({}, work([one, failed("b")], rest)) for name, one in each.items()}
     with class_of(tmp_path / "class.sqlite", students) as whole:
         found = survey(whole)
     assert [(2, [0, 1]), (2, [2])] == [(one.tests, one.students) for one in found.mistakes]
@@ -120,7 +118,6 @@ def test_a_fault_of_the_grader_counts_for_nobody(students, tmp_path):
 
 
 def test_without_names_nobody_can_be_recognised(students, tmp_path):
-    """Names, ids and mistakes of a single student are left out, and the order is random."""
     with class_of(tmp_path / "class.sqlite", students) as whole:
         orders = {
             tuple(len(m.failed) for m in survey(whole, names=False).members) for _ in range(40)
@@ -132,7 +129,6 @@ def test_without_names_nobody_can_be_recognised(students, tmp_path):
 
 
 def test_the_terminal_says_what_to_talk_about(found):
-    """The report lists problems and mistakes, and shows students' texts without formatting."""
     text = mistakes(found, top=5)
     assert "5 of 6 students have a grade" in text
     lines = [line.split() for line in text.splitlines()]
@@ -142,7 +138,6 @@ def test_the_terminal_says_what_to_talk_about(found):
 
 
 def test_an_empty_class_is_no_error(tmp_path):
-    """Before the first submission, the survey is empty."""
     with class_of(tmp_path / "class.sqlite", {"s1": (SECTION_A, None)}) as whole:
         found = survey(whole)
     assert ([], []) == (found.tests, found.mistakes)
@@ -191,7 +186,6 @@ def test_a_small_class_says_what_it_cannot_say(tmp_path, passes, fails, found, n
 
 
 def test_the_tests_that_enough_students_attempted_are_counted(tmp_path):
-    """Of two tests, twelve students left one out."""
     students = {
         f"s{n:02}": ({}, {"linear": [passed("a"), skipped("b") if n < 12 else passed("b")]})
         for n in range(24)

@@ -75,7 +75,7 @@ def test_the_data_of_tests_belong_to_the_suite(tiny, place):
     (tiny / "tests" / "hidden" / "__pycache__").mkdir(exist_ok=True)
     (tiny / "tests" / "hidden" / "__pycache__" / "test_relu.pyc").write_bytes(b"1")
     (tiny / "tests" / "hidden" / "relu" / "wrong.edits").write_text("")
-    (tiny / "tests" / "hidden" / "softmax" / "right" / "other.py").write_text("")
+    (tiny / "tests" / "hidden" / "softmax" / "right.py").write_text("")
     assert course.suite_sha256() == hashes[-1]
 
 

@@ -118,7 +118,7 @@ NAMES = {
         r"hidden/gelu: problems.toml lists no problem 'gelu'",
     ),
     "variants of no problem": (
-        lambda tiny: written(tiny / "tests/hidden/Softmax/right/logsumexp.py"),
+        lambda tiny: written(tiny / "tests/hidden/Softmax/right.py"),
         r"hidden/Softmax: problems.toml lists no problem 'Softmax'; did you mean softmax\?",
     ),
     "a requirement that cannot be declined": (

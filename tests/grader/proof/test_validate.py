@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -79,12 +80,10 @@ def test_nothing_runs_on_where_the_command_is_killed(root, tmp_path):
     until(lambda: not alive(ours))
 
 
-def keep_one(folder):
-    """Delete all Python files of a folder but one, and return that one."""
-    kept, *others = sorted(folder.glob("*.py"))
-    for path in others:
-        path.unlink()
-    return kept
+def keep_one(path):
+    """Keep only the first right solution of a file."""
+    _, second, *_ = re.finditer(r"^# \[", path.read_text(), re.MULTILINE)
+    path.write_text(path.read_text()[: second.start()])
 
 
 def mistakes_of(course, bytes_of_an_element, keys=None):
@@ -121,7 +120,7 @@ def small_course(folder):
     That problem keeps one wrong solution, one variant and a few tests.
     """
     course = starts_sooner(copied_course(folder))
-    keep_one(course / "tests/hidden/tensor_memory/right")
+    keep_one(course / "tests/hidden/tensor_memory/right.py")
     mistakes_of(course, {"four": 4})
     keep_tests(
         course / "tests/hidden/tensor_memory/test_hidden.py",
@@ -208,7 +207,7 @@ SOLUTIONS = {
     "a wrong solution that no test catches": (
         "tensor_memory · wrong right (seed 0): it passes every test",
     ),
-    "a variant that is wrong": ("tensor_memory · variant aliases (seed 0): ",),
+    "a variant that is wrong": ("tensor_memory · variant none (seed 0): ",),
     "a wrong solution that another test helps": (
         "tensor_memory · wrong stateful (seed 0): ",
         "is passed where tests share a process ()",
@@ -235,7 +234,7 @@ def complaints_about_tests(grader, tmp_path_factory):
     hidden.write_text(
         f"{hidden.read_text()}\n\nfrom tests.probes import tensor_memory as probes\n\n{added}"
     )
-    keep_one(course / "tests/hidden/storage_views/right")
+    keep_one(course / "tests/hidden/storage_views/right.py")
     (course / "tests/hidden/storage_views/wrong.edits").unlink()
     oracle = course / "tests" / "hidden" / "storage_views" / "test_hidden.py"
     keep_tests(oracle, "test_shares_storage_of_views")
@@ -276,8 +275,8 @@ def complaints_about_solutions(grader, tmp_path_factory):
     listed = course / "tests/hidden/tensor_memory/wrong.edits"
     # Some solutions are graded in two ways, the first among them.
     listed.write_text(STATEFUL + listed.read_text())
-    (variant,) = (course / "tests/hidden/tensor_memory/right").glob("*.py")
-    variant.write_text('"""Not a variant."""\n\n\ndef tensor_bytes(x):\n    return 4 * x.numel()\n')
+    variant = course / "tests/hidden/tensor_memory/right.py"
+    variant.write_text("# [none] Not one.\ndef tensor_bytes(x):\n    return 4 * x.numel()\n")
     done = grader("validate", "--only", "tensor_memory", "--jobs", 1, cwd=course)
     return done.returncode, done.stderr.splitlines()
 
@@ -333,8 +332,7 @@ def course_of_two_devices(copy_of_the_course):
     hidden = copy_of_the_course / "tests/hidden/tensor_memory"
     (hidden / "test_hidden.py").write_text(TESTS.format(dtype="float", bytes=12))
     (hidden / "test_cuda.py").write_text(TESTS.format(dtype="double", bytes=24))
-    variant = keep_one(copy_of_the_course / "tests/hidden/tensor_memory/right")
-    variant.rename(variant.with_name("variant.py"))
+    keep_one(copy_of_the_course / "tests/hidden/tensor_memory/right.py")
     mistakes_of(copy_of_the_course, {"four": 4, "nine": 9}, keys={"four": {"device": "cuda"}})
     return starts_sooner(copy_of_the_course)
 

@@ -7,23 +7,14 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from grader.base.errors import (
-    GraderFault,
-)
+from grader.base.errors import GraderFault
 from grader.grading.grade import grade
 from grader.report import json_report
 from grader.sandbox import visible
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import (
-    COURSE,
-    LIMITS,
-    answer,
-    ask,
-    graded_in_a_shell,
-    plain_box,
-)
+from tests.grader.in_the_sandbox import COURSE, LIMITS, answer, ask, graded_in_a_shell, plain_box
 from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
@@ -44,7 +35,7 @@ LOW = {
 }
 
 
-@pytest.mark.parametrize("limit", LOW)
+@pytest.mark.parametrize("limit", every(3, LOW))
 def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right, tmp_path):
     """The command prints one sentence and exits with 3 without a result.
 
@@ -108,11 +99,11 @@ def test_a_sandbox_that_can_run_no_test_grades_nobody(bare_with):
     every(
         3,
         [
-            "child._limit = lambda limits: 1 / 0",
-            "child._redirect = lambda *descriptors: 1 / 0",
-            "child._UnpackedSubmission.__init__ = lambda *_: 1 / 0",
-            "child._limit = lambda limits: os.kill(os.getpid(), 9)",
-            "child._limit = lambda limits: os.write(3, b'x' * 100)",
+            "test_process._limit = lambda limits: 1 / 0",
+            "test_process._redirect = lambda *descriptors: 1 / 0",
+            "test_process._UnpackedSubmission.__init__ = lambda *_: 1 / 0",
+            "test_process._limit = lambda limits: os.kill(os.getpid(), 9)",
+            "test_process._limit = lambda limits: os.write(3, b'x' * 100)",
         ],
     ),
 )
@@ -145,7 +136,7 @@ def bare_with(monkeypatch, tmp_path):
         changed = tmp_path / "boot.py"
         text = boot.read_text().replace(
             "    forget_runtime(runtime)",
-            f"    from grader.worker import child\n    {line}\n    forget_runtime(runtime)",
+            f"    from grader.worker import test_process\n    {line}\n    forget_runtime(runtime)",
         )
         assert line in text
         changed.write_text(text)

@@ -1,14 +1,14 @@
 """A variant's fragment replaces the definitions that it contains, and changes nothing else."""
 
 import ast
+import re
 
 import pytest
 
 from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.solutions import fragments, mistakes
-from grader.solutions.fragments import Fragment
-from grader.solutions.regions import lines_of
+from grader.solutions.fragments import Fragment, lines_of
 
 COURSE = courses.load()
 
@@ -40,9 +40,7 @@ def third():
 
 def fragment(source):
     """A fragment with this source after its docstring."""
-    return Fragment(
-        problem="p", name="name", summary="Summary.", source=f'"""Summary."""\n{source}'
-    )
+    return Fragment(problem="p", name="name", source=f'"""Summary."""\n{source}')
 
 
 def test_one_definition_is_replaced_with_its_decorators():
@@ -94,41 +92,42 @@ def test_a_fragment_that_replaces_nothing_is_a_mistake(source):
 
     A method does not count as a definition of the module.
     """
-    with pytest.raises(ValueError, match=r"^p/name\.py replaces no definition of the reference$"):
+    with pytest.raises(ValueError, match=r"^p/right\.py: name replaces no definition"):
         fragment(source).applied_to(REFERENCE)
 
 
-def test_fragments_are_read_from_folders_of_problems(tmp_path):
-    """Fragments are sorted and have a summary, a hint and devices; files elsewhere are ignored."""
-    (tmp_path / "b/right").mkdir(parents=True)
-    (tmp_path / "a/right").mkdir(parents=True)
-    (tmp_path / "top.py").write_text("x = 1\n")
-    (tmp_path / "b/right/z.py").write_text('"""Last.\n\nhint: is it?\ndevice: cuda, cpu\n"""\n')
-    (tmp_path / "b/right/y.py").write_text('"""First of b."""\n')
-    (tmp_path / "a/right/x.py").write_text('"""First of a.\n\nMore.\n"""\n')
-    got = [(f.problem, f.name, f.summary, f.hint, f.devices) for f in fragments.load(tmp_path)]
-    none = (None, ())
+def right_solutions(tmp_path, **texts):
+    """The fragments of problems whose right.py has these texts."""
+    for problem, text in texts.items():
+        (tmp_path / problem).mkdir()
+        (tmp_path / problem / "right.py").write_text(text)
+    return fragments.load(tmp_path)
+
+
+def test_fragments_are_read_from_a_file_per_problem(tmp_path):
+    """Fragments are sorted by name; a heading may go on for lines, and name devices."""
+    b = "# b\n\n\n# [z] Last,\n# at length.\n# device: cuda, cpu\nx = 1\n# [y] First.\ny = 2\n"
+    got = right_solutions(tmp_path, b=b, a="# [x] Of a.\n\n# a comment\nz = 3\n")
     assert [
-        ("a", "x", "First of a.", *none),
-        ("b", "y", "First of b.", *none),
-        ("b", "z", "Last.", "is it?", ("cuda", "cpu")),
-    ] == got
+        ("a", "x", "\n# a comment\nz = 3\n", ()),
+        ("b", "y", "y = 2\n", ()),
+        ("b", "z", "x = 1\n", ("cuda", "cpu")),
+    ] == [(f.problem, f.name, f.source, f.devices) for f in got]
 
 
-def test_a_fragment_without_a_docstring_is_a_mistake(tmp_path):
-    """Without a docstring, nobody knows what the fragment shows."""
-    (tmp_path / "a/right").mkdir(parents=True)
-    (tmp_path / "a/right/x.py").write_text("def f(): pass\n")
-    with pytest.raises(CourseFault, match=r"a/right/x\.py has no docstring that describes it$"):
-        fragments.load(tmp_path)
-
-
-def test_a_fragment_for_a_device_that_there_is_not_is_a_mistake(tmp_path):
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def f(): pass\n", "expected `# [name] its style` before the first solution"),
+        ("x = 1\n# [y] Its style.\n", "expected `# [name] its style` before the first solution"),
+        ("# [x] Wrong.\n# device: gpu\n", "x: expected device: cpu or cuda, got gpu"),
+        ("# [x] One.\n\n# [x] Two.\n", "two solutions are called x"),
+    ],
+)
+def test_a_file_that_hides_a_fragment_is_a_mistake(tmp_path, text, told):
     """Nothing would ever try such a fragment."""
-    (tmp_path / "a/right").mkdir(parents=True)
-    (tmp_path / "a/right/x.py").write_text('"""Wrong.\n\ndevice: gpu\n"""\n')
-    with pytest.raises(CourseFault, match=r"a/right/x\.py: expected device: cpu or cuda, got gpu$"):
-        fragments.load(tmp_path)
+    with pytest.raises(CourseFault, match=re.escape(f"a/right.py: {told}") + "$"):
+        right_solutions(tmp_path, a=text)
 
 
 def test_what_a_program_reaches():

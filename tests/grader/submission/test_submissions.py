@@ -689,11 +689,12 @@ SOLVED = {"assignment/optimizers.py": "x = 1"}
         (["assignment/linear.PY"], "was it meant as assignment/linear.py, which is missing?"),
         (["assignment/linear (1).py"], "was it meant as assignment/linear.py, which is missing?"),
         (["assignment/linear.py.txt"], "was it meant as assignment/linear.py, which is missing?"),
+        (["assignment/two_layers.py"], "was it meant as assignment/linear.py, which is missing?"),
         (["linear_final_v2.py"], "was it meant as assignment/linear.py, which is missing?"),
         (["assignment/linears.py"], "was it meant as assignment/linear.py, which is missing?"),
         (["assignment/linear - Copy.py", "assignment/linear.py"], "was it meant as assignment/lin"),
         (["assignment/linear.py", "solution.ipynb"], "was it meant as the solution?"),
-        (["assignment/linear.py", "assignment/optimizer.py"], ""),
+        (["assignment/linear.py", "assignment/optimizer.py", "assignment/two_layers.py"], ""),
         (["assignment/linear.py", "assignment/data.py", "assignment/linear2.py"], ""),
         (["assignment/linear.py", "notes.txt", "docs/linear.md"], ""),
     ],
@@ -703,7 +704,8 @@ def test_a_file_that_may_be_meant_as_a_module_is_named(tmp_path, files, told):
     for path, text in {**dict.fromkeys(files, "y = 1"), **SOLVED}.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
-    read = submissions.read(tmp_path, Accepted(modules=MODULES))
+    problems = (("two_layers", "assignment/linear.py"),)
+    read = submissions.read(tmp_path, Accepted(modules=MODULES, problems=problems))
     notes = [note for note in read.ignored if "was it meant as" in note.reason]
     assert [note.path for note in notes] == ([f for f in files if f not in MODULES] if told else [])
     assert all(told in note.reason for note in notes)

@@ -5,7 +5,7 @@ from collections import Counter
 
 from grader.solutions.reference import flop_counting
 from handout.site import wren
-from tests.handout.page_figures import COURSE, HANDOUT, Figures, n, power, short
+from tests.handout.page_figures import COURSE, HANDOUT, Figures
 
 # For the problems of each chapter, as one reader who solved all of them judged.
 HOURS = [3.5, 2.5, 2, 5, 4, 6, 1, 4, 1.5, 5, 9, 6, 8]
@@ -23,10 +23,7 @@ SHORT_PATH = [
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("index.md")
+    def beginning(self) -> None:
         page = (HANDOUT / self.page).read_text(encoding="utf-8")
         listed = re.search(
             r"^```{toctree}\n:hidden:\n\n(.+?)\n```$", page, re.MULTILINE | re.DOTALL
@@ -42,12 +39,10 @@ class Chapter(Figures):
             "calculators",
             "bibliography",
         ]
-        self.questions()
         self.gives(head_width=wren.HEAD_WIDTH)
-        self.conventions()
         for hours in HOURS:
-            self.gives(hours=f"{n(hours)}")
-        self.gives(all_hours=sum(HOURS), path_hours=n(self.path_hours(), ".0f"))
+            self.gives(hours=(hours,))
+        self.gives(all_hours=sum(HOURS), path_hours=self.path_hours())
         assert len(HOURS) == len(COURSE.modules)
         listed = page.partition("### The short path")[2].partition("[fly]")[0]
         assert re.findall("`(.+?)`", listed) == SHORT_PATH
@@ -73,6 +68,6 @@ class Chapter(Figures):
     def conventions(self) -> None:
         """The units."""
         gb, gib = 10**9, 2**30
-        self.gives(gb=power(10, 9), gib=power(2, 30), gib_excess=n(100 * (gib / gb - 1), ".1f"))
+        self.gives(gb=10**9, gib=2**30, gib_excess=100 * (gib / gb - 1))
         assert flop_counting.matmul_flops((1, 1), (1, 1)) == 2, "a multiply and an add"
-        self.gives(notation=short(70 * gb), notation_spelled=f"{n(70)} · {power(10, 9)}")
+        self.gives(notation=70 * gb, notation_spelled=(70, 10**9))

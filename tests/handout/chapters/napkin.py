@@ -9,25 +9,18 @@ from tests.handout.page_figures import Figures, n
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("napkin.md")
+    def beginning(self) -> None:
         llama, ring = quizzes.LLAMA, quizzes.ring
         cache = micro_batch.cache_bytes(llama, 1, torch.bfloat16)
         forward, both = fc.linear_flops(1, 1, 1), fc.linear_flops(1, 1, 1, backward=True)
-        self.gives(
-            bf16_bytes=torch.bfloat16.itemsize,
-            adamw_bytes=ra.bytes_per_parameter(wren.RECIPE),
-            cache_bytes=cache // (llama.num_layers * llama.kv_width),
-            six=f"{n(fc.training_flops(1, 1))}ND",
-            eight=f"{n(fc.training_flops(1, 1, recompute_forward=True))}ND",
-            mfu_low=0.3,  # between the runs that chapter 4 lists
-            mfu_high=0.45,
-            logit_bytes=micro_batch.LOGIT,
-            backward_rule=both - forward,
-            section_devices=n("13.5"),
-        )
+        self.gives(bf16_bytes=torch.bfloat16.itemsize)
+        self.gives(adamw_bytes=ra.bytes_per_parameter(wren.RECIPE))
+        self.gives(cache_bytes=cache // (llama.num_layers * llama.kv_width))
+        self.gives(six=f"{n(fc.training_flops(1, 1))}ND")
+        self.gives(eight=f"{n(fc.training_flops(1, 1, recompute_forward=True))}ND")
+        self.gives(mfu_low=0.3)  # between the runs that chapter 4 lists
+        self.gives(mfu_high=0.45, logit_bytes=micro_batch.LOGIT, backward_rule=both - forward)
+        self.gives(section_devices=13.5)
         self.formula(
             "ring",
             "2(n − 1)/n",

@@ -1,5 +1,0 @@
-"""Computed in log space."""
-
-
-def softmax(x):
-    return (x - x.logsumexp(dim=-1, keepdim=True)).exp()

@@ -1,0 +1,233 @@
+# Right solutions of adamw in other styles; see grader/solutions/fragments.py.
+
+
+# [data_and_get] Like a first tutorial: uses state.get, creates new moments in each step, and
+# changes p.data.
+import math
+
+import torch
+
+
+class AdamW(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        if lr < 0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if eps < 0:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        if not 0.0 <= betas[0] < 1.0:
+            raise ValueError(f"Invalid beta parameter at index 0: {betas[0]}")
+        if not 0.0 <= betas[1] < 1.0:
+            raise ValueError(f"Invalid beta parameter at index 1: {betas[1]}")
+        if weight_decay < 0:
+            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        )
+
+    def step(self, closure=None):
+        loss = None if closure is None else closure()
+        for group in self.param_groups:
+            beta_1, beta_2 = group["betas"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                grad = p.grad.data
+                t = state.get("t", 1)
+                m = beta_1 * state.get("m", torch.zeros_like(grad)) + (1 - beta_1) * grad
+                v = beta_2 * state.get("v", torch.zeros_like(grad)) + (1 - beta_2) * grad**2
+                alpha = group["lr"] * math.sqrt(1 - beta_2**t) / (1 - beta_1**t)
+                eps = group["eps"] * math.sqrt(1 - beta_2**t)
+                p.data -= group["lr"] * group["weight_decay"] * p.data
+                p.data -= alpha * m / (torch.sqrt(v) + eps)
+                state["t"] = t + 1
+                state["m"], state["v"] = m, v
+        return loss
+
+
+# [foreach] Updates all parameters of a group at once with torch._foreach operations.
+import torch
+
+
+class AdamW(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        if min(lr, eps, weight_decay) < 0:
+            raise ValueError(
+                f"lr, eps and weight_decay must not be negative, got {lr}, {eps}, {weight_decay}"
+            )
+        if not (0 <= betas[0] < 1 and 0 <= betas[1] < 1):
+            raise ValueError(f"betas must be in [0, 1), got {betas}")
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        )
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p.grad is not None]
+            if params:
+                self._step_together(params, group)
+        return loss
+
+    def _step_together(self, params, group):
+        lr, (beta1, beta2), eps = group["lr"], group["betas"], group["eps"]
+        grads = [p.grad for p in params]
+        for p in params:
+            if p not in self.state:
+                self.state[p] = {
+                    "step": 0,
+                    "exp_avg": torch.zeros_like(p),
+                    "exp_avg_sq": torch.zeros_like(p),
+                }
+            self.state[p]["step"] += 1
+        means = [self.state[p]["exp_avg"] for p in params]
+        squares = [self.state[p]["exp_avg_sq"] for p in params]
+        steps = [self.state[p]["step"] for p in params]
+        torch._foreach_lerp_(means, grads, 1 - beta1)
+        torch._foreach_mul_(squares, beta2)
+        torch._foreach_addcmul_(squares, grads, grads, 1 - beta2)
+        roots = torch._foreach_sqrt(squares)
+        torch._foreach_div_(roots, [(1 - beta2**t) ** 0.5 for t in steps])
+        torch._foreach_add_(roots, eps)
+        torch._foreach_mul_(params, 1 - lr * group["weight_decay"])
+        torch._foreach_addcdiv_(params, means, roots, [-lr / (1 - beta1**t) for t in steps])
+
+
+# [running_beta_powers] Keeps the powers of the betas in the state instead of a count; the decay is
+# part of the step.
+import torch
+
+
+class AdamW(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        if lr < 0.0 or eps < 0.0 or weight_decay < 0.0:
+            raise ValueError("lr, eps and weight_decay must not be negative")
+        if any(b < 0.0 or b >= 1.0 for b in betas):
+            raise ValueError("betas must be in [0, 1)")
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+
+    def _state_of(self, p):
+        s = self.state[p]
+        if len(s) == 0:
+            s["power1"], s["power2"] = 1.0, 1.0
+            s["m"], s["v"] = p.detach() * 0.0, p.detach() * 0.0
+        return s
+
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            loss = closure()
+        with torch.no_grad():
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is None:
+                        continue
+                    s = self._state_of(p)
+                    b1, b2 = group["betas"]
+                    s["power1"] *= b1
+                    s["power2"] *= b2
+                    s["m"] += (1 - b1) * (p.grad - s["m"])
+                    s["v"] += (1 - b2) * (p.grad.square() - s["v"])
+                    direction = (s["m"] / (1 - s["power1"])) / (
+                        (s["v"] / (1 - s["power2"])).sqrt() + group["eps"]
+                    )
+                    p.add_(direction + group["weight_decay"] * p, alpha=-group["lr"])
+        return loss
+
+
+# [state_with_the_group] Creates the state with the group, with both moments in one tensor.
+import torch
+
+
+class AdamW(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        ranges = {"lr": lr >= 0, "eps": eps >= 0, "weight_decay": weight_decay >= 0}
+        ranges["betas"] = all(0 <= beta < 1 for beta in betas)
+        if wrong := [name for name, fits in ranges.items() if not fits]:
+            raise ValueError(f"out of range: {', '.join(wrong)}")
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        )
+
+    def add_param_group(self, param_group):
+        super().add_param_group(param_group)
+        for p in self.param_groups[-1]["params"]:
+            moments = torch.zeros(2, *p.shape, dtype=p.dtype, device=p.device)
+            self.state[p] = {"moments": moments, "steps": [0]}
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    self._step_one(
+                        p, self.state[p], **{k: v for k, v in group.items() if k in self.defaults}
+                    )
+        return loss
+
+    def _step_one(self, p, state, lr, betas, eps, weight_decay):
+        state["steps"][0] += 1
+        m, v = state["moments"]
+        for moment, power, beta in [(m, 1, betas[0]), (v, 2, betas[1])]:
+            moment.add_(p.grad.to(moment.dtype) ** power - moment, alpha=1 - beta)
+        m_hat, v_hat = (
+            x / (1 - beta ** state["steps"][0]) for x, beta in zip((m, v), betas, strict=True)
+        )
+        new = p * (1 - lr * weight_decay) - lr * m_hat / (v_hat.sqrt() + eps)
+        p.copy_(new)
+
+
+# [tensor_step] The step count is a float32 tensor, from which the bias corrections are computed.
+import torch
+
+
+class AdamW(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        if not lr >= 0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if not eps >= 0:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        if not weight_decay >= 0:
+            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        if not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(f"Invalid betas: {betas}")
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        )
+
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        with torch.no_grad():
+            for group in self.param_groups:
+                self._step_group(group)
+        return loss
+
+    def _step_group(self, group):
+        beta1, beta2 = group["betas"]
+        for p in group["params"]:
+            if p.grad is None:
+                continue
+            state = self.state[p]
+            if len(state) == 0:
+                state["step"] = torch.zeros(())
+                state["exp_avg"] = torch.zeros_like(p)
+                state["exp_avg_sq"] = torch.zeros_like(p)
+            state["step"] += 1
+            state["exp_avg"].mul_(beta1).add_(p.grad * (1 - beta1))
+            state["exp_avg_sq"].mul_(beta2).add_(p.grad.pow(2) * (1 - beta2))
+            correction1 = 1 - beta1 ** state["step"]
+            correction2 = 1 - beta2 ** state["step"]
+            denominator = (state["exp_avg_sq"] / correction2).sqrt() + group["eps"]
+            p *= 1 - group["lr"] * group["weight_decay"]
+            p -= group["lr"] * (state["exp_avg"] / correction1) / denominator

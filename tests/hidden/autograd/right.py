@@ -1,0 +1,309 @@
+# Right solutions of autograd in other styles; see grader/solutions/fragments.py.
+
+
+# [einsum] Uses einsum, setup_context and tensor hooks, and adds gradients to .grad by hand.
+from einops import einsum, rearrange
+
+
+def linear_backward(x, weight, grad_output, *, need_input_grad=True):
+    grad_weight = einsum(
+        rearrange(grad_output, "... o -> (...) o"),
+        rearrange(x, "... i -> (...) i"),
+        "n o, n i -> o i",
+    )
+    if not need_input_grad:
+        return None, grad_weight
+    return einsum(grad_output, weight, "... o, o i -> ... i"), grad_weight
+
+
+def mlp_backward(x, w1, w2, grad_output):
+    z = torch.einsum("bi,hi->bh", x, w1)
+    slope = (z > 0).to(z.dtype)
+    grad_z = torch.einsum("bo,oh,bh->bh", grad_output, w2, slope)
+    return torch.einsum("bh,bi->hi", grad_z, x), torch.einsum("bo,bh->oh", grad_output, z * slope)
+
+
+class MatMul(torch.autograd.Function):
+    @staticmethod
+    def forward(a, b):
+        return torch.einsum("...mk,...kn->...mn", a, b)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad_output):
+        if grad_output is None:
+            return None, None
+        a, b = ctx.saved_tensors
+        grad_a = grad_b = None
+        if ctx.needs_input_grad[0]:
+            grad_a = MatMul._reduced(torch.einsum("...mn,...kn->...mk", grad_output, b), a.shape)
+        if ctx.needs_input_grad[1]:
+            grad_b = MatMul._reduced(torch.einsum("...mk,...mn->...kn", a, grad_output), b.shape)
+        return grad_a, grad_b
+
+    @staticmethod
+    def _reduced(gradient, shape):
+        missing = gradient.dim() - len(shape)
+        padded = (1,) * missing + tuple(shape)
+        dims = [d for d, size in enumerate(padded) if size == 1 and gradient.shape[d] != 1]
+        if dims:
+            gradient = gradient.sum(dim=dims, keepdim=True)
+        return gradient.reshape(shape)
+
+
+def numerical_gradient(f, inputs, eps=1e-6):
+    """Step along unit vectors that have the input's shape."""
+    points = [x.detach() for x in inputs]
+
+    def along(k, direction):
+        moved = points[k] + eps * direction, points[k] - eps * direction
+        above, below = (f(*points[:k], p, *points[k + 1 :]) for p in moved)
+        return (above - below) / (2 * eps)
+
+    gradients = []
+    for k, x in enumerate(points):
+        units = (
+            torch.eye(x.numel(), dtype=x.dtype).reshape(x.numel(), *x.shape) if x.numel() else []
+        )
+        slopes = [along(k, unit).to(x.dtype) for unit in units]
+        gradients.append(torch.stack(slopes).reshape(x.shape) if slopes else torch.zeros_like(x))
+    return tuple(gradients)
+
+
+def intermediate_gradients(module, x, names):
+    """Catch the gradients with hooks on the outputs; a copy of x requires a gradient."""
+    table, caught = dict(module.named_modules()), {}
+    if missing := [name for name in names if name not in table]:
+        raise ValueError(f"{missing} are no submodules")
+    with ExitStack() as listening:
+        for name in names:
+
+            def hook(_module, _args, output, name=name):
+                output.register_hook(lambda g: caught.__setitem__(name, g.clone()))
+
+            listening.callback(table[name].register_forward_hook(hook).remove)
+        x = x.detach().requires_grad_()
+        leaves = [p for p in module.parameters() if p.requires_grad]
+        torch.autograd.grad(module(x).sum(), [*leaves, x], allow_unused=True)
+    return {name: caught[name] for name in names}
+
+
+def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    mean = 0.0
+    for rows in torch.arange(len(x)).split(micro_batch_size):
+        share = len(rows) / len(x)
+        loss = loss_fn(model(x[rows]), y[rows])
+        mean += share * float(loss.detach())
+        for p, gradient in zip(
+            parameters, torch.autograd.grad(loss, parameters, allow_unused=True)
+        ):
+            if gradient is not None:
+                p.grad = share * gradient if p.grad is None else p.grad + share * gradient
+    return mean
+
+
+# [loops] Loops over vectors, batches and elements, and indexes them by hand.
+import itertools
+
+
+def linear_backward(x, weight, grad_output, *, need_input_grad=True):
+    rows_x = x.reshape(-1, x.shape[-1])
+    rows_g = grad_output.reshape(-1, grad_output.shape[-1])
+    grad_weight = torch.zeros_like(weight)
+    for row, upstream in zip(rows_x, rows_g):
+        grad_weight = grad_weight + torch.outer(upstream, row)
+    if not need_input_grad:
+        return None, grad_weight
+    return (rows_g @ weight).reshape(x.shape), grad_weight
+
+
+def mlp_backward(x, w1, w2, grad_output):
+    grad_w1, grad_w2 = torch.zeros_like(w1), torch.zeros_like(w2)
+    for row, upstream in zip(x, grad_output):
+        z = w1 @ row
+        hidden = torch.where(z > 0, z, torch.zeros_like(z))
+        grad_w2 += torch.outer(upstream, hidden)
+        grad_hidden = w2.T @ upstream
+        grad_hidden[z <= 0] = 0.0
+        grad_w1 += torch.outer(grad_hidden, row)
+    return grad_w1, grad_w2
+
+
+class MatMul(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return torch.matmul(a, b)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        a, b = ctx.saved_tensors
+        batch = grad_output.shape[:-2]
+        gradients = [
+            torch.zeros_like(x) if need else None for x, need in zip((a, b), ctx.needs_input_grad)
+        ]
+        views = [None if g is None else g.expand(*batch, *g.shape[-2:]) for g in gradients]
+        wide_a, wide_b = a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:])
+        for index in itertools.product(*map(range, batch)):
+            if views[0] is not None:
+                views[0][index] += grad_output[index] @ wide_b[index].T
+            if views[1] is not None:
+                views[1][index] += wide_a[index].T @ grad_output[index]
+        return tuple(gradients)
+
+
+def numerical_gradient(f, inputs, eps=1e-6):
+    """Change the inputs themselves, and put the old numbers back."""
+    result = []
+    for x in inputs:
+        gradient = torch.empty_like(x, requires_grad=False)
+        for index in itertools.product(*map(range, x.shape)):
+            saved = x.data[index].clone()
+            try:
+                with torch.no_grad():
+                    x.data[index] = saved + eps
+                    above = float(f(*inputs))
+                    x.data[index] = saved - eps
+                    below = float(f(*inputs))
+            finally:
+                x.data[index] = saved
+            gradient[index] = (above - below) / (eps + eps)
+        result.append(gradient)
+    return tuple(result)
+
+
+def intermediate_gradients(module, x, names):
+    """Run one forward and one backward pass per name."""
+    known = dict(module.named_modules())
+    answer = {}
+    for name in names:
+        seen = []
+
+        def hook(_module, _args, output):
+            seen.append(output.detach().requires_grad_())
+            return seen[0] * 1
+
+        handle = known[name].register_forward_hook(hook)
+        try:
+            total = module(x).sum()
+        finally:
+            handle.remove()
+        (answer[name],) = torch.autograd.grad(total, seen)
+    return answer
+
+
+def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
+    n = x.shape[0]
+    losses, start = [], 0
+    while start < n:
+        stop = min(start + micro_batch_size, n)
+        weighted = loss_fn(model(x[start:stop]), y[start:stop]) * (stop - start) / n
+        weighted.backward()
+        losses.append(weighted.detach())
+        start = stop
+    return float(sum(losses))
+
+
+# [numpy_inside] numpy does all arithmetic that needs no graph, in float64.
+import numpy as np
+
+
+def linear_backward(x, weight, grad_output, *, need_input_grad=True):
+    vectors, upstream, w = (t.detach().double().numpy() for t in (x, grad_output, weight))
+    grad_weight = upstream.reshape(-1, w.shape[0]).T @ vectors.reshape(-1, w.shape[1])
+    grad_x = torch.from_numpy(np.asarray(upstream @ w)).to(x.dtype) if need_input_grad else None
+    return grad_x, torch.from_numpy(grad_weight).to(x.dtype)
+
+
+def mlp_backward(x, w1, w2, grad_output):
+    dtype = x.dtype
+    x, w1, w2, upstream = (t.detach().double().numpy() for t in (x, w1, w2, grad_output))
+    hidden = np.maximum(x @ w1.T, 0)
+    grad_hidden = np.where(hidden > 0, upstream @ w2, 0)
+    return [
+        torch.from_numpy(np.ascontiguousarray(g)).to(dtype)
+        for g in (grad_hidden.T @ x, upstream.T @ hidden)
+    ]
+
+
+class MatMul(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        product = np.matmul(a.detach().double().numpy(), b.detach().double().numpy())
+        return torch.from_numpy(product).to(a.dtype)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        def reduced(g, shape):
+            g = g.sum(axis=tuple(range(g.ndim - len(shape))))
+            dims = tuple(d for d, n in enumerate(shape) if n == 1)
+            summed = np.asarray(g.sum(axis=dims, keepdims=True)).reshape(shape)
+            return torch.from_numpy(summed).to(grad_output.dtype)
+
+        a, b, g = (t.detach().double().numpy() for t in (*ctx.saved_tensors, grad_output))
+        return (
+            reduced(g @ b.swapaxes(-1, -2), a.shape) if ctx.needs_input_grad[0] else None,
+            reduced(a.swapaxes(-1, -2) @ g, b.shape) if ctx.needs_input_grad[1] else None,
+        )
+
+
+def numerical_gradient(f, inputs, eps=1e-6):
+    arrays = [x.detach().double().numpy().copy() for x in inputs]
+    gradients = [np.zeros(a.shape) for a in arrays]
+
+    def value():
+        return float(f(*(torch.from_numpy(a.copy()).to(x.dtype) for a, x in zip(arrays, inputs))))
+
+    for array, gradient in zip(arrays, gradients):
+        for index in np.ndindex(array.shape):
+            old = array[index]
+            array[index] = old + eps
+            above = value()
+            array[index] = old - eps
+            gradient[index] = (above - value()) / (2 * eps)
+            array[index] = old
+    return tuple(torch.from_numpy(g).to(x.dtype) for g, x in zip(gradients, inputs))
+
+
+# [sums_left_to_autograd] MatMul leaves broadcast sums to autograd; copies of the inputs are changed
+# and restored.
+import itertools
+
+
+class MatMul(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a @ b
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        a, b = ctx.saved_tensors
+        grad_a = (grad_output @ b.mT) if ctx.needs_input_grad[0] else None
+        grad_b = (a.mT @ grad_output) if ctx.needs_input_grad[1] else None
+        return grad_a, grad_b
+
+
+def numerical_gradient(f, inputs, eps=1e-6):
+    gradients = []
+    with torch.no_grad():
+        points = [torch.tensor(x.tolist(), dtype=x.dtype).reshape(x.shape) for x in inputs]
+        for x in points:
+            gradient = torch.zeros_like(x)
+            for index in itertools.product(*map(range, x.shape)):
+                value = x[index].item()
+                x[index] = value + eps
+                above = f(*points).item()
+                x[index] = value - eps
+                below = f(*points).item()
+                x[index] = value
+                gradient[index] = (above - below) / (2 * eps)
+            gradients.append(gradient)
+    return tuple(gradients)

@@ -1,0 +1,271 @@
+# Right solutions of checkpoint in other styles; see grader/solutions/fragments.py.
+
+
+# [checks_first] Checks everything before the first change, uses mkstemp, and stores numpy's state
+# as a tensor.
+import tempfile
+
+
+def save_checkpoint(model, optimizer, iteration, out):
+    kind, words, position, waiting, number = np.random.get_state()
+    payload = {
+        "model_state": model.state_dict(),
+        "optimizer_state": optimizer.state_dict(),
+        "step": iteration,
+        "rng": {
+            "cpu": torch.get_rng_state(),
+            "gpus": [torch.cuda.get_rng_state(i) for i in range(torch.cuda.device_count())],
+            "np": (torch.from_numpy(words.astype(np.int64)), position, waiting, number),
+            "py": random.getstate(),
+        },
+    }
+    if hasattr(out, "write"):
+        torch.save(payload, out)
+        return
+    path = os.path.abspath(os.fspath(out))
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".saving-")
+    done = False
+    try:
+        with os.fdopen(handle, "wb") as f:
+            torch.save(payload, f)
+            f.flush()
+            os.fsync(f.fileno())
+        os.rename(temporary, path)
+        done = True
+    finally:
+        if not done:
+            os.remove(temporary)
+
+
+def load_checkpoint(src, model, optimizer):
+    payload = torch.load(src, map_location=torch.device("cpu"), weights_only=True)
+    weights, step, rng = payload["model_state"], payload["step"], payload["rng"]
+    cpu, gpus, (words, *numbers), py = rng["cpu"], rng["gpus"], rng["np"], rng["py"]
+    mine = model.state_dict()
+    if set(mine) != set(weights):
+        raise KeyError(f"other names: {sorted(set(mine) ^ set(weights))}")
+    for name in mine:
+        if mine[name].shape != weights[name].shape:
+            raise ValueError(f"{name} has another shape")
+    copy.deepcopy(optimizer).load_state_dict(payload["optimizer_state"])
+    model.load_state_dict(weights)
+    optimizer.load_state_dict(payload["optimizer_state"])
+    torch.set_rng_state(cpu)
+    for i in range(min(len(gpus), torch.cuda.device_count())):
+        torch.cuda.set_rng_state(gpus[i], i)
+    np.random.set_state(("MT19937", words.numpy().astype(np.uint32), *numbers))
+    random.setstate(py)
+    return step
+
+
+# [context_manager] Writes files in an atomic context manager, and restores a snapshot if loading
+# fails.
+import contextlib
+import tempfile
+
+
+@contextlib.contextmanager
+def _atomic(path):
+    folder = os.path.dirname(os.fspath(path)) or "."
+    file = tempfile.NamedTemporaryFile(dir=folder, delete=False)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file)
+        os.replace(file.name, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(file.name)
+        raise
+
+
+def _states(model, optimizer):
+    numpy = np.random.get_state(legacy=False)
+    numpy["state"]["key"] = [int(word) for word in numpy["state"]["key"]]
+    version, words, waiting = random.getstate()
+    return {
+        "weights": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "generators": [
+            torch.get_rng_state(),
+            torch.cuda.get_rng_state_all(),
+            numpy,
+            [version, list(words), waiting],
+        ],
+    }
+
+
+def _restore(states, model, optimizer):
+    cpu, gpus, numpy, (version, words, waiting) = states["generators"]
+    model.load_state_dict(states["weights"])
+    optimizer.load_state_dict(states["optimizer"])
+    torch.random.set_rng_state(cpu)
+    torch.cuda.set_rng_state_all(gpus[: torch.cuda.device_count()])
+    numpy = {
+        **numpy,
+        "state": {**numpy["state"], "key": np.array(numpy["state"]["key"], dtype=np.uint32)},
+    }
+    np.random.set_state(numpy)
+    random.setstate((version, tuple(words), waiting))
+
+
+def save_checkpoint(model, optimizer, iteration, out):
+    states = _states(model, optimizer)
+    states["iteration"] = iteration
+    with (
+        _atomic(out) if isinstance(out, (str, os.PathLike)) else contextlib.nullcontext(out) as file
+    ):
+        torch.save(states, file)
+
+
+def load_checkpoint(src, model, optimizer):
+    loaded = torch.load(src, map_location="cpu")
+    iteration = loaded["iteration"]
+    snapshot = copy.deepcopy(_states(model, optimizer))
+    try:
+        _restore(loaded, model, optimizer)
+    except Exception:
+        _restore(snapshot, model, optimizer)
+        raise
+    return iteration
+
+
+# [flat_names] Saves a flat dict in torch's older file format, and copies the values by hand under
+# no_grad.
+def save_checkpoint(model, optimizer, iteration, out):
+    numpy = np.random.get_state()
+    flat = {f"model/{name}": value for name, value in model.state_dict().items()}
+    state = optimizer.state_dict()
+    flat["optimizer/groups"] = state["param_groups"]
+    flat["optimizer/state"] = state["state"]
+    flat["iteration"] = iteration
+    flat["torch"] = torch.default_generator.get_state()
+    flat["cuda"] = [torch.cuda.get_rng_state(i) for i in range(torch.cuda.device_count())]
+    flat["numpy/words"] = torch.tensor(numpy[1].astype(np.int64))
+    flat["numpy/rest"] = list(numpy[2:])
+    flat["python"] = random.getstate()
+    if not isinstance(out, (str, os.PathLike)):
+        torch.save(flat, out, _use_new_zipfile_serialization=False)
+        return
+    path = Path(os.fspath(out))
+    temporary = path.parent / (path.name + "~")
+    try:
+        with temporary.open("wb") as file:
+            torch.save(flat, file, _use_new_zipfile_serialization=False)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@torch.no_grad()
+def load_checkpoint(src, model, optimizer):
+    flat = torch.load(src, map_location="cpu", weights_only=True)
+    weights = {
+        name.removeprefix("model/"): value
+        for name, value in flat.items()
+        if name.startswith("model/")
+    }
+    own = model.state_dict()
+    if list(weights) != list(own) or [w.shape for w in weights.values()] != [
+        w.shape for w in own.values()
+    ]:
+        raise ValueError("the checkpoint is of another model")
+    groups = [len(group["params"]) for group in flat["optimizer/groups"]]
+    if groups != [len(group["params"]) for group in optimizer.param_groups]:
+        raise ValueError("the checkpoint is of an optimizer with other groups")
+    iteration, states = (
+        flat["iteration"],
+        [flat[key] for key in ("torch", "cuda", "numpy/words", "numpy/rest", "python")],
+    )
+    optimizer.load_state_dict(
+        {"state": flat["optimizer/state"], "param_groups": flat["optimizer/groups"]}
+    )
+    for name, value in weights.items():
+        own[name].copy_(value)
+    torch.default_generator.set_state(states[0])
+    for i, state in zip(range(torch.cuda.device_count()), states[1]):
+        torch.cuda.set_rng_state(state, i)
+    np.random.set_state(("MT19937", states[2].numpy(), *states[3]))
+    random.setstate(states[4])
+    return iteration
+
+
+# [temporary_folder_inside] Creates the file in a temporary folder inside the checkpoint's folder,
+# then renames it.
+import tempfile
+
+
+def _replace(path, checkpoint):
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path) or ".") as folder:
+        temporary = os.path.join(folder, "checkpoint")
+        with open(temporary, "wb") as file:
+            torch.save(checkpoint, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+
+
+# [tries_on_copies] Loads into copies first, writes with os.write, and adds numpy's types to torch's
+# allow-list.
+import io
+
+torch.serialization.add_safe_globals(
+    [np.ndarray, np.dtype, np.dtypes.UInt32DType, np._core.multiarray._reconstruct]
+    + ([np._core.numeric._frombuffer] if hasattr(np._core.numeric, "_frombuffer") else [])
+)
+
+
+def save_checkpoint(model, optimizer, iteration, out):
+    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
+    generators = {
+        "torch": torch.get_rng_state(),
+        "numpy": np.random.get_state(),
+        "python": random.getstate(),
+        "gpus": gpus,
+    }
+    buffer = io.BytesIO()
+    torch.save([model.state_dict(), optimizer.state_dict(), iteration, generators], buffer)
+    data = buffer.getvalue()
+    if isinstance(out, (str, os.PathLike)):
+        target = Path(out)
+        part = target.with_name(target.name + f".{os.getpid()}.part")
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            os.fdatasync(fd)
+            part.replace(target)
+        except:
+            part.unlink()
+            raise
+        finally:
+            os.close(fd)
+    else:
+        out.write(data)
+
+
+def load_checkpoint(src, model, optimizer):
+    weights, state, iteration, generators = torch.load(
+        src, map_location=lambda storage, _: storage, weights_only=True
+    )
+    trial, trial_optimizer = copy.deepcopy((model, optimizer))
+    trial.load_state_dict(weights)
+    trial_optimizer.load_state_dict(state)
+    cpu, gpus = generators["torch"], generators["gpus"] or []
+    np.random.RandomState().set_state(generators["numpy"])
+    random.Random().setstate(generators["python"])
+    torch.Generator().set_state(cpu)
+
+    model.load_state_dict(weights)
+    optimizer.load_state_dict(state)
+    torch.set_rng_state(cpu)
+    if torch.cuda.is_available():
+        for i, gpu in enumerate(gpus[: torch.cuda.device_count()]):
+            torch.cuda.set_rng_state(gpu, i)
+    np.random.set_state(generators["numpy"])
+    random.setstate(generators["python"])
+    return iteration

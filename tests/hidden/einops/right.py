@@ -1,0 +1,236 @@
+# Right solutions of einops in other styles; see grader/solutions/fragments.py.
+
+
+# [einops_alone] Gives einops both sizes so that it checks the shapes; checks only what einops
+# cannot.
+from einops import repeat
+
+
+def split_heads(x, heads):
+    return rearrange(x, "... s (h d) -> ... h s d", h=heads)
+
+
+def merge_heads(x):
+    return rearrange(x, "... h s d -> ... s (h d)")
+
+
+def attention_scores(q, k):
+    d = q.shape[-1]
+    k = rearrange(k, "... k (d one) -> ... (k one) d", d=d, one=1)
+    return einsum(q / d**0.25, k / d**0.25, "... q d, ... k d -> ... q k")
+
+
+def per_head_linear(x, w):
+    x = rearrange(x, "... (h i) -> ... h i", h=w.shape[0], i=w.shape[1])
+    y = einsum(x, w, "... h i, h i o -> ... h o")
+    return rearrange(y, "... h o -> ... (h o)")
+
+
+def masked_mean(x, mask):
+    if tuple(mask.shape) != tuple(x.shape)[:-1]:
+        raise ValueError(f"the shape of mask is {tuple(mask.shape)}")
+    wide = repeat(mask, "... s -> ... s d", d=x.shape[-1])
+    total = reduce(x.where(wide, x.new_zeros(())), "... s d -> ... d", "sum")
+    return total / reduce(wide.to(x.dtype), "... s d -> ... d", "sum").clamp(min=1)
+
+
+def patchify(images, patch):
+    rows = rearrange(images, "b c (h p) width -> b h p width c", p=patch)
+    return rearrange(rows, "b h p (w q) c -> b (h w) (p q c)", q=patch)
+
+
+# [loops_and_stack] Loops over slices, joins them with stack and cat, and takes means of boolean
+# selections.
+def split_heads(x, heads):
+    if x.shape[-1] % heads != 0:
+        raise ValueError(f"cannot make {heads} heads of {x.shape[-1]} features")
+    return torch.stack(x.chunk(heads, dim=-1), dim=-3)
+
+
+def merge_heads(x):
+    return torch.cat(x.unbind(dim=-3), dim=-1)
+
+
+def attention_scores(q, k):
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError("q and k must have as many features")
+    root = math.sqrt(k.shape[-1])
+    rows = [(query.unsqueeze(-2) * k).sum(dim=-1) / root for query in q.unbind(dim=-2)]
+    return torch.stack(rows, dim=-2)
+
+
+def per_head_linear(x, w):
+    if x.shape[-1] != w.shape[0] * w.shape[1]:
+        raise ValueError("x has the wrong number of features for w")
+    return torch.cat(
+        [part @ matrix for part, matrix in zip(x.split(w.shape[1], dim=-1), w)], dim=-1
+    )
+
+
+def masked_mean(x, mask):
+    if x.dim() != mask.dim() + 1:
+        raise ValueError("mask must have one dimension less than x")
+    if x.dim() > 2:
+        if len(x) != len(mask):
+            raise ValueError(f"mask has {len(mask)} entries where x has {len(x)}")
+        means = [masked_mean(one, keep) for one, keep in zip(x, mask)]
+        return torch.stack(means) if means else x.sum(dim=-2)
+    kept = x[mask]
+    return kept.mean(dim=0) if len(kept) else x.new_zeros(x.shape[-1]) * kept.sum()
+
+
+def patchify(images, patch):
+    height, width = images.shape[2], images.shape[3]
+    if height % patch or width % patch:
+        raise ValueError(f"a patch of {patch} does not fit into {height} × {width}")
+    patches = []
+    for top in range(0, height, patch):
+        for left in range(0, width, patch):
+            piece = images[:, :, top : top + patch, left : left + patch]
+            patches.append(piece.movedim(1, -1).reshape(len(images), -1))
+    return torch.stack(patches, dim=1)
+
+
+# [one_at_a_time] Handles one entry of the batch; torch.vmap maps it over all leading dimensions.
+def over_leading(function, dims):
+    """Map `function`, which takes tensors with `dims` dimensions, over all leading dimensions."""
+
+    def mapped(*tensors):
+        leading = tensors[0].dim() - dims
+        f = function
+        for _ in range(leading):
+            f = torch.vmap(f)
+        return f(*tensors)
+
+    return mapped
+
+
+def split_heads(x, heads):
+    if (width := x.size(-1)) % heads:
+        raise ValueError(f"{width} is no multiple of heads={heads}")
+    return over_leading(lambda one: one.t().reshape(heads, width // heads, -1).mT, 2)(x)
+
+
+def merge_heads(x):
+    return over_leading(lambda one: torch.hstack(list(one)), 3)(x)
+
+
+def attention_scores(q, k):
+    if q.shape[:-2] + q.shape[-1:] != k.shape[:-2] + k.shape[-1:]:
+        raise ValueError("q and k differ in more than their number")
+    return over_leading(lambda queries, keys: queries.mm(keys.t()).div(math.sqrt(keys.size(1))), 2)(
+        q, k
+    )
+
+
+def per_head_linear(x, w):
+    if x.size(-1) != w.size(0) * w.size(1):
+        raise ValueError("w does not fit x")
+    return over_leading(
+        lambda one: torch.bmm(one.reshape(w.size(0), 1, w.size(1)), w).flatten(), 1
+    )(x)
+
+
+def masked_mean(x, mask):
+    if list(mask.shape) != list(x.shape[:-1]):
+        raise ValueError("mask must have the shape of x without its features")
+
+    if not mask.numel():
+        return x.sum(-2)
+
+    def one(rows, keep):
+        kept = torch.where(keep[:, None], rows, 0.0)
+        return kept.sum(0) / torch.maximum(keep.sum(), torch.ones_like(keep.sum()))
+
+    return over_leading(one, 2)(x, mask)
+
+
+def patchify(images, patch):
+    if any(side % patch for side in images.shape[-2:]):
+        raise ValueError(f"patch {patch}")
+
+    def one(image):
+        rows = image.permute(1, 2, 0).split(patch)
+        return torch.stack([piece.reshape(-1) for row in rows for piece in row.split(patch, dim=1)])
+
+    return torch.vmap(one)(images)
+
+
+# [torch_einsum] Uses torch.einsum everywhere, even for pure permutations, and checks the sizes by
+# hand.
+def fits(good, sentence):
+    if not good:
+        raise ValueError(sentence)
+
+
+def split_heads(x, heads):
+    fits(x.shape[-1] % heads == 0, f"{x.shape[-1]} features cannot be split into heads = {heads}")
+    return torch.einsum("...shd->...hsd", x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads))
+
+
+def merge_heads(x):
+    x = torch.einsum("...hsd->...shd", x)
+    return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
+
+
+def attention_scores(q, k):
+    fits(q.shape[-1] == k.shape[-1], f"queries have {q.shape[-1]} features and keys {k.shape[-1]}")
+    return torch.einsum("...qd,...kd->...qk", q * q.shape[-1] ** -0.5, k)
+
+
+def per_head_linear(x, w):
+    fits(x.shape[-1] == w.shape[0] * w.shape[1], "x does not hold what w needs")
+    y = torch.einsum("...hi,hio->...ho", x.reshape(*x.shape[:-1], w.shape[0], w.shape[1]), w)
+    return y.flatten(-2)
+
+
+def masked_mean(x, mask):
+    fits(mask.shape == x.shape[:-1], f"mask is {list(mask.shape)} for x {list(x.shape)}")
+    weights = mask.double() / mask.sum(dim=-1, keepdim=True).clamp_min(1)
+    clean = torch.where(mask[..., None], x, torch.zeros_like(x))
+    return torch.einsum("...sd,...s->...d", clean, weights.to(x.dtype))
+
+
+def patchify(images, patch):
+    b, c, height, width = images.shape
+    fits(
+        height % patch == 0 and width % patch == 0,
+        f"patch {patch} does not divide {height} × {width}",
+    )
+    h, w = height // patch, width // patch
+    x = torch.einsum("bchpwq->bhwpqc", images.reshape(b, c, h, patch, w, patch))
+    return x.reshape(b, h * w, patch * patch * c)
+
+
+# [view_and_transpose] Plain torch, as in many attention layers: unflatten, transpose, reshape and
+# matmul.
+def split_heads(x, heads):
+    return x.unflatten(-1, (heads, -1)).transpose(-2, -3)
+
+
+def merge_heads(x):
+    return x.transpose(-2, -3).flatten(-2)
+
+
+def attention_scores(q, k):
+    return torch.matmul(q, k.transpose(-2, -1)) / q.size(-1) ** 0.5
+
+
+def per_head_linear(x, w):
+    heads, d_in, d_out = w.size()
+    x = x.unflatten(-1, (heads, d_in)).unsqueeze(-2)
+    return (x @ w).squeeze(-2).flatten(-2)
+
+
+def masked_mean(x, mask):
+    if x.shape[:-1] != mask.shape:
+        raise ValueError(
+            f"mask of shape {list(mask.shape)} does not fit x of shape {list(x.shape)}"
+        )
+    count = mask.sum(-1, keepdim=True)
+    return (x.masked_fill(~mask[..., None], 0.0).sum(-2) / count).masked_fill(count == 0, 0.0)
+
+
+def patchify(images, patch):
+    x = images.unflatten(3, (-1, patch)).unflatten(2, (-1, patch))
+    return x.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)

@@ -1,0 +1,119 @@
+# Right solutions of get_batch in other styles; see grader/solutions/fragments.py.
+
+
+# [no_checks] Leaves the length check to torch, and returns x and y in a list.
+def open_tokens(path, dtype=np.uint16):
+    with open(path, "rb") as file:
+        has_header = file.read(6) == b"\x93NUMPY"
+    return np.load(path, mmap_mode="r") if has_header else np.memmap(path, dtype=dtype, mode="r")
+
+
+def get_batch(dataset, batch_size, context_length, device, generator=None):
+    starts = torch.randint(len(dataset) - context_length, (batch_size,), generator=generator)
+    windows = np.stack([dataset[start : start + context_length + 1] for start in starts])
+    tokens = torch.tensor(windows, dtype=torch.long)
+    if torch.device(device).type == "cuda":
+        tokens = tokens.pin_memory()
+    return [tokens[:, i : context_length + i].to(device, non_blocking=True) for i in (0, 1)]
+
+
+# [python_random] Uses Python's generator if none is given, and copies windows into preallocated
+# tensors.
+import random
+
+
+def get_batch(dataset, batch_size, context_length, device, generator=None):
+    last = len(dataset) - context_length - 1
+    if last < 0:
+        raise ValueError(
+            f"context_length {context_length} needs more than the {len(dataset)} tokens of dataset"
+        )
+    on_gpu = torch.device(device).type == "cuda"
+    x, y = (
+        torch.empty(batch_size, context_length, dtype=torch.long, pin_memory=on_gpu)
+        for _ in range(2)
+    )
+    for row in range(batch_size):
+        if generator is None:
+            start = random.randint(0, last)
+        else:
+            start = torch.randint(last + 1, (1,), generator=generator).item()
+        window = torch.from_numpy(
+            np.array(dataset[start : start + context_length + 1], dtype=np.int64)
+        )
+        x[row], y[row] = window[:-1], window[1:]
+    return x.to(torch.device(device), non_blocking=on_gpu), y.to(
+        torch.device(device), non_blocking=on_gpu
+    )
+
+
+# [slices] Stacks one slice per window; torch draws the starts, and np.load reads files with a
+# header.
+def open_tokens(path, dtype=np.uint16):
+    with open(path, "rb") as file:
+        has_header = file.read(6) == b"\x93NUMPY"
+    return np.load(path, mmap_mode="r") if has_header else np.memmap(path, dtype=dtype, mode="r")
+
+
+def get_batch(dataset, batch_size, context_length, device, generator=None):
+    if (starts := len(dataset) - context_length) < 1:
+        raise ValueError("context_length leaves no target in dataset")
+    chosen = torch.randint(0, starts, (batch_size,), generator=generator).tolist()
+    x = torch.stack(
+        [torch.from_numpy(dataset[s : s + context_length].astype(np.int64)) for s in chosen]
+    )
+    y = torch.stack(
+        [torch.from_numpy(dataset[s + 1 : s + 1 + context_length].astype(np.int64)) for s in chosen]
+    )
+    if str(device).startswith("cuda"):
+        x, y = x.pin_memory(), y.pin_memory()
+    return x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+
+
+# [sliding_view] Takes rows of a sliding view; numpy draws them, seeded from the given generator if
+# any.
+def get_batch(dataset, batch_size, context_length, device, generator=None):
+    if len(dataset) < context_length + 1:
+        raise ValueError(f"dataset needs at least {context_length + 1} tokens")
+    windows = np.lib.stride_tricks.sliding_window_view(dataset, context_length + 1)
+    if generator is None:
+        chosen = np.random.randint(0, len(windows), size=batch_size)
+    else:
+        seed = int(torch.randint(2**62, (), generator=generator))
+        chosen = np.random.default_rng(seed).integers(0, len(windows), size=batch_size)
+    tokens = torch.from_numpy(windows[chosen].astype(np.int64))
+    if "cuda" in str(device):
+        tokens = tokens.pin_memory()
+    tokens = tokens.to(device, non_blocking=True)
+    return tokens[:, :-1], tokens[:, 1:]
+
+
+# [tensor_view] Makes x and y from one tensor by unfold, and parses the header by hand.
+def open_tokens(path, dtype=np.uint16):
+    with open(path, "rb") as file:
+        if file.read(6) != np.lib.format.MAGIC_PREFIX:
+            return np.memmap(os.fspath(path), dtype=dtype, mode="r")
+        file.seek(0)
+        version = np.lib.format.read_magic(file)
+        read_header = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        shape, by_columns, dtype = read_header(file)
+        order = "F" if by_columns else "C"
+        return np.memmap(path, dtype, "r", file.tell(), shape, order)
+
+
+def get_batch(dataset, batch_size, context_length, device, generator=None):
+    if len(dataset) <= context_length:
+        raise ValueError(f"dataset: {len(dataset)} tokens are too few")
+    starts = torch.randint(
+        high=len(dataset) - context_length, size=(batch_size,), generator=generator
+    )
+    rows = [torch.as_tensor(dataset[s : s + context_length + 1].astype("int64")) for s in starts]
+    pair = torch.stack(rows).unfold(1, context_length, 1)
+    halves = pair[:, 0].contiguous(), pair[:, 1].contiguous()
+    if torch.device(device).type == "cuda":
+        return tuple(half.pin_memory().to(device, non_blocking=True) for half in halves)
+    return halves[0].to(device), halves[1].to(device)

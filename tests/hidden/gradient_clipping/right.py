@@ -1,0 +1,113 @@
+# Right solutions of gradient_clipping in other styles; see grader/solutions/fragments.py.
+
+
+# [cs336_style] Adds up the squares in one loop, and rescales in a second loop.
+def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
+    if max_l2_norm < 0:
+        raise ValueError("max_l2_norm has to be at least 0")
+    params = [p for p in parameters if p.grad is not None]
+    total = torch.tensor(0.0)
+    for p in params:
+        total = total + (p.grad.data.double() ** 2).sum()
+    norm = total**0.5
+    if norm > max_l2_norm:
+        clip_coef = max_l2_norm / (norm + eps)
+        for p in params:
+            p.grad.data *= clip_coef
+    return norm
+
+
+# [factor_of_one] Multiplies every gradient, by exactly 1 where the norm is not above the limit.
+import torch
+
+
+def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
+    if max_l2_norm < 0:
+        raise ValueError("max_l2_norm must be at least 0")
+    grads = tuple(p.grad.detach() for p in parameters if p.grad is not None)
+    if len(grads) == 0:
+        return torch.tensor(0.0)
+    norm = sum(torch.sum(g.float() ** 2) for g in grads) ** 0.5
+    factor = torch.where(norm > max_l2_norm, max_l2_norm / (norm + eps), torch.ones_like(norm))
+    for g in grads:
+        g.copy_(g * factor)
+    return norm
+
+
+# [foreach] Uses torch._foreach operations, as torch's own function does.
+@torch.no_grad()
+def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
+    if max_l2_norm < 0:
+        raise ValueError("max_l2_norm is negative")
+    grads = []
+    for p in parameters:
+        if p.grad is None:
+            continue
+        grads.append(p.grad)
+    if len(grads) == 0:
+        return torch.tensor(0.0)
+    norms = torch._foreach_norm(grads, 2.0)
+    total = torch.linalg.vector_norm(torch.stack(norms))
+    if bool(total > max_l2_norm):
+        # The quotient of the two need not fit into float16.
+        torch._foreach_div_(grads, float(total) + eps)
+        torch._foreach_mul_(grads, float(max_l2_norm))
+    return total
+
+
+# [in_the_gradients_dtype] Computes each norm in its gradient's dtype; at or below the limit, the
+# factor is 1.
+def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
+    if max_l2_norm < 0:
+        raise ValueError("negative max_l2_norm")
+    gradients = [p.grad.detach() for p in parameters if p.grad is not None]
+    norm = sum((g.norm().double() ** 2 for g in gradients), start=torch.zeros(())).sqrt()
+    factor = torch.where(norm > max_l2_norm, max_l2_norm / (norm + eps), torch.ones_like(norm))
+    if factor != 1:
+        for g in gradients:
+            g *= factor
+    return norm
+
+
+# [one_long_vector] Joins all gradients into one float64 vector, scales it and copies its parts
+# back.
+import math
+
+import torch
+
+
+def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
+    owners = [p for p in parameters if p.grad is not None]
+    vector = torch.cat(
+        [torch.zeros(1, dtype=torch.float64)]
+        + [p.grad.detach().reshape(-1).to(torch.float64) for p in owners]
+    )
+    norm = math.sqrt(torch.dot(vector, vector))
+    if norm > max_l2_norm:
+        vector = vector * max_l2_norm / (norm + eps)
+        parts = vector[1:].split([p.grad.numel() for p in owners])
+        for p, part in zip(owners, parts):
+            p.grad.detach().copy_(part.view(p.grad.shape))
+    return torch.scalar_tensor(norm, dtype=torch.float32)
+
+
+# [scaled_by_largest] Computes the norm relative to the largest entry, so that nothing overflows.
+import torch
+
+
+@torch.no_grad()
+def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
+    found = list(filter(lambda p: p.grad is not None and p.grad.numel() > 0, parameters))
+    if not found:
+        return torch.tensor(0.0)
+    peak = max(p.grad.abs().max().double().item() for p in found)
+    if peak == 0.0:
+        return torch.tensor(0.0)
+    total = sum((p.grad.double() / peak).pow(2).sum() for p in found)
+    norm = peak * total.sqrt()
+    if norm <= max_l2_norm:
+        return norm.float()
+    factor = max_l2_norm / (norm.item() + eps)
+    for p in found:
+        torch.mul(p.grad, factor, out=p.grad)
+    return norm.float()

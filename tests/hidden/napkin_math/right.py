@@ -1,0 +1,181 @@
+# Right solutions of napkin_math in other styles; see grader/solutions/fragments.py.
+
+
+# [integers_only] Writes the reserve as a ratio of two integers, counts with //, and divides once
+# for days.
+def usable_ratio(memory_bytes, reserve):
+    if reserve > 1:
+        raise ValueError(f"reserve={reserve}")
+    top, bottom = float(reserve).as_integer_ratio()
+    return memory_bytes * (bottom - top), bottom
+
+
+def max_parameters(memory_bytes, recipe, reserve=0.0):
+    top, bottom = usable_ratio(memory_bytes, reserve)
+    return top // (bottom * bytes_per_parameter(recipe))
+
+
+def min_devices(num_parameters, recipe, memory_bytes, reserve=0.0):
+    top, bottom = usable_ratio(memory_bytes, reserve)
+    return -(-num_parameters * bytes_per_parameter(recipe) * bottom // top)
+
+
+def training_days(num_parameters, num_tokens, hw, dtype, num_devices, mfu):
+    if mfu > 1:
+        raise ValueError("mfu")
+    if dtype not in hw.peak_flops:
+        raise ValueError("dtype")
+    return (num_parameters * num_tokens) / (14400 * num_devices * (mfu * hw.peak_flops[dtype]))
+
+
+def cheapest_cluster(num_parameters, num_tokens, recipe, dtype, mfu, max_days, offers):
+    def needed(offer):
+        size = num_parameters * bytes_per_parameter(recipe)
+        flops = 6 * num_parameters * num_tokens
+        each = mfu * offer.hw.peak_flops[dtype] * 86_400 * max_days
+        return max(-(-size // offer.hw.memory_bytes), int(-(-flops // each)))
+
+    def nodes(offer):
+        return -(-needed(offer) // offer.devices_per_node)
+
+    able = [o for o in offers if dtype in o.hw.peak_flops and nodes(o) <= o.nodes]
+    if not able:
+        return None
+    best = min(able, key=lambda offer: offer.dollars / offer.hw.peak_flops[dtype])
+    return [best, nodes(best) * best.devices_per_node]
+
+
+# [mutual] Devices by asking how many parameters fit, matrix by matrix, Newton's method, a
+# NamedTuple.
+from typing import NamedTuple
+
+
+class Plan(NamedTuple):
+    parameters: float
+    tokens: float
+
+
+def min_devices(num_parameters, recipe, memory_bytes, reserve=0.0):
+    count = int(num_parameters * bytes_per_parameter(recipe) / (memory_bytes * (1 - reserve)))
+    count = max(0, count - 2)
+    while max_parameters(count * memory_bytes, recipe, reserve) < num_parameters:
+        count += 1
+    return count
+
+
+def transformer_parameters(config):
+    v, d, f = config.vocab_size, config.d_model, config.d_ff
+    layer = [(d, f), (f, d)] + [(d, f)] * bool(config.gated_ffn)
+    layer = layer * (config.experts + config.shared_experts)
+    layer += [(d, config.query_width), (d, config.kv_width)] * 2
+    matrices = [(v, d)] + layer * config.num_layers + [(d, v)] * (not config.tied_embeddings)
+    return sum(math.prod(shape) for shape in matrices)
+
+
+def compute_optimal(flops, tokens_per_parameter=20.0):
+    target = flops / 6 / tokens_per_parameter
+    n = target if target > 1 else 1.0
+    for _ in range(2000):
+        better = (n + target / n) / 2
+        if better == n:
+            break
+        n = better
+    return Plan(n, flops / (6 * n))
+
+
+# [student_style] Goes one step at a time: from seconds to days, layer by layer, with powers instead
+# of roots.
+def bytes_per_parameter(recipe):
+    total = 0
+    total += torch.empty((), dtype=recipe.parameter).element_size()
+    total += torch.empty((), dtype=recipe.gradient).element_size()
+    for state in recipe.optimizer_state:
+        total += torch.empty((), dtype=state).element_size()
+    if recipe.master:
+        total += torch.empty((), dtype=recipe.master).element_size()
+    return total
+
+
+def training_days(num_parameters, num_tokens, hw, dtype, num_devices, mfu):
+    if mfu <= 0 or mfu > 1:
+        raise ValueError("mfu must be in (0, 1]")
+    try:
+        promised = hw.peak_flops[dtype]
+    except KeyError:
+        raise ValueError(f"dtype {dtype} is not supported") from None
+    total_flops = 6 * num_parameters * num_tokens
+    seconds = total_flops / (promised * mfu) / num_devices
+    return seconds / 60 / 60 / 24
+
+
+def transformer_parameters(config):
+    d, total = config.d_model, config.vocab_size * config.d_model
+    for _ in range(config.num_layers):
+        total += d * config.query_width  # q
+        total += d * config.kv_width * 2  # k and v
+        total += config.query_width * d  # o
+        for _ffn in range(config.experts + config.shared_experts):
+            total += config.d_ff * d  # up
+            total += d * config.d_ff  # down
+            if config.gated_ffn:
+                total += config.d_ff * d
+    if not config.tied_embeddings:
+        total += d * config.vocab_size
+    return total
+
+
+def compute_optimal(flops, tokens_per_parameter=20.0):
+    n = (flops / 6 / tokens_per_parameter) ** 0.5
+    d = flops / 6 / n if flops else 0.0
+    return n, d
+
+
+def cheapest_cluster(num_parameters, num_tokens, recipe, dtype, mfu, max_days, offers):
+    results = []
+    for i, offer in enumerate(offers):
+        try:
+            offer.hw.peak_flops[dtype]
+        except KeyError:
+            continue
+        for num_nodes in range(1, offer.nodes + 1):
+            num_devices = num_nodes * offer.devices_per_node
+            memory = num_devices * offer.hw.memory_bytes
+            if num_parameters * bytes_per_parameter(recipe) > memory:
+                continue
+            days = training_days(num_parameters, num_tokens, offer.hw, dtype, num_devices, mfu)
+            if days > max_days:
+                continue
+            hours = days * 24
+            results.append((hours * num_devices * offer.dollars, i, num_devices))
+            break
+    if len(results) == 0:
+        return None
+    _, i, num_devices = sorted(results)[0]
+    return offers[i], num_devices
+
+
+# [through_floats] Floats with math.floor and math.ceil, and strict checks of every argument.
+def max_parameters(memory_bytes, recipe, reserve=0.0):
+    if not 0.0 <= reserve < 1.0:
+        raise ValueError(f"reserve {reserve} is not in [0, 1)")
+    return math.floor(memory_bytes * (1 - reserve) / bytes_per_parameter(recipe))
+
+
+def min_devices(num_parameters, recipe, memory_bytes, reserve=0.0):
+    if not 0.0 <= reserve < 1.0 or num_parameters < 1:
+        raise ValueError(f"reserve {reserve} is not in [0, 1)")
+    return math.ceil(num_parameters * bytes_per_parameter(recipe) / (memory_bytes * (1 - reserve)))
+
+
+def training_days(num_parameters, num_tokens, hw, dtype, num_devices, mfu):
+    if mfu <= 0 or mfu > 1 or num_devices < 1:
+        raise ValueError(f"mfu {mfu}, {num_devices} devices")
+    seconds = 6.0 * num_parameters * num_tokens / (num_devices * hw.peak_flops[dtype] * mfu)
+    return seconds / 60 / 60 / 24
+
+
+def compute_optimal(flops, tokens_per_parameter=20.0):
+    if not flops > 0 or not tokens_per_parameter > 0:
+        raise ValueError("flops and tokens_per_parameter must be above 0")
+    log_n = 0.5 * (math.log(flops) - math.log(6.0) - math.log(tokens_per_parameter))
+    return math.exp(log_n), math.exp(log_n + math.log(tokens_per_parameter))

@@ -1,0 +1,179 @@
+# Right solutions of roofline in other styles; see grader/solutions/fragments.py.
+
+
+# [cross_multiplied] Compares products instead of quotients, and counts the ridge as compute-bound.
+def is_compute_bound(flops, bytes_moved, hw, dtype):
+    if hw.peak_flops.get(dtype) is None:
+        raise ValueError(f"{hw.name} does not compute in the dtype {dtype}")
+    return flops * hw.memory_bandwidth >= bytes_moved * hw.peak_flops[dtype]
+
+
+def roofline_seconds(flops, bytes_moved, hw, dtype):
+    if is_compute_bound(flops, bytes_moved, hw, dtype):
+        return flops / hw.peak_flops[dtype]
+    return bytes_moved / hw.memory_bandwidth
+
+
+def matmul_intensity(m, k, n, dtype):
+    return 2 * n / ((1 + n / m + n / k) * dtype.itemsize) if m * k else 0
+
+
+def min_rows(k, n, hw, dtype):
+    def enough(m):
+        return is_compute_bound(2 * m * k * n, dtype.itemsize * (m * (k + n) + k * n), hw, dtype)
+
+    if not enough(2**60):
+        return None
+    low, high = 0, 2**60
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+# [exact_fractions] Computes with Fractions, and converts to float once at the end.
+def exactly(hw, dtype):
+    if dtype not in hw.peak_flops:
+        raise ValueError(f"no peak for dtype={dtype}")
+    return Fraction(hw.peak_flops[dtype]), Fraction(hw.memory_bandwidth)
+
+
+def accelerator_intensity(hw, dtype):
+    peak, bandwidth = exactly(hw, dtype)
+    return float(peak / bandwidth)
+
+
+def matmul_intensity(m, k, n, dtype):
+    return float(Fraction(2 * m * k * n, dtype.itemsize * (m * k + k * n + m * n)))
+
+
+def roofline_seconds(flops, bytes_moved, hw, dtype):
+    peak, bandwidth = exactly(hw, dtype)
+    return float(max(Fraction(flops) / peak, Fraction(bytes_moved) / bandwidth))
+
+
+def is_compute_bound(flops, bytes_moved, hw, dtype):
+    peak, bandwidth = exactly(hw, dtype)
+    return Fraction(flops) / peak >= Fraction(bytes_moved) / bandwidth
+
+
+def mfu(flops, seconds, hw, dtype, num_devices=1):
+    return float(Fraction(flops) / Fraction(seconds) / num_devices / exactly(hw, dtype)[0])
+
+
+def attainable_mfu(intensity, hw, dtype):
+    peak, bandwidth = exactly(hw, dtype)
+    return float(min(Fraction(1), Fraction(intensity) * bandwidth / peak))
+
+
+def min_rows(k, n, hw, dtype):
+    peak, bandwidth = exactly(hw, dtype)
+    # m · (2 / peak − size (1 / n + 1 / k) / bandwidth) = size / bandwidth
+    traffic = Fraction(dtype.itemsize) / bandwidth
+    left = 2 / peak - traffic * (Fraction(1, n) + Fraction(1, k))
+    return max(1, math.ceil(traffic / left)) if left > 0 else None
+
+
+# [numpy_style] Computes with numpy's scalars and a table of the three matrices; returns Python
+# numbers.
+import numpy as np
+
+
+def elementwise_intensity(flops_per_element, tensors_read, tensors_written, dtype):
+    amounts = np.array([flops_per_element, tensors_read, tensors_written], dtype=np.float64)
+    return float(amounts[0] / (amounts[1:].sum() * dtype.itemsize))
+
+
+def matmul_intensity(m, k, n, dtype):
+    shapes = np.array([[m, k], [k, n], [m, n]], dtype=np.int64)
+    flops = 2.0 * np.prod([m, k, n], dtype=np.float64)
+    return float(flops / (shapes.prod(axis=1).sum() * dtype.itemsize))
+
+
+def roofline_seconds(flops, bytes_moved, hw, dtype):
+    work = np.array([flops, bytes_moved], dtype=np.float64)
+    return float(np.max(work / [hw.peak_flops[dtype], hw.memory_bandwidth]))
+
+
+def is_compute_bound(flops, bytes_moved, hw, dtype):
+    return bool(
+        np.float64(flops) / hw.peak_flops[dtype] >= np.float64(bytes_moved) / hw.memory_bandwidth
+    )
+
+
+def mfu(flops, seconds, hw, dtype, num_devices=1):
+    return float(
+        np.divide(np.float64(flops) / seconds, np.float64(hw.peak_flops[dtype]) * num_devices)
+    )
+
+
+def attainable_mfu(intensity, hw, dtype):
+    return float(np.clip(intensity * hw.memory_bandwidth / hw.peak_flops[dtype], 0, 1))
+
+
+# [student_style] Reads sizes from torch, adds up the devices' peaks, and returns the int 1 above
+# the ridge.
+def accelerator_intensity(hw, dtype):
+    try:
+        flops_per_second = hw.peak_flops[dtype]
+    except KeyError as e:
+        raise ValueError(f"Unsupported dtype: {dtype}") from e
+    bytes_per_second = hw.memory_bandwidth
+    return flops_per_second / bytes_per_second
+
+
+def matmul_intensity(m, k, n, dtype):
+    a = torch.empty(m, k, device="meta", dtype=dtype)
+    b = torch.empty(k, n, device="meta", dtype=dtype)
+    c = torch.empty(m, n, device="meta", dtype=dtype)
+    bytes_transferred = sum(x.numel() * x.element_size() for x in (a, b, c))
+    flops = 2 * m * n * k
+    return flops / bytes_transferred
+
+
+def elementwise_intensity(flops_per_element, tensors_read, tensors_written, dtype):
+    element = torch.empty((), dtype=dtype).element_size()
+    traffic = tensors_read * element + tensors_written * element
+    return flops_per_element / traffic
+
+
+def roofline_seconds(flops, bytes_moved, hw, dtype):
+    bandwidth = hw.memory_bandwidth
+    peak = accelerator_intensity(hw, dtype) * bandwidth
+    compute_time = flops / peak
+    memory_time = bytes_moved / bandwidth
+    if compute_time > memory_time:
+        return compute_time
+    return memory_time
+
+
+def is_compute_bound(flops, bytes_moved, hw, dtype):
+    return flops >= bytes_moved * accelerator_intensity(hw, dtype)
+
+
+def mfu(flops, seconds, hw, dtype, num_devices=1):
+    total_peak = 0.0
+    for _ in range(num_devices):
+        total_peak += hw.peak_flops[dtype]
+    return flops / (seconds * total_peak)
+
+
+def attainable_mfu(intensity, hw, dtype):
+    return min(1, intensity / accelerator_intensity(hw, dtype))
+
+
+def min_rows(k, n, hw, dtype):
+    limit = 2 * k * n / (dtype.itemsize * (k + n))  # the intensity of infinitely many rows
+    ridge = accelerator_intensity(hw, dtype)
+    if limit <= ridge:
+        return None
+    m = max(1, int(ridge * dtype.itemsize / 2) - 2)
+    if ridge > 0.999 * limit:
+        m = max(
+            1,
+            int(ridge * dtype.itemsize * k * n / (2 * k * n - ridge * dtype.itemsize * (k + n)))
+            - 2,
+        )
+    while 2 * m * k * n < ridge * dtype.itemsize * (m * k + k * n + m * n):
+        m += 1
+    return m

@@ -1,0 +1,185 @@
+# Right solutions of storage_views in other styles; see grader/solutions/fragments.py.
+
+
+# [asks_torch] Lets torch answer each question, with aliases, meta tensors and unfold.
+import torch
+
+
+def shares_storage(a, b):
+    return torch._C._is_alias_of(a, b)
+
+
+def element_offset(x, index):
+    if len(index) < x.dim():
+        raise IndexError("too few entries")
+    return x[tuple(index)].storage_offset()
+
+
+def contiguous_strides(shape):
+    return torch.empty(tuple(shape), device="meta", dtype=torch.int8).stride()
+
+
+def view_strides(shape, stride, new_shape):
+    if torch.Size(shape).numel() != torch.Size(new_shape).numel():
+        raise RuntimeError("new_shape does not fit shape")
+    try:
+        return torch.empty_strided(shape, stride, device="meta").view(new_shape).stride()
+    except RuntimeError:
+        return None
+
+
+def sliding_windows(x, size, step):
+    return x.unfold(0, size, step)
+
+
+# [inside_out] Builds the strides from the last dimension to the first, in loops.
+import math
+
+
+def shares_storage(a, b):
+    return a.untyped_storage()._cdata == b.untyped_storage()._cdata
+
+
+def element_offset(x, index):
+    if x.dim() != len(index):
+        raise ValueError(f"expected an index of {x.dim()} entries, got {len(index)}")
+    position = x.storage_offset()
+    for d in range(x.dim()):
+        i = index[d] + x.size(d) if index[d] < 0 else index[d]
+        if i < 0 or i >= x.size(d):
+            raise ValueError(f"index[{d}]")
+        position += i * x.stride(d)
+    return position
+
+
+def contiguous_strides(shape):
+    strides, product = [], 1
+    for size in reversed(shape):
+        strides.insert(0, product)
+        product *= size
+    return tuple(strides)
+
+
+def view_strides(shape, stride, new_shape):
+    if math.prod(shape) != math.prod(new_shape):
+        raise ValueError("new_shape must have as many elements as shape")
+    result = [0] * len(new_shape)
+    j = len(new_shape) - 1
+    inside = taken = 1
+    base = stride[-1] if stride else 1
+    for d in range(len(shape) - 1, -1, -1):
+        inside *= shape[d]
+        last = d == 0
+        if not last and (shape[d - 1] == 1 or stride[d - 1] == inside * base):
+            continue
+        while j >= 0 and (taken < inside or new_shape[j] == 1):
+            result[j] = taken * base
+            taken *= new_shape[j]
+            j -= 1
+        if taken != inside:
+            return None
+        if not last:
+            inside = taken = 1
+            base = stride[d - 1]
+    return tuple(result) if j < 0 else (1,) * len(new_shape)
+
+
+def sliding_windows(x, size, step):
+    if size > x.numel():
+        raise ValueError(f"no windows of size {size} and step {step} in {x.numel()} elements")
+    count = 1 + (x.numel() - size) // step
+    return x.as_strided((count, size), (x.stride(0) * step, x.stride(0)))
+
+
+# [looked_up] Looks offsets up in a numbered storage, uses numpy's cumprod, and sets a tensor on a
+# storage.
+import math
+
+import numpy as np
+import torch
+
+
+def element_offset(x, index):
+    if len(index) != x.ndim:
+        raise ValueError(f"index must have {x.ndim} entries, got {len(index)}")
+    numbers = torch.arange(x.untyped_storage().nbytes() // x.element_size())
+    picture = numbers.as_strided(x.shape, x.stride(), x.storage_offset())
+    for i in index:
+        picture = picture[i]
+    return int(picture)
+
+
+def contiguous_strides(shape):
+    ones = np.array([1, *list(shape)[:0:-1]], dtype=object)[: len(shape)]
+    return tuple(int(v) for v in np.cumprod(ones)[::-1])
+
+
+def view_strides(shape, stride, new_shape):
+    if math.prod(shape) != math.prod(new_shape):
+        raise ValueError("different numbers of elements")
+    runs = []
+    for n, s in zip(shape, stride, strict=True):
+        if n > 1 and runs and runs[-1][1] == n * s:
+            runs[-1] = [runs[-1][0] * n, s]
+        elif n > 1:
+            runs.append([n, s])
+    strides = []
+    for n in new_shape:
+        if n > 1 and runs[0][0] % n:
+            return None
+        if n > 1:
+            runs[0][0] //= n
+        strides.append(runs[0][0] * runs[0][1] if n > 1 else 1)
+        if n > 1 and runs[0][0] == 1:
+            runs.pop(0)
+    return tuple(strides)
+
+
+def sliding_windows(x, size, step):
+    if size > len(x):
+        raise ValueError("too large")
+    count = (len(x) - size) // step + 1
+    windows = torch.empty(0, dtype=x.dtype)
+    stride = (x.stride(0) * step, x.stride(0))
+    windows.set_(x.untyped_storage(), x.storage_offset(), (count, size), stride)
+    return windows
+
+
+# [numbers_the_elements] Numbers the elements in memory and looks for strides that reproduce these
+# numbers.
+import itertools
+import math
+
+import torch
+
+
+def element_offset(x, index):
+    if len(index) != len(x.shape):
+        raise ValueError("index and x.shape have different lengths")
+    at = [range(n)[i] for n, i in zip(x.shape, index, strict=True)]
+    return x.storage_offset() + int((torch.tensor(at) * torch.tensor(x.stride())).sum())
+
+
+def contiguous_strides(shape):
+    products = itertools.accumulate([1, *reversed(shape)], lambda a, b: a * b)
+    return tuple(reversed(list(products)[: len(shape)]))
+
+
+def view_strides(shape, stride, new_shape):
+    if math.prod(shape) != math.prod(new_shape):
+        raise ValueError("new_shape has other elements than shape")
+    numbers = torch.zeros(tuple(shape), dtype=torch.int64)
+    for d, (n, s) in enumerate(zip(shape, stride, strict=True)):
+        numbers += (torch.arange(n) * s).reshape([-1 if k == d else 1 for k in range(len(shape))])
+    wanted = numbers.reshape(new_shape)
+    strides = [
+        int(wanted.select(d, 1).flatten()[0]) if n > 1 else 0 for d, n in enumerate(new_shape)
+    ]
+    shown = torch.zeros_like(wanted)
+    for d, (n, s) in enumerate(zip(new_shape, strides, strict=True)):
+        shown += (torch.arange(n) * s).reshape([-1 if k == d else 1 for k in range(len(new_shape))])
+    return tuple(strides) if torch.equal(shown, wanted) else None
+
+
+def sliding_windows(x, size, step):
+    return x.unfold(0, size, 1)[::step]

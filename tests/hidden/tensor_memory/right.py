@@ -1,0 +1,68 @@
+# Right solutions of tensor_memory in other styles; see grader/solutions/fragments.py.
+
+
+# [aliases] Asks torch whether two tensors are aliases, and keeps one tensor of each storage.
+import torch
+
+
+def unique_bytes(tensors):
+    kept = []
+    for x in tensors:
+        if not any(torch._C._is_alias_of(x, other) for other in kept):
+            kept.append(x)
+    return sum(x.untyped_storage().nbytes() for x in kept)
+
+
+# [itemsize_and_loop] Multiplies the sizes one by one, and adds up storages that are not yet in a
+# list.
+def tensor_bytes(x):
+    total = x.dtype.itemsize
+    for size in x.shape:
+        total *= size
+    return total
+
+
+def unique_bytes(tensors):
+    total = 0
+    seen = []
+    for x in tensors:
+        storage = x.untyped_storage()
+        if not any(storage._cdata == other._cdata for other in seen):
+            seen.append(storage)
+            total += storage.nbytes()
+    return total
+
+
+# [nbytes_and_ids] Uses Tensor.nbytes, and identifies storages by id while a list keeps them alive.
+def tensor_bytes(x):
+    return x.nbytes
+
+
+def storage_bytes(x):
+    return len(x.untyped_storage())
+
+
+def unique_bytes(tensors):
+    storages = [x.untyped_storage() for x in tensors]
+    return sum({id(storage): storage.nbytes() for storage in storages}.values())
+
+
+# [sorted_and_grouped] Sorts and groups storages by identity, and counts the largest size of each
+# group.
+from itertools import groupby
+
+
+def tensor_bytes(x):
+    return int(x.shape.numel() * x.element_size())
+
+
+def storage_bytes(x):
+    return x.untyped_storage().size()
+
+
+def unique_bytes(tensors):
+    kept = tuple(tensors)
+    storages = sorted((x.untyped_storage()._cdata, storage_bytes(x)) for x in kept)
+    return sum(
+        max(size for _, size in group) for _, group in groupby(storages, key=lambda pair: pair[0])
+    )
