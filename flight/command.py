@@ -213,7 +213,7 @@ def _own(root: Path, mine: list[str]) -> list[str]:
     unknown = [p for p in problems if not known.has(p, files)]
     if unknown:
         print("your parts are used where the public tests pass; running those tests first\n")
-        if (code := check.main(root, unknown, course, advise=False)) not in (0, 1):
+        if (code := check.main(root, unknown, course, check.Options(advise=False))) not in (0, 1):
             raise SystemExit(code)
         print()
         known = last_time.read(root)

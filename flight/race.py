@@ -110,8 +110,21 @@ def fly(root: Path, recipe: Recipe, budget: int) -> dict[str, Any]:
     )
     log = root / FOLDER / "race.log"
     log.parent.mkdir(exist_ok=True)
+    config = SimpleNamespace(
+        steps=steps,
+        batch_size=recipe["batch"],
+        context_length=recipe["context"],
+        device="cpu",
+        max_learning_rate=recipe["rate"],
+        min_learning_rate=recipe["rate"] / 10,
+        warmup_steps=int(recipe["warmup"] * steps),
+        max_grad_norm=recipe["clip"],
+        seed=recipe["seed"],
+        log_path=str(log),
+        checkpoint_path=os.devnull,
+    )
     with Live(log, steps, _size(recipe).tokens, sys.stdout):
-        given.train(model, optimizer, text, _config(recipe, steps, log), _plain())
+        given.train(model, optimizer, text, config, _plain())
     loss = round(validation_loss(model, held_out), 4)
     spent = {"steps": steps, "flops": steps * each, "budget": budget}
     return {"loss": loss, **spent, "text": digest, "recipe": recipe}
@@ -214,26 +227,9 @@ def _plain() -> parts.Parts:
 
 
 def _size(recipe: Recipe) -> Size:
-    layers, width, heads, context, batch = (
-        int(recipe[name]) for name in ("layers", "width", "heads", "context", "batch")
-    )
+    names = ("layers", "width", "heads", "context", "batch")
+    layers, width, heads, context, batch = (int(recipe[name]) for name in names)
     return Size(layers, width, heads, context, batch, steps=0)
-
-
-def _config(recipe: Recipe, steps: int, log: Path) -> SimpleNamespace:
-    return SimpleNamespace(
-        steps=steps,
-        batch_size=recipe["batch"],
-        context_length=recipe["context"],
-        device="cpu",
-        max_learning_rate=recipe["rate"],
-        min_learning_rate=recipe["rate"] / 10,
-        warmup_steps=int(recipe["warmup"] * steps),
-        max_grad_norm=recipe["clip"],
-        seed=recipe["seed"],
-        log_path=str(log),
-        checkpoint_path=os.devnull,
-    )
 
 
 def _keep(root: Path, entry: dict[str, Any]) -> None:
