@@ -307,9 +307,9 @@ KINDS = {
             needs_sandbox=True,
         ),
         Kind(
-            "torch",
-            "reference in which torch calls what is forbidden",
-            "references in which torch calls what is forbidden",
+            "import",
+            "reference whose import does more",
+            "references whose import does more",
             _loses,
             every=5,
             may_be_declined=True,
