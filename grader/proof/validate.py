@@ -373,6 +373,7 @@ def _trials_of_answers(
                 reference | changed,
                 device,
                 seed,
+                twice=(kind, name) == ("import", "settings"),
                 in_process=not KINDS[kind].needs_sandbox,
             )
     for which in hostile.values():
