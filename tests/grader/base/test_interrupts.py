@@ -197,7 +197,7 @@ class Slow:
         raise RuntimeError("used by the main thread")
 
 for name in "ab":
-    pool.close_at_end(Slow(name))
+    pool.close_at_end(Slow(name).close)
 for _ in range(3):
     threading.Thread(target=pool.leave).start()
 EXITS
