@@ -14,6 +14,7 @@ from kit.text import ticking
 COMMANDS = {
     "fly": "train a small model made of your modules and of given ones",
     "bet": "answer the handout's bets and quizzes, with a score that is yours alone",
+    "race": "reach the lowest loss with a fixed budget of FLOPs, for no points",
 }
 
 
@@ -23,6 +24,10 @@ def command_of(name: str) -> ModuleType:
         from flight import command
 
         return command
+    if name == "race":
+        from flight import race
+
+        return race
     from flight import bets
 
     return bets

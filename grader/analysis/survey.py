@@ -5,7 +5,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from grader.analysis import items
+from grader.analysis import entries, items
 from grader.analysis.items import Advance, Try
 from grader.base.errors import Status
 from grader.classroom.records import Standing, State, called
@@ -160,6 +160,7 @@ class Survey:
     tests: list[Item]  # the hidden tests that count in some result
     mistakes: list[CommonMistake]  # what went wrong, the most common mistake first
     groups: list[Group]  # the sections; a single nameless one if the class has no sections
+    race: list[entries.RaceRow]  # the entries of the open task, the best one first
 
     @property
     def points(self) -> list[float]:
@@ -214,6 +215,8 @@ def survey(whole: Class, *, names: bool = True) -> Survey:
         random.SystemRandom().shuffle(standings)
     reading = _Reading(whole)
     members = [reading.member(one, number, names) for number, one in enumerate(standings)]
+    handed_in = members if whole.course.accepted.has(entries.PATH) else []
+    race = [(m.name if names else "", entries.read(whole.sources(m.standing))) for m in handed_in]
     return Survey(
         max_score=whole.max_score,
         members=members,
@@ -221,6 +224,7 @@ def survey(whole: Class, *, names: bool = True) -> Survey:
         tests=reading.items(),
         mistakes=reading.mistakes(fewest=1 if names else FEWEST_ALIKE),
         groups=_groups(members, len(reading.problems)),
+        race=entries.table([(name, entry) for name, entry in race if entry]),
     )
 
 

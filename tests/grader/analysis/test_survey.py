@@ -1,5 +1,7 @@
 """The counts of a class agree with counts that were worked out by hand."""
 
+import json
+
 import msgspec
 import pytest
 
@@ -194,3 +196,39 @@ def test_the_tests_that_enough_students_attempted_are_counted(tmp_path):
         "no test is suspicious; only 1 of 2 can be judged, because fewer than 20 students "
         "attempted the others"
     )
+
+
+def entry(**changed):
+    """The bytes of an entry of the open task."""
+    usual = {"name": "a<b>", "loss": 2.0, "steps": 10, "flops": 9, "budget": 10, "text": "t"}
+    return json.dumps(usual | {"recipe": {"width": 64, "rate": 0.01}} | changed).encode()
+
+
+def test_the_entries_of_the_open_task_are_a_table(tmp_path):
+    """The lowest loss comes first; what cannot be compared is last, and what is none is nowhere."""
+    handed_in = {
+        "ada": entry(),
+        "ben": entry(loss=1.5),
+        "cid": entry(loss=0.1, flops=11),
+        "dora": entry(loss=0.2, text="another"),
+        "eve": b"[" * 9000,
+        "fay": entry(loss=-1),
+        "gil": entry(recipe={"width": "0; rm"}),
+        "hal": entry(name="x" * 9_999),
+        "ida": entry(loss=float("nan")),
+    }
+    sources = {name: {"assignment/race.json": content} for name, content in handed_in.items()}
+    students = {name: ({"name": name.title()}, FULL) for name in handed_in}
+    with class_of(tmp_path / "class.db", students, sources=sources) as whole:
+        named, nameless = survey(whole), survey(whole, names=False)
+    assert [(row.student, row.entry.loss, row.remark) for row in named.race] == [
+        ("Ben (ben)", 1.5, ""),
+        ("Ada (ada)", 2.0, ""),
+        ("Cid (cid)", 0.1, "spends more than its budget"),
+        ("Dora (dora)", 0.2, "another text or budget"),
+    ]
+    assert named.race[0].options == "--width 64 --rate 0.01"
+    assert {row.student for row in nameless.race} == {""}
+    page = class_page.render(named, title="t")
+    assert page.count('<th scope="row">a&lt;b&gt;</th>') == 4
+    assert "Open task" in page
