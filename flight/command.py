@@ -14,7 +14,7 @@ import torch
 
 from flight import flying, page, parts, training_text
 from flight.model import SIZES
-from flight.prediction import SECONDS, Machine, Row, predicted, table
+from flight.prediction import LINES, SECONDS, Machine, Row, predicted, table
 from kit.progress import check, last_time, read_course, submit
 from kit.text import message_of, print_anywhere, printable, ticking
 
@@ -67,7 +67,8 @@ def _main(root: Path, chosen: argparse.Namespace) -> int:
             f"  at this peak, the formula gives {least:.1f} minutes for the flight; small products"
         )
         print("  and Python come on top, and the flight counts down what is left")
-    bets = _bets(folder / "bets.json", rows)
+    measured = [row for row in rows if LINES[row.what][2] in ("", *own)]
+    bets = _bets(folder / "bets.json", measured)
     return _fly(root, used, settings, tokens, machine, folder, bets)
 
 
