@@ -29,7 +29,8 @@ def picture(error: Mismatch) -> str:
         expected, got = error.pair or (None, None)
         if isinstance(expected, Mapping):
             return _curves(expected, got)
-        if (layout := _layout(error)) and isinstance(got, (tuple, list)):
+        layout = _layout(error)
+        if layout and isinstance(got, (tuple, list)) and math.prod(layout[0]) <= MOST:
             shape, stride, new = layout
             right = [_offset(place, stride) for place in product(*map(range, shape))]
             came = [_offset(place, got) for place in product(*map(range, new))]
@@ -37,7 +38,7 @@ def picture(error: Mismatch) -> str:
         if _is_drawn(expected) and _is_drawn(got) and all(x == int(x) for x in _entries(expected)):
             return _beside("", *(_grid(_entries(x), x.shape) for x in (expected, got)))
         if "segments" in dict(error.values).get("inputs", "") and isinstance(expected, list):
-            return "\n".join(f"  {name:9} {_runs(x)}" for name, x in _named(expected, got))
+            return f"  expected  {_runs(expected)}\n  got       {_runs(got)}"
     return ""
 
 
@@ -137,10 +138,6 @@ def _beside(title: str, expected: Grid, got: Grid) -> str:
 def _aligned(grid: Grid) -> list[str]:
     wide = max(len(cell) for row in grid for cell in row)
     return [" ".join(f"{cell:>{wide}}" for cell in row) for row in grid]
-
-
-def _named(expected: Any, got: Any) -> list[tuple[str, Any]]:
-    return [("expected", expected), ("got", got)]
 
 
 def _runs(lengths: Sequence[int]) -> str:
