@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.analysis import drafts
+from grader.analysis import drafts, entries
 from grader.base import files, limited
 from grader.base.errors import GraderFault, SubmissionRefused
 from grader.classroom import canvas_api, classroom50, database
@@ -357,6 +357,10 @@ LIMITS = {
     "`grader mistakes --draft`": [
         f"{drafts.MAX_SOURCE:,} bytes", f"{drafts.MAX_PROGRAM:,} characters",
         f"{limited.SECONDS:.0f} s of", f"{limited.MEMORY_BYTES // 2**30} GiB",
+    ],
+    "an entry of the open task, on `grader page`": [
+        f"{entries.MOST_BYTES:,} bytes", f"{entries.MOST_NUMBERS} numbers",
+        f"{entries.LONGEST_WORD} characters",
     ],
 }  # fmt: skip
 
