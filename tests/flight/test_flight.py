@@ -165,12 +165,8 @@ def test_a_wrong_part_flies_visibly_worse(tokens, tmp_path):
     assert copying.losses[-1] < right.losses[-1] - 0.5
 
 
-<<<<<<< HEAD
 @pytest.mark.xdist_group("flight record")
-def test_the_page_shows_every_flight(record):
-=======
 def test_a_card_has_its_numbers_and_its_words(record):
->>>>>>> w7
     """Hostile names and samples are escaped, and a record survives JSON."""
     other = replace(record, name="<b>autocast", samples={"after <b>": "def <script>"})
     again = flying.Record(**json.loads(json.dumps(vars(other))))
