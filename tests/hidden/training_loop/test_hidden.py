@@ -786,8 +786,10 @@ def test_killed_while_it_writes_a_checkpoint(student, rng):
     files = {"checkpoint_every": 2, "checkpoint_path": "checkpoint"}
     run = run_of(rng, steps=4, min_learning_rate=0.5, **files)
     run["parameters"] = [torch.randn(600, WIDTH, generator=rng) for _ in range(2)]
-    whole, again = student.run(probes.killed_while_writing, kill_at=3, **run)
+    whole, again, failure = student.run(probes.killed_while_writing, kill_at=3, **run)
     hint = "write to a temporary file next to it, and call os.replace once it is complete"
+    reason = f"the run that is started again raises {failure}: is its checkpoint whole?"
+    expect.that(not failure, reason, of="train", hint=hint)
     first = first_step(again)
     expect.that(first > 0, "the previous checkpoint is lost", of="train", hint=hint)
     reason = f"after a checkpoint that 2 steps precede, it starts at step {first}"
