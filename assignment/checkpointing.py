@@ -78,8 +78,8 @@ def load_checkpoint(
         model, optimizer: Built as the saved ones were.
 
     Raises:
-        Exception: The file is missing, cut short or no checkpoint, or the sizes or names of
-            parameters, buffers or groups differ.
+        Exception: The file is missing, cut short or no checkpoint, or the names or sizes of
+            parameters or buffers, or the sizes of groups, differ.
 
     Example:
         Load a linear layer into one with more outputs: RuntimeError, and nothing has changed.

@@ -158,6 +158,8 @@ def _without_role_of_citations(body: str) -> str:
 def _with_notebook(body: str, name: str) -> str:
     """Link a chapter to its notebook, below the title. The PDF has no such link."""
     link = f'<a href="{notebooks.FOLDER}/{name}.ipynb" download>Notebook</a>'
+    if address := notebooks.in_colab(_course(), name):
+        link += f' · <a href="{address}">Open in Colab</a>'
     return body.replace("</h1>", f'</h1>\n<p class="notebook">{link}</p>', 1)
 
 

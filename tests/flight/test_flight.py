@@ -93,6 +93,7 @@ def record(tokens, tmp_path_factory):
     return fly(parts.load(ALL), tokens, tmp_path_factory.mktemp("flight"))
 
 
+@pytest.mark.xdist_group("flight record")
 def test_the_reference_learns(record):
     """Soon the loss is well below that of a model that knows only single bytes."""
     assert len(record.losses) == TINY.steps
@@ -161,9 +162,10 @@ def test_a_wrong_part_flies_visibly_worse(tokens, tmp_path):
     used = parts.load(own)
     used._found["get_batch"] = not_shifted(used.get_batch)
     copying = fly(used, tokens, tmp_path / "batch", steps=60)
-    assert copying.losses[-1] < right.losses[-1] / 2
+    assert copying.losses[-1] < right.losses[-1] - 0.5
 
 
+@pytest.mark.xdist_group("flight record")
 def test_the_page_shows_every_flight(record):
     """Hostile names and samples are escaped, and a record survives JSON."""
     other = replace(record, name="<b>autocast", samples={"after <b>": "def <script>"})
@@ -221,7 +223,7 @@ def test_a_layer_keeps_what_the_handout_says(fused):
 def test_the_live_line_follows_a_log_that_grows_and_is_cut(tmp_path):
     """A line that is half written counts later; a shorter log is read again."""
     log, out = tmp_path / "log.jsonl", io.StringIO()
-    live = flying.Live(log, settings(), 1e6, 1e9, out)
+    live = flying.Live(log, 220, 512, out)
     line = '{"loss": 2.5}\n'
     for text_of_log, steps in [
         (line * 5 + '{"los', 5),

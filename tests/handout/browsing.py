@@ -63,6 +63,21 @@ def page(window):
     return emptied(window)
 
 
+@pytest.fixture
+def opened(page, tmp_path):
+    """Open a page's text from a file; it may make no requests and log no errors."""
+
+    def show(text):
+        path = tmp_path / "page.html"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        page.goto(path.as_uri())
+        assert page.seen == []
+        assert {url.split("#")[0] for url in page.requests} == {path.as_uri()}
+        return page
+
+    return show
+
+
 def emptied(window):
     """The shared page, reset."""
     window.goto("about:blank")

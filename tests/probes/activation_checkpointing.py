@@ -406,16 +406,18 @@ def layers(student: Any, *, pairs: Sequence[tuple[int, int]]) -> list[tuple[byte
 
 
 def sequential_bytes_kept(
-    student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int
+    student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int, tunes: bool
 ) -> int:
     """Bytes alive after the forward pass of a CheckpointedSequential.
 
-    Its input, parameters and output are not counted.
+    Its input, parameters and output are not counted. If it `tunes`, the model is in eval mode, and
+    its input requires no gradient.
     """
     blocks = [Block(weight) for _ in range(count)]
     model = student.activation_checkpointing.CheckpointedSequential(blocks, segments)
+    model.train(not tunes)
     besides = [tensor for block in blocks for tensor in (block.weight, *block.buffers())]
-    return _bytes_alive(model, x.clone().requires_grad_(), besides=besides)[1]
+    return _bytes_alive(model, x.clone().requires_grad_(not tunes), besides=besides)[1]
 
 
 class Module(TypedDict):

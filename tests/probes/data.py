@@ -38,7 +38,7 @@ class OpenedLong(TypedDict):
 
 
 class Copied(TypedDict):
-    """The result of `batch_on_a_simulated_gpu`."""
+    """The result of `batch_on_a_stand_in`."""
 
     batch: list[Any]
     devices: list[str]
@@ -120,6 +120,13 @@ def _mapped(path: Path) -> int:
     return total
 
 
+def parities(student: Any, *, batch_size: int) -> Any:
+    """The x of a batch of one-token windows of 2²⁵ + 1 tokens, which are their place modulo 2."""
+    tokens = np.arange(2**25 + 1, dtype=np.uint16)
+    tokens &= 1
+    return student.data.get_batch(tokens, batch_size, 1, "cpu")[0]
+
+
 def batches(
     student: Any, *, dataset: Array, batch_size: int, context_length: int, count: int
 ) -> list[Any]:
@@ -155,7 +162,7 @@ def _in_a_file(tokens: Array) -> Array:
         return np.memmap(path, dtype=tokens.dtype, mode="r")
 
 
-def batch_on_a_simulated_gpu(
+def batch_on_a_stand_in(
     student: Any,
     *,
     dataset: Array,
@@ -165,7 +172,7 @@ def batch_on_a_simulated_gpu(
     device: str,
     as_text: bool,
 ) -> Copied:
-    """A batch for a GPU, and how the copies to it were made. The GPU is simulated.
+    """A batch for a GPU, and how the copies to it were made. The GPU is a stand-in.
 
     The device is given `as_text` or as a torch.device.
     """

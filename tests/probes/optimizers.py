@@ -172,18 +172,19 @@ def leavings(
     *,
     optimizer: str,
     parameters: Sequence[Tensor],
-    gradients: Sequence[Tensor],
+    gradients: Gradients,
     options: dict[str, Any],
 ) -> Leavings:
-    """The parameters after a step, other views of them made before it, and their gradients.
+    """The parameters after steps, other views of them made before, and the last gradients.
 
     Each parameter is a transposed view itself.
     """
     leaves = [nn.Parameter(_view(p)) for p in parameters]
     views = [p.detach() for p in leaves]
     made = getattr(student.optimizers, optimizer)(leaves, **options)
-    _set_gradients(leaves, gradients, views=True)
-    made.step()
+    for row in gradients:
+        _set_gradients(leaves, row, views=True)
+        made.step()
     return {
         "parameters": _values(leaves),
         "views": [view.clone() for view in views],
@@ -196,12 +197,15 @@ def with_closure(
 ) -> Call:
     """Take a step with a closure whose loss is the sum of the parameters' squares.
 
+    The first parameter is a group of its own.
+
     Returns:
         For each call of the closure, the parameters that it saw and whether gradients were enabled;
         the last loss, what step returned, and the parameters after it.
     """
     leaves = [nn.Parameter(p.clone()) for p in parameters]
-    made = getattr(student.optimizers, optimizer)(leaves, **options)
+    groups = [{"params": leaves[:1]}, {"params": leaves[1:]}]
+    made = getattr(student.optimizers, optimizer)(groups, **options)
     seen: list[list[Tensor]] = []
     grad_enabled: list[bool] = []
     loss = torch.zeros(())

@@ -113,7 +113,7 @@ class Bigram(nn.Module):
         frozen: Whether that parameter is frozen.
         average: Whether the model has a buffer: a running mean of the embeddings in training mode,
             which it subtracts in eval mode.
-        louder: Whether the logits of forward pass k, counted from 0, are multiplied by k + 1.
+        louder: Whether `Watch` multiplies the logits of forward pass k, from 0, by k + 1.
     """
 
     def __init__(
@@ -132,10 +132,13 @@ class Bigram(nn.Module):
         self.register_buffer("average", torch.zeros(embedding.shape[1]) if average else None)
         self.embedding = nn.Parameter(embedding.clone())
         self.head = nn.Parameter(head.clone())
+        self.tied = nn.ParameterList([self.head])  # the same weight under another name
         self.unused = nn.Parameter(torch.ones(3), requires_grad=not frozen) if unused else None
         self.dropout = nn.Dropout(dropout)
-        self.loudness = 1 if louder else None
-        self.on_forward: Callable[[Tensor, Tensor], Tensor] = lambda tokens, logits: logits
+        self.louder = louder
+        self.on_forward: Callable[[Bigram, Tensor, Tensor], Tensor] = lambda _, tokens, logits: (
+            logits
+        )
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the logits, as changed by `on_forward`."""
@@ -145,11 +148,7 @@ class Bigram(nn.Module):
             self.average.lerp_(x.detach().mean((0, 1)), 0.1)
         elif self.average is not None:
             x = x - self.average
-        logits = F.linear(x, self.head)
-        if self.loudness is not None:
-            logits = logits * self.loudness
-            self.loudness += 1
-        return self.on_forward(tokens, logits)
+        return self.on_forward(self, tokens, F.linear(x, self.head))
 
 
 def _rearranged(logits: Tensor, places: Tensor) -> Tensor:
@@ -203,15 +202,21 @@ class Watch:
         if kill_at is not None:
             optimizer.register_step_post_hook(self._clear_gradients)
 
-    def _on_forward(self, tokens: Tensor, logits: Tensor) -> Tensor:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Watch":
+        """A copy of the model, which may be evaluated in its place, is watched, too."""
+        return self
+
+    def _on_forward(self, model: Bigram, tokens: Tensor, logits: Tensor) -> Tensor:
         step = len(self.steps["parameters"])
         breaks = step == self._break_at and step not in self.forwards["steps_before"]
         for place, at in enumerate(self._kill_at):
             if at == step and step not in self.forwards["steps_before"]:
                 shutil.copytree(self._folder, f"{self._folder} {place}", dirs_exist_ok=True)
+        if model.louder:
+            logits = logits * (len(self.forwards["tokens"]) + 1)
         kept, places = tokens.sort() if not self._in_order else (tokens.clone(), None)
         self.forwards["tokens"].append(kept)
-        self.forwards["training"].append(self._model.training)
+        self.forwards["training"].append(model.training)
         self.forwards["grad_enabled"].append(torch.is_grad_enabled())
         self.forwards["steps_before"].append(step)
         self.lines.append(len(_log(self._folder)))
@@ -279,10 +284,10 @@ def trained_on_endless_data(
 ) -> tuple[Returned, list[Tensor]]:
     """A run on `length` equal tokens, only one of which is in memory: the array has stride 0.
 
-    Returns the result, and the tokens of each forward pass.
+    They are the validation tokens, too. Returns the result, and the tokens of each forward pass.
     """
     tokens = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=np.uint16), (length,), (0,))
-    got = trained(student, train_tokens=tokens, **run)
+    got = trained(student, train_tokens=tokens, val_tokens=tokens, **run)
     return _returned(got), got["forwards"]["tokens"]
 
 

@@ -177,11 +177,12 @@ def test_stage_1_a_loss_that_is_not_finite_ends_the_run(student, wrong):
 
 def test_stage_1_the_seed_decides(student):
     """Two runs with one seed are equal; with another seed they are not."""
-    once, again, other = (run(student, seed=seed)[0].losses for seed in (0, 0, 1))
+    once, again, *others = (run(student, seed=seed)[0].losses for seed in (0, *range(9)))
     hint = "does config.seed decide the batches?"
     name = "the losses of a second run with the same seed"
     expect.value(again, once, of="train", name=name, hint=hint)
-    expect.that(once != other, "runs with the seeds 0 and 1 have equal losses", of="train")
+    differ = any(other != once for other in others)  # a hash of two seeds may be the same
+    expect.that(differ, "runs with the seeds 0 to 8 have equal losses", of="train")
 
 
 def test_stage_1_gradients_of_earlier_steps_do_not_count(student):
@@ -297,10 +298,11 @@ class Evaluated(Table):
         super().__init__()
         self.table.weight.data = torch.diag(torch.arange(8.0)).roll(1, dims=1)
         self.windows = []
+        self.keep = self.windows.append  # in a copy of the model, too
 
     def forward(self, tokens):
         if not (self.training and torch.is_grad_enabled()):
-            self.windows.append(tokens)
+            self.keep(tokens)
         return super().forward(tokens)
 
 

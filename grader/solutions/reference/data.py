@@ -44,7 +44,7 @@ def write_tokens(
 def open_tokens(path: str | os.PathLike[str], dtype: DTypeLike = np.uint16) -> np.memmap:
     """Open a token file as an np.memmap.
 
-    A file that begins with b"\\x93NUMPY" is from np.save: its header gives dtype and shape. Any
+    A file that begins with b"\\x93NUMPY" is from np.save: its header gives the dtype. Any
     other file is raw, whatever its name. No write to the array may reach the file.
 
     Args:

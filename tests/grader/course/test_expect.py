@@ -846,7 +846,7 @@ def test_every_check_can_fail():
         ),
     }
     helpers = {"render", "right_call", "is_students", "describe", "dtype_name", "type_name"}
-    helpers |= {"hint_for", "short"}
+    helpers |= {"hint_for", "short", "drawn"}
     public = {
         n
         for n, f in vars(expect).items()

@@ -1,5 +1,6 @@
 """`python -m assignment`: a progress report with the next step, and a zip for the grader."""
 
+import itertools
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ import tomllib
 import zipfile
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -19,9 +21,10 @@ from markdown_it import MarkdownIt
 from grader.base.errors import SubmissionRefused
 from grader.course import courses
 from grader.submission import submissions
+from kit import expect
 from kit.handing_in import Accepted
 from kit.progress import check as checking
-from kit.progress import last_time, markdown, submit
+from kit.progress import last_time, markdown, pictures, submit
 from kit.progress.outcomes import Failure, ProblemProgress, RunOutcome, hints
 from tests.grader.sampling import every
 from tests.grader.warm_python import python
@@ -187,6 +190,22 @@ def test_a_wrong_answer_is_shown_in_full(work, root):
         r"^  test      tests/public/test_linear\.py:\d+ test_\w+", done.stdout, re.MULTILINE
     )
     assert re.search(r"next\n  fix assignment/linear\.py:\d+ in Linear\S*\n", done.stdout)
+
+
+def test_a_wrong_answer_is_told_in_a_few_lines_by_pytest(work, root):
+    """The expected value, the answer, the inputs and the section to read."""
+    (module,) = solve(work, root, "tensor_memory")
+    module.write_text(module.read_text().replace(RIGHT, f"{RIGHT} + 1"))
+    chosen = ["-W", "error", "-q", "-k", "test_tensor_memory and tensor_bytes", "tests/public"]
+    command = [python(), "-P", "-m", "pytest", "-p", "no:cacheprovider", *chosen]
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
+    assert (
+        "tensor_memory · tensor_bytes: wrong value\n"
+        "  expected  128\n"
+        "  got       129\n"
+        "  inputs    x float32[4, 8]\n"
+        "  see       handout §1.1\n"
+    ) in done.stdout
 
 
 def test_an_exception_is_told_with_its_place(work, root):
@@ -491,7 +510,8 @@ def test_ctrl_c_ends_the_watch_at_any_moment(monkeypatch, capfd, work, owner, mo
 
     monkeypatch.setattr(owner, moment, interrupted)
     course = tomllib.loads((work / "assignment/problems.toml").read_text())
-    assert 130 == checking.main(work, course["problem"][:1], course, watch=True)
+    watching = checking.Options(watch=True)
+    assert 130 == checking.main(work, course["problem"][:1], course, watching)
     assert "Traceback" not in "".join(capfd.readouterr())
 
 
@@ -884,7 +904,7 @@ def test_what_is_submitted_is_what_the_grader_takes(work):
         "assignment/my_helpers.py",
     }
     assert f"sources {read.sha256[:12]}" in done.stdout
-    assert "left out: assignment/notes.txt (not a Python module)" in done.stdout
+    assert "left out: assignment/notes.txt (not a Python module or race.json)" in done.stdout
     for path, content in read.sources.items():
         assert re.search(rf"^  {path} +{len(content):,} bytes", done.stdout, re.MULTILINE)
         assert content == (work / path).read_bytes()
@@ -978,28 +998,6 @@ def test_an_interrupted_submit_leaves_the_old_zip_and_nothing_else(
     assert os.listdir(tmp_path) == ["submission.zip"]
 
 
-def test_a_disk_that_is_full_half_way_leaves_the_old_zip(tmp_path):
-    """A write that fails after 4096 bytes gives one sentence and leaves only the old zip.
-
-    The kernel's real limit on file sizes causes the failure.
-    """
-    program = (
-        "import resource, signal, sys; from pathlib import Path; from kit.progress import "
-        "submit\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, "
-        "(4096, 4096))\n"
-        "submit.write(Path(sys.argv[1]), b'new' * 100000)"
-    )
-    out = tmp_path / "submission.zip"
-    out.write_bytes(b"old")
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(out)], capture_output=True, text=True, timeout=600
-    )
-    assert "submission.zip cannot be written: File too large" in done.stderr
-    assert out.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["submission.zip"]
-
-
 def test_submit_killed_from_outside_leaves_no_half_written_zip(tmp_path):
     """SIGTERM during the write keeps the old zip and removes the temporary file."""
     program = (
@@ -1044,14 +1042,6 @@ def test_what_the_grader_would_refuse_is_not_written(work, path):
     assert str(theirs.value) == str(ours.value)
 
 
-def test_a_zip_is_readable_by_every_zip_program(work):
-    """The zip uses Deflate, and has plain files and no folder above assignment/."""
-    assignment(work, "submit")
-    with zipfile.ZipFile(work / "submission.zip") as archive:
-        assert archive.testzip() is None
-        assert all(name.startswith("assignment/") for name in archive.namelist())
-
-
 def test_in_the_folder_below_one_sentence_says_where_to_go(root):
     """`python -m assignment` in assignment/ needs no package and imports none."""
     done = subprocess.run(
@@ -1064,11 +1054,90 @@ def test_in_the_folder_below_one_sentence_says_where_to_go(root):
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
-def test_the_next_step_has_the_address_of_its_section(work):
-    """The address points to the handout in the student's folder, if there is one."""
-    assert "open file:" not in check(work, "linear").stdout
+def test_the_next_step_has_the_address_of_its_section_and_of_these_numbers(work):
+    """They point to the handout in the student's folder, if there is one."""
+    module = work / "assignment" / "tensor_memory.py"
+    wrong = "\n\ndef contiguous_strides(shape):\n    return tuple(shape)\n"
+    module.write_text(module.read_text(encoding="utf-8") + wrong, encoding="utf-8")
+    assert "open file:" not in check(work, "storage_views").stdout
     site = work / "handout" / "site"
     site.mkdir(parents=True)
-    (site / "07_linear.html").write_text("")
-    address = f"{(site / '07_linear.html').as_uri()}#section-7-1"
-    assert f"\n  open {address}\n" in check(work, "linear").stdout
+    addresses = []
+    for name, at in [
+        ("01_tensor_memory", "section-1-2"),
+        ("calculators", "calculator-tensor?shape=3%2C+4%2C+5&view="),
+    ]:
+        (site / f"{name}.html").write_text("")
+        addresses.append(f"  open {(site / name).as_uri()}.html#{at}\n")
+    shown = check(work, "storage_views").stdout
+    assert shown.endswith("".join(addresses))
+    assert "\n  places in the storage\n  expected          got\n" in shown
+
+
+def mismatch(check, *given, **options):
+    """The mismatch that a check raises."""
+    with pytest.raises(expect.Mismatch) as raised:
+        check(*given, **options)
+    return raised.value
+
+
+X = torch.arange(8.0)
+LENGTHS = {"of": "CheckpointedSequential", "inputs": "7 layers, 2 segments"}
+STRIDES = {"of": "view_strides", "optional": True}
+PLACES = "places in the storage|expected    got|"
+
+
+@pytest.mark.parametrize(
+    ("error", "drawn", "view"),
+    [
+        (
+            mismatch(expect.value, (2, 1), (1, 3), **STRIDES, inputs="(3, 2), (1, 3), (3, 2)"),
+            f"{PLACES}0 3           0 [1]|1 4         [2] [3]|2 5         [4]   5",
+            "shape=2%2C+3&view=.permute%281%2C+0%29.reshape%283%2C+2%29",
+        ),
+        (
+            mismatch(expect.value, (1,), None, **STRIDES, inputs="(2, 2), (8, 1), (4,)"),
+            f"{PLACES}0 1 8 9       0   1 [2] [3]",
+            "",  # a tensor with gaps
+        ),
+        (
+            mismatch(expect.tensor, X.view(2, 4), X.view(2, 2, 2).mT.reshape(2, 4), of="patchify"),
+            "|expected    got|0 2 1 3       0 [1] [2]   3|4 6 5 7       4 [5] [6]   7",
+            "",
+        ),
+        (
+            mismatch(expect.tensor, X, X.view(2, 4), of="f", inputs="x float32[4, 2]"),
+            "|expected    got|0 1 2 3       0   1   2   3 [4] [5] [6] [7]|4 5 6 7",
+            "shape=4%2C+2&view=.reshape%282%2C+4%29",
+        ),
+        (
+            mismatch(expect.value, [2, 2, 3], [3, 4], **LENGTHS),
+            "expected  [0 1 2][3 4 5 6]|got       [0 1][2 3][4 5 6]",
+            "",
+        ),
+        (mismatch(expect.value, [10**9], [7], **LENGTHS), "", ""),
+        (mismatch(expect.value, "text", [7], **LENGTHS), "", ""),
+        (mismatch(expect.tensor, X / 3, X / 4, of="f"), "", ""),
+        (mismatch(expect.tensor, X.expand(9, 8), X.expand(8, 8), of="f"), "", "shape=8%2C+8&view="),
+        (mismatch(expect.tensor, None, X, of="f"), "", ""),
+        (mismatch(expect.value, (1,), (2,), of="view_strides", inputs="no numbers"), "", ""),
+        (mismatch(expect.number, 1.0, 2.0, of="f", tolerance=0), "", ""),
+    ],
+    ids=itertools.count(),
+)
+def test_what_was_expected_is_drawn_beside_what_came(error, drawn, view):
+    """Layouts, small tensors and segments; whatever cannot be drawn has no picture."""
+    assert "|".join(line.strip() for line in pictures.picture(error).splitlines()) == drawn
+    assert pictures.calculator(error) == view
+
+
+def test_a_schedule_is_drawn_as_a_curve():
+    """Points that agree are one; a function that fails has no curve, but still its mismatch."""
+    for rate, marks in [(lambda i: i / 10, ["*", "@", "o"]), (lambda i: 1 / 0, [])]:
+        with (
+            pytest.raises(expect.Mismatch) as raised,
+            expect.drawn(lambda: ({0: 0.0, 5: 0.1}, {i: rate(i) for i in range(10)})),  # noqa: B023
+        ):
+            expect.number(0.5, 0.4, of="schedule", tolerance=0)
+        curve = pictures.picture(raised.value).rpartition("o expected")[0]
+        assert sorted(set(re.findall(r"[*o@]", curve))) == marks

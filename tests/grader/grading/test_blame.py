@@ -313,6 +313,7 @@ EINOPS = (
             "Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace",
             "backend='inductor' raised: InvalidCxxCompiler: No working C++ compiler found",
         ),
+        ("could not save\n(from TypeError: x)", "could not save (from TypeError: x)"),
         ("AttributeError: x\n\nfrom user code:\n  line 2", "AttributeError: x"),
         ("One sentence. And another one.", "One sentence. And another one."),
         ("One sentence. " + 400 * "x" + ". Y", "One sentence. " + 400 * "x" + "."),
@@ -330,6 +331,7 @@ def test_the_cause_in_a_long_exception_survives(text, told):
         ("ModuleNotFoundError", "No module named 'data'", ["at", "may import", "grader has"]),
         ("ImportError", "cannot import name 'override' from 'typing'", ["at", "grader has"]),
         ("AttributeError", "module 'itertools' has no attribute 'batched'", ["at", "grader has"]),
+        ("AttributeError", "module 'assignment.linear' has no attribute 'MLP'", ["at"]),
         ("AttributeError", "'list' object has no attribute 'shape'", ["at"]),
     ],
 )

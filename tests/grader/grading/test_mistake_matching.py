@@ -9,10 +9,10 @@ import pytest
 import torch
 import torch.utils._python_dispatch
 
-from grader.base.errors import raised
+from grader.base.errors import StudentFault, raised
 from grader.course import courses
 from grader.grading import mistake_matching
-from grader.grading.mistake_matching import Call, Case, explained
+from grader.grading.mistake_matching import Call, Case, Rehearsal, explained
 from grader.grading.same_answers import same
 from grader.report import json_report
 from grader.solutions import mistakes
@@ -166,12 +166,11 @@ def ask(session, expected=4):
         raise Wrong("count_parameters: wrong value")
 
 
-def failed(value, repeat=ask, **more):
+def failed(value, repeat=ask, test="t", **more):
     """The case of a test that failed because of this answer."""
     calls = more.pop("calls", None) or [Call(probe, {"dtype": None}, value)]
-    return Case(
-        "t", 0, repeat, calls, Wrong("count_parameters: wrong value"), "count_parameters", **more
-    )
+    error = more.pop("error", None) or Wrong("count_parameters: wrong value")
+    return Case(test, 0, repeat, calls, error, "count_parameters", **more)
 
 
 def named(*cases):
@@ -249,14 +248,17 @@ def ask_both(session):
 
 
 def test_two_mistakes_that_fail_a_test_together_are_both_named(twice):
-    """One of them explains another test alone; no third pair explains it."""
-    together = failed(None, ask_both, calls=[Call(both, {"dtype": None}, [8, [2, 3]])])
-    together.test = "both"
+    """Whether or not one of them explains another test alone; another answer is not theirs."""
+    together, unlike = (
+        failed(None, ask_both, test="both", calls=[Call(both, {"dtype": None}, [count, [2, 3]])])
+        for count in (8, 9)
+    )
     found = explained(COURSE.problem("linear"), COURSE, [failed(8), together])
     first, second = (mistake for mistake, _ in twice)
     assert found["t"].says == first.says
     assert found["both"].says == f"{first.says} And: {second.says}"
-    assert named(together) == {}
+    assert explained(COURSE.problem("linear"), COURSE, [together])["both"] == found["both"]
+    assert named(unlike) == {}
 
 
 def test_a_mistake_that_fails_what_passed_is_not_named(twice):
@@ -289,6 +291,26 @@ def test_an_answer_of_nothing_names_no_mistake(twice):
         named(Case("t", 0, ask, [], Wrong("count_parameters: wrong value"), "count_parameters"))
         == {}
     )
+
+
+def refuses(student):
+    """Multiply by a weight, which fails if it is transposed."""
+    return student.linear.Linear(2, 3).weight @ torch.ones(2)
+
+
+def test_an_exception_tells_by_its_text(twice):
+    """That of a library says which call of it was wrong; the type alone says too little."""
+
+    def ask_it(session):
+        session.run(refuses, {})
+
+    with pytest.raises(StudentFault) as found:
+        ask_it(Rehearsal(twice[1][1], None, 0))
+    (text,) = found.value.args
+    for said, names in ((text, {"t": "weight_transposed"}), ("other words", {}), ("", {})):
+        error = raised(["RuntimeError", "Exception"], "RuntimeError", said, None)
+        calls = [Call(refuses, {}, raised="RuntimeError")]
+        assert named(failed(None, ask_it, calls=calls, error=error)) == names
 
 
 def test_an_exception_beside_a_telling_answer_has_to_be_the_same(twice):

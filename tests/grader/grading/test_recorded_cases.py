@@ -12,9 +12,10 @@ import pytest
 from grader.course import courses
 from grader.grading import recorded_cases
 from grader.grading.mistake_matching import Call
-from grader.grading.outcomes import Entry
+from grader.grading.outcomes import TestFunction
 from grader.grading.recorded_cases import Cases
-from grader.grading.verdict import Verdict
+from grader.results.records import Outcome
+from tests.grader import test_attacks
 
 COURSE = courses.load()
 MIB = 2**20
@@ -44,8 +45,8 @@ def test_large_answers_are_not_kept(kept):
             student = types.SimpleNamespace(
                 seed=0, calls=[Call(kept, {}, 8)], answered_bytes=mib * MIB
             )
-            entry = Entry(problem, "test_one", "cpu", 1)
-            cases.keep(item, entry, student, None, Verdict("passed"), None)
+            function = TestFunction(problem, "test_one", "cpu", 1)
+            cases.keep(item, function, student, None, Outcome(status="passed"), None)
         cases.explained(problem)
     assert kept == [[1, 0, 1, 0], [1, 0, 1, 0]]
 
@@ -77,9 +78,9 @@ def test_answers_are_gone_after_their_test(root, tmp_path):
     (tmp_path / "assignment").mkdir()
     for path in COURSE.reference.glob("[!_]*.py"):
         shutil.copy(path, tmp_path / "assignment")
+    (attack,) = (a for a in test_attacks.ALL if a.name == "unused_bytes_in_every_answer")
     with (tmp_path / "assignment" / "einops_reshaping.py").open("a") as module:
-        attack = root / "tests" / "grader" / "attacks" / "unused_bytes_in_every_answer.py"
-        module.write("\n\n" + attack.read_text())
+        module.write(f"\n\n{attack.made}")
     command = [sys.executable, "-m", "grader", "grade", tmp_path, "--only", "einops"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
     with process.stdout as pipe:

@@ -11,11 +11,11 @@ import pytest
 
 from grader.base.errors import Crashed, NotAttempted, StudentFault, TimedOut
 from grader.course import courses
-from grader.grading.budget import Budgets
 from grader.grading.job import Job
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.grading.sandboxed_student import Students
+from grader.grading.sandboxed_student import Budgets, Students
 from grader.grading.static_checks import Checked
+from kit.student import watching_generators
 
 COURSE = courses.load()
 
@@ -103,6 +103,22 @@ def test_a_solution_that_hangs_is_ended():
     with pytest.raises(TimedOut, match="it took more than 1 s of CPU time"):
         LocalSession(box, {"assignment/m.py": hangs}, limits).run(calls, {})
     assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
+    box.close()
+
+
+def states_around_the_import(student):
+    """A probe that names the module while it watches the generators."""
+    with watching_generators() as changed:
+        assert student.m.seeded
+    return changed
+
+
+def test_a_module_that_seeds_generators_changes_none_for_a_test():
+    """Most seed torch at their top; where a test first names the module is not theirs to know."""
+    box = LocalBox()
+    seeds = b"import random, numpy, torch\nrandom.seed(0); numpy.random.seed(0)\n"
+    seeds += b"seeded = torch.manual_seed(0)\n"
+    assert LocalSession(box, {"assignment/m.py": seeds}).run(states_around_the_import, {}) == []
     box.close()
 
 

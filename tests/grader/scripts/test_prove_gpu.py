@@ -12,7 +12,7 @@ import pytest
 
 from grader.sandbox import ioctls
 from tests.grader.processes import alive, until
-from tests.grader.sandbox.simulated_gpu import ROOT, needs_a_compiler
+from tests.grader.sandbox.simulated_machine import ROOT, needs_a_compiler
 from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow

@@ -4,10 +4,10 @@
 """
 
 from flight import parts, prediction
-from flight.command import WORDS
 from flight.flying import Settings
 from flight.model import SIZES
 from flight.page import smooth
+from flight.race import BUDGET
 from flight.training_text import MEGABYTES
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
@@ -29,7 +29,8 @@ class Chapter(Figures):
             size = SIZES[name]
             self.gives(**{f"{name}_layers": size.num_layers, f"{name}_width": size.d_model})
         self.gives(chick_context=SIZES["chick"].context_length)
-        self.gives(vocabulary=SIZES["chick"].vocab_size, steps=SIZES["chick"].steps, words=WORDS)
+        self.gives(vocabulary=SIZES["chick"].vocab_size, steps=SIZES["chick"].steps)
+        self.gives(words=SIZES["hatchling"].steps, budget=BUDGET)
         self.gives(peak=self.peak() / 1e9)
 
     @staticmethod

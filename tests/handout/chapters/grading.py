@@ -9,7 +9,7 @@ from torch import nn
 
 import kit
 from grader.base.errors import Status
-from grader.grading import budget
+from grader.grading import sandboxed_student
 from grader.grading.verdict import verdict_on
 from grader.report import terminal
 from grader.report.reported import Reported
@@ -83,8 +83,8 @@ class Chapter(Figures):
         share = usual.submission_seconds / 20  # "a twentieth"
         assert share // usual.cpu_seconds == 3  # "three endless loops"
         self.gives(all_seconds=usual.submission_seconds, example_seconds=share)
-        assert budget.SPARE_SHARE == 0.1  # "a tenth"
-        self.gives(cuda_start_seconds=budget.STARTING_SECONDS["cuda"])
+        assert sandboxed_student.SPARE_SHARE == 0.1  # "a tenth"
+        self.gives(cuda_start_seconds=sandboxed_student.STARTING_SECONDS["cuda"])
         for problem in COURSE.problems:  # "those of chapter 13"
             assert (problem.device == "cuda") == (problem.module == "gpu")
 
@@ -195,9 +195,8 @@ class Chapter(Figures):
         points = problem_result("adamw", "optimizers", 20, [*failed, *rest])
         text = terminal.render(Reported(result([points]), sections={"adamw": section}))
         start = text.index("adamw · AdamW")
-        self.gives(
-            report=n(text[start : text.index("\n\n", start)]), report_lines=terminal.MAX_LINES
-        )
+        self.gives(report=n(text[start : text.index("\n\n", start)]))
+        self.gives(report_lines=terminal.MAX_LINES)
 
     def rules(self) -> None:
         """The forbidden names of each problem."""

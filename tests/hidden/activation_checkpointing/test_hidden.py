@@ -345,11 +345,14 @@ def test_layers_run_one_after_the_other(student, rng):
 # run again.
 @pytest.mark.harm("wrong number")
 def test_segments_keep_their_inputs_only(student, rng):
-    """After the forward pass only the inputs of the segments are alive, and no other activation."""
+    """After the forward pass only the inputs of the segments are alive, and no other activation.
+
+    Neither eval mode nor an input without a gradient makes a difference.
+    """
     x, weight = random(rng, 16, 12), random(rng, 12, 12)
-    hint = "run each segment under checkpoint, the last one too"
-    for count, segments in [(6, 1), (6, 3), (5, 5), (7, 2)]:
-        given = {"count": count, "segments": segments}
+    hint = "run each segment under checkpoint, the last one and in eval mode, too"
+    for count, segments, tunes in [(6, 1, False), (6, 3, True), (5, 5, False), (7, 2, False)]:
+        given = {"count": count, "segments": segments, "tunes": tunes}
         got = student.run(probes.sequential_bytes_kept, x=x, weight=weight, **given)
         kept = got / (16 * 12 * 8)
         reason = (

@@ -191,6 +191,14 @@ def test_masked_mean_is_the_mean_of_what_is_kept(student, rng):
         atol = 2 * rounding("masked_mean", terms=seq)  # inputs go up to 1.5
         got = student.einops_reshaping.masked_mean(x, mask)
         expect.tensor(got, expected, of="masked_mean", atol=atol, hint=hint)
+    mask = torch.arange(1000) < torch.tensor([[1], [999]])
+    hint = "is the sum taken in the inputs' dtype, where it stops growing? Is the count changed?"
+    for dtype in (torch.float64, torch.bfloat16):
+        # A sum in float32 or wider; its result, the count and the quotient in the dtype.
+        got = student.einops_reshaping.masked_mean(torch.ones(2, 1000, 3, dtype=dtype), mask)
+        eps, want = torch.finfo(dtype).eps, torch.ones(2, 3, dtype=dtype)
+        atol = 1000 * min(eps, torch.finfo(torch.float32).eps) + 4 * eps
+        expect.tensor(got, want, of="masked_mean", atol=atol, hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -383,6 +391,7 @@ def test_shapes_that_do_not_fit_are_refused(student, rng):
         refuses(student, "masked_mean", [x, mask], when=when, hint=hint)
     when = "the last dimension of x is not heads · d_in"
     hint = "reshape accepts any matching number of elements"
-    for width in (HEADS * D + 1, HEADS * D * 2, D):
+    for width in (HEADS * D + 1, HEADS * D * 2, D, HEADS):
         other = uniform(rng, 4, SEQ, width)
         refuses(student, "per_head_linear", [other, w], when=when, hint=hint)
+    refuses(student, "per_head_linear", [x, w[:, :1]], when=when, hint=hint)

@@ -84,7 +84,7 @@ def product(name, m, k, n, b):
         "mm": [(m, k), (k, n)],
         "addmm": [(n,), (m, k), (k, n)],
         "bmm": [(b, m, k), (b, k, n)],
-        "baddbmm": [(b, m, n), (b, m, k), (b, k, n)],
+        "baddbmm": [(1, m, n), (b, m, k), (b, k, n)],
         "mv": [(m, k), (k,)],
         "dot": [(k,), (k,)],
     }

@@ -232,6 +232,11 @@ def test_half_precision(student, rng):
         got = clip(student, gradients, 0.5 * norm)["gradients"]
         expected = [(g.double() * (0.5 * norm / (norm + 1e-6))).half() for g in gradients]
         check_gradients(got, expected, rtol=2 * rtol, hint=hint)
+    mixed = [*random_gradients(rng), *random_gradients(rng, dtype=torch.bfloat16)]
+    norm, rtol = norm_of(mixed), tolerance(mixed)
+    expected = [(g.double() * (0.5 * norm / (norm + 1e-6))).to(g.dtype) for g in mixed]
+    got = clip(student, mixed, 0.5 * norm)["gradients"]
+    check_gradients(got, expected, rtol=2 * rtol, hint="one norm of all gradients, in any dtypes")
     # The first square is 256, and bfloat16 has no odd numbers above that.
     many = [torch.full((1,), x, dtype=torch.bfloat16) for x in (16.0, *[0.9] * 100)]
     hint = "add up in float32 or wider: a sum in bfloat16 stops growing"

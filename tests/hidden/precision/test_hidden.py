@@ -387,6 +387,8 @@ def test_blocks_of_every_magnitude(student, rng):
     hint = "is anything clamped, or computed or stored in a format with too small a range?"
     check_both(student, x, 6, even_levels(4), hint=hint)
     check_both(student, (x[:6] * 1e-3).half(), 6, even_levels(4), hint=hint)
+    tiny = (1 + torch.rand(60, generator=rng) / 4) * 1e-6  # so the scales are below 1e-8
+    check_both(student, tiny, 6, 127 * even_levels(127), hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -399,7 +401,8 @@ def test_quantize_takes_every_dtype(student, rng):
     levels, wide = even_levels(16) * 0.7, numbers(rng, 300, 6).clamp(-30, 30)
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
         narrow = levels.to(dtype)
-        for x, given in [(wide.to(dtype), levels), (wide.to(dtype), narrow), (wide, narrow)]:
+        dense = torch.rand(300, generator=rng).to(dtype), even_levels(127)
+        for x, given in [(wide.to(dtype), levels), (wide.to(dtype), narrow), (wide, narrow), dense]:
             check_both(student, x, 6, given, hint=hint)
 
 
