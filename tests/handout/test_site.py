@@ -219,6 +219,18 @@ def test_sections_are_reached_by_keyboard_on_a_phone(opened, page):
     page.wait_for_function("scrollY > 0")
 
 
+@pytest.mark.parametrize("name", ["13_gpu", "calculators"])
+def test_everything_to_press_is_large_enough(opened, page, name):
+    """At least 24 pixels in each direction, as WCAG 2.2, 2.5.8 asks."""
+    opened(name)
+    sizes = page.evaluate(
+        """[...document.querySelectorAll("button, input, select, summary")]
+          .map((one) => [one.className || one.name, one.getBoundingClientRect()])
+          .map(([name, { width, height }]) => [name, Math.min(width, height)])"""
+    )
+    assert [one for one in sizes if 1 < one[1] < 24] == []
+
+
 def test_drawings_can_be_read(opened, page):
     """Text on a fill has a contrast of at least 4.5, and a fill on the page of at least 3.
 
