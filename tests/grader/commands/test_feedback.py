@@ -111,6 +111,9 @@ def test_the_last_answer_counts(book, typed, shown):
     override = ("override", "zoe", "--gradebook", book, "--problem", "adamw", "--reason", "oral")
     typed(*override, "--points", 4)
     assert "zoe: 4.00 of 7" in typed(*answer, "It was none.", "--refuse")[1]
+    typed("request", "zoe", "--gradebook", book, *TEST, "--text", "Once more.")
+    typed("answer", 2, "--gradebook", book, "--reason", "Now.", "--accept", "--points", 3)
+    assert "zoe: 3.00 of 7" in typed(*answer, "It was none.", "--refuse")[1]
 
 
 def test_a_regrade_keeps_a_request_and_its_evidence(book, today, typed, shown):

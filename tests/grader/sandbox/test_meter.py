@@ -40,6 +40,12 @@ def test_the_calls_of_a_test_share_its_time(sandbox):
             ask(made, False)
 
 
+def test_the_start_of_cuda_is_free():
+    budget = Budget(10, 10, free_seconds=5)
+    budget.charge(cpu=3, wall=6)
+    assert (budget.cpu_left, budget.wall_left) == (10, 9)
+
+
 LEAVES_FOLDERS = """
 import os
 def f():
