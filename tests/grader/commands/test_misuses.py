@@ -46,7 +46,7 @@ FILES = {
     "utf16.csv": "id,name\nada,Ada\n".encode("utf-16-le"),
     "twice.csv": b"id,name\nada,Ada\nada,Ada\n",
     "old.xls": b"\xd0\xcf\x11\xe0" + bytes(600),
-    "points.csv": b"student,points,problem,reason\nada,2,relu,oral\nbob,nan,,x\nade,1,,x\n",
+    "points.csv": b"student,points,problem,reason\nada,9,relu,oral\nbob,nan,,x\nade,1,,x\n",
     "column.csv": b"student,marks\nada,9\n",
     "days.csv": b"who,days\nada,1\n",
     "token": b"secret",
@@ -158,7 +158,7 @@ ROWS = [
     (f"override ada --reason x {BOOK}", 2, ["expected either --points or --remove, found neither"]),
     (f"override ada --remove --reason x {BOOK}", 2, ["ada has no points by hand for the assignme"]),
     (f"override ada --points 1 --problem relo --reason x {BOOK}", 2, ["--problem relo", "mean re"]),
-    (f"override --from points.csv {BOOK}", 2, ["line 2: points 2: relu gives at most 1", "line 3: "
+    (f"override --from points.csv {BOOK}", 2, ["line 2: points 9: relu gives at most 1", "line 3: "
      "points nan: expected a number", "line 4: ", "has no student ade; did you mean ada?"]),
     (f"override --from column.csv {BOOK}", 2, ["expected the columns student, points, problem, rea"
      "son, found student, marks"]),
