@@ -342,3 +342,10 @@ def test_what_a_newer_python_has_is_told_with_the_graders_python(kind, text, lab
     if "may import" in labels:
         (may,) = (fact.text for fact in verdict.facts if fact.label == "may import")
         assert may.startswith("the standard library, torch; its own modules as in `from assignment")
+
+
+def test_a_right_call_that_fails_is_not_told_the_rule_of_a_wrong_one():
+    fault = raised(["ValueError"], "ValueError", "x", "assignment/linear.py:3")
+    fault.right_call = "9 tokens"
+    verdict = verdict_on(fault, test="test_it", rule="Too few tokens raise.", asked="f")
+    assert (verdict.rule, verdict.facts[-1].text) == ("", "a valid one: 9 tokens")
