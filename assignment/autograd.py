@@ -98,7 +98,8 @@ class MatMul(torch.autograd.Function):
     """`MatMul.apply(a, b)` is torch.matmul(a, b) with a backward pass by hand.
 
     a gets G bᵀ and b gets aᵀ G, where ᵀ swaps the last two dimensions. The leading dimensions
-    broadcast, and an operand that was broadcast gets the sum over all its uses.
+    broadcast, and an operand that was broadcast gets the sum over all its uses, from `backward` or
+    from autograd.
 
     Example:
         a = [[1, 2]], b = [[3], [4]] and G = [[10]]: [[30, 40]] for a and [[10], [20]] for b.

@@ -36,8 +36,7 @@ from typing import Any
 import single
 
 from grader.classroom import gradebook, setups
-from grader.classroom.executor import Ended, Executor, Started
-from grader.classroom.local_executor import LocalExecutor
+from grader.classroom.executor import Ended, Executor, LocalExecutor, Started
 from grader.classroom.more.ray import RayExecutor
 from grader.classroom.records import Student
 from grader.course import courses
@@ -119,8 +118,8 @@ def measured(size: int, only: list[str]) -> dict[str, Any]:
         read = [what for path in found if (what := readable(path))]
         handed_in = list({what.sha256: what for what in read}.values())[:size]
     jobs = usual_jobs()
-    here = timed(LocalExecutor(course, setup, jobs=jobs, fresh=False), handed_in)
-    there = timed(RayExecutor(course, None, setup, address=None, jobs=jobs, fresh=False), handed_in)
+    here = timed(LocalExecutor(course, setup, jobs=jobs), handed_in)
+    there = timed(RayExecutor(course, None, setup, address=None, jobs=jobs), handed_in)
     return {
         "submissions": len(handed_in),
         "problems": only or "all",

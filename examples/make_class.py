@@ -11,36 +11,35 @@ The same seed gives the same bytes. Students differ in ability: the lower it is,
 a submission contain a known mistake of the course or are not done. Some submissions are late,
 broken or hostile, and some students hand in nothing.
 
-This script grades no submission. A table gives the points of each known mistake, and each module
-gets at most one mistake. Modules do not use each other, so a submission's points are the sum of its
-modules' points. `--measure` makes the table: it grades a fixed choice of mistakes and variants, one
-at a time.
+This script grades no submission. Each module gets at most one known mistake, which costs points of
+its own problem only, and a table gives what is left of them. `--measure` makes the table: it grades
+a fixed choice of mistakes, one at a time. `grader validate` proves that the right solutions in
+other styles have all points.
 """
 
 import argparse
 import csv
 import gzip
 import io
-import itertools
 import json
 import math
 import random
 import sys
 import tarfile
-import time
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from grader.course import courses
-from grader.course.courses import Course, Problem
 from grader.base.errors import Status
+from grader.course import courses
+from grader.course.courses import Course, Problem, sources_in
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.course.courses import sources_in
 from grader.sandbox.box import Sandbox
 from grader.solutions import fragments, mistakes
 from grader.solutions.fragments import Solution
@@ -48,18 +47,12 @@ from grader.submission.submissions import Submission
 from kit.handing_in import zipped
 
 SCORES = Path(__file__).with_name("class_scores.json")
-Table = dict[str, dict[str, dict[str, float]]]  # "mistakes" or "variants", name, problem
+Table = dict[str, float]  # "problem/mistake" to the points of the problem
 
 # --- the composition of the class -----------------------------------------------------------------
 
 # The share of students of each kind. The remainder from rounding becomes "in time".
-SHARES = {
-    "late": 0.09,
-    "absent": 0.05,
-    "broken": 0.04,
-    "hostile": 0.03,
-    "in time": 0.79,
-}
+SHARES = {"late": 0.09, "absent": 0.05, "broken": 0.04, "hostile": 0.03, "in time": 0.79}
 # The chance that a student has a module wrong is that of the Rasch model: logistic in the module's
 # difficulty minus the student's ability. Abilities are normal with this deviation; difficulties
 # rise evenly in the order of the course.
@@ -82,11 +75,8 @@ cap = 50
 default = 2026-10-02T23:59:00Z
 C = 2026-10-03T23:59:00Z
 """
-DEADLINES = {
-    "default": datetime(2026, 10, 2, 23, 59, tzinfo=UTC),
-    "C": datetime(2026, 10, 3, 23, 59, tzinfo=UTC),
-}
-PER_CENT_A_DAY, GRACE_MINUTES, CAP = 10, 15, 50
+RULES = tomllib.loads(POLICY)["policy"]
+DEADLINES: dict[str, datetime] = RULES["deadlines"]
 DAY = 24 * 60  # in minutes
 
 FIRST = ["Ada", "Zoë", "Linus", "Mei", "José", "Priya", "Olu", "Søren", "Hana", "Ivan", "Noor"]
@@ -116,14 +106,12 @@ import time
 
 
 def {name}(*args):
-    while True:
-        time.sleep(10**6)
+    time.sleep(10**6)
 """,
     "megabytes of output": """\
 def {name}(*args):
     for _ in range(64):
         print("passed " * 2**17)
-    return 0
 """,
 }
 BROKEN = ("truncated", "no assignment/", "text", "encrypted")
@@ -134,72 +122,55 @@ BROKEN = ("truncated", "no assignment/", "text", "encrypted")
 # These problems take too long to measure.
 SLOW = {"training_loop", "checkpoint", "activation_checkpointing"}
 MISTAKES_OF_A_PROBLEM = 4
-VARIANTS = 20
 
 
-def measured_problems(course: Course) -> list[Problem]:
-    """The problems whose mistakes and variants are measured."""
-    return [p for p in course.problems if p.device == "cpu" and p.id not in SLOW]
+def known(course: Course, solutions: Any) -> dict[str, Solution]:
+    """All mistakes or variants of the problems that are measured, by "problem/name"."""
+    return {
+        f"{problem.id}/{solution.name}": solution
+        for problem in course.problems
+        if problem.device == "cpu" and problem.id not in SLOW
+        for solution in solutions.load(course.hidden, problem.id)
+        if solution.is_tried_on("cpu", ("cpu",))
+    }
 
 
-def known(course: Course) -> dict[str, dict[str, Solution]]:
-    """All mistakes and variants that can be measured, by "problem/name"."""
-    found: dict[str, dict[str, Solution]] = {"mistakes": {}, "variants": {}}
-    for problem in measured_problems(course):
-        for kind, solutions in (
-            ("mistakes", mistakes.load(course.hidden, problem.id)),
-            ("variants", fragments.load(course.hidden, problem.id)),
-        ):
-            for solution in solutions:
-                if solution.is_tried_on("cpu", ("cpu",)):
-                    found[kind][f"{problem.id}/{solution.name}"] = solution
-    return found
-
-
-def chosen(course: Course) -> dict[str, dict[str, Solution]]:
-    """A fixed choice of mistakes and variants."""
-    rng, every = random.Random(0), known(course)
-    names: dict[str, list[str]] = {"mistakes": [], "variants": []}
-    for problem in measured_problems(course):
-        own = [name for name in every["mistakes"] if name.startswith(f"{problem.id}/")]
-        names["mistakes"] += rng.sample(own, min(MISTAKES_OF_A_PROBLEM, len(own)))
-    variants = list(every["variants"])
-    names["variants"] = rng.sample(variants, min(VARIANTS, len(variants)))
-    return {kind: {name: every[kind][name] for name in names[kind]} for kind in names}
+def applied(course: Course, solution: Solution) -> bytes:
+    """The reference's module with a mistake or a variant."""
+    return solution.applied_to(course.reference_of(course.problem(solution.problem))).encode()
 
 
 def measure(course: Course) -> Table:
-    """Grade each chosen mistake and variant, one at a time and without a sandbox."""
+    """Grade a fixed choice of mistakes, one at a time and without a sandbox."""
+    rng, every = random.Random(0), known(course, mistakes)
     table: Table = {}
     box = LocalBox()
     try:
-        for kind, solutions in chosen(course).items():
-            table[kind] = {}
-            for name, solution in solutions.items():
-                started = time.monotonic()
-                table[kind][name] = scores_of(course, solution, box)
-                print(f"{kind} {name}: {time.monotonic() - started:.1f} s", file=sys.stderr)
+        for problem in course.problems:
+            own = [name for name in every if name.startswith(f"{problem.id}/")]
+            for name in sample(rng, own, MISTAKES_OF_A_PROBLEM):
+                table[name] = score_of(course, problem, applied(course, every[name]), box)
+                print(f"{name}: {table[name]:g}", file=sys.stderr)
     finally:
         box.close()
     return table
 
 
-def scores_of(course: Course, solution: Solution, box: LocalBox) -> dict[str, float]:
-    """The points of each problem in the module that a mistake or a variant changes."""
-    problem = course.problem(solution.problem)
-    source = solution.applied_to(course.reference_of(problem)).encode()
+def score_of(course: Course, problem: Problem, source: bytes, box: LocalBox) -> float:
+    """The points of a problem for the reference with this module."""
+    submission = Submission("mine", sources_in(course.reference) | {problem.path: source}, [])
     result = grade(
-        Submission(solution.name, sources_in(course.reference) | {problem.path: source}, []),
+        submission,
         course,
         cast(Sandbox, box),
-        problems=problems_in(course, problem.module),
+        problems=[problem],
         explain=False,
         session=LocalSession,
     )
-    for found in result.problems:
-        if found.status is Status.GRADER_ERROR:
-            raise SystemExit(f"{solution.problem}/{solution.name}: the tests of {found.id} fail")
-    return {found.id: found.score for found in result.problems}
+    (found,) = result.problems
+    if found.status is Status.GRADER_ERROR:
+        raise SystemExit(f"{problem.id}: its tests fail")
+    return found.score
 
 
 def problems_in(course: Course, module: str) -> list[Problem]:
@@ -210,103 +181,80 @@ def problems_in(course: Course, module: str) -> list[Problem]:
 # --- modules with known points --------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Piece:
-    """One module of a submission, and the points of its problems."""
+class Piece(NamedTuple):
+    """One module of a submission, and the points of the problems that lose some."""
 
     path: str
     source: bytes
     scores: dict[str, float]
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """All modules that submissions are made of.
+class Pieces(NamedTuple):
+    """All modules that submissions are made of, by the name of the module."""
 
-    Attributes:
-        files: The reference, by path.
-        scores: The points of the reference.
-        stubs: Each module as students get it, which gives no points.
-        mistakes: For each module, the versions with a known mistake.
-        variants: For each module, the correct versions in another style.
-        hostile: The hostile sources, by name, each as a change of one file.
-    """
-
-    files: dict[str, bytes]
-    scores: dict[str, float]
+    files: dict[str, bytes]  # the reference, by path
+    scores: dict[str, float]  # of the reference, by problem
     stubs: dict[str, Piece]
     mistakes: dict[str, list[Piece]]
-    variants: dict[str, list[Piece]]
-    hostile: dict[str, Piece]
+    variants: dict[str, list[Piece]]  # correct versions in another style
+    hostile: dict[str, Piece]  # by the kind of attack
 
 
 def pieces_of(course: Course, table: Table) -> Pieces:
-    """Apply the mistakes and variants of a table to the reference.
+    """Apply the mistakes of a table, and the variants of the course, to the reference.
 
     Raises:
-        SystemExit: A mistake or variant in the table does not exist in the course.
+        SystemExit: A mistake in the table does not exist in the course.
     """
-    modules = [module for module in course.modules if problems_in(course, module)]
-    stubs = {}
-    for module in modules:
-        problems = problems_in(course, module)
-        content = (course.assignment / f"{module}.py").read_bytes()
-        stubs[module] = Piece(problems[0].path, content, {p.id: 0.0 for p in problems})
+    every, right = known(course, mistakes), known(course, fragments)
+    if missing := sorted(table.keys() - every.keys()):
+        raise SystemExit(f"{missing[0]}: not in the course; make the table again with --measure")
+    on_cpu = {module: problems_in(course, module) for module in course.modules}
+    problems = {module: found for module, found in on_cpu.items() if found}
     return Pieces(
         files=sources_in(course.reference),
-        scores={p.id: float(p.points) for m in modules for p in problems_in(course, m)},
-        stubs=stubs,
-        mistakes=_applied(course, table, "mistakes"),
-        variants=_applied(course, table, "variants"),
+        scores={p.id: float(p.points) for found in problems.values() for p in found},
+        stubs={
+            module: Piece(p[0].path, (course.root / p[0].path).read_bytes(), {q.id: 0.0 for q in p})
+            for module, p in problems.items()
+        },
+        mistakes=_by_module(course, [(every[name], table[name]) for name in sorted(table)]),
+        variants=_by_module(course, [(right[name], None) for name in sorted(right)]),
         hostile=_hostile(course),
     )
 
 
-def _applied(course: Course, table: Table, kind: str) -> dict[str, list[Piece]]:
-    """The mistakes or variants of a table, applied to the reference; by module."""
-    every = known(course)[kind]
-    if missing := sorted(table[kind].keys() - every.keys()):
-        raise SystemExit(f"{missing[0]}: not in the course; make the table again with --measure")
+def _by_module(
+    course: Course, solutions: list[tuple[Solution, float | None]]
+) -> dict[str, list[Piece]]:
+    """Each solution applied to the reference; with a number, the points of its problem."""
     found: dict[str, list[Piece]] = {}
-    for name, measured in sorted(table[kind].items()):
-        problem = course.problem(every[name].problem)
-        source = every[name].applied_to(course.reference_of(problem)).encode()
-        # A problem that was added later loses nothing: a mistake costs points of its own problem.
-        scores = {p.id: float(p.points) for p in problems_in(course, problem.module)} | measured
-        found.setdefault(problem.module, []).append(Piece(problem.path, source, scores))
+    for solution, score in solutions:
+        problem = course.problem(solution.problem)
+        scores = {} if score is None else {problem.id: score}
+        piece = Piece(problem.path, applied(course, solution), scores)
+        found.setdefault(problem.module, []).append(piece)
     return found
 
 
 def _hostile(course: Course) -> dict[str, Piece]:
     """Each hostile source, appended to the reference module of the first problem."""
-    problem = course.problems[0]
-    right = course.reference_of(problem)
-    return {
-        name: Piece(
-            problem.path, (right + "\n\n" + text.format(name=problem.functions[0])).encode(), {}
-        )
-        for name, text in HOSTILE.items()
-    }
+    first = course.problems[0]
+    right, name = course.reference_of(first), first.functions[0]
+    sources = {kind: f"{right}\n\n{text.format(name=name)}" for kind, text in HOSTILE.items()}
+    return {kind: Piece(first.path, text.encode(), {}) for kind, text in sources.items()}
 
 
 # --- submissions ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """One submission.
-
-    Attributes:
-        name: The name of its file or folder.
-        at: When it was handed in.
-        content: The bytes of the archive, or the files of a folder by path.
-        expected: The expected result of grading it, as in expected.json.
-    """
+class Attempt(NamedTuple):
+    """One submission."""
 
     name: str
     at: datetime
-    content: bytes | dict[str, bytes]
-    expected: dict[str, Any]
+    content: bytes | dict[str, bytes]  # of an archive, or of a folder by path
+    expected: dict[str, Any]  # as in expected.json
 
 
 class Planned(NamedTuple):
@@ -317,8 +265,7 @@ class Planned(NamedTuple):
     ability: float = 0.0
 
 
-@dataclass(frozen=True)
-class Student:
+class Student(NamedTuple):
     """One student, with all attempts in the order of their times."""
 
     id: str
@@ -335,14 +282,10 @@ class Maker:
     pieces: Pieces
     rng: random.Random
     honest: int = 0  # honest students so far
-    turns: dict[str, Iterator[str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Cycle through the kinds of broken and hostile submissions, so that each kind occurs."""
-        self.turns = {
-            "broken": itertools.cycle(BROKEN),
-            "hostile": itertools.cycle(self.pieces.hostile),
-        }
+    # Cycles through the kinds of broken and hostile submissions, so that each kind occurs.
+    turns: dict[str, Iterator[str]] = field(
+        default_factory=lambda: {"broken": cycle(BROKEN), "hostile": cycle(HOSTILE)}
+    )
 
     def student(self, id_: str, section: str, kind: str) -> Student:
         """A student of this kind. An empty section means that the roster does not list the id."""
@@ -366,27 +309,19 @@ class Maker:
         if kind in self.turns:
             return [Planned(at, kind)]
         self.honest += 1
+        counts = Planned(at, "honest", ability)
         turn, rest = divmod(self.honest, ONE_IN)
-        return (
-            self._several(at, deadline, ability, turn)
-            if not rest
-            else [Planned(at, "honest", ability)]
-        )
+        return [counts] if rest else self._several(counts, deadline, turn)
 
-    def _several(
-        self, at: datetime, deadline: datetime, ability: float, turn: int
-    ) -> list[Planned]:
-        """Two or three attempts of one student, of which the one at `at` counts."""
+    def _several(self, counts: Planned, deadline: datetime, turn: int) -> list[Planned]:
+        """Two or three attempts of one student, of which `counts` counts."""
         hour = timedelta(hours=1)
-        counts, unfinished = Planned(at, "honest", ability), ability - 2
+        at, _, ability = counts
+        unfinished = ability - 2
         return [
             [Planned(at - 30 * hour, "broken"), counts],
             [Planned(at - 20 * hour, "honest", unfinished), counts],
-            [
-                Planned(at - 40 * hour, "honest", unfinished),
-                Planned(at - 9 * hour, "broken"),
-                counts,
-            ],
+            [Planned(at - 40 * hour, "honest", unfinished), Planned(at - hour, "broken"), counts],
             [counts, Planned(deadline + 30 * hour, "honest", ability + 1)],
         ][turn % 4]
 
@@ -395,8 +330,8 @@ class Maker:
         at, work, ability = planned
         stem = f"{id_}@{self._written(at)}"
         if work == "broken":
-            content = broken(next(self.turns["broken"]), self.pieces.files)
-            return Attempt(f"{stem}.zip", at, content, {"refused": True})
+            archive = broken(next(self.turns["broken"]), self.pieces.files)
+            return Attempt(f"{stem}.zip", at, archive, {"refused": True})
         if work == "hostile":
             piece = self.pieces.hostile[next(self.turns["hostile"])]
             files = self.pieces.files | {piece.path: piece.source}
@@ -515,7 +450,7 @@ def deadline_of(section: str) -> datetime:
 def days_late(at: datetime, section: str) -> int:
     """How many days have begun between the deadline and a time; 0 in the grace period."""
     minutes = (at - deadline_of(section)).total_seconds() / 60
-    return math.ceil(minutes / DAY) if minutes > GRACE_MINUTES else 0
+    return math.ceil(minutes / DAY) if minutes > RULES["grace_minutes"] else 0
 
 
 def expected_of(student: Student) -> dict[str, Any]:
@@ -530,12 +465,8 @@ def expected_of(student: Student) -> dict[str, Any]:
     in_time = [one for one in student.attempts if not days_late(one.at, student.section)]
     counts = in_time[-1] if in_time else student.attempts[0]
     days = days_late(counts.at, student.section)
-    about |= {
-        "attempts": len(student.attempts),
-        "counts": counts.name,
-        "days_late": days,
-        "penalty": min(CAP, PER_CENT_A_DAY * days),
-    }
+    about |= {"attempts": len(student.attempts), "counts": counts.name, "days_late": days}
+    about["penalty"] = min(RULES["cap"], RULES["per_cent_a_day"] * days)
     if "refused" in counts.expected:
         return about | {"state": "refused"}
     scores = counts.expected.get("problems")
@@ -568,10 +499,8 @@ def write_class(out: Path, students: list[Student]) -> None:
 
 def write_submission(path: Path, content: bytes | dict[str, bytes]) -> None:
     """Write one archive or folder."""
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-        return
-    for name, source in content.items():
+    files = {"": content} if isinstance(content, bytes) else content
+    for name, source in files.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(source)
 
@@ -595,12 +524,8 @@ def parsed() -> argparse.Namespace:
     add("--seed", type=int, default=0, help="another seed makes another class (default: 0)")
     add("--course", type=Path, metavar="FOLDER", help="the course (default: the grader's own)")
     add("--scores", type=Path, default=SCORES, metavar="FILE.json", help="the table of points")
-    add(
-        "--measure",
-        type=Path,
-        metavar="FILE.json",
-        help="grade the chosen mistakes and variants, write the table of their points, and stop",
-    )
+    told = "grade the chosen mistakes, write the table of their points, and stop"
+    add("--measure", type=Path, metavar="FILE.json", help=told)
     args = parser.parse_args()
     if (args.out is None) == (args.measure is None):
         parser.error("expected either OUT or --measure FILE.json")
@@ -618,7 +543,7 @@ def main() -> None:
     if args.measure:
         table = measure(course)
         args.measure.write_text(as_json(table), encoding="utf-8")
-        print(f"{args.measure}: {sum(map(len, table.values()))} entries")
+        print(f"{args.measure}: {len(table)} entries")
         return
     table = json.loads(args.scores.read_text(encoding="utf-8"))
     students = students_of(args.students, args.seed, pieces_of(course, table))

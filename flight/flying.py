@@ -3,8 +3,8 @@
 import json
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ import torch
 from flight import given, prediction, training_text
 from flight.model import SIZES, Chick, Size, write
 from flight.parts import Parts
-from kit.text import counted, printable
+from kit.text import counted, printable, ticking
 
 LOOK_SECONDS = 0.1
 WARM_UP = 3  # steps that the time of a step leaves out
@@ -24,7 +24,7 @@ PROMPT = "def "
 WRITTEN = 160  # bytes of a sample
 SAMPLED = (10, 100)  # steps after which it writes, as after the last
 PEAKS = 8  # times that the peak is measured again during a flight
-RATES = {"chick": 1e-3, "egg": 2e-3, "wren": 2e-4}
+RATES = {"hatchling": 2e-3, "chick": 1e-3, "egg": 2e-3, "wren": 2e-4}
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Settings:
     """The switches of a flight.
 
     Args:
-        size: "chick" (10 million parameters) or "egg" (1 million).
+        size: A name of `SIZES`.
         steps: Steps of the flight.
         batch: Sequences of a step.
         micro_batch: Sequences that go through the model at a time.
@@ -88,26 +88,28 @@ class Record:
     samples: dict[str, str]
 
 
-@contextmanager
-def ticking(text: str, out: TextIO) -> Iterator[None]:
-    """Say what is going on, with a dot for each second that it takes."""
-    done = threading.Event()
+class Log:
+    """A log of one JSON object per line, read as it grows."""
 
-    def tick() -> None:
-        while not done.wait(1.0):
-            out.write(".")
-            out.flush()
+    def __init__(self, path: Path) -> None:
+        self._path, self._read = path, 0
+        self.steps, self.loss = 0, 0.0  # how many steps it has, and the loss of the last one
 
-    out.write(text)
-    out.flush()
-    thread = threading.Thread(target=tick, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-        out.write("\n")
+    def look(self) -> bool:
+        """Read the lines that are new; return whether there are some."""
+        try:
+            with self._path.open("rb") as log:
+                if log.seek(0, 2) < self._read:  # the loop has cut it back to its checkpoint
+                    self._read = self.steps = 0
+                log.seek(self._read)
+                new, newline, _ = log.read().rpartition(b"\n")
+        except OSError:
+            return False
+        self._read += len(new) + len(newline)
+        losses = losses_in(new.decode(errors="replace"))
+        self.steps += len(losses)
+        self.loss = (losses or [self.loss])[-1]
+        return bool(newline)
 
 
 class Between:
@@ -117,7 +119,7 @@ class Between:
     """
 
     def __init__(self, settings: Settings, folder: Path, out: TextIO) -> None:
-        self._settings, self._log, self._out = settings, folder / "log.jsonl", out
+        self._settings, self._log, self._out = settings, Log(folder / "log.jsonl"), out
         self._kept = folder / "samples.json"
         self._seen: set[int] = set()
         self.samples: dict[str, str] = {}
@@ -129,15 +131,20 @@ class Between:
 
     def __call__(self, model: Chick, _: object) -> None:
         """Do what is due after the steps that the log has."""
-        step = self._log.read_bytes().count(b"\n") if self._log.exists() else 0
+        self._log.look()
+        step = self._log.steps
         if step in self._seen:  # another micro-batch, or this call's own sample
             return
         self._seen.add(step)
+        measures = step and step % max(1, self._settings.steps // PEAKS) == 0
+        writes = step in SAMPLED and step < self._settings.steps
+        if not (measures or writes):
+            return
         began, self.busy = time.monotonic(), True
-        if step and step % max(1, self._settings.steps // PEAKS) == 0:
+        if measures:
             dtype = torch.bfloat16 if self._settings.autocast else torch.float32
             self.peaks.append(prediction.peak_of(self._settings.device, dtype, budget=0.15))
-        if step in SAMPLED and step < self._settings.steps:
+        if writes:
             self.write(model, step)
         self.paused.append((began, time.monotonic() - began))
         self.busy = False
@@ -146,7 +153,7 @@ class Between:
         """Let the model write byte by byte, and keep the text."""
         name = f"after {counted(step, 'step')}"
         title = f"{name} it writes:"
-        self._out.write((f"\r{title:<78}" if self._out.isatty() else title) + "\n  ")
+        self._out.write((f"\r{title:<78}" if self._out.isatty() else f"\n{title}") + "\n  ")
         pieces = []
         for piece in write(model, PROMPT, WRITTEN):
             pieces.append(piece)
@@ -163,21 +170,19 @@ class Live:
     def __init__(
         self,
         log: Path,
-        settings: Settings,
-        flops: float | None,
-        peak: float,
+        steps: int,
+        tokens: int,
         out: TextIO,
+        *,
+        mfu: Callable[[float], str] = lambda seconds: "",
         between: Between | None = None,
     ):
-        self._between = between
+        self._log, self._out = Log(log), out
+        self._of, self._tokens, self._mfu, self._between = steps, tokens, mfu, between
         self._began = self._wrote = time.monotonic()
-        self._loss = 0.0
-        self._log, self._settings, self._out = log, settings, out
-        self._flops, self._peak = flops, peak
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._said = 0
-        self._read, self._steps = 0, 0  # bytes of the log, and whole lines in them
         self.times: list[tuple[int, float]] = []
 
     def __enter__(self) -> "Live":
@@ -203,49 +208,38 @@ class Live:
 
     def _follow(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
-            with suppress(OSError, ValueError):
-                self._look()
-            if self._out.isatty() and time.monotonic() - self._wrote > 1.0:
-                self._say()
-        with suppress(OSError, ValueError):
             self._look()
+            if time.monotonic() - self._wrote > 1.0:
+                self._say()
+        self._look()
 
     def _look(self) -> None:
-        with self._log.open("rb") as log:
-            if log.seek(0, 2) < self._read:  # the loop has cut its log back to its checkpoint
-                self._read, self._steps, self.times = 0, 0, []
-            log.seek(self._read)
-            new, newline, _ = log.read().rpartition(b"\n")
-        if not newline:
-            return
-        self._read += len(new) + 1
-        losses = losses_in(new.decode())
-        self._steps += len(losses)
-        self.times.append((self._steps, time.monotonic()))
-        if losses:
-            self._loss = losses[-1]
+        before = self._log.steps
+        if self._log.look():
+            self.times = [] if self._log.steps < before else self.times
+            self.times.append((self._log.steps, time.monotonic()))
             if self.seconds:
                 self._say()
 
     def _say(self) -> None:
-        steps, seconds, now = self._steps, self.seconds, time.monotonic()
-        line = f"step {steps}/{self._settings.steps}  "
-        if seconds:
-            left = round((self._settings.steps - steps) * seconds)
-            line += (
-                f"loss {self._loss:.3f}  {self._settings.shape.tokens / seconds:,.0f} tokens/s  "
-            )
-            if self._flops:
-                line += f"MFU {self._flops / seconds / self._peak:.0%}  "
-            line += f"{left // 60}:{left % 60:02} left  "
+        steps, seconds, now = self._log.steps, self.seconds, time.monotonic()
         if self._between and self._between.busy:
             return
-        self._wrote = now
+        line = f"step {steps}/{self._of}  "
+        if seconds:
+            left = round((self._of - steps) * seconds)
+            line += f"loss {self._log.loss:.3f}  {self._tokens / seconds:,.0f} tokens/s  "
+            line += f"{self._mfu(seconds)}{left // 60}:{left % 60:02} left  "
         if self._out.isatty():
             self._out.write(f"\r{f'{line}({now - self._began:.0f} s)':<78}")
-        elif steps // max(1, self._settings.steps // 10) > self._said:
-            self._said = steps // max(1, self._settings.steps // 10)
+        elif steps // max(1, self._of // 10) > self._said:
+            self._said = steps // max(1, self._of // 10)
             self._out.write(line.rstrip() + "\n")
+        elif now - self._wrote > 1.0:
+            self._out.write(".")
+        else:
+            return
+        self._wrote = now
         self._out.flush()
 
 
@@ -303,7 +297,11 @@ def fly(
     log = folder / "log.jsonl"
     between = Between(settings, folder, out)
     hook = model.register_forward_pre_hook(between)
-    with Live(log, settings, flops, machine.peak_flops[dtype], out, between) as live:
+
+    def mfu(seconds: float) -> str:
+        return f"MFU {flops / seconds / machine.peak_flops[dtype]:.0%}  " if flops else ""
+
+    with Live(log, settings.steps, size.tokens, out, mfu=mfu, between=between) as live:
         _train(parts, model, optimizer, tokens, settings, folder)
     hook.remove()
     if between.peaks:
@@ -335,7 +333,7 @@ def _train(
         "micro_batch_size": settings.micro_batch,
         "max_grad_norm": 1.0,
         "autocast_dtype": torch.bfloat16 if settings.autocast else None,
-        "checkpoint_every": 20,
+        "checkpoint_every": max(20, settings.steps // 50),
         "checkpoint_path": str(folder / "run.pt"),
         "log_path": str(folder / "log.jsonl"),
         "seed": settings.seed,

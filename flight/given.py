@@ -1,6 +1,7 @@
 """Parts that stand in for problems that are not solved yet. They are made of torch's own tools."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def get_batch(
 
 
 def train(model: nn.Module, optimizer: Any, tokens: np.ndarray, config: Any, parts: Any) -> None:
-    """A loop without micro-batches, warm-up, autocast, evaluation and resuming."""
+    """A loop without micro-batches, autocast, evaluation and resuming."""
     generator = torch.Generator().manual_seed(config.seed)
     with Path(config.log_path).open("w", encoding="utf-8", buffering=1) as log:
         for step in range(config.steps):
@@ -52,11 +53,20 @@ def train(model: nn.Module, optimizer: Any, tokens: np.ndarray, config: Any, par
             loss.backward()  # type: ignore[no-untyped-call]
             norm = parts.clip_gradient_norm(list(model.parameters()), config.max_grad_norm or 1e9)
             for group in optimizer.param_groups:
-                group["lr"] = config.max_learning_rate
+                group["lr"] = rate(step, config)
             optimizer.step()
             line = {"step": step, "loss": loss.item(), "grad_norm": float(norm)}
             log.write(json.dumps(line) + "\n")
     parts.save_checkpoint(model, optimizer, config.steps, config.checkpoint_path)
+
+
+def rate(step: int, config: Any) -> float:
+    """A linear warm-up, and then half a cosine."""
+    most, least, warm = config.max_learning_rate, config.min_learning_rate, config.warmup_steps
+    if step < warm:
+        return float(most * step / warm)
+    done = (step - warm) / max(1, config.steps - warm)
+    return float(least + (most - least) * (1 + math.cos(math.pi * done)) / 2)
 
 
 def save_checkpoint(model: nn.Module, optimizer: Any, iteration: int, out: Any) -> None:

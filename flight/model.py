@@ -56,6 +56,9 @@ class Size:
 
 
 SIZES = {
+    "hatchling": Size(
+        num_layers=5, d_model=128, num_heads=4, context_length=128, batch=4, steps=5000
+    ),
     "chick": Size(num_layers=8, d_model=320, num_heads=5, context_length=256, batch=8, steps=300),
     "wren": Size(
         num_layers=24,

@@ -24,17 +24,10 @@ USUAL_LIMITS = {
 }
 # The modules that the process of a student's code may read.
 IN_THE_BOX = (
-    "__init__",
-    "student",
-    "programs",
-    "forbidden_calls",
-    "stand_in",
-    "watch_copies",
-    "generators",
-    "loaded",
-)
+    "__init__", "student", "programs", "forbidden_calls", "stand_in", "loaded",
+)  # fmt: skip
 # Those of them that cannot be imported without torch.
-NEED_TORCH = ("kit.stand_in", "kit.watch_copies")
+NEED_TORCH = ("kit.stand_in",)
 
 
 def name_of(requirement: str) -> str:

@@ -9,11 +9,12 @@ is a fault of the test.
 and leaves out the private values.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 from kit.loaded import is_array, is_scalar, is_tensor
 from kit.text import labelled
@@ -47,6 +48,7 @@ UNWRITTEN_HERE = (
 # Wrong answers, each with a hint.
 Hints = Mapping[Any, str] | Sequence[tuple[Any, str]]
 
+Checked = ParamSpec("Checked")
 BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}"}
 
 
@@ -77,6 +79,33 @@ class Mismatch(AssertionError):
         self.facts = tuple(facts)
         self.values = tuple(values)
         self.hint = hint
+        self.pair: tuple[Any, Any] | None = None  # expected and got, for a picture of both
+
+
+@contextmanager
+def drawn(pair: Callable[[], tuple[Any, Any]]) -> Iterator[None]:
+    """Say what the student's own command may draw if a check inside finds a mismatch.
+
+    Args:
+        pair: Returns what is expected and what came; two dicts are curves.
+    """
+    try:
+        yield
+    except Mismatch as e:
+        with suppress(Exception):
+            e.pair = pair()
+        raise
+
+
+def _drawn(check: Callable[Checked, None]) -> Callable[Checked, None]:
+    """Let a check's mismatch have the pair that it compares: its first two arguments."""
+
+    @functools.wraps(check)
+    def checked(*given: Checked.args, **options: Checked.kwargs) -> None:
+        with drawn(lambda: (given[1], given[0])):
+            check(*given, **options)
+
+    return checked
 
 
 def render(mismatch: Mismatch, *, problem: str, section: str) -> str:
@@ -117,14 +146,15 @@ def kind(
         Mismatch: `got` has another type.
     """
     kinds = wanted if isinstance(wanted, tuple) else (wanted,)
-    if any(_is_a(got, one) for one in kinds):
+    if any(_is_a(got, each) for each in kinds):
         return
-    which = f" of {name}" if name else ""
-    _not_nothing(got, kinds[0], of, hint, which, optional=optional)
-    names = " or ".join("a tensor" if _is_tensor_type(one) else one.__name__ for one in kinds)
-    raise Mismatch(of, f"wrong type{which}: expected {names}, got {type_name(got)}", hint=hint)
+    one = _Complaint(of, name, hint=hint)
+    one.not_nothing(got, kinds[0], optional=optional)
+    names = " or ".join("a tensor" if _is_tensor_type(each) else each.__name__ for each in kinds)
+    one.fail(f"wrong type{one.which}: expected {names}, got {type_name(got)}")
 
 
+@_drawn
 def value(
     got: object,
     expected: object,
@@ -149,20 +179,11 @@ def value(
     Raises:
         Mismatch: The value or its type differs.
     """
-    hint = hint_for(got, hints) or hint
-    which = f" of {name}" if name else ""
-    _not_nothing(got, expected, of, hint, which, optional=optional)
-    if (problem := _first_difference(got, expected)) is None:
-        return
-    reason, where = problem
-    _fail(
-        of,
-        reason + which + where,
-        expected=short(expected),
-        got=short(got),
-        inputs=inputs,
-        hint=hint,
-    )
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
+    one.not_nothing(got, expected, optional=optional)
+    if problem := _first_difference(got, expected):
+        reason, where = problem
+        one.fail(reason + one.which + where, expected=short(expected), got=short(got))
 
 
 def lines(
@@ -189,8 +210,8 @@ def lines(
     for number, (line, right) in enumerate(zip(theirs, expected, strict=False), 1):
         if line != right.rstrip():
             where = f" {number} of {name}"
-            shown, got = short(right), short(line)
-            _fail(of, f"wrong line{where}", expected=shown, got=got, inputs=inputs, hint=hint)
+            one = _Complaint(of, inputs=inputs, hint=hint)
+            one.fail(f"wrong line{where}", expected=short(right), got=short(line))
     if len(theirs) != len(expected):
         which = f"{name} has {len(theirs)} lines"
         more = [("the next line", short(theirs[len(expected)]))] if theirs[len(expected) :] else []
@@ -220,31 +241,24 @@ def number(
     Raises:
         Mismatch: `got` is not such a number.
     """
-    hint = hint_for(got, hints) or hint
-    which = f" of {name}" if name else ""
-    _not_nothing(got, expected, of, hint, which)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
+    one.not_nothing(got, expected)
     if not (_is_a(got, float) or _is_a(got, int)):
-        _fail(of, f"wrong type{which}: expected float, got {type_name(got)}", hint=hint)
+        one.wrong_type("float", got)
     try:
         got = float(got)  # type: ignore[arg-type]
     except OverflowError:
         got = math.inf
     if not math.isfinite(got):
-        facts = _unwritten(hint) if math.isnan(got) else ()
-        _fail(of, f"the number{which} is {got}, not finite", facts=facts, inputs=inputs, hint=hint)
+        facts = one.unwritten() if math.isnan(got) else ()
+        one.fail(f"the number{one.which} is {got}, not finite", facts=facts)
     if not abs(got - expected) <= tolerance:
         expected_text, got_text = _apart(expected, got)
-        _fail(
-            of,
-            f"wrong value{which}",
-            expected=expected_text,
-            got=got_text,
-            facts=[("off by", f"{abs(got - expected):.3g}, tolerance {tolerance:.3g}")],
-            inputs=inputs,
-            hint=hint,
-        )
+        off = ("off by", f"{abs(got - expected):.3g}, tolerance {tolerance:.3g}")
+        one.fail(f"wrong value{one.which}", expected=expected_text, got=got_text, facts=[off])
 
 
+@_drawn
 def tensor(
     got: object,
     expected: "Tensor",
@@ -269,36 +283,25 @@ def tensor(
     Raises:
         Mismatch: `got` is not such a tensor.
     """
-    hint = hint_for(got, hints) or hint
-    which = f" of {name}" if name else ""
-    _not_nothing(got, expected, of, hint, which)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
+    one.not_nothing(got, expected)
     if not is_tensor(got):
-        _fail(of, f"wrong type{which}: expected a tensor, got {type_name(got)}", hint=hint)
-    _same_shape_and_dtype(got, expected, of, which, inputs, hint)
+        one.wrong_type("a tensor", got)
+    one.same_shape_and_dtype(got, expected)
     if got.device.type != expected.device.type:
-        _fail(
-            of,
-            f"wrong device{which}: expected {expected.device.type}, got {got.device.type}",
-            hint=hint,
-        )
+        devices = f"expected {expected.device.type}, got {got.device.type}"
+        one.fail(f"wrong device{one.which}: {devices}", shows_inputs=False)
     if got.device.type != "meta":
         import torch
 
-        wide = torch.complex128 if expected.dtype.is_complex else torch.float64
-        _same_values(
-            got.detach(),
-            expected.detach(),
-            lambda x: x.to(wide),
-            exact=not expected.dtype.is_floating_point and not expected.dtype.is_complex,
-            of=of,
-            atol=atol,
-            rtol=rtol,
-            inputs=inputs,
-            hint=hint,
-            which=which,
-        )
+        is_complex = expected.dtype.is_complex
+        wide = torch.complex128 if is_complex else torch.float64
+        exact = not expected.dtype.is_floating_point and not is_complex
+        values = got.detach(), expected.detach()
+        one.same_values(*values, lambda x: x.to(wide), exact=exact, atol=atol, rtol=rtol)
 
 
+@_drawn
 def array(
     got: object,
     expected: "np.ndarray[Any, Any]",
@@ -323,39 +326,17 @@ def array(
     Raises:
         Mismatch: `got` is not such an array.
     """
-    hint = hint_for(got, hints) or hint
     import numpy as np
 
-    which = f" of {name}" if name else ""
-    _not_nothing(got, expected, of, hint, which)
+    one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
+    one.not_nothing(got, expected)
     if not is_array(got):
-        _fail(of, f"wrong type{which}: expected an array, got {type_name(got)}", hint=hint)
-    _same_shape_and_dtype(got, expected, of, which, inputs, hint)
+        one.wrong_type("an array", got)
+    one.same_shape_and_dtype(got, expected)
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    exact = expected.dtype.kind not in "fc"
     with np.errstate(all="ignore"):
-        _same_values(
-            got,
-            expected,
-            lambda x: x.astype(wide),
-            exact=expected.dtype.kind not in "fc",
-            of=of,
-            atol=atol,
-            rtol=rtol,
-            inputs=inputs,
-            hint=hint,
-            which=which,
-        )
-
-
-def _same_shape_and_dtype(
-    got: Any, expected: Any, of: str, which: str, inputs: str, hint: str | None
-) -> None:
-    if got.shape != expected.shape:
-        shapes = f"expected {tuple(expected.shape)}, got {tuple(got.shape)}"
-        _fail(of, f"wrong shape{which}: {shapes}", inputs=inputs, hint=hint)
-    if got.dtype != expected.dtype:
-        dtypes = f"expected {dtype_name(expected.dtype)}, got {dtype_name(got.dtype)}"
-        _fail(of, f"wrong dtype{which}: {dtypes}", inputs=inputs, hint=hint)
+        one.same_values(got, expected, lambda x: x.astype(wide), exact=exact, atol=atol, rtol=rtol)
 
 
 def that(
@@ -549,47 +530,111 @@ def _is_a(value: object, wanted: type) -> bool:
     return isinstance(value, wanted)
 
 
-def _not_nothing(
-    got: object,
-    expected: object,
-    of: str,
-    hint: str | None,
-    which: str = "",
-    *,
-    optional: bool = False,
-) -> None:
-    if got is not None or expected is None:
-        return
-    if optional:
-        reason = "returned None where there is a result"
-    else:
-        reason = f"None instead{which}" if which else "returned None: is a `return` missing?"
-    raise Mismatch(of, reason, hint=hint)
+class _Complaint:
+    """What every complaint about an answer says besides its reason.
 
+    Args:
+        name: Which of several values this is; empty if there is one.
+    """
 
-def _unwritten(hint: str | None) -> tuple[tuple[str, str], ...]:
-    """Guesses about NaN; none beside a hint, which knows more."""
-    if hint:
-        return ()
-    return UNWRITTEN if sandboxed else UNWRITTEN_HERE
+    def __init__(self, of: str, name: str = "", inputs: str = "", hint: str | None = None) -> None:
+        self.of, self.inputs, self.hint = of, inputs, hint
+        self.which = f" of {name}" if name else ""
 
+    def fail(
+        self,
+        reason: str,
+        *,
+        expected: str = "",
+        got: str = "",
+        facts: Sequence[tuple[str, str]] = (),
+        shows_inputs: bool = True,
+    ) -> NoReturn:
+        """Raise the Mismatch."""
+        inputs = self.inputs if shows_inputs else ""
+        values = [("expected", expected), ("got", got), ("inputs", inputs)]
+        values = [(label, text) for label, text in values if text]
+        raise Mismatch(self.of, reason, facts=facts, values=values, hint=self.hint)
 
-def _fail(
-    of: str,
-    reason: str,
-    *,
-    expected: str | None = None,
-    got: str | None = None,
-    inputs: str = "",
-    facts: Sequence[tuple[str, str]] = (),
-    hint: str | None,
-) -> NoReturn:
-    values = [
-        (label, text)
-        for label, text in (("expected", expected), ("got", got), ("inputs", inputs))
-        if text
-    ]
-    raise Mismatch(of, reason, facts=facts, values=values, hint=hint)
+    def wrong_type(self, expected: str, got: object) -> NoReturn:
+        """Say that it should be something else."""
+        what = f"expected {expected}, got {type_name(got)}"
+        self.fail(f"wrong type{self.which}: {what}", shows_inputs=False)
+
+    def not_nothing(self, got: object, expected: object, *, optional: bool = False) -> None:
+        """Refuse None where something is expected."""
+        if got is not None or expected is None:
+            return
+        if optional:
+            reason = "returned None where there is a result"
+        elif self.which:
+            reason = f"None instead{self.which}"
+        else:
+            reason = "returned None: is a `return` missing?"
+        self.fail(reason, shows_inputs=False)
+
+    def unwritten(self) -> tuple[tuple[str, str], ...]:
+        """Guesses about NaN; none beside a hint, which knows more."""
+        if self.hint:
+            return ()
+        return UNWRITTEN if sandboxed else UNWRITTEN_HERE
+
+    def same_shape_and_dtype(self, got: Any, expected: Any) -> None:
+        """Compare the shapes and the dtypes of two tensors or arrays."""
+        if got.shape != expected.shape:
+            shapes = f"expected {tuple(expected.shape)}, got {tuple(got.shape)}"
+            self.fail(f"wrong shape{self.which}: {shapes}")
+        if got.dtype != expected.dtype:
+            dtypes = f"expected {dtype_name(expected.dtype)}, got {dtype_name(got.dtype)}"
+            self.fail(f"wrong dtype{self.which}: {dtypes}")
+
+    def same_values(
+        self,
+        got: Any,
+        expected: Any,
+        widened: Callable[[Any], Any],
+        *,
+        exact: bool,
+        atol: float,
+        rtol: float,
+    ) -> None:
+        """Compare the values of two tensors or of two arrays.
+
+        Args:
+            widened: Converts either of them to float64 or complex128.
+            exact: Whether they are whole numbers or bools.
+        """
+        g, e = (got, expected) if exact else (widened(got), widened(expected))
+        if is_tensor(g) and _agree_at_once(g, e, 0.0 if exact or rtol else atol):
+            return
+        agrees = g == e
+        if not exact and not bool(agrees.all()):
+            distance = abs(g - e)
+            # An infinite distance is too far, even from infinity, whose share is infinite as well.
+            agrees |= (distance <= atol + rtol * abs(e)) & (distance < math.inf)
+        if bool(agrees.all()):
+            return
+        entries = math.prod(g.shape)
+        if not exact:
+            is_nan, bad = g != g, ~(abs(g) < math.inf)
+            if bool((bad & (abs(e) < math.inf) | is_nan).any()):
+                facts = self.unwritten() if bool(is_nan.any()) and not is_array(g) else ()
+                which = f"{int(bad.sum())} of {entries} entries{self.which}"
+                self.fail(f"{which} are NaN or infinite", facts=facts)
+        wrong = ~agrees
+        first = _place_of(int((1 * wrong.reshape(-1)).argmax()), g.shape)
+        difference = float(abs(widened(got) - widened(expected)).max())
+        difference = math.inf if math.isnan(difference) else difference
+        terms = [f"{atol:.3g}"] * bool(atol) + [f"{rtol:.3g}·|expected|"] * bool(rtol)
+        tolerance = "tolerance " + (" + ".join(terms) if terms and not exact else "0")
+        expected_text, got_text = _apart(e[first].item(), g[first].item())
+        which = f"{int(wrong.sum())} of {entries} entries"
+        self.fail(
+            f"wrong values{self.which} (shape and dtype are right)",
+            expected=f"{expected_text} at {list(first)}",
+            got=got_text,
+            facts=[("differ", f"{which}, by up to {difference:.3g}; {tolerance}")],
+        )
 
 
 def _first_difference(got: object, expected: object) -> tuple[str, str] | None:
@@ -611,65 +656,6 @@ def _first_difference(got: object, expected: object) -> tuple[str, str] | None:
         if (inner := _first_difference(g, e)) is not None:
             return inner[0], where + inner[1]
     return None
-
-
-def _same_values(
-    got: Any,
-    expected: Any,
-    widened: Callable[[Any], Any],
-    *,
-    exact: bool,
-    of: str,
-    atol: float,
-    rtol: float,
-    inputs: str,
-    hint: str | None,
-    which: str,
-) -> None:
-    """Compare the values of two tensors or of two arrays.
-
-    Args:
-        widened: Converts either of them to float64 or complex128.
-        exact: Whether they are whole numbers or bools.
-    """
-    g, e = (got, expected) if exact else (widened(got), widened(expected))
-    if is_tensor(g) and _agree_at_once(g, e, 0.0 if exact or rtol else atol):
-        return
-    agrees = g == e
-    if not exact and not bool(agrees.all()):
-        distance = abs(g - e)
-        # An infinite distance is too far, even from infinity, whose share is infinite as well.
-        agrees |= (distance <= atol + rtol * abs(e)) & (distance < math.inf)
-    if bool(agrees.all()):
-        return
-    entries = math.prod(g.shape)
-    if not exact:
-        is_nan, bad = g != g, ~(abs(g) < math.inf)
-        if bool((bad & (abs(e) < math.inf) | is_nan).any()):
-            facts = _unwritten(hint) if bool(is_nan.any()) and not is_array(g) else ()
-            reason = f"{int(bad.sum())} of {entries} entries{which} are NaN or infinite"
-            _fail(of, reason, facts=facts, inputs=inputs, hint=hint)
-    wrong = ~agrees
-    first = _place_of(int((1 * wrong.reshape(-1)).argmax()), g.shape)
-    difference = float(abs(widened(got) - widened(expected)).max())
-    difference = math.inf if math.isnan(difference) else difference
-    terms = [f"{atol:.3g}"] * bool(atol) + [f"{rtol:.3g}·|expected|"] * bool(rtol)
-    tolerance = "tolerance " + (" + ".join(terms) if terms and not exact else "0")
-    expected_text, got_text = _apart(e[first].item(), g[first].item())
-    _fail(
-        of,
-        f"wrong values{which} (shape and dtype are right)",
-        expected=f"{expected_text} at {list(first)}",
-        got=got_text,
-        facts=[
-            (
-                "differ",
-                f"{int(wrong.sum())} of {entries} entries, by up to {difference:.3g}; {tolerance}",
-            )
-        ],
-        inputs=inputs,
-        hint=hint,
-    )
 
 
 def _agree_at_once(g: Any, e: Any, atol: float) -> bool:

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from kit import USUAL_LIMITS, USUAL_PACKAGES, expect, generators, name_of
-from kit.student import StudentPackage
+from kit import USUAL_LIMITS, USUAL_PACKAGES, expect, name_of
+from kit.student import StudentPackage, generator_of
 from kit.text import message_of
 
 NOT_ATTEMPTED = "not attempted"
@@ -126,12 +126,12 @@ def _end_after(seconds: float) -> None:
 def rng(request: pytest.FixtureRequest) -> Any:
     """A generator for this test alone: its inputs depend only on the test's name and the seed.
 
-    `kit/generators.py` says of which kind it is.
+    `kit/student.py` says of which kind it is.
     """
     seed = request.config.getoption("--seed")
     digest = hashlib.sha256(f"{seed}:{request.node.name}".encode()).digest()
     listed = listed_in(request.config.rootpath).get("packages", USUAL_PACKAGES)
-    return generators.made(int.from_bytes(digest[:7], "big"), list(map(name_of, listed)))
+    return generator_of(int.from_bytes(digest[:7], "big"), list(map(name_of, listed)))
 
 
 @pytest.fixture

@@ -25,7 +25,10 @@ from typing import Any, TypedDict
 
 RUNS_TEXT = ("exec", "eval", "compile", "__import__")
 # These change what all code of the process does afterwards, that of tests, too.
-SETTINGS = ("torch.set_default_dtype", "torch.set_default_device", "torch.set_default_tensor_type")
+SETTINGS = (
+    *("torch.set_default_dtype", "torch.set_default_device", "torch.set_default_tensor_type"),
+    *("torch.set_flush_denormal", "torch.autograd.set_detect_anomaly"),
+)
 MAX_USES = 100
 # The methods that the tests certainly call, directly or through torch.
 ENTRY_METHODS = {

@@ -23,6 +23,9 @@ THE_COURSES = (
     "assignment/assignment.py",
     "assignment/problems.toml",
 )
+# Below assignment/: a course whose `files` accept it shows the class a table of these, without
+# points. It has a name, a loss and a recipe.
+ENTRY = "race.json"
 MEANT = "was it meant as"
 SOURCE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
 MAX_BYTES = 10 * 2**20  # of all sources together
@@ -40,17 +43,15 @@ def path_of(module: str) -> str:
 
 @dataclass(frozen=True)
 class Accepted:
-    """What of a submission a course grades.
+    """What of a submission a course grades."""
 
-    Attributes:
-        modules: The paths of the modules that have problems.
-        files: Patterns of files beside the modules, below assignment/, such as "vocab/*.json".
-        given: The paths of modules that the course adds where a submission lacks them.
-    """
-
-    modules: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()  # the paths of the modules that have problems
+    # Patterns of files beside the modules, below assignment/, such as "vocab/*.json".
     files: tuple[str, ...] = ()
+    # The paths of modules that the course adds where a submission lacks them.
     given: tuple[str, ...] = ()
+    # The id of each problem, after which its module may be misnamed, and the path.
+    problems: tuple[tuple[str, str], ...] = ()
 
     def has(self, path: str) -> bool:
         """Whether a file beside the modules is accepted."""
@@ -120,16 +121,17 @@ def _unfit(path: str) -> str:
 ADDED = (".py", ".txt", " v", "_v", "-v", "copy", "kopie", "final", "solution", "new", "old")
 
 
-def look_alike(path: str, modules: Collection[str]) -> str:
+def look_alike(path: str, accepted: Accepted) -> str:
     """The module that a file of this path may be meant as, which has another name; "" if none."""
-    wanted = _by_folded_name(tuple(modules))
+    wanted = _by_folded_name(accepted)
     near = difflib.get_close_matches(_folded(path), wanted, n=1, cutoff=0.9)
     return wanted[near[0]] if near else ""
 
 
 @cache  # asked for each file of a submission
-def _by_folded_name(modules: tuple[str, ...]) -> dict[str, str]:
-    return {_folded(module): module for module in modules}
+def _by_folded_name(accepted: Accepted) -> dict[str, str]:
+    names = {_folded(problem): module for problem, module in accepted.problems}
+    return names | {_folded(module): module for module in accepted.modules}
 
 
 def _folded(path: str) -> str:

@@ -38,6 +38,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from kit import stand_in
+
 # Seconds by the stand-in's clock; no test takes that long by it.
 HOURS = 10_000.0
 BLOCK = 512  # the allocator counts in blocks of this many bytes
@@ -52,12 +54,12 @@ NAME = "NVIDIA H100 80GB HBM3"  # a name whose peaks are known, so that it can m
 
 
 @contextlib.contextmanager
-def gpu(**settings: Any) -> Iterator["SimulatedGpu"]:
+def gpu(**settings: Any) -> Iterator["StandIn"]:
     """Replace torch.cuda by a stand-in and restore everything afterwards.
 
-    The settings are those of `SimulatedGpu`.
+    The settings are those of `StandIn`.
     """
-    device = SimulatedGpu(**settings)
+    device = StandIn(**settings)
     with contextlib.ExitStack() as stack:
         for owner, name, value in _replacements(device):
             stack.enter_context(mock.patch.object(owner, name, value, create=True))
@@ -93,7 +95,7 @@ def described(is_pinned: bool, non_blocking: bool, on_main_stream: bool) -> str:
 class Stream:
     """torch.cuda.Stream: a queue of work, done in the order in which it was added."""
 
-    gpu: "SimulatedGpu"
+    gpu: "StandIn"
 
     def __init__(self, device: Any = None, priority: int = 0, **options: Any) -> None:
         if isinstance(device, (str, torch.device)) and torch.device(device).type != "cuda":
@@ -160,7 +162,7 @@ class Stream:
 class Event:
     """torch.cuda.Event and torch.Event: a mark in a stream, with the time when it was reached."""
 
-    gpu: "SimulatedGpu"
+    gpu: "StandIn"
 
     def __init__(self, *first: Any, enable_timing: bool = False, **options: Any) -> None:
         self.has_time = enable_timing or first[:1] == (True,)  # torch.Event has the device there
@@ -252,7 +254,7 @@ class Product(NamedTuple):
     varied: bool  # whether neither matrix consists of one row or one column, repeated
 
 
-class SimulatedGpu:
+class StandIn:
     """The device: its clock, its streams, its memory, and a record of its calls.
 
     Args:
@@ -260,13 +262,6 @@ class SimulatedGpu:
             "copies" (the work of all other streams) or "both".
         kernel_seconds: The durations of successive calls of `kernel`. Later calls take 1 µs.
         flops_per_second: The speed of matrix products by dtype.
-
-    Attributes:
-        main: The stream for kernels. It is the default stream unless it is set to another one.
-        now: The time of Python's clock in seconds.
-        kernels: The number of calls of `kernel` so far.
-        copies: A description of each copy to the device, from `described`.
-        products: Each product of matrices.
     """
 
     def __init__(
@@ -276,10 +271,10 @@ class SimulatedGpu:
         kernel_seconds: Iterable[float] = (),
         flops_per_second: Mapping[torch.dtype, float] | None = None,
     ) -> None:
-        self.now = 0.0
-        self.kernels = 0
-        self.copies: list[str] = []
-        self.products: list[Product] = []
+        self.now = 0.0  # the time of Python's clock in seconds
+        self.kernels = 0  # the number of calls of `kernel` so far
+        self.copies: list[str] = []  # a description of each copy to the device, from `described`
+        self.products: list[Product] = []  # each product of matrices
         self._slow = slow
         self._kernel_seconds = iter(kernel_seconds)
         self._flops_per_second = dict(flops_per_second or {})
@@ -288,6 +283,7 @@ class SimulatedGpu:
         self.streams: list[Stream] = []
         self.lock = threading.RLock()
         self._of_thread = threading.local()  # each thread has its own current stream
+        # The stream for kernels. It is the default stream unless it is set to another one.
         self.main = self.default = self.Stream()
         self._blocks: dict[int, Block] = {}  # blocks in use by address
         self._free: list[Block] = []
@@ -468,7 +464,10 @@ class SimulatedGpu:
 
     def _raw(self, x: Tensor) -> Tensor:
         """The memory of a tensor on the device, even after the tensor is gone."""
-        memory = self._blocks[x.untyped_storage().data_ptr()].memory
+        block = self._blocks.get(x.untyped_storage().data_ptr())
+        if block is None:
+            raise RuntimeError("the memory is that of another run: is a tensor kept in a global?")
+        memory = block.memory
         whole = torch.frombuffer(memory, dtype=x.dtype, count=len(memory) // x.element_size())
         return whole.as_strided(x.shape, x.stride(), x.storage_offset())
 
@@ -522,7 +521,7 @@ class _CountFlops(TorchDispatchMode):  # type: ignore[no-untyped-call]
 class _Intercept(TorchFunctionMode):
     """Intercepts every call of torch and answers those about the device."""
 
-    def __init__(self, gpu: SimulatedGpu) -> None:
+    def __init__(self, gpu: StandIn) -> None:
         super().__init__()
         self._gpu = gpu
 
@@ -637,7 +636,7 @@ class _Intercept(TorchFunctionMode):
     _item = _tolist = ___bool__ = ___float__ = ___int__ = ___repr__ = _read
 
 
-def _replacements(gpu: SimulatedGpu) -> Iterator[tuple[Any, str, Any]]:
+def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
     """The replacements as (module, name, value)."""
 
     def stream(given: Stream | None) -> Any:
@@ -711,10 +710,7 @@ def _other_threads() -> set[threading.Thread]:
 
 
 def _sleep(
-    gpu: SimulatedGpu,
-    really: Callable[[float], None],
-    others: set[threading.Thread],
-    seconds: float,
+    gpu: StandIn, really: Callable[[float], None], others: set[threading.Thread], seconds: float
 ) -> None:
     """Advance the stand-in's clock. Once it has passed HOURS, really sleep as well.
 
@@ -725,3 +721,51 @@ def _sleep(
         really(seconds)
     if not other:
         gpu.now += seconds
+
+
+# Functions that may copy to a GPU, and the position of the argument that is copied.
+MOVES = {"to": 0, "cuda": 0, "copy_": 1}
+
+
+def watched(
+    copies: list[str],
+    main: Callable[[], Any] = lambda: None,
+    before: Callable[[], None] = lambda: None,
+) -> Any:
+    """A context in which each copy from the CPU to a GPU adds a line to `copies`.
+
+    Args:
+        main: Returns the stream that kernels use.
+        before: Called before each copy, with the copy's stream as the current one.
+    """
+    return stand_in.in_every_thread(lambda: _CopyWatch(copies, main, before))
+
+
+class _CopyWatch(TorchFunctionMode):
+    def __init__(
+        self, copies: list[str], main: Callable[[], Any], before: Callable[[], None]
+    ) -> None:
+        super().__init__()
+        self._copies, self._main, self._before = copies, main, before
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        position = MOVES.get(getattr(func, "__name__", ""), len(args))
+        source, *_ = args[position:] or (None,)
+        if not isinstance(source, Tensor) or source.is_cuda:
+            return func(*args, **(kwargs or {}))
+        targets = (*args[:position], *args[position + 1 :], *(kwargs or {}).values())
+        if func.__name__ == "cuda" or any(map(_is_on_a_gpu, targets)):
+            self._before()
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, Tensor) and out.is_cuda:
+            non_blocking = (kwargs or {}).get("non_blocking", False) or any(a is True for a in args)
+            on_main = torch.cuda.current_stream() == self._main()
+            self._copies.append(stand_in.described(source.is_pinned(), non_blocking, on_main))
+        return out
+
+
+def _is_on_a_gpu(target: object) -> bool:
+    """Whether an argument of a move is a GPU, or a tensor on one."""
+    if isinstance(target, Tensor):
+        return target.is_cuda
+    return str(target).startswith("cuda") or type(target) is int

@@ -1,11 +1,12 @@
 """The student's package as tests see it, and functions that call it."""
 
+import copy
 import functools
 import importlib
 import random
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypedDict
 
 Probe = Callable[..., Any]
@@ -20,6 +21,9 @@ class StudentPackage:
     This class imports the package into the current process, so a debugger can step into it. The
     grader gives hidden tests a sandboxed student with the same two interfaces, where
     `student.module.function(...)` takes and returns plain data.
+
+    A module may seed the global generators when it is imported. A test does not see that, because
+    the import happens wherever the test first names the module.
     """
 
     def __init__(self, package: str = "assignment") -> None:
@@ -32,7 +36,8 @@ class StudentPackage:
         package = sys.modules.get(self._package)
         if "." in self._package and hasattr(package, module) and name not in sys.modules:
             return getattr(package, module)  # what a package inside defines itself
-        found = sys.modules.get(name) or importlib.import_module(name)
+        with nullcontext() if name in sys.modules else keeping_generators():
+            found = importlib.import_module(name)
         return StudentPackage(name) if hasattr(found, "__path__") else found
 
     def run(self, probe: Probe, **inputs: Any) -> Any:
@@ -83,6 +88,15 @@ def call_and_keep_inputs(
     return {"result": result, "inputs": list(args), "generators_changed": changed}
 
 
+def from_cause(error: BaseException) -> str:
+    """What an exception was raised from, in a line of its own; "" if from nothing."""
+    cause = error.__cause__
+    try:
+        return "" if cause is None else f"\n(from {type(cause).__name__}: {cause})"
+    except Exception:  # the cause cannot be printed
+        return ""
+
+
 def seed_generators(seed: int) -> None:
     """Seed the global generators of Python, and of numpy and torch where they are imported."""
     seed_generators_of_the_cpu(seed)
@@ -101,6 +115,21 @@ def seed_generators_of_the_cpu(seed: int) -> None:
         numpy.random.seed(seed % 2**32)
     if torch := sys.modules.get("torch"):
         torch.default_generator.manual_seed(seed)
+
+
+@contextmanager
+def keeping_generators() -> Iterator[None]:
+    """Set the global generators of the CPU to the same states again at the end of the block."""
+    states: list[tuple[Callable[[Any], object], Any]] = [(random.setstate, random.getstate())]
+    if numpy := sys.modules.get("numpy"):
+        states.append((numpy.random.set_state, numpy.random.get_state()))
+    if torch := sys.modules.get("torch"):
+        states.append((torch.set_rng_state, torch.get_rng_state()))
+    try:
+        yield
+    finally:
+        for put, state in states:
+            put(state)
 
 
 @contextmanager
@@ -128,3 +157,32 @@ def states_of_generators() -> dict[str, Any]:
     if torch := sys.modules.get("torch"):
         found["torch"] = torch.get_rng_state().numpy().tobytes()
     return found
+
+
+def generator_of(seed: int, packages: Sequence[str]) -> Any:
+    """A generator with this seed.
+
+    It is a torch.Generator in a course that uses torch, a NumPy Generator in one that uses NumPy,
+    and otherwise a random.Random.
+
+    Args:
+        seed: A whole number of at most 63 bits.
+        packages: The names of the packages that the course lists.
+    """
+    if "torch" in packages:
+        import torch
+
+        return torch.Generator().manual_seed(seed)
+    if "numpy" in packages:
+        import numpy as np
+
+        return np.random.default_rng(seed)
+    return random.Random(seed)
+
+
+def copy_of_generator(generator: Any) -> Any:
+    """A generator of the same kind in the same state."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(generator, torch.Generator):
+        return torch.Generator().set_state(generator.get_state())
+    return copy.deepcopy(generator)

@@ -8,7 +8,11 @@ import codecs
 import io
 import re
 import sys
+import threading
 import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
 
 # Control, format (including bidirectional overrides), surrogate, private use, line and paragraph
 # separators.
@@ -25,6 +29,27 @@ def print_anywhere() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="plain")
+
+
+@contextmanager
+def ticking(text: str, out: TextIO) -> Iterator[None]:
+    """Say what is going on if it takes a moment, with a dot for each further second."""
+    done, said = threading.Event(), list[str]()
+
+    def tick() -> None:
+        while not done.wait(1.0 if said else 0.3):
+            out.write("." if said else text)
+            out.flush()
+            said.append(text)
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        out.write("\n" if said else "")
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
@@ -55,6 +80,12 @@ def one_line(text: str, limit: int) -> str:
 def end_of_line(text: str, limit: int) -> str:
     """`text` as the end of one line of a log, in which GitHub obeys no command like `##[error]`."""
     return one_line(text, limit).replace("##[", "## [")
+
+
+def first(names: Sequence[str], most: int) -> str:
+    """The first names, separated by commas, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def counted(number: int, one: str, several: str = "") -> str:

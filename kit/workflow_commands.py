@@ -21,19 +21,12 @@ MAX_TITLE = 200
 
 @dataclass(frozen=True)
 class Annotation:
-    """What GitHub shows beside a line.
+    """What GitHub shows beside a line."""
 
-    Attributes:
-        title: Its first line, in bold.
-        message: The text below, of one or more lines.
-        path: The file in the repository; empty for none.
-        line: The line; 0 for none.
-    """
-
-    title: str
-    message: str
-    path: str = ""
-    line: int = 0
+    title: str  # its first line, in bold
+    message: str  # the text below, of one or more lines
+    path: str = ""  # the file in the repository; empty for none
+    line: int = 0  # the line; 0 for none
 
 
 def annotations(found: Iterable[Annotation], notices: Iterable[Annotation] = ()) -> str:

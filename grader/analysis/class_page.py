@@ -9,7 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from grader.analysis import attempts
+from grader.analysis import items
 from grader.analysis.items import FEWEST_OF_EACH
 from grader.analysis.survey import Member, Spread, Survey
 from grader.classroom.records import State
@@ -82,7 +82,7 @@ def render(
         links=[link(member) for member in survey.members],
         number=number,
         per_cent=_per_cent,
-        decimals=_decimals,
+        decimals=lambda x: "–" if x is None else f"{x:.2f}".replace("-", "−"),
         data=_data(survey, with_names),
     )
 
@@ -149,10 +149,6 @@ def _per_cent(share: float | None) -> str:
     return "> 99 %" if text == "100 %" and share < 1 - 1e-9 else text
 
 
-def _decimals(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}".replace("-", "−")
-
-
 def _data(survey: Survey, with_names: bool) -> Markup:
     """The data for the plots and filters, as JSON that is safe inside a script element."""
     found = {
@@ -189,6 +185,6 @@ def _member(survey: Survey, member: Member, with_names: bool) -> dict[str, objec
         "failed": member.failed,
         "score": standing.score,
         "hours": round(hours, 2) if hours is not None and with_names else None,
-        "tries": attempts.in_words(member.tries, problems),
-        "stalls": [at for at, one in enumerate(problems) if attempts.is_stalled(one, member.tries)],
+        "tries": items.in_words(member.tries, problems),
+        "stalls": [at for at, one in enumerate(problems) if items.is_stalled(one, member.tries)],
     }

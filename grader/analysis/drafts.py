@@ -31,20 +31,13 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 @dataclass(frozen=True)
 class EqualAnswers:
-    """Students with equal answers to a problem.
-
-    Attributes:
-        problem: The problem.
-        alike: Their answers.
-        points: The points that it cost each of them.
-        students: How many they are.
-        programs: The definitions of each that can be a draft, the shortest first.
-    """
+    """Students with equal answers to a problem."""
 
     problem: Problem
-    alike: Alike
-    points: float
-    students: int
+    alike: Alike  # their answers
+    points: float  # the points that it cost each of them
+    students: int  # how many they are
+    # The definitions of each that can be a draft, the shortest first.
     programs: list[str] = field(default_factory=list)
 
 
@@ -52,7 +45,6 @@ def groups(whole: Class, *, top: int) -> list[EqualAnswers]:
     """The largest groups of students whose failures are equal and unexplained, the largest first.
 
     Args:
-        whole: The class.
         top: How many groups to return at most.
     """
     found: dict[Alike, EqualAnswers] = {}

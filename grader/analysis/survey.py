@@ -5,8 +5,8 @@ import statistics
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from grader.analysis import attempts, items
-from grader.analysis.attempts import Advance, Try
+from grader.analysis import entries, items
+from grader.analysis.items import Advance, Try
 from grader.base.errors import Status
 from grader.classroom.records import Standing, State, called
 from grader.classroom.standings import Class
@@ -25,27 +25,20 @@ SLOWEST = 5  # how many of the slowest submissions are listed
 
 @dataclass(frozen=True)
 class Member:
-    """One student of the class.
+    """One student of the class."""
 
-    Attributes:
-        standing: The student's standing.
-        name: The name to show; a number if names are left out.
-        seconds: How long grading took for the attempt that counts; None if it has no result.
-        shares: For each problem, the share of its points, from 0 to 1; None if it was not begun or
-            has no points yet.
-        failed: The numbers of the tests that failed, in `Survey.tests`.
-        ended: The problems whose tests crashed, exceeded a limit of time or memory, or broke a
-            policy, each with the status.
-        tries: The graded attempts in the order of their times, if there are several.
-    """
-
-    standing: Standing
-    name: str
+    standing: Standing  # the student's standing
+    name: str  # the name to show; a number if names are left out
+    # How long grading took for the attempt that counts; None if it has no result.
     seconds: float | None
+    # For each problem, the share of its points, from 0 to 1; None if it was not begun or has no
+    # points yet.
     shares: list[float | None]
-    failed: list[int]
+    failed: list[int]  # the numbers of the tests that failed, in `Survey.tests`
+    # The problems whose tests crashed, exceeded a limit of time or memory, or broke a policy, each
+    # with the status.
     ended: dict[str, Status]
-    tries: list[Try]
+    tries: list[Try]  # the graded attempts in the order of their times, if there are several
 
     @property
     def hours_before(self) -> float | None:
@@ -58,25 +51,15 @@ class Member:
 
 @dataclass(frozen=True)
 class Item:
-    """One hidden test.
+    """One hidden test."""
 
-    Attributes:
-        id: Its name.
-        problem: The number of its problem, in `Survey.problems`.
-        tried: How many students attempted it.
-        difficulty: The share of these students who passed; None if nobody attempted it.
-        discrimination: See `items.discrimination`.
-        unknown: Why the discrimination is not known; empty if it is.
-        remark: See `items.remark`.
-    """
-
-    id: str
-    problem: int
-    tried: int
-    difficulty: float | None
-    discrimination: float | None
-    unknown: str
-    remark: str
+    id: str  # the name
+    problem: int  # the number of its problem, in `Survey.problems`
+    tried: int  # how many students attempted it
+    difficulty: float | None  # the share of these students who passed; None if nobody attempted it
+    discrimination: float | None  # see `items.discrimination`
+    unknown: str  # why the discrimination is not known; empty if it is
+    remark: str  # see `items.remark`
 
     @property
     def is_suspicious(self) -> bool:
@@ -96,70 +79,44 @@ class Item:
 
 @dataclass(frozen=True)
 class CommonMistake:
-    """Something that students got wrong in the same way.
+    """Something that students got wrong in the same way."""
 
-    Attributes:
-        problem: The number of the problem, in `Survey.problems`.
-        text: The known mistake, or a description of the failures: students whose answers to all
-            failed tests of a problem are equal have the same one.
-        is_known: Whether it is a known mistake of the course.
-        tests: How many tests fail, if it is not a known mistake.
-        students: The numbers of the students, in `Survey.members`.
-        points: The points that it cost all of them together.
-    """
-
-    problem: int
+    problem: int  # the number of the problem, in `Survey.problems`
+    # The known mistake, or a description of the failures: students whose answers to all failed
+    # tests of a problem are equal have the same one.
     text: str
-    is_known: bool
-    tests: int
-    students: list[int]
-    points: float
+    is_known: bool  # whether it is a known mistake of the course
+    tests: int  # how many tests fail, if it is not a known mistake
+    students: list[int]  # the numbers of the students, in `Survey.members`
+    points: float  # the points that it cost all of them together
 
 
 @dataclass(frozen=True)
 class Topic:
-    """One problem of the course, with the class's results.
-
-    Attributes:
-        id: Its id.
-        section: Its section of the handout.
-        link: The address of that section; empty if it has none.
-        points: The points that it is worth.
-        begun: How many students began it.
-        full: How many students have all its points.
-        share: The mean share of its points, over the students who began it; None if nobody did.
-        advance: What several attempts at it show; None if no student has several.
-    """
+    """One problem of the course, with the class's results."""
 
     id: str
-    section: str
-    link: str
-    points: float
-    begun: int
-    full: int
+    section: str  # its section of the handout
+    link: str  # the address of that section; empty if it has none
+    points: float  # the points that it is worth
+    begun: int  # how many students began it
+    full: int  # how many students have all its points
+    # The mean share of its points, over the students who began it; None if nobody did.
     share: float | None
-    advance: Advance | None
+    advance: Advance | None  # what several attempts at it show; None if no student has several
 
 
 @dataclass(frozen=True)
 class Group:
-    """One section of the class.
+    """One section of the class."""
 
-    Attributes:
-        name: The section; empty if students have none.
-        members: How many students it has.
-        points: The points of the students who have a grade.
-        late: How many students are late.
-        missing: How many students handed in nothing.
-        shares: For each problem, the mean share of its points, over the students who began it; None
-            if nobody did.
-    """
-
-    name: str
-    members: int
-    points: list[float]
-    late: int
-    missing: int
+    name: str  # the section; empty if students have none
+    members: int  # how many students it has
+    points: list[float]  # the points of the students who have a grade
+    late: int  # how many students are late
+    missing: int  # how many students handed in nothing
+    # For each problem, the mean share of its points, over the students who began it; None if nobody
+    # did.
     shares: list[float | None]
 
     @property
@@ -173,22 +130,14 @@ class Spread:
     """How points are distributed: their mean, quartiles and standard deviation.
 
     The quartiles are those of a population, by linear interpolation: the median is the second one.
-
-    Attributes:
-        count: How many values there are.
-        mean: Their mean.
-        lower: The first quartile: a quarter of the values are at most this.
-        median: The second quartile.
-        upper: The third quartile.
-        deviation: The standard deviation.
     """
 
-    count: int
-    mean: float
-    lower: float
-    median: float
-    upper: float
-    deviation: float
+    count: int  # how many values there are
+    mean: float  # their mean
+    lower: float  # the first quartile: a quarter of the values are at most this
+    median: float  # the second quartile
+    upper: float  # the third quartile
+    deviation: float  # the standard deviation
 
     @classmethod
     def of(cls, points: list[float]) -> "Spread | None":
@@ -203,23 +152,15 @@ class Spread:
 
 @dataclass(frozen=True)
 class Survey:
-    """The statistics of a class.
+    """The statistics of a class."""
 
-    Attributes:
-        max_score: The points that the assignment can give.
-        members: The students.
-        problems: The problems in the order of the course.
-        tests: The hidden tests that count in some result.
-        mistakes: What went wrong, the most common mistake first.
-        groups: The sections; a single nameless one if the class has no sections.
-    """
-
-    max_score: float
-    members: list[Member]
-    problems: list[Topic]
-    tests: list[Item]
-    mistakes: list[CommonMistake]
-    groups: list[Group]
+    max_score: float  # the points that the assignment can give
+    members: list[Member]  # the students
+    problems: list[Topic]  # the problems in the order of the course
+    tests: list[Item]  # the hidden tests that count in some result
+    mistakes: list[CommonMistake]  # what went wrong, the most common mistake first
+    groups: list[Group]  # the sections; a single nameless one if the class has no sections
+    race: list[entries.RaceRow]  # the entries of the open task, the best one first
 
     @property
     def points(self) -> list[float]:
@@ -266,7 +207,6 @@ def survey(whole: Class, *, names: bool = True) -> Survey:
     """Read the results that count.
 
     Args:
-        whole: The class.
         names: Whether to keep names and ids. If not, the students are numbered in random order, and
             a failure that fewer than three students have is left out.
     """
@@ -275,6 +215,8 @@ def survey(whole: Class, *, names: bool = True) -> Survey:
         random.SystemRandom().shuffle(standings)
     reading = _Reading(whole)
     members = [reading.member(one, number, names) for number, one in enumerate(standings)]
+    handed_in = members if whole.course.accepted.has(entries.PATH) else []
+    race = [(m.name if names else "", entries.read(whole.sources(m.standing))) for m in handed_in]
     return Survey(
         max_score=whole.max_score,
         members=members,
@@ -282,6 +224,7 @@ def survey(whole: Class, *, names: bool = True) -> Survey:
         tests=reading.items(),
         mistakes=reading.mistakes(fewest=1 if names else FEWEST_ALIKE),
         groups=_groups(members, len(reading.problems)),
+        race=entries.table([(name, entry) for name, entry in race if entry]),
     )
 
 
@@ -454,7 +397,7 @@ def _topic(whole: Class, problem: Problem, at: int, members: list[Member]) -> To
         begun=len(shares),
         full=sum(share > 1 - 1e-9 for share in shares),
         share=statistics.fmean(shares) if shares else None,
-        advance=attempts.advance(problem.id, [m.tries for m in members]),
+        advance=items.advance(problem.id, [m.tries for m in members]),
     )
 
 

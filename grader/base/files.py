@@ -56,9 +56,6 @@ def _place_of(path: Path) -> Path:
 
     As Linux does by default, this follows no link that another user put into a folder for everybody
     such as /tmp: it would lead to a file that only this user may write.
-
-    Raises:
-        UsageError: It is such a link.
     """
     with suppress(OSError):
         link, folder = path.lstat(), path.absolute().parent.stat()
@@ -150,14 +147,10 @@ def together() -> Iterator[None]:
 
 
 class _Aside:
-    """The files of a `together` block until it ends.
-
-    Attributes:
-        made: The folders that the block made.
-    """
+    """The files of a `together` block until it ends."""
 
     def __init__(self) -> None:
-        self.made: list[Path] = []
+        self.made: list[Path] = []  # the folders that the block made
         self._places: dict[Path, Path] = {}  # each file, and the path as the command names it
         self._files: dict[Path, Path] = {}  # the place of each file, and the file
         self._streams: list[tuple[Path, bytes]] = []

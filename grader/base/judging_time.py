@@ -22,13 +22,10 @@ class TookTooLong(Exception):
 
 @dataclass
 class JudgingTime:
-    """How long the tests of a submission may compute in this process.
+    """How long the tests of a submission may compute in this process."""
 
-    Attributes:
-        seconds: The CPU time for each further test. It is halved whenever a test exceeds it, so
-            that a submission cannot make every test use all of it.
-    """
-
+    # The CPU time for each further test. It is halved whenever a test exceeds it, so that a
+    # submission cannot make every test use all of it.
     seconds: float = field(default_factory=lambda: JUDGING_SECONDS)
 
     @contextmanager

@@ -16,15 +16,11 @@ SIDECARS = ("-wal", "-shm", ".lock")  # what SQLite and the grader put next to a
 
 @dataclass(frozen=True)
 class Writes:
-    """The mark of a parameter that names a file to write.
+    """The mark of a parameter that names a file to write."""
 
-    Attributes:
-        suffix: If the parameter names a folder, the suffix of the files that are written into it.
-        sidecars: Whether files with the suffixes SIDECARS are written next to the file.
-    """
-
+    # If the parameter names a folder, the suffix of the files that are written into it.
     suffix: str = ""
-    sidecars: bool = False
+    sidecars: bool = False  # whether files with the suffixes SIDECARS are written next to the file
 
 
 @dataclass(frozen=True)

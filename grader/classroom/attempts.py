@@ -19,29 +19,17 @@ from kit.text import one_line
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a student handed in.
+    """One thing that a student handed in."""
 
-    Attributes:
-        id: Its number in the gradebook, in the order in which attempts were added.
-        student: The student's id.
-        name: The name of the file or folder, safe to print.
-        submitted_at: When it was handed in; None if unknown.
-        late: Whether its name said that it was late.
-        number: Its place among the student's attempts by its name or metadata; 0 if unknown.
-        sources: The hash of its sources; None if it was refused.
-        ignored: Its files that are not graded.
-        refused: Why it cannot be graded; empty if it can.
-    """
-
-    id: int
-    student: str
-    name: str
-    submitted_at: datetime | None
-    late: bool
-    number: int
-    sources: str | None
-    ignored: list[Ignored]
-    refused: str
+    id: int  # its number in the gradebook, in the order in which attempts were added
+    student: str  # the student's id
+    name: str  # the name of the file or folder, safe to print
+    submitted_at: datetime | None  # when it was handed in; None if unknown
+    late: bool  # whether its name said that it was late
+    number: int  # its place among the student's attempts by its name or metadata; 0 if unknown
+    sources: str | None  # the hash of its sources; None if it was refused
+    ignored: list[Ignored]  # its files that are not graded
+    refused: str  # why it cannot be graded; empty if it can
 
 
 class Attempts(BookPart):

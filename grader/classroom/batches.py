@@ -22,7 +22,6 @@ from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import HandedIn, Student
 from grader.course.courses import Course
 from grader.report import json_report
-from grader.results.records import SubmissionResult
 from grader.submission.archives import MAX_ARCHIVE_BYTES
 from grader.submission.reader import SubmissionReader
 from grader.submission.submissions import Submission
@@ -38,42 +37,27 @@ DEFINES = re.compile(r"^(?:async +def|def|class) +(\w+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Running:
-    """A submission that is being graded.
-
-    Attributes:
-        name: Its name.
-        place: The machine that grades it; empty for this one.
-        started: The time at which it started.
-    """
+    """A submission that is being graded."""
 
     name: str
-    place: str
-    started: float
+    place: str  # the machine that grades it; empty for this one
+    started: float  # the time at which it started
 
 
 @dataclass
 class BatchProgress:
-    """The progress of a batch, for a display.
+    """The progress of a batch, for a display."""
 
-    Attributes:
-        total: The number of submissions to grade.
-        done: The number of submissions that are finished, including those with a fault.
-        faults: The number of submissions on which the grader failed.
-        running: The submissions that are being graded, by the hash of their sources.
-        done_on: The number of submissions that each other machine has graded.
-        notes: Messages for the person who started the batch.
-        waits: What the batch waits for before it can go on; empty if it can.
-        started: When the batch started.
-    """
-
-    total: int
-    done: int = 0
-    faults: int = 0
+    total: int  # the number of submissions to grade
+    done: int = 0  # the number of submissions that are finished, including those with a fault
+    faults: int = 0  # the number of submissions on which the grader failed
+    # The submissions that are being graded, by the hash of their sources.
     running: dict[str, Running] = field(default_factory=dict)
+    # The number of submissions that each other machine has graded.
     done_on: Counter[str] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)
-    waits: str = ""
-    started: float = field(default_factory=time.monotonic)
+    notes: list[str] = field(default_factory=list)  # messages for the person who started the batch
+    waits: str = ""  # what the batch waits for before it can go on; empty if it can
+    started: float = field(default_factory=time.monotonic)  # when the batch started
 
     def seconds_to_go(self, now: float) -> float | None:
         """An estimate from the progress so far; None at the start."""
@@ -83,9 +67,6 @@ class BatchProgress:
 
 
 Show = Callable[[BatchProgress], None]
-
-
-# --- submissions ----------------------------------------------------------------------------------
 
 
 def add(
@@ -159,9 +140,6 @@ def _hash_of(path: Path) -> str:
     return f"name {path.name}" if size is None else f"name {path.name} of {size} bytes"
 
 
-# --- grading --------------------------------------------------------------------------------------
-
-
 class _Queue:
     """The submissions that wait, that are running, and the number of failures of each."""
 
@@ -203,7 +181,8 @@ class _Queue:
         if not fault:
             try:
                 result = json_report.parse(ended.result)
-                fault = _fault_in(result)
+                first = next(iter(result.grader_errors), None)
+                fault = f"{first[0]}, {first[1].id}: {first[1].said}" if first else ""
             except msgspec.MsgspecError as e:
                 fault = f"the result cannot be read: {e}"
         if fault and self._again(sources, lost=ended.lost):
@@ -232,12 +211,7 @@ class _Queue:
 
 
 def grade(
-    book: Gradebook,
-    setup: int,
-    executor: Executor,
-    *,
-    limit: int | None = None,
-    show: Show,
+    book: Gradebook, setup: int, executor: Executor, *, limit: int | None = None, show: Show
 ) -> BatchProgress:
     """Grade all submissions without a result for this setup; store each result as it arrives.
 
@@ -259,10 +233,3 @@ def grade(
             show(queue.progress)
     book.results.merge_devices()
     return queue.progress
-
-
-def _fault_in(result: SubmissionResult) -> str:
-    """The grader's first fault in a result, in one line; empty if there is none."""
-    for problem, test in result.grader_errors:
-        return f"{problem}, {test.id}: {test.said}"
-    return ""

@@ -24,6 +24,7 @@ from grader.classroom.tables import (
     decimal,
     safe_text,
 )
+from grader.course.more.canvas import CanvasRules
 from grader.course.policies import Policy
 from grader.report.wording import half_up, number
 from kit.text import one_line
@@ -41,25 +42,25 @@ def for_canvas(
 
     Args:
         standings: Each student's standing.
-        rules: The policy.
         possible: The points of the assignment in Canvas; None if unknown.
 
     Raises:
         UsageError: Canvas has other points, and the policy does not say what to do about it.
     """
     most = max((one.max_score for one in standings), default=0.0)
-    to = rules.canvas_points or most
+    ours = rules.of(CanvasRules)
+    to = ours.canvas_points or most
     if (
         possible is not None
         and abs(possible - to) > SMALL
-        and abs(most - rules.canvas_points) > SMALL
+        and abs(most - ours.canvas_points) > SMALL
     ):
         raise UsageError(
             f"Canvas' assignment is out of {number(possible)} points, ours out of {number(to)}: "
             f"write canvas_points = {number(possible)} into the policy to scale ours, or "
             f"canvas_points = {number(most)} to send them as they are, or correct Canvas"
         )
-    unit, factor = 10.0**rules.canvas_decimals, to / most if most else 1.0
+    unit, factor = 10.0**ours.canvas_decimals, to / most if most else 1.0
 
     def scaled(points: float) -> float:
         return half_up(round(points * factor * unit, 6)) / unit
@@ -74,15 +75,10 @@ def for_canvas(
 
 @dataclass(frozen=True)
 class CanvasTable:
-    """A file for Canvas.
+    """A file for Canvas."""
 
-    Attributes:
-        text: The CSV to import.
-        notes: Sentences about what a person should check.
-    """
-
-    text: str
-    notes: list[str]
+    text: str  # the CSV to import
+    notes: list[str]  # sentences about what a person should check
 
 
 def canvas(
@@ -110,7 +106,8 @@ def canvas(
     """
     if exported is not None:
         return _filled_in(standings, rules, exported, former or {})
-    if not rules.canvas_id:
+    number_there = rules.of(CanvasRules).canvas_id
+    if not number_there:
         raise UsageError(
             "--canvas: Canvas would create a new assignment; write canvas_id, the assignment's "
             "number in Canvas, into the policy, or add --canvas-export with a gradebook that "
@@ -119,7 +116,7 @@ def canvas(
     standings = for_canvas(standings, rules, None)
     listed = [one for one in standings if one.student.listed]
     most = max((one.max_score for one in standings), default=0.0)
-    column = f"{LINE_ENDS.sub(' ', rules.title)} ({rules.canvas_id})"
+    column = f"{LINE_ENDS.sub(' ', rules.title)} ({number_there})"
     header = [STUDENT, *IDENTITIES, SECTION, column]
     rows = [_canvas_row(one) for one in listed]
     points_possible = [POINTS_POSSIBLE, "", "", "", "", decimal(most)]
@@ -174,17 +171,14 @@ def _score(one: Standing) -> str:
 
 
 def _filled_in(
-    standings: Sequence[Standing],
-    rules: Policy,
-    exported: str,
-    former: Mapping[str, Sequence[str]],
+    standings: Sequence[Standing], rules: Policy, exported: str, former: Mapping[str, Sequence[str]]
 ) -> CanvasTable:
     """The exported file, filled in with the points of its students."""
     mark = BOM if exported.startswith(BOM) else ""
     text = exported.removeprefix(BOM)
     delimiter = _delimiter(text)
     rows = [row for _, row in files.table_rows(text, "--canvas-export", delimiter)]
-    column = _column(rows[0], rules.title, rules.canvas_id or None)
+    column = _column(rows[0], rules.title, rules.of(CanvasRules).canvas_id or None)
     possible = next((row[column] for row in rows[1:] if row[0] == POINTS_POSSIBLE), "")
     has_commas = delimiter == ";" and not any(DECIMAL.fullmatch(c) for row in rows for c in row)
     possible = possible.replace(",", ".") if has_commas else possible
@@ -202,11 +196,7 @@ def _filled_in(
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter: a comma, or a semicolon in some of Canvas' languages.
-
-    Raises:
-        UsageError: The first columns are not those of Canvas' gradebook.
-    """
+    """The delimiter: a comma, or a semicolon in some of Canvas' languages."""
     if start := re.match(r'"?Student"?([,;\t])"?ID"?\1', text):
         return start[1]
     raise UsageError(
@@ -216,11 +206,7 @@ def _delimiter(text: str) -> str:
 
 
 def _column(header: list[str], title: str, assignment_id: int | None) -> int:
-    """The place of the assignment's column, by its id or else by its title.
-
-    Raises:
-        UsageError: No column or more than one column matches the assignment.
-    """
+    """The place of the assignment's column, by its id or else by its title."""
     parts = [TITLE.fullmatch(name.strip()) for name in header]
     if assignment_id is not None:
         wanted = f"id {assignment_id}"

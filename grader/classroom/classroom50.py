@@ -9,16 +9,17 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from grader.base import files
-from grader.base.errors import UsageError
+from grader.base.errors import Status, UsageError
 from grader.classroom.records import Standing, State
-from grader.course.policies import Classroom50
-from grader.report.classroom50_report import TAG, Repository, record
+from grader.course.more.classroom50 import Classroom50
 from grader.report.reported import Reported
+from grader.report.wording import clean, half_up, in_points, number, whole_parts
+from grader.results.records import SubmissionResult
 from kit.text import one_line
 
 SCHEMA = "classroom50/scores/v1"
@@ -30,17 +31,11 @@ Scores = dict[str, Any]
 
 @dataclass(frozen=True)
 class Overrides:
-    """The grades for Classroom 50.
+    """The grades for Classroom 50."""
 
-    Attributes:
-        scores: The content of scores.json.
-        records: Each graded student's `result/v1`, by the student's id.
-        notes: Sentences about what a person should check.
-    """
-
-    scores: Scores
-    records: dict[str, Any]
-    notes: list[str]
+    scores: Scores  # the content of scores.json
+    records: dict[str, Any]  # each graded student's `result/v1`, by the student's id
+    notes: list[str]  # sentences about what a person should check
 
 
 def overrides(
@@ -167,3 +162,73 @@ def _is_entry(one: object) -> bool:
         and isinstance(one.get("submissions"), list)
         and all(isinstance(submission, dict) for submission in one["submissions"])
     )
+
+
+RECORD = "classroom50/result/v1"
+# Classroom 50 marks scores that its autograder did not give by "submit/manual-"; this marks ours.
+TAG = "submit/manual-grader-"
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A student's repository of an assignment, and when it was handed in."""
+
+    organization: str  # the organization on GitHub
+    classroom: str  # the short name of the classroom
+    assignment: str  # the short name of the assignment
+    owner: str  # the student's name on GitHub
+    at: datetime  # when the graded commit was handed in
+
+    @property
+    def commits(self) -> str:
+        """The address of its commits, with the graded one on top."""
+        name = f"{self.classroom}-{self.assignment}-{self.owner}".lower()
+        return f"https://github.com/{self.organization}/{name}/commits?until={_in_utc(self.at)}"
+
+
+def record(repository: Repository, reported: Reported | None, points: float, most: float) -> Any:
+    """The record of a student's grade.
+
+    Args:
+        repository: The student's repository.
+        reported: The result; None if a person gave points without one.
+        points: The points that count.
+        most: The most points that the assignment can give.
+    """
+    where, top = repository.commits, half_up(most)
+    return {
+        "schema": RECORD,
+        "classroom": repository.classroom,
+        "assignment": repository.assignment,
+        "assignment_type": "individual",
+        "owner": repository.owner,
+        "submission": f"{TAG}{_in_utc(repository.at).replace(':', '-')}",
+        "commit": where,
+        "release": where,
+        "review": where,
+        "datetime": _in_utc(repository.at),
+        "score": min(half_up(points), top),
+        "max-score": top,
+        "tests": _tests(reported.result) if reported else [],
+    }
+
+
+def _tests(result: SubmissionResult) -> list[dict[str, Any]]:
+    """One test per problem, without the problems that wait for another device."""
+    problems = [one for one in result.problems if one.status is not Status.DEFERRED]
+    scores = whole_parts([one.score for one in problems])
+    tops = whole_parts([one.max_score - one.pending for one in problems])
+    return [
+        {
+            "test-name": clean(one.id),
+            "passed": one.passed == len(one.counted),
+            "score": min(score, top),
+            "max-score": top,
+            "message": f"{number(one.score)} of {in_points(one.max_score)}, {one.status.words}",
+        }
+        for one, score, top in zip(problems, scores, tops, strict=True)
+    ]
+
+
+def _in_utc(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -254,11 +254,7 @@ def _prepare(path: Path, database: sqlite3.Connection) -> None:
 
 
 def _check_values(database: sqlite3.Connection) -> None:
-    """Check the values that commands compute with; somebody may have edited the file.
-
-    Raises:
-        DamagedBook: One cannot be there.
-    """
+    """Check the values that commands compute with; somebody may have edited the file."""
     for table, columns in CHECKS.items():
         for name, check in columns.items():
             query = f"SELECT {name} FROM {table} WHERE ({check.format(name)}) IS NOT TRUE"
@@ -278,10 +274,7 @@ def _migrate(database: sqlite3.Connection, version: int) -> None:
 
 def _with_what_there_is(database: sqlite3.Connection, script: str) -> str:
     """The first migration, also for a file of the first days, which has such tables already."""
-    names = [
-        (kind, name)
-        for kind, name in database.execute("SELECT type, name FROM sqlite_master WHERE sql != ''")
-    ]
+    names = [*database.execute("SELECT type, name FROM sqlite_master WHERE sql != ''")]
     tables = [name for kind, name in names if kind == "table"]
     return "; ".join(
         [
@@ -382,11 +375,7 @@ def _told(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Be the only writer; the kernel releases the lock when the process exits, even by a signal.
-
-    Raises:
-        MachineFault: Another process is the writer; the message names it.
-    """
+    """Be the only writer; the kernel releases the lock when the process exits, even by a signal."""
     beside = Path(f"{path}.lock")
     try:
         file: IO[str] = beside.open("a+")

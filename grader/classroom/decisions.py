@@ -21,21 +21,13 @@ SHOWN = 9  # the most rows with a mistake that one message lists
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Points or a deadline for a student.
+    """Points or a deadline for a student."""
 
-    Attributes:
-        student: The student's id.
-        reason: Why.
-        points: The points; None for a deadline, or to withdraw points.
-        problem: The problem that the points are for; empty for the total.
-        until: The new deadline; None for points.
-    """
-
-    student: str
-    reason: str
-    points: float | None = None
-    problem: str = ""
-    until: datetime | None = None
+    student: str  # the student's id
+    reason: str  # why
+    points: float | None = None  # the points; None for a deadline, or to withdraw points
+    problem: str = ""  # the problem that the points are for; empty for the total
+    until: datetime | None = None  # the new deadline; None for points
 
 
 def read(path: Path, whole: Class, *, column: str, reason: str, anyway: bool) -> list[Decision]:
@@ -45,7 +37,6 @@ def read(path: Path, whole: Class, *, column: str, reason: str, anyway: bool) ->
 
     Args:
         path: The file.
-        whole: The class.
         column: "points" or "until".
         reason: The reason for the rows that have none.
         anyway: Whether to accept points that `require_possible` refuses.
@@ -67,7 +58,7 @@ def read(path: Path, whole: Class, *, column: str, reason: str, anyway: bool) ->
     found: dict[tuple[str, str], Decision] = {}
     errors: list[str] = []
     for line, row in rows:
-        # An apostrophe keeps a spreadsheet from running a text as a formula.
+        # an apostrophe keeps a spreadsheet from running a text as a formula.
         cells = {n: c.strip().removeprefix("'") for n, c in zip(names, row, strict=False)}
         try:
             one = _row(whole, standings, cells, column, reason, anyway)
@@ -121,9 +112,7 @@ def require_possible(
     """Refuse points that are probably a slip of the finger.
 
     Args:
-        whole: The class.
         standing: The student's standing.
-        points: The points.
         problem: The problem; empty for the total.
         option: Where a person wrote the points.
 

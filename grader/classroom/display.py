@@ -11,7 +11,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from grader.base.durations import duration
 from grader.classroom.batches import BatchProgress, Running, Show
 from kit.text import one_line
 
@@ -122,3 +121,13 @@ def reading() -> Iterator[Callable[[str], None]]:
         return
     with console.status("reading the submissions") as status:
         yield lambda name: status.update(Text(f"reading {one_line(name, 60)}"))
+
+
+def duration(seconds: float) -> str:
+    """A duration in words: "12 s", "3 min 5 s", "2 h 10 min"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

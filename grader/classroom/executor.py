@@ -6,16 +6,23 @@ both, for all executors.
 """
 
 from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Protocol
 
 import msgspec
 
-from grader.base.errors import GraderFault
+from grader.base.errors import GraderFault, SandboxUnavailable
 from grader.classroom.setups import Setup
 from grader.course.courses import Course
+from grader.sandbox import gpu_turns
 from grader.sandbox.box import Sandbox
+from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Isolation
+from grader.sandbox.pool import Pool, own_course, own_sandbox
 from grader.submission.submissions import Submission
 
 TICK_SECONDS = 0.5  # how long an executor waits for an event before it yields None
@@ -23,32 +30,20 @@ TICK_SECONDS = 0.5  # how long an executor waits for an event before it yields N
 
 @dataclass(frozen=True)
 class Started:
-    """A submission is being graded now.
-
-    Attributes:
-        submission: The submission.
-        place: The machine that grades it; empty for this one.
-    """
+    """A submission is being graded now."""
 
     submission: Submission
-    place: str = ""
+    place: str = ""  # the machine that grades it; empty for this one
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A submission that was started is not being graded any more.
-
-    Attributes:
-        submission: The submission.
-        result: Its result as JSON; empty if there is none.
-        fault: Why there is no result.
-        lost: Whether the grading process has died, perhaps together with its machine.
-    """
+    """A submission that was started is not being graded any more."""
 
     submission: Submission
-    result: bytes = b""
-    fault: str = ""
-    lost: bool = False
+    result: bytes = b""  # its result as JSON; empty if there is none
+    fault: str = ""  # why there is no result
+    lost: bool = False  # whether the grading process has died, perhaps together with its machine
 
 
 @dataclass(frozen=True)
@@ -89,24 +84,18 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class Cluster:
-    """A kind of cluster on which submissions can be graded.
+    """A kind of cluster on which submissions can be graded."""
 
-    Attributes:
-        help: What `--executor` says of it.
-        require: Checks that the cluster at an address can be used with an isolation level; without
-            an address, the cluster that this machine belongs to. It raises UsageError otherwise.
-        executor: Makes the executor of a course, its folder (None for the grader's own) and a
-            setup, with the keywords `address`, `jobs` and `fresh`.
-    """
-
-    help: str
+    help: str  # what `--executor` says of it
+    # Checks that the cluster at an address can be used with an isolation level; without an address,
+    # the cluster that this machine belongs to. It raises UsageError otherwise.
     require: Callable[[str | None, Isolation], None]
+    # Makes the executor of a course, its folder (None for the grader's own) and a setup, with the
+    # keywords `address` and `jobs`.
     executor: Callable[..., Executor]
 
 
-def graded(
-    submission: Submission, course: Course, sandbox: Sandbox, setup: Setup, *, fresh: bool
-) -> bytes:
+def graded(submission: Submission, course: Course, sandbox: Sandbox, setup: Setup) -> bytes:
     """Grade one submission in this process; return its result as JSON."""
     # This imports torch and pytest while the sandbox does the same.
     from grader.grading.grade import grade
@@ -118,7 +107,6 @@ def graded(
         problems=[course.problem(name) for name in setup.problems],
         device=setup.device,
         seed=setup.seed,
-        fresh=fresh,
     )
     return msgspec.json.encode(result)
 
@@ -126,3 +114,88 @@ def graded(
 def fault_of(error: Exception) -> str:
     """The message to record for an error that left a submission without a result."""
     return str(error) if isinstance(error, GraderFault) else f"{type(error).__name__}: {error}"
+
+
+class LocalExecutor:
+    """Grades in processes on this machine.
+
+    Each pool has one process, so that a process that dies affects no other submission. A sandbox
+    that cannot be started ends the batch only before the first result: afterwards, this machine is
+    known to be able to grade, and only one submission is affected.
+
+    Args:
+        setup: What is graded, and how.
+        jobs: The number of processes; with a GPU, one, because submissions get it in turns.
+        gpu: The GPU that submissions get.
+    """
+
+    def __init__(self, course: Course, setup: Setup, *, jobs: int, gpu: Gpu | None = None) -> None:
+        self._course, self._setup, self._jobs = course, setup, 1 if gpu else jobs
+        self._gpu = gpu
+
+    def run(self, take: Take) -> Generator[BatchEvent, None, None]:
+        """Grade submissions until none is left; see `Executor`.
+
+        Raises:
+            SandboxUnavailable: No submission can be graded on this machine.
+        """
+        running: dict[Future[bytes], tuple[Submission, Pool]] = {}
+        idle: list[Pool] = []
+        arrived: SimpleQueue[Future[bytes]] = SimpleQueue()
+        has_graded = False
+        with ExitStack() as pools:
+            while True:
+                while len(running) < self._jobs and (submission := take()):
+                    future, pool = self._submitted(submission, arrived, idle, pools)
+                    running[future] = submission, pool
+                    yield Started(submission)
+                if not running:
+                    return
+                try:
+                    future = arrived.get(timeout=TICK_SECONDS)
+                except Empty:
+                    yield Waits(gpu_turns.waits(self._gpu)) if self._gpu else None
+                    continue
+                submission, pool = running.pop(future)
+                ended = _ended(submission, future, has_graded=has_graded)
+                has_graded |= bool(ended.result)
+                if ended.lost:
+                    pool.close()
+                else:
+                    idle.append(pool)
+                yield ended
+
+    def _submitted(
+        self,
+        submission: Submission,
+        arrived: "SimpleQueue[Future[bytes]]",
+        idle: list[Pool],
+        pools: ExitStack,
+    ) -> tuple["Future[bytes]", Pool]:
+        """Give a submission to a pool; one whose process has died while it waited takes none."""
+        while True:
+            pool = idle.pop() if idle else pools.enter_context(self._pool())
+            with suppress(BrokenProcessPool):
+                return pool.submit(arrived, _graded, submission, self._setup), pool
+            pool.close()
+
+    def _pool(self) -> Pool:
+        return Pool(self._course, 1, gpu=self._gpu, isolation=self._setup.isolation)
+
+
+def _ended(submission: Submission, future: "Future[bytes]", *, has_graded: bool) -> Ended:
+    try:
+        return Ended(submission, future.result())
+    except BrokenProcessPool:
+        return Ended(submission, fault="the process that graded it was killed", lost=True)
+    except SandboxUnavailable as e:
+        if not has_graded:
+            raise
+        return Ended(submission, fault=str(e), lost=True)  # the next one gets a new sandbox
+    except Exception as e:  # one submission never stops the others
+        return Ended(submission, fault=fault_of(e))
+
+
+def _graded(submission: Submission, setup: Setup) -> bytes:
+    """Grade one submission in a process of the pool."""
+    return graded(submission, own_course(), own_sandbox(), setup)

@@ -23,7 +23,7 @@ from grader.classroom.attempts import Attempts
 from grader.classroom.merged_entries import EnrolledStudents
 from grader.classroom.recorded import Decisions, Feedback, Pushes
 from grader.classroom.results import Results
-from grader.classroom.stored_setups import StoredSetups
+from grader.classroom.setups import StoredSetups
 from grader.course import policies
 from grader.course.policies import Policy
 
@@ -67,7 +67,7 @@ class Gradebook:
         row = self._database.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
         return row and str(row["value"])
 
-    def _store(self, name: str, value: msgspec.Struct) -> None:
+    def _store(self, name: str, value: object) -> None:
         text = msgspec.json.encode(value).decode()
         with self._database as db:
             db.execute("INSERT OR REPLACE INTO fact VALUES (?, ?)", (name, text))
@@ -81,16 +81,13 @@ class Gradebook:
         text = self._fact("policy")
         if text is None:
             return None
-        policy = msgspec.json.decode(text, type=Policy)
+        policy = policies.from_keys(msgspec.json.decode(text))
         policies.check(self.path, policy)
         return policy
 
     def remember(self, policy: Policy) -> None:
         """Store the rules for all later commands."""
-        self._store("policy", policy)
-
-
-# --- opening a gradebook --------------------------------------------------------------------------
+        self._store("policy", policies.as_keys(policy))
 
 
 @contextmanager

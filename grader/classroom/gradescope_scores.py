@@ -19,36 +19,22 @@ ROUNDING = 0.005 + 1e-9  # Gradescope writes two decimals
 
 @dataclass(frozen=True)
 class GradescopeScore:
-    """A student's row in Gradescope's file.
+    """A student's row in Gradescope's file."""
 
-    Attributes:
-        line: The line of the file.
-        known_as: The student's id and e-mail address, without empty ones.
-        called: The student's name, id or address, safe to print.
-        score: The total score; None if Gradescope has none.
-    """
-
-    line: int
-    known_as: tuple[str, ...]
-    called: str
-    score: float | None
+    line: int  # the line of the file
+    known_as: tuple[str, ...]  # the student's id and e-mail address, without empty ones
+    called: str  # the student's name, id or address, safe to print
+    score: float | None  # the total score; None if Gradescope has none
 
 
 @dataclass(frozen=True)
 class ScoreDifference:
-    """A student whose points differ; None where there are no points.
+    """A student whose points differ; None where there are no points."""
 
-    Attributes:
-        student: The student, safe to print.
-        theirs: The points in Gradescope.
-        ours: The points in the gradebook.
-        why: What else a person should know; empty if nothing.
-    """
-
-    student: str
-    theirs: float | None
-    ours: float | None
-    why: str = ""
+    student: str  # the student, safe to print
+    theirs: float | None  # the points in Gradescope
+    ours: float | None  # the points in the gradebook
+    why: str = ""  # what else a person should know; empty if nothing
 
 
 def read(path: Path) -> list[GradescopeScore]:

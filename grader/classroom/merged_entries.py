@@ -21,27 +21,16 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 class EntryChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of an entry that counts.
+    """A change of an entry that counts."""
 
-    Attributes:
-        id: Its number in the gradebook.
-        kind: What it does.
-        student: The entry that it changes.
-        becomes: The id under which everything of the entry is found from now on.
-        name: The student's new name; empty if it stays.
-        reason: Why.
-        who: Who made it.
-        at: When, in UTC.
-    """
-
-    id: int
-    kind: Kind
-    student: str
-    becomes: str
-    name: str
-    reason: str
-    who: str
-    at: str
+    id: int  # its number in the gradebook
+    kind: Kind  # what it does
+    student: str  # the entry that it changes
+    becomes: str  # the id under which everything of the entry is found from now on
+    name: str  # the student's new name; empty if it stays
+    reason: str  # why
+    who: str  # who made it
+    at: str  # when, in UTC
 
     @property
     def words(self) -> str:
@@ -85,10 +74,6 @@ class Entries:
     def removed(self) -> dict[str, EntryChange]:
         """The students who were removed, by id."""
         return {self.id_of(c.student): c for c in self.changes if c.kind == "remove"}
-
-    def is_former(self, entry: str) -> bool:
-        """Whether an entry is found under the id of another one."""
-        return self.id_of(entry) != entry
 
     def students(self, rows: list[Student]) -> list[Student]:
         """The students, by id, each with what all entries know: first the own one."""
@@ -157,7 +142,6 @@ class BookPart:
         """Add a row that says who decided something, and when; return its number.
 
         Args:
-            table: The table.
             values: Its columns; an empty `who` stands for the user of this program.
         """
         values |= {"who": values.get("who") or database.user(), "at": database.now()}
@@ -182,7 +166,6 @@ class EnrolledStudents(BookPart):
         A former id of a student whom the roster has by another id keeps its data.
 
         Args:
-            students: The students.
             roster: Whether they come from a roster; later calls without a roster reuse it, and all
                 other students are on no roster any more.
         """
@@ -198,7 +181,7 @@ class EnrolledStudents(BookPart):
                 [
                     (s.id, s.name, s.email, s.section, json.dumps(s.columns), int(s.listed))
                     for s in students
-                    if s.listed or not entries.is_former(s.id)
+                    if s.listed or entries.id_of(s.id) == s.id
                 ],
             )
 
@@ -209,7 +192,12 @@ class EnrolledStudents(BookPart):
             removed: Whether to include those who were removed.
         """
         entries = self.entries
-        found = entries.students(self._rows_of_students())
+        found = entries.students(
+            [
+                of_row(Student, row, columns=json.loads(row["columns"]), listed=bool(row["listed"]))
+                for row in self._db.execute("SELECT * FROM student ORDER BY id")
+            ]
+        )
         left_out = {} if removed else entries.removed
         work = self.with_work()
         return [one for one in found if one.id not in left_out and (one.listed or one.id in work)]
@@ -220,13 +208,6 @@ class EnrolledStudents(BookPart):
         query = " UNION ".join(f"SELECT student FROM {table}" for table in tables)
         id_of = self.entries.id_of
         return {id_of(row["student"]) for row in self._db.execute(query)}
-
-    def _rows_of_students(self) -> list[Student]:
-        rows = self._db.execute("SELECT * FROM student ORDER BY id")
-        return [
-            of_row(Student, row, columns=json.loads(row["columns"]), listed=bool(row["listed"]))
-            for row in rows
-        ]
 
     def change(
         self, kind: Kind, student: str, *, becomes: str = "", name: str = "", reason: str, who: str

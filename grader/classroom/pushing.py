@@ -43,27 +43,16 @@ Late = Literal["ours", "both", ""]
 
 @dataclass(frozen=True)
 class PendingPush:
-    """What a push would send about a student.
-
-    Attributes:
-        student: The student.
-        user: The student's number in Canvas.
-        before: The points in Canvas; None if there are none.
-        points: Our points; None if nothing could be graded.
-        grade: Whether the points are sent.
-        comment: The comment that is sent, with its mark; empty for none.
-        waits: Whether a comment may be on its way already, so that it is not sent now.
-        exempt: Whether Canvas is told that the submission is not late.
-    """
+    """What a push would send about a student."""
 
     student: Student
-    user: int
-    before: float | None
-    points: float | None
-    grade: bool
-    comment: str
-    waits: bool
-    exempt: bool
+    user: int  # the student's number in Canvas
+    before: float | None  # the points in Canvas; None if there are none
+    points: float | None  # our points; None if nothing could be graded
+    grade: bool  # whether the points are sent
+    comment: str  # the comment that is sent, with its mark; empty for none
+    waits: bool  # whether a comment may be on its way already, so that it is not sent now
+    exempt: bool  # whether Canvas is told that the submission is not late
 
     @property
     def sends(self) -> bool:
@@ -86,16 +75,12 @@ class PendingPush:
 
 @dataclass
 class Difference:
-    """How a class differs from what Canvas has.
+    """How a class differs from what Canvas has."""
 
-    Attributes:
-        changes: What a push would send, and the comments that wait.
-        same: The number of students of whom Canvas has everything.
-        left: For each reason, the students who are left alone.
-    """
-
+    # What a push would send, and the comments that wait.
     changes: list[PendingPush] = field(default_factory=list)
-    same: int = 0
+    same: int = 0  # the number of students of whom Canvas has everything
+    # For each reason, the students who are left alone.
     left: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, change: PendingPush) -> None:
@@ -121,19 +106,15 @@ class Difference:
 
 @dataclass(frozen=True)
 class PushRules:
-    """What a push sends.
+    """What a push sends."""
 
-    Attributes:
-        comments: For each student's id, the text of the comment; empty to send none.
-        penalises: Whether our points contain a late penalty.
-        late: "ours" if only our penalty counts, "both" if Canvas' counts as well, "" if a person
-            has to choose.
-        overwrite: Whether points that somebody changed in Canvas after our push are replaced.
-    """
-
+    # For each student's id, the text of the comment; empty to send none.
     comments: Mapping[str, str] = field(default_factory=dict)
-    penalises: bool = False
+    penalises: bool = False  # whether our points contain a late penalty
+    # "ours" if only our penalty counts, "both" if Canvas' counts as well, "" if a person has to
+    # choose.
     late: Late = ""
+    # Whether points that somebody changed in Canvas after our push are replaced.
     overwrite: bool = False
 
 
@@ -345,11 +326,7 @@ def push(
 
 
 def _send(api: CanvasApi, book: Gradebook, part: list[PendingPush]) -> str:
-    """Send some changes and wait for Canvas' job; return its complaint.
-
-    Raises:
-        CanvasUnclear: The changes may have arrived or not.
-    """
+    """Send some changes and wait for Canvas' job; return its complaint."""
     place = str(api.place)
     for one in part:
         if one.exempt:

@@ -11,15 +11,8 @@ from operator import itemgetter
 
 from grader.classroom.attempts import Attempt, Attempts, text_of
 from grader.classroom.merged_entries import BookPart, EntryChange, of_row
-from grader.classroom.records import (
-    Answer,
-    Comment,
-    Override,
-    Pushed,
-    PushEvent,
-    RegradeRequest,
-    Student,
-)
+from grader.classroom.records import Pushed, PushEvent, Student
+from grader.report.remarks import Answer, Comment, Override, RegradeRequest
 
 NO_POINTS = -1.0  # of a comment that was sent alone
 
@@ -50,12 +43,7 @@ class Decisions(BookPart):
         """Give a student points by hand; None withdraws points given earlier."""
         with self._writes():
             self._add(
-                "override",
-                student=student,
-                problem=problem,
-                points=points,
-                reason=reason,
-                who=who,
+                "override", student=student, problem=problem, points=points, reason=reason, who=who
             )
 
     def overrides(self) -> dict[str, list[Override]]:
@@ -169,8 +157,6 @@ class Feedback(BookPart):
         Args:
             attempt: The attempt that it is about.
             setup: The setup whose result has the test.
-            problem: The problem.
-            test: The test.
             evidence: How the test ended.
             text: What the student says.
         """
@@ -276,11 +262,6 @@ def _comment_line(row: sqlite3.Row) -> str:
     return f"comment {row['id']}{about}: {row['text']}"
 
 
-def _request_line(row: sqlite3.Row) -> str:
-    about = f"{row['problem']}, {row['test']}"
-    return f"regrade request {row['id']} about {about} ({row['evidence']}): {row['text']}"
-
-
 def _answer_line(row: sqlite3.Row) -> str:
     word = "accepted" if row["accepted"] else "refused"
     points = "" if row["points"] is None else f" with {row['points']:g} points"
@@ -299,7 +280,10 @@ HISTORY: dict[str, Callable[[sqlite3.Row], str]] = {
     "override": _override_line,
     "extension": lambda row: f"extended to {row['until']} ({row['reason']})",
     "comment": _comment_line,
-    "request": _request_line,
+    "request": lambda row: (
+        f"regrade request {row['id']} about {row['problem']}, {row['test']} ({row['evidence']}): "
+        f"{row['text']}"
+    ),
     "answer": _answer_line,
     "change": _change_line,
 }

@@ -12,8 +12,7 @@ import msgspec
 
 from grader.classroom import database
 from grader.classroom.merged_entries import BookPart
-from grader.classroom.setups import Setup
-from grader.classroom.stored_setups import StoredSetups
+from grader.classroom.setups import Setup, StoredSetups
 from grader.report import json_report
 from grader.results.merge import merged
 from grader.results.points import submission_result
@@ -21,25 +20,15 @@ from grader.results.records import SubmissionResult
 
 
 class Grade(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored result of some sources, without its tests.
+    """The stored result of some sources, without its tests."""
 
-    Attributes:
-        id: Its number in the gradebook.
-        sources: The hash of the sources.
-        score: Points earned.
-        max_score: Points that could be earned in this run.
-        pending: Points of tests that need another device.
-        fault: The grader's own failure, in one line; empty if there was none.
-        problems: The score of each problem.
-    """
-
-    id: int
-    sources: str
-    score: float
-    max_score: float
-    pending: float
-    fault: str
-    problems: dict[str, float]
+    id: int  # its number in the gradebook
+    sources: str  # the hash of the sources
+    score: float  # points earned
+    max_score: float  # points that could be earned in this run
+    pending: float  # points of tests that need another device
+    fault: str  # the grader's own failure, in one line; empty if there was none
+    problems: dict[str, float]  # the score of each problem
 
 
 class Results(BookPart):

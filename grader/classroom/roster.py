@@ -1,7 +1,7 @@
 """Read the roster of a class, and find the student of each submission.
 
-The roster is a CSV file with a header: written by hand, or exported from Canvas' gradebook or
-Gradescope's roster. Submissions of people who are not on the roster are graded all the same.
+The roster is a CSV file with a header: written by hand, or exported from a learning system's
+gradebook or roster. Submissions of people who are not on the roster are graded all the same.
 """
 
 import itertools
@@ -18,8 +18,7 @@ from pathlib import Path
 import msgspec
 
 from grader.base import files
-from grader.base.errors import UsageError
-from grader.base.nearest import did_you_mean
+from grader.base.errors import UsageError, did_you_mean
 from grader.classroom.records import HandedIn, Student, called
 from kit.text import counted, one_line
 
@@ -59,21 +58,17 @@ NAMED = 9  # the most submissions without a student that a message names
 
 @dataclass(frozen=True)
 class Assigned:
-    """The student of each submission.
+    """The student of each submission."""
 
-    Attributes:
-        attempts: Each submission with its student, sorted by the student's id. The attempts of one
-            student are sorted by time, then number, then path.
-        missing: The students of the roster who handed in nothing, in the roster's order.
-        unknown: The submissions that match no student, or several. `attempts` contains them too,
-            with a student who is not listed.
-        notes: Sentences about names that were matched in part, or not at all.
-    """
-
+    # Each submission with its student, sorted by the student's id. The attempts of one student are
+    # sorted by time, then number, then path.
     attempts: list[tuple[Student, HandedIn]]
+    # The students of the roster who handed in nothing, in the roster's order.
     missing: list[Student]
+    # The submissions that match no student, or several. `attempts` contains them too, with a
+    # student who is not listed.
     unknown: list[HandedIn]
-    notes: list[str]
+    notes: list[str]  # sentences about names that were matched in part, or not at all
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -101,9 +96,9 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
         if any(cells[len(header) :]):
             raise UsageError(f"{where} has more cells than the header has columns")
         student = columns.student(cells + [""] * (len(header) - len(cells)))
-        if columns.is_canvas and _is_extra_row(student):
+        if columns.is_gradebook and _is_extra_row(student):
             continue
-        role = columns.role_in(cells)
+        role = " ".join(cells[i] for name, i in columns.others.items() if _letters(name) in ROLE)
         if STAFF.search(role) and "student" not in role.casefold():
             staff.append(one_line(student.name or student.id, 100))
             continue
@@ -171,9 +166,6 @@ class _Columns:
     Args:
         header: The names of the columns.
         where: The file and the header's line.
-
-    Raises:
-        UsageError: There is no column for the id, or two columns have the same role and name.
     """
 
     def __init__(self, header: list[str], where: str) -> None:
@@ -192,7 +184,7 @@ class _Columns:
         if self.name is not None:
             self.first = self.last = None
         self.id_name = one_line(header[self.id], 100)
-        self.is_canvas = {"student", "id", "section"} <= places.keys()
+        self.is_gradebook = {"student", "id", "section"} <= places.keys()
         used = {self.id, self.name, self.first, self.last, self.email, self.section}
         self.others: dict[str, int] = {}
         for place, name in enumerate(header):
@@ -214,14 +206,9 @@ class _Columns:
             columns={name: cells[place] for name, place in self.others.items()},
         )
 
-    def role_in(self, cells: list[str]) -> str:
-        """What the row says that the person is; empty if it does not say."""
-        found = [cells[i] for name, i in self.others.items() if _letters(name) in ROLE]
-        return " ".join(found)
-
 
 def _is_extra_row(student: Student) -> bool:
-    """Whether a row of Canvas' gradebook is not a student: a posting policy or a test student."""
+    """Whether a row of a gradebook is not a student: a posting policy or a test student."""
     if student.name == "Student, Test":
         return True
     return not student.id and student.name.casefold() in ("", "points possible")
@@ -282,8 +269,9 @@ def assign(handed_in: list[HandedIn], roster: list[Student] | None) -> Assigned:
         if student is None:
             if roster is not None:
                 unknown.append(item)
-            key = new_id(item)
-            student = strangers.setdefault(key, _from_metadata(item, key, listed=roster is None))
+            key, is_listed = new_id(item), roster is None
+            new = Student(id=key, name=item.student_name, email=item.email, listed=is_listed)
+            student = strangers.setdefault(key, new)
         attempts.append((student, item))
     attempts.sort(key=lambda attempt: attempt[0].id)  # stable, so the order of attempts is kept
     attempts = _with_doubts(attempts)
@@ -326,10 +314,6 @@ def _notes(matches: list["_Match"], unknown: list[HandedIn], roster: list[Studen
 def loose(identity: str) -> str:
     """An id without what a spreadsheet changes: zeros in front, `.0` at the end, case, marks."""
     return _letters(folded(identity).removesuffix(".0")).lstrip("0")
-
-
-def _from_metadata(item: HandedIn, key: str, *, listed: bool) -> Student:
-    return Student(id=key, name=item.student_name, email=item.email, listed=listed)
 
 
 def _order(item: HandedIn) -> tuple[float, int, str]:
@@ -381,20 +365,13 @@ class _NewIds:
 
 @dataclass(frozen=True)
 class _Match:
-    """A submission and its student on the roster, if there is one.
+    """A submission and its student on the roster, if there is one."""
 
-    Attributes:
-        item: The submission.
-        student: The student.
-        by_name: Whether only a name matches.
-        by_part: Whether a part of the file's name matches, and the whole does not.
-        several: The ids of the students who are named in a file's name, if there are several.
-    """
-
-    item: HandedIn
+    item: HandedIn  # the submission
     student: Student | None
-    by_name: bool
-    by_part: bool = False
+    by_name: bool  # whether only a name matches
+    by_part: bool = False  # whether a part of the file's name matches, and the whole does not
+    # The ids of the students who are named in a file's name, if there are several.
     several: tuple[str, ...] = ()
 
 

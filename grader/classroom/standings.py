@@ -8,35 +8,27 @@ from datetime import datetime
 
 import msgspec
 
-from grader.base.errors import UsageError
-from grader.base.nearest import did_you_mean, no_such
+from grader.base.errors import UsageError, did_you_mean, no_such
 from grader.classroom.attempts import Attempt
 from grader.classroom.gradebook import Gradebook
-from grader.classroom.records import (
-    Override,
-    RegradeRequest,
-    Standing,
-    State,
-    Student,
-    called,
-)
+from grader.classroom.records import Standing, State, Student, called
 from grader.classroom.results import Grade
 from grader.classroom.roster import folded
 from grader.classroom.setups import Setup
 from grader.course import policies
 from grader.course.courses import Course, Problem
 from grader.course.policies import Policy, kept
+from grader.report.remarks import Override, RegradeRequest
 from grader.results.points import submission_result
 from grader.results.records import GraderInfo, SubmissionInfo, SubmissionResult
 from kit.handing_in import Accepted
-from kit.text import counted, one_line
+from kit.text import counted, first, one_line
 
 
 class Class:
     """A class: an open gradebook, its course, and the rules that apply.
 
     Args:
-        book: The gradebook.
         course: The course that it belongs to.
         rules: The rules; None for those stored in the gradebook or, if there are none, those in the
             course's policy.toml.
@@ -127,10 +119,9 @@ class Class:
         known = self.book.students.all(removed=True)
         found = _meant(text, known, {one.id: entries.of(one.id) for one in known}, by_beginning)
         if len(found) > 1:
-            some = ", ".join(one_line(f"{one.id} {one.name}", 100) for one in found[:9])
-            more = f" and {len(found) - 9} more" if len(found) > 9 else ""
+            some = first([one_line(f"{one.id} {one.name}", 100) for one in found], 9)
             raise UsageError(
-                f"{self.book.path} has {len(found)} students {one_line(text, 100)}: {some}{more}; "
+                f"{self.book.path} has {len(found)} students {one_line(text, 100)}: {some}; "
                 "name one by the id"
             )
         if not found:
@@ -249,7 +240,6 @@ def standings(
     """Every student's standing, by id.
 
     Args:
-        book: The gradebook.
         policy: The course's rules.
         max_score: The most points that the assignment can give.
         setups: The setups whose results count, best first; those of the gradebook by default.
@@ -347,7 +337,7 @@ def _of_attempt(
     elif grade.fault:
         state, why = State.GRADER_ERROR, grade.fault
     elif attempt.late and attempt.submitted_at is None:
-        why = "Canvas marked it late, but its time is unknown, so there is no penalty"
+        why = "it was marked late, but its time is unknown, so there is no penalty"
     elif begun > LONG:
         why = f"it is {begun} days late: is its time right?"
     if not student.listed:

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from grader.classroom.records import Override, Standing, Student
-from grader.course import late_days
+from grader.classroom.records import Standing, Student
+from grader.course import policies
 from grader.report.wording import number
 from kit.text import one_line, printable
 
@@ -62,7 +62,7 @@ def late_days_table(
         [safe_text(student), safe_text(of), str(days)]
         for (student, of), days in sorted(kept.items())
     ]
-    return csv_of([late_days.COLUMNS, *rows])
+    return csv_of([policies.LATE_DAYS_COLUMNS, *rows])
 
 
 def _unique(names: Iterable[str]) -> list[str]:
@@ -88,15 +88,15 @@ def _row(one: Standing, problems: Sequence[str], others: Sequence[str]) -> list[
         *map(str, (one.days_late, one.free_days, one.attempt, one.attempts)),
         *map(_time, (one.submitted_at, one.deadline)),
         *(decimal(one.problems.get(problem)) for problem in problems),
-        safe_text("; ".join(map(_override, one.overrides))),
+        safe_text(
+            "; ".join(
+                f"{o.problem or 'total'} {decimal(o.points)} {o.who}: {o.reason}"
+                for o in one.overrides
+            )
+        ),
         safe_text(one.why),
         *(safe_text(student.columns.get(name, "")) for name in others),
     ]
-
-
-def _override(override: Override) -> str:
-    what = override.problem or "total"
-    return f"{what} {decimal(override.points)} {override.who}: {override.reason}"
 
 
 def decimal(value: float | None) -> str:

@@ -18,7 +18,7 @@ from typer.models import CommandInfo
 from grader.base import files, outputs
 from grader.base.errors import CourseFault, UsageError
 from grader.base.outputs import Holds, Named
-from grader.commands import misuse
+from grader.commands import parameters
 from grader.commands.parameters import Parameter, parameters_of
 from grader.course import courses
 from kit.text import one_line
@@ -66,11 +66,11 @@ class App(typer.Typer):
         try:
             with self._only_the_named():
                 code = super().__call__(*args, **options | {"standalone_mode": False})
-        except misuse.ERRORS as e:
-            if (text := misuse.help_of(e)) is not None:
+        except parameters.ERRORS as e:
+            if (text := parameters.help_of(e)) is not None:
                 files.say(text)
                 raise SystemExit(2) from None
-            raise UsageError(misuse.sentence(e, sys.argv[1:], self._parameters)) from None
+            raise UsageError(parameters.sentence(e, sys.argv[1:], self._parameters)) from None
         if code:
             raise SystemExit(code)
 
@@ -109,11 +109,7 @@ def _course_keys(parameters: Iterable[Parameter]) -> list[str]:
 
 @contextmanager
 def _faults_of(root: Path | None) -> Iterator[None]:
-    """Report a file that the course lacks as a fault of the course.
-
-    Raises:
-        CourseFault: A file of the course in this folder cannot be read.
-    """
+    """Report a file that the course lacks as a fault of the course."""
     try:
         yield
     except OSError as e:
@@ -121,9 +117,6 @@ def _faults_of(root: Path | None) -> Iterator[None]:
         if not any(path.is_relative_to(one) for one in courses.own_files(root)):
             raise
         raise CourseFault(f"{path}, which the course needs: {e.strerror}") from None
-
-
-# --- the check ------------------------------------------------------------------------------------
 
 
 def _check(parameters: Iterable[Parameter], values: Mapping[str, Any]) -> None:

@@ -4,13 +4,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import (
-    AbstractContextManager,
-    ExitStack,
-    contextmanager,
-    redirect_stdout,
-    suppress,
-)
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -19,24 +13,23 @@ import msgspec
 import typer
 
 from grader.base import files, interrupts, removable
-from grader.base.durations import duration
 from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.base.outputs import Writes
 from grader.classroom import (
     batches,
-    comparisons,
     display,
     gradebook,
     gradescope_scores,
     intake,
     roster,
     setups,
+    switching,
     tables,
     texts,
 )
-from grader.classroom.executor import Cluster, Executor
+from grader.classroom.display import duration
+from grader.classroom.executor import Cluster, Executor, LocalExecutor
 from grader.classroom.gradebook import BookCourse, Gradebook
-from grader.classroom.local_executor import LocalExecutor
 from grader.classroom.records import Standing, State, Student, called
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class
@@ -55,7 +48,7 @@ from grader.commands.options import (
 )
 from grader.commands.parameters import parameters_of
 from grader.commands.reports import Export, Paths, reported, to_folders
-from grader.course import courses, late_days, policies
+from grader.course import courses, policies
 from grader.course.courses import Course
 from grader.course.policies import Policy
 from grader.report import difference, json_report
@@ -64,7 +57,7 @@ from grader.report.reported import Format
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
-from kit.text import counted, one_line
+from kit.text import counted, first, one_line
 
 SHOWN = 9  # the most students that a message names
 Book = Annotated[
@@ -75,8 +68,7 @@ BookOption = Annotated[
     typer.Option("--gradebook", metavar="FILE", help="The gradebook that `grader batch` wrote."),
 ]
 StudentId = Annotated[
-    str,
-    typer.Argument(metavar="STUDENT", help="The student's id, name or address, in any case."),
+    str, typer.Argument(metavar="STUDENT", help="The student's id, name or address, in any case.")
 ]
 Who = Annotated[str, typer.Option("--by", help="Who decided this (default: your user name).")]
 Jobs = Annotated[
@@ -87,9 +79,6 @@ Jobs = Annotated[
         help="Number of processes (default: one per processor; with --device cuda always one per "
         "GPU).",
     ),
-]
-Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Run each test in a new process: slower, with equal scores.")
 ]
 # By the name that `--executor` takes.
 CLUSTERS: dict[str, Cluster] = removable.objects("grader.classroom.more", "CLUSTER")
@@ -131,7 +120,6 @@ def course_and_rules(
 
     Args:
         folder: The folder of the course; None for that of the gradebook.
-        rules_file: The file of rules.
         book: The gradebook, which may not exist yet.
         grades: Whether the command runs the course's tests, which whoever made the gradebook must
             not choose.
@@ -247,7 +235,6 @@ def batch(
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Grade at most this many submissions now.")
     ] = None,
-    fresh: Fresh = False,
     device: DeviceOption = "cpu",
     seed: Seed = 0,
     isolation: LevelOption = "auto",
@@ -270,7 +257,7 @@ def batch(
     if same_students and not listed:
         raise UsageError("--same-students needs --roster")
     level = level_named(isolation)
-    where = _where(executor, address, level, course, course_folder, jobs=jobs, fresh=fresh)
+    where = _where(executor, address, level, course, course_folder, jobs=jobs)
     found = intake.recognise(folder, layout)
     notes: list[str] = []
     students = roster.read(listed, notes) if listed else None
@@ -314,12 +301,8 @@ def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> 
     """Check that a roster gives no student of the gradebook a second entry; return notes.
 
     Args:
-        book: The gradebook.
         students: The roster.
         join: Whether to make the two entries of a student one.
-
-    Raises:
-        UsageError: It would give several students a second entry.
     """
     entries, work, listed = (
         book.students.entries,
@@ -335,11 +318,10 @@ def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> 
         return [
             f"{counted(len(pairs), 'student has', 'students have')} the roster's id from now on"
         ]
-    some = ", ".join(one_line(f"{called(old)} is {new.id}", 120) for old, new in pairs[:SHOWN])
-    more = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
+    some = first([one_line(f"{called(old)} is {new.id}", 120) for old, new in pairs], SHOWN)
     if len(pairs) > 1 or len(pairs) == len(students):
         raise UsageError(
-            f"--roster has other ids for students whom {book.path} knows ({some}{more}), and each "
+            f"--roster has other ids for students whom {book.path} knows ({some}), and each "
             "would count twice: give a roster with the ids of the gradebook, or add "
             "--same-students, which gives each the roster's id"
         )
@@ -354,9 +336,6 @@ def _opened(
     """Open or create a gradebook for `batch`, together with what grades.
 
     Nothing is written before it is certain that the setup is right and that this machine can grade.
-
-    Raises:
-        UsageError: Another setup counts in the gradebook, or the executor cannot be used.
     """
     with ExitStack() as stack:
         opened = stack.enter_context(gradebook.writing(path)) if path.exists() else None
@@ -397,13 +376,8 @@ def _where(
     folder: Path | None,
     *,
     jobs: int | None,
-    fresh: bool,
 ) -> ExecutorFor:
-    """A function that creates the named executor for a setup.
-
-    Raises:
-        UsageError: There is no such executor, or it cannot be used on this machine.
-    """
+    """A function that creates the named executor for a setup."""
     cluster = CLUSTERS.get(one_of("--executor", name, *EXECUTORS))
     if cluster:
         cluster.require(address, isolation)
@@ -415,10 +389,10 @@ def _where(
     @contextmanager
     def executor(setup: Setup) -> Iterator[Executor]:
         if cluster:
-            yield cluster.executor(course, folder, setup, address=address, jobs=jobs, fresh=fresh)
+            yield cluster.executor(course, folder, setup, address=address, jobs=jobs)
             return
         with device_named(setup.device) as gpu:
-            yield LocalExecutor(course, setup, jobs=jobs or usual_jobs(), gpu=gpu, fresh=fresh)
+            yield LocalExecutor(course, setup, jobs=jobs or usual_jobs(), gpu=gpu)
 
     return executor
 
@@ -510,10 +484,8 @@ def regrade(
         bool, typer.Option("--keep-others", help="With --only: keep the results of all else.")
     ] = False,
     all_problems: Annotated[
-        bool,
-        typer.Option("--all-problems", help="All problems (default: those graded before)."),
+        bool, typer.Option("--all-problems", help="All problems (default: those graded before).")
     ] = False,
-    fresh: Fresh = False,
     device: DeviceOption = "cpu",
     seed: Annotated[
         int | None, typer.Option("--seed", help="Another seed (default: the one used before).")
@@ -548,7 +520,8 @@ def regrade(
             _undo(opened, course, course_folder, by=by)
             return
         was = opened.setups.get(_current(opened, device))
-        problems = chosen(course, only if only or all_problems else _graded_before(was, course))
+        graded_before = [problem.id for problem in course.problems if problem.id in was.problems]
+        problems = chosen(course, only if only or all_problems else graded_before)
         if was.isolation == "none" and isolation is None:
             raise UsageError(
                 "regrade: the results that count were made without isolation: give --isolation, "
@@ -562,7 +535,7 @@ def regrade(
             isolation=level,
             seed=was.seed if seed is None else seed,
         )
-        where = _where(executor, address, level, course, course_folder, jobs=jobs, fresh=fresh)
+        where = _where(executor, address, level, course, course_folder, jobs=jobs)
         whole = Class(opened, course, rules)
         if students or keep_others:
             listed = sorted({whole.find(one) for one in students or ()})
@@ -580,7 +553,6 @@ def _part(book: Gradebook, was: Setup, part: Setup, where: ExecutorFor) -> Setup
     """Grade a part of the class or of the problems again; return the setup of all results.
 
     Args:
-        book: The gradebook.
         was: The setup that counts, whose results all others keep.
         part: The setup of the students and problems to grade again.
         where: What grades.
@@ -599,11 +571,7 @@ def _part(book: Gradebook, was: Setup, part: Setup, where: ExecutorFor) -> Setup
 
 
 def _undo(book: Gradebook, course: Course, folder: Path | None, *, by: str) -> None:
-    """Make the results before the last step count again, and say how to return.
-
-    Raises:
-        UsageError: There was no step.
-    """
+    """Make the results before the last step count again, and say how to return."""
     before = book.setups.in_force()
     if not book.setups.undo(who=by):
         raise UsageError(f"{book.path}: no regrade was applied, so there is nothing to undo")
@@ -624,11 +592,6 @@ def _undo(book: Gradebook, course: Course, folder: Path | None, *, by: str) -> N
     files.say("".join(f"{line}\n" for line in lines), needed=False)
 
 
-def _graded_before(was: Setup, course: Course) -> list[str]:
-    """The problems of a setup that the course still has."""
-    return [problem.id for problem in course.problems if problem.id in was.problems]
-
-
 def _regrade(
     whole: Class, switch: Switch, where: ExecutorFor, *, apply: bool, by: str = ""
 ) -> None:
@@ -642,7 +605,8 @@ def _regrade(
     old, counting = book.setups.current(today.device), switch.counting_with(setup)
     assert old is not None
     _say_changes(whole, old, setup, verbose=False)
-    if faulty := _ids(_faulty(whole, counting or [setup])):
+    standings = whole.standings(setups=counting or [setup], problems=False)
+    if faulty := _ids([one for one in standings if one.state is State.GRADER_ERROR]):
         raise GraderFault(
             f"the grader failed on {faulty}; the old results still "
             "count; give these students their points with `grader override`, then regrade again"
@@ -732,15 +696,9 @@ def _say_differences(whole: Class, exported: Path) -> None:
         raise typer.Exit(1)
 
 
-def _faulty(whole: Class, counting: list[int]) -> list[Standing]:
-    """The students on whose submissions the grader failed, if these setups counted."""
-    found = whole.standings(setups=counting, problems=False)
-    return [one for one in found if one.state is State.GRADER_ERROR]
-
-
 def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:
     """Print which students gain or lose points between two setups' results."""
-    found, book = comparisons.compare(whole, [old], [new]), whole.book
+    found, book = switching.compare(whole, [old], [new]), whole.book
     said = texts.changes(
         book.path, found, book.setups.get(old), book.setups.get(new), verbose=verbose
     )
@@ -796,7 +754,7 @@ def export(
             ids = [problem.id for problem in whole.course.problems]
             files.write(csv, tables.csv_table(found, ids).encode())
         if late_days_file:
-            known = late_days.read(late_days_file)
+            known = policies.late_days_in(late_days_file)
             table = tables.late_days_table(known, whole.rules.title, found)
             files.write(late_days_file, table.encode())
         for one in EXPORTS.values():

@@ -19,8 +19,7 @@ from grader.course import policies
 from kit.text import one_line
 
 OneStudent = Annotated[
-    str,
-    typer.Argument(metavar="STUDENT", help="The student's id, name or address, in any case."),
+    str, typer.Argument(metavar="STUDENT", help="The student's id, name or address, in any case.")
 ]
 Reason = Annotated[
     str, typer.Option("--reason", help="The reason, which the student's report shows.")
@@ -146,7 +145,6 @@ def _decide(
     """Write decisions and show what they changed.
 
     Args:
-        whole: The class.
         decided: A function that gives the decisions.
         by: Who decided.
         keep: Whether to keep what was written; None for one student, where nobody is asked.

@@ -5,17 +5,11 @@ from typing import Annotated
 import typer
 
 from grader.base import files
-from grader.base.errors import UsageError
-from grader.base.nearest import no_such
+from grader.base.errors import UsageError, no_such
 from grader.classroom import texts
 from grader.classroom.attempts import Attempt
 from grader.classroom.gradebook import Gradebook
-from grader.commands.classes import (
-    BookOption,
-    RulesOption,
-    StudentId,
-    class_of,
-)
+from grader.commands.classes import BookOption, RulesOption, StudentId, class_of
 from grader.commands.deciding import require_points
 from grader.commands.options import Folder, app, chosen, require_one_of_two
 from grader.report.wording import MAX_TEXT
@@ -74,11 +68,7 @@ def _named(book: Gradebook, name: str) -> str:
 
 
 def _line(text: str, option: str) -> str:
-    """A text as one line, with single spaces.
-
-    Raises:
-        UsageError: It is empty, or too long for a report.
-    """
+    """A text as one line, with single spaces."""
     line = " ".join(text.split())
     if not line:
         raise UsageError(f"{option} is empty: expected a text")
@@ -129,11 +119,7 @@ def request(
 
 
 def _evidence(book: Gradebook, attempt: Attempt, problem: str, test: str) -> tuple[int, TestResult]:
-    """A test of an attempt's result, and the number of the setup that it is from.
-
-    Raises:
-        UsageError: The attempt has no result, or the result has no such test.
-    """
+    """A test of an attempt's result, and the number of the setup that it is from."""
     for setup in book.results.counting():
         result = book.results.result(attempt.sources or "", setup)
         if result is None:

@@ -36,7 +36,7 @@ from grader.commands.progress import advancing
 from grader.course import courses, policies
 from grader.course.courses import Course
 from grader.gradescope import harness
-from grader.gradescope.platforms import PLATFORMS
+from grader.gradescope.harness import PLATFORMS
 from grader.proof import matrix_report
 from grader.proof.kinds import DECLINABLE, HOW_TO_DECLINE
 from grader.proof.matrices import Matrix
@@ -71,10 +71,6 @@ def grade(
     *,
     paths: reports.Paths,
     isolation: LevelOption = "auto",
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Run each test in a new process: slower, with equal scores."),
-    ] = False,
     seconds: Annotated[
         float | None,
         typer.Option(
@@ -115,7 +111,6 @@ def grade(
                 device=device,
                 seed=seed,
                 progress=progress,
-                fresh=fresh,
                 waiting=lambda text: progress(text, 0, 0),
             )
     reports.write(
@@ -147,10 +142,7 @@ def merge(
     result = merged(
         json_report.read(one), json_report.read(other), order=[p.id for p in course.problems]
     )
-    reports.write(
-        reports.reported(course, rules, result, verbose=verbose),
-        paths,
-    )
+    reports.write(reports.reported(course, rules, result, verbose=verbose), paths)
 
 
 @app.command()
@@ -226,15 +218,13 @@ def validate(
     prices: Annotated[
         bool,
         typer.Option(
-            "--prices",
-            help="Only show what tests and known mistakes cost, by class of harm.",
+            "--prices", help="Only show what tests and known mistakes cost, by class of harm."
         ),
     ] = False,
     light: Annotated[
         bool,
         typer.Option(
-            "--light",
-            help="Only what costs the author nothing: no known mistakes, no reasons.",
+            "--light", help="Only what costs the author nothing: no known mistakes, no reasons."
         ),
     ] = False,
     digests: Annotated[
@@ -266,7 +256,10 @@ def validate(
     one_of("--device", device, "cpu", "cuda")
     given = {"--prices": prices, "--light": light, "--quick": quick, "--draft": draft}
     given |= {"--mutants": with_mutants, "--seeds": seeds > 1, "--matrix": matrix is not None}
-    _refuse_together(given | {"--device cuda": device == "cuda"})
+    given["--device cuda"] = device == "cuda"
+    for one, others in NOT_TOGETHER.items():
+        if given[one] and (wrong := [other for other in others if given[other]]):
+            raise UsageError(f"{one} does not go with {wrong[0]}: remove one of them")
     if matrix and matrix.suffix not in matrix_report.FORMATS:
         endings = " or ".join(matrix_report.FORMATS)
         raise UsageError(f"--matrix {matrix}: expected a name that ends in {endings}")
@@ -306,13 +299,6 @@ NOT_TOGETHER = {
     "--mutants": ("--device cuda",),
     "--quick": ("--matrix", "--light"),
 }
-
-
-def _refuse_together(given: dict[str, bool]) -> None:
-    """Refuse the first two options that do not go together, of those that are given."""
-    for one, others in NOT_TOGETHER.items():
-        if given[one] and (wrong := [other for other in others if given[other]]):
-            raise UsageError(f"{one} does not go with {wrong[0]}: remove one of them")
 
 
 def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
@@ -402,8 +388,7 @@ def release(
 @app.command()
 def autograde(
     home: Annotated[
-        Path | None,
-        typer.Argument(help="The run's folder (default: the platform's)."),
+        Path | None, typer.Argument(help="The run's folder (default: the platform's).")
     ] = None,
     platform: Annotated[
         str,
@@ -460,11 +445,7 @@ def queue() -> None:
 
 
 def _shown_to_hold(course: Course, name: Isolation, gpu: Gpu | None) -> list[str]:
-    """A line for each promise of a level that holds here, and one for the GPU.
-
-    Raises:
-        GraderFault: The level does not work here, or the GPU does not work in its box.
-    """
+    """A line for each promise of a level that holds here, and one for the GPU."""
     with Sandbox(course.tests, isolation=name, scratch_bytes=2**20, gpu=gpu) as sandbox:
         sandbox.wait_until_ready()
         lines = [f"  holds: {promise}\n" for promise in sandbox.promises]

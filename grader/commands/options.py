@@ -9,8 +9,7 @@ import typer
 
 from grader import __version__
 from grader.base import files
-from grader.base.errors import UsageError
-from grader.base.nearest import no_such
+from grader.base.errors import UsageError, no_such
 from grader.commands.app import App
 from grader.course.courses import Course, Problem
 from grader.sandbox import gpus, levels
@@ -80,8 +79,7 @@ Annotations = Annotated[
 def _options_of_all_commands(
     context: typer.Context,
     course_folder: Annotated[
-        Path | None,
-        typer.Option("--course", metavar="FOLDER", help="The course, for any command."),
+        Path | None, typer.Option("--course", metavar="FOLDER", help="The course, for any command.")
     ] = None,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:

@@ -32,15 +32,11 @@ Option = tuple[str, str, Writes | None]
 
 @dataclass(frozen=True)
 class Export:
-    """What `grader export` writes for another program.
+    """What `grader export` writes for another program."""
 
-    Attributes:
-        options: The options, by name.
-        write: Writes the files that these options name, which may be none, for a class and where
-            its students stand; returns sentences about what a person should check.
-    """
-
-    options: Mapping[str, Option]
+    options: Mapping[str, Option]  # the options, by name
+    # Writes the files that these options name, which may be none, for a class and where its
+    # students stand; returns sentences about what a person should check.
     write: "Callable[[Class, list[Standing], Paths], Iterable[str]]"
 
 

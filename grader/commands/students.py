@@ -118,11 +118,7 @@ def remove_student(
 
 
 def _undo(whole: Class, student: str, kind: Kind, *, reason: str, by: str) -> None:
-    """Undo the last change of a kind, and show the students that there are then.
-
-    Raises:
-        UsageError: There is none, or a later change has to be undone first.
-    """
+    """Undo the last change of a kind, and show the students that there are then."""
     entries = whole.book.students.entries
     change = entries.last(student, kind)
     if change is None:

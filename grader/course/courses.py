@@ -79,41 +79,35 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Course(msgspec.Struct, frozen=True):
-    """The problems, and the locations of their files.
+    """The problems, and the locations of their files."""
 
-    Attributes:
-        root: The folder that contains assignment/, tests/ and handout/.
-        solutions: The folder that contains reference/ and mutants.toml.
-            Students never get it.
-        limits: The limits of each test, unless its problem sets its own.
-        problems: The problems in the order of the handout.
-        packages: The packages that a submission may import, as pip names them, such as
-            "numpy>=1.26". It may also import the packages that these require.
-        tools: The programs that a submission may start, by the names of `grader/tools`.
-        files: Patterns of files that a submission may have beside its modules.
-        folders: Folders beside assignment/ that students get, such as a program that uses their
-            modules. No grade depends on them.
-        preload: The modules to import before the first test, besides torch.
-        green_may_lose: The most points that a known mistake may cost if it passes all public tests;
-            None if the course sets no limit.
-    """
-
-    root: Path
+    root: Path  # the folder that contains assignment/, tests/ and handout/
+    # The folder that contains reference/ and mutants.toml. Students never get it.
     solutions: Path
-    limits: Limits
-    problems: list[Problem]
+    limits: Limits  # the limits of each test, unless its problem sets its own
+    problems: list[Problem]  # the problems in the order of the handout
+    # The packages that a submission may import, as pip names them, such as "numpy>=1.26". It may
+    # also import the packages that these require.
     packages: tuple[str, ...] = kit.USUAL_PACKAGES
+    # The programs that a submission may start, by the names of `grader/tools`.
     tools: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # patterns of files that a submission may have beside its modules
+    # Folders beside assignment/ that students get, such as a program that uses their modules. No
+    # grade depends on them.
     folders: tuple[str, ...] = ()
-    preload: list[str] = []
+    preload: list[str] = []  # the modules to import before the first test, besides torch
+    # The most points that a known mistake may cost if it passes all public tests; None if the
+    # course sets no limit.
     green_may_lose: float | None = None
+    # Where students find their zip, which notebooks then fetch; "" for nowhere.
+    bundle_url: str = ""
 
     @property
     def accepted(self) -> handing_in.Accepted:
         """What of a submission is graded."""
         paths = dict.fromkeys(problem.path for problem in self.problems)
-        return handing_in.Accepted(tuple(paths), self.files, tuple(self.given_modules()))
+        ids = tuple((problem.id, problem.path) for problem in self.problems)
+        return handing_in.Accepted(tuple(paths), self.files, tuple(self.given_modules()), ids)
 
     @property
     def list_of_problems(self) -> Path:
@@ -292,7 +286,7 @@ class Course(msgspec.Struct, frozen=True):
         }
         # Some files always come from the grader itself, wherever the course is: the pages show the
         # grader's version, markdown_figures.py parses the marks of figures, and pictures show
-        # what the simulated GPU does and what a model wrote.
+        # what the stand-in for a GPU does and what a model wrote.
         own = ("__init__.py", "base/markdown_figures.py")
         named |= {f"grader/{name}": PACKAGE / name for name in own}
         named |= {f"kit/{name}": kit.HERE / name for name in ("stand_in.py", "text.py")}
@@ -437,6 +431,7 @@ def load(root: Path | None = None) -> Course:
             folders=tuple(listed.get("folders", ())),
             preload=listed.get("preload", []),
             green_may_lose=listed.get("green_may_lose"),
+            bundle_url=listed.get("bundle_url", ""),
         )
     except msgspec.ValidationError as e:
         raise CourseFault(f"{path}: {e}") from None

@@ -9,115 +9,90 @@ import re
 import tomllib
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from grader.base import files
-from grader.base.errors import UsageError
-from grader.base.nearest import did_you_mean
-from grader.course import late_days
+from grader.base import files, removable
+from grader.base.errors import UsageError, did_you_mean
+from grader.course.problems import WEB_ADDRESS
 from kit.text import one_line
 
 DAY = 86_400
 DAY_ALONE = re.compile(r"\d{4}-?\d\d-?\d\d", re.ASCII)
 END_OF_DAY = time(23, 59, 59)
 MOST_BYTES = 2**20  # of the file
-WEB_ADDRESS = re.compile(r"https?://[\w.~:/%+@-]+", re.ASCII)
 MOST = 1e9  # more than any sensible number in the file
 
-# Names on GitHub and in Classroom 50, as parts of addresses.
-Organization = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,38}\Z")]
-ShortName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{1,99}\Z")]
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
 
 
 class Shows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What Gradescope shows to students, and when.
+    """What Gradescope shows to students, and when."""
 
-    Attributes:
-        results: Everything, including the score.
-        tests: The entries of the tests, if they are shown at another time than the rest; None if
-            not. While they wait for a time, Gradescope hides the score, too.
-        reasons: Whether an entry says why its tests failed; otherwise it only names them.
-        printed: The grader's own output, which contains its report and facts about the machine.
-        leaderboard: Whether a leaderboard gets the points. Gradescope shows it with the nicknames
-            that students choose, if the assignment has leaderboards.
-    """
-
-    results: Visibility = "visible"
+    results: Visibility = "visible"  # everything, including the score
+    # The entries of the tests, if they are shown at another time than the rest; None if not. While
+    # they wait for a time, Gradescope hides the score, too.
     tests: Visibility | None = None
-    reasons: bool = True
+    reasons: bool = True  # whether an entry says why its tests failed; otherwise it only names them
+    # The grader's own output, which contains its report and facts about the machine.
     printed: Visibility = "hidden"
+    # Whether a leaderboard gets the points. Gradescope shows it with the nicknames that students
+    # choose, if the assignment has leaderboards.
     leaderboard: bool = False
 
 
-class Classroom50(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The assignment in Classroom 50.
+class PlatformRules(msgspec.Struct, frozen=True):
+    """The keys of [policy] for one platform, which a module of `more/` has."""
 
-    Attributes:
-        organization: The organization on GitHub that has the students' repositories.
-        classroom: The short name of the classroom.
-        assignment: The short name of the assignment.
-    """
+    EXPECTED: ClassVar[dict[Any, str]] = {}  # what each type of a key expects, in words
 
-    organization: Organization
-    classroom: ShortName
-    assignment: ShortName
+    def check(self, path: Path) -> None:
+        """Check the values; raise a UsageError if one is wrong."""
+
+
+Rules = TypeVar("Rules", bound=PlatformRules)
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table [policy].
+    """The table [policy]."""
 
-    Attributes:
-        counts: "latest": the latest attempt without a charged late day counts or, if there is
-            none, the first attempt. "best": the attempt with the most points after the late penalty
-            counts.
-        per_cent_a_day: The penalty for each day that begins after the deadline, in per cent of the
-            score.
-        grace_minutes: Minutes after the deadline in which an attempt is not yet late.
-        late_days: The number of late days without a penalty: in this assignment or, with
-            late_days_file, in the whole course.
-        late_days_file: A CSV file of all assignments with the columns student, assignment and days,
-            which `grader export --late-days` writes. Days that a student used in other assignments
-            are no longer free. Its path is relative to the policy's.
-        late_days_used: What the file says of other assignments: days for each student.
-        time_zone: A name such as "America/Los_Angeles". Deadlines without an offset are in this
-            zone, and a late day ends at the deadline's clock time, so that it has 23 or 25 hours
-            when the clocks change. Without it, a late day has 24 hours.
-        cap: The largest penalty for lateness, in per cent.
-        title: The assignment's title in Canvas.
-        canvas_id: The assignment's number in Canvas; 0 if unknown.
-        canvas_points: The points in Canvas to which ours are scaled; 0 if they are not.
-        canvas_decimals: The decimals to which the points for Canvas are rounded, a half upwards.
-        canvas_url: The assignment's address in Canvas, as the browser shows it, for `grader push`.
-        handout_url: Where students find the handout's pages, such as
-            https://course.example/handout; reports link to its sections. Empty for none.
-        deadlines: The deadline of each section; "default" is that of all others.
-        gradescope: The table [policy.gradescope]: what Gradescope shows to students.
-        gradescope_minutes: The time limit in Gradescope's autograder settings, in minutes.
-        classroom50: The table [policy.classroom50]: the assignment there; None if unknown.
-    """
-
+    # "latest": the latest attempt without a charged late day counts or, if there is none, the first
+    # attempt. "best": the attempt with the most points after the late penalty counts.
     counts: Literal["latest", "best"] = "latest"
+    # The penalty for each day that begins after the deadline, in per cent of the score.
     per_cent_a_day: float = 0.0
-    grace_minutes: float = 0.0
+    grace_minutes: float = 0.0  # minutes after the deadline in which an attempt is not yet late
+    # The number of late days without a penalty: in this assignment or, with late_days_file, in the
+    # whole course.
     late_days: int = 0
+    # A CSV file of all assignments with the columns student, assignment and days, which `grader
+    # export --late-days` writes. Days that a student used in other assignments are no longer free.
+    # Its path is relative to the policy's.
     late_days_file: str = ""
+    # What the file says of other assignments: days for each student.
     late_days_used: dict[str, int] = {}
+    # a name such as "America/Los_Angeles". Deadlines without an offset are in this zone, and a late
+    # day ends at the deadline's clock time, so that it has 23 or 25 hours when the clocks change.
+    # Without it, a late day has 24 hours.
     time_zone: str = ""
-    cap: float = 100.0
-    title: str = "Assignment"
-    canvas_id: int = 0
-    canvas_points: float = 0.0
-    canvas_decimals: int = 4
-    canvas_url: str = ""
+    cap: float = 100.0  # the largest penalty for lateness, in per cent
+    title: str = "Assignment"  # the assignment's title
+    # Where students find the handout's pages, such as https://course.example/handout; reports link
+    # to its sections. Empty for none.
     handout_url: str = ""
+    # The deadline of each section; "default" is that of all others.
     deadlines: dict[str, datetime] = {}
-    gradescope: Shows = Shows()
+    gradescope: Shows = Shows()  # the table [policy.gradescope]: what Gradescope shows to students
+    # The time limit in Gradescope's autograder settings, in minutes.
     gradescope_minutes: float = 10.0
-    classroom50: Classroom50 | None = None
+    more: dict[str, Any] = {}  # the keys for other platforms, which `of` reads
+
+    def of(self, kind: type[Rules]) -> Rules:
+        """The keys for a platform."""
+        names = kind.__struct_fields__
+        return msgspec.convert({n: v for n, v in self.more.items() if n in names}, kind)
 
     def deadline(self, section: str, extension: datetime | None) -> datetime | None:
         """When a student's work is due; an extension never shortens the time."""
@@ -186,13 +161,12 @@ def load(path: Path, *, needed: bool = False) -> Policy:
     if not isinstance(rules, dict):
         raise UsageError(f"{path}: expected the table [policy], found policy = {rules!r}")
     _check_keys(path, "policy", rules, Policy)
-    for name, kind in (("gradescope", Shows), ("classroom50", Classroom50)):
+    for name, kind in _tables().items():
         if isinstance(inner := rules.get(name), dict):
             _check_keys(path, f"policy.{name}", inner, kind)
-            _check_complete(path, f"policy.{name}", inner, kind)
     rules = {**rules, "deadlines": _deadlines(path, rules)}
     try:
-        policy = msgspec.convert(rules, Policy)
+        policy = from_keys(rules)
     except msgspec.ValidationError as e:  # a type that no sentence of ours names
         raise UsageError(f"{path}: [policy]: {e}") from None
     check(path, policy)
@@ -203,9 +177,32 @@ def load(path: Path, *, needed: bool = False) -> Policy:
                 f"{path}: late_days_file in [policy] is {one_line(policy.late_days_file, 100)}; "
                 f"there is no folder {bank.parent}"
             )
-        used = late_days.used_elsewhere(bank, policy.title)
+        used = used_elsewhere(bank, policy.title)
         return msgspec.structs.replace(policy, late_days_used=used)
     return policy
+
+
+def platforms() -> list[type[PlatformRules]]:
+    """The rules for platforms that can be removed."""
+    return list(removable.objects("grader.course.more", "RULES").values())
+
+
+def from_keys(keys: dict[str, Any]) -> Policy:
+    """The policy with these keys of [policy].
+
+    Raises:
+        msgspec.ValidationError: A value has another type than its key.
+    """
+    own = {name: value for name, value in keys.items() if name in Policy.__struct_fields__}
+    others = {name: value for name, value in keys.items() if name not in own}
+    return msgspec.convert({**own, "more": others}, Policy)
+
+
+def as_keys(policy: Policy) -> dict[str, Any]:
+    """The keys of [policy], as `from_keys` reads them."""
+    keys: dict[str, Any] = msgspec.to_builtins(policy)
+    keys |= keys.pop("more")
+    return keys
 
 
 # What each type of a key expects, in words.
@@ -213,46 +210,52 @@ EXPECTED: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
     str: "text in quotes",
-    Organization: "the name of an organization on GitHub",
-    ShortName: "a short name of lower-case letters, digits and hyphens",
     bool: "true or false",
     Literal["latest", "best"]: '"latest" or "best"',
     Visibility: '"visible", "hidden", "after_due_date" or "after_published"',
     Visibility | None: '"visible", "hidden", "after_due_date" or "after_published"',
-    Classroom50 | None: "a table with organization, classroom and assignment",
     dict[str, datetime]: "a table with a time for each section",
     Shows: "a table",
 }
 
 
+def _tables() -> dict[str, type[msgspec.Struct]]:
+    """The tables in [policy] whose keys are fields of a Struct."""
+    found: dict[str, type[msgspec.Struct]] = {}
+    kinds: list[type[msgspec.Struct]] = [Policy, *platforms()]
+    for kind in kinds:
+        for field in msgspec.structs.fields(kind):
+            for one in (field.type, *get_args(field.type)):
+                if isinstance(one, type) and issubclass(one, msgspec.Struct):
+                    found[field.name] = one
+    return found
+
+
 def _check_keys(path: Path, table: str, rules: dict[str, Any], kind: type[msgspec.Struct]) -> None:
     """Check each key of a table, and the type of its value."""
-    kinds = {f.name: f.type for f in msgspec.structs.fields(kind) if f.name != "late_days_used"}
+    fields, expected = [*msgspec.structs.fields(kind)], EXPECTED
+    for one in platforms():
+        expected = expected | one.EXPECTED
+        fields += msgspec.structs.fields(one) if kind is Policy else ()
+    kinds = {f.name: f.type for f in fields if f.name not in ("late_days_used", "more")}
+    for field in fields:
+        if field.required and field.name not in rules:
+            lacks = f"[{table}] lacks the key {field.name}"
+            raise UsageError(f"{path}: {lacks}; expected {expected[field.type]}")
     for key, value in rules.items():
         if key not in kinds:
             meant = did_you_mean(key, kinds)
             can_have = f"{' It' if meant else '; it'} can have {', '.join(kinds)}"
             raise UsageError(f"{path}: [{table}] has no key {one_line(key, 50)}{meant}{can_have}")
-        if isinstance(value, dict) and key in ("deadlines", "gradescope", "classroom50"):
+        if isinstance(value, dict) and key in ("deadlines", *_tables()):
             continue  # each is checked separately
         try:
             msgspec.convert(value, kinds[key])
         except msgspec.ValidationError:
             raise UsageError(
                 f"{path}: {key} in [{table}] is {one_line(repr(value), 100)}; "
-                f"expected {EXPECTED[kinds[key]]}"
+                f"expected {expected[kinds[key]]}"
             ) from None
-
-
-def _check_complete(
-    path: Path, table: str, rules: dict[str, Any], kind: type[msgspec.Struct]
-) -> None:
-    """Check that a table has the keys without a default."""
-    for field in msgspec.structs.fields(kind):
-        if field.required and field.name not in rules:
-            raise UsageError(
-                f"{path}: [{table}] lacks the key {field.name}; expected {EXPECTED[field.type]}"
-            )
 
 
 def _deadlines(path: Path, rules: dict[str, Any]) -> dict[str, datetime]:
@@ -307,13 +310,8 @@ def check(path: Path, policy: Policy) -> None:
     Raises:
         UsageError: One is out of its range, or is no address.
     """
-    numbers = ("per_cent_a_day", "grace_minutes", "late_days", "cap", "canvas_id", "canvas_points")
-    for name in numbers:
-        if not 0 <= getattr(policy, name) < MOST:
-            raise UsageError(
-                f"{path}: {name} in [policy] is {getattr(policy, name):g}; expected 0 or more, "
-                f"and less than {MOST:,.0f}"
-            )
+    for name in ("per_cent_a_day", "grace_minutes", "late_days", "cap"):
+        check_number(path, policy, name)
     _zone(path, policy.time_zone)
     for section, when_due in policy.deadlines.items():
         _check_time(when_due, _the_deadline(path, section))
@@ -321,11 +319,6 @@ def check(path: Path, policy: Policy) -> None:
         raise UsageError(
             f"{path}: handout_url in [policy] is {one_line(policy.handout_url, 100)}; "
             "expected an address such as https://course.example/handout"
-        )
-    if policy.canvas_url and not WEB_ADDRESS.fullmatch(policy.canvas_url):
-        raise UsageError(
-            f"{path}: canvas_url in [policy] is {one_line(policy.canvas_url, 100)}; expected the "
-            "assignment's address, such as https://canvas.example.edu/courses/12/assignments/345"
         )
     if not 3 <= policy.gradescope_minutes < MOST:
         raise UsageError(
@@ -338,13 +331,25 @@ def check(path: Path, policy: Policy) -> None:
             f"{path}: [policy.gradescope]: a leaderboard would show points that students do not "
             "see yet; remove it, or results and tests"
         )
-    if not 0 <= policy.canvas_decimals <= 4:
-        raise UsageError(
-            f"{path}: canvas_decimals in [policy] is {policy.canvas_decimals}; expected 0 to 4"
-        )
     if policy.cap > 100:
         raise UsageError(
             f"{path}: cap in [policy] is {policy.cap:g}; expected at most 100 per cent"
+        )
+    for kind in platforms():
+        policy.of(kind).check(path)
+
+
+def check_number(path: Path, rules: object, name: str) -> None:
+    """Check that a rule is a number of a sensible size.
+
+    Raises:
+        UsageError: It is not.
+    """
+    number = getattr(rules, name)
+    if not 0 <= number < MOST:
+        raise UsageError(
+            f"{path}: {name} in [policy] is {number:g}; expected 0 or more, and less than "
+            f"{MOST:,.0f}"
         )
 
 
@@ -382,3 +387,54 @@ def _check_time(found: datetime, what: str) -> None:
         )
     if not 2000 <= found.year < 3000:
         raise UsageError(f"{what} is in the year {found.year}; expected 2000 or later")
+
+
+# --- late days of a whole course ------------------------------------------------------------------
+
+
+LATE_DAYS_COLUMNS = ["student", "assignment", "days"]
+
+
+def late_days_in(path: Path) -> dict[tuple[str, str], int]:
+    """The days in a file, by student and assignment; empty without the file.
+
+    Every assignment writes its own rows and reads those of the others, so that the order in which
+    assignments are graded again does not matter.
+
+    Raises:
+        UsageError: It cannot be late_days_in, or a row is wrong.
+    """
+    if not path.exists():
+        return {}
+    rows = files.table_rows(files.table_text(path), str(path))
+    _, header = next(rows, (1, []))
+    if [cell.strip().lower() for cell in header] != LATE_DAYS_COLUMNS:
+        columns, found_there = ", ".join(LATE_DAYS_COLUMNS), one_line(", ".join(header), 100)
+        raise UsageError(
+            f"{path}:1: expected a file of late days with the columns {columns}, found "
+            f"{found_there or 'an empty file'}"
+        )
+    found: dict[tuple[str, str], int] = {}
+    for line, row in rows:
+        if not any(cell.strip() for cell in row):
+            continue
+        if len(row) != len(LATE_DAYS_COLUMNS) or not re.fullmatch(r"\s*\d{1,9}\s*", row[2]):
+            raise UsageError(
+                f"{path}:{line}: expected a student, an assignment and a whole number of days, "
+                f"found {one_line(', '.join(row), 100)}"
+            )
+        # An apostrophe keeps a spreadsheet from running a text as a formula.
+        key = row[0].strip().removeprefix("'"), row[1].strip().removeprefix("'")
+        if key in found:
+            raise UsageError(f"{path}:{line}: {' has a second row for '.join(key)}")
+        found[key] = int(row[2])
+    return found
+
+
+def used_elsewhere(path: Path, title: str) -> dict[str, int]:
+    """The late days that each student used in assignments of other titles."""
+    used: dict[str, int] = {}
+    for (student, assignment), days in late_days_in(path).items():
+        if assignment != title:
+            used[student] = used.get(student, 0) + days
+    return used

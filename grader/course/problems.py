@@ -14,7 +14,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from grader.base.nearest import did_you_mean
+from grader.base.errors import did_you_mean
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -23,19 +23,15 @@ PATTERN = re.compile(r"(?!.*\.(?:py|toml)$)(?:[\w*?-][\w*?.-]*/)*[\w*?-][\w*?.-]
 ID = re.compile(r"[a-z][a-z0-9_]*")
 SECTION = re.compile(r"[1-9]\d*(\.[1-9]\d*){1,2}")
 ENTRY = re.compile(r"\s*\[(\[problem\]|limits)\]")
+WEB_ADDRESS = re.compile(r"https?://[\w.~:/%+@-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """One error in the file.
+    """One error in the file."""
 
-    Attributes:
-        line: The line number.
-        text: What was expected, and what was found.
-    """
-
-    line: int
-    text: str
+    line: int  # the line number
+    text: str  # what was expected, and what was found
 
 
 def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:
@@ -256,6 +252,7 @@ OF_THE_FILE: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "folders": ('a list of names of folders, like "flight"', _list_of(NAME, 0)),
     "story": ('the name of a module, like "flight.story"', _matches(DOTTED)),
     "preload": ('a list of names of modules, like "einops.layers.torch"', _list_of(DOTTED, 0)),
+    "bundle_url": ("an address such as https://course.example/student.zip", _matches(WEB_ADDRESS)),
     "green_may_lose": ("a number of points, 0 or more", _are_points),
 }
 # The keys of a problem: the expected value in words, and a function that checks a value.

@@ -15,15 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.base import files, outputs, temporary
+from grader.base import files, outputs, removable, temporary
 from grader.base.errors import GraderFault, SubmissionRefused, UsageError
 from grader.base.outputs import Named, Writes
 from grader.course import courses
 from grader.course.courses import GRADER_BYTES, Course
 from grader.course.policies import Policy
-from grader.gradescope import containers, submission_metadata
-from grader.gradescope.containers import Container
-from grader.report import json_report
+from grader.gradescope import submission_metadata
+from grader.report import gradescope_report, json_report
 from grader.report.reported import Reported
 from grader.submission.reader import SubmissionReader
 
@@ -39,30 +38,76 @@ LAST_SECONDS = 15.0
 END_SECONDS = 5.0
 MIB = 2**20
 LEAST_BYTES_OF_A_TEST = 64 * MIB
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
+UNLIMITED_BYTES = 2**60  # the first version of control groups writes "no limit" as a large number
 
 
 @dataclass(frozen=True)
 class Platform:
-    """A platform.
+    """A platform."""
 
-    Attributes:
-        name: Its name, for people.
-        home: The folder of a run.
-        submission: The submission's file or folder, in `home`.
-        result: The file to write, in `home`.
-        render: The result as text.
-        without_points: The result if the grader failed, for a text that says why.
-        nothing_earned: The result of a submission that cannot be read, for a text that says why and
-            the problems that it earns nothing for.
-    """
-
-    name: str
-    home: Path
-    submission: str
-    result: str
-    render: Callable[[Reported], str]
+    name: str  # its name, for people
+    home: Path  # the folder of a run
+    submission: str  # the submission's file or folder, in `home`
+    result: str  # the file to write, in `home`
+    render: Callable[[Reported], str]  # the result as text
+    # The result if the grader failed, for a text that says why.
     without_points: Callable[[str], str]
+    # The result of a submission that cannot be read, for a text that says why and the problems that
+    # it earns nothing for.
     nothing_earned: Callable[[str, Iterable[str]], str]
+
+
+@dataclass(frozen=True)
+class Container:
+    """The resource limits of a container."""
+
+    processors: float  # the number of processors, which may be a fraction
+    memory_bytes: int | None  # the memory; None if it is not limited
+
+    def __str__(self) -> str:
+        memory = "all memory" if self.memory_bytes is None else f"{self.memory_bytes >> 20} MiB"
+        return f"{self.processors:g} processors and {memory}"
+
+
+def container_of_this_process(
+    groups: Path = CONTROL_GROUPS, own: Path = Path("/proc/self/cgroup")
+) -> Container:
+    """Read the limits of this process's control group, for version 1 or 2 of control groups.
+
+    Args:
+        groups: The folder of the control groups.
+        own: The file that names this process's group.
+    """
+    processors = float(len(os.sched_getaffinity(0)))
+    memory = None
+    for folder in _folders(groups, own):
+        with suppress(OSError, ValueError):
+            quota, period = (folder / "cpu.max").read_text().split()
+            processors = min(processors, int(quota) / int(period))
+        with suppress(OSError, ValueError):
+            microseconds = int((folder / "cpu.cfs_quota_us").read_text())
+            period_microseconds = int((folder / "cpu.cfs_period_us").read_text())
+            if microseconds > 0:
+                processors = min(processors, microseconds / period_microseconds)
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            with suppress(OSError, ValueError):
+                limit = int((folder / name).read_text())
+                if limit < UNLIMITED_BYTES:
+                    memory = limit if memory is None else min(memory, limit)
+    return Container(processors, memory)
+
+
+def _folders(groups: Path, own: Path) -> list[Path]:
+    """The folders that may describe this process's group, and their parents."""
+    found = {groups, groups / "cpu", groups / "memory"}
+    with suppress(OSError, ValueError):
+        for line in own.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            for top in (groups, *(groups / name for name in controllers.split(",") if name)):
+                place = top / path.strip("/")
+                found |= {place, *(p for p in place.parents if p.is_relative_to(top))}
+    return sorted(found)
 
 
 def run(home: Path | None, course: Course, rules: Policy, platform: Platform) -> None:
@@ -70,7 +115,6 @@ def run(home: Path | None, course: Course, rules: Policy, platform: Platform) ->
 
     Args:
         home: The platform's folder; None for its usual place.
-        course: The course.
         rules: The course's rules for a class.
         platform: Where the submission lies, and how the result is written.
 
@@ -88,7 +132,7 @@ def run(home: Path | None, course: Course, rules: Policy, platform: Platform) ->
     result = Named("the result", target)
     own = [*courses.own_files(course.root), courses.PACKAGE]
     outputs.check([(result, Writes())], [(one, False) for one in read], own)
-    container = containers.of_this_process()
+    container = container_of_this_process()
     print(f"grader: this container has {container}", file=sys.stderr)
     try:
         with SubmissionReader() as reader:
@@ -172,3 +216,17 @@ def _why(ended: int | None, container: Container, rules: Policy, platform: Platf
     if ended == -signal.SIGKILL:
         return f"It was killed, perhaps because its memory ran out; the container has {container}."
     return f"It exited with code {ended}; its output says why."
+
+
+PLATFORMS: dict[str, Platform] = {
+    "gradescope": Platform(
+        name="Gradescope",
+        home=Path("/autograder"),
+        submission="submission",
+        result="results/results.json",
+        render=gradescope_report.render,
+        without_points=gradescope_report.without_points,
+        nothing_earned=gradescope_report.nothing_earned,
+    ),
+    **removable.objects("grader.gradescope.more", "PLATFORM"),
+}

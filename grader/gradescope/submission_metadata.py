@@ -8,6 +8,7 @@ import msgspec
 
 from grader.base.errors import GraderFault
 from grader.course.policies import Policy, kept
+from grader.report.remarks import FinalGrade
 from kit.text import one_line
 
 MOST_BYTES = 128 * 2**20  # students can make it long: it holds their earlier results
@@ -20,60 +21,22 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 class PreviousSubmission(msgspec.Struct, frozen=True):
-    """An earlier submission.
+    """An earlier submission."""
 
-    Attributes:
-        autograder_error: Whether its run failed through no fault of the student.
-    """
-
-    autograder_error: bool | None = None
+    autograder_error: bool | None = None  # whether its run failed through no fault of the student
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """The part of the metadata that the grader uses.
+    """The part of the metadata that the grader uses."""
 
-    Attributes:
-        created_at: When the submission was handed in.
-        assignment: The assignment.
-        previous_submissions: Earlier submissions by the same students.
-    """
-
-    created_at: datetime | None = None
+    created_at: datetime | None = None  # when the submission was handed in
     assignment: Assignment = Assignment()
-    previous_submissions: list[PreviousSubmission] = []
+    previous_submissions: list[PreviousSubmission] = []  # earlier submissions by the same students
 
     @property
     def attempt(self) -> int:
         """The number of this attempt; runs that failed by our fault were none."""
         return 1 + sum(not one.autograder_error for one in self.previous_submissions)
-
-
-class Lateness(msgspec.Struct, frozen=True):
-    """How late a submission is; see `report.remarks.FinalGrade`.
-
-    Attributes:
-        points: The points that count; None if the grader failed.
-        max_score: Always None: the result has it.
-        free_days: Always 0: Gradescope's runs do not know of other assignments.
-        why: Always empty.
-        days_late: Days late that are charged.
-        penalty: The late penalty, in per cent of the score.
-        overrides: Always empty: no person has decided anything yet.
-        comments: Always empty, too.
-        requests: Always empty, too.
-        attempt: Always 0: the number is unknown.
-    """
-
-    points: float | None
-    days_late: int
-    penalty: float
-    overrides: tuple[()] = ()
-    comments: tuple[()] = ()
-    requests: tuple[()] = ()
-    attempt: int = 0
-    max_score: None = None
-    free_days: int = 0
-    why: str = ""
 
 
 def read(path: Path) -> Metadata:
@@ -97,7 +60,7 @@ def read(path: Path) -> Metadata:
         return Metadata()
 
 
-def lateness(metadata: Metadata, rules: Policy, score: float | None) -> Lateness | None:
+def lateness(metadata: Metadata, rules: Policy, score: float | None) -> FinalGrade | None:
     """The late penalty by the course's rules; None if nothing is late or the times are unknown.
 
     The deadline is the course's; if it has none, the assignment's deadline in Gradescope applies.
@@ -117,4 +80,4 @@ def lateness(metadata: Metadata, rules: Policy, score: float | None) -> Lateness
         return None
     penalty = rules.penalty(days)
     points = None if score is None else kept(score, penalty)
-    return Lateness(points=points, days_late=days, penalty=penalty)
+    return FinalGrade(points=points, days_late=days, penalty=penalty)

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 from grader.base.errors import GraderFault, StudentFault
 from grader.base.judging_time import JudgingTime
 from grader.course.courses import Problem, sources_in
-from grader.grading.job import Job
+from grader.grading.job import Job, Opens
 from grader.grading.local_student import LocalSession
 from grader.grading.mistake_matching import Call
 from grader.grading.same_answers import same
 from grader.grading.sandboxed_student import RemoteStudent
-from grader.grading.sessions import Opens
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from kit import expect
@@ -73,11 +72,7 @@ def answer_at_fault(
 
 
 def _calls_of_reference(job: Job, problem: Problem, seed: int, repeat: Repeat) -> list[Call]:
-    """The calls of a test that the reference passes.
-
-    Raises:
-        Exception: The reference does not pass it.
-    """
+    """The calls of a test that the reference passes."""
     sources, limits = sources_in(job.course.reference), job.course.limits_of(problem)
     # Our own solution runs where the job's submission runs.
     opens: Opens = Session if isinstance(job.sandbox, Sandbox) else LocalSession

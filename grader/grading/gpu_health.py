@@ -4,7 +4,7 @@ from contextlib import closing
 
 from grader.base.errors import GraderFault, Status
 from grader.grading.job import Job
-from grader.grading.verdict import Verdict
+from grader.results.records import Outcome
 from grader.sandbox.preflight import check_device, limits_to_look
 
 # Outcomes that a broken GPU cannot have caused.
@@ -17,9 +17,6 @@ class GpuHealth:
     It is checked before the first test of a submission, after each test that did not pass, and
     after the last test. No check is repeated as long as no test has run since. So a submission that
     leaves a broken GPU keeps its points, and the next one is not graded on it.
-
-    Attributes:
-        complaint: What is wrong with the GPU; empty as long as it works, and always without a GPU.
     """
 
     def __init__(self, job: Job) -> None:
@@ -28,6 +25,7 @@ class GpuHealth:
         self._is_used = bool(self._sandbox.gpu and job.here)
         # What runs before the first test is not the student's code.
         self._worked_at_first = self._sandbox.gpu_works
+        # What is wrong with the GPU; empty as long as it works, and always without a GPU.
         self.complaint = ""
         if self._sandbox.readings:
             self._sandbox.readings.clear()
@@ -61,6 +59,6 @@ class GpuHealth:
             self.look()
         return {**told, "afterwards": self.complaint or "it works"}
 
-    def may_be_the_reason(self, verdict: Verdict) -> bool:
-        """Whether a broken GPU could explain this verdict, so that it must be checked first."""
-        return bool(self._sandbox.gpu) and verdict.status not in INNOCENT
+    def may_be_the_reason(self, outcome: Outcome) -> bool:
+        """Whether a broken GPU could explain this outcome, so that it must be checked first."""
+        return bool(self._sandbox.gpu) and outcome.status not in INNOCENT

@@ -24,10 +24,9 @@ from grader.course.courses import Course, Problem
 from grader.grading import garbage
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.hidden_tests import collected, forget
-from grader.grading.job import Job, Progress
+from grader.grading.job import Host, Job, Opens, Progress
 from grader.grading.outcomes import Outcomes
 from grader.grading.plugin import run_tests
-from grader.grading.sessions import Host, Opens
 from grader.grading.static_checks import check_without_running
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, SubmissionResult
@@ -111,7 +110,9 @@ def grade(
         readings=readings,
     )
     results = [
-        problem_result(p.id, p.module, p.points, outcomes.of(p, only_run=until_one_fails), p.device)
+        problem_result(
+            p.id, p.module, p.points, outcomes.of_problem(p, only_run=until_one_fails), p.device
+        )
         for p in chosen
     ]
     return submission_result(submission.info, info, results, seconds=time.monotonic() - started)

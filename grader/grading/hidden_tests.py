@@ -48,15 +48,12 @@ class HiddenTests:
         root: The course's root folder.
         files: The files of hidden tests.
 
-    Attributes:
-        items: The tests, in the order in which they run.
-        unreadable: For each file that cannot be read, its name and the reason.
-
     Raises:
         GraderFault: pytest cannot start with this course.
     """
 
     def __init__(self, root: Path, files: list[str]) -> None:
+        # For each file that cannot be read, its name and the reason.
         self.unreadable: list[tuple[str, str]] = []
         with _faults("pytest cannot start with this course"):
             self._config = _prepareconfig(_words(root, files), [self])
@@ -70,6 +67,7 @@ class HiddenTests:
             except BaseException:
                 self._config._ensure_unconfigure()
                 raise
+        # The tests, in the order in which they run.
         self.items: list[pytest.Item] = self._session.items
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -220,8 +218,6 @@ def collected(course: Course, files: list[str], suite_sha256: str) -> Collected:
     """The hidden tests in these files, which are those of the last grade if nothing has changed.
 
     Args:
-        course: The course.
-        files: The files.
         suite_sha256: The hash of the course's tests.
 
     Raises:

@@ -1,16 +1,40 @@
-"""The inputs of one call of `grade`, which all its steps read and none of them changes."""
+"""The inputs of one call of `grade`, which all its steps read and none of them changes.
+
+Among them are the host of the student's code and the calls to that code. `Sandbox` with `Session`
+isolates the code; `LocalBox` with `LocalSession` runs our own code in this process.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import msgspec
 
 from grader.course.courses import Course, Limits, Problem
-from grader.grading.sessions import Calls, Host, Opens
+from grader.grading.local_student import LocalBox, LocalSession
 from grader.results.records import Ignored
+from grader.sandbox.box import Sandbox
+from grader.sandbox.replies import Probe
+from grader.sandbox.session import Session
 from grader.wire import shortcuts
 
+# Where the student's code runs, and the calls to it: in a sandbox or, for our own, in this process.
+Host = Sandbox | LocalBox
+Calls = Session | LocalSession
+Opens = Callable[..., Calls]  # with the arguments of `Session`
 Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
+
+
+class Answers(Protocol):
+    """Answers the calls of a test."""
+
+    def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
+        """Return what a probe returns for these inputs.
+
+        Raises:
+            StudentFault: The call ended without a value.
+            GraderFault: The host failed.
+        """
 
 
 @dataclass(frozen=True)

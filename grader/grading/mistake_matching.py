@@ -6,14 +6,15 @@ reported if it explains everything observed about a function, and about the func
 changes itself: if the student's code failed a test, the wrong solution fails it in the same way,
 and if the code passed, the wrong solution passes too.
 Real code has several mistakes. So a mistake that explains no whole function is still reported for
-each test that it explains, and two together for tests that fail only because of both.
+each test that it explains, and two together for tests that fail in this way only with both.
+An exception is evidence if its text is the same, too, as that of one raised by a library.
 If two mistakes explain it, the report names both; if more do, it names none. Repeating a test with
 a wrong solution is called a rehearsal. It runs in the trusted process, on our own solutions; it
 neither runs nor trusts the student's code.
 """
 
+import itertools
 import os
-import random
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -32,11 +33,15 @@ from grader.grading.undo_settings import restored
 from grader.sandbox.replies import Probe
 from grader.solutions import mistakes
 from grader.solutions.mistakes import Mistake
+from kit.student import keeping_generators
 
 # If the inputs and answers of a test have more elements than this in total, they are not compared.
 MAX_ELEMENTS = 5_000_000
 # If more known mistakes than this explain the failures, they say too little to be named.
 MOST_NAMED = 2
+# How alike two failures are.
+ALIKE, TELLING = 1, 2
+MOST_PAIRS = 300  # tried for a problem; each takes some milliseconds
 
 Package = types.SimpleNamespace  # passed to a probe as the student's package
 Wrong = tuple[Mistake, Package]
@@ -54,25 +59,16 @@ class Call:
 
 @dataclass
 class Case:
-    """One run of one test.
+    """One run of one test."""
 
-    Attributes:
-        test: The caller's key for the test.
-        seed: The seed that the student's global generators were set to before each call.
-        repeat: Runs the test again with another object in place of the student.
-        calls: The calls that the test made, and their outcomes.
-        failure: The exception that the test failed with; None if it passed.
-        function: The function that failed, where known.
-        seconds: How long the test took; quick tests are rehearsed first.
-    """
-
-    test: Any
-    seed: int
-    repeat: Callable[[Any], None]
+    test: Any  # the caller's key for the test
+    seed: int  # the seed that the student's global generators were set to before each call
+    repeat: Callable[[Any], None]  # runs the test again with another object in place of the student
+    # The calls that the test made, and their outcomes.
     calls: list[Call] = field(default_factory=list)
-    failure: Exception | None = None
-    function: str = ""
-    seconds: float = 0.0
+    failure: Exception | None = None  # the exception that the test failed with; None if it passed
+    function: str = ""  # the function that failed, where known
+    seconds: float = 0.0  # how long the test took; quick tests are rehearsed first
 
     @property
     def can_be_repeated(self) -> bool:
@@ -91,15 +87,15 @@ class Case:
 
     @property
     def tells(self) -> bool:
-        """Whether the last answer is informative.
+        """Whether the failure is informative: the last answer has numbers, or an exception a text.
 
-        An exception, None or a bool only shows that something is missing.
+        Another exception, None or a bool only shows that something is missing.
         """
-        return (
-            self.can_be_rehearsed
-            and self.calls[-1].raised is None
-            and has_numbers(self.calls[-1].value)
-        )
+        if not self.can_be_rehearsed:
+            return False
+        if self.calls[-1].raised is None:
+            return has_numbers(self.calls[-1].value)
+        return isinstance(self.failure, Raised) and bool(str(self.failure))
 
 
 class _AnswersOtherwise(BaseException):
@@ -168,7 +164,7 @@ class Rehearsal:
         return asked
 
 
-def name_of(fault: Exception) -> str:
+def name_of(fault: BaseException) -> str:
     """The name of the exception that a call into the student's code ended with."""
     return str(getattr(fault, "type_name", type(fault).__name__))
 
@@ -177,7 +173,6 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
     """For each failed test, find the known mistake that explains it, or the two that do.
 
     Args:
-        problem: The problem.
         course: The course whose known mistakes are tried.
         cases: Every run of the problem's tests, including those that passed.
     """
@@ -206,7 +201,7 @@ def _by_function(
     found: dict[Any, Mistake] = {}
     are_vague = set[str]()
     for function in dict.fromkeys(c.function for c in failed if c.function in problem.functions):
-        # A failure whose function is unknown may belong to this function too.
+        # a failure whose function is unknown may belong to this function too.
         of_function = [case for case in failed if case.function in (function, "")]
         if not of_function[0].tells:
             continue
@@ -215,9 +210,9 @@ def _by_function(
             for mistake, package in solutions
             if mistake.reaches([function], reference)
             and _explains(package, of_function, passed)
-            # A mistake in a function that this one calls shows in that function's tests, too.
+            # a mistake in a function that this one calls shows in that function's tests, too.
             and all(
-                _fails_alike(package, case)
+                _likeness(package, [case])
                 for case in failed
                 if case not in of_function and mistake.is_in(case.function, reference)
             )
@@ -239,21 +234,21 @@ def _by_test(
 ) -> dict[Any, Mistake]:
     """The mistakes of code with several: each explains whole tests, and fails no passed test.
 
-    For tests that no mistake explains alone, try each that explains others together with one more.
+    For tests that no mistake explains alone, try two together.
     """
     tests = {case.test: [c for c in failed if c.test is case.test] for case in left}
     explains: dict[str, list[Any]] = {}
     by_name = {mistake.name: mistake for mistake, _ in solutions}
     for mistake, package in solutions:
-        alike = [test for test, runs in tests.items() if _all_alike(package, runs)]
-        if any(tests[test][0].tells for test in alike) and _passes_all(package, passed):
-            explains[mistake.name] = alike
+        likeness = {test: _likeness(package, runs) for test, runs in tests.items()}
+        if TELLING in likeness.values() and _passes_all(package, passed):
+            explains[mistake.name] = [test for test in tests if likeness[test]]
     found = {test: _either(named) for test in tests if (named := _named(test, explains, by_name))}
     rest = [case for test in tests if test not in found for case in tests[test]]
     if rest and rest[0].tells:
-        both = _pairs(problem, reference, solutions, set(explains), rest, passed)
-        if len(both) == 1:
-            found |= {case.test: _and(*both[0]) for case in rest}
+        pairs = _pairs(problem, reference, solutions, set(explains), rest, passed)
+        if pairs and (both := _both(pairs)):
+            found |= {case.test: both for case in rest}
     return found
 
 
@@ -273,24 +268,44 @@ def _pairs(
     rest: list[Case],
     passed: list[Case],
 ) -> list[tuple[Mistake, Mistake]]:
-    """The pairs of mistakes that explain these runs, of which one explains other tests alone."""
+    """The pairs of mistakes that explain these runs.
+
+    Each of the two explains other tests alone, or changes an answer of the first run.
+    """
+    usual = _answers(_made(reference, problem.id, problem.module, "reference"), rest[0])
+    changing = [
+        mistake
+        for mistake, package in solutions
+        if mistake.name in begun or not same(_answers(package, rest[0]), usual)
+    ]
     found = []
-    for first, _ in solutions:
-        for second, _ in solutions if first.name in begun else ():
-            if second is first or (second.name in begun and second.name < first.name):
-                continue
-            if first.source or second.source:
-                continue
-            with suppress(ValueError, SyntaxError):  # they change the same lines
-                source = mistakes.changed(reference, first.changes + second.changes)
-                package = _made(source, problem.id, problem.module, "two mistakes")
-                if _explains(package, rest, passed):
-                    found.append((first, second))
+    for first, second in itertools.islice(itertools.combinations(changing, 2), MOST_PAIRS):
+        with suppress(CourseFault, SyntaxError):  # they change the same lines
+            source = mistakes.both(first, second, reference)
+            package = _made(source, problem.id, problem.module, "two mistakes")
+            if _explains(package, rest, passed):
+                found.append((first, second))
     return found
 
 
-def _and(first: Mistake, second: Mistake) -> Mistake:
-    """Two mistakes that only together explain a failure."""
+def _answers(package: Package, case: Case) -> list[Any]:
+    """What a solution answers to the calls of a run: each value, or the name of its exception."""
+    found: list[Any] = []
+    for call in case.calls:
+        try:
+            found.append(local_student.answer(package, call.probe, call.inputs, case.seed))
+        except (StudentFault, _NeedsAProcess) as e:
+            found.append(name_of(e))
+    return found
+
+
+def _both(pairs: list[tuple[Mistake, Mistake]]) -> Mistake | None:
+    """Two mistakes that only together explain a failure, or one and either of two others."""
+    shared = [mistake for mistake in pairs[0] if all(mistake in pair for pair in pairs)]
+    if not shared or len(pairs) > MOST_NAMED:
+        return None
+    first = shared[0]
+    second = _either([mistake for pair in pairs for mistake in pair if mistake is not first])
     hints = [mistake.hint for mistake in (first, second) if mistake.hint]
     return replace(
         first, says=f"{first.says} And: {second.says}", hint=" And: ".join(hints) or None
@@ -306,31 +321,42 @@ def _either(agreeing: list[Mistake]) -> Mistake:
 
 def _explains(package: Package, failed: list[Case], passed: list[Case]) -> bool:
     """Whether a wrong solution fails the failed tests in the same way and passes the others."""
-    return _all_alike(package, failed) and _passes_all(package, passed)
+    return _likeness(package, failed) == TELLING and _passes_all(package, passed)
 
 
-def _all_alike(package: Package, failed: list[Case]) -> bool:
-    return all(_fails_alike(package, case) for case in failed)
+def _likeness(package: Package, failed: list[Case]) -> int:
+    """0 unless a solution fails these tests alike; TELLING if one of them is evidence for it."""
+    found = 0
+    for case in failed:
+        if not (alike := _fails_alike(package, case)):
+            return 0
+        found = max(found, alike)
+    return found
 
 
 def _passes_all(package: Package, passed: list[Case]) -> bool:
     return all(_passes(package, case) for case in passed)
 
 
-def _fails_alike(package: Package, case: Case) -> bool:
-    """Whether a solution fails a test with the same message and, if comparable, equal answers."""
+def _fails_alike(package: Package, case: Case) -> int:
+    """ALIKE if a solution fails a test with the same message and, if comparable, equal answers.
+
+    An exception may have another text. TELLING if it has the same and if the failure tells.
+    """
     assert case.failure is not None
     if not case.can_be_repeated:
-        return False
+        return 0
+    telling = TELLING if case.tells else ALIKE
     try:
         case.repeat(Rehearsal(package, case if case.can_be_rehearsed else None, case.seed))
     except _AnswersOtherwise:
-        return False
+        return 0
     except Exception as e:
-        if isinstance(e, Raised):
-            return isinstance(case.failure, Raised) and name_of(e) == name_of(case.failure)
-        return type(e) is type(case.failure) and str(e) == str(case.failure)
-    return False
+        if type(e) is type(case.failure) and name_of(e) == name_of(case.failure):
+            if str(e) == str(case.failure):
+                return telling
+            return ALIKE if isinstance(e, Raised) else 0
+    return 0
 
 
 def _passes(package: Package, case: Case) -> bool:
@@ -379,11 +405,7 @@ def _loaded(folder: Path, problem_id: str, module: str, reference: str) -> list[
 
 
 def _made(source: str, problem_id: str, module: str, name: str) -> Package:
-    """The package for probes with this module.
-
-    Raises:
-        SyntaxError: The source is not Python.
-    """
+    """The package for probes with this module."""
     code = compile(source, f"<{problem_id}/{name}>", "exec")
     loaded = types.ModuleType(f"grader_wrong_{problem_id}_{name}")
     sys.modules[loaded.__name__] = loaded  # dataclasses look up their module there
@@ -412,7 +434,6 @@ def _undisturbed() -> Iterator[None]:
     def no_process(*arguments: Any) -> Any:
         raise _NeedsAProcess
 
-    states = _states_of_generators()
     folder = os.getcwd()
     of_processes = {name: getattr(os, name) for name in ("fork", "kill", "_exit")}
     for name in of_processes:
@@ -420,6 +441,7 @@ def _undisturbed() -> Iterator[None]:
     try:
         with ExitStack() as stack:
             stack.enter_context(restored())
+            stack.enter_context(keeping_generators())
             nowhere = stack.enter_context(open(os.devnull, "w"))
             stack.enter_context(redirect_stdout(nowhere))
             stack.enter_context(redirect_stderr(nowhere))
@@ -431,15 +453,3 @@ def _undisturbed() -> Iterator[None]:
     finally:
         for name, function in of_processes.items():
             setattr(os, name, function)
-        for put, state in states:
-            put(state)
-
-
-def _states_of_generators() -> list[tuple[Callable[[Any], object], Any]]:
-    """The states of the global generators, each with the function that sets it again."""
-    found: list[tuple[Callable[[Any], object], Any]] = [(random.setstate, random.getstate())]
-    if numpy := sys.modules.get("numpy"):
-        found.append((numpy.random.set_state, numpy.random.get_state()))
-    if torch := sys.modules.get("torch"):
-        found.append((torch.set_rng_state, torch.get_rng_state()))
-    return found

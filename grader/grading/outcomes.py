@@ -3,69 +3,54 @@
 from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
 from grader.base.errors import Status
 from grader.course.courses import Problem, device_of, id_of_test, problem_of_file
-from grader.grading.verdict import Verdict
 from grader.results.points import HARM, weights_by_harm
 from grader.results.records import SUITE, Outcome, worst
 from grader.solutions.mistakes import Mistake
 
 # How a test may end without an answer of the student's that did not pass.
 NO_ANSWERS = (Status.TIMEOUT, Status.MEMORY, Status.GRADER_ERROR)
+# A test that was collected but never ran is the grader's fault, not a pass.
+NEVER_RAN = Outcome(status=Status.GRADER_ERROR, what="the test was collected but did not run")
 
 
 @dataclass(eq=False)
-class Entry:
-    """Everything known about one test function."""
+class TestFunction:
+    """A test function, and how each of its cases ended."""
+
+    __test__ = False  # keeps pytest from collecting this class as a test
 
     problem: Problem
     name: str
     device: str
     weight: int
     harm: str = ""  # a key of HARM, or empty
-    statuses: list[Status] = field(default_factory=list)
-    verdict: Verdict | None = None
+    cases: list[Outcome] = field(default_factory=list)
     mistake: Mistake | None = None
     seconds: float = 0.0
-
-    def add(self, verdict: Verdict) -> None:
-        """Count one case; the message comes from the first case that did not pass."""
-        has_failed = self.verdict is not None and self.verdict.status is not Status.PASSED
-        if self.verdict is None or (verdict.status is not Status.PASSED and not has_failed):
-            self.verdict = verdict
-        self.statuses.append(verdict.status)
 
     @property
     def has_failed(self) -> bool:
         """Whether a case has ended other than passed, and not for want of time or memory."""
-        return not {*self.statuses} <= {Status.PASSED, *NO_ANSWERS}
-
-    def settle(self, verdict: Verdict) -> None:
-        """Set the verdict of the whole function, however many cases it has."""
-        self.forget()
-        self.add(verdict)
+        return any(case.status not in (Status.PASSED, *NO_ANSWERS) for case in self.cases)
 
     def forget(self) -> None:
         """Forget how all its cases ended, because they run again."""
-        self.statuses, self.verdict, self.mistake, self.seconds = [], None, None, 0.0
+        self.cases, self.mistake, self.seconds = [], None, 0.0
 
     def outcome(self) -> Outcome:
-        """How the function ended.
-
-        A test that was collected but never ran is the grader's fault, not a pass.
-        """
-        never_ran = Verdict(Status.GRADER_ERROR, "the test was collected but did not run")
-        told = (self.verdict or Verdict(Status.PASSED)) if self.statuses else never_ran
-        return Outcome(
+        """How the function ended; the message comes from the first case that did not pass."""
+        cases = self.cases or [NEVER_RAN]
+        told = next((case for case in cases if case.status is not Status.PASSED), cases[0])
+        return replace(
+            told,
             id=self.name,
             device=self.device,
             weight=self.weight,
-            status=worst(self.statuses or [told.status]),
-            about=told.about,
-            what=told.what,
-            facts=list(told.facts),
-            rule=told.rule,
+            status=worst([case.status for case in cases]),
             mistake=self.mistake.says if self.mistake else "",
             hint=self.mistake.hint if self.mistake else told.hint,
             seconds=self.seconds,
@@ -73,33 +58,30 @@ class Entry:
 
 
 class Outcomes:
-    """An entry for each test function of the problems that are graded.
-
-    Attributes:
-        faults: By problem, the fault of the grader that prevented its tests from running.
-        in_doubt: The problems with a test that failed in a shared process, but not by a time-out,
-            and passed in a new one.
-    """
+    """The test functions of the problems that are graded."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self._problems = {problem.id: problem for problem in problems}
-        self._entries: dict[tuple[str, str], Entry] = {}
+        self._functions: dict[tuple[str, str], TestFunction] = {}
+        # By problem, the fault of the grader that prevented its tests from running.
         self.faults: dict[str, str] = {}
+        # The problems with a test that failed in a shared process, but not by a time-out, and
+        # passed in a new one.
         self.in_doubt: set[str] = set()
 
     def problem_of(self, item: pytest.Item) -> Problem:
         """The problem that a test belongs to, by the name of its file."""
         return self._problems[problem_of_file(str(item.path))]
 
-    def entry_of(self, item: pytest.Item) -> Entry:
-        """The entry of a test function, created when it is first requested."""
+    def of(self, item: pytest.Item) -> TestFunction:
+        """The function of a test, created when it is first requested."""
         problem, device = self.problem_of(item), device_of(item.path)
         name = id_of_test(device, getattr(item, "originalname", None) or item.name)
-        if (problem.id, name) not in self._entries:
-            self._entries[problem.id, name] = Entry(
+        if (problem.id, name) not in self._functions:
+            self._functions[problem.id, name] = TestFunction(
                 problem, name, device, self._weight_of(item, problem), self._harm_of(item, problem)
             )
-        return self._entries[problem.id, name]
+        return self._functions[problem.id, name]
 
     def _weight_of(self, item: pytest.Item, problem: Problem) -> int:
         mark = item.get_closest_marker("points")
@@ -124,26 +106,26 @@ class Outcomes:
             self.faults[problem.id] = f"{item.name} is marked harm and points: expected one of them"
         return harm
 
-    def _weigh(self, problem: Problem, entries: list[Entry]) -> None:
+    def _weigh(self, problem: Problem, functions: list[TestFunction]) -> None:
         """Let the weights of tests with classes of harm follow from these classes.
 
         The tests for each device are weighed among themselves; but CUDA tests of a CPU problem are
         weighed as its CPU tests are, because a run on a CPU alone can give all points.
         """
-        unmarked = [entry.name for entry in entries if not entry.harm]
-        if len(unmarked) == len(entries) or problem.id in self.faults:
+        unmarked = [one.name for one in functions if not one.harm]
+        if len(unmarked) == len(functions) or problem.id in self.faults:
             return
         if unmarked:
             self.faults[problem.id] = f"{unmarked[0]} has no mark harm(…), but other tests have one"
             return
-        for device in {entry.device for entry in entries}:
+        for device in {one.device for one in functions}:
             among = "cpu" if problem.device == "cpu" else device
-            own = [entry for entry in entries if entry.device == device]
-            sharing = [entry.harm for entry in entries if entry.device == among]
-            for entry, weight in zip(
+            own = [one for one in functions if one.device == device]
+            sharing = [one.harm for one in functions if one.device == among]
+            for function, weight in zip(
                 own, weights_by_harm([one.harm for one in own], sharing), strict=True
             ):
-                entry.weight = weight
+                function.weight = weight
 
     def cannot_be_read(self, file: str, reason: str) -> None:
         """Record a test file that cannot be read.
@@ -154,27 +136,19 @@ class Outcomes:
         for problem_id in [name] if name in self._problems else self._problems:
             self.faults[problem_id] = f"its hidden tests cannot be read: {reason}"
 
-    def of(self, problem: Problem, *, only_run: bool = False) -> list[Outcome]:
+    def of_problem(self, problem: Problem, *, only_run: bool = False) -> list[Outcome]:
         """How a problem's tests ended; a single fault of the grader if they could not be run.
 
         Args:
-            problem: The problem.
             only_run: Leave out tests that were not reached.
         """
-        entries = [entry for (owner, _), entry in self._entries.items() if owner == problem.id]
-        self._weigh(problem, entries)
-        found = [entry.outcome() for entry in entries if entry.statuses or not only_run]
+        functions = [one for (owner, _), one in self._functions.items() if owner == problem.id]
+        self._weigh(problem, functions)
+        found = [one.outcome() for one in functions if one.cases or not only_run]
         fault = self.faults.get(problem.id, "")
         if not fault and not any(outcome.device == problem.device for outcome in found):
             fault = f"no hidden test was found for its device, {problem.device}"
-        if fault:
-            found = [
-                Outcome(
-                    id=SUITE,
-                    device=problem.device,
-                    weight=1,
-                    status=Status.GRADER_ERROR,
-                    what=fault,
-                )
-            ]
-        return found
+        if not fault:
+            return found
+        error = Status.GRADER_ERROR
+        return [Outcome(id=SUITE, device=problem.device, status=error, what=fault)]

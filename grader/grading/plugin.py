@@ -6,22 +6,22 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
+from msgspec import structs
 
 from grader.base.errors import GraderFault, NotAttempted, Status, TimedOut
 from grader.base.judging_time import JudgingTime
 from grader.course.courses import problem_of_file
 from grader.grading.blame import answer_at_fault, is_unexpected
-from grader.grading.budget import Budgets
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.hidden_tests import Collected
 from grader.grading.job import Job
-from grader.grading.outcomes import Entry, Outcomes
+from grader.grading.outcomes import Outcomes, TestFunction
 from grader.grading.recorded_cases import Cases, arguments_of, repetition
-from grader.grading.sandboxed_student import SandboxedStudent, Students
+from grader.grading.sandboxed_student import Budgets, SandboxedStudent, Students
 from grader.grading.static_checks import Checked
-from grader.grading.verdict import Verdict, origin, our_fault, verdict_on
-from grader.results.records import Fact
-from kit import generators
+from grader.grading.verdict import origin, our_fault, verdict_on
+from grader.results.records import Fact, Outcome
+from kit.student import copy_of_generator
 from kit.text import one_line
 
 # The message of a deferred test.
@@ -29,11 +29,7 @@ NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}
 
 
 def run_tests(
-    job: Job,
-    tests: Collected,
-    outcomes: Outcomes,
-    checked: Checked,
-    health: GpuHealth,
+    job: Job, tests: Collected, outcomes: Outcomes, checked: Checked, health: GpuHealth
 ) -> None:
     """Run the hidden tests with pytest in this process, and record how each of them ended.
 
@@ -46,7 +42,6 @@ def run_tests(
 
     Args:
         job: What is graded.
-        tests: The collected tests.
         outcomes: Where to record how a test ended.
         checked: What is known about the submission before its tests run.
         health: The state of the GPU.
@@ -58,19 +53,21 @@ def run_tests(
         outcomes.cannot_be_read(file, reason)
     waiting = []
     for item in tests.items:
-        entry = outcomes.entry_of(item)
-        if verdict := _settled_for(entry, job, checked.settled):
-            entry.settle(verdict)
+        function = outcomes.of(item)
+        if function.device != job.device:
+            function.cases = [Outcome(status=Status.DEFERRED, what=NEEDS[function.device])]
+        elif settled := checked.settled.get(function.problem.id):
+            function.cases = [settled]
         else:
             waiting.append(item)
     budgets = Budgets(job.course, job.device)
     plugin = Plugin(job, outcomes, checked, health, budgets, to_run=len(waiting))
     tests.run(waiting, plugin, job.seed)
     doubted = [item for item in waiting if outcomes.problem_of(item).id in outcomes.in_doubt]
-    again = [item for item in doubted if not outcomes.entry_of(item).has_failed]
+    again = [item for item in doubted if not outcomes.of(item).has_failed]
     if again:
         for item in again:
-            outcomes.entry_of(item).forget()
+            outcomes.of(item).forget()
         job.sandbox.renew()
         for problem in job.problems:
             if problem.id in outcomes.in_doubt:
@@ -78,13 +75,6 @@ def run_tests(
         job, done = replace(job, fresh=True), len(waiting)
         plugin = Plugin(job, outcomes, checked, health, budgets, to_run=len(again), done=done)
         tests.run(again, plugin, job.seed)
-
-
-def _settled_for(entry: Entry, job: Job, settled: dict[str, Verdict]) -> Verdict | None:
-    """The verdict on a test that need not run: deferred, or settled with its whole problem."""
-    if entry.device != job.device:
-        return Verdict(Status.DEFERRED, NEEDS[entry.device])
-    return settled.get(entry.problem.id)
 
 
 class Plugin:
@@ -98,9 +88,6 @@ class Plugin:
         budgets: The time of the submission.
         to_run: The number of tests that will run.
         done: The number of tests that have run before.
-
-    Attributes:
-        is_enough: Whether no further test needs to run.
     """
 
     def __init__(
@@ -123,7 +110,7 @@ class Plugin:
         self._rng: Any = None  # a copy of the test's generator, before the test ran
         self._cases, self._judging_time = Cases(job.course), JudgingTime()
         self._done, self._to_run = done, done + to_run
-        self.is_enough = False
+        self.is_enough = False  # whether no further test needs to run
 
     @pytest.hookimpl(optionalhook=True)  # specified by the tests' conftest.py
     def pytest_make_student(self, item: pytest.Item) -> SandboxedStudent:
@@ -152,7 +139,7 @@ class Plugin:
             self._student.begin_again()
             _empty_frames(e)
             if "rng" in arguments:
-                arguments["rng"] = generators.copy_of(self._rng)
+                arguments["rng"] = copy_of_generator(self._rng)
             with self._judging_time.limit():
                 pyfuncitem.obj(**arguments)
             problem = self._outcomes.problem_of(pyfuncitem)
@@ -164,7 +151,7 @@ class Plugin:
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Copy the test's generator, so that a repetition gets the same inputs."""
         rng = item.funcargs.get("rng") if isinstance(item, pytest.Function) else None
-        self._rng = None if rng is None else generators.copy_of(rng)
+        self._rng = None if rng is None else copy_of_generator(rng)
 
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
@@ -174,29 +161,33 @@ class Plugin:
         pytest's own report would take longer, because it formats the traceback. An exception here
         would end all tests; instead, it is a fault of the grader in this test alone.
         """
-        entry = self._outcomes.entry_of(item)
-        entry.seconds += call.duration
+        function = self._outcomes.of(item)
+        function.seconds += call.duration
         error = call.excinfo.value if call.excinfo else None
         try:
             error = error and self._blamed(item, error)
             if call.when == "call" or error is not None:
-                self._record(item, entry, error)
+                self._record(item, function, error)
         except Exception as e:
             error, self._may_share = e, False
-            entry.add(our_fault(item.name, origin(e)))
+            function.cases.append(our_fault(item.name, origin(e)))
         if error is not None:
             _empty_frames(error)
         assert call.when != "collect"
         outcome: Literal["passed", "failed"] = "passed" if error is None else "failed"
         return pytest.TestReport(item.nodeid, item.location, {}, outcome, None, call.when)
 
-    def _record(self, item: pytest.Item, entry: Entry, error: BaseException | None) -> None:
+    def _record(
+        self, item: pytest.Item, function: TestFunction, error: BaseException | None
+    ) -> None:
         """Judge a test that ended with this exception, or with none."""
-        verdict = self._judged(item, error)
-        entry.add(verdict)
-        self._may_share = verdict.status is Status.PASSED or self._called_a_stub(error)
-        if self._job.explain and self._student and isinstance(item, pytest.Function):
-            self._cases.keep(item, entry, self._student, self._rng, verdict, error)
+        ended = self._judged(item, error)
+        function.cases.append(ended)
+        self._may_share = ended.status is Status.PASSED or self._called_a_stub(error)
+        # Wrong answers of code that has set what all code computes with say nothing about the rest.
+        is_evidence = self._job.explain and function.problem.path not in self._settings
+        if is_evidence and self._student and isinstance(item, pytest.Function):
+            self._cases.keep(item, function, self._student, self._rng, ended, error)
 
     def _blamed(self, item: pytest.Item, error: BaseException) -> BaseException:
         """The exception that a test ends with: a Mismatch if an answer broke the test."""
@@ -221,8 +212,8 @@ class Plugin:
             return False
         return (error.where or "").partition(" in ")[0] in self._stubs
 
-    def _judged(self, item: pytest.Item, error: BaseException | None) -> Verdict:
-        """The verdict on a test.
+    def _judged(self, item: pytest.Item, error: BaseException | None) -> Outcome:
+        """How a test ended.
 
         If it did not pass on a GPU, first check that the GPU still works.
         """
@@ -230,19 +221,19 @@ class Plugin:
         rule = " ".join(first_paragraph.split())
         asked = self._student.asked_for if self._student else ""
         packages = self._job.course.packages
-        verdict = verdict_on(error, test=item.name, rule=rule, asked=asked, packages=packages)
+        ended = verdict_on(error, test=item.name, rule=rule, asked=asked, packages=packages)
         setting = self._settings.get(self._outcomes.problem_of(item).path)
-        if verdict.status is Status.PASSED:
+        facts = ended.facts
+        if ended.status is Status.PASSED:
             facts = [Fact(label, str(text)) for label, text in item.user_properties]
-            verdict = replace(verdict, facts=tuple(facts))
         elif setting:
-            verdict = replace(
-                verdict, facts=(*verdict.facts, Fact("setting", one_line(setting, 300)))
-            )
-        if self._health.may_be_the_reason(verdict):
+            facts = [*facts, Fact("setting", one_line(setting, 300))]
+        if self._health.may_be_the_reason(ended):
             self._students.end()
             self._health.look()
-        return our_fault(item.name, self._health.complaint) if self._health.complaint else verdict
+        if self._health.complaint:
+            return our_fault(item.name, self._health.complaint)
+        return structs.replace(ended, facts=facts)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(
@@ -268,8 +259,8 @@ class Plugin:
             self._students.end()
         self._student = None
         if following is not problem:
-            for entry, mistake in self._cases.explained(problem).items():
-                entry.mistake = mistake
+            for function, mistake in self._cases.explained(problem).items():
+                function.mistake = mistake
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Report progress, and whether no further test needs to run."""

@@ -13,11 +13,11 @@ import pytest
 
 from grader.course.courses import Course, Problem
 from grader.grading.mistake_matching import Case, explained
-from grader.grading.outcomes import Entry
+from grader.grading.outcomes import TestFunction
 from grader.grading.sandboxed_student import RemoteStudent, SandboxedStudent
-from grader.grading.verdict import Verdict
+from grader.results.records import Outcome
 from grader.solutions.mistakes import Mistake
-from kit import generators
+from kit.student import copy_of_generator
 from kit.text import one_line
 
 # Bytes of answers that are kept until the problem's end. Tests with more cannot be rehearsed.
@@ -51,7 +51,7 @@ def repetition(item: pytest.Function, rng: Any) -> Callable[[RemoteStudent], Non
     def repeat(student: RemoteStudent) -> None:
         again: dict[str, Any] = {"student": student}
         if rng is not None:
-            again["rng"] = generators.copy_of(rng)
+            again["rng"] = copy_of_generator(rng)
         item.function(**arguments | {name: again[name] for name in again if name in arguments})
 
     return repeat
@@ -68,44 +68,44 @@ class Cases:
     def keep(
         self,
         item: pytest.Function,
-        entry: Entry,
+        function: TestFunction,
         student: SandboxedStudent,
         rng: Any,
-        verdict: Verdict,
+        outcome: Outcome,
         error: BaseException | None,
     ) -> None:
         """Keep one run, unless it was on a CUDA device, which this process must not touch.
 
         Args:
             item: The test.
-            entry: What is known about the test so far.
+            function: What is known about the test so far.
             student: The student that the test called.
             rng: A copy of the test's generator before the test ran; None without a generator.
-            verdict: How the test ended.
+            outcome: How the test ended.
             error: The exception that it raised.
         """
         repeat = repetition(item, rng)
-        if entry.device == "cuda" or repeat is None:
+        if function.device == "cuda" or repeat is None:
             return
         if self._bytes + student.answered_bytes > MOST_BYTES:
             student.calls.clear()
         else:
             self._bytes += student.answered_bytes
         failure = error if isinstance(error, Exception) else None
-        function = verdict.function if verdict.function in entry.problem.functions else ""
+        about = outcome.about.split(".")[0]
         self._cases.append(
             Case(
-                entry,
+                function,
                 student.seed,
                 lambda rehearsal: repeat(RemoteStudent(rehearsal)),
                 student.calls,
                 failure,
-                function,
-                entry.seconds,
+                about if about in function.problem.functions else "",
+                function.seconds,
             )
         )
 
-    def explained(self, problem: Problem) -> dict[Entry, Mistake]:
+    def explained(self, problem: Problem) -> dict[TestFunction, Mistake]:
         """The known mistakes that explain a problem's failures.
 
         This discards the recorded runs. If the explanation itself breaks, it says so on stderr; the

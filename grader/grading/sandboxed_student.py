@@ -17,15 +17,56 @@ from typing import Any
 
 import msgspec
 
-from grader.course.courses import Limits, Problem
-from grader.grading.budget import STARTING_SECONDS, Budgets
-from grader.grading.job import Job
+from grader.course.courses import SPARE_SHARE, Course, Limits, Problem
+from grader.grading.job import Answers, Calls, Job
 from grader.grading.mistake_matching import Call, name_of
-from grader.grading.sessions import Answers, Calls
 from grader.grading.static_checks import Checked
-from grader.sandbox.meter import Budget
+from grader.sandbox.meter import Budget, Patience, Spare
 from grader.sandbox.replies import Probe
 from kit.student import call
+
+# Extra seconds per test for CUDA start-up, not charged to the student.
+STARTING_SECONDS = {"cpu": 0, "cuda": 20}
+
+
+class Budgets:
+    """Each problem's share of the submission's time, in proportion to its points.
+
+    So endless loops in one problem take no time from the others. The share does not depend on which
+    problems are graded. The ratio of wall time to CPU time is the same for all tests as for one.
+
+    Every attempt at a test is charged, in the same budget however often the test runs. A right
+    submission loses no point if a test is repeated for a reason that is not its own, such as a
+    limit that the tests before it had almost used up: time that is set aside pays for attempts that
+    do not count (`Spare`). It is a tenth of the submission's time, so tests that wait and are then
+    repeated keep the grader waiting for a tenth longer at most. If that is not enough, the tests
+    were repeated because of what the submission does (its time depends on earlier tests, or it
+    gives two answers), and its problems pay.
+    """
+
+    def __init__(self, course: Course, device: str) -> None:
+        self._course, self._device = course, device
+        self._points = sum(p.points for p in course.problems if device in course.hidden_tests(p))
+        self._budgets: dict[str, Budget] = {}
+        spare = SPARE_SHARE * course.limits.submission_seconds
+        self._spare = Spare(spare, self._wall(spare))
+        self.patience = Patience()  # how long a test of the submission may do nothing
+
+    def _wall(self, seconds: float) -> float:
+        """The wall time that goes with this CPU time."""
+        return seconds * self._course.limits.wall_seconds / self._course.limits.cpu_seconds
+
+    def of(self, problem: Problem) -> Budget:
+        """A problem's share, with what its tests have used so far."""
+        if problem.id not in self._budgets:
+            seconds = self._course.limits.submission_seconds * problem.points / self._points
+            self._budgets[problem.id] = Budget(
+                seconds,
+                self._wall(seconds),
+                free_seconds=STARTING_SECONDS[self._device],
+                spare=self._spare,
+            )
+        return self._budgets[problem.id]
 
 
 class RemoteStudent:
@@ -34,17 +75,14 @@ class RemoteStudent:
     Args:
         session: The connection to the student's code.
         seed: The seed that the student's global generators are set to before each call.
-
-    Attributes:
-        asked_for: The function that the test last called by name, which a message starts with.
-        calls: The calls so far.
     """
 
     def __init__(self, session: Answers, seed: int = 0) -> None:
         self._session = session
         self.seed = seed
+        # The function that the test last called by name, which a message starts with.
         self.asked_for = ""
-        self.calls: list[Call] = []
+        self.calls: list[Call] = []  # the calls so far
 
     def run(self, probe: Probe, **inputs: Any) -> Any:
         """Run `probe` next to the student's code and return what it returns for these inputs."""
@@ -132,7 +170,8 @@ class Students:
 
     def for_test(self, problem: Problem, name: str) -> SandboxedStudent:
         """A student for one test; a process starts at its first call if none is left to share."""
-        seed = self._seed_of(name)
+        seeded = f"{self._job.seed}:{name}:student".encode()
+        seed = int.from_bytes(hashlib.sha256(seeded).digest()[:7], "big")
         if not self.go_on_with(problem):
             self.end()
         if self._session is None:
@@ -157,11 +196,6 @@ class Students:
         if self._session is not None:
             self._session.close()
             self._session = None
-
-    def _seed_of(self, name: str) -> int:
-        """The seed of the global generators in a test."""
-        seeded = f"{self._job.seed}:{name}:student".encode()
-        return int.from_bytes(hashlib.sha256(seeded).digest()[:7], "big")
 
     def _limits(self, problem: Problem) -> Limits:
         """The limits of each process, with the time that a GPU's start-up takes."""

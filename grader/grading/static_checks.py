@@ -11,10 +11,9 @@ from typing import Any
 
 from grader.base.errors import Status, StudentFault
 from grader.course.courses import Problem
-from grader.grading.job import Job
-from grader.grading.sessions import Calls
-from grader.grading.verdict import PYTHON, Verdict
-from grader.results.records import Fact, Ignored
+from grader.grading.job import Calls, Job
+from grader.grading.verdict import PYTHON
+from grader.results.records import Fact, Ignored, Outcome
 from grader.wire import shortcuts
 from kit import handing_in
 from kit.text import one_line
@@ -24,21 +23,17 @@ ModuleReport = StudentFault | dict[str, Any]  # what a parser reports about a mo
 
 @dataclass(frozen=True)
 class Checked:
-    """What is known about a submission before any of it runs.
+    """What is known about a submission before any of it runs."""
 
-    Attributes:
-        settled: The verdicts on problems whose tests need not run, by the id of the problem. These
-            are the problems whose module is missing or is not Python, and those whose module
-            certainly uses a name that the problem forbids.
-        stubs: The places, as `file:line`, of functions that do nothing but raise
-            NotImplementedError there.
-        compiled: The compiled modules, for the sessions of tests; see `Session.compile`.
-        settings: What each module sets for all code when it is imported, as a sentence; by path.
-    """
-
-    settled: dict[str, Verdict]
+    # How problems ended whose tests need not run, by the id of the problem. These are the problems
+    # whose module is missing or is not Python, and those whose module certainly uses a name that
+    # the problem forbids.
+    settled: dict[str, Outcome]
+    # The places, as `file:line`, of functions that do nothing but raise NotImplementedError there.
     stubs: frozenset[str]
+    # The compiled modules, for the sessions of tests; see `Session.compile`.
     compiled: dict[str, bytes]
+    # What each module sets for all code when it is imported, as a sentence; by path.
     settings: dict[str, str] = field(default_factory=dict)
 
 
@@ -54,7 +49,10 @@ def check_without_running(job: Job, session: Calls) -> Checked:
     """
     problems = job.here
     missing = [p for p in problems if p.path not in job.sources]
-    settled = {p.id: Verdict(Status.NOT_ATTEMPTED, _missing(p.path, job.ignored)) for p in missing}
+    settled = {
+        p.id: Outcome(status=Status.NOT_ATTEMPTED, what=_missing(p.path, job.ignored))
+        for p in missing
+    }
     owners: dict[str, list[Problem]] = {}
     for problem in problems:
         if problem.path in job.sources:
@@ -102,23 +100,23 @@ def _settings(reports: dict[str, ModuleReport]) -> dict[str, str]:
     }
 
 
-def _unfit(path: str, found: ModuleReport, owners: list[Problem]) -> dict[str, Verdict]:
-    """For one module, the verdicts on the problems that are settled by parsing it."""
+def _unfit(path: str, found: ModuleReport, owners: list[Problem]) -> dict[str, Outcome]:
+    """For one module, how the problems end that are settled by parsing it."""
     if isinstance(found, StudentFault):
-        return {
-            p.id: Verdict(found.status, one_line(f"{path} cannot be read: {found.text}", 600))
-            for p in owners
-        }
+        what = one_line(f"{path} cannot be read: {found.text}", 600)
+        return {p.id: Outcome(status=found.status, what=what) for p in owners}
     if found["syntax"]:
         line, text = found["syntax"]
         what = f"{path}:{line}: SyntaxError: {one_line(text, 300)}"
-        return {p.id: Verdict(Status.FAILED, what, facts=(PYTHON,)) for p in owners}
-    # A use inside a definition, or one that is not certain, costs only the tests that run it.
+        return {p.id: Outcome(status=Status.FAILED, what=what, facts=[PYTHON]) for p in owners}
+    # a use inside a definition, or one that is not certain, costs only the tests that run it.
     certain = [use for use in found["uses"] if use["certain"] and not use["definition"]]
     first = {use["problem"]: use for use in reversed(certain)}
-    return {p.id: _forbidden(first[p.id], path) for p in owners if p.id in first}
-
-
-def _forbidden(use: dict[str, Any], path: str) -> Verdict:
-    what = f"uses {one_line(use['name'], 200)}, which this problem forbids"
-    return Verdict(Status.POLICY, what, facts=(Fact("at", f"{path}:{use['line']}"),))
+    return {
+        id_: Outcome(
+            status=Status.POLICY,
+            what=f"uses {one_line(use['name'], 200)}, which this problem forbids",
+            facts=[Fact("at", f"{path}:{use['line']}")],
+        )
+        for id_, use in first.items()
+    }

@@ -1,4 +1,4 @@
-"""Turn the exception that a test raised into the verdict that the student reads.
+"""Turn the exception that a test raised into the outcome that the student reads.
 
 A test that raises no exception has passed. A `Mismatch` or a `StudentFault` is the student's fault.
 Any other exception, including that of a bare `assert`, is the grader's fault, because then the test
@@ -9,12 +9,11 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from packaging.requirements import Requirement
 
 from grader.base.errors import Raised, Status, StudentFault
-from grader.results.records import Fact
+from grader.results.records import Fact, Outcome
 from kit import expect
 from kit.text import one_line, printable
 
@@ -22,40 +21,14 @@ MAX_WHAT = 1500  # characters of what happened
 MAX_TEXT = 300  # of an exception of the student's code
 MAX_FACT = 500
 PYTHON = Fact("grader has", f"Python {sys.version_info[0]}.{sys.version_info[1]}")
-OF_A_MODULE = re.compile(r"module '[\w.]+' has no attribute")
+OF_A_LIBRARY = re.compile(r"module '(?!assignment\b)[\w.]+' has no attribute")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """How one run of a test ended. `results.Outcome` documents the other fields.
-
-    Attributes:
-        status: The outcome in one word.
-    """
-
-    status: Status
-    what: str = ""
-    about: str = ""
-    facts: tuple[Fact, ...] = ()
-    rule: str = ""
-    hint: str | None = None
-
-    @property
-    def function(self) -> str:
-        """The function or class that the verdict is about."""
-        return self.about.split(".")[0]
-
-
 def verdict_on(
-    error: BaseException | None,
-    *,
-    test: str,
-    rule: str,
-    asked: str,
-    packages: Sequence[str] = (),
-) -> Verdict:
-    """The verdict on one run of a test.
+    error: BaseException | None, *, test: str, rule: str, asked: str, packages: Sequence[str] = ()
+) -> Outcome:
+    """How one run of a test ended.
 
     Args:
         error: The exception that the run raised, if any.
@@ -66,19 +39,21 @@ def verdict_on(
     """
 
     if error is None:
-        return Verdict(Status.PASSED)
+        return Outcome(status=Status.PASSED)
     if isinstance(error, expect.Mismatch):
         facts = [Fact(label, one_line(text, MAX_FACT)) for label, text in error.facts]
         return _with_rule(error, Status.FAILED, error.reason, error.of, facts, rule, error.hint)
     if isinstance(error, StudentFault):
-        about, facts = _about(error, asked), [*_place(error), *_importable(error, packages)]
+        where = error.where or ""
+        about = where.rpartition(" in ")[2] if " in " in where else asked
+        facts = [*_place(error), *_importable(error, packages)]
         return _with_rule(error, error.status, _happened(error), about, facts, rule, None)
     return our_fault(test, origin(error))
 
 
-def our_fault(test: str, text: str) -> Verdict:
-    """A verdict on a fault of the grader, which costs nobody a point."""
-    return Verdict(Status.GRADER_ERROR, one_line(text, MAX_WHAT), test)
+def our_fault(test: str, text: str) -> Outcome:
+    """A fault of the grader, which costs nobody a point."""
+    return Outcome(status=Status.GRADER_ERROR, what=one_line(text, MAX_WHAT), about=test)
 
 
 def _with_rule(
@@ -89,7 +64,7 @@ def _with_rule(
     facts: Sequence[Fact],
     rule: str,
     hint: str | None,
-) -> Verdict:
+) -> Outcome:
     """Add the rule of the test.
 
     The rule applies to the call that the test is about. If a valid call before it failed, name that
@@ -97,14 +72,14 @@ def _with_rule(
     """
     if call := getattr(error, "right_call", ""):
         facts, rule = [*facts, Fact("call", one_line(f"a valid one: {call}", MAX_FACT))], ""
-    return Verdict(
-        status, one_line(what, MAX_WHAT), one_line(about, MAX_FACT), tuple(facts), rule, hint
+    return Outcome(
+        status=status,
+        what=one_line(what, MAX_WHAT),
+        about=one_line(about, MAX_FACT),
+        facts=list(facts),
+        rule=rule,
+        hint=hint,
     )
-
-
-def _about(fault: StudentFault, asked: str) -> str:
-    """The student's function in which a fault happened."""
-    return fault.where.rpartition(" in ")[2] if fault.where and " in " in fault.where else asked
 
 
 def _place(fault: StudentFault) -> list[Fact]:
@@ -119,7 +94,7 @@ def _importable(fault: StudentFault, packages: Sequence[str]) -> list[Fact]:
     may = f"the standard library, {names}; its own modules as in `from assignment import data`"
     if fault.type_name == "ModuleNotFoundError":
         return [Fact("may import", may), PYTHON]
-    is_missing = fault.type_name == "ImportError" or OF_A_MODULE.match(fault.text)
+    is_missing = fault.type_name == "ImportError" or OF_A_LIBRARY.match(fault.text)
     return [PYTHON] if is_missing else []
 
 

@@ -122,9 +122,6 @@ def gradescope(course: Course) -> Iterator[str]:
             )
 
 
-# --- names ----------------------------------------------------------------------------------------
-
-
 def _at(course: Course, problem: Problem) -> str:
     line = problems.line_of_problem(courses.text_of(course.list_of_problems), problem.id)
     return f"{course.list_of_problems}:{line}: problem {problem.id}"
@@ -234,9 +231,6 @@ def _of_no_problem(course: Course) -> Iterator[str]:
             close = difflib.get_close_matches(problem, ids, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
             yield f"{path}: problems.toml lists no problem {problem!r}{meant}"
-
-
-# --- running what was built -----------------------------------------------------------------------
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:

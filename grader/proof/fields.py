@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from grader.course import courses
+from grader.grading.job import Opens
 from grader.grading.local_student import LocalBox, LocalSession, as_data
-from grader.grading.sessions import Opens
 from grader.proof.kinds import Judged
 from grader.sandbox.replies import Probe, promised_by
 from kit.loaded import is_array, is_tensor
@@ -121,18 +121,12 @@ LISTS_OF_KIT: dict[str, Keys] = {"call_each": (), "call_and_keep_inputs": ("inpu
 
 @dataclass
 class ChangedField:
-    """Makes sessions whose answers have another value in one field of one probe.
+    """Makes sessions whose answers have another value in one field of one probe."""
 
-    Attributes:
-        probe: The name of the probe.
-        keys: The keys that lead to the field.
-        change: One of CHANGES or CUTS.
-        tests: The tests that got an answer in which the field was changed.
-    """
-
-    probe: str
-    keys: Keys
-    change: Change
+    probe: str  # the name of the probe
+    keys: Keys  # the keys that lead to the field
+    change: Change  # one of CHANGES or CUTS
+    # The tests that got an answer in which the field was changed.
     tests: set[str] = field(default_factory=set)
 
     @property
@@ -178,7 +172,7 @@ class _ChangingSession(LocalSession):
         grows = self._changed.change in CHANGES
         changed = _with_another(value, self._changed.keys, self._changed.applied, grows=grows)
         changed = as_data(changed)
-        # A sandbox would refuse an answer of another type before a test looks at it.
+        # a sandbox would refuse an answer of another type before a test looks at it.
         return changed if promised_by(probe)(changed) else value
 
 
@@ -218,9 +212,6 @@ def looked_at(judged: Judged, session: Opens) -> Judged:
     failed = {test.id for test in judged.lost}
     blind = tuple(sorted(session.tests - failed)) if session.is_whole else ()
     return replace(judged, is_never_sent=not session.tests, blind=blind)
-
-
-# --- which fields there are
 
 
 def of(tests: Path, hidden_test: Path) -> Iterator[tuple[str, Keys, tuple[Change, ...]]]:

@@ -24,57 +24,36 @@ OTHER_RULES = ("harm", "public")
 
 @dataclass(frozen=True)
 class Row:
-    """The outcome of one trial.
+    """The outcome of one trial."""
 
-    Attributes:
-        problem: The problem's id.
-        kind: A name in `KINDS`.
-        name: The name of the trial within its kind.
-        seed: The seed that it was graded with.
-        score: Points earned.
-        max_score: Points that could be earned on the trial's device.
-        failed: The tests for that device that did not pass.
-        complaint: What differs from the required outcome; empty if nothing does.
-        share: The share of the problem that it lost, by the weights of the tests for that device.
-        reason: Why a wrong solution costs as much as it does, or why a mutant need not be detected.
-        price: The points that it lost, by the weights of the tests for that device.
-        told: The first public test that it fails, and why; empty if it passes all, None if they
-            were not run.
-    """
-
-    problem: str
-    kind: str
-    name: str
-    seed: int
-    score: float
-    max_score: float
-    failed: list[str]
-    complaint: str
+    problem: str  # the problem's id
+    kind: str  # a name in `KINDS`
+    name: str  # the name of the trial within its kind
+    seed: int  # the seed that it was graded with
+    score: float  # points earned
+    max_score: float  # points that could be earned on the trial's device
+    failed: list[str]  # the tests for that device that did not pass
+    complaint: str  # what differs from the required outcome; empty if nothing does
+    # The share of the problem that it lost, by the weights of the tests for that device.
     share: float = 0.0
+    # Why a wrong solution costs as much as it does, or why a mutant need not be detected.
     reason: str = ""
-    price: float = 0.0
+    price: float = 0.0  # the points that it lost, by the weights of the tests for that device
+    # The first public test that it fails, and why; empty if it passes all, None if they were not
+    # run.
     told: str | None = None
 
 
 @dataclass(frozen=True)
 class Judged:
-    """How the tests of its problem ended on one trial.
+    """How the tests of its problem ended on one trial."""
 
-    Attributes:
-        result: The result of the problem.
-        device: The device whose tests were run.
-        excused: Why a mutant need not be detected; empty if there is no excuse.
-        most: The most points that it may earn; None for no such limit.
-        is_never_sent: Whether no test asked for the field that it changes.
-        blind: The tests that pass although a whole answer was cut.
-    """
-
-    result: ProblemResult
-    device: str = "cpu"
-    excused: str = ""
-    most: float | None = None
-    is_never_sent: bool = False
-    blind: tuple[str, ...] = ()
+    result: ProblemResult  # the result of the problem
+    device: str = "cpu"  # the device whose tests were run
+    excused: str = ""  # why a mutant need not be detected; empty if there is no excuse
+    most: float | None = None  # the most points that it may earn; None for no such limit
+    is_never_sent: bool = False  # whether no test asked for the field that it changes
+    blind: tuple[str, ...] = ()  # the tests that pass although a whole answer was cut
 
     @property
     def tests(self) -> list[TestResult]:
@@ -91,9 +70,6 @@ class Judged:
         """The share of the problem that was lost, by the weights of its tests for this device."""
         whole = sum(test.weight for test in self.tests)
         return sum(test.weight for test in self.lost) / whole if whole else 0.0
-
-
-# --- what differs from the required outcome; an empty string if nothing does ----------------------
 
 
 def _nothing(judged: Judged) -> str:
@@ -159,9 +135,6 @@ def _is_not_noticed(judged: Judged) -> str:
     return "no test notices it; write one, or list it in mutants.toml with the reason why none can"
 
 
-# --- in the summary -------------------------------------------------------------------------------
-
-
 def _good(rows: list[Row]) -> int:
     return sum(not row.complaint for row in rows)
 
@@ -206,126 +179,73 @@ def _of_mutants(rows: list[Row], one: str, several: str) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of trials.
-
-    Attributes:
-        name: Its name.
-        one: What one such trial is called.
-        several: What several are called.
-        complaint: What differs from the required outcome; empty if nothing does.
-        every: Of how many trials a quick run tries one.
-        runs_public: Whether public tests are run on it, too. Unless it is wrong, it passes them.
-        may_be_declined: Whether a problem may decline it with a reason.
-        is_light: Whether it costs the author nothing, so that `--light` tries it.
-        breaks_answers: Whether a test may raise an exception of its own over such an answer.
-        summary: The line of the summary about these trials.
-    """
+    """One kind of trials."""
 
     name: str
-    one: str
-    several: str
+    called: str  # what such a trial is called, with a | where several have an s
+    # What differs from the required outcome; empty if nothing does.
     complaint: Callable[[Judged], str]
-    every: int = 1
+    every: int = 1  # of how many trials a quick run tries one
+    # Whether public tests are run on it, too. Unless it is wrong, it passes them.
     runs_public: bool = False
-    may_be_declined: bool = False
-    is_light: bool = False
+    may_be_declined: bool = False  # whether a problem may decline it with a reason
+    is_light: bool = False  # whether it costs the author nothing, so that `--light` tries it
+    # Whether a test may raise an exception of its own over such an answer.
     breaks_answers: bool = False
+    needs_sandbox: bool = False  # whether only a sandbox can judge it
+    # The line of the summary about these trials.
     summary: Callable[[list[Row], str, str], str] = _as_required
+
+    def line(self, rows: list[Row]) -> str:
+        """The line of the summary about these trials."""
+        return self.summary(rows, self.called.replace("|", ""), self.called.replace("|", "s"))
 
 
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("reference", "reference", "references", _loses, is_light=True, summary=_of_references),
-        Kind("stub", "stub", "stubs", _was_attempted, is_light=True, summary=_of_stubs),
+        Kind("reference", "reference|", _loses, is_light=True, summary=_of_references),
+        Kind("stub", "stub|", _was_attempted, is_light=True, summary=_of_stubs),
         Kind(
-            "wrong",
-            "wrong solution",
-            "wrong solutions",
-            _is_not_caught,
-            every=12,
-            runs_public=True,
-            is_light=True,
+            "wrong", "wrong solution|", _is_not_caught, every=12, runs_public=True, is_light=True
         ),
-        Kind("variant", "variant", "variants", _loses, every=4, runs_public=True, is_light=True),
+        Kind("variant", "variant|", _loses, every=4, runs_public=True, is_light=True),
+        Kind("junk", "constant answer|", _passes, every=40, may_be_declined=True, is_light=True),
         Kind(
-            "junk",
-            "constant answer",
-            "constant answers",
-            _passes,
-            every=40,
-            may_be_declined=True,
-            is_light=True,
+            "words", "reference| in other words", _loses,
+            every=5, runs_public=True, may_be_declined=True, is_light=True,
         ),
         Kind(
-            "words",
-            "reference in other words",
-            "references in other words",
-            _loses,
-            every=5,
-            runs_public=True,
-            may_be_declined=True,
-            is_light=True,
+            "unchecked", "reference| without checks", _costs_much,
+            every=5, may_be_declined=True, summary=_without_checks,
         ),
         Kind(
-            "unchecked",
-            "reference without checks",
-            "references without checks",
-            _costs_much,
-            every=5,
-            may_be_declined=True,
-            summary=_without_checks,
+            "types", "reference| with other types", _loses,
+            every=20, runs_public=True, may_be_declined=True, is_light=True,
         ),
         Kind(
-            "types",
-            "reference with other types",
-            "references with other types",
-            _loses,
-            every=20,
-            runs_public=True,
-            may_be_declined=True,
-            is_light=True,
+            "arithmetic", "reference| by other arithmetic", _loses,
+            every=10, runs_public=True, may_be_declined=True,
         ),
         Kind(
-            "arithmetic",
-            "reference by other arithmetic",
-            "references by other arithmetic",
-            _loses,
-            every=10,
-            runs_public=True,
-            may_be_declined=True,
+            "unwritten", "reference| of unwritten memory", _is_not_caught,
+            every=5, may_be_declined=True, needs_sandbox=True,
         ),
         Kind(
-            "unwritten",
-            "reference that returns unwritten memory",
-            "references that return unwritten memory",
-            _is_not_caught,
-            every=5,
-            may_be_declined=True,
+            "hostile", "reference| with a hostile value in an answer", _nothing,
+            every=60, may_be_declined=True, is_light=True, breaks_answers=True,
         ),
         Kind(
-            "hostile",
-            "reference with a hostile value in an answer",
-            "references with a hostile value in an answer",
-            _nothing,
-            every=60,
-            may_be_declined=True,
-            is_light=True,
-            breaks_answers=True,
+            "import", "reference| whose import does more", _loses,
+            every=5, may_be_declined=True, needs_sandbox=True,
         ),
         Kind(
-            "field",
-            "field of answers",
-            "fields of answers",
-            _is_not_looked_at,
-            every=20,
-            may_be_declined=True,
-            breaks_answers=True,
-            summary=_of_fields,
+            "field", "field| of answers", _is_not_looked_at,
+            every=20, may_be_declined=True, breaks_answers=True, summary=_of_fields,
         ),
-        Kind("mutant", "mutant", "mutants", _is_not_noticed, is_light=True, summary=_of_mutants),
+        Kind("mutant", "mutant|", _is_not_noticed, is_light=True, summary=_of_mutants),
     )
-}
+}  # fmt: skip
 DECLINABLE = (*(kind.name for kind in KINDS.values() if kind.may_be_declined), *OTHER_RULES)
 HOW_TO_DECLINE = (
     "where the course is right and the requirement is not, the problem's entry in problems.toml "

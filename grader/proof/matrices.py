@@ -23,52 +23,38 @@ SERIOUS = tuple(HARM)[:2]
 
 @dataclass(frozen=True)
 class HiddenTest:
-    """A hidden test, as its file describes it.
+    """A hidden test, as its file describes it."""
 
-    Attributes:
-        stays: Why the test stays although other tests catch everything it catches; empty if no
-            reason is given.
-        harm: What a failure costs in practice, a key of `points.HARM`; empty if not said.
-        points: Its points, if the tests of its problem say what a failure costs.
-    """
-
+    # Why the test stays although other tests catch everything it catches; empty if no reason is
+    # given.
     stays: str = ""
-    harm: str = ""
-    points: float = 0.0
+    harm: str = ""  # what a failure costs in practice, a key of `points.HARM`; empty if not said
+    points: float = 0.0  # its points, if the tests of its problem say what a failure costs
 
 
 @dataclass
 class Matrix:
-    """What the tests for one device prove.
+    """What the tests for one device prove."""
 
-    Attributes:
-        rows: Every trial.
-        tests: For each problem, its hidden tests as their file describes them; empty in a quick
-            run.
-        owed: The number of wrong solutions left out because only tests on a CUDA device can detect
-            them.
-        unread: The number of wrong solutions that a student wrote and nobody has read.
-        said: For each problem, the sentences of its stubs; empty in a quick run.
-        checked: What of the course was tried besides its hidden tests, and whether all was right.
-        wrong: What is wrong there, or with the sentences.
-        declined: For each problem, the requirements that it declines, each with the reason.
-        green_may_lose: The most points that a known mistake may cost if it passes all public tests;
-            None for no limit.
-        points: The points of the whole course.
-        is_light: Whether nothing is asked that costs the author work: no mistake for each test, no
-            reason for a price or a mutant.
-    """
-
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)  # every trial
+    # For each problem, its hidden tests as their file describes them; empty in a quick run.
     tests: dict[str, dict[str, HiddenTest]] = field(default_factory=dict)
+    # The number of wrong solutions left out because only tests on a CUDA device can detect them.
     owed: int = 0
-    unread: int = 0
+    unread: int = 0  # the number of wrong solutions that a student wrote and nobody has read
+    # For each problem, the sentences of its stubs; empty in a quick run.
     said: dict[str, list[StubSentence]] = field(default_factory=dict)
+    # What of the course was tried besides its hidden tests, and whether all was right.
     checked: dict[str, bool] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)  # what is wrong there, or with the sentences
+    # For each problem, the requirements that it declines, each with the reason.
     declined: dict[str, dict[str, str]] = field(default_factory=dict)
+    # The most points that a known mistake may cost if it passes all public tests; None for no
+    # limit.
     green_may_lose: float | None = None
-    points: float = math.inf
+    points: float = math.inf  # the points of the whole course
+    # Whether nothing is asked that costs the author work: no mistake for each test, no reason for a
+    # price or a mutant.
     is_light: bool = False
 
     def complaints(self) -> list[str]:
@@ -269,5 +255,5 @@ def _harm_of(node: ast.FunctionDef) -> str:
         for d in node.decorator_list
         if isinstance(d, ast.Call) and ast.unparse(d.func) == "pytest.mark.harm"
     ]
-    # An unknown class is refused when the test is graded.
+    # an unknown class is refused when the test is graded.
     return str(ast.literal_eval(marks[0].args[0])) if marks and marks[0].args else ""

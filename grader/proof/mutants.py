@@ -18,7 +18,7 @@ import msgspec
 
 from grader.base.errors import CourseFault
 from grader.course import courses
-from grader.solutions.regions import lines_of
+from grader.solutions.fragments import lines_of
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -33,17 +33,11 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A reference module with one change.
+    """A reference module with one change."""
 
-    Attributes:
-        problem: The problem whose solution was changed.
-        name: The change, as in `Linear.forward: x @ self.weight.T -> x * self.weight.T`.
-        source: The source of the whole changed module.
-    """
-
-    problem: str
-    name: str
-    source: str
+    problem: str  # the problem whose solution was changed
+    name: str  # the change, as in `Linear.forward: x @ self.weight.T -> x * self.weight.T`
+    source: str  # the source of the whole changed module
 
 
 def of(reference: str, problem: str) -> list[Mutant]:

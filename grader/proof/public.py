@@ -61,7 +61,6 @@ def first_failure(
     The tests run in this process, with the same random numbers for each solution.
 
     Args:
-        course: The course.
         problem: The problem whose public tests are run; without any, nothing fails.
         box: Makes the solution importable.
         sources: The solution.
@@ -82,9 +81,6 @@ def first_failure(
         finally:
             tests.close()
     return told[0] if told else ""
-
-
-# --- what public tests refuse ---------------------------------------------------------------------
 
 
 def unpromised(course: Course, chosen: Iterable[Problem]) -> Iterator[str]:

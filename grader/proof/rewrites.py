@@ -23,9 +23,6 @@ from typing import Any
 Values = dict[str, Any]
 
 
-# --- junk: one constant for every call ------------------------------------------------------------
-
-
 def _first(args: tuple[Any, ...], kwargs: Values) -> Any:
     return next(iter([*args, *kwargs.values()]), None)
 
@@ -160,9 +157,6 @@ def _without_self(self: object, answer: Callable[..., object], *args: Any, **kwa
     return answer(*args, **kwargs)
 
 
-# --- correct answers of other types ---------------------------------------------------------------
-
-
 class PlainMapping(Mapping[Any, Any]):
     """A mapping that is not a dict."""
 
@@ -224,9 +218,6 @@ def _deep(change: Callable[[Any], Any], value: Any) -> Any:
     if type(value) in (list, tuple):
         return change(type(value)(_deep(change, inner) for inner in value))
     return change(value)
-
-
-# --- correct answers by other arithmetic ----------------------------------------------------------
 
 
 def times_by_logarithms(a: Any, b: Any) -> Any:

@@ -16,9 +16,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 Values = dict[str, Any]
 
 
-# --- junk -----------------------------------------------------------------------------------------
-
-
 def _tensors(args: tuple[Any, ...], kwargs: Values) -> list[Tensor]:
     """The tensors among the arguments, also those inside lists and tuples."""
     parts = [
@@ -85,9 +82,6 @@ def junk(
     rewrites.replace(module, names, answer, hollow=hollow)
 
 
-# --- memory that nobody wrote ---------------------------------------------------------------------
-
-
 def unwritten(rewrites: Any, module: Values, names: Iterable[str]) -> None:
     """Replace the results of the named functions with uninitialized memory.
 
@@ -113,9 +107,6 @@ def _then_empty(init: Callable[..., None]) -> Callable[..., None]:
             parameter.data = torch.empty_like(parameter.data)
 
     return wrapped
-
-
-# --- other arithmetic -----------------------------------------------------------------------------
 
 
 def sums_backwards(module: Values, names: Iterable[str]) -> None:

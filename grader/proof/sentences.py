@@ -29,19 +29,12 @@ CONTRADICTS = re.compile(r"^contradicts:(.*)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class StubSentence:
-    """One sentence of a docstring.
+    """One sentence of a docstring."""
 
-    Attributes:
-        of: The function, the class or the method.
-        number: The sentence's number there, from 1.
-        text: The sentence.
-        wrong: The known mistakes that contradict it.
-    """
-
-    of: str
-    number: int
-    text: str
-    wrong: tuple[str, ...] = ()
+    of: str  # the function, the class or the method
+    number: int  # the sentence's number there, from 1
+    text: str  # the sentence
+    wrong: tuple[str, ...] = ()  # the known mistakes that contradict it
 
     @property
     def digest(self) -> str:
@@ -58,7 +51,6 @@ def of(problem: Problem, reference: str, known: Iterable[Mistake] = ()) -> list[
     """The sentences of the docstrings of a problem's functions, classes and methods.
 
     Args:
-        problem: The problem.
         reference: The source of its reference module.
         known: The mistakes that may contradict them.
     """

@@ -32,6 +32,33 @@ JUNK_PROGRAMS = {
     "exits with a message": "raise SystemExit('usage: it takes no such argument')\n",
     "closes its output": "import sys\nsys.stdout.close()\n",
 }
+# What torch calls by itself while a module compiles or traces is no call of the student's.
+CALLS_OF_TORCH = """
+import torch
+
+
+class _Product(torch.nn.Module):
+    def forward(self, x):
+        return x.sin() @ x.mT
+
+
+_x, _unused = torch.ones(2, 2), torch.compile(lambda x: torch.nn.functional.relu(x))
+for _backend in ("eager", "aot_eager", "inductor"):
+    torch.compile(_Product(), backend=_backend)(_x)
+torch.export.export(_Product(), (_x,)).run_decompositions()
+torch.jit.trace(_Product(), _x)(_x), torch.jit.script(_Product())(_x)
+torch.library.custom_op("m::copied", torch.clone, mutates_args=(), schema="(Tensor x) -> Tensor")
+with torch.autocast("cpu"), torch.profiler.record_function("product"):
+    torch.vmap(_Product())(torch.ones(1, 2, 2))
+torch.clear_autocast_cache()
+"""
+# Nor is it a mistake that a module seeds and sets these, whichever test is the first to import it.
+SETTINGS = """
+import logging, random, warnings, numpy, torch
+random.seed(0), numpy.random.seed(0), torch.manual_seed(0), torch.set_num_threads(4)
+numpy.seterr(all="raise"), warnings.simplefilter("error"), logging.basicConfig(level=logging.DEBUG)
+torch.set_printoptions(precision=2), torch.use_deterministic_algorithms(True)
+"""
 # Exceptions that argument checks raise.
 REFUSALS = ("ValueError", "IndexError", "TypeError", "KeyError")
 # A function with an argument of one of these types is not a formula for numbers.
@@ -42,7 +69,6 @@ def derived(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[s
     """Yield every trial of a problem: its kind, its name, and the files that it replaces.
 
     Args:
-        problem: The problem.
         reference: The source of the reference module.
     """
     if problem.program:
@@ -67,6 +93,10 @@ def derived(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[s
     for which in rewrites.names_of_types():
         how = f"rewrites.answers_of_type(globals(), {names}, {which!r})"
         yield "types", which, _with_rewrites(problem, reference, how)
+    if any(name.startswith("torch.") for name in problem.forbidden):
+        yield "import", "calls of torch", {problem.path: (reference + CALLS_OF_TORCH).encode()}
+    if "\nimport torch\n" in reference:
+        yield "import", "settings", {problem.path: (reference + SETTINGS).encode()}
     yield from _other_arithmetic(problem, reference)
     if _returns_tensors(reference, names):
         yield (

@@ -29,8 +29,8 @@ from grader.course import courses
 from grader.course.courses import Course, Problem, id_of_test, sources_in
 from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade, import_libraries
+from grader.grading.job import Host, Opens
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.grading.sessions import Host, Opens
 from grader.proof import course_checks, fields, hostile, mutants, public, sentences
 from grader.proof.kinds import DECLINABLE, KINDS, Judged, Row
 from grader.proof.matrices import HiddenTest, Matrix, tests_in
@@ -57,72 +57,53 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """What is tried, and how.
+    """What is tried, and how."""
 
-    Attributes:
-        device: The device whose tests are run, "cpu" or "cuda". The CUDA tests of a CPU problem
-            have to catch only the wrong solutions that no test on a CPU can detect.
-        seeds: How many seeds the reference and the variants are graded with.
-        mutants: Whether to try mutants of the reference too, on a CPU.
-        quick: Try a sample of each kind, and stop wrong solutions at their first failed test. Tests
-            then need not earn their place, and mistakes need not justify their cost.
-        draft: Run our own code in the processes of the tests, without a sandbox, which is twice as
-            fast. Trials that only a sandbox can judge, such as uninitialized memory, are left out.
-        light: Try what costs the author nothing, mutants among it. Nothing has to be justified.
-        only_prices: Try only what known mistakes cost, without a sandbox.
-    """
-
+    # The device whose tests are run, "cpu" or "cuda". The CUDA tests of a CPU problem have to catch
+    # only the wrong solutions that no test on a CPU can detect.
     device: str = "cpu"
-    seeds: int = 1
-    mutants: bool = False
+    seeds: int = 1  # how many seeds the reference and the variants are graded with
+    mutants: bool = False  # whether to try mutants of the reference too, on a CPU
+    # Try a sample of each kind, and stop wrong solutions at their first failed test. Tests then
+    # need not earn their place, and mistakes need not justify their cost.
     quick: bool = False
+    # Run our own code in the processes of the tests, without a sandbox, which is twice as fast.
+    # Trials that only a sandbox can judge, such as uninitialized memory, are left out.
     draft: bool = False
+    # Try what costs the author nothing, mutants among it. Nothing has to be justified.
     light: bool = False
-    only_prices: bool = False
+    only_prices: bool = False  # try only what known mistakes cost, without a sandbox
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One submission to be graded, and the outcome that its problem requires.
-
-    Attributes:
-        problem: The problem.
-        kind: One of `kinds.KINDS`.
-        name: The name of the trial within its kind.
-        sources: The submission.
-        device: The device whose tests are run.
-        seed: The seed to grade it with.
-        neighbours: Other problems, whose tests the submission must all pass.
-        excused: Why a mutant need not be detected, or why a wrong solution costs so much; empty if
-            there is no excuse.
-        most: The most points that a wrong solution may earn; None for no such limit.
-        until_one_fails: Whether one failed test is enough.
-        twice: Whether to grade it again with a process for each test, which must change nothing.
-        in_process: Whether the trial runs in the process of the tests, which is faster; allowed
-            because the code is ours. A GPU needs the sandbox.
-        sessions: Factories of the connections to a solution that runs in the process of the tests.
-            They are tried in turn until a test fails.
-        broken: Why there is no such submission; empty if there is one.
-        with_public: Whether to run the problem's public tests on it, too.
-        is_unread: Whether a stranger wrote it and nobody has read it. Whatever the other fields
-            say, it runs in the sandbox only.
-    """
+    """One submission to be graded, and the outcome that its problem requires."""
 
     problem: Problem
-    kind: str
-    name: str
-    sources: dict[str, bytes]
-    device: str
-    seed: int = 0
-    neighbours: tuple[Problem, ...] = ()
+    kind: str  # one of `kinds.KINDS`
+    name: str  # the name of the trial within its kind
+    sources: dict[str, bytes]  # the submission
+    device: str  # the device whose tests are run
+    seed: int = 0  # the seed to grade it with
+    neighbours: tuple[Problem, ...] = ()  # other problems, whose tests the submission must all pass
+    # Why a mutant need not be detected, or why a wrong solution costs so much; empty if there is no
+    # excuse.
     excused: str = ""
+    # The most points that a wrong solution may earn; None for no such limit.
     most: float | None = None
-    until_one_fails: bool = False
+    until_one_fails: bool = False  # whether one failed test is enough
+    # Whether to grade it again with a process for each test, which must change nothing.
     twice: bool = False
+    # Whether the trial runs in the process of the tests, which is faster; allowed because the code
+    # is ours. A GPU needs the sandbox.
     in_process: bool = False
+    # Factories of the connections to a solution that runs in the process of the tests. They are
+    # tried in turn until a test fails.
     sessions: tuple[Opens, ...] = (LocalSession,)
-    broken: str = ""
-    with_public: bool = False
+    broken: str = ""  # why there is no such submission; empty if there is one
+    with_public: bool = False  # whether to run the problem's public tests on it, too
+    # Whether a stranger wrote it and nobody has read it. Whatever the other fields say, it runs in
+    # the sandbox only.
     is_unread: bool = False
 
     @property
@@ -254,11 +235,7 @@ def _needlessly_declined(rows: list[Row], declined: dict[str, dict[str, str]]) -
 
 
 def _rows(
-    trials: list[Trial],
-    course: Course,
-    gpu: Gpu | None,
-    jobs: int,
-    progress: Progress | None,
+    trials: list[Trial], course: Course, gpu: Gpu | None, jobs: int, progress: Progress | None
 ) -> list[Row]:
     """The outcome of each trial, in the order of the trials."""
     rows: dict[int, Row] = {}
@@ -310,7 +287,7 @@ def _chosen(course: Course, problem: Problem, how: How) -> list[Trial]:
     elif how.device == "cpu":
         trials = [replace(t, with_public=KINDS[t.kind].runs_public) for t in trials]
     if how.draft or how.only_prices:
-        trials = [replace(trial, in_process=True) for trial in trials if trial.kind != "unwritten"]
+        trials = [replace(t, in_process=True) for t in trials if not KINDS[t.kind].needs_sandbox]
     return trials
 
 
@@ -396,7 +373,8 @@ def _trials_of_answers(
                 reference | changed,
                 device,
                 seed,
-                in_process=kind != "unwritten",
+                twice=(kind, name) == ("import", "settings"),
+                in_process=not KINDS[kind].needs_sandbox,
             )
     for which in hostile.values():
         for number in range(HOSTILE_ROUNDS):
@@ -441,13 +419,7 @@ def _trials_of_mutants(
         sources = reference | {problem.path: mutant.source.encode()}
         reason = excused.get(mutant.name, "")
         yield Trial(
-            problem,
-            "mutant",
-            mutant.name,
-            sources,
-            device,
-            excused=reason,
-            until_one_fails=True,
+            problem, "mutant", mutant.name, sources, device, excused=reason, until_one_fails=True
         )
 
 
@@ -461,10 +433,7 @@ def to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
 
 def right_solutions(course: Course, problem: Problem, device: str) -> list[Solution]:
     """The correct solutions of a problem in other styles, and those that known mistakes modify."""
-    found = [
-        *fragments.load(course.hidden, problem.id),
-        *mistakes.bases(course.hidden, problem.id),
-    ]
+    found = [*fragments.load(course.hidden, problem.id), *mistakes.bases(course.hidden, problem.id)]
     return [f for f in found if f.is_tried_on(device, fragments.DEVICES)]
 
 
@@ -478,7 +447,7 @@ def _local_box() -> LocalBox:
     global _local
     if _local is None:
         _local = LocalBox()
-        close_at_end(_local)
+        close_at_end(_local.close)
     return _local
 
 
@@ -520,7 +489,9 @@ def _run(trial: Trial) -> Row:
         if trial.with_public and not trial.is_unread
         else None
     )
-    complaint = _complaint(trial, judged, graded) or _contradicted(trial, told)
+    complaint = _complaint(trial, judged, graded)
+    if not complaint and told and trial.kind != "wrong":
+        complaint = f"a public test refuses it: {told}"
     if trial.twice and not here and not complaint:
         complaint = differing(graded, graded_with(session, fresh=True))
     return Row(
@@ -537,11 +508,6 @@ def _run(trial: Trial) -> Row:
         price=judged.share * trial.problem.points,
         told=told,
     )
-
-
-def _contradicted(trial: Trial, told: str | None) -> str:
-    """What a public test refuses although no hidden test may, or an empty string."""
-    return f"a public test refuses it: {told}" if told and trial.kind != "wrong" else ""
 
 
 def _complaint(trial: Trial, judged: Judged, graded: SubmissionResult) -> str:

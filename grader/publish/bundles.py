@@ -47,7 +47,11 @@ def student(course: Course, built: Path | None) -> dict[str, bytes]:
     files["assignment/problems.toml"] = of_students(
         course.list_of_problems.read_text(encoding="utf-8")
     ).encode()
-    files |= _settings(course) | _below(course.bundle / "student")
+    files |= _settings(course)
+    # Hidden files, too, because a workflow is in .github/.
+    bundle = course.bundle / "student"
+    inside = [path for path in bundle.rglob("*") if path.is_file()]
+    files |= {path.relative_to(bundle).as_posix(): path.read_bytes() for path in inside}
     _check_packages(course, files["pyproject.toml"])
     # A handout without conf.py is only Markdown and is not built.
     site = built if (course.handout / "conf.py").is_file() else None
@@ -119,11 +123,7 @@ def _settings(course: Course) -> dict[str, bytes]:
 
 
 def _check_packages(course: Course, pyproject: bytes) -> None:
-    """Refuse a pyproject.toml of the course's own that does not install its packages.
-
-    Raises:
-        ReleaseRefused: A package is missing from its dependencies.
-    """
+    """Refuse a pyproject.toml of the course's own that does not install its packages."""
     listed = tomllib.loads(pyproject.decode())["project"]["dependencies"]
     installed = {canonicalize_name(Requirement(package).name) for package in listed}
     for package in [*course.packages, "pytest"]:
@@ -148,15 +148,6 @@ def _given(path: Path) -> bytes:
     return (
         without_marks(content.decode("utf-8")).encode("utf-8") if path.suffix == ".md" else content
     )
-
-
-def _below(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, including hidden ones, because a workflow is in .github/."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 def _handout(built: Path) -> dict[str, bytes]:

@@ -19,21 +19,12 @@ EXTRA = "grader"
 SCRIPTS = ("setup.sh", "run_autograder")
 # Parts of the grader's folder that belong to its built-in course, or are not needed.
 NOT_THE_PROGRAM = (
-    "course_files",
-    "new_course",
-    "publish/bundle",
-    "solutions/reference",
-    "solutions/mutants.toml",
-)
+    "course_files", "new_course", "publish/bundle", "solutions/reference", "solutions/mutants.toml",
+)  # fmt: skip
 OF_THE_COURSE = (
-    "assignment/**/*",
-    "handout/*.md",
-    "policy.toml",
-    "tests/*.py",
-    "tests/hidden/**/*",
-    "tests/probes/**/*",
-    "tests/public/**/*",
-)
+    "assignment/**/*", "handout/*.md", "policy.toml", "tests/*.py", "tests/hidden/**/*",
+    "tests/probes/**/*", "tests/public/**/*",
+)  # fmt: skip
 OF_THE_SOLUTIONS = ("reference/**/*",)
 
 
@@ -41,7 +32,6 @@ def bundle(course: Course, *, wheels: Path | None = None, index_url: str = "") -
     """The files of the zip, by their path in it.
 
     Args:
-        course: The course.
         wheels: A folder of wheels for installing without a network; None for pip's usual index.
         index_url: An additional index to install from, such as torch's index for CPUs.
 

@@ -20,7 +20,7 @@ from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.course.courses import Course, Problem
 from grader.solutions import mistakes
-from grader.solutions.regions import MARK, lines_of
+from grader.solutions.fragments import MARK, lines_of
 
 # Squeezed statements with fewer characters (`return loss`, `else:`) occur in every program, and so
 # do those of TELLS_NOTHING.
@@ -41,19 +41,12 @@ OF_THE_STAFF = re.compile(
 
 @dataclass(frozen=True)
 class Leak:
-    """A secret statement in a file of the bundle.
+    """A secret statement in a file of the bundle."""
 
-    Attributes:
-        path: The file.
-        number: The number of the statement's first line in this file.
-        line: The text of that line.
-        secret: Where the statement comes from.
-    """
-
-    path: str
-    number: int
-    line: str
-    secret: str
+    path: str  # the file
+    number: int  # the number of the statement's first line in this file
+    line: str  # the text of that line
+    secret: str  # where the statement comes from
 
     def __str__(self) -> str:
         return f"{self.path}:{self.number} is a line of {self.secret}: {self.line}"

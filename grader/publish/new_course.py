@@ -27,7 +27,6 @@ def write(folder: Path, *, plain: bool) -> list[str]:
     """Write a new course into a new or empty folder; return the paths of its files.
 
     Args:
-        folder: The folder.
         plain: Whether the course is one in plain Python, without torch.
 
     Raises:

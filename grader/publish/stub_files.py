@@ -15,7 +15,7 @@ from grader.base import files
 from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.course.courses import Course, sources_in
-from grader.solutions.regions import BEGIN, END, MARK
+from grader.solutions.fragments import BEGIN, END, MARK
 from kit.text import counted
 
 
@@ -43,7 +43,7 @@ def drifted(course: Course) -> list[Path]:
 
 def _stub_of(course: Course, path: Path) -> str:
     """The text of the stub at this path."""
-    reference = _reference(course, path)
+    reference = courses.text_of(course.reference / path.relative_to(course.assignment))
     try:
         return stub(reference, course)
     except CourseFault as e:
@@ -145,7 +145,3 @@ def _replacement(
         f"{indent}# TODO({problem_id}): about {counted(count, 'line')}{helpers}.",
         f'{indent}raise NotImplementedError("{problem_id}: {see}")',
     ]
-
-
-def _reference(course: Course, stub_path: Path) -> str:
-    return courses.text_of(course.reference / stub_path.relative_to(course.assignment))

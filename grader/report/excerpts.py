@@ -20,31 +20,19 @@ DOCSTRING = re.compile(r"[rRuUbB]{0,2}(\"\"\"|''')")
 
 @dataclass(frozen=True)
 class QuotedLine:
-    """One line of an excerpt.
+    """One line of an excerpt."""
 
-    Attributes:
-        number: Its number in the file, from 1.
-        html: Its text as HTML, escaped and coloured.
-        is_marked: Whether the failure happened here.
-        follows: Whether it directly follows the previous line of the excerpt.
-    """
-
-    number: int
-    html: Markup
-    is_marked: bool
-    follows: bool
+    number: int  # its number in the file, from 1
+    html: Markup  # its text as HTML, escaped and coloured
+    is_marked: bool  # whether the failure happened here
+    follows: bool  # whether it directly follows the previous line of the excerpt
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Some lines of one file.
+    """Some lines of one file."""
 
-    Attributes:
-        path: The file, such as "assignment/linear.py".
-        lines: The lines.
-    """
-
-    path: str
+    path: str  # the file, such as "assignment/linear.py"
     lines: list[QuotedLine]
 
 

@@ -29,23 +29,14 @@ PENDING = "These tests need another device and have not run yet. Their points ar
 
 @dataclass(frozen=True)
 class ReportEntry:
-    """Tests of one problem that ended alike.
+    """Tests of one problem that ended alike."""
 
-    Attributes:
-        name: The problem, the number of tests, and how they ended.
-        number: "3.2" for the second entry of the third problem.
-        worth: The points, with two decimals.
-        passed: Whether the tests passed.
-        is_pending: Whether they wait for another device; their points are not lost.
-        lines: What a student should read.
-    """
-
-    name: str
-    number: str
-    worth: float
-    passed: bool
-    is_pending: bool
-    lines: list[str]
+    name: str  # the problem, the number of tests, and how they ended
+    number: str  # "3.2" for the second entry of the third problem
+    worth: float  # the points, with two decimals
+    passed: bool  # whether the tests passed
+    is_pending: bool  # whether they wait for another device; their points are not lost
+    lines: list[str]  # what a student should read
 
     @property
     def earned(self) -> float:
@@ -57,7 +48,6 @@ def entries(result: SubmissionResult, *, reasons: bool) -> list[ReportEntry]:
     """The entries of all problems, of a result without faults of the grader.
 
     Args:
-        result: The result.
         reasons: Whether an entry says why its tests failed; otherwise it only names them.
     """
     found = []

@@ -22,19 +22,13 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True)
 class Place:
-    """The lines that explain a failure.
+    """The lines that explain a failure."""
 
-    Attributes:
-        path: The file, such as "assignment/linear.py".
-        lines: All its lines.
-        numbers: The numbers of the lines that explain it, from 1.
-        is_exact: Whether that is the one line where it happened; otherwise it is the definition of
-            the function that gave a wrong answer.
-    """
-
-    path: str
-    lines: list[str]
-    numbers: range
+    path: str  # the file, such as "assignment/linear.py"
+    lines: list[str]  # all its lines
+    numbers: range  # the numbers of the lines that explain it, from 1
+    # Whether that is the one line where it happened; otherwise it is the definition of the function
+    # that gave a wrong answer.
     is_exact: bool
 
 

@@ -26,44 +26,31 @@ PENDING = {
 
 @dataclass(frozen=True)
 class RemainingStubs:
-    """The stubs that remain.
+    """The stubs that remain."""
 
-    Attributes:
-        problems: The ids of their problems.
-        names: Whole problems, or a problem followed by its functions that are still stubs.
-        points: The points of their tests.
-    """
-
-    problems: list[str]
-    names: list[str]
-    points: float
+    problems: list[str]  # the ids of their problems
+    names: list[str]  # whole problems, or a problem followed by its functions that are still stubs
+    points: float  # the points of their tests
 
 
 @dataclass(frozen=True)
 class Reported:
-    """A result, and everything else that its reports show.
-
-    Attributes:
-        result: The result.
-        grade: The student's grade, whose points replace the result's score; None outside a class.
-        sources: The graded sources, which the page quotes; empty if they are unavailable.
-        sections: For each problem's id, the section of the handout.
-        links: For each problem's id, the address of that section, if it has one.
-        shows: What Gradescope shows to students.
-        attempt: The number of the attempt that Gradescope names; None elsewhere.
-        verbose: Whether the terminal shows every reason with all details, not only the costliest.
-        console: The terminal that its report is printed on; None for a file.
-    """
+    """A result, and everything else that its reports show."""
 
     result: SubmissionResult
+    # The student's grade, whose points replace the result's score; None outside a class.
     grade: FinalGrade | None = None
+    # The graded sources, which the page quotes; empty if they are unavailable.
     sources: Mapping[str, bytes] = field(default_factory=dict)
+    # For each problem's id, the section of the handout.
     sections: Mapping[str, str] = field(default_factory=dict)
+    # For each problem's id, the address of that section, if it has one.
     links: Mapping[str, str] = field(default_factory=dict)
-    shows: Shows = field(default_factory=Shows)
-    attempt: int | None = None
+    shows: Shows = field(default_factory=Shows)  # what Gradescope shows to students
+    attempt: int | None = None  # the number of the attempt that Gradescope names; None elsewhere
+    # Whether the terminal shows every reason with all details, not only the costliest.
     verbose: bool = False
-    console: Console | None = None
+    console: Console | None = None  # the terminal that its report is printed on; None for a file
 
     @property
     def points(self) -> float | None:
@@ -187,20 +174,13 @@ class Reported:
 
 @dataclass(frozen=True)
 class Format:
-    """A format of a report.
+    """A format of a report."""
 
-    Attributes:
-        render: Makes the text.
-        suffix: The suffix of its files.
-        file: What `grade` and `merge` say of the option that writes one file; empty without it.
-        folder: What `export` says of the option that writes a file per student; empty without it.
-        quotes: Whether it quotes the student's code.
-        of_refused: Whether a student whose submission was refused gets one, too.
-    """
-
-    render: Callable[[Reported], str]
-    suffix: str = ""
+    render: Callable[[Reported], str]  # makes the text
+    suffix: str = ""  # the suffix of its files
+    # What `grade` and `merge` say of the option that writes one file; empty without it.
     file: str = ""
+    # What `export` says of the option that writes a file per student; empty without it.
     folder: str = ""
-    quotes: bool = False
-    of_refused: bool = True
+    quotes: bool = False  # whether it quotes the student's code
+    of_refused: bool = True  # whether a student whose submission was refused gets one, too

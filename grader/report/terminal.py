@@ -66,7 +66,8 @@ def render(reported: Reported) -> str:
 def _report(reported: Reported, console: Console) -> RenderableType:
     above = [_head(reported.result), _table(reported), Text()]
     below = [
-        *_measured(reported.measured),
+        *map(Text, reported.measured),
+        *([Text()] if reported.measured else []),
         *_not_attempted(reported.not_attempted),
         *_notes(reported),
         _foot(reported),
@@ -150,11 +151,6 @@ def _not_attempted(missing: RemainingStubs) -> list[RenderableType]:
         return []
     text = f"not attempted, {missing.points:.2f} points: {', '.join(missing.names)}"
     return [Text(text, style=STYLES[Status.NOT_ATTEMPTED]), Text()]
-
-
-def _measured(sentences: list[str]) -> list[RenderableType]:
-    """What passed tests have measured."""
-    return [*map(Text, sentences), Text()] if sentences else []
 
 
 def _reason(reason: Reason, reported: Reported) -> RenderableType:

@@ -16,16 +16,9 @@ Weight = Annotated[int, msgspec.Meta(ge=1)]
 
 # A problem's status is the first of these that any of its tests has.
 WORST_FIRST = (
-    Status.GRADER_ERROR,
-    Status.POLICY,
-    Status.CRASHED,
-    Status.TIMEOUT,
-    Status.MEMORY,
-    Status.FAILED,
-    Status.NOT_ATTEMPTED,
-    Status.DEFERRED,
-    Status.PASSED,
-)
+    Status.GRADER_ERROR, Status.POLICY, Status.CRASHED, Status.TIMEOUT, Status.MEMORY,
+    Status.FAILED, Status.NOT_ATTEMPTED, Status.DEFERRED, Status.PASSED,
+)  # fmt: skip
 
 
 def worst(statuses: list[Status]) -> Status:
@@ -41,37 +34,28 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How one hidden test ended, before points are assigned.
+    """How one hidden test ended, or one case of it, before points are assigned.
 
     All cases of a parametrized test count as one test.
-
-    Attributes:
-        id: The name of the test function, prefixed with `cuda/` if it needs a CUDA device.
-        device: Where it runs, "cpu" or "cuda".
-        status: How it ended.
-        weight: Its weight when the problem's points are split over its tests.
-        about: The subject of the message: a function of the student's code or, for a fault of the
-            grader, the test. Empty if unknown.
-        what: What happened, in one line; empty when it passed.
-        facts: Further details for the student, one line each.
-        rule: What the test requires; empty when it passed, or when something else went wrong.
-        mistake: The one known mistake that explains the failure; empty if there is none, or more
-            than one.
-        hint: A helpful question, if the mistake or the test has one.
-        seconds: Wall time of the test, including its oracle.
     """
 
-    id: str
-    device: Device = "cpu"
-    status: Status
-    weight: Weight
+    # The name of the test function, prefixed with `cuda/` if it needs a CUDA device. Empty as long
+    # as the outcome belongs to no test function.
+    id: str = ""
+    device: Device = "cpu"  # where it runs, "cpu" or "cuda"
+    status: Status  # how it ended
+    weight: Weight = 1  # its weight when the problem's points are split over its tests
+    # The subject of the message: a function of the student's code or, for a fault of the grader,
+    # the test. Empty if unknown.
     about: str = ""
-    what: str = ""
-    facts: list[Fact] = []
+    what: str = ""  # what happened, in one line; empty when it passed
+    facts: list[Fact] = []  # further details for the student, one line each
+    # What the test requires; empty when it passed, or when something else went wrong.
     rule: str = ""
+    # The one known mistake that explains the failure; empty if there is none, or more than one.
     mistake: str = ""
-    hint: str | None = None
-    seconds: float = 0.0
+    hint: str | None = None  # a helpful question, if the mistake or the test has one
+    seconds: float = 0.0  # wall time of the test, including its oracle
 
     @property
     def said(self) -> str:
@@ -84,17 +68,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TestResult(Outcome, frozen=True, kw_only=True):
-    """One hidden test with its points; see `problem_result`.
-
-    Attributes:
-        score: Points earned.
-        max_score: Points it is worth.
-    """
+    """One hidden test with its points; see `problem_result`."""
 
     __test__ = False  # keeps pytest from collecting this class as a test
 
-    score: Points
-    max_score: Points
+    id: str
+    weight: Weight
+    score: Points  # points earned
+    max_score: Points  # points it is worth
 
     @property
     def counts(self) -> bool:
@@ -103,27 +84,16 @@ class TestResult(Outcome, frozen=True, kw_only=True):
 
 
 class ProblemResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One problem: its tests and their total.
-
-    Attributes:
-        id: Its id.
-        module: The module of the assignment that contains it.
-        device: Where its points are earned, "cpu" or "cuda".
-        score: Points earned.
-        max_score: What it is worth.
-        pending: Points of its deferred tests; they are neither earned nor lost.
-        status: The worst status of the tests that share its points; see `points._status`.
-        tests: All its tests.
-    """
+    """One problem: its tests and their total."""
 
     id: str
-    module: str
-    device: Device
-    score: Points
-    max_score: Annotated[float, msgspec.Meta(gt=0, le=1e6)]
-    pending: Points
-    status: Status
-    tests: list[TestResult]
+    module: str  # the module of the assignment that contains it
+    device: Device  # where its points are earned, "cpu" or "cuda"
+    score: Points  # points earned
+    max_score: Annotated[float, msgspec.Meta(gt=0, le=1e6)]  # what it is worth
+    pending: Points  # points of its deferred tests; they are neither earned nor lost
+    status: Status  # the worst status of the tests that share its points; see `points._status`
+    tests: list[TestResult]  # all its tests
 
     @property
     def counted(self) -> list[TestResult]:
@@ -156,54 +126,35 @@ class SubmissionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraderInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a result was graded with: enough to reproduce it.
+    """What a result was graded with: enough to reproduce it."""
 
-    Attributes:
-        version: The grader's version.
-        suite_sha256: A hash of the tests.
-        device: "cpu" or "cuda"; "cpu+cuda" for a merged result.
-        isolation: What isolated the submission from this machine.
-        seed: The seed of the tests' inputs.
-        environment: The versions of python and torch and, for a CUDA run, the gpu, its driver and
-            cuda. Empty for a merged result, whose `runs` contain it.
-        readings: How the GPU of a CUDA run ran: clock, power, temperature and throttling, as far as
-            its driver reports them, and whether it worked afterwards.
-    """
-
-    version: str
-    suite_sha256: str
-    device: str
-    isolation: str
-    seed: int
+    version: str  # the grader's version
+    suite_sha256: str  # a hash of the tests
+    device: str  # "cpu" or "cuda"; "cpu+cuda" for a merged result
+    isolation: str  # what isolated the submission from this machine
+    seed: int  # the seed of the tests' inputs
+    # The versions of python and torch and, for a CUDA run, the gpu, its driver and cuda. Empty for
+    # a merged result, whose `runs` contain it.
     environment: dict[str, str] = {}
+    # How the GPU of a CUDA run ran: clock, power, temperature and throttling, as far as its driver
+    # reports them, and whether it worked afterwards.
     readings: dict[str, str] = {}
 
 
 class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a report is made from.
+    """Everything that a report is made from."""
 
-    Attributes:
-        schema: The version of the JSON format.
-        submission: What was graded.
-        grader: The grader, machine and settings of the run.
-        runs: The runs that were merged; empty for a single run.
-        score: Points earned.
-        max_score: Points that this run could give. Pending points are left out; they are neither
-            earned nor lost.
-        pending: Points of tests that need a device other than the run's.
-        seconds: How long the run took.
-        problems: The problems in the order of the course.
-    """
-
-    schema: int = SCHEMA
-    submission: SubmissionInfo
-    grader: GraderInfo
-    runs: list[GraderInfo] = []
-    score: Points
+    schema: int = SCHEMA  # the version of the JSON format
+    submission: SubmissionInfo  # what was graded
+    grader: GraderInfo  # the grader, machine and settings of the run
+    runs: list[GraderInfo] = []  # the runs that were merged; empty for a single run
+    score: Points  # points earned
+    # Points that this run could give. Pending points are left out; they are neither earned nor
+    # lost.
     max_score: Points
-    pending: Points = 0.0
-    seconds: float
-    problems: list[ProblemResult]
+    pending: Points = 0.0  # points of tests that need a device other than the run's
+    seconds: float  # how long the run took
+    problems: list[ProblemResult]  # the problems in the order of the course
 
     @property
     def grader_errors(self) -> list[tuple[str, TestResult]]:

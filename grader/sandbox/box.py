@@ -5,24 +5,24 @@ serve many submissions. This module imports neither torch nor pytest, so that th
 imports run in parallel with the grader's own.
 """
 
+import resource
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import kit
-from grader.base.errors import GraderFault, UsageError
+from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Limits
-from grader.sandbox import gpu_turns, inherited
+from grader.sandbox import gpu_turns
 from grader.sandbox.cores import SharedCore
-from grader.sandbox.gpu_readings import Readings
+from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, Readings, Usage
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
 from grader.sandbox.running_box import Plan, RunningBox
-from grader.sandbox.usage import GIVE_BACK_SECONDS, Usage
 from grader.tools import find
 from grader.tools.tool import Tool
 from grader.wire.messages import Activity, Ending, SpawnLimits
@@ -43,11 +43,6 @@ class Sandbox:
         gpu: The GPU that tests may use, during a `turn`.
         tools: The programs that a submission may start.
 
-    Attributes:
-        usage: Measures the GPU memory that the running test uses; None without a GPU.
-        readings: What the driver reports about the GPU while tests run; None without a GPU.
-        gpu_works: Whether the GPU was found to work, and no test has run since.
-
     Raises:
         SandboxUnavailable: The limits that this process inherited are too low, or bubblewrap is
             missing or too old.
@@ -66,22 +61,18 @@ class Sandbox:
     ) -> None:
         self.isolation = isolation
         self._plan = Plan(
-            LEVELS[isolation],
-            tests,
-            scratch_bytes,
-            packages,
-            list(preload),
-            gpu,
-            tools,
+            LEVELS[isolation], tests, scratch_bytes, packages, list(preload), gpu, tools
         )
         self.gpu = gpu
+        # Measures the GPU memory that the running test uses; None without a GPU.
         self.usage = Usage(gpu) if gpu else None
+        # What the driver reports about the GPU while tests run; None without a GPU.
         self.readings = Readings(gpu) if gpu else None
-        self.gpu_works = False
+        self.gpu_works = False  # whether the GPU was found to work, and no test has run since
         self._is_closed = False
         # Held while the box ends or is replaced. A signal may close it in another thread.
         self._changing = threading.Lock()
-        inherited.raise_limits(scratch_bytes)
+        raise_limits(scratch_bytes)
         self._start()
 
     def _start(self) -> None:
@@ -147,13 +138,7 @@ class Sandbox:
             with suppress(GraderFault):  # the results are complete
                 self.wait_until_ready()  # by then, the GPU has released the last test's memory
 
-    def spawn(
-        self,
-        limits: Limits,
-        descriptors: list[int],
-        *,
-        with_compiler: bool = False,
-    ) -> None:
+    def spawn(self, limits: Limits, descriptors: list[int], *, with_compiler: bool = False) -> None:
         """Ask the zygote to fork a child, and pass these file descriptors to the child.
 
         Args:
@@ -240,11 +225,7 @@ class Sandbox:
         return ending
 
     def _answer(self) -> dict[str, Any]:
-        """Return the zygote's answer to the last request.
-
-        Raises:
-            GraderFault: The zygote did not answer, and has been restarted.
-        """
+        """Return the zygote's answer to the last request."""
         try:
             return self._box.answer()
         except OSError as e:
@@ -255,9 +236,6 @@ class Sandbox:
         """Wait until the GPU has released the memory of a child that exited.
 
         If that takes too long, restart the box.
-
-        Raises:
-            GraderFault: The memory is still in use after the restart.
         """
         if self.usage is None or self.usage.given_back(GIVE_BACK_SECONDS):
             return
@@ -319,12 +297,7 @@ class Sandbox:
         self._restart()
 
     def _restart(self) -> None:
-        """Stop this box and start another one.
-
-        Raises:
-            GraderFault: A killed process of the old box hangs in the GPU's driver, where no signal
-                can end it; or another thread has closed the sandbox.
-        """
+        """Stop this box and start another one."""
         self.core.leave()  # this thread may have taken it after the other one closed the sandbox
         with self._changing:
             if self._is_closed:
@@ -364,3 +337,62 @@ def _limits(limits: Limits, plan: Plan) -> SpawnLimits:
         scratch_bytes=plan.scratch_bytes,
         device_memory_bytes=limits.device_memory_bytes if plan.gpu else None,
     )
+
+
+# --- limits that the grader inherits --------------------------------------------------------------
+
+
+KIB, GIB = 2**10, 2**30
+
+
+class LimitNeeded(NamedTuple):
+    """The value that grading needed_limits for one limit."""
+
+    which: int  # the limit, such as resource.RLIMIT_NOFILE
+    option: str  # the option of `ulimit` that shows the limit
+    of: str  # what the limit restricts, in words
+    least: int  # the smallest sufficient value, in the kernel's unit
+    unit: int  # the size of `ulimit`'s unit, in the kernel's units
+    unit_name: str  # the name of `ulimit`'s unit
+
+
+def needed_limits(scratch_bytes: int) -> list[LimitNeeded]:
+    """The values that the grader, its sandbox and the tests of a typical course need."""
+    return [
+        LimitNeeded(resource.RLIMIT_NOFILE, "-n", "open files", 256, 1, ""),
+        LimitNeeded(resource.RLIMIT_NPROC, "-u", "processes", 64, 1, ""),
+        # The limit is per process, and the grader's own process uses the most.
+        LimitNeeded(resource.RLIMIT_CPU, "-t", "processor time", 120, 1, " s"),
+        LimitNeeded(resource.RLIMIT_FSIZE, "-f", "the size of files", scratch_bytes, KIB, " KiB"),
+        LimitNeeded(resource.RLIMIT_AS, "-v", "address space", 4 * GIB, KIB, " KiB"),
+        LimitNeeded(resource.RLIMIT_DATA, "-d", "data in memory", 4 * GIB, KIB, " KiB"),
+        LimitNeeded(resource.RLIMIT_STACK, "-s", "stacks", 8 * KIB * KIB, KIB, " KiB"),
+    ]
+
+
+def raise_limits(scratch_bytes: int) -> None:
+    """Raise each inherited limit that is lower than what grading needed_limits.
+
+    Args:
+        scratch_bytes: How much a test may write.
+
+    Raises:
+        SandboxUnavailable: A limit cannot be raised far enough; the message says which one, and
+            what value it needed_limits.
+    """
+    for need in needed_limits(scratch_bytes):
+        soft, hard = resource.getrlimit(need.which)
+        if _covers(soft, need.least):
+            continue
+        if not _covers(hard, need.least):
+            got, needed = hard // need.unit, -(-need.least // need.unit)
+            raise SandboxUnavailable(
+                f"the limit on {need.of} (ulimit {need.option}) is {got}{need.unit_name} here, "
+                f"and grading needed_limits {needed}{need.unit_name}: "
+                "start the grader from a shell or job whose hard limit is at least that high"
+            )
+        resource.setrlimit(need.which, (need.least, hard))
+
+
+def _covers(limit: int, least: int) -> bool:
+    return limit == resource.RLIM_INFINITY or limit >= least

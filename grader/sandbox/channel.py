@@ -2,14 +2,84 @@
 
 import os
 import select
+import selectors
 import socket
 import time
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import Any
 
 from grader.sandbox.cores import SharedCore
-from grader.sandbox.pipes import Pipe
 from grader.wire import protocol
+
+PIECE = 65536
+
+
+class Pipe:
+    """The reading end of a pipe; if too much arrives, the middle is dropped.
+
+    Args:
+        head_bytes: How much to keep from the beginning.
+        tail_bytes: How much to keep from the end.
+
+    Attributes:
+        is_open: Whether the reading end is open.
+        writing_end: The descriptor for the writing process; the caller closes it after the fork.
+    """
+
+    def __init__(self, *, head_bytes: int, tail_bytes: int) -> None:
+        self._head_bytes, self._tail_bytes = head_bytes, tail_bytes
+        self._kept = bytearray()
+        self.is_open = True
+        self._fd, self.writing_end = os.pipe()
+        os.set_blocking(self._fd, False)
+
+    def fileno(self) -> int:
+        """The descriptor to poll."""
+        return self._fd
+
+    @property
+    def text(self) -> str:
+        """The output so far, with invalid UTF-8 replaced."""
+        self._drop_the_middle(spare_bytes=0)
+        return self._kept.decode(errors="replace")
+
+    def read(self) -> bool:
+        """Keep what has arrived; return False once the writing end is closed everywhere."""
+        with suppress(BlockingIOError):
+            piece = os.read(self._fd, PIECE)
+            self._kept += piece
+            # Dropping moves the whole tail, which small pieces must not cause each time.
+            self._drop_the_middle(spare_bytes=self._tail_bytes)
+            return bool(piece)
+        return True
+
+    def _drop_the_middle(self, *, spare_bytes: int) -> None:
+        """Drop what is too much, if it is more than this."""
+        too_much = len(self._kept) - self._head_bytes - self._tail_bytes
+        if too_much > spare_bytes:
+            del self._kept[self._head_bytes : self._head_bytes + too_much]
+
+    def forget(self) -> None:
+        """Drop all output so far, including what is still in the kernel's buffer of the pipe."""
+        with suppress(BlockingIOError):
+            os.read(self._fd, PIECE)
+        self._kept.clear()
+
+    def read_the_rest(self) -> None:
+        """Keep what is still in the pipe, after all its writers have exited."""
+        with selectors.DefaultSelector() as selector:
+            if self.is_open:
+                selector.register(self, selectors.EVENT_READ)
+                while selector.select(0) and self.read():
+                    pass
+
+    def close(self) -> None:
+        """Close the reading end; the text stays available."""
+        if self.is_open:
+            os.close(self._fd)
+            self.is_open = False
+
 
 # How much a socket holds, if the system allows so much, before its writer has to wait.
 SOCKET_BYTES = 2**20
@@ -46,25 +116,20 @@ class Channel:
     Args:
         output_bytes: How much to keep of what the child prints.
         core: The core that the grader shares with the child.
-
-    Attributes:
-        is_open: Whether the child can still be reached.
-        bytes_left: How much memory further replies may take.
-        output: What the student's code prints.
-        tracebacks: Where Python itself prints tracebacks.
     """
 
     def __init__(self, output_bytes: int, core: SharedCore) -> None:
         self._core, self._is_apart = core, False
         half = output_bytes // 2
-        self.output = Pipe(head_bytes=half, tail_bytes=half)
+        self.output = Pipe(head_bytes=half, tail_bytes=half)  # what the student's code prints
+        # Where Python itself prints tracebacks.
         self.tracebacks = Pipe(head_bytes=0, tail_bytes=MAX_TRACEBACKS)
         self._socket, self._childs_socket = socket.socketpair()
         self._socket.setblocking(False)
         for one in (self._socket, self._childs_socket):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
-        self.is_open = True
-        self.bytes_left = protocol.MAX_ANSWER_BYTES
+        self.is_open = True  # whether the child can still be reached
+        self.bytes_left = protocol.MAX_ANSWER_BYTES  # how much memory further replies may take
         # `selectors` would take longer than most calls.
         self._poll = select.poll()
         # The pipes come first, so that what was printed is read before the reply is returned.
@@ -76,11 +141,7 @@ class Channel:
     @property
     def childs_ends(self) -> list[int]:
         """The descriptors of the child's socket and of the writing ends of both pipes."""
-        return [
-            self._childs_socket.fileno(),
-            self.output.writing_end,
-            self.tracebacks.writing_end,
-        ]
+        return [self._childs_socket.fileno(), self.output.writing_end, self.tracebacks.writing_end]
 
     def close_childs_ends(self) -> None:
         """Close this process's copies of the child's descriptors."""

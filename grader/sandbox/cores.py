@@ -99,11 +99,7 @@ class SharedCore:
 
 
 def _keep_on(cores: Iterable[int], parent: int) -> None:
-    """Keep the children of a process on these cores. Those that they fork later inherit this.
-
-    Raises:
-        OSError: The system does not allow it for all of them.
-    """
+    """Keep the children of a process on these cores. Those that they fork later inherit this."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text()
     for child in map(int, children.split()):
         os.sched_setaffinity(child, cores)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grader.base.errors import MachineFault
+from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, Usage
 from grader.sandbox.gpus import Gpu
-from grader.sandbox.usage import GIVE_BACK_SECONDS, Usage
 from kit.text import counted, one_line
 
 FOLDER_VARIABLE = "GRADER_GPU_QUEUES"  # names the folder of all queues

@@ -54,27 +54,18 @@ READINGS: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class Gpu:
-    """Plain facts about one GPU, or about one instance of a partitioned GPU (MIG).
+    """Plain facts about one GPU, or about one instance of a partitioned GPU (MIG)."""
 
-    Attributes:
-        index: Its index, in the order of the PCI bus.
-        uuid: The identifier that CUDA uses.
-        name: The product's name.
-        driver: The driver's version.
-        memory_bytes: Its total memory.
-        bus: Its address on the PCI bus.
-        nodes: The device files that CUDA needs in order to use this GPU alone. The first is
-            directly in /dev, and the last belongs to no other GPU.
-        libraries: For each library of the driver, the name by which CUDA loads it, and its file.
-    """
-
-    index: int
-    uuid: str
-    name: str
-    driver: str
-    memory_bytes: int
-    bus: str
+    index: int  # its index, in the order of the PCI bus
+    uuid: str  # the identifier that CUDA uses
+    name: str  # the product's name
+    driver: str  # the driver's version
+    memory_bytes: int  # its total memory
+    bus: str  # its address on the PCI bus
+    # The device files that CUDA needs in order to use this GPU alone. The first is directly in
+    # /dev, and the last belongs to no other GPU.
     nodes: tuple[Path, ...]
+    # For each library of the driver, the name by which CUDA loads it, and its file.
     libraries: tuple[tuple[str, Path], ...]
 
     @property
@@ -382,11 +373,7 @@ def _capabilities(nvml: Any, minor: int, device: Any) -> list[int]:
 
 
 def _start_driver(uuid: str) -> dict[str, Path]:
-    """Start CUDA for one device in a separate process; return the driver's libraries.
-
-    Raises:
-        GraderFault: CUDA does not start; the message quotes the driver.
-    """
+    """Start CUDA for one device in a separate process; return the driver's libraries."""
     command = [sys.executable, "-I", str(Path(__file__).parent / "driver.py")]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
     try:
@@ -409,7 +396,7 @@ def _start_driver(uuid: str) -> dict[str, Path]:
 
 
 def _opens(node: Path, to_others: bool) -> bool:
-    # A capability's node is only held open, so it need not be writable.
+    # a capability's node is only held open, so it need not be writable.
     wanted = os.R_OK if node.parent.name == "nvidia-caps" else os.R_OK | os.W_OK
     return node.stat().st_mode & wanted == wanted if to_others else os.access(node, wanted)
 
@@ -440,11 +427,7 @@ def _handle(uuid: str) -> Any:
 
 
 def _nvml() -> Any:
-    """The library that queries the driver.
-
-    Raises:
-        UsageError: The library is not installed.
-    """
+    """The library that queries the driver."""
     try:
         import pynvml  # type: ignore[import-untyped]
     except ImportError:
@@ -456,12 +439,7 @@ def _nvml() -> Any:
 
 @contextmanager
 def _faults_of(nvml: Any) -> Iterator[None]:
-    """Turn driver errors into GraderFault: never the student's fault.
-
-    Raises:
-        GraderFault: The driver reported an error. The message quotes the error and, for the most
-            common one, gives the fix.
-    """
+    """Turn driver errors into GraderFault: never the student's fault."""
     try:
         yield
     except nvml.NVMLError as e:

@@ -56,18 +56,12 @@ class Spare:
 
 @dataclass
 class Budget:
-    """What all tests of a problem may use together, and how much they have used so far.
+    """What all tests of a problem may use together, and how much they have used so far."""
 
-    Attributes:
-        cpu_seconds: CPU time, for all processes of a test together.
-        wall_seconds: Wall time of the calls to the student's code.
-        free_seconds: Extra time for each test, for example for CUDA start-up.
-        spare: What pays for attempts that do not count.
-    """
-
-    cpu_seconds: float
-    wall_seconds: float
-    free_seconds: float = 0.0
+    cpu_seconds: float  # CPU time, for all processes of a test together
+    wall_seconds: float  # wall time of the calls to the student's code
+    free_seconds: float = 0.0  # extra time for each test, for example for CUDA start-up
+    # What pays for attempts that do not count.
     spare: Spare = field(default_factory=lambda: Spare(0.0, 0.0))
     cpu_used: float = 0.0
     wall_used: float = 0.0
@@ -106,19 +100,14 @@ class Meter:
     Args:
         limits: What a test may use.
         budget: What all tests of the first test's problem may use together; None for no such limit.
-
-    Attributes:
-        wall_left: The wall time that the running test may still use.
-        wall_is_cut: Whether the budget left less wall time than the limits.
-        cpu_limit: The CPU time that the child may use.
     """
 
     def __init__(self, limits: Limits, budget: Budget | None) -> None:
         self._limits = limits
         self._budget = budget
-        self.wall_left = limits.wall_seconds
-        self.wall_is_cut = False
-        self.cpu_limit = limits.cpu_seconds
+        self.wall_left = limits.wall_seconds  # the wall time that the running test may still use
+        self.wall_is_cut = False  # whether the budget left less wall time than the limits
+        self.cpu_limit = limits.cpu_seconds  # the CPU time that the child may use
         self._wall_used = 0.0  # not yet charged
         self._wall_since_look = 0.0  # of the tests, since the child's CPU time was looked up
         self._cpu_before = 0.0  # of the child, when it was looked up
@@ -139,7 +128,6 @@ class Meter:
         """Charge all further tests to this budget.
 
         Args:
-            budget: The budget.
             goes_on: Whether the child also serves the tests of this problem. Its CPU time has just
                 been looked up.
         """

@@ -33,7 +33,7 @@ class Looks(Protocol):
     """A process that has run no student code."""
 
     def look_at_device(self, name: str) -> Any:
-        """Use a device; see `worker.device.look`."""
+        """Use a device; see `worker.test_process.look_at_device`."""
 
 
 def check_cpu(session: Looks) -> None:
@@ -78,7 +78,7 @@ def _look(session: Looks, device: str, failed: str) -> Any:
 
 
 def judged(answer: GpuFacts | str, needed_bytes: int) -> GpuFacts:
-    """Return the answer of `worker.device.look` if it describes a GPU that a test can use.
+    """Return the answer of `look_at_device` if it describes a GPU that a test can use.
 
     Raises:
         GraderFault: A test cannot use the GPU; the message gives the reason.

@@ -72,7 +72,7 @@ def check_of(kind: Any) -> Check:
 
 
 NO_ANSWER = "it sent something that does not answer the request"
-# What a child sends instead of a value; see worker/child.py.
+# What a child sends instead of a value; see worker/test_process.py.
 INSTEAD = {
     "unsendable": check_of(str),
     "policy": check_of(_PolicyTold),

@@ -47,19 +47,11 @@ class RunningBox:
     Args:
         plan: What the box has.
 
-    Attributes:
-        core: The core that the thread shares with the test's processes.
-        facts: What the zygote reports about itself; empty until it is ready.
-        promises: The security properties that were verified; empty until then, and without
-            isolation.
-        host_pid: The zygote's process id outside the box; 0 until it is ready.
-        process: The zygote, or the program that started it.
-
     Raises:
         SandboxUnavailable: The level cannot be used on this machine.
     """
 
-    process: "subprocess.Popen[bytes]"
+    process: "subprocess.Popen[bytes]"  # the zygote, or the program that started it
     _end_processes: "weakref.finalize[..., RunningBox]"
 
     def __init__(self, plan: Plan) -> None:
@@ -67,10 +59,12 @@ class RunningBox:
         self._folder = plan.level.new_folder()
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         self._info = nothing()
-        self.core = SharedCore()
+        self.core = SharedCore()  # the core that the thread shares with the test's processes
+        # What the zygote reports about itself; empty until it is ready.
         self.facts: dict[str, Any] = {}
+        # The security properties that were verified; empty until then, and without isolation.
         self.promises: list[str] = []
-        self.host_pid = 0
+        self.host_pid = 0  # the zygote's process id outside the box; 0 until it is ready
         self._refusal = ""  # why the course's fault keeps the zygote from starting
         self._pidfd: int | None = None
         self._requests = 0

@@ -26,13 +26,69 @@ from grader.base.errors import Crashed, GraderFault, StudentFault, TimedOut
 from grader.course.courses import Limits
 from grader.sandbox import endings, replies
 from grader.sandbox.box import Sandbox
-from grader.sandbox.channel import Gone, Late
+from grader.sandbox.channel import Gone, Late, Watch
 from grader.sandbox.children import Child
+from grader.sandbox.gpu_readings import LOOK_AT_MEMORY_SECONDS, Readings, Usage
 from grader.sandbox.meter import Budget, Meter, Patience
 from grader.sandbox.replies import Probe
-from grader.sandbox.watches import Asleep, TookTooMuch, watch
 from grader.wire import protocol, torch_compiler
 from grader.wire.messages import Ending
+
+
+class Asleep(Exception):
+    """The test sleeps, and nothing will wake it."""
+
+
+class TookTooMuch(Exception):
+    """The test uses more GPU memory than it may."""
+
+
+def watch(sandbox: Sandbox, device_memory_bytes: int, patience_seconds: float) -> Watch:
+    """The watch over a test: over its GPU memory if there is a GPU, else over its sleep."""
+    if sandbox.usage and sandbox.readings:
+        return _MemoryWatch(sandbox.usage, sandbox.readings, device_memory_bytes)
+    return _SleepWatch(sandbox, patience_seconds)
+
+
+class _MemoryWatch(Watch):
+    """Raises `TookTooMuch` when a test uses too much GPU memory, and notes how the GPU runs."""
+
+    pause = LOOK_AT_MEMORY_SECONDS
+
+    def __init__(self, usage: Usage, readings: Readings, limit: int) -> None:
+        self._usage, self._readings, self._limit = usage, readings, limit
+
+    def check(self) -> None:
+        self._readings.look()
+        if self._usage.exceeds(self._limit):
+            raise TookTooMuch
+
+
+class _SleepWatch(Watch):
+    """Raises `Asleep` when a test has stopped doing anything.
+
+    Args:
+        sandbox: The sandbox that the test runs in.
+        seconds: How long the test may do nothing.
+    """
+
+    def __init__(self, sandbox: Sandbox, seconds: float) -> None:
+        self._sandbox, self._seconds = sandbox, seconds
+        self._nanoseconds = -1  # CPU time of the test at the last look
+        self._since = self._looked = time.monotonic()
+        self.pause = seconds / 4
+
+    def check(self) -> None:
+        now = time.monotonic()
+        if now < self._looked + self.pause:
+            return
+        activity = self._sandbox.activity()
+        if not activity.sleeps or activity.nanoseconds != self._nanoseconds:
+            self._since, self._nanoseconds = now, activity.nanoseconds
+        self._looked = now
+        if now - self._since >= self._seconds:
+            raise Asleep
+
 
 MAX_COMPILED = 2**20  # bytes of a module's code; a short source may have a long code
 
@@ -59,9 +115,6 @@ class Session:
         by_hand: Definitions in which no backward pass may run, such as "autograd.linear_backward".
         budget: What all tests of the first test's problem may use together; None for no such limit.
         patience: How long a test may do nothing; shared by all tests of the submission.
-
-    Attributes:
-        is_shared: Whether the running test uses a child that an earlier test has used.
     """
 
     def __init__(
@@ -92,6 +145,7 @@ class Session:
         self._test = 0
         self._requests = 0
         self._has_called = False  # in the running test
+        # Whether the running test uses a child that an earlier test has used.
         self.is_shared = False
         self._over: TimedOut | None = None  # set once the time is used up
         self._child: Child | None = None  # or the last one, after its end
@@ -137,13 +191,9 @@ class Session:
             GraderFault: The sandbox failed.
         """
         request = {
-            "op": "run",
-            "test": self._test,
-            "seed": self._seed,
-            "module": probe.__module__,
-            "probe": probe.__name__,
-            "inputs": inputs,
-        }
+            "op": "run", "test": self._test, "seed": self._seed, "module": probe.__module__,
+            "probe": probe.__name__, "inputs": inputs,
+        }  # fmt: skip
         reply = self._request(request)
         replies.check(probe, reply)
         return reply
@@ -169,7 +219,7 @@ class Session:
     def look_at_device(self, name: str) -> Any:
         """Check that the device "cuda" or "cpu" works, in a process that has run no student code.
 
-        See `worker.device.look`.
+        See `worker.test_process.look_at_device`.
         """
         return self._request({"op": "look", "device": name})
 

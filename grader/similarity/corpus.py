@@ -27,7 +27,7 @@ def works_in(folder: Path) -> list[Path]:
         UsageError: It cannot be read, or has none.
     """
     try:
-        if _is_one(folder):
+        if (folder / ".git").exists() or (folder / "assignment").is_dir():
             return [folder]
         found = [path for path in sorted(folder.iterdir()) if _is_work(path)]
     except OSError as e:
@@ -38,10 +38,6 @@ def works_in(folder: Path) -> list[Path]:
             "files, one for each student or repository"
         )
     return found
-
-
-def _is_one(folder: Path) -> bool:
-    return (folder / ".git").exists() or (folder / "assignment").is_dir()
 
 
 def _is_work(path: Path) -> bool:

@@ -34,14 +34,10 @@ Hashes = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Code:
-    """One file as it is compared.
+    """One file as it is compared."""
 
-    Attributes:
-        features: Its features, as an array of FEATURE; `unit` is an index of `units`.
-        units: Its definitions. The last unit is everything outside of definitions.
-    """
-
-    features: Features
+    features: Features  # its features, as an array of FEATURE; `unit` is an index of `units`
+    # Its definitions. The last unit is everything outside of definitions.
     units: list[Definition]
 
 
@@ -55,22 +51,12 @@ class Work:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two submissions that are alike.
+    """Two submissions that are alike."""
 
-    Attributes:
-        one: The number of a submission of the class.
-        other: The number of the other submission, among all.
-        amount: How much unusual code they share; see `_amounts`.
-        share: This is the share of the unusual code of one of them, from 0 to 1.
-    """
-
-    one: int
-    other: int
-    amount: float
-    share: float
-
-
-# --- reading --------------------------------------------------------------------------------------
+    one: int  # the number of a submission of the class
+    other: int  # the number of the other submission, among all
+    amount: float  # how much unusual code they share; see `_amounts`
+    share: float  # this is the share of the unusual code of one of them, from 0 to 1
 
 
 def works_of(
@@ -148,26 +134,16 @@ def code_of(text: bytes) -> Code | Unread:
     return Code(np.array(rows, FEATURE), [*definitions, Definition("", 1, 1)])
 
 
-# --- comparing ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Index:
-    """The features that count, of all submissions, sorted by hash.
+    """The features that count, of all submissions, sorted by hash."""
 
-    Attributes:
-        hashes: Each feature that counts.
-        weights: Its weight.
-        starts: Where its owners start in `owners`, and the end of the last.
-        owners: The numbers of the submissions that have it.
-        of: For each submission, the indices of its features, and the unit of each, counted through
-            all its files.
-    """
-
-    hashes: Hashes
-    weights: npt.NDArray[np.float64]
-    starts: npt.NDArray[np.intp]
-    owners: npt.NDArray[np.int32]
+    hashes: Hashes  # each feature that counts
+    weights: npt.NDArray[np.float64]  # the weight
+    starts: npt.NDArray[np.intp]  # where its owners start in `owners`, and the end of the last
+    owners: npt.NDArray[np.int32]  # the numbers of the submissions that have it
+    # For each submission, the indices of its features, and the unit of each, counted through all
+    # its files.
     of: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
 
 

@@ -31,19 +31,12 @@ REASON = "A reason to look, not a finding: read both sources first."
 
 @dataclass(frozen=True)
 class Section:
-    """The pairs inside the class, or those with one folder or gradebook.
+    """The pairs inside the class, or those with one folder or gradebook."""
 
-    Attributes:
-        title: What the class is compared with.
-        pairs: The pairs that are shown, the most alike first.
-        found: The number of all pairs.
-        compared: The number of submissions that the class was compared with.
-    """
-
-    title: str
-    pairs: list[Pair]
-    found: int
-    compared: int
+    title: str  # what the class is compared with
+    pairs: list[Pair]  # the pairs that are shown, the most alike first
+    found: int  # the number of all pairs
+    compared: int  # the number of submissions that the class was compared with
 
     @property
     def counted(self) -> str:
@@ -55,19 +48,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a source.
+    """One line of a source."""
 
-    Attributes:
-        number: Its number in the file.
-        text: Its text, safe to show.
-        other: The line on the other side that is most like it; 0 if none is.
-        is_far: Whether no similar line is near.
-    """
-
-    number: int
-    text: str
-    other: int
-    is_far: bool
+    number: int  # its number in the file
+    text: str  # its text, safe to show
+    other: int  # the line on the other side that is most like it; 0 if none is
+    is_far: bool  # whether no similar line is near
 
 
 @dataclass(frozen=True)
@@ -78,9 +64,6 @@ class PlaceInCode:
     names: tuple[str, str]
     one: list[Line]
     other: list[Line]
-
-
-# --- the tables -----------------------------------------------------------------------------------
 
 
 def index(
@@ -143,9 +126,6 @@ def _first(unread: Sequence[str]) -> list[str]:
     return [*unread[:MAX_UNREAD], *([f"and {more} more"] if more > 0 else [])]
 
 
-# --- a pair ---------------------------------------------------------------------------------------
-
-
 def side_by_side(
     pair: Pair,
     names: Sequence[str],
@@ -156,10 +136,8 @@ def side_by_side(
     """The page of one pair: the similar definitions, with the similar lines marked.
 
     Args:
-        pair: The pair.
         names: The names of all submissions, by number.
         works: The two submissions as they were compared.
-        sources: Their sources.
         weights: The features that they share; see `pairs.shared`.
     """
     return _render(

@@ -48,27 +48,16 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """One entry of a file.
+    """One entry of a file."""
 
-    Attributes:
-        line: The number of its heading.
-        name: Its name.
-        says: What is wrong; empty for a base.
-        is_base: Whether it is a program that others are edits of.
-        base: The name of the base that it edits, if it does not edit the reference.
-        keys: The text after `hint:`, and so on.
-        changes: Its edits, if it has `-` lines.
-        source: Its definitions, if it has only `+` lines.
-    """
-
-    line: int = 0
+    line: int = 0  # the number of its heading
     name: str
-    says: str = ""
-    is_base: bool = False
-    base: str | None = None
-    keys: dict[str, str] = field(default_factory=dict)
-    changes: tuple[Change, ...] = ()
-    source: str | None = None
+    says: str = ""  # what is wrong; empty for a base
+    is_base: bool = False  # whether it is a program that others are edits of
+    base: str | None = None  # the name of the base that it edits, if it does not edit the reference
+    keys: dict[str, str] = field(default_factory=dict)  # the text after `hint:`, and so on
+    changes: tuple[Change, ...] = ()  # its edits, if it has `-` lines
+    source: str | None = None  # its definitions, if it has only `+` lines
 
 
 class BadLine(ValueError):

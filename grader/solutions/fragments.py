@@ -29,18 +29,12 @@ DEVICE = re.compile(r"^# device: (.*)\n", re.MULTILINE)
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """One of our own programs, which differs from the reference of its problem.
+    """One of our own programs, which differs from the reference of its problem."""
 
-    Attributes:
-        problem: The id of the problem.
-        name: Its name, unique within its kind.
-        hint: What to tell a student who wrote this, if anything.
-        devices: The devices that it is tried on; empty for the usual devices of its kind.
-    """
-
-    problem: str
-    name: str
-    hint: str | None = None
+    problem: str  # the id of the problem
+    name: str  # its name, unique within its kind
+    hint: str | None = None  # what to tell a student who wrote this, if anything
+    # The devices that it is tried on; empty for the usual devices of its kind.
     devices: tuple[str, ...] = ()
 
     def applied_to(self, reference: str) -> str:
@@ -222,3 +216,26 @@ def _lines(lines: list[str], node: ast.stmt) -> list[str]:
     """A statement's own lines, of all lines of its module."""
     start = _start(node) if isinstance(node, Definition) else node.lineno
     return lines[start - 1 : node.end_lineno]
+
+
+BEGIN = re.compile(r"( *)# BEGIN SOLUTION\((\w+)\)")
+END = re.compile(r" *# END SOLUTION")
+MARK = re.compile(r"(BEGIN|END) SOLUTION")
+
+
+def lines_of(reference: str, problem_id: str | None = None) -> dict[int, str]:
+    """The lines of a reference that its stub leaves out, by line number.
+
+    Args:
+        reference: The source of the reference module.
+        problem_id: The problem whose lines are wanted; None for those of all problems.
+    """
+    found: dict[int, str] = {}
+    inside = False
+    for number, line in enumerate(reference.splitlines(), 1):
+        if MARK.search(line):
+            begin = BEGIN.fullmatch(line)
+            inside = begin is not None and problem_id in (None, begin[2])
+        elif inside:
+            found[number] = line
+    return found

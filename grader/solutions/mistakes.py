@@ -41,45 +41,32 @@ AT_THE_MARGIN = (
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a stub, as a mistake names it.
+    """A sentence of a stub, as a mistake names it."""
 
-    Attributes:
-        of: The function, the class or the method whose docstring it stands in.
-        number: Its number there, from 1.
-        digest: Four digits that follow from its text; empty if none are given.
-    """
-
-    of: str
-    number: int
-    digest: str = ""
+    of: str  # the function, the class or the method whose docstring it stands in
+    number: int  # its number there, from 1
+    digest: str = ""  # four digits that follow from its text; empty if none are given
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mistake(Solution):
-    """One wrong solution.
+    """One wrong solution."""
 
-    Attributes:
-        says: What the mistake is.
-        changes: Changes to the source, or to the reference if there is no source. Empty if the
-            source is complete.
-        source: Definitions that replace the reference's: those of its base, or its own.
-        base: The name of its base; None if it is based on the reference.
-        contradicts: The sentences of the stub that are wrong for this program.
-        price: Why it costs more than a third of its problem; None if it does not.
-        most: The most points that such a program may earn; None for no such limit.
-        is_unread: Whether nobody has read its code, which must not run outside of a sandbox.
-        line: The line of the file in which it begins.
-    """
-
-    says: str
+    says: str  # what the mistake is
+    # Changes to the source, or to the reference if there is no source. Empty if the source is
+    # complete.
     changes: tuple[Change, ...] = ()
+    # Definitions that replace the reference's: those of its base, or its own.
     source: str | None = None
-    base: str | None = None
+    base: str | None = None  # the name of its base; None if it is based on the reference
+    # The sentences of the stub that are wrong for this program.
     contradicts: tuple[Sentence, ...] = ()
-    price: str | None = None
+    price: str | None = None  # why it costs more than a third of its problem; None if it does not
+    # The most points that such a program may earn; None for no such limit.
     most: float | None = None
+    # Whether nobody has read its code, which must not run outside of a sandbox.
     is_unread: bool = False
-    line: int = field(default=0, compare=False)
+    line: int = field(default=0, compare=False)  # the line of the file in which it begins
 
     @property
     def where(self) -> str:
@@ -129,6 +116,19 @@ def bases(folder: Path, problem: str) -> list[Fragment]:
     return _read(folder, problem)[1]
 
 
+def both(first: Mistake, second: Mistake, reference: str) -> str:
+    """The source of the whole module with two mistakes in it.
+
+    Raises:
+        CourseFault: They change the same lines.
+    """
+    pairs = ((first, second), (second, first))
+    one, other = (b.applied_to(a.applied_to(reference)) for a, b in pairs)
+    if one != other:
+        raise CourseFault(f"{first.where} and {second.name} change the same lines")
+    return one
+
+
 def changed(program: str, changes: tuple[Change, ...]) -> str:
     """A program with these changes, all applied to the original program.
 
@@ -145,15 +145,8 @@ def changed(program: str, changes: tuple[Change, ...]) -> str:
     return program
 
 
-# --- text -----------------------------------------------------------------------------------------
-
-
 def _place(program: str, change: Change) -> tuple[int, int, str]:
-    """The start and the end of a change's `old` in the program, and the text that replaces it.
-
-    Raises:
-        ValueError: `old` does not occur exactly once, or `new` is not indented like `old`.
-    """
+    """The start and the end of a change's `old` in the program, and the text that replaces it."""
     old, new = change.old, change.new
     exact = list(_all(program, old))
     begins_a_line = bool(exact) and program[: exact[0]].endswith("\n")
@@ -176,11 +169,7 @@ def _place(program: str, change: Change) -> tuple[int, int, str]:
 
 
 def _pasted(new: str, old: str) -> str:
-    """The replacement of lines that were pasted as they are in the program.
-
-    Raises:
-        ValueError: A line of it begins at the left margin.
-    """
+    """The replacement of lines that were pasted as they are in the program."""
     # Lines that were copied from the middle of a line on have no indentation in the first one.
     begun = new.split("\n")[0 if old.startswith(" ") else 1 :]
     if line := next((line for line in begun if line and not line.startswith(" ")), None):
@@ -214,9 +203,6 @@ def _indented(text: str, spaces: str) -> str:
 def _shown(text: str) -> str:
     line = text.replace("\n", "⏎")
     return f"`{line if len(line) <= SHOWN else line[:SHOWN] + '…'}`"
-
-
-# --- the file -------------------------------------------------------------------------------------
 
 
 def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
@@ -261,11 +247,7 @@ def _check(entry: Edit, others: list[Edit], sources: dict[str, str]) -> None:
 
 
 def _mistake(problem: str, entry: Edit, sources: dict[str, str]) -> Mistake:
-    """The mistake of an entry.
-
-    Raises:
-        ValueError: A key has an unknown value.
-    """
+    """The mistake of an entry."""
     most = entry.keys.get("most")
     if most is not None and not most.replace(".", "", 1).isdecimal():
         raise ValueError(f"expected `most:` and a number of points, got {most}")
@@ -287,11 +269,7 @@ def _mistake(problem: str, entry: Edit, sources: dict[str, str]) -> Mistake:
 
 
 def _sentences(text: str | None) -> Iterator[Sentence]:
-    """The sentences that an entry names.
-
-    Raises:
-        ValueError: One is not named as a sentence must be.
-    """
+    """The sentences that an entry names."""
     for part in [] if text is None else text.split(","):
         found = SENTENCE.fullmatch(part.strip())
         if not found:

@@ -55,11 +55,7 @@ DAMAGED = (Damaged, zipfile.BadZipFile, zlib.error, EOFError)
 
 @contextmanager
 def _by_zipfile() -> Iterator[None]:
-    """Call the library that reads zips. Whatever else it raises, a file of no format made it do so.
-
-    Raises:
-        Damaged: It raised what is neither in DAMAGED nor about the machine or the compression.
-    """
+    """Call the library that reads zips: whatever else it raises, the file is `Damaged`."""
     try:
         yield
     except (SubmissionRefused, _TooMany, OSError, MemoryError, RuntimeError, *DAMAGED):
@@ -297,12 +293,7 @@ class _CheckedZip:
 
 
 def _check_directory(data: bytes) -> None:
-    """Walk over a zip's table of contents without storing any of it.
-
-    Raises:
-        SubmissionRefused: A path is too long.
-        Damaged: Another field is too long.
-    """
+    """Walk over a zip's table of contents without storing any of it."""
     at = count = 0
     while at + 46 <= len(data):
         name, extra, comment = struct.unpack_from("<HHH", data, at + 28)
@@ -387,11 +378,7 @@ class _UnpackedStream:
         self.left = MAX_UNPACKED_BYTES
 
     def read(self, size: int) -> bytes:
-        """The next `size` bytes.
-
-        Raises:
-            EOFError: Fewer bytes are left.
-        """
+        """The next `size` bytes."""
         return b"".join(self._next(size))
 
     def skip(self, size: int) -> None:

@@ -48,16 +48,12 @@ class _ReadRequest(msgspec.Struct, array_like=True):
 
 
 class _ReadAnswer(msgspec.Struct, array_like=True):
-    """A submission, or why there is none: by the student's fault, or by the grader's.
-
-    Attributes:
-        is_last: Whether the server ends with it.
-    """
+    """A submission, or why there is none: by the student's fault, or by the grader's."""
 
     submission: Submission | None = None
     refused: str = ""
     failed: str = ""
-    is_last: bool = False
+    is_last: bool = False  # whether the server ends with it
 
 
 class SubmissionReader:

@@ -31,7 +31,7 @@ from grader.submission.archives import (
 )
 from kit import handing_in
 from kit.handing_in import Accepted
-from kit.text import one_line, printable
+from kit.text import first, one_line, printable
 
 MAX_LISTED = 50
 AGAIN = re.compile(r"-\d+(?=\.py$)")
@@ -132,7 +132,10 @@ def _name(path: Path) -> str:
 def _select(
     found: list[SubmittedItem], accepted: Accepted
 ) -> tuple[dict[str, bytes], list[Ignored]]:
-    _refuse_paths_outside(found)
+    for entry in found:
+        if entry.path.startswith("/") or ".." in entry.path.split("/") or DRIVE.match(entry.path):
+            where = printable(entry.path, 100)
+            raise SubmissionRefused(f"the path {where!r} leads out of the submission")
     ignored: dict[str, str] = {}
     prefix = _prefix([entry.path for entry in found])
     if prefix is None and (deep := _deep(found)):
@@ -168,14 +171,6 @@ def _select(
     return sources, _listed(ignored)
 
 
-def _refuse_paths_outside(found: list[SubmittedItem]) -> None:
-    for entry in found:
-        if entry.path.startswith("/") or ".." in entry.path.split("/") or DRIVE.match(entry.path):
-            raise SubmissionRefused(
-                f"the path {printable(entry.path, 100)!r} leads out of the submission"
-            )
-
-
 def _listed(ignored: dict[str, str]) -> list[Ignored]:
     """What was ignored and why, sorted by path, and cut to MAX_LISTED."""
     listed = [Ignored(one_line(path, 200), reason) for path, reason in sorted(ignored.items())]
@@ -190,7 +185,7 @@ def _ask_about_names(
 ) -> None:
     """Note which files look like a module of the course, and what a notebook may be."""
     for path in [*sources, *ignored]:
-        like = handing_in.look_alike(path, accepted.modules)
+        like = handing_in.look_alike(path, accepted)
         before = f"{ignored[path]}; " if path in ignored else ""
         if path.endswith(".ipynb"):
             ignored[path] = f"{before}{handing_in.MEANT} the solution?"
@@ -219,11 +214,7 @@ def _prefix(paths: list[str]) -> str | None:
 
 
 def _deep(found: list[SubmittedItem]) -> str | None:
-    """The one folder, at any depth and in any case, that is named assignment; None without it.
-
-    Raises:
-        SubmissionRefused: There are several.
-    """
+    """The one folder, at any depth and in any case, that is named assignment; None without it."""
     modules = [
         entry.path
         for entry in found
@@ -236,11 +227,7 @@ def _deep(found: list[SubmittedItem]) -> str | None:
 
 
 def _loose(found: list[SubmittedItem], accepted: Accepted) -> str | None:
-    """The one folder that holds modules of the course as assignment/ would; None if there is none.
-
-    Raises:
-        SubmissionRefused: There are several.
-    """
+    """The one folder that holds modules of the course as assignment/ would, if there is one."""
     wanted = [path.removeprefix("assignment/") for path in accepted.modules]
     files = [entry.path for entry in found if entry.kind == "file"]
     files = [path for path in files if not path.startswith("__MACOSX/")]
@@ -315,9 +302,8 @@ def _without_modules(files: list[SubmittedItem]) -> str:
             f"the submission contains another archive, {printable(inner[0], 100)}, which is not "
             "unpacked"
         )
-    names = ", ".join(printable(entry.path, 60) for entry in files[:3])
-    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
-    return f"the submission has no assignment/ folder; got {names}{more}"
+    names = first([printable(entry.path, 60) for entry in files], 3)
+    return f"the submission has no assignment/ folder; got {names}"
 
 
 def _reason_to_ignore(

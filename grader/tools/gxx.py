@@ -51,15 +51,12 @@ def _described(command: str) -> Tool:
         found = _said(command, f"-print-prog-name={name}")
         program = shutil.which(found) or found
         files.append((Path(os.path.realpath(program)), Path("/usr/bin") / name))
-    headers = Path(sysconfig.get_paths(vars=_of_the_base())["include"])
+    # For the Python that a virtual environment is made of.
+    of_the_base = {"base": sys.base_prefix, "installed_base": sys.base_prefix}
+    headers = Path(sysconfig.get_paths(vars=of_the_base)["include"])
     return Tool(
         tuple(files), headers if headers.is_dir() else None, {**ENVIRONMENT, "CXX": str(driver)}
     )
-
-
-def _of_the_base() -> dict[str, str]:
-    """Variables of sysconfig for the Python that a virtual environment is made of."""
-    return {"base": sys.base_prefix, "installed_base": sys.base_prefix}
 
 
 def _said(command: str, *options: str, errors: bool = False) -> str:

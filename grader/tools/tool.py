@@ -7,14 +7,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Tool:
-    """A program.
+    """A program."""
 
-    Attributes:
-        files: Its files and folders, each with the path where it must be.
-        headers: A folder that has to be in `include` beside Python's own `lib`; None without one.
-        environment: The environment variables of its users.
-    """
-
+    # Its files and folders, each with the path where it must be.
     files: tuple[tuple[Path, Path], ...]
+    # a folder that has to be in `include` beside Python's own `lib`; None without one.
     headers: Path | None
-    environment: Mapping[str, str]
+    environment: Mapping[str, str]  # the environment variables of its users

@@ -148,9 +148,9 @@ def decode(head: Buffer, body: memoryview, most_shown: int = MAX_BODY_BYTES) -> 
     return Decoder(body, most_shown).value_of(head)
 
 
-def send(sock: socket.socket, value: object, *, views: bool = False) -> None:
+def send(sock: socket.socket, value: object) -> None:
     """Write `value` as one frame; block until it is written."""
-    write(sock, encode(value, views=views))
+    write(sock, encode(value))
 
 
 def write(sock: socket.socket, buffers: list[Buffer]) -> None:
@@ -195,9 +195,6 @@ class FrameReader:
 
     Args:
         most_bytes: How much memory the value of the frame may take.
-
-    Attributes:
-        kept_bytes: How much memory the value may take, and copies of its tensors; 0 before `value`.
     """
 
     def __init__(self, most_bytes: int = MAX_BODY_BYTES) -> None:
@@ -206,6 +203,7 @@ class FrameReader:
         self._frame: memoryview | None = None  # the head and the body
         self._head_size = 0
         self._empty = memoryview(self._header)  # what is still to be filled
+        # How much memory the value may take, and copies of its tensors; 0 before `value`.
         self.kept_bytes = 0
 
     def read_from(self, sock: socket.socket) -> bool:
@@ -268,36 +266,25 @@ def _room(size: int) -> memoryview:
 
 @dataclass
 class _NotSendable(Exception):
-    """A part of a value that may not be sent.
+    """A part of a value that may not be sent."""
 
-    Attributes:
-        what: The words that describe the part.
-        path: The indices and keys that lead to it, from the inside out.
-    """
-
-    what: str
+    what: str  # the words that describe the part
+    # The indices and keys that lead to it, from the inside out.
     path: list[object] = field(default_factory=list)
 
 
 class Encoder:
-    """Makes the tree and the body of a value.
-
-    Attributes:
-        views: See `encode`.
-        storages: The place of each storage in the body, by its address.
-        body: The buffers, which keep their memory alive.
-        size: The bytes of the body.
-        shown: The bytes that its tensors show, each counted as often as it is shown.
-    """
+    """Makes the tree and the body of a value."""
 
     def __init__(self, views: bool, strict: bool) -> None:
-        self.views = views
+        self.views = views  # see `encode`
         self._strict = strict
         self._writers: Writers = WRITERS
-        self.storages: dict[int, int] = {}
+        self.storages: dict[int, int] = {}  # the place of each storage in the body, by its address
         self._nodes = 1
         self._keys = 0
-        self.body: list[Buffer] = []
+        self.body: list[Buffer] = []  # the buffers, which keep their memory alive
+        # The bytes that its tensors show, each counted as often as it is shown.
         self.size = self.shown = 0
 
     def part(self, at: object, value: object, depth: int) -> Tree:
@@ -366,7 +353,7 @@ class Encoder:
         }
 
     def _key(self, key: object, depth: int) -> Tree:
-        # A key may be an instance of a hashable subclass of an unhashable type.
+        # a key may be an instance of a hashable subclass of an unhashable type.
         around, self._writers = self._writers, KEY_WRITERS
         tree = self.part("a key", key, depth)
         self._writers = around
@@ -386,18 +373,13 @@ class Encoder:
 
 
 class Decoder:
-    """Makes a value of a tree and a body.
-
-    Attributes:
-        body: The bytes.
-        storages: The storages of tensors, by their place in the body.
-        shown: The bytes that its tensors and arrays show, each counted as often as it is shown.
-    """
+    """Makes a value of a tree and a body."""
 
     def __init__(self, body: memoryview, most_shown: int) -> None:
-        self.body = body
+        self.body = body  # the bytes
         self._most_shown = most_shown
-        self.storages: dict[int, Any] = {}
+        self.storages: dict[int, Any] = {}  # the storages of tensors, by their place in the body
+        # The bytes that its tensors and arrays show, each counted as often as it is shown.
         self.shown = 0
         self._nodes = 0
         self._keys = 0
@@ -491,13 +473,9 @@ KEY_WRITERS: Writers = {
 WRITERS: Writers = {**KEY_WRITERS, list: Encoder._sequence, dict: Encoder._dict}
 # How each kind of tree is read.
 READERS: dict[str, Callable[[Decoder, Tree, int], Any]] = {
-    "list": Decoder._read_list,
-    "tuple": Decoder._read_tuple,
-    "dict": Decoder._read_dict,
-    "pairs": Decoder._read_pairs,
-    "bytes": Decoder._read_bytes,
-    "other": Decoder._read_other,
-}
+    "list": Decoder._read_list, "tuple": Decoder._read_tuple, "dict": Decoder._read_dict,
+    "pairs": Decoder._read_pairs, "bytes": Decoder._read_bytes, "other": Decoder._read_other,
+}  # fmt: skip
 
 
 def learn() -> bool:

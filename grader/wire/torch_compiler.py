@@ -2,10 +2,10 @@
 
 torch.optim, torch.utils.checkpoint and dispatch modes import `torch._dynamo` when they are first
 used, to tell the compiler what it must not compile. The import takes a second and 40 MiB. This
-module puts a stand-in for that package into sys.modules. The stand-in answers these calls, which
-have no effect without a compiler; whatever else is asked of it makes it import the package.
+module puts a placeholder for that package into sys.modules. The placeholder answers these calls,
+which have no effect without a compiler; whatever else is asked of it makes it import the package.
 
-A submission that may need the compiler (`is_needed_by`) never meets the stand-in: the zygote
+A submission that may need the compiler (`is_needed_by`) never meets the placeholder: the zygote
 imports the package and its default backend, inductor, before it forks. So nothing is charged to the
 student, and no tripwire is armed yet that the imports could touch.
 
@@ -63,8 +63,8 @@ def _has_a_word(source: bytes) -> bool:
 
 
 def is_postponed() -> bool:
-    """Whether the stand-in is in place."""
-    return isinstance(sys.modules.get(PACKAGE), StandIn)
+    """Whether the placeholder is in place."""
+    return isinstance(sys.modules.get(PACKAGE), Postponed)
 
 
 def import_now(*, has_cxx: bool) -> None:
@@ -74,7 +74,7 @@ def import_now(*, has_cxx: bool) -> None:
         has_cxx: Whether there is a C++ compiler.
     """
     package = sys.modules.get(PACKAGE)
-    if not isinstance(package, StandIn):
+    if not isinstance(package, Postponed):
         return
     package.import_package()
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # else it starts processes now
@@ -92,7 +92,7 @@ def _as_it_is(graph: Any, *_: Any, **__: Any) -> Any:
 
 
 def postpone_import() -> None:
-    """Put the stand-in in place of torch._dynamo, unless that has been imported already."""
+    """Put the placeholder in place of torch._dynamo, unless that has been imported already."""
     if PACKAGE in sys.modules:
         return
     if shortcuts.is_off("compiler"):
@@ -103,12 +103,12 @@ def postpone_import() -> None:
     spec = importlib.util.find_spec(PACKAGE)
     assert spec is not None
     package = importlib.util.module_from_spec(spec)
-    package.__class__ = StandIn
+    package.__class__ = Postponed
     sys.modules[PACKAGE] = torch._dynamo = package
     sys.meta_path.insert(0, Finder())
 
 
-class StandIn(ModuleType):
+class Postponed(ModuleType):
     """Has three functions of torch._dynamo and its `config`; becomes it when asked for more."""
 
     @staticmethod
@@ -142,7 +142,7 @@ class StandIn(ModuleType):
         try:
             self.__spec__.loader.exec_module(self)
         except BaseException:
-            self.__class__ = StandIn
+            self.__class__ = Postponed
             raise
 
 
@@ -155,7 +155,7 @@ class Finder(MetaPathFinder):
         """Find only modules that the package has imported in the meantime."""
         package = sys.modules.get(PACKAGE)
         is_inside = name.startswith(f"{PACKAGE}.") and name != CONFIG
-        if not is_inside or not isinstance(package, StandIn):
+        if not is_inside or not isinstance(package, Postponed):
             return None
         package.import_package()
         module = sys.modules.get(name)

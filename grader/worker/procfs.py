@@ -145,11 +145,7 @@ def _opened(folder: str) -> dict[int, int | None]:
 
 
 def _mapped(folder: str, most: int) -> tuple[set[int], int]:
-    """The inodes of files without a name in the memory of a thread, and how many mappings it has.
-
-    Raises:
-        OSError: It has more mappings than `most`.
-    """
+    """The inodes of files without a name in a thread's memory, and the number of its mappings."""
     files: set[int] = set()
     count = 0
     with open(f"{folder}/maps", "rb") as lines:

@@ -50,15 +50,9 @@ STARTS_A_THREAD = (
 # New kernels for all these dispatch keys together replace an operator on every device. torch.func
 # looks up the last key first; the two before it have formulas of their own, which code can ask for.
 DISPATCH_KEYS = (
-    "CompositeImplicitAutograd",
-    "AutogradCPU",
-    "AutogradCUDA",
-    "CPU",
-    "CUDA",
-    "FuncTorchBatched",
-    "FuncTorchBatchedDecomposition",
-    "FuncTorchDynamicLayerFrontMode",
-)
+    "CompositeImplicitAutograd", "AutogradCPU", "AutogradCUDA", "CPU", "CUDA", "FuncTorchBatched",
+    "FuncTorchBatchedDecomposition", "FuncTorchDynamicLayerFrontMode",
+)  # fmt: skip
 
 
 # What backward.py knows of torch; without torch, there are no backward passes.

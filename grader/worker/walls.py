@@ -27,14 +27,10 @@ MORE_LOOKS = 2
 # The files of /proc that a process may read about itself. Its list of mounts is not among them,
 # because that would show paths of the machine.
 OF_ITSELF = {
-    "status": kernel.READ_FILE,
-    "stat": kernel.READ_FILE,
-    "statm": kernel.READ_FILE,
-    "maps": kernel.READ_FILE,
-    "smaps": kernel.READ_FILE,
-    "task": kernel.READ_DIR,
+    "status": kernel.READ_FILE, "stat": kernel.READ_FILE, "statm": kernel.READ_FILE,
+    "maps": kernel.READ_FILE, "smaps": kernel.READ_FILE, "task": kernel.READ_DIR,
     "fd": kernel.READ_DIR,
-}
+}  # fmt: skip
 # CUDA names the threads that it starts by writing to files there, and fails with error 304 if it
 # cannot.
 NAMES_THREADS = kernel.READ_DIR | kernel.READ_FILE | kernel.WRITE_FILE
@@ -309,11 +305,7 @@ class OwnUser(NoWall):
                     os.kill(int(pid), signal.SIGCONT)
 
     def _unnamed_files(self, child: int) -> list[int]:
-        """The sizes of the files without a name that the processes of a test hold.
-
-        Raises:
-            scratch.Uncountable: The processes keep a file whose size cannot be found out.
-        """
+        """The sizes of the files without a name that the processes of a test hold."""
         # A child that is not yet confined runs no student code, and does not show itself.
         ours = procfs.filters_of("self")
         theirs = [pid for pid in self.processes(child) if procfs.filters_of(pid) > ours]

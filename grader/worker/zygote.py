@@ -41,7 +41,7 @@ from typing import Any
 
 from grader.wire import protocol, shortcuts, torch_compiler
 from grader.wire.messages import MAX_FILES, Activity, Breach, Ending, SpawnLimits
-from grader.worker import child, heap, procfs, scratch
+from grader.worker import heap, procfs, scratch, test_process
 from grader.worker.walls import NoWall, status_of_this_process
 
 LOOK_EVERY_SECONDS = 0.05
@@ -81,7 +81,7 @@ def import_slow_packages(preload: list[str]) -> None:
         backward.teach()
         torch_compiler.postpone_import()
         sys.modules["torch"].set_num_threads(1)
-    child.warm_up()
+    test_process.warm_up()
     gc.enable()
 
 
@@ -272,7 +272,7 @@ class Zygote:
         if pid == 0:
             self._control.close()
             handover.close()
-            child.main(theirs, self._wall.confine)
+            test_process.main(theirs, self._wall.confine)
         theirs.close()
         return pid, handover
 

@@ -30,26 +30,30 @@ INTRODUCTION = (
     "from top to bottom. Many cells call functions of yours: solve those first.*"
 )
 SETUP = '''# @title Run this cell first: it installs what is missing and finds your code
-import importlib.util, subprocess, sys, traceback, zipfile
+import importlib.util, os, subprocess, sys, traceback, urllib.request, zipfile
 from pathlib import Path
 
-PACKAGES = {packages}
+PACKAGES, BUNDLE = {packages}, {bundle}
 missing = [what for name, what in PACKAGES.items() if importlib.util.find_spec(name) is None]
 if missing:
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *missing])
 
 def find_assignment():
-    """The folder that contains assignment/, unpacked from a zip file if need be."""
+    """The folder that contains assignment/: here, on the Drive, in a zip file, or fetched."""
+    def has_code(place):
+        return (place / "assignment" / "__init__.py").is_file()
+
     here = Path.cwd()
     places = [here, *here.parents, here / "student", Path("/content/drive/MyDrive/student")]
-    found = any((place / "assignment" / "__init__.py").is_file() for place in places)
-    for archive in [] if found else sorted(here.glob("*.zip")):
-        if not (here / "student").exists() and zipfile.is_zipfile(archive):
+    if not any(map(has_code, places)) and not (here / "student").exists():
+        if BUNDLE and not any(here.glob("*.zip")):
+            urllib.request.urlretrieve(BUNDLE, here / "student.zip")
+        for archive in filter(zipfile.is_zipfile, sorted(here.glob("*.zip"))):
             with zipfile.ZipFile(archive) as files:
                 if any(name.endswith("assignment/__init__.py") for name in files.namelist()):
                     files.extractall(here / "student")
     places += sorted(path for path in (here / "student").glob("*") if path.is_dir())
-    return next((p for p in places if (p / "assignment" / "__init__.py").is_file()), None)
+    return next(filter(has_code, places), None)
 
 def told_briefly(shell, kind, error, trace, tb_offset=None):
     last = traceback.extract_tb(trace)[-1]
@@ -60,12 +64,17 @@ def told_briefly(shell, kind, error, trace, tb_offset=None):
     else:
         shell.showtraceback((kind, error, trace))
 
-folder = find_assignment()
+folder, why = None, ""
+try:
+    folder = find_assignment()
+except OSError as error:
+    why = f" ({{BUNDLE}} cannot be fetched: {{error}})"
 if folder is None:
-    print("Your code is not here: zip your folder as student.zip, upload it (in Colab: Files, in "
-          "the bar on the left), and run this cell again.")
+    print(f"Your code is not here{{why}}: zip your folder as student.zip, upload it (in Colab: "
+          "Files, in the bar on the left), and run this cell again.")
 else:
     sys.path.insert(0, str(folder))
+    os.chdir(folder)  # for commands such as `!python -m assignment`
     print(f"Your code is in {{folder / 'assignment'}}.")
 if "get_ipython" in globals():
     get_ipython().set_custom_exc(
@@ -75,6 +84,10 @@ if "get_ipython" in globals():
 
 import torch
 _ = torch.manual_seed(0)  # for the numbers of the page'''
+# A zip that GitHub makes of a repository. Colab opens a notebook of it by an address.
+ON_GITHUB = re.compile(
+    r"https://github\.com/([\w.-]+/[\w.-]+)/archive/(?:refs/heads/)?([\w.-]+)\.zip"
+)
 
 
 class Block(NamedTuple):
@@ -91,6 +104,14 @@ def written(course: Course) -> dict[str, str]:
         for name, text in agreement.pages().items()
         if name[:1].isdigit()
     }
+
+
+def in_colab(course: Course, name: str) -> str:
+    """The address that opens a chapter's notebook in Colab; "" if the bundle is not on GitHub."""
+    found = ON_GITHUB.fullmatch(course.bundle_url)
+    path = f"handout/site/{FOLDER}/{name}.ipynb"
+    base = "https://colab.research.google.com/github"
+    return f"{base}/{found[1]}/blob/{found[2]}/{path}" if found else ""
 
 
 def _as_json(course: Course, name: str, markdown: str) -> str:
@@ -110,7 +131,8 @@ def _cells(course: Course, text: str) -> Iterator[dict[str, Any]]:
     title, _, rest = _inline(text).partition("\n")
     yield _text_cell(f"{title}\n\n{INTRODUCTION}")
     packages = {Requirement(package).name: package for package in course.packages}
-    yield _code_cell(SETUP.format(packages=json.dumps(packages)), [], {"cellView": "form"})
+    setup = SETUP.format(packages=json.dumps(packages), bundle=json.dumps(course.bundle_url))
+    yield _code_cell(setup, [], {"cellView": "form"})
     where = "this chapter"
     for section in re.split(r"^(?=##+ )", rest, flags=re.MULTILINE):
         if heading := re.match(r"## (?:(\d\S*)|(.*))", section):
@@ -161,7 +183,10 @@ def _directive(opened: re.Match[str], body: list[str], where: str) -> Iterator[s
         case "calculator":
             yield f"*Calculator in {where} of the handout: {formulas.load()[argument].title}.*"
         case "quiz":
-            yield f"*{quizzes.QUIZZES[argument][0]}, in {where} of the handout.*"
+            yield (
+                f"*{quizzes.QUIZZES[argument][0]}, in {where} of the handout: "
+                "`!python -m assignment bet` in a cell asks it here.*"
+            )
         case _:
             raise ValueError(f"expected a directive that notebooks know, got {name!r}")
 

@@ -81,6 +81,12 @@ def _bytes(value: float, units: str) -> str:
     return _scaled(value, scale, 3) or f"{fixed(value, 0)}{SPACE}B"
 
 
+def _seconds(value: float) -> str:
+    if value >= 1e9 * 86400:
+        return f"{scientific(value / 86400)}{SPACE}days"
+    return _scaled(value, TIMES, 2) or f"{scientific(value)}{SPACE}s"
+
+
 def _float(value: float) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
@@ -100,8 +106,7 @@ SHOWN: dict[str, Callable[[Any], str]] = {
     "integer": lambda value: fixed(value, 0),
     "intensity": lambda value: fixed(value, 1 if value >= 10 else 2),
     "percent": _percent,
-    "days": lambda value: f"{fixed(value, 2) if value < 1e9 else scientific(value)} days",
-    "seconds": lambda value: _scaled(value, TIMES, 2) or f"{scientific(value)}{SPACE}s",
+    "seconds": _seconds,
     "billions": lambda value: f"{fixed(value / 1e9, 1)} billion",
     "float": _float,
     "held": _float,

@@ -85,17 +85,10 @@ def _main(root: Path, arguments: list[str], others: dict[str, str]) -> int:
     from kit.progress import check
 
     chosen = [p for p in problems if p["id"] in (parsed.problem or ids)]
-    return check.main(
-        root,
-        chosen,
-        course,
-        parsed.markdown,
-        watch=parsed.watch,
-        annotate=parsed.annotations,
-        every=parsed.every,
-        hint=parsed.hint,
-        others=others,
+    options = check.Options(
+        parsed.markdown, parsed.watch, parsed.annotations, parsed.every, True, parsed.hint, others
     )
+    return check.main(root, chosen, course, options)
 
 
 def read_course(root: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,7 +29,7 @@ from kit.progress.outcomes import (
     Failure,
     ProblemProgress,
     RunOutcome,
-    address_of,
+    addresses_of,
     annotated,
     hints,
     problem_of,
@@ -53,25 +54,11 @@ MOST_ENDED = 3  # tests of a problem that may end their process before the rest 
 LONGEST_LINE = 2_000
 
 
-def main(
-    root: Path,
-    problems: list[dict[str, Any]],
-    course: dict[str, Any],
-    page: Path | None = None,
-    *,
-    watch: bool = False,
-    annotate: bool = False,
-    every: bool = False,
-    advise: bool = True,
-    hint: bool = False,
-    others: Mapping[str, str] | None = None,
-) -> int:
-    """Run the public tests of these problems and show the results.
+@dataclass(frozen=True)
+class Options:
+    """How the tests are run and shown.
 
-    Args:
-        root: The folder that contains assignment/ and tests/.
-        problems: The problems to test.
-        course: What problems.toml contains.
+    Attributes:
         page: A file for the same results as Markdown.
         watch: Run again whenever a file in assignment/ is saved, and go on to the next problem when
             all tests pass. Ctrl-C ends a test that is running, or else the command.
@@ -80,6 +67,21 @@ def main(
         advise: Say what to do next, after the first failure.
         hint: Give one more hint on the first failure than the last time.
         others: The course's own commands, each with what it does.
+    """
+
+    page: Path | None = None
+    watch: bool = False
+    annotate: bool = False
+    every: bool = False
+    advise: bool = True
+    hint: bool = False
+    others: Mapping[str, str] = field(default_factory=dict)
+
+
+def main(
+    root: Path, problems: list[dict[str, Any]], course: dict[str, Any], options: Options
+) -> int:
+    """Run the public tests of these problems, of the course that problems.toml describes.
 
     Returns:
         0 if all tests pass, 1 if not, 2 if the tests cannot be run or the page cannot be written,
@@ -96,31 +98,20 @@ def main(
         while True:
             code = 130  # if Ctrl-C ends the next run before it is done
             files = Files.now(root, modules)
-            run = _Run(
-                root,
-                tested,
-                course,
-                files,
-                out,
-                watched=watch,
-                every=every,
-                advise=advise,
-                hint=hint,
-                others=others or {},
-            )
+            run = _Run(root, tested, course, files, out, options)
             code = run.everything()
             if run.changed:
                 continue
-            if page and run.outcome and code != 2:
+            if options.page and run.outcome and code != 2:
                 try:
-                    submit.write(page, markdown.render(run.outcome).encode())
+                    submit.write(options.page, markdown.render(run.outcome).encode())
                 except submit.Refused as e:
                     print(e, file=sys.stderr)
                     return 2
-            if annotate and run.outcome:
+            if options.annotate and run.outcome:
                 out.write(annotations(annotated(run.outcome)))
                 out.flush()
-            if not watch or (run.is_stopped and not run.was_in_a_test):
+            if not options.watch or (run.is_stopped and not run.was_in_a_test):
                 return code
             if code == 0:
                 green |= {p["id"] for p in tested}
@@ -159,15 +150,10 @@ class _Run:
         course: dict[str, Any],
         files: Files,
         out: TextIO,
-        *,
-        watched: bool,
-        every: bool,
-        advise: bool,
-        hint: bool,
-        others: Mapping[str, str],
+        options: Options,
     ) -> None:
         self.outcome: RunOutcome | None = None
-        self._hint, self._hinted = hint, dict[str, tuple[str, int]]()
+        self._asked, self._hinted = options, dict[str, tuple[str, int]]()
         self.changed = False  # a file was saved meanwhile
         self._before = last_time.read(root)
         since = {p["id"]: self._before.status(p, files) for p in problems}
@@ -180,9 +166,8 @@ class _Run:
         self._folded = done if len(done) < len(problems) else set()
         self._in_order = problems
         self._root, self._course, self._files, self._out = root, course, files, out
-        self._watched, self._every, self._advise = watched, every, advise
         self._whole = len(problems) == len(course["problem"])
-        self._others = others if self._whole else {}
+        self._others = options.others if self._whole else {}
         self._live = out.isatty() and os.environ.get("TERM") != "dumb"
         self._rows = {p["id"]: ProblemProgress(p) for p in problems}
         self._failures: list[Failure] = []
@@ -320,7 +305,7 @@ class _Run:
                 self._out.flush()
             if ended:
                 return self._died(process.returncode, crash)
-            if self._watched and not self._paused and time.monotonic() - looked > 0.5:
+            if self._asked.watch and not self._paused and time.monotonic() - looked > 0.5:
                 looked = time.monotonic()
                 if not self._files.same(self._root):
                     self.changed = True
@@ -357,7 +342,7 @@ class _Run:
     def _leave_out_the_rest(self, name: str) -> None:
         """After a test that ended its process: test the problem further only for --all."""
         self._ended[name] += 1
-        if not self._every or self._ended[name] >= MOST_ENDED:
+        if not self._asked.every or self._ended[name] >= MOST_ENDED:
             self._skipped.add(name)
 
     def _crashed_at(self, dump: Path) -> str:
@@ -393,7 +378,7 @@ class _Run:
                 self._show_printed(event["text"])
             case "outcome":
                 self._ran.append(self._test)
-                facts = (event.get(key, "") for key in ("text", "place", "test"))
+                facts = (event.get(key, "") for key in ("text", "place", "test", "calculator"))
                 self._note_outcome(event["problem"], event["outcome"], *facts)
                 if event.get("ends"):
                     self._ended_by_limit = True
@@ -429,12 +414,12 @@ class _Run:
         self._paused = False
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def _note_outcome(self, name: str, outcome: str, text: str, place: str, test: str) -> None:
+    def _note_outcome(self, name: str, outcome: str, text: str, *facts: str) -> None:
         row = self._rows[name]
         row.ended.append(outcome)
         if outcome != "passed":
             attempted = outcome == "failed"
-            self._failures.append(Failure(row.problem, attempted, text, place, test))
+            self._failures.append(Failure(row.problem, attempted, text, *facts))
             if attempted and row.status == "failing" and row.ended.count("failed") == 1:
                 self._above(f"  {text.splitlines()[0]}")
         self._show(row, end="")
@@ -468,26 +453,26 @@ class _Run:
             stopped,
             self._notes,
             self._whole,
-            self._every,
+            self._asked.every,
             self._others,
         )
         if stopped:
             self._print(f"\n{stopped}")
             return outcome
         self._print(f"\n{outcome.done}, {outcome.passed}")
-        if not self._advise:
+        if not self._asked.advise:
             return outcome
-        if self._every:
+        if self._asked.every:
             for failure in outcome.wrong:
                 self._print(f"\n{failure}")
         elif outcome.first_failure:
             self._print(f"\nfirst failure\n{outcome.first_failure}")
-        if self._hint and outcome.to_do:
+        if self._asked.hint and outcome.to_do:
             self._show_hints(outcome.to_do)
         for note in outcome.notes:
             self._print(f"\nnote: {note}")
         self._print(f"\nnext\n{textwrap.indent(outcome.next_step, '  ')}")
-        if outcome.to_do and (address := address_of(self._root, outcome.to_do.problem)):
+        for address in addresses_of(self._root, outcome.to_do) if outcome.to_do else ():
             self._print(f"  open {address}")
         return outcome
 

@@ -195,9 +195,12 @@ def _told_of(
         if called in NEEDS_A_KEYBOARD:
             yield f"calls {called}(), but nobody is at the grader's keyboard: delete it", False
         elif called in SETTINGS:
-            yield f"{called}() changes all code that runs after it: pass dtype= or device=", False
+            change = "changes all code that runs after it: delete it, or pass dtype= or device="
+            yield f"{called}() {change}", False
         elif called in READS and (file := _file_of_this_machine(node)):
             yield f"reads {file}, a file that the grader does not have", False
+        elif not course.get("files") and called != "pathlib.Path" and _reads_beside(node, called):
+            yield "reads a file beside the module, which is not handed in", False
 
 
 def _about_import(
@@ -357,6 +360,14 @@ def _file_of_this_machine(call: ast.Call) -> str:
         return ""
     writes = len(texts) > 1 and set(texts[1]) & set("wax")
     return "" if writes else repr(printable(texts[0], 60))
+
+
+def _reads_beside(call: ast.Call, called: str) -> bool:
+    """Whether a call reads a file that it finds by the place of the module."""
+    named = call.func if called.endswith((".read_text", ".read_bytes")) else call
+    if named is call and called not in READS:
+        return False
+    return any(isinstance(node, ast.Name) and node.id == "__file__" for node in ast.walk(named))
 
 
 def _newer_syntax(source: bytes) -> tuple[int, str] | None:

@@ -73,6 +73,7 @@ class Failure:
         text: The failure, in the form of `expect.render`.
         place: The place in the student's code, or "".
         test: The test that failed, or "" if it was not a test.
+        calculator: The calculator's fields for these numbers, or "".
     """
 
     problem: dict[str, Any]
@@ -80,6 +81,7 @@ class Failure:
     text: str
     place: str
     test: str
+    calculator: str = ""
 
     def __str__(self) -> str:
         return f"{self.text}\n{labelled('test', self.test)}" if self.test else self.text
@@ -154,7 +156,7 @@ class RunOutcome:
             f"{read}run `python -m assignment check {problem['id']}{shows}",
         ]
         if not any(row.status == "done" for row in self.rows):
-            steps += [f"or begin with {other}" for other in self._others()]
+            steps += [f"or begin with {other}" for other in self._others()[:1]]
         return "\n".join(steps)
 
     def _others(self) -> list[str]:
@@ -171,13 +173,15 @@ class RunOutcome:
             yield "the GPU's problems again, if you can get at one: their points are earned there"
 
 
-def address_of(root: Path, problem: dict[str, Any]) -> str:
-    """The address of a problem's section in the built handout, or "" if there is none here."""
-    chapter, _, section = problem.get("section", "").partition(".")
-    for site in ("handout/site", "handout/build/site") if chapter else ():
-        for path in (root / site).glob(f"{int(chapter):02}_*.html"):
-            return f"{path.absolute().as_uri()}#section-{chapter}-{section}"
-    return ""
+def addresses_of(root: Path, failure: Failure) -> Iterator[str]:
+    """The addresses of a failure's section and calculator in the built handout, if it is here."""
+    chapter, _, section = failure.problem.get("section", "").partition(".")
+    for site in (root / "handout/site", root / "handout/build/site"):
+        for path in site.glob(f"{int(chapter):02}_*.html") if chapter else ():
+            yield f"{path.absolute().as_uri()}#section-{chapter}-{section}"
+        page = site / "calculators.html"
+        if failure.calculator and page.is_file():
+            yield f"{page.absolute().as_uri()}#calculator-tensor?{failure.calculator}"
 
 
 def hints(root: Path, failure: Failure) -> tuple[str, list[str]]:

@@ -36,10 +36,11 @@ gc.set_threshold(100_000)  # importing torch creates many objects and hardly any
 import pytest  # noqa: E402
 
 from kit import expect  # noqa: E402
+from kit.progress import pictures  # noqa: E402
 from kit.progress.foreseen import foreseen_under  # noqa: E402
 from kit.progress.outcomes import problem_of, told  # noqa: E402
 from kit.progress.submit import parse_error_of  # noqa: E402
-from kit.student import StudentPackage  # noqa: E402
+from kit.student import StudentPackage, from_cause  # noqa: E402
 from kit.text import message_of, printable  # noqa: E402
 
 LOOK_SECONDS = 0.25
@@ -263,11 +264,12 @@ class Runner:
         if isinstance(error, expect.Mismatch):
             text = expect.render(error, problem=problem["id"], section=problem.get("section", ""))
             return {
-                "text": text,
+                "text": "\n".join(filter(None, [text, pictures.picture(error)])),
                 "place": self._definition(problem["module"], error.of),
                 "test": test,
+                "calculator": pictures.calculator(error),
             }
-        said = message_of(str(error))
+        said = message_of(str(error) + from_cause(error))
         shown: Sequence[str] = ()
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._package):
             wrong = parse_error_of(error)

@@ -93,6 +93,7 @@ def record(tokens, tmp_path_factory):
     return fly(parts.load(ALL), tokens, tmp_path_factory.mktemp("flight"))
 
 
+@pytest.mark.xdist_group("flight record")
 def test_the_reference_learns(record):
     """Soon the loss is well below that of a model that knows only single bytes."""
     assert len(record.losses) == TINY.steps
@@ -161,19 +162,19 @@ def test_a_wrong_part_flies_visibly_worse(tokens, tmp_path):
     used = parts.load(own)
     used._found["get_batch"] = not_shifted(used.get_batch)
     copying = fly(used, tokens, tmp_path / "batch", steps=60)
-    assert copying.losses[-1] < right.losses[-1] / 2
+    assert copying.losses[-1] < right.losses[-1] - 0.5
 
 
-def test_the_page_shows_every_flight(record):
+@pytest.mark.xdist_group("flight record")
+def test_a_card_has_its_numbers_and_its_words(record):
     """Hostile names and samples are escaped, and a record survives JSON."""
     other = replace(record, name="<b>autocast", samples={"after <b>": "def <script>"})
     again = flying.Record(**json.loads(json.dumps(vars(other))))
-    assert ElementTree.fromstring(page.card(again)).get("width") == "1200"
-    shown = page.render([record, again])
-    assert "<script>" not in shown
-    assert "&lt;b&gt;autocast" in shown
-    assert shown.count("<polyline") == 2
-    assert "http" not in shown.replace("http://www.w3.org", "")
+    card = ElementTree.fromstring(page.card(again))
+    said = ["".join(text.itertext()) for text in card.iter("{http://www.w3.org/2000/svg}text")]
+    assert card.get("width") == "1200"
+    assert {"<b>autocast", "It writes: def <script>"} <= set(said)
+    assert "src='egg-%27/card.svg'" in page.render(["egg-'/card.svg"])
 
 
 @pytest.mark.parametrize("problem", [problem.id for problem in courses.load().problems])
@@ -221,7 +222,7 @@ def test_a_layer_keeps_what_the_handout_says(fused):
 def test_the_live_line_follows_a_log_that_grows_and_is_cut(tmp_path):
     """A line that is half written counts later; a shorter log is read again."""
     log, out = tmp_path / "log.jsonl", io.StringIO()
-    live = flying.Live(log, settings(), 1e6, 1e9, out)
+    live = flying.Live(log, 220, 512, out)
     line = '{"loss": 2.5}\n'
     for text_of_log, steps in [
         (line * 5 + '{"los', 5),
@@ -241,9 +242,6 @@ def test_the_curve_fits_a_terminal():
     """A star in each column, the highest loss at the top, and no error for odd losses."""
     curve = page.in_text([5.0 - i / 100 for i in range(300)]).splitlines()
     assert sum(line.count("*") for line in curve) == 60
-    assert (curve[0].split()[0], curve[-2].split()[0], curve[-1].split()) == (
-        "4.98",
-        "2.03",
-        ["step", "1", "300"],
-    )
+    assert [curve[0].split()[0], curve[-2].split()[0]] == ["4.98", "2.03"]
+    assert curve[-1].split() == ["0", "295"]
     assert all(page.in_text(losses) for losses in ([3.0], [float("nan")] * 4, [1.0, float("inf")]))

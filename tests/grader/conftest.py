@@ -8,6 +8,7 @@ import gc
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +17,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from grader import OBJECTS_BETWEEN_COLLECTIONS
+from grader.classroom import database
 from grader.course import courses
 from grader.grading.undo_settings import restored
 from grader.sandbox.box import Sandbox
+from tests.grader.in_this_process import (  # noqa: F401  fixtures
+    begun,
+    processes_start_at_once,
+    today,
+    typed,
+)
 from tests.grader.sampling import thirds
 from tests.grader.warm_python import python
 
@@ -66,6 +74,20 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 def settings_end_with_their_test() -> Iterator[None]:
     """Restore the settings that a test changed, so that none changes the next test."""
     with restored():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def commits_wait_for_no_disk() -> Iterator[None]:
+    """Let the gradebooks of this process be written without fsync, which only a power cut needs."""
+    real = database._prepare
+
+    def prepare(path: Path, opened: sqlite3.Connection) -> None:
+        real(path, opened)
+        opened.execute("PRAGMA synchronous = OFF")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "_prepare", prepare)
         yield
 
 

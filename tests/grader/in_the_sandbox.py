@@ -10,9 +10,7 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from grader.base.errors import (
-    Raised,
-)
+from grader.base.errors import Raised
 from grader.course import courses
 from grader.sandbox import seccomp
 from grader.sandbox.box import Sandbox

@@ -1,38 +1,39 @@
-"""Run hostile submissions: each file in attacks/ is one attack with its expected outcome.
+"""Run hostile submissions, which must earn nothing and harm nobody.
 
-A module attack is the hostile source itself; it replaces one module of an otherwise right
-submission. An archive attack builds a hostile zip, tar or folder. A source attack builds a source
-file that an editor cannot show. The docstring of an attack has this header:
+A file of attacks/ holds several attacks. Each begins with `# %% name`, is the source of one module
+of an otherwise right submission, and begins with the lines above the first of them, which all
+share. In archives_and_sources.py, each function is an attack: it builds a hostile archive or
+returns a source that an editor cannot show. An attack's docstring ends with a header; what the
+first docstring of the file says holds for all its attacks, unless theirs say otherwise (`-`
+removes it):
 
     group:      one of GROUPS
     target:     the problem under attack; the attack replaces its module
-    kind:       module (default), source (`def source() -> bytes`)
-                or archive (`def build(folder: Path) -> Path`)
-    reference:  before or after: the right solution precedes or follows the attack in its module
+    reference:  before: the right solution precedes the attack in its module
     limits:     tighter limits of the target's tests, as in `wall_seconds=1`
     tests:      words: `make test` runs only the target's tests whose names contain one of them, as
                 in `a | b`, and `make proof` runs all; for attacks that do the same in each test
     status:     the statuses that the problem may have
     earns:      the points of the target: 0 (default), less (than full) or full
-    refused:    words from the message that refuses the archive; `a | b` if either may appear
     open:       why the attack still succeeds; the test fails once the attack no longer succeeds
     ordinary:   why `make test` also runs the attack as an ordinary user
     stronger:   why bubblewrap stops the attack and the second level (Landlock) does not
+    shared:     what stops the attack at both levels, so that `make test` runs it at the first
     holds:      what must hold, in one sentence
 
 All attacks share one sandbox per level of isolation. Each attack is graded at both levels, together
-with one honest problem. (At the second level, `make test` runs only the groups that attack the
-sandbox itself. The other groups attack code that both levels share, and run in `make proof`. Of
-the attacks that cheat the exercise, `make test` runs every third one.)
-Whatever the attack does, the honest problem keeps its points, the result contains no secret and no
-control character, and no process or file is left. An attack that gains forbidden access raises
-"BREACH", and that word must not appear in any message.
+with one honest problem. (At the second level, `make test` runs the groups that attack the sandbox
+itself, and one attack of each other group: those attack code that both levels share, as what is
+marked `shared` does, and run in `make proof`. Of the attacks that cheat the exercise, `make test`
+runs every third one.) Whatever the attack does, the honest problem keeps its points, the result
+contains no secret and no control character, and no process or file is left. An attack that gains
+forbidden access raises "BREACH", and that word must not appear in any message.
 """
 
 import ast
 import copy
 import gc
-import importlib.util
+import inspect
 import os
 import re
 import subprocess
@@ -40,6 +41,7 @@ import sys
 import tempfile
 import unicodedata
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -48,7 +50,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from grader.base.errors import Status, SubmissionRefused
+from grader.base.errors import Status
 from grader.course import courses
 from grader.grading import hidden_tests
 from grader.grading.grade import grade
@@ -60,6 +62,7 @@ from grader.sandbox.session import Session
 from grader.submission import submissions
 from grader.submission.submissions import Submission
 from kit.text import UNSAFE
+from tests.grader.attacks import archives_and_sources
 from tests.grader.in_the_sandbox import NEEDS_LANDLOCK
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 from tests.grader.processes import processes
@@ -73,22 +76,12 @@ GROUPS = {
     "exhaust the host", "survive or spread", "attack the reader", "cheat the exercise",
 }  # fmt: skip
 # The levels of isolation differ only in how they stop these groups.
-OF_THE_SANDBOX = {"read the answers", "hostile files", "exhaust the host", "survive or spread"}
+OF_THE_SANDBOX = {"read the answers", "exhaust the host", "survive or spread"}
 KEYS = {
-    "group",
-    "target",
-    "kind",
-    "reference",
-    "limits",
-    "tests",
-    "status",
-    "earns",
-    "refused",
-    "open",
-    "ordinary",
-    "stronger",
-    "holds",
-}
+    "group", "target", "reference", "limits", "tests", "status", "earns", "open", "ordinary",
+    "stronger", "shared", "holds",
+}  # fmt: skip
+BEGINS = re.compile(r"^# %% (\w+)\n", re.MULTILINE)
 # The name of every file that an attack tries to leave on the host.
 ESCAPED = "attack-escaped"
 COURSE = courses.load()
@@ -96,15 +89,16 @@ COURSE = courses.load()
 
 @dataclass(frozen=True)
 class Attack:
-    """One file of attacks/ and its header."""
+    """One attack and its header: the text of a module, or a function that returns or builds one."""
 
-    path: Path
+    name: str
     header: dict[str, str]
+    made: str | Callable[..., bytes | Path]
     in_every_test: bool = False
 
     @property
-    def kind(self) -> str:
-        return self.header.get("kind", "module")
+    def is_archive(self) -> bool:
+        return callable(self.made) and bool(inspect.signature(self.made).parameters)
 
     @property
     def target(self) -> courses.Problem:
@@ -123,15 +117,11 @@ class Attack:
         """
         if self.target.module != "tensor_memory":
             return COURSE.problem("tensor_memory")
-        return COURSE.problem("linear" if self.kind == "archive" else "lr_schedule")
+        return COURSE.problem("linear" if self.is_archive else "lr_schedule")
 
     @property
     def statuses(self) -> set[str]:
-        return (
-            set(self.header["status"].replace(" ", "").split(","))
-            if "status" in self.header
-            else {"passed"}
-        )
+        return set(self.header.get("status", "passed").replace(" ", "").split(","))
 
     @property
     def earns(self) -> str:
@@ -143,33 +133,35 @@ class Attack:
             return True
         return any(word.strip() in test.name for word in self.header.get("tests", "").split("|"))
 
-    def source(self) -> bytes:
-        """The source of the target's module."""
-        attack = self.functions().source() if self.kind == "source" else self.path.read_bytes()
-        honest = reference(self.target.path)
-        return {"before": honest + b"\n\n" + attack, "after": attack + b"\n\n" + honest}.get(
-            self.header.get("reference", ""), attack
-        )
-
-    def functions(self):
-        """Import the attack into this process; only for archive and source attacks."""
-        spec = importlib.util.spec_from_file_location(self.path.stem, self.path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
+    def submitted(self, folder: Path) -> Submission:
+        if self.is_archive:
+            return submissions.read(self.made(folder))
+        source = self.made() if callable(self.made) else self.made.encode()
+        if "reference" in self.header:
+            source = reference(self.target.path) + b"\n\n" + source
+        return Submission(self.name, honest_sources() | {self.target.path: source}, [])
 
 
-def read_attack(path: Path) -> Attack:
-    lines = (ast.get_docstring(ast.parse(path.read_bytes())) or "").splitlines()
-    header = dict(re.fullmatch(r"([a-z]+): *(.+)", line).groups() for line in lines[2:] if line)
-    return Attack(path, header)
+def header(docstring: str) -> dict[str, str]:
+    found = (re.fullmatch(r"([a-z]+): *(.+)", line) for line in docstring.splitlines()[1:])
+    return dict(line.groups() for line in found if line)
 
 
-ALL = [read_attack(path) for path in sorted(ATTACKS.glob("*.py"))]
+def attacks_of(path: Path) -> Iterator[Attack]:
+    """The attacks of a file, which share the lines above the first."""
+    shared, *parts = BEGINS.split(path.read_text())
+    for name, text in zip(parts[::2], parts[1::2], strict=True):
+        both = [header(ast.get_docstring(ast.parse(part)) or "") for part in (shared, text)]
+        keys = {key: value for key, value in (both[0] | both[1]).items() if value != "-"}
+        yield Attack(name, keys, shared + text)
 
 
-def cases(attacks: list[Attack]):
-    return [pytest.param(attack, id=attack.path.stem) for attack in attacks]
+ALL = [
+    Attack(name, header(inspect.getdoc(function)), function)
+    for name, function in vars(archives_and_sources).items()
+    if inspect.isfunction(function) and "holds:" in (function.__doc__ or "")
+]
+ALL += [attack for path in sorted(ATTACKS.glob("*.py")) for attack in attacks_of(path)]
 
 
 def reference(path: str) -> bytes:
@@ -208,28 +200,30 @@ def planted():
 # level needs root; without root its tests are skipped with that reason.
 LEVELS = [
     pytest.param("bubblewrap", marks=pytest.mark.xdist_group("bubblewrap")),
-    pytest.param(
-        "landlock",
-        marks=[
-            pytest.mark.xdist_group("landlock"),
-            NEEDS_LANDLOCK,
-        ],
-    ),
+    pytest.param("landlock", marks=[pytest.mark.xdist_group("landlock"), NEEDS_LANDLOCK]),
 ]
+
+
+def seldom(level: str) -> list[str]:
+    """The attacks that only `make proof` runs at a level."""
+    by_group = {group: [a for a in ALL if a.header["group"] == group] for group in GROUPS}
+    if level == "bubblewrap":
+        cheats = by_group["cheat the exercise"]
+        return [a.name for a in cheats if a not in cheats[::3]]
+    shared = [a for group in GROUPS - OF_THE_SANDBOX for a in by_group[group][:-1]]
+    shared += [a for a in ALL if "shared" in a.header]
+    return [a.name for a in shared if "stronger" not in a.header]
 
 
 def at_each_level(attacks: list[Attack]):
     """Every attack at every level, marked `proof` where `make test` skips it."""
     both = []
-    cheats = [a.path for a in attacks if a.header["group"] == "cheat the exercise"]
-    seldom = {*cheats} - {*cheats[::3]}
     for level in LEVELS:
         (name,), marks = level.values, level.marks
+        left_out = seldom(name)
         for attack in attacks:
-            of_both = name != "bubblewrap" and attack.header["group"] not in OF_THE_SANDBOX
-            left_out = of_both or attack.path in seldom
-            more = [pytest.mark.proof] if left_out and "stronger" not in attack.header else []
-            case = f"{name}-{attack.path.stem}"
+            more = [pytest.mark.proof] if attack.name in left_out else []
+            case = f"{name}-{attack.name}"
             both.append(pytest.param(name, attack, id=case, marks=[*marks, *more]))
             if "tests" in attack.header:
                 whole = replace(attack, in_every_test=True)
@@ -383,31 +377,23 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
 # --- the attacks ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("attack", cases(ALL))
-def test_its_header_is_complete(attack):
-    """Each header has the required keys and only known values."""
-    assert attack.header.keys() <= KEYS
-    assert attack.header["group"] in GROUPS
-    assert attack.header["holds"]
-    assert attack.statuses <= {status.value for status in Status}
-    assert attack.kind in ("module", "source", "archive")
-    assert attack.earns in ("0", "less", "full")
-    assert ("refused" in attack.header) + ("status" in attack.header) + (
-        attack.earns == "full"
-    ) == 1
+def test_their_headers_are_complete():
+    """Each header has the required keys and only known values; no name is there twice."""
+    assert len({attack.name for attack in ALL}) == len(ALL)
+    for attack in ALL:
+        assert attack.header.keys() <= KEYS, attack.name
+        assert attack.header["group"] in GROUPS, attack.name
+        assert attack.header["holds"], attack.name
+        assert attack.statuses <= {status.value for status in Status}, attack.name
+        assert attack.earns in ("0", "less", "full"), attack.name
+        assert attack.header.get("reference", "before") == "before", attack.name
+        assert ("status" in attack.header) != (attack.earns == "full"), attack.name
 
 
-@pytest.mark.slow
-@at_each_level([attack for attack in ALL if "refused" not in attack.header])
+@at_each_level(ALL)
 def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
     """The target has the status and points in the header; everything else is unaffected."""
-    if attack.kind == "archive":
-        submission = submissions.read(attack.functions().build(tmp_path))
-    else:
-        submission = Submission(
-            attack.path.stem, honest_sources() | {attack.target.path: attack.source()}, []
-        )
-    attacked = run(attack, submission, sandbox, planted)
+    attacked = run(attack, attack.submitted(tmp_path), sandbox, planted)
     least, most = {
         "0": (0, 0),
         "less": (0, attacked.max_score - 1e-6),
@@ -427,11 +413,10 @@ def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
 
 def on_the_sandbox(attacks: list[Attack]):
     """The attacks that an ordinary user's sandbox has to stop by itself."""
-    return [a for a in attacks if a.header["group"] in OF_THE_SANDBOX and "refused" not in a.header]
+    return [a for a in attacks if a.header["group"] in OF_THE_SANDBOX]
 
 
 @NEEDS_ROOT
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "attacks",
     [
@@ -445,7 +430,7 @@ def test_they_fail_for_an_ordinary_user_as_well(attacks, root):
     Everything in such a user's box belongs to the user, and so to the student's code.
     """
     test = test_it_earns_nothing_and_harms_nobody.__name__
-    ids = [f"{__file__}::{test}[bubblewrap-{attack.path.stem}]" for attack in attacks]
+    ids = [f"{__file__}::{test}[bubblewrap-{attack.name}]" for attack in attacks]
     # An earlier test has kept the plugins out of the runs of pytest that grade.
     plugins = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": ""}
     with as_an_ordinary_user() as words:
@@ -455,21 +440,6 @@ def test_they_fail_for_an_ordinary_user_as_well(attacks, root):
     assert re.search(rf"^{len(attacks)} passed", done.stdout, re.MULTILINE), done.stdout[-500:]
 
 
-@pytest.mark.parametrize("attack", cases([a for a in ALL if "refused" in a.header]))
-def test_it_is_refused(attack, tmp_path):
-    """The archive is refused with one sentence that gives the reason; nothing is unpacked."""
-    path = attack.functions().build(tmp_path)
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(SubmissionRefused) as refusal:
-        submissions.read(path)
-    sentence = str(refusal.value)
-    assert any(words.strip() in sentence for words in attack.header["refused"].split("|")), sentence
-    assert not any(unicodedata.category(c) in UNSAFE for c in sentence)
-    assert sorted(tmp_path.rglob("*")) == before
-    assert escaped(0) == []
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sandbox", "chosen"),
     [
@@ -497,7 +467,6 @@ def test_an_honest_solution_in_the_same_sandbox_earns_everything(sandbox, chosen
     assert lost == []
 
 
-@pytest.mark.slow
 def test_a_wrong_solution_in_the_same_sandbox_fails(sandbox, planted):
     """Control: a solution that is wrong but not hostile simply fails."""
     source = (

@@ -207,25 +207,23 @@ def test_an_installed_grader_starts_grades_proves_and_hands_out_a_course(install
         return done.stdout
 
     grader = ["-m", "grader"]
-    assert "my_course: " in run(*grader, "new", "my_course")
+    assert "my_course: " in run(*grader, "new", "--plain", "my_course")
     course = tmp_path / "my_course"
-    shutil.copytree(course / "solutions" / "reference", tmp_path / "solved" / "assignment")
+    reference = course / "solutions" / "reference"
+    shutil.copytree(reference, tmp_path / "solved" / "assignment")
     for command, shown in [
-        (["grade", "solved"], "score 3.00 of 3"),
-        (
-            ["validate", "--draft", "--jobs", "1"],
-            "3 wrong solutions, 3 of 3 trials as required",
-        ),
+        (["grade", "solved"], "score 4.00 of 4"),
+        (["validate", "--only", "report"], "2 wrong solutions, 2 of 2 trials as required"),
         (["release", "student", "student.zip"], "student.zip: "),
     ]:
         assert shown in run(*grader, *command, "--course", "my_course")
     with zipfile.ZipFile(tmp_path / "student.zip") as archive:
         archive.extractall(tmp_path)
     student = tmp_path / "student"
-    shutil.copy(course / "solutions/reference/activations.py", student / "assignment")
+    shutil.copytree(reference, student / "assignment", dirs_exist_ok=True)
     words = ["-c", "import sys; sys.path[0] = ''; import kit; print(kit.__file__)"]
     assert f"{student / 'kit/__init__.py'}" == run(*words, folder=student).strip()
-    assert "2 of 2 problems done" in run(
+    assert "3 of 3 problems done" in run(
         "-c",
         "import sys, runpy; sys.path.insert(0, ''); "
         "runpy.run_module('assignment', run_name='__main__', alter_sys=True)",

@@ -149,7 +149,6 @@ def test_the_trusted_side_never_imports_the_worker_or_a_solution(path):
 def test_reports_know_results_alone(path):
     """Reports import results and drawing libraries, but no sandbox, tests or torch."""
     allowed = {
-        "grader.results.compare",
         "grader.results.records",
         "grader.base.errors",
         "grader.base.files",
@@ -205,7 +204,7 @@ def test_nothing_is_ever_unpickled(path):
 
     The students' processes themselves read the code that another such process has compiled.
     """
-    at_home = {"marshal"} if name_of(path) == "grader.worker.child" else set()
+    at_home = {"marshal"} if name_of(path) == "grader.worker.test_process" else set()
     assert at_home == tops(imports(path)) & {
         "pickle",
         "dill",
@@ -364,6 +363,7 @@ HANDOUT_LAYERS = [
         f"handout.site.{name}"
         for name in (
             "calculators",
+            "measured",
             "pdf",
             "stubs",
             *(

@@ -99,7 +99,7 @@ def test_torch_is_really_absent(plain, with_numpy):
 
 @pytest.mark.parametrize("isolation", LEVELS)
 @pytest.mark.parametrize(
-    ("course", "points"), [("plain", 4), ("with_numpy", 1)], indirect=["course"]
+    ("course", "points"), every(2, [("plain", 4), ("with_numpy", 1)]), indirect=["course"]
 )
 def test_such_a_course_is_graded(course, points, isolation, tmp_path):
     """The reference gets all points, and the report names no torch."""
@@ -170,7 +170,7 @@ def test_a_plain_course_says_nothing_of_what_it_has_not(plain, tmp_path):
     with zipfile.ZipFile(tmp_path / "student.zip") as archive:
         archive.extractall(tmp_path)
     student = tmp_path / "student"
-    assert not [name for name in ("stand_in", "watch_copies") if list(student.glob(f"kit/{name}*"))]
+    assert not [*student.glob("kit/stand_in*")]
     said += [path.read_text() for path in student.rglob("*.[pmt]*") if "kit" not in path.parts]
     words = student / "assignment" / "words.py"
     words.write_text(words.read_text().replace("raise NotImplementedError", "return 5  #", 1))

@@ -10,23 +10,30 @@ its position determines (headings, steps of a list, links to chapters, a problem
 other digit is a complaint with its line. Only the numbers 0 and 1 need no mark.
 
     class Chapter(Figures):
-        def __init__(self) -> None:
-            super().__init__("05_resource_accounting.md")
+        def run(self) -> None:
             days = ra.training_days(70e9, 15e12, ra.H100_SXM, torch.bfloat16, 1024, 0.5)
-            self.gives(devices=n(1024, ","), days=n(days, ".2f"))
-            self.gives(run=f"{n(6)} · 70e9")       # refused: 70e9 is not computed
+            self.gives(devices=1024, days=days, rate=(3, 2, 1.5))
+            self.gives(rule=f"{n(6)}ND", run="6ND")  # the second is refused: 6 is not computed
+
+The page decides how a number is written: `[1,024]{#devices}`, `[143.93]{#days}` and
+`[3 / 2 = 1.5]{#rate}` are right, and so would be `[143.9]{#days}`.
 """
 
 import doctest
+import inspect
+import math
 import re
 import sys
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from grader.base.markdown_figures import MARK, without_marks
@@ -42,52 +49,21 @@ HEADINGS = {
     for path in HANDOUT.glob("[0-9]*.md")
 }
 DIGITS = "0123456789⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉½¼¾⅓⅔"
-DIGITS_SET = frozenset(DIGITS)
 NEED_NO_MARK = ("0", "1")  # with marks, `stride[d + 1]` could not be read in the source
 OPEN, CLOSE = "\ue000", "\ue001"  # mark the computed parts of a value
-SUPERSCRIPT = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
+NUMBER = re.compile(
+    r"(?P<sign>(?<![\w)])[−-])?(?P<digits>\d{1,3}(?:,\d{3})+|\d+)(?:\.(?P<decimals>\d+))?"
+    r"(?:e(?P<unit>[−-]?\d+)|(?P<power>⁻?[⁰¹²³⁴-⁹]+))?"
+)
 # Names that contain digits. No two of them differ in only one digit, so a name with a changed digit
 # is unknown. (GPT-2 and H200 are figures.)
-NAMES = [
-    "float64",
-    "float32",
-    "float16",
-    "bfloat16",
-    "float8",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "e4m3",
-    "e5m2",
-    "e4m3fn",
-    "E2M1",
-    "E4M3",
-    "E5M2",
-    "E8M0",
-    "NVFP4",
-    "fp64",
-    "fp32",
-    "fp16",
-    "bf16",
-    "fp8",
-    "int64",
-    "int32",
-    "int16",
-    "int8",
-    "uint16",
-    "uint8",
-    "complex64",
-    "TF32",
-    "set_float32_matmul_precision",
-    "A100",
-    "H100",
-    "UTF-8",
-    "SHA-256",
-    "CS336",
-    "GPT-3",
-    "L2",
-]
-# Numbers that their position determines: headings (checked by handout.site.agreement) and the steps
-# of a list.
+NAMES = re.compile(
+    r"(?<![\w-])(float64|float32|float16|bfloat16|float8_e4m3fn|float8_e5m2|float8|e4m3fn|e4m3|e5m2"
+    r"|E2M1|E4M3|E5M2|E8M0|NVFP4|fp64|fp32|fp16|bf16|fp8|int64|int32|int16|int8|uint16|uint8|TF32"
+    r"|complex64|set_float32_matmul_precision|A100|H100|UTF-8|SHA-256|CS336|GPT-3|L2)(?!\w)"
+)
+# Numbers that their position determines: headings of chapters (checked by handout.site.agreement)
+# and the steps of a list.
 BY_ORDER = re.compile(r"^(#+ \d+(\.\d+)?|\d+\.)(?= )", re.MULTILINE)
 PROBLEM = re.compile(
     r"^:::\{admonition\} Problem .*?^:::$", re.MULTILINE | re.DOTALL
@@ -114,35 +90,6 @@ def n(value: object, spec: str = "") -> str:
     return f"{OPEN}{text}{CLOSE}"
 
 
-def power(base: int, exponent: int) -> str:
-    """A power such as `2⁻¹⁴` as a figure."""
-    return n(f"{base}{str(exponent).translate(SUPERSCRIPT)}")
-
-
-def short(value: float, digits: int | None = None, unit: int = 9) -> str:
-    """A number as a multiple of a power of ten, such as `40.0e9`, as a figure.
-
-    It has `digits` decimals, or as many as the number needs.
-    """
-    scaled = value / 10**unit
-    return n(f"{_shortest(scaled) if digits is None else format(scaled, f'.{digits}f')}e{unit}")
-
-
-def plain(value: float) -> str:
-    """The shortest decimal form of a number as a figure, without exponent or trailing `.0`."""
-    return n(_shortest(value))
-
-
-def scientific(value: float, digits: int = 1) -> str:
-    """A number such as `6.1e-5` as a figure, with as few digits in the exponent as possible."""
-    mantissa, exponent = f"{value:.{digits}e}".split("e")
-    return n(f"{mantissa}e{int(exponent)}")
-
-
-def _shortest(value: float) -> str:
-    return f"{value:.10f}".rstrip("0").rstrip(".").replace("-", "−")
-
-
 def stage_points(problem: str) -> dict[int, float]:
     """The points of each stage of a problem, from the weights of its hidden CPU tests.
 
@@ -161,6 +108,85 @@ def stage_points(problem: str) -> dict[int, float]:
     share = COURSE.problem(problem).points / sum(weights.values())
     halves = whole_parts([2 * weight * share for _, weight in sorted(weights.items())])
     return {stage: half / 2 for stage, half in zip(sorted(weights), halves, strict=True)}
+
+
+def numbers_in(value: object) -> Iterator[float]:
+    """The numbers of a number, a tensor, or a list of these."""
+    if isinstance(value, torch.Tensor | np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, tuple | list):
+        for part in value:
+            yield from numbers_in(part)
+    else:
+        yield value
+
+
+@cache
+def as_written(text: str, numbers: tuple[float, ...]) -> str:
+    """The text with these numbers instead of its own, each written as the text's own is.
+
+    Words belong outside of a figure, so the text has none, and its equations hold.
+    """
+    left = list(numbers)
+    expected = NUMBER.sub(lambda own: _rendered(own, left.pop(0)) if left else "", text)
+    if left or any(c.isalpha() for c in NUMBER.sub("", text).replace(" and ", "")):
+        return " ".join(map(str, numbers))
+    return expected if expected != text or _holds(text) else "an equation that holds"
+
+
+def _rendered(own: re.Match[str], value: float) -> str:
+    """A number with as many decimals as the text's own, its separators and its power of ten."""
+    sign, places = own["sign"] or "−", len(own["decimals"] or "")
+    if own["power"]:
+        base = Fraction(own[0].removesuffix(own["power"]).replace(",", "").replace("−", "-"))
+        exponent = int(unicodedata.normalize("NFKC", own["power"]).replace("−", "-"))
+        is_equal = base and abs(Fraction(value) / base**exponent - 1) < 1e-9
+        return own[0] if is_equal else str(value)
+    unit, group = int((own["unit"] or "0").replace("−", "-")), "," if "," in own["digits"] else ""
+    if unit or isinstance(value, Fraction):
+        exact = Fraction(value) / Fraction(10) ** unit
+        if abs(exact) > sys.float_info.max:
+            return str(value)
+        value = float(exact)
+    form = f"{group}.{places}f" if places or isinstance(value, float) else group
+    text = format(abs(value), form)
+    text = f"{text}e{own['unit']}" if own["unit"] else text
+    return f"{sign}{text}" if value < 0 and text.strip("0.,") else text
+
+
+def _holds(text: str) -> bool:
+    """Whether the sides of each equation agree to a few percent, as their numbers are rounded.
+
+    Two parts that agree have to be an equation: 100 / 7 + 14.3 was meant as one.
+    """
+    for cell in re.split("[|<]", text):
+        first, *others = re.split("[=≈]", cell)
+        if not all(_agree(first, side) for side in others):
+            return False
+        for operator in re.finditer(r" [+·×/−] ", cell if not others else ""):
+            parts = cell[: operator.start()], cell[operator.end() :]
+            if re.search("[+·×/−√⁰-⁹]", parts[0] + parts[1]) and _agree(*parts):
+                return False
+    return True
+
+
+def _agree(one: str, other: str) -> bool:
+    try:
+        pairs = zip(_evaluated(one), _evaluated(other), strict=True)
+        return all(math.isclose(a, b, rel_tol=0.03) for a, b in pairs)
+    except (ArithmeticError, NameError, SyntaxError, TypeError, ValueError):
+        return False
+
+
+def _evaluated(side: str) -> list[float]:
+    """The value of a sum, a product or the like, or the values of a matrix of these."""
+    side = re.sub(r"(?<=\d),(?=\d{3})", "", side)
+    side = re.sub(r"√([\d.]+)", r"sqrt(\1)", side).replace("√(", "sqrt(")
+    side = re.sub(r"⁻?[⁰¹²³⁴-⁹]+", lambda m: f"**({unicodedata.normalize('NFKC', m[0])})", side)
+    for old, new in zip("·×⌈⌉", ("*", "*", "ceil(", ")"), strict=True):
+        side = side.replace(old, new)
+    names = {"__builtins__": {}, "sqrt": math.sqrt, "ceil": math.ceil}
+    return list(numbers_in(eval(side.strip().replace("−", "-"), names)))
 
 
 def flat(text: str) -> str:
@@ -204,27 +230,35 @@ EVERYWHERE = _everywhere()
 
 
 class Figures:
-    """The value of each figure of one page, by the figure's id."""
+    """The value of each figure of one page, by the figure's id.
+
+    A page's class has a method for each part of the page; all of them run, in their order.
+    """
 
     def __init__(self, page: str) -> None:
         self.page = page
-        self.values: dict[str, list[str]] = {}
+        self.values: dict[str, list[str | tuple[float, ...]]] = {}
+        for part in vars(type(self)).values() if type(self) is not Figures else ():
+            if inspect.isfunction(part) and list(inspect.signature(part).parameters) == ["self"]:
+                part(self)
 
     def gives(self, **values: object) -> None:
         """Give the values of the figures with these ids.
 
-        A value is a number, or a text in which every digit belongs to a figure (see `n`) or to a
-        name. The values of an id with several values come in the order of the page, such as the
-        rows of a table.
+        A value is a number, several numbers, or a text in which every digit belongs to a figure
+        (see `n`) or to a name. The values of an id with several values come in the order of the
+        page, such as the rows of a table.
         """
         for name, value in values.items():
-            text = value if isinstance(value, str) else n(value)
-            literal = re.sub(f"{OPEN}.*?{CLOSE}", "", text, flags=re.DOTALL)
+            if not isinstance(value, str):
+                self._add(name, tuple(numbers_in(value)))
+                continue
+            literal = re.sub(f"{OPEN}.*?{CLOSE}", "", value, flags=re.DOTALL)
             literal = _without_indices(_without_names(literal))
             assert not any(c in DIGITS for c in literal), (
-                f"{self.page}: a digit of {name} is not computed: {_shown(text)}"
+                f"{self.page}: a digit of {name} is not computed: {_shown(value)}"
             )
-            self._add(name, text.replace(OPEN, "").replace(CLOSE, ""))
+            self._add(name, flat(value.replace(OPEN, "").replace(CLOSE, "")))
 
     def formula(self, name: str, text: str, holds: object) -> None:
         """Give the figure `name` a formula as its value.
@@ -235,11 +269,11 @@ class Figures:
         assert results.dtype == torch.bool, f"{self.page}: nothing checks: {text}"
         assert results.numel() > 0, f"{self.page}: nothing checks: {text}"
         assert bool(results.all()), f"{self.page}: does not hold: {text}"
-        self._add(name, text)
+        self._add(name, flat(text))
 
-    def _add(self, name: str, text: str) -> None:
+    def _add(self, name: str, value: str | tuple[float, ...]) -> None:
         assert name not in EVERYWHERE, f"{self.page}: {name} is already defined for every page"
-        self.values.setdefault(name, []).append(flat(text))
+        self.values.setdefault(name, []).append(value)
 
     def complaints(self, markdown: str) -> list[str]:
         """Return what on this page differs from the computed values.
@@ -256,8 +290,13 @@ class Figures:
         for part in (PROBLEM, CODE):
             markdown = part.sub(lambda m: _blank(m[0]), markdown)
         yield from _steps_out_of_order(self.page, markdown)
+        yield from _rows_of_other_lengths(self.page, markdown)
         yield from self._wrong_figures(markdown)
-        text = MARK.sub(lambda m: _blank(m[0]), BY_ORDER.sub(lambda m: _blank(m[0]), markdown))
+        is_chapter = self.page[0].isdigit()
+        text = BY_ORDER.sub(
+            lambda m: _blank(m[0]) if is_chapter or m[0][0] != "#" else m[0], markdown
+        )
+        text = MARK.sub(lambda m: _blank(m[0]), text)
         wrong, text = _links(self.page, text, without_marks(markdown))
         for match in re.finditer(
             rf"[\w.,]*[{DIGITS}][\w.,]*|\]\{{#\w*", _without_names(_without_problems(text))
@@ -286,7 +325,7 @@ class Figures:
                 )
             elif not same and seen[name] >= len(values):
                 wrong = f"expected no more than {len(values)} figures with this id, got {got!r}"
-            elif got != (expected := values[0 if same else seen[name]]):
+            elif got != (expected := _expected(values[0 if same else seen[name]], got)):
                 wrong = f"expected {expected!r}, got {got!r}"
             if wrong:
                 yield f"{self.page}:{_line(markdown, mark.start())}: {name}: {wrong}"
@@ -294,10 +333,15 @@ class Figures:
         for name, values in self.values.items():
             needed = 1 if len(set(values)) == 1 else len(values)
             if seen[name] < needed:
+                shown = [v if isinstance(v, str) else " ".join(map(str, v)) for v in values]
                 yield (
-                    f"{self.page}: {name}: expected figures with the values {values}, "
+                    f"{self.page}: {name}: expected figures with the values {shown}, "
                     f"got {seen[name]} figures"
                 )
+
+
+def _expected(value: str | tuple[float, ...], got: str) -> str:
+    return value if isinstance(value, str) else as_written(got, value)
 
 
 def _line(text: str, position: int) -> int:
@@ -352,9 +396,16 @@ def _steps_out_of_order(page: str, markdown: str) -> list[str]:
     return []
 
 
+def _rows_of_other_lengths(page: str, markdown: str) -> Iterator[str]:
+    for table in re.finditer(r"(?:^\|.*\n)+", markdown, re.MULTILINE):
+        head, *rows = table[0].splitlines()
+        for row in rows:
+            if row.count("|") != head.count("|"):
+                yield f"{page}: expected as many cells as the table's head has, got: {row}"
+
+
 def _without_names(text: str) -> str:
-    known = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True)))
-    return re.sub(rf"(?<![\w-])({known})(?!\w)", lambda m: _blank(m[0]), text)
+    return NAMES.sub(lambda m: _blank(m[0]), text)
 
 
 def _without_indices(text: str) -> str:

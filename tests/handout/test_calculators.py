@@ -51,7 +51,7 @@ def test_the_defaults_are_the_numbers_of_the_text():
     These are 143.93 days, 5.0 and 6.7 billion on one device, 295.4 FLOP per byte, 12.6 and 253
     billion. Wren has 1,273,495,552 parameters, and takes 40.7 GB with a micro-batch.
     """
-    assert shown("training-time", "days") == "143.93 days"
+    assert shown("training-time", "seconds") == "143.93 days"
     assert line("training-memory", "float32")["fits"] == "5.0 billion"
     assert line("training-memory", "bfloat16 with a float32 master")["fits"] == "5.0 billion"
     assert line("training-memory", "bfloat16 without a master")["fits"] == "6.7 billion"
@@ -87,7 +87,7 @@ def test_training_time_is_training_days(device, dtype):
         days = accounting.training_days(
             int(n), int(d), DEVICES[device], getattr(torch, dtype), count, mfu
         )
-        assert got["days"] == pytest.approx(days, rel=1e-14)
+        assert got["seconds"] == pytest.approx(86400 * days, rel=1e-14)
         again = results("training-time", N=n, D=d, recompute=1)["flops"]
         assert again == pytest.approx(
             flop_counting.training_flops(int(n), int(d), recompute_forward=True), rel=1e-15
@@ -349,6 +349,7 @@ def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
         ("seconds", 2.17026e-6, "2.17 µs"),
         ("seconds", 3e-11, "3.000e-11 s"),
         ("seconds", 172800.0, "2.00 days"),
+        ("seconds", 8.64e30, "1.000e26 days"),
         ("integer", 2.5, "3"),  # halves are rounded up, as by toFixed
         ("integer", -0.2, "0"),
         ("float", -65504.0, "−65,504"),

@@ -4,20 +4,17 @@ What autograd saves is counted by hooks. The peak is counted by following every 
 operation reads or makes until it is freed.
 """
 
+import json
 from contextlib import nullcontext
 
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from grader.solutions.reference.activation_checkpointing import checkpoint, saved_activation_bytes
+from grader.solutions.reference.activation_checkpointing import saved_activation_bytes
 from grader.solutions.reference.flop_counting import TransformerConfig
 from grader.solutions.reference.resource_accounting import TrainingRecipe
-from handout.site import micro_batch
+from handout.site import measured, micro_batch, wren
+from handout.site.measured import Block, Live, Model, a_micro_batch
 
 FP32, BF16 = torch.float32, torch.bfloat16
 AUTOCAST = TrainingRecipe(FP32, FP32, (FP32, FP32))
@@ -40,119 +37,6 @@ def config(**changed):
     return TransformerConfig(**{**sizes, **changed})
 
 
-class FFN(nn.Module):
-    """Two matrices, or three with a gate."""
-
-    def __init__(self, d, d_ff, gated):
-        super().__init__()
-        self.gate = nn.Linear(d, d_ff, bias=False) if gated else None
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
-
-    def forward(self, x):
-        """Through the wide features and back."""
-        if self.gate is None:
-            return self.down(F.gelu(self.up(x)))
-        return self.down(F.silu(self.gate(x)) * self.up(x))
-
-
-class Block(nn.Module):
-    """A layer with pre-norms, and with one matrix for q, k and v or three."""
-
-    def __init__(self, sizes, projections, fused_attention):
-        super().__init__()
-        d, d_ff = sizes.d_model, sizes.d_ff
-        self.sizes, self.fused_attention = sizes, fused_attention
-        self.norms = nn.ModuleList(nn.LayerNorm(d, bias=False) for _ in range(2))
-        self.widths = [sizes.query_width, sizes.kv_width, sizes.kv_width]
-        outputs = [sum(self.widths)] if projections == 1 else self.widths
-        self.qkv = nn.ModuleList(nn.Linear(d, width, bias=False) for width in outputs)
-        self.out = nn.Linear(sizes.query_width, d, bias=False)
-        ffns = sizes.experts + sizes.shared_experts
-        self.ffns = nn.ModuleList(FFN(d, d_ff, sizes.gated_ffn) for _ in range(ffns))
-        self.router = nn.Linear(d, sizes.experts, bias=False) if sizes.experts > 1 else None
-
-    def attention(self, x):
-        """Causal attention, fused or by hand."""
-        normed = self.norms[0](x)
-        if len(self.qkv) == 1:
-            parts = self.qkv[0](normed).split(self.widths, dim=-1)
-        else:
-            parts = [linear(normed) for linear in self.qkv]
-        width = self.sizes.query_width // self.sizes.num_heads
-        q, k, v = (part.unflatten(-1, (-1, width)).transpose(1, 2) for part in parts)
-        if self.fused_attention:
-            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        else:
-            mixed = torch.softmax(q @ k.transpose(-1, -2), -1) @ v
-        return self.out(mixed.transpose(1, 2).flatten(-2))
-
-    def forward(self, x):
-        """The residual stream after the layer."""
-        x = x + self.attention(x)
-        normed = self.norms[1](x)
-        if self.router is None:
-            return x + self.ffns[0](normed)
-        rows = normed.flatten(0, 1)
-        weights, chosen = self.router(rows).softmax(-1).topk(self.sizes.active_experts)
-        mixed = torch.zeros_like(rows)
-        for number, expert in enumerate(self.ffns):
-            if number < self.sizes.experts:
-                at, choice = (chosen == number).nonzero(as_tuple=True)
-                result = weights[at, choice, None] * expert(rows[at])
-                mixed = mixed.index_put((at,), result.to(mixed.dtype), accumulate=True)
-            else:
-                mixed = mixed + expert(rows)
-        return x + mixed.view_as(x)
-
-
-class Model(nn.Module):
-    """A language model, whose layers may be in segments with the reference's `checkpoint`."""
-
-    def __init__(self, sizes, projections=1, segments=0):
-        super().__init__()
-        self.embedding = nn.Embedding(sizes.vocab_size, sizes.d_model)
-        self.blocks = nn.ModuleList(
-            Block(sizes, projections, fused_attention=True) for _ in range(sizes.num_layers)
-        )
-        self.norm = nn.LayerNorm(sizes.d_model, bias=False)
-        self.layers_of_a_segment = segments and -(-sizes.num_layers // segments)
-
-    def forward(self, tokens):
-        """The logits."""
-        x = self.embedding(tokens)
-        if each := self.layers_of_a_segment:
-            for start in range(0, len(self.blocks), each):
-                x = checkpoint(nn.Sequential(*self.blocks[start : start + each]), x)
-        else:
-            x = nn.Sequential(*self.blocks)(x)
-        return F.linear(self.norm(x), self.embedding.weight)
-
-
-class Live(TorchDispatchMode):
-    """Counts the bytes of all storages that are alive after each operation."""
-
-    def __init__(self, tensors):
-        super().__init__()
-        self.storages, self.peak = {}, 0
-        self._follow(tensors)
-
-    def _follow(self, values):
-        for value in tree_leaves(values):
-            if isinstance(value, torch.Tensor):
-                storage = value.untyped_storage()
-                self.storages.setdefault(
-                    storage._cdata, (StorageWeakRef(storage), storage.nbytes())
-                )
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        """Run the operation, and count."""
-        result = func(*args, **(kwargs or {}))
-        self._follow((args, kwargs, result))
-        alive = {key: of for key, of in self.storages.items() if not of[0].expired()}
-        self.storages, self.peak = alive, max(self.peak, sum(size for _, size in alive.values()))
-        return result
-
-
 def casting(recipe):
     """Autocast for float32 weights, nothing for bfloat16 weights."""
     return torch.autocast("cpu", BF16) if recipe is AUTOCAST else nullcontext()
@@ -162,12 +46,7 @@ def step_peak(sizes, recipe, sequences=SEQUENCES, **options):
     """The bytes alive at the peak of a second micro-batch, without the optimizer's states."""
     torch.manual_seed(0)
     model = Model(sizes, **options).to(recipe.parameter)
-    tokens, targets = torch.randint(sizes.vocab_size, (2, sequences, sizes.context_length)).unbind()
-
-    def loss():
-        with casting(recipe):
-            return F.cross_entropy(model(tokens).flatten(0, 1).float(), targets.flatten())
-
+    loss = a_micro_batch(model, sizes, sequences)
     weights = list(model.parameters())
     for weight in weights:  # those of the first micro-batch
         weight.grad = torch.zeros_like(weight)
@@ -279,3 +158,34 @@ def test_with_checkpoints_the_peak_is_the_largest_of_three_moments(recipe, momen
     assert abs(measured - expected) < (4096 if parts.logits else 0.01 * measured)
     by_segment = moment.endswith("segment")
     assert (parts.logits == 0) == by_segment or recipe is PURE
+
+
+def recorded():
+    """What `python -m handout.site.measured` found for Wren."""
+    return json.loads(measured.RECORD.read_text(encoding="utf-8"))
+
+
+def test_the_recorded_micro_batch_of_wren_is_the_formulas():
+    """To the byte but for the scalars of the loss. The page shows the record."""
+    record, gains = recorded(), 49 * wren.WREN.d_model
+    left_out = not_in_the_formula(wren.WREN, AUTOCAST, wren.MICRO_BATCH)
+    assert 0 <= record["peak"] - (wren.PEAK.total + left_out + 16 * gains) < 4096
+    assert record["products"] == 6 * wren.PARAMETERS * wren.MICRO_BATCH * 1024
+    page = measured.PAGE.read_text(encoding="utf-8")
+    assert measured.filled(page, record) == page
+    assert "[12.3]{#measured_adamw_ms}" in measured.filled(page, record | {"adamw_ms": 12.34})
+
+
+@pytest.mark.proof
+def test_the_record_can_be_measured_again():
+    """The whole model, on tensors without memory."""
+    again = measured.on_a_cpu(wren.WREN, wren.MICRO_BATCH)
+    assert {name: recorded()[name] for name in again} == again
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gives_the_rest():
+    """The script's other half, on a small model."""
+    found = measured.on_a_gpu(config(), 2)
+    assert set(found) | set(recorded()) >= {*measured.SHOWN}
+    assert min(found.values()) > 0

@@ -7,8 +7,10 @@ import re
 import sys
 import zipfile
 from contextlib import redirect_stdout
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
 
+import msgspec
 import nbformat
 import pytest
 import torch
@@ -109,6 +111,31 @@ def test_code_is_found_in_a_zip_file_and_its_lack_is_one_sentence(tmp_path, monk
         expected = tmp_path / "student" / "mine"
         assert shown(setup, {}) == f"Your code is in {expected / 'assignment'}.\n"
     assert sys.path[0] == str(expected)
+
+
+def test_one_click_fetches_the_bundle(tmp_path, monkeypatch):
+    """With the course's address no upload is needed, and what cannot be fetched is one sentence."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    published = tmp_path / "published" / "bundle.zip"
+    setup = notebooks.SETUP.format(packages="{}", bundle=repr(published.as_uri()))
+    with torch.random.fork_rng():
+        assert "bundle.zip cannot be fetched" in shown(setup, {})
+        published.parent.mkdir()
+        with zipfile.ZipFile(published, "w") as archive:
+            archive.writestr("course-main/assignment/__init__.py", "")
+        expected = tmp_path / "student" / "course-main"
+        assert shown(setup, {}) == f"Your code is in {expected / 'assignment'}.\n"
+        assert Path.cwd() == expected
+        assert shown(setup, {}) == f"Your code is in {expected / 'assignment'}.\n"
+    of = partial(msgspec.structs.replace, COURSE)
+    on_github = of(bundle_url="https://github.com/ada/course/archive/refs/heads/main.zip")
+    assert notebooks.in_colab(on_github, "01_x").endswith(
+        "/github/ada/course/blob/main/handout/site/notebooks/01_x.ipynb"
+    )
+    assert notebooks.in_colab(of(bundle_url="https://course.example/student.zip"), "01_x") == ""
+    setup = json.loads(notebooks.written(on_github)[NAMES[0]])["cells"][1]["source"]
+    assert f'"{on_github.bundle_url}"' in "".join(setup)
 
 
 def test_a_directive_without_a_translation_is_refused():

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from handout.site import quizzes
+from flight import bets
+from handout.site import agreement, quizzes
 from tests.handout.browsing import serious
 
 PLACES = {"strides": "01_tensor_memory", "flops": "04_flop_counting", "fits": "napkin"}
@@ -119,3 +120,17 @@ def test_without_a_script_answers_can_be_unfolded(browser, address):
         assert folded.locator("p").inner_text().startswith("30. One step along dimension 0")
     finally:
         context.close()
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("browser")
+def test_the_command_asks_every_bet_and_every_question(site):
+    """`python -m assignment bet` reads them from the built pages, and none is left out."""
+    asked = [question for found in bets.questions(site).values() for question in found]
+    pages = "".join(text for name, text in agreement.pages().items() if name[:1].isdigit())
+    assert sum(bool(question.choices) for question in asked) == pages.count(":class: bet")
+    made = [question for _, of_quiz in quizzes.QUIZZES.values() for question in of_quiz()]
+    answers = {q.asks: float(q.answer) for q in asked if not q.choices}
+    units = [q.show.partition(" ")[2] for q in made]
+    asks = [q.asks + f" (in {unit})" * bool(unit) for q, unit in zip(made, units, strict=True)]
+    assert answers == dict(zip(asks, (q.answer for q in made), strict=True))

@@ -12,7 +12,7 @@ from grader.course import courses
 from grader.publish import bundles
 from kit.handing_in import zipped
 from tests.grader.sampling import every
-from tests.handout.browsing import serious
+from tests.handout.browsing import WIDTHS, cut_off, measured, serious
 from tests.handout.page_figures import HANDOUT
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
@@ -82,7 +82,7 @@ def test_it_opens_from_the_students_bundle(site, page, tmp_path):
     page.get_by_role("link", name="5 Resource accounting").first.click()
     assert page.locator("h1").inner_text().startswith("5 Resource accounting")
     page.locator("#calculator-training-time [name=devices]").fill("2048")
-    assert "71.96 days" in page.locator("#calculator-training-time").inner_text()
+    assert "71.96\u00a0days" in page.locator("#calculator-training-time").inner_text()
     assert page.locator("figure.picture svg").count() == 2
     assert page.seen == []
 
@@ -219,6 +219,18 @@ def test_sections_are_reached_by_keyboard_on_a_phone(opened, page):
     page.wait_for_function("scrollY > 0")
 
 
+@pytest.mark.parametrize("name", ["13_gpu", "calculators"])
+def test_everything_to_press_is_large_enough(opened, page, name):
+    """At least 24 pixels in each direction, as WCAG 2.2, 2.5.8 asks."""
+    opened(name)
+    sizes = page.evaluate(
+        """[...document.querySelectorAll("button, input, select, summary")]
+          .map((one) => [one.className || one.name, one.getBoundingClientRect()])
+          .map(([name, { width, height }]) => [name, Math.min(width, height)])"""
+    )
+    assert [one for one in sizes if 1 < one[1] < 24] == []
+
+
 def test_drawings_can_be_read(opened, page):
     """Text on a fill has a contrast of at least 4.5, and a fill on the page of at least 3.
 
@@ -273,3 +285,24 @@ def contrast(one, other):
 
     low, high = sorted([luminance(one), luminance(other)])
     return (high + 0.05) / (low + 0.05)
+
+
+# --- on screens of four widths, no formula, code, table or picture is cut off on any page ---------
+
+# Code and tables that are too wide for a phone are in a box that scrolls, shows that it does, and
+# can be reached with the keyboard. Formulas never scroll. From 1,000 pixels on, nothing has to.
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_cut_off(visited, name):
+    """Folded answers are unfolded, and each page is measured at three widths."""
+    assert visited(name).cut == {}
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_cut_off_at_any_width(page, address, name):
+    """The light and the dark page, at the other widths."""
+    page.goto(address(name))
+    layouts = [(width, scheme) for scheme in ("light", "dark") for width in WIDTHS]
+    assert cut_off(page, [layout for layout in layouts if layout not in measured(name)]) == {}

@@ -38,7 +38,7 @@ class OpenedLong(TypedDict):
 
 
 class Copied(TypedDict):
-    """The result of `batch_on_a_simulated_gpu`."""
+    """The result of `batch_on_a_stand_in`."""
 
     batch: list[Any]
     devices: list[str]
@@ -162,7 +162,7 @@ def _in_a_file(tokens: Array) -> Array:
         return np.memmap(path, dtype=tokens.dtype, mode="r")
 
 
-def batch_on_a_simulated_gpu(
+def batch_on_a_stand_in(
     student: Any,
     *,
     dataset: Array,
@@ -172,7 +172,7 @@ def batch_on_a_simulated_gpu(
     device: str,
     as_text: bool,
 ) -> Copied:
-    """A batch for a GPU, and how the copies to it were made. The GPU is simulated.
+    """A batch for a GPU, and how the copies to it were made. The GPU is a stand-in.
 
     The device is given `as_text` or as a torch.device.
     """

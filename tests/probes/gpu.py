@@ -1,7 +1,7 @@
 """Probes for gpu.py, on a real GPU or on the stand-in.
 
 Each probe takes `device`, "cuda" or "stand-in". The differences between the two are in `_RealGpu`
-and stand_in.SimulatedGpu, which have the same interface: `kernel`, `read`, `copies`, `is_busy`.
+and stand_in.StandIn, which have the same interface: `kernel`, `read`, `copies`, `is_busy`.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from kit import stand_in, watch_copies
+from kit import stand_in
 
 # The durations of a slow kernel and of a slow copy on a real GPU: longer than Python takes for a
 # batch.
@@ -124,7 +124,7 @@ def _gpu(device: str, **settings: Any) -> Iterator[Any]:
             yield gpu
     else:
         real = _RealGpu(**settings)
-        with watch_copies.watched(real.copies, lambda: real.main, real.before_a_copy):
+        with stand_in.watched(real.copies, lambda: real.main, real.before_a_copy):
             yield real
 
 

@@ -362,8 +362,12 @@ def _as_it_was_left(root: Path, place: int) -> Path:
     return here
 
 
-def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Returned, Returned]:
+def killed_while_writing(
+    student: Any, *, kill_at: int, **run: Any
+) -> tuple[Returned, Returned, str]:
     """A run, and one that was killed in the middle of a checkpoint, when it was started again.
+
+    If the second run cannot be started again, the exception's name is the third part.
 
     The second run is first killed after `kill_at` steps, and after it has written a checkpoint.
     It then resumes with a limit on file sizes of half that checkpoint, and the attempt to write
@@ -376,8 +380,13 @@ def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Ret
         size = checkpoint.stat().st_size if checkpoint.is_file() else 0
         run["watch"] = {"kill_at": ()}
         _until_a_large_file(size // 2, student, folder, **_renewed(run, folder))
-        again = _run(student, folder, **_renewed(run, folder))
-        return _returned(whole), _returned(again)
+        try:
+            again = _run(student, folder, **_renewed(run, folder))
+        except NotImplementedError:
+            raise
+        except Exception as e:
+            return _returned(whole), {"result": None, "stopped": False}, type(e).__name__
+        return _returned(whole), _returned(again), ""
 
 
 def _run(

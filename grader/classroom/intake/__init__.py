@@ -23,14 +23,15 @@ Names and metadata are untrusted: this package opens no archive, follows no link
 metadata without constructing any object that it names.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from grader.base.errors import UsageError
 from grader.classroom.intake.clones import are_clones, clones
-from grader.classroom.intake.downloads import DOWNLOADS
 from grader.classroom.intake.folder_items import (
     EXPORT,
     GRADESCOPE,
@@ -41,13 +42,95 @@ from grader.classroom.intake.folder_items import (
     has_file,
     items_in,
     order,
+    past_moment,
     shown,
 )
 from grader.classroom.intake.gradescope import autograder_folders, export
-from grader.classroom.intake.pattern import by_pattern
-from grader.classroom.intake.plain import plain
+from grader.classroom.intake.plain import DOWNLOADS, plain
 from grader.classroom.records import HandedIn
 from kit.text import one_line
+
+PARTS = {
+    "id": "the student's id, as in the roster",
+    "name": "the student's name",
+    "email": "the student's e-mail address",
+    "time": "when it was handed in, such as 2026-10-01T22-10-00Z",
+    "any": "anything",
+}
+FIELD = re.compile(r"\{(\w*)\}")
+
+
+def pieces_of(form: str) -> list[str]:
+    """The form of a name as texts and, at each odd place, parts.
+
+    Raises:
+        UsageError: It has an unknown part, has a part twice, or does not say whose a file is.
+    """
+    what = f"--layout {one_line(form, 100)}"
+    parts = FIELD.findall(form)
+    if unknown := [part for part in parts if part not in PARTS]:
+        known = ", ".join(f"{{{part}}} ({meaning})" for part, meaning in PARTS.items())
+        raise UsageError(f"{what}: {{{unknown[0]}}} is unknown; there are {known}")
+    named = [part for part in parts if part != "any"]
+    if not {"id", "name", "email"} & {*named} or len(named) != len({*named}):
+        raise UsageError(f"{what}: expected one of {{id}}, {{name}} and {{email}}, each once")
+    return FIELD.split(form)
+
+
+def parts_of(name: str, pieces: list[str]) -> dict[str, str] | None:
+    """The parts of a name that has this form; None if it has another.
+
+    Each part is as short as the text after it allows. A name that has the form at all has it in
+    this way, so that no other way has to be tried.
+    """
+    first, *others = pieces
+    found = {}
+    start = len(first)
+    if not name.startswith(first):
+        return None
+    for place in range(0, len(others), 2):
+        part, text = others[place : place + 2]
+        least = start + (part != "any")
+        is_last = place + 2 == len(others)
+        end = len(name) - len(text) if is_last else name.find(text, least)
+        if end < least or not name.endswith(text, end, end + len(text)):
+            return None
+        found[part] = name[start:end]
+        start = end + len(text)
+    return found if start == len(name) else None
+
+
+def by_pattern(form: str) -> partial[Found]:
+    """A reader of names of this form."""
+    return partial(_read, pieces_of(form), form)
+
+
+def _read(pieces: list[str], form: str, items: list[FolderItem]) -> Found:
+    found, notes = [], []
+    for item in items:
+        parts = parts_of(item.name, pieces)
+        if parts is None or item.kind in ("link", "special"):
+            notes.append(f"{item.name} is left out: it does not fit {one_line(form, 100)}.")
+            continue
+        found.append(_record(item, parts))
+    return found, first_notes(notes)
+
+
+def _record(item: FolderItem, said: dict[str, str]) -> HandedIn:
+    at, doubt = None, ""
+    try:
+        at = past_moment(said.get("time"), item.name)
+    except UsageError as e:
+        doubt = str(e)
+    return HandedIn(
+        path=item.path,
+        key=said.get("id") or said.get("email") or said["name"],
+        student_name=said.get("name") or "",
+        email=said.get("email") or "",
+        submitted_at=at,
+        doubt=doubt,
+    )
+
 
 EXPECTED = (
     "expected <student>.zip, <student>.tar.gz, <student>.py, folders <student>/, "
@@ -58,15 +141,12 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Intake:
-    """A class's submissions.
+    """A class's submissions."""
 
-    Attributes:
-        handed_in: The submissions, sorted by key, time, number and path. A group's submission
-            occurs once per member.
-        notes: Sentences for the teaching assistant about skipped entries and suspicious names.
-    """
-
+    # The submissions, sorted by key, time, number and path. A group's submission occurs once per
+    # member.
     handed_in: list[HandedIn]
+    # Sentences for the teaching assistant about skipped entries and suspicious names.
     notes: list[str]
 
 
@@ -74,7 +154,6 @@ def recognise(folder: Path, form: str = "") -> Intake:
     """List the submissions in a class's folder.
 
     Args:
-        folder: The folder.
         form: The form of the names, as in `hw1-{id}.zip`; empty to recognise the layout.
 
     Raises:

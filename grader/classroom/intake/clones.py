@@ -20,13 +20,9 @@ MEMORY_BYTES = 2 * 2**30
 # A repository's own settings may come from the student: git may read no others, start no program,
 # and fetch nothing.
 ALONE = {
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",
-}
+    "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0",
+}  # fmt: skip
 SETTINGS = (
     f"core.hooksPath={os.devnull}",
     "core.fsmonitor=false",
@@ -90,11 +86,7 @@ def _time_of(repository: Path) -> datetime | None:
 
 
 def _start_of_the_commit(repository: Path) -> bytes:
-    """The first bytes of a repository's current commit; of a large one, git is not asked for more.
-
-    Raises:
-        OSError: git cannot be started.
-    """
+    """The first bytes of a repository's current commit; git is not asked for more."""
     settings = [word for setting in SETTINGS for word in ("-c", setting)]
     git = subprocess.Popen(
         ["git", *settings, f"--git-dir={repository.absolute()}", "cat-file", "commit", "HEAD"],

@@ -72,19 +72,12 @@ class FolderItem:
 
 @dataclass(frozen=True)
 class Download:
-    """A platform's download of an assignment, whose names say whose each file is.
+    """A platform's download of an assignment, whose names say whose each file is."""
 
-    Attributes:
-        name: The platform.
-        names: What the name of each entry looks like, without suffixes.
-        fits: Whether a folder is such a download.
-        read: Reads it.
-    """
-
-    name: str
-    names: re.Pattern[str]
-    fits: Callable[[list[FolderItem]], bool]
-    read: Callable[[list[FolderItem]], Found]
+    name: str  # the platform
+    names: re.Pattern[str]  # what the name of each entry looks like, without suffixes
+    fits: Callable[[list[FolderItem]], bool]  # whether a folder is such a download
+    read: Callable[[list[FolderItem]], Found]  # reads it
 
 
 def items_in(folder: Path) -> list[FolderItem]:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from grader.base import removable
 from grader.base.errors import UsageError
 from grader.classroom.intake.clones import warn_of_clones
-from grader.classroom.intake.downloads import DOWNLOADS
 from grader.classroom.intake.folder_items import (
     EXPORT,
     GRADESCOPE,
@@ -33,6 +33,9 @@ from grader.classroom.intake.folder_items import (
 )
 from grader.classroom.records import HandedIn
 from kit.text import one_line
+
+DOWNLOADS: dict[str, Download] = removable.objects("grader.classroom.intake.more", "DOWNLOAD")
+
 
 # What students hand in by mistake; other files are probably the teaching assistant's.
 UNREADABLE = re.compile(r"(\.tar)?\.(rar|7z|tar|bz2|xz|pdf|docx?|odt|pages)$", re.IGNORECASE)

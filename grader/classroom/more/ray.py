@@ -51,17 +51,11 @@ CONNECT_SECONDS = 10.0
 
 
 class Reply(msgspec.Struct):
-    """A grader's answer.
+    """A grader's answer."""
 
-    Attributes:
-        result: The result as JSON; null if there is none.
-        fault: Why there is no result.
-        refused: Why this node cannot grade any submission.
-    """
-
-    result: msgspec.Raw = msgspec.Raw(b"null")
-    fault: str = ""
-    refused: str = ""
+    result: msgspec.Raw = msgspec.Raw(b"null")  # the result as JSON; null if there is none
+    fault: str = ""  # why there is no result
+    refused: str = ""  # why this node cannot grade any submission
 
 
 class Grader:
@@ -70,11 +64,10 @@ class Grader:
     Args:
         folder: The course's folder on each machine; None for the course that comes with the grader.
         setup: The driver's setup, as JSON.
-        fresh: Whether each test runs in a new process.
     """
 
-    def __init__(self, folder: str | None, setup: bytes, fresh: bool) -> None:
-        self._folder, self._fresh = Path(folder) if folder else None, fresh
+    def __init__(self, folder: str | None, setup: bytes) -> None:
+        self._folder = Path(folder) if folder else None
         self._setup = msgspec.json.decode(setup, type=Setup)
         self._held = ExitStack()
 
@@ -114,7 +107,7 @@ class Grader:
         """Grade a submission given as MessagePack; return a `Reply`."""
         try:
             what = msgspec.msgpack.decode(submission, type=Submission)
-            result = graded(what, self._course, self._sandbox, self._setup, fresh=self._fresh)
+            result = graded(what, self._course, self._sandbox, self._setup)
             reply = Reply(result=msgspec.Raw(result))
         except SandboxUnavailable:
             # This node has started a sandbox before, so it can grade: the driver gets another
@@ -131,21 +124,13 @@ class Grader:
 
 @dataclass
 class _Node:
-    """A machine of the cluster.
+    """A machine of the cluster."""
 
-    Attributes:
-        name: The name shown to people.
-        graders: The number of graders that its resources allow.
-        refused: Why it is not used; empty if it is used.
-        gone: Whether it has died or left the cluster.
-        deaths: How many of its graders have died since the last result.
-    """
-
-    name: str
-    graders: int
-    refused: str = ""
-    gone: bool = False
-    deaths: int = 0
+    name: str  # the name shown to people
+    graders: int  # the number of graders that its resources allow
+    refused: str = ""  # why it is not used; empty if it is used
+    gone: bool = False  # whether it has died or left the cluster
+    deaths: int = 0  # how many of its graders have died since the last result
 
     @property
     def used(self) -> bool:
@@ -155,18 +140,12 @@ class _Node:
 
 @dataclass(eq=False)
 class _Actor:
-    """A grader on a node, as the driver knows it.
+    """A grader on a node, as the driver knows it."""
 
-    Attributes:
-        node: The id of its node.
-        handle: Ray's handle of the actor.
-        call: Ray's reference to the running call; None if the grader is idle.
-        submission: The submission that it grades; None while it starts or is idle.
-    """
-
-    node: str
-    handle: Any
-    call: Any
+    node: str  # the id of its node
+    handle: Any  # ray's handle of the actor
+    call: Any  # ray's reference to the running call; None if the grader is idle
+    # The submission that it grades; None while it starts or is idle.
     submission: Submission | None = None
 
 
@@ -181,7 +160,6 @@ class RayExecutor:
         address: The address of the cluster. None: the cluster that this machine belongs to; if
             there is none, one is started.
         jobs: The most graders at once; by default as many as the cluster's resources allow.
-        fresh: Whether each test runs in a new process.
     """
 
     def __init__(
@@ -192,11 +170,10 @@ class RayExecutor:
         *,
         address: str | None,
         jobs: int | None,
-        fresh: bool,
     ) -> None:
         self._cluster = f"the Ray cluster {address}" if address else "a Ray cluster"
         self._folder = str(folder.resolve()) if folder else None
-        self._setup, self._address, self._jobs, self._fresh = setup, address, jobs, fresh
+        self._setup, self._address, self._jobs = setup, address, jobs
         of_a_test = max(course.limits_of(course.problem(p)).memory_bytes for p in setup.problems)
         self._memory_bytes = of_a_test + GRADER_BYTES
         self._nodes: dict[str, _Node] = {}
@@ -335,7 +312,7 @@ class RayExecutor:
             "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False),
         }
         remote = self._ray.remote(**options)(Grader)
-        handle = remote.remote(self._folder, msgspec.json.encode(self._setup), self._fresh)
+        handle = remote.remote(self._folder, msgspec.json.encode(self._setup))
         return _Actor(node, handle, handle.get_ready.remote())
 
     def _forget(self, actor: _Actor) -> None:
@@ -357,11 +334,7 @@ class RayExecutor:
             yield Noted(f"{node.name} is not used: {node.refused}")
 
     def _require_a_node(self) -> None:
-        """Give up if no node can grade.
-
-        Raises:
-            GraderFault: No node can grade.
-        """
+        """Give up if no node can grade."""
         now = time.monotonic()
         if self._actors:
             self._usable = now
@@ -410,11 +383,7 @@ def require(address: str | None, isolation: Isolation) -> None:
 
 
 def _connected(address: str | None, where: str) -> Any:
-    """The module `ray`, connected to a cluster.
-
-    Raises:
-        UsageError: There is no such cluster.
-    """
+    """The module `ray`, connected to a cluster."""
     import ray
 
     if address and address != "auto":
@@ -436,11 +405,7 @@ def _connected(address: str | None, where: str) -> Any:
 
 
 def _require_listener(address: str, where: str) -> None:
-    """Check quickly that a cluster listens; Ray itself would keep trying for minutes.
-
-    Raises:
-        UsageError: Nothing listens at the address.
-    """
+    """Check quickly that a cluster listens; Ray itself would keep trying for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise UsageError(f"--address {address}: expected HOST:PORT or `auto`")

@@ -9,6 +9,7 @@ from grader.classroom import classroom50, gradebook
 from grader.classroom.records import Standing
 from grader.classroom.standings import Class
 from grader.commands.reports import Export, Paths, reported
+from grader.course.more.classroom50 import Classroom50Rules
 from grader.report.reported import Reported
 
 
@@ -19,7 +20,8 @@ def _write(whole: Class, found: list[Standing], paths: Paths) -> list[str]:
         raise UsageError("export: --classroom50-scores needs --classroom50, the file to write")
     if not scores and not results:
         return []
-    if whole.rules.classroom50 is None:
+    place = whole.rules.of(Classroom50Rules).classroom50
+    if place is None:
         raise UsageError(
             "export: the policy does not say which assignment this is in Classroom 50: expected "
             "organization, classroom and assignment in [policy.classroom50]"
@@ -29,9 +31,7 @@ def _write(whole: Class, found: list[Standing], paths: Paths) -> list[str]:
         result = whole.result(one)
         return reported(whole.course, whole.rules, result, one) if result else None
 
-    made = classroom50.overrides(
-        found, whole.rules.classroom50, result_of, classroom50.read(read), datetime.now(UTC)
-    )
+    made = classroom50.overrides(found, place, result_of, classroom50.read(read), datetime.now(UTC))
     if scores:
         files.write(scores, classroom50.text(made.scores).encode("utf-8", "replace"))
     if results:

@@ -25,7 +25,9 @@ from grader.commands.classes import Book, RulesOption, course_and_rules
 from grader.commands.options import Folder, app, one_of
 from grader.commands.reports import reported
 from grader.course import policies
+from grader.course.more.canvas import CanvasRules
 from grader.course.policies import Policy
+from grader.course.problems import WEB_ADDRESS
 from grader.report import comment_report
 from grader.report.formats import FORMATS
 from grader.report.wording import number
@@ -77,8 +79,7 @@ def push(
         ),
     ] = "",
     overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Replace points that were changed in Canvas since."),
+        bool, typer.Option("--overwrite", help="Replace points that were changed in Canvas since.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="List every change.")] = False,
     rules_file: RulesOption = None,
@@ -90,15 +91,15 @@ def push(
     """
     one_of("push", where, "canvas")
     penalty: Late = one_of("--late", late, "ours", "both") if late else ""
-    if link and (no_comments or not policies.WEB_ADDRESS.fullmatch(link)):
+    if link and (no_comments or not WEB_ADDRESS.fullmatch(link)):
         raise UsageError(f"--link {one_line(link, 200)}: expected an address, and comments")
     course, rules = course_and_rules(course_folder, rules_file, book)
     opening = gradebook.writing if apply else gradebook.reading
     with ExitStack() as stack:
         opened = stack.enter_context(opening(book))
         whole = Class(opened, course, rules)
-        own = (rules or policies.load(course.policy)).canvas_url
-        place = _place(assignment, whole.rules, own)
+        own = (rules or policies.load(course.policy)).of(CanvasRules).canvas_url
+        place = _place(assignment, whole.rules.of(CanvasRules), own)
         api = CanvasApi(place, canvas_api.read_token(token_file))
         standings = whole.standings()
         push_rules = PushRules(
@@ -110,7 +111,7 @@ def push(
         _push(api, opened, standings, whole.rules, push_rules, apply=apply, verbose=verbose)
 
 
-def _place(assignment: str, rules: Policy, own: str) -> CanvasPlace:
+def _place(assignment: str, rules: CanvasRules, own: str) -> CanvasPlace:
     """The assignment that the option or the policy names.
 
     Args:
@@ -118,9 +119,6 @@ def _place(assignment: str, rules: Policy, own: str) -> CanvasPlace:
         rules: The policy, perhaps the gradebook's. Whoever made that file must not choose where the
             token goes.
         own: The address in a policy that is no gradebook's.
-
-    Raises:
-        UsageError: Only the gradebook names an assignment, or none is named, or another one.
     """
     if not assignment and rules.canvas_url not in ("", own):
         raise UsageError(
@@ -170,11 +168,7 @@ def _push(
     apply: bool,
     verbose: bool,
 ) -> None:
-    """Show the difference, push it if asked to, and say what is left.
-
-    Raises:
-        typer.Exit: Something could not be pushed.
-    """
+    """Show the difference, push it if asked to, and say what is left."""
     course, assignment = api.course(), api.assignment()
     pushing.require_gradable(course, assignment)
     most = max((one.max_score for one in standings), default=0.0)
@@ -202,11 +196,7 @@ def _push(
 
 
 def _say_outcome(found: Difference, left: Difference, complaint: str) -> None:
-    """Say what was pushed, and what Canvas did not take.
-
-    Raises:
-        typer.Exit: Something could not be pushed.
-    """
+    """Say what was pushed, and what Canvas did not take."""
     remaining = {one.user for one in left.changes}
     done = [one for one in found.changes if one.user not in remaining]
     grades, comments = sum(one.grade for one in done), sum(bool(one.comment) for one in done)
@@ -240,10 +230,11 @@ def _title(
         lines.append(
             f"Canvas' assignment is out of {number(of)} points, ours out of {number(most)}"
         )
-    if policy.canvas_points and abs(policy.canvas_points - most) > tables.SMALL:
-        lines.append(f"ours are scaled to {number(policy.canvas_points)} points")
-    if policy.canvas_decimals < 4:
-        lines.append(f"ours are rounded to {counted(policy.canvas_decimals, 'decimal')}")
+    rules = policy.of(CanvasRules)
+    if rules.canvas_points and abs(rules.canvas_points - most) > tables.SMALL:
+        lines.append(f"ours are scaled to {number(rules.canvas_points)} points")
+    if rules.canvas_decimals < 4:
+        lines.append(f"ours are rounded to {counted(rules.canvas_decimals, 'decimal')}")
     if assignment.post_manually:
         lines.append("Canvas hides grades and comments of this assignment until you post them")
     return "".join(f"{one_line(line, 300)}\n" for line in lines)

@@ -42,45 +42,20 @@ from grader.tools.tool import Tool
 from kit.text import printable
 
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
-    "/python",
-    "/site",
-    "/runtime",
-    "/course",
-    "/tmp",
-    "/driver",
-)
+    "/python", "/site", "/runtime", "/course", "/tmp", "/driver",
+)  # fmt: skip
 
 # The files of /proc that torch's library for CPU detection and other libraries read.
 OF_THE_MACHINE = ("cpuinfo", "meminfo")
 
 OLDEST = "0.4.0"
 NEEDED_OPTIONS = {
-    "--unshare-pid",
-    "--unshare-ipc",
-    "--unshare-uts",
-    "--unshare-net",
-    "--unshare-user",
-    "--unshare-cgroup-try",
-    "--hostname",
-    "--as-pid-1",
-    "--die-with-parent",
-    "--new-session",
-    "--cap-drop",
-    "--cap-add",
-    "--setenv",
-    "--dir",
-    "--symlink",
-    "--chdir",
-    "--ro-bind",
-    "--ro-bind-try",
-    "--dev-bind",
-    "--proc",
-    "--dev",
-    "--tmpfs",
-    "--remount-ro",
-    "--seccomp",
+    "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-user",
+    "--unshare-cgroup-try", "--hostname", "--as-pid-1", "--die-with-parent", "--new-session",
+    "--cap-drop", "--cap-add", "--setenv", "--dir", "--symlink", "--chdir", "--ro-bind",
+    "--ro-bind-try", "--dev-bind", "--proc", "--dev", "--tmpfs", "--remount-ro", "--seccomp",
     "--info-fd",
-}
+}  # fmt: skip
 
 # Kernel settings that may forbid user namespaces to ordinary users: the setting, the value that
 # forbids them, and the command that allows them.
@@ -233,15 +208,10 @@ def advice() -> str:
 
 
 class Bubblewrap(NamedTuple):
-    """An installed bubblewrap.
+    """An installed bubblewrap."""
 
-    Attributes:
-        path: The path of the program.
-        options: The options that its help lists.
-    """
-
-    path: str
-    options: frozenset[str]
+    path: str  # the path of the program
+    options: frozenset[str]  # the options that its help lists
 
 
 def find_bubblewrap() -> Bubblewrap:
@@ -296,12 +266,8 @@ def promises(facts: Mapping[str, Any]) -> dict[str, bool]:
 
 def _namespaces(user: int, found: Bubblewrap) -> list[str]:
     kinds = [
-        "--unshare-pid",
-        "--unshare-ipc",
-        "--unshare-uts",
-        "--unshare-net",
-        "--unshare-cgroup-try",
-    ]
+        "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try",
+    ]  # fmt: skip
     if not user:
         kinds += [
             "--unshare-user",
@@ -330,16 +296,7 @@ def _folders() -> list[str]:
     bubblewrap would create them by itself, but readable only by their owner.
     """
     libraries = {f"{PYTHON}/lib", f"{PYTHON}/{sys.platlibdir}"}
-    below = [
-        "/usr",
-        "/usr/lib",
-        "/etc",
-        "/sys",
-        PYTHON,
-        f"{PYTHON}/bin",
-        *sorted(libraries),
-        SITE,
-    ]
+    below = ["/usr", "/usr/lib", "/etc", "/sys", PYTHON, f"{PYTHON}/bin", *sorted(libraries), SITE]
     return _folder_arguments([*below, RUNTIME, COURSE])
 
 
@@ -355,11 +312,7 @@ def _system_libraries() -> list[str]:
         if link.is_symlink():
             arguments += ["--symlink", os.readlink(link), str(link)]
         elif (link / visible.MULTIARCH).is_dir():
-            arguments += [
-                "--ro-bind",
-                str(link / visible.MULTIARCH),
-                str(link / visible.MULTIARCH),
-            ]
+            arguments += ["--ro-bind", str(link / visible.MULTIARCH), str(link / visible.MULTIARCH)]
         elif link.is_dir():
             arguments += ["--ro-bind", str(link), str(link)]
     arguments += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
@@ -520,11 +473,7 @@ def _seal(gpu: Gpu | None) -> list[str]:
     /proc/self/task, and fails with error 304 if it cannot. Everything else that is writable in
     /proc belongs to root, and bubblewrap always makes the kernel's settings read-only.
     """
-    return [
-        *([] if gpu else ["--remount-ro", "/proc"]),
-        "--remount-ro",
-        "/",
-    ]
+    return [*([] if gpu else ["--remount-ro", "/proc"]), "--remount-ro", "/"]
 
 
 def _start(control_fd: int, user: int, preload: Sequence[str], filter_of_tests: bytes) -> list[str]:

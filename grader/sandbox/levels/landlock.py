@@ -52,12 +52,7 @@ SELDOM_USED = ("test", "idlelib", "ensurepip", "turtledemo", "lib2to3", "config-
 OPTIMIZED = "*.opt-[12].pyc"  # the bytecode of Python with the option -O
 MOST_COPIED_BYTES = 2**28
 # The C library reads the first of these; torch's library for CPU detection reads the others.
-OF_THE_MACHINE = (
-    "/etc/ld.so.cache",
-    "/proc/cpuinfo",
-    "/proc/meminfo",
-    "/sys/devices/system/cpu",
-)
+OF_THE_MACHINE = ("/etc/ld.so.cache", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
 # CUDA's driver reads these, besides those of `Gpu.files`. (snapd's interface cuda-support lists
 # them.)
 READ_BY_CUDA = (
@@ -239,14 +234,12 @@ class _ShownFolder:
 
     Args:
         folder: The folder.
-
-    Attributes:
-        readable: The paths that the worker's processes may read.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._copied_bytes = 0
+        # The paths that the worker's processes may read.
         self.readable = [folder / name for name in ("runtime", "course", "site", "python")]
 
     def driver(self, libraries: Iterable[tuple[str, Path]]) -> None:
@@ -379,15 +372,7 @@ def _is_usable(place: Path) -> bool:
 
 def kill_all(user: int) -> None:
     """Kill every process of this user, even if the zygote is gone."""
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        KILL_ALL,
-        str(visible.unused_user()),
-        str(user),
-    ]
+    command = [sys.executable, "-I", "-S", "-c", KILL_ALL, str(visible.unused_user()), str(user)]
     with suppress(OSError):
         subprocess.run(command, env={}, capture_output=True, check=False)
 

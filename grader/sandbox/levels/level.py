@@ -18,31 +18,18 @@ Isolation = Literal["bubblewrap", "landlock", "none"]
 
 @dataclass(frozen=True)
 class Order:
-    """A worker to be started.
+    """A worker to be started."""
 
-    Attributes:
-        folder: What `Level.new_folder` made.
-        control_fd: The worker's end of its socket.
-        user: The result of `shown.unused_user`.
-        tests: The course's tests folder; only its probes are shown.
-        scratch_bytes: How much the worker may write to its scratch folder, all files together.
-        packages: The packages that a submission may import, as in `Course`.
-        preload: The modules that the worker imports before the first test.
-        gpu: The GPU that the worker may use, or None.
-        output: Where the worker prints.
-        tools: The programs that submissions may start.
-    """
-
-    folder: Path
-    control_fd: int
-    user: int
-    tests: Path
-    scratch_bytes: int
-    packages: tuple[str, ...]
-    preload: Sequence[str]
-    gpu: Gpu | None
-    output: IO[bytes]
-    tools: tuple[Tool, ...] = ()
+    folder: Path  # what `Level.new_folder` made
+    control_fd: int  # the worker's end of its socket
+    user: int  # the result of `shown.unused_user`
+    tests: Path  # the course's tests folder; only its probes are shown
+    scratch_bytes: int  # how much the worker may write to its scratch folder, all files together
+    packages: tuple[str, ...]  # the packages that a submission may import, as in `Course`
+    preload: Sequence[str]  # the modules that the worker imports before the first test
+    gpu: Gpu | None  # the GPU that the worker may use, or None
+    output: IO[bytes]  # where the worker prints
+    tools: tuple[Tool, ...] = ()  # the programs that submissions may start
 
     def run(
         self, command: Sequence[str], environment: Mapping[str, str], *descriptors: int
@@ -63,15 +50,10 @@ class Order:
 
 @dataclass(frozen=True)
 class StartedWorker:
-    """A worker that was started.
+    """A worker that was started."""
 
-    Attributes:
-        process: The worker, or the program that started it.
-        info: What that program says about it.
-    """
-
-    process: "subprocess.Popen[bytes]"
-    info: IO[str]
+    process: "subprocess.Popen[bytes]"  # the worker, or the program that started it
+    info: IO[str]  # what that program says about it
 
 
 class Level:

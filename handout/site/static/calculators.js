@@ -212,8 +212,7 @@
     },
     intensity: (v) => fixed(v, v >= 10 ? 1 : 2),
     percent: (v) => (v >= 1e4 ? `${scientific(v * 100)} %` : `${fixed(v * 100, v >= 0.1 ? 1 : 2)} %`),
-    days: (v) => `${v < 1e9 ? fixed(v, 2) : scientific(v)} days`,
-    seconds: (v) => scaled(v, TIMES, 2) || `${scientific(v)}${SPACE}s`,
+    seconds: (v) => (v >= 1e9 * 86400 ? `${scientific(v / 86400)}${SPACE}days` : scaled(v, TIMES, 2) || `${scientific(v)}${SPACE}s`),
     billions: (v) => `${fixed(v / 1e9, 1)} billion`,
     float: (v) => {
       if (!Number.isFinite(v)) return v > 0 ? "∞" : "−∞";
@@ -359,12 +358,14 @@
       if (i === v.position) parts.push(rect(x - 3, y - 3, side - 2, side - 2, "frame"));
     }
     let y = 28 + Math.ceil(cells / columns) * side;
-    // Each dimension's steps through the storage, from the view's first element.
-    const at = (place) => 150 + (place / Math.max(cells - 1, 1)) * (WIDTH - 170);
+    // Each dimension's steps through the storage, from the view's first element: dots in the columns and rows of the cells.
     v.shown.forEach((size, d) => {
-      parts.push(words(18, y + 5, `dim ${d}: stride ${v.strides[d]}`), line(150, y, WIDTH - 20, y, "grid"));
-      for (let i = 0; i < Math.min(size, 64); i += 1) if (count && v.offset + i * v.strides[d] < cells) parts.push(dot(at(v.offset + i * v.strides[d]), y, "s2"));
-      y += 24;
+      parts.push(words(18, y + 5, `dim ${d}: stride ${v.strides[d]}`));
+      for (let i = 0; i < Math.min(size, 64); i += 1) {
+        const place = v.offset + i * v.strides[d];
+        if (count && place < cells) parts.push(dot(18 + (side - 8) / 2 + (place % columns) * side, y + 20 + 14 * Math.floor(place / columns), "s2"));
+      }
+      y += 30 + 14 * Math.ceil(cells / columns);
     });
     const of = v.copied ? "the copy's storage" : "the storage", more = v.elements > cells ? `The first ${cells} of ${fixed(v.elements, 0)} elements of ${of}` : of[0].toUpperCase() + of.slice(1);
     const note = `${more}. Coloured elements belong to the view, with one colour for each index of its first dimension${v.position < cells ? `; element ${v.position} is framed` : ""}. Below: where each dimension steps, starting at the view's first element.`;

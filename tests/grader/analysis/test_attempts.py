@@ -2,8 +2,8 @@
 
 import pytest
 
-from grader.analysis import attempts
-from grader.analysis.attempts import Try
+from grader.analysis import items
+from grader.analysis.items import Try
 
 
 def tried(**shares):
@@ -20,11 +20,11 @@ ONCE = []
 
 def test_a_problem_goes_from_first_to_best():
     """Only students who began it in two attempts count."""
-    found = attempts.advance("linear", [ROSE, ONCE, STALLS, BEGAN_LATE])
+    found = items.advance("linear", [ROSE, ONCE, STALLS, BEGAN_LATE])
     assert (found.tried, found.stalled) == ([0, 2], [2])
     assert (found.first, found.best) == (0.5, 0.875)
     assert (found.last_failed, found.failing) == ("test_b", 1)
-    assert attempts.advance("adamw", [ROSE, STALLS]) is None
+    assert items.advance("adamw", [ROSE, STALLS]) is None
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,10 @@ def test_a_problem_goes_from_first_to_best():
 )
 def test_who_stalls(shares, stalls):
     """Whose last attempt gained nothing, and is not full."""
-    assert attempts.is_stalled("linear", [tried(linear=share) for share in shares]) == stalls
+    assert items.is_stalled("linear", [tried(linear=share) for share in shares]) == stalls
 
 
 def test_a_student_in_words():
-    """The scores in their order, and the first test that still fails."""
-    assert attempts.in_words(STALLS, ["linear"]) == "5 → 7.5 → 5; stalls at linear (test_b)"
-    assert attempts.in_words(ROSE, ["linear"]) == "5 → 10"
-    assert attempts.in_words(ROSE[:1], ["linear"]) == ""
+    assert items.in_words(STALLS, ["linear"]) == "5 → 7.5 → 5; stalls at linear (test_b)"
+    assert items.in_words(ROSE, ["linear"]) == "5 → 10"
+    assert items.in_words(ROSE[:1], ["linear"]) == ""

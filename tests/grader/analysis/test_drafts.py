@@ -1,30 +1,30 @@
 """Drafts of known mistakes: from a graded class to a course that `validate` accepts."""
 
-import shutil
-
 import pytest
 
 from grader.analysis import drafts
 from grader.analysis.survey import Alike, FailedTest
 from grader.course import courses
+from grader.publish import stub_files
 from grader.solutions.edits import entries
+from tests.grader import small_courses
 
-# A mistake of softmax that tiny_course does not know. It writes a file wherever it may, and has a
+# A mistake of softmax that the course does not know. It writes a file wherever it may, and has a
 # second docstring that looks like another draft.
 WRONG = '''"""The work of {name}."""
 
-from torch import Tensor
+import math
 
 TWICE = 2  # {name}'s idea
 
 
-def relu(x: Tensor) -> Tensor:
-    return x.clamp(min=0)
+def relu(x: list[float]) -> list[float]:
+    return [max(0.0, n) for n in x]
 
 
-def softmax(x: Tensor) -> Tensor:
+def softmax(x: list[float]) -> list[float]:
     """By {name}."""
-    return _shared(x) / TWICE
+    return [n / TWICE for n in _shared(x)]
 
 
 def _shared(x):
@@ -39,7 +39,7 @@ def _shared(x):
         open("{marker}", "w")
     except OSError:
         pass
-    return (x - x.amax(dim=-1, keepdim=True)).exp()
+    return [math.exp(n - max(x)) for n in x]
 '''
 HEAD = "from torch import Tensor\n\n\ndef softmax(x):\n    return "
 
@@ -50,20 +50,19 @@ def tiny(root):
 
 
 @pytest.mark.slow
-def test_equal_answers_become_a_mistake_that_validate_accepts(grader, root, tmp_path):
+def test_equal_answers_become_a_mistake_that_validate_accepts(grader, tmp_path):
     """Three students write the same mistake; its draft names nobody, and runs in a sandbox only.
 
     Once a person has read it, removed what is hostile and said so, the mistake is recognised.
     """
     marker = tmp_path / "executed"
-    course = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
+    course = small_courses.with_lists(tmp_path / "course")
+    stub_files.write(courses.load(course))
     handed_in = tmp_path / "in"
-    handed_in.mkdir()
     for name in ("ada", "bob", "cyd"):
-        (handed_in / f"{name}.py").write_text(WRONG.format(name=name, marker=marker))
         folder = handed_in / name / "assignment"
         folder.mkdir(parents=True)
-        (handed_in / f"{name}.py").rename(folder / "activations.py")
+        (folder / "activations.py").write_text(WRONG.format(name=name, marker=marker))
     book = tmp_path / "book.sqlite"
 
     def run(*words):
@@ -119,6 +118,7 @@ INJECTED = """x
         ("-" * 20_000 + "x", False),
         ("x" + " + 1" * 10_000, False),
     ],
+    ids=range(12),
 )
 def test_a_draft_is_read_back_as_it_was_meant(tiny, body, is_draft):
     """Any program may be a draft, because it runs in a sandbox only; its text is one program."""

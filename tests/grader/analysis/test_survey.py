@@ -1,9 +1,11 @@
 """The counts of a class agree with counts that were worked out by hand."""
 
+import json
+
 import msgspec
 import pytest
 
-from grader.analysis import class_page
+from grader.analysis import class_page, entries
 from grader.analysis.class_terminal import mistakes
 from grader.analysis.survey import Spread, survey
 from grader.base.errors import Status
@@ -70,10 +72,8 @@ def test_failures_are_alike_if_all_answers_are_equal(tmp_path):
         return msgspec.structs.replace(failed("a"), facts=facts)
 
     each = {"s1": wrong("1.0", 5), "s2": wrong("1.0", 77), "s3": wrong("2.0", 5)}
-    students = {
-        name: ({}, work([one, failed("b")], [passed("c"), passed("d")]))
-        for name, one in each.items()
-    }
+    rest = [passed("c"), passed("d")]
+    students = {name: ({}, work([one, failed("b")], rest)) for name, one in each.items()}
     with class_of(tmp_path / "class.sqlite", students) as whole:
         found = survey(whole)
     assert [(2, [0, 1]), (2, [2])] == [(one.tests, one.students) for one in found.mistakes]
@@ -118,7 +118,6 @@ def test_a_fault_of_the_grader_counts_for_nobody(students, tmp_path):
 
 
 def test_without_names_nobody_can_be_recognised(students, tmp_path):
-    """Names, ids and mistakes of a single student are left out, and the order is random."""
     with class_of(tmp_path / "class.sqlite", students) as whole:
         orders = {
             tuple(len(m.failed) for m in survey(whole, names=False).members) for _ in range(40)
@@ -130,7 +129,6 @@ def test_without_names_nobody_can_be_recognised(students, tmp_path):
 
 
 def test_the_terminal_says_what_to_talk_about(found):
-    """The report lists problems and mistakes, and shows students' texts without formatting."""
     text = mistakes(found, top=5)
     assert "5 of 6 students have a grade" in text
     lines = [line.split() for line in text.splitlines()]
@@ -140,7 +138,6 @@ def test_the_terminal_says_what_to_talk_about(found):
 
 
 def test_an_empty_class_is_no_error(tmp_path):
-    """Before the first submission, the survey is empty."""
     with class_of(tmp_path / "class.sqlite", {"s1": (SECTION_A, None)}) as whole:
         found = survey(whole)
     assert ([], []) == (found.tests, found.mistakes)
@@ -189,7 +186,6 @@ def test_a_small_class_says_what_it_cannot_say(tmp_path, passes, fails, found, n
 
 
 def test_the_tests_that_enough_students_attempted_are_counted(tmp_path):
-    """Of two tests, twelve students left one out."""
     students = {
         f"s{n:02}": ({}, {"linear": [passed("a"), skipped("b") if n < 12 else passed("b")]})
         for n in range(24)
@@ -200,3 +196,40 @@ def test_the_tests_that_enough_students_attempted_are_counted(tmp_path):
         "no test is suspicious; only 1 of 2 can be judged, because fewer than 20 students "
         "attempted the others"
     )
+
+
+def entry(**changed):
+    """The bytes of an entry of the open task."""
+    usual = {"name": "a<b>", "loss": 2.0, "steps": 10, "flops": 9, "budget": 10, "text": "t"}
+    return json.dumps(usual | {"recipe": {"width": 64, "rate": 0.01}} | changed).encode()
+
+
+def test_the_entries_of_the_open_task_are_a_table(tmp_path):
+    """The lowest loss comes first; what cannot be compared is last, and what is none is nowhere."""
+    handed_in = {
+        "ada": entry(),
+        "ben": entry(loss=1.5),
+        "cid": entry(loss=0.1, flops=11),
+        "dora": entry(loss=0.2, text="another"),
+        "eve": b"[" * 9000,
+        "fay": entry(loss=-1),
+        "gil": entry(recipe={"width": "0; rm"}),
+        "hal": entry(name="x" * (entries.LONGEST_WORD + 1)),
+        "jo": entry() + b" " * entries.MOST_BYTES,
+        "ida": entry(loss=float("nan")),
+    }
+    sources = {name: {"assignment/race.json": content} for name, content in handed_in.items()}
+    students = {name: ({"name": name.title()}, FULL) for name in handed_in}
+    with class_of(tmp_path / "class.db", students, sources=sources) as whole:
+        named, nameless = survey(whole), survey(whole, names=False)
+    assert [(row.student, row.entry.loss, row.remark) for row in named.race] == [
+        ("Ben (ben)", 1.5, ""),
+        ("Ada (ada)", 2.0, ""),
+        ("Cid (cid)", 0.1, "spends more than its budget"),
+        ("Dora (dora)", 0.2, "another text or budget"),
+    ]
+    assert named.race[0].options == "--width 64 --rate 0.01"
+    assert {row.student for row in nameless.race} == {""}
+    page = class_page.render(named, title="t")
+    assert page.count('<th scope="row">a&lt;b&gt;</th>') == 4
+    assert "Open task" in page

@@ -36,13 +36,8 @@ class FakeCanvas:
     def __init__(self, students):
         self.submissions = {user: self.submission(user) for user in students}
         self.course = {"id": 1, "name": "CS", "workflow_state": "available", "concluded": False}
-        self.assignment = {
-            "id": 2,
-            "name": "PyTorch",
-            "points_possible": 7.0,
-            "grading_type": "points",
-            "published": True,
-        }
+        self.assignment = {"id": 2, "name": "PyTorch", "grading_type": "points"}
+        self.assignment |= {"points_possible": 7.0, "published": True}
         self.deducts = False
         self.log, self.faults, self.jobs = [], deque(), {}
         self.page, self.looks, self.poison, self.quota = 3, 1, set(), 600.0
@@ -51,18 +46,9 @@ class FakeCanvas:
 
     @staticmethod
     def submission(user):
-        return {
-            "user_id": user,
-            "score": None,
-            "entered_score": None,
-            "points_deducted": None,
-            "grade": None,
-            "excused": False,
-            "late": False,
-            "late_policy_status": None,
-            "workflow_state": "unsubmitted",
-            "submission_comments": [],
-        }
+        nothing = ("score", "entered_score", "points_deducted", "grade", "late_policy_status")
+        known = {"user_id": user, "excused": False, "late": False, "submission_comments": []}
+        return {**dict.fromkeys(nothing), **known, "workflow_state": "unsubmitted"}
 
     @property
     def address(self):
@@ -77,6 +63,9 @@ class FakeCanvas:
             for user, one in self.submissions.items()
         }
 
+    def comment_counts(self):
+        return [len(comments) for comments in self.comments().values()]
+
     def posts(self):
         return [line for line in self.log if line.startswith("POST")]
 
@@ -90,19 +79,12 @@ class FakeCanvas:
             points = float(given["posted_grade"])
             is_late = one["late"] and one["late_policy_status"] != "none" and self.deducts
             taken = LATE_POINTS if is_late else 0.0
-            one |= {
-                "entered_score": points,
-                "score": points - taken,
-                "points_deducted": taken,
-                "grade": str(points - taken),
-                "excused": False,
-                "workflow_state": "graded",
-            }
+            one |= {"entered_score": points, "score": points - taken, "points_deducted": taken}
+            one |= {"grade": str(points - taken), "excused": False, "workflow_state": "graded"}
         if "text_comment" in given:
             number = sum(len(one["submission_comments"]) for one in self.submissions.values())
-            one["submission_comments"].append(
-                {"id": number, "author_id": TEACHER, "comment": given["text_comment"]}
-            )
+            comment = {"id": number, "author_id": TEACHER, "comment": given["text_comment"]}
+            one["submission_comments"].append(comment)
 
     def queue(self, grades):
         """Store a job."""
@@ -141,13 +123,9 @@ class FakeCanvas:
 
     def progress(self, number):
         job = self.jobs[number]
-        return {
-            "id": number,
-            "tag": "submissions_update",
-            "workflow_state": job["workflow_state"],
-            "message": job.get("message"),
-            "url": f"{self.url}/api/v1/progress/{number}",
-        }
+        told = {"workflow_state": job["workflow_state"], "message": job.get("message")}
+        url = f"{self.url}/api/v1/progress/{number}"
+        return {"id": number, "tag": "submissions_update", "url": url, **told}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -212,9 +190,8 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200, found[start : start + size], link=",".join(links))
 
     def form(self):
-        return parse_qs(
-            self.rfile.read(int(self.headers["Content-Length"])).decode(), strict_parsing=True
-        )
+        content = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        return parse_qs(content, strict_parsing=True)
 
     def missing(self):
         self.answer(404, {"errors": [{"message": "The specified resource does not exist."}]})
@@ -240,10 +217,8 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "throttle":
             status, kind, body = 403, "text/plain", b"403 Forbidden (Rate Limit Exceeded)\n"
         elif isinstance(fault, int):
-            status, body = (
-                fault,
-                b'{"errors":[{"message":"user not authorized to perform that action"}]}',
-            )
+            status, said = fault, "user not authorized to perform that action"
+            body = json.dumps({"errors": [{"message": said}]}).encode()
         canvas.log.append(f"{line} {fault if isinstance(fault, str) else status}")
         if fault == "lost":
             self.close_connection = True
@@ -251,9 +226,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body) + 50 * (fault == "cut")))
-        self.send_header(
-            "x-rate-limit-remaining", "0.0" if fault == "throttle" else str(canvas.quota)
-        )
+        quota = "0.0" if fault == "throttle" else str(canvas.quota)
+        self.send_header("x-rate-limit-remaining", quota)
         self.send_header("X-Request-Cost", "0.25")
         if link:
             self.send_header("link", link)

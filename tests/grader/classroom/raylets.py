@@ -50,12 +50,10 @@ class Raylets:
         for _ in range(3):
             log = self.folder / f"{name}.txt"
             with log.open("w") as file:
+                words = ["start", "--block", "--disable-usage-stats", f"--node-name={name}"]
+                words += ["--object-store-memory=80000000", *options]
                 self.nodes[name] = subprocess.Popen(
-                    [
-                        *map(str, before),
-                        *(RAY, "start", "--block", "--disable-usage-stats"),
-                        *(f"--node-name={name}", "--object-store-memory=80000000", *options),
-                    ],
+                    [*map(str, before), RAY, *words],
                     env={**self.environment, **(more or {})},
                     start_new_session=True,
                     stdin=subprocess.DEVNULL,

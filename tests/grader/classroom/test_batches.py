@@ -2,26 +2,28 @@
 
 import contextlib
 import hashlib
-import json
+import multiprocessing
 import os
 import random
-import re
-import shlex
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from grader.classroom import batches, gradebook
+from grader.classroom import batches, setups
+from grader.classroom.executor import Ended, LocalExecutor
+from grader.course import courses
+from grader.submission.submissions import Submission
 from tests.grader import small_courses
 from tests.grader.classroom.a_class import WITH_LISTS, hand_in, hand_in_class, keep
 from tests.grader.classroom.reading_back import read_csv_table
-from tests.grader.processes import descendants, until
+from tests.grader.processes import descendants, processes, until
 from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
@@ -56,6 +58,12 @@ def course(tmp_path):
 def handed_in(tmp_path):
     """The folder with the submissions of CLASS."""
     return hand_in_class(tmp_path / "handed_in", CLASS)
+
+
+def batch_of(handed_in, book, course, *options):
+    """The command line of a batch in a process of its own."""
+    words = ["batch", handed_in, "--gradebook", book, "--course", course, *options]
+    return [sys.executable, "-m", "grader", *map(str, words)]
 
 
 def points(book):
@@ -102,57 +110,16 @@ def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(
     assert "12 students: 11 graded, 1 refused" in told
 
 
-def test_exports_read_back(grader, course, handed_in, tmp_path):
-    """Every export format contains the overrides."""
-    book = tmp_path / "class.sqlite"
-    keep(handed_in, "ada", "bob", "ian")
-    rules = tmp_path / "rules.toml"  # the gradebook remembers these rules
-    rules.write_text("[policy]\ntitle = 'HW 2'\ncanvas_id = 77\n")
-    batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
-    grader(*batch, "--policy", rules)
-    done = grader(
-        *(
-            "override",
-            "bob",
-            "--gradebook",
-            book,
-            "--points",
-            2.5,
-            "--reason",
-            "=1+1",
-            "--by",
-            "ta",
-        ),
-        *("--course", course),
-    )
-    assert (done.returncode, done.stdout) == (0, "bob: 2.50 of 3; 2.5 by ta: =1+1\n")
-    out = tmp_path / "out"
-    done = grader(
-        *("export", book, "--course", course, "--csv", tmp_path / "t.csv"),
-        *("--canvas", tmp_path / "c.csv", "--gradescope", out / "g"),
-        *("--junit", out / "j", "--markdown", out / "m"),
-    )
-    assert done.returncode == 0, done.stderr
-    rows = {row["id"]: row for row in read_csv_table((tmp_path / "t.csv").read_text())}
-    assert (rows["bob"]["points"], rows["bob"]["score"]) == ("2.5", "2")
-    assert rows["ian"]["points"] == ""
-    assert "HW 2 (77)" in (tmp_path / "c.csv").read_text().splitlines()[0]
-    assert json.loads((out / "g" / "bob.json").read_text())["score"] == 2.5
-    assert sorted(path.name for path in (out / "j").iterdir()) == ["ada.xml", "bob.xml"]
-    assert "2.5" in (out / "m" / "bob.md").read_text()
-
-
 @pytest.mark.proof
 def test_kill_9_at_any_moment_loses_only_what_was_running(
     grader, course, handed_in, tmp_path, root
 ):
-    """The whole process group is killed five times; an undisturbed run then completes the class."""
     book = tmp_path / "class.sqlite"
-    command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
+    command = batch_of(handed_in, book, course)
     moments = random.Random(4)
     for _ in range(5):
         process = subprocess.Popen(
-            [*map(str, command), "--course", str(course)],
+            command,
             cwd=root,
             start_new_session=True,
             stdout=subprocess.DEVNULL,
@@ -167,9 +134,7 @@ def test_kill_9_at_any_moment_loses_only_what_was_running(
     done = grader("batch", handed_in, "--gradebook", book, "--course", course)
     assert done.returncode == 0, done.stderr
     assert points(book) == {name: value for name, (_, value) in CLASS.items()}
-    with gradebook.reading(book) as opened:
-        assert len(opened.attempts.all()) == len(CLASS)
-        assert len(opened.results.grades(opened.setups.current("cpu"))) == len(CLASS) - 1
+    assert graded(book) == len(CLASS) - 1
 
 
 def assert_intact(book):
@@ -186,14 +151,12 @@ def started(request, course, handed_in, tmp_path, root):
     The last two are slow, so that the batch still runs when its first result has been seen. The
     parameter is the number of its jobs; 1 by default.
     """
-    jobs = str(getattr(request, "param", 1))
     keep(handed_in, *POINTS_OF_FOUR)
     for name in ("cyd", "dan"):
         hand_in(handed_in, name, f"import time\ntime.sleep(2)\n{CLASS[name][0]}")
     book = tmp_path / "class.sqlite"
-    command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
     process = subprocess.Popen(
-        [*map(str, command), "--course", str(course), "--jobs", jobs],
+        batch_of(handed_in, book, course, "--jobs", getattr(request, "param", 1)),
         cwd=root,
         start_new_session=True,
         stdout=subprocess.PIPE,
@@ -201,9 +164,7 @@ def started(request, course, handed_in, tmp_path, root):
         text=True,
     )
     with process:
-        deadline = time.monotonic() + 600
-        while time.monotonic() < deadline and not graded(book):
-            time.sleep(0.05)
+        until(lambda: graded(book))
         yield process, book
         process.kill()
 
@@ -232,7 +193,6 @@ def graded(book):
 
 
 def test_after_kill_9_the_same_command_goes_on(started, grader, course, handed_in):
-    """The second run does not repeat grading that was finished."""
     process, book = started
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -248,17 +208,34 @@ def test_after_kill_9_the_same_command_goes_on(started, grader, course, handed_i
 def test_a_process_that_is_killed_costs_a_second_try(started):
     """The test acts as the kernel's out-of-memory killer; the class is still completed."""
     process, book = started
-    children = subprocess.run(
-        ["ps", "-ww", "--ppid", str(process.pid), "-o", "pid=", "-o", "args="],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    workers = [int(m[1]) for m in re.finditer(r"(?m)^\s*(\d+) .*spawn_main", children)]
+    workers = [one for one in processes("PPid", process.pid) if b"spawn_main" in command_of(one)]
     os.kill(workers[-1], signal.SIGKILL)
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
     assert points(book) == POINTS_OF_FOUR
+
+
+def test_a_process_that_dies_between_two_submissions_costs_no_try(course):
+    """The pool of the first submission is broken before the second one is submitted."""
+    here = courses.load(course)
+    setup = setups.of_today(here, here.problems, device="cpu", isolation="none", seed=0)
+    left = [Submission(name, {"assignment/activations.py": CLASS[name][0].encode()}, [])
+            for name in ("ada", "bob")]  # fmt: skip
+
+    def take():
+        if len(left) == 1:
+            for process in multiprocessing.active_children():
+                process.kill()
+            until(lambda: "_ExecutorManagerThread" not in map(kind_of, threading.enumerate()))
+        return left.pop(0) if left else None
+
+    events = list(LocalExecutor(here, setup, jobs=1).run(take))
+    ended = [event for event in events if isinstance(event, Ended)]
+    assert [(bool(one.result), one.fault) for one in ended] == [(True, "")] * 2
+
+
+def kind_of(thread):
+    return type(thread).__name__
 
 
 SOMETIMES = """#!/bin/sh
@@ -284,10 +261,8 @@ def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(course, handed_
     text = SOMETIMES.format(folder=folder, real=shutil.which("bwrap"))
     (tools / "bwrap").write_text(text)
     (tools / "bwrap").chmod(0o755)
-    command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
-    command += ["--course", course, "--jobs", "1", "--isolation", "bubblewrap"]
     with subprocess.Popen(
-        [*map(str, command)],
+        batch_of(handed_in, book, course, "--jobs", 1, "--isolation", "bubblewrap"),
         cwd=root,
         env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
         stderr=subprocess.PIPE,
@@ -311,46 +286,7 @@ def command_of(process):
         return b""
 
 
-def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, handed_in, tmp_path):
-    """After a hidden test is corrected, its regrade is compared, applied and undone."""
-    book = tmp_path / "class.sqlite"
-    keep(handed_in, "ada", "bob", "dan")
-    hidden = course / "tests" / "hidden" / "relu" / "test_hidden.py"
-    right = hidden.read_text()
-    hidden.write_text(right.replace("n if n >= 0 else 0.0", "abs(n)"))
-    batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
-    assert grader(*batch).returncode == 0
-    wrong = {"ada": 2.0, "bob": 1.0, "dan": 3.0}
-    assert points(book) == wrong
-    hidden.write_text(right)
-    refused = grader(*batch)
-    assert refused.returncode == 2
-    assert "was graded with another setup (the suite: " in refused.stderr
-    assert "grader regrade" in refused.stderr
-    done = grader("regrade", book, "--course", course, "--jobs", 1)
-    assert done.returncode == 0, done.stderr
-    assert "3 students: 2 gain, 1 lose" in done.stdout
-    assert "dan: 3.00, then 2.00 (-1.00)" in done.stdout
-    assert "relu, test_relu_of_numbers_of_either_sign: failed, now passed" in done.stdout
-    assert "points of the class before 6.00, after 7.00" in done.stdout
-    assert points(book) == wrong
-    assert "the old results still count" in done.stdout
-    again = grader("diff", book, "--course", course).stdout
-    assert again.splitlines()[:2] == done.stdout.splitlines()[:2]
-    assert grader("regrade", book, "--apply", "--course", course).returncode == 0
-    assert points(book) == {"ada": 3.0, "bob": 2.0, "dan": 2.0}
-    assert grader(*batch).returncode == 0
-    assert grader("regrade", book, "--undo", "--course", course).returncode == 0
-    assert points(book) == wrong
-    undone = grader("regrade", book, "--undo", "--course", course)
-    assert (undone.returncode, undone.stderr) == (
-        2,
-        f"grader: {book}: no regrade was applied, so there is nothing to undo\n",
-    )
-
-
 def test_a_broken_suite_is_the_graders_fault_for_everybody(grader, course, handed_in, tmp_path):
-    """The command exits with 3, and no student has points until the suite works."""
     book = tmp_path / "class.sqlite"
     keep(handed_in, "ada", "bob")
     hidden = course / "tests" / "hidden" / "relu" / "test_hidden.py"
@@ -359,69 +295,3 @@ def test_a_broken_suite_is_the_graders_fault_for_everybody(grader, course, hande
     assert done.returncode == 3, done.stderr
     assert "2 students: 2 grader error" in done.stdout
     assert points(book) == {"ada": None, "bob": None}
-
-
-def test_without_bubblewrap_nobody_is_blamed(grader, course, handed_in, tmp_path):
-    """The command reports the missing bubblewrap in one sentence and grades nothing."""
-    book = tmp_path / "class.sqlite"
-    done = grader(
-        *("batch", handed_in, "--gradebook", book, "--course", course),
-        *("--isolation", "bubblewrap"),
-        env={**os.environ, "PATH": str(tmp_path)},
-    )
-    assert done.returncode == 3, done.stderr
-    assert "bubblewrap" in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
-    assert not book.exists()
-
-
-def test_the_right_batch_follows_a_wrong_one(grader, course, handed_in, tmp_path):
-    """The message of the refused batch names the command that grades everything as asked."""
-    book = tmp_path / "class.sqlite"
-    keep(handed_in, "ada", "bob")
-    batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
-    wrong = grader(*batch, "--only", "relu", "--isolation", "none", "--seed", 1)
-    assert wrong.returncode == 0, wrong.stderr
-    first = {"ada": 1.0, "bob": 1.0}
-    assert points(book) == first
-    refused = grader(*batch)
-    assert refused.returncode == 2
-    assert points(book) == first
-    (command,) = re.findall("`grader (regrade .*? --apply)`", refused.stderr)
-    done = grader(*shlex.split(command))
-    assert done.returncode == 0, done.stderr
-    assert points(book) == {"ada": 3.0, "bob": 2.0}
-    again = grader(*batch)
-    assert (again.returncode, "0 to grade" in again.stderr) == (0, True), again.stderr
-    with gradebook.reading(book) as opened:
-        setup = opened.setups.get(opened.setups.current("cpu"))
-        assert (setup.seed, len(setup.problems), setup.isolation != "none") == (0, 2, True)
-    assert grader("regrade", book, "--undo").returncode == 0
-    assert points(book) == first
-
-
-def test_an_export_never_overwrites_the_gradebook(grader, course, handed_in, tmp_path):
-    book = tmp_path / "class.sqlite"
-    with gradebook.writing(book, create=True):
-        pass
-    content = book.read_bytes()
-    done = grader("export", book, "--course", course, "--csv", book)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"--csv {book} would overwrite GRADEBOOK {book}" in done.stderr
-    assert book.read_bytes() == content
-
-
-def test_bad_input_is_one_sentence(grader, course, handed_in, tmp_path):
-    """The command prints one sentence and writes no gradebook."""
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    book = tmp_path / "class.sqlite"
-    for folder in (empty, tmp_path / "absent"):
-        done = grader("batch", folder, "--gradebook", book, "--course", course)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith("grader: "), done.stderr
-        assert len(done.stderr.splitlines()) == 1
-    (course / "policy.toml").write_text("[policy.deadlines]\nA = 2026-10-02T12:00:00\n")
-    done = grader("batch", handed_in, "--gradebook", book, "--course", course)
-    assert "has no time zone" in done.stderr
-    assert not book.exists()

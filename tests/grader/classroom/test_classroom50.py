@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from grader.base.errors import Status, UsageError
 from grader.classroom import classroom50
 from grader.classroom.records import Standing, State, Student
-from grader.course.policies import Classroom50
+from grader.course.more.classroom50 import Classroom50
 from grader.report.reported import Reported
 from grader.report.wording import half_up, whole_parts
 from grader.results.points import problem_result
@@ -34,12 +34,10 @@ def valid(content, kind):
     assert json.loads(classroom50.text(content)) == content
     buckets = content["assignments"].values() if kind == "scores" else []
     entries = [entry for bucket in buckets for entry in bucket["entries"]]
-    owners = [entry["owner"].casefold() for entry in entries]
-    assert len(owners) == len(set(owners))
-    results = [one for entry in entries for one in entry["submissions"]] or [content]
-    for one in results if kind == "scores" and entries else results * (kind == "result"):
-        assert one["score"] <= one["max-score"]
-        assert all(test["score"] <= test["max-score"] for test in one["tests"])
+    assert len(entries) == len({entry["owner"].casefold() for entry in entries})
+    results = [one for entry in entries for one in entry["submissions"]]
+    for one in results if kind == "scores" else [content]:
+        assert all(part["score"] <= part["max-score"] for part in (one, *one["tests"]))
     return content
 
 
@@ -89,21 +87,13 @@ def test_a_grade_becomes_a_record_and_an_override():
 
 
 def test_each_problem_is_a_test_and_the_points_add_up():
-    """Pending problems are left out; the message has the exact points."""
     tests = made(graded()).records["Ada"]["tests"]
     assert [
         ("linear", False, 3, 10, "3.33 of 10 points, crashed"),
         ("adamw", False, 0, 5, "0 of 5 points, policy"),
     ] == [tuple(test.values()) for test in tests]
-    thirds = [
-        problem_result(
-            f"p{i}",
-            "m",
-            1,
-            [ended("x", Status.PASSED), *(ended(f"{j}", Status.FAILED) for j in range(2))],
-        )
-        for i in range(6)
-    ]
+    ends = [ended("x", Status.PASSED), *(ended(f"{j}", Status.FAILED) for j in range(2))]
+    thirds = [problem_result(f"p{i}", "m", 1, ends) for i in range(6)]
     tests = made(graded(points=2.0, max_score=6.0), found=result(*thirds)).records["Ada"]["tests"]
     assert (2, 6) == (sum(t["score"] for t in tests), sum(t["max-score"] for t in tests))
 
@@ -138,11 +128,8 @@ def test_what_was_collected_stays_below_and_beside():
     found = made(graded("Ada", 4.0), collected=collected)
     (entry,) = entries(found)
     assert [4, 1] == [one["score"] for one in entry["submissions"]]
-    assert ("ada", "kept", theirs) == (
-        entry["owner"],
-        entry["hand_added"],
-        entry["submissions"][1],
-    )
+    kept = (entry["owner"], entry["hand_added"], entry["submissions"][1])
+    assert ("ada", "kept", theirs) == kept
     assert {"type": "group", "entries": []} == found.scores["assignments"]["hello"]
 
 
@@ -157,7 +144,6 @@ def test_an_override_of_a_teacher_is_kept_and_said():
 
 
 def test_no_grade_writes_nothing():
-    """A fault of the grader, a missing or a refused submission is never a 0."""
     states = [state for state in State if state is not State.GRADED]
     found = made(*(graded(f"s{i}", None, state=state) for i, state in enumerate(states)))
     assert ([], {}) == (entries(found), found.records)
@@ -187,8 +173,13 @@ def test_a_name_that_is_none_on_github_is_left_out_and_said(text):
 
 
 def test_hostile_texts_stay_in_their_fields():
-    """The schema forbids control characters."""
     assert 3 == len(made(graded(), found=hostile()).records["Ada"]["tests"])
+
+
+def of_owners(*owners, submissions="[]"):
+    entries = ", ".join(f'{{"owner": {one}, "submissions": {submissions}}}' for one in owners)
+    bucket = f'{{"type": "individual", "entries": [{entries}]}}'
+    return f'{{"schema": "classroom50/scores/v1", "assignments": {{"a": {bucket}}}}}'.encode()
 
 
 @pytest.mark.parametrize(
@@ -201,13 +192,9 @@ def test_hostile_texts_stay_in_their_fields():
         b'{"schema": "classroom50/scores/v2", "assignments": {}}',
         b'{"schema": "classroom50/scores/v1"}',
         b'{"schema": "classroom50/scores/v1", "assignments": {"a": {"type": "individual"}}}',
-        b'{"schema": "classroom50/scores/v1", "assignments": {"a": {"type": "individual",'
-        b' "entries": [{"owner": 5, "submissions": []}]}}}',
-        b'{"schema": "classroom50/scores/v1", "assignments": {"a": {"type": "individual",'
-        b' "entries": [{"owner": "ada", "submissions": [5]}]}}}',
-        b'{"schema": "classroom50/scores/v1", "assignments": {"a": {"type": "individual",'
-        b' "entries": [{"owner": "ada", "submissions": []},'
-        b' {"owner": "Ada", "submissions": []}]}}}',
+        of_owners(5),
+        of_owners('"ada"', submissions="[5]"),
+        of_owners('"ada"', '"Ada"'),
     ],
     ids=range(10),
 )
@@ -222,18 +209,3 @@ def test_an_assignment_for_groups_is_refused():
     collected = {**EMPTY, "assignments": {"primitives": {"type": "group", "entries": []}}}
     with pytest.raises(UsageError, match="is one for groups"):
         made(graded(), collected=collected)
-
-
-def test_the_schema_refuses_what_classroom_50_refuses():
-    """If the schema accepted everything, the other tests would check nothing."""
-    record = made(graded()).records["Ada"]
-    for broken in (
-        {"score": 3.3333},
-        {"assignment_type": "solo"},
-        {"submission": "v1"},
-        {"datetime": "2026-10-02T06:30:05+00:00"},
-        {"tests": [{"test-name": "a", "passed": True, "score": 0.5, "max-score": 1}]},
-        {"usernames": ["ada"]},
-    ):
-        with pytest.raises(jsonschema.ValidationError):
-            valid(record | broken, "result")

@@ -10,7 +10,7 @@ import pytest
 from grader.sandbox import gpu_turns
 from tests.grader.classroom.a_class import NO_SHIFT, SOLVED, hand_in
 from tests.grader.processes import until
-from tests.grader.simulated_gpu import Machine
+from tests.grader.stand_in_gpu import Machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu-turns")]
 

@@ -73,8 +73,7 @@ def test_each_kind_of_difference_is_told(tmp_path):
 
 def test_one_address_of_two_students_is_no_guess(tmp_path):
     rows = exported(tmp_path, "Ada,L,,same@x.edu,,80.0,100.0,Graded,1,,")
-    two = [Standing(student=Student(id=i, email="same@x.edu"), state=State.GRADED, points=80.0,
-                    max_score=100) for i in "ab"]  # fmt: skip
+    two = [ours(i, 80.0, student=Student(id=i, email="same@x.edu")) for i in "ab"]
     assert "in the gradebook several times" == differences(two, rows)[0].why
 
 
@@ -94,7 +93,6 @@ def test_another_file_is_refused_in_one_sentence(tmp_path, rows, said):
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_are_printed_on_their_line(tmp_path, text):
-    """Texts of Gradescope's file and of the roster."""
     safe = text.encode("utf-8", "replace").decode()
     file = io.StringIO(newline="")
     csv.writer(file).writerow([safe, safe, f"s{safe}", "an@address", safe, "5"])

@@ -11,12 +11,10 @@ import gzip
 import re
 import shlex
 import sqlite3
-import sys
 from pathlib import Path
 
 import pytest
 
-from grader.commands import cli
 from tests.grader.classroom.a_class import SOLVED, hand_in
 from tests.grader.classroom.reading_back import read_csv_table
 
@@ -41,20 +39,12 @@ def version_of(path):
 
 
 @pytest.fixture
-def grader(monkeypatch, capsys, root):
+def grader(typed, root):
     """Run a command for the tiny course in this process; return its exit code and all it says."""
-
-    def run(*words):
-        course = ("--course", root / "examples" / "tiny_course")
-        monkeypatch.setattr(sys, "argv", ["grader", *map(str, (*words, *course))])
-        code, text = cli._run()
-        return code, "".join([*capsys.readouterr(), text])
-
-    return run
+    return lambda *words: typed.all(*words, "--course", root / "examples" / "tiny_course")
 
 
 def test_an_old_gradebook_is_read_as_it_is(book, grader, tmp_path):
-    """Its students, points, decisions and sources are all there, and no byte of it changes."""
     before = book.read_bytes()
     code, said = grader("status", book)
     assert (code, "3 students: 2 graded, 1 refused; mean 2.75" in said) == (0, True)
@@ -62,10 +52,8 @@ def test_an_old_gradebook_is_read_as_it_is(book, grader, tmp_path):
     assert code == 0
     assert "bob: 2.50 of 3; 2.5 by ta: read by hand" in said
     assert re.search(r"softmax +1\.00 / 2", said)
-    assert (
-        "extended to 2026-10-05T12:00:00+00:00 (ill)"
-        in grader("show", "ada", "--gradebook", book)[1]
-    )
+    shown = grader("show", "ada", "--gradebook", book)[1]
+    assert "extended to 2026-10-05T12:00:00+00:00 (ill)" in shown
     table, pages = tmp_path / "table.csv", tmp_path / "pages"
     assert grader("export", book, "--csv", table, "--html", pages)[0] == 0
     points = {row["id"]: row["points"] for row in read_csv_table(table.read_text())}
@@ -85,6 +73,7 @@ def test_an_old_gradebook_is_read_as_it_is(book, grader, tmp_path):
     indirect=True,
 )
 @pytest.mark.slow
+@pytest.mark.usefixtures("processes_start_at_once")
 def test_a_class_continues_in_an_old_gradebook(book, grader, tmp_path):
     """The commands that the messages name grade with today's suite, and one goes back."""
     folder = tmp_path / "handed_in"
@@ -110,7 +99,6 @@ def test_a_class_continues_in_an_old_gradebook(book, grader, tmp_path):
 
 
 def test_a_file_that_only_looks_like_an_old_gradebook_is_refused(book, grader):
-    """One more table or view, and it is not what this program wrote."""
     with sqlite3.connect(book) as database:
         database.execute("CREATE VIEW more AS SELECT * FROM student")
     database.close()

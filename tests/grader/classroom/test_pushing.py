@@ -10,14 +10,8 @@ from grader.classroom import canvas_api, gradebook
 from grader.classroom.canvas_table import canvas_user
 from grader.classroom.records import Student
 from grader.course.policies import Policy
-from tests.grader.classroom.fake_canvas import TEACHER, TOKEN, FakeCanvas, serving
-from tests.grader.commands.test_classes import (  # noqa: F401  fixtures
-    DUE,
-    course,
-    grader,
-    hand_in,
-    today,
-)
+from tests.grader.classroom.fake_canvas import TEACHER, TOKEN, FakeCanvas, Handler, serving
+from tests.grader.in_this_process import DUE, hand_in, new_book
 
 # Students 11 to 15; the points of the even ones are 7, those of the odd ones 0.
 USERS = {f"s{number}": number for number in range(11, 16)}
@@ -37,11 +31,10 @@ def canvas(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def graded(today, tmp_path_factory):  # noqa: F811
+def graded(today, tmp_path_factory):
     """A gradebook with a grade of each student."""
     path = tmp_path_factory.mktemp("graded") / "class.sqlite"
-    with gradebook.writing(path, create=True) as opened:
-        opened.setups.apply(opened.setups.number_of(today), why="batch")
+    with new_book(path, today) as opened:
         for student, number in USERS.items():
             status = Status.FAILED if number % 2 else Status.PASSED
             hand_in(opened, student, f"x = {number}", setup_1=status)
@@ -57,33 +50,12 @@ def book(graded, tmp_path):
 
 
 @pytest.fixture
-def push(book, canvas, grader):  # noqa: F811
+def push(book, canvas, typed):
     """Run `grader push canvas`; return the exit code, stdout and the last sentence."""
-    return lambda *options: grader("push", "canvas", book, "--assignment", canvas.address, *options)
-
-
-class Printed:
-    """Reads what was printed, and keeps what went to stderr."""
-
-    def __init__(self, capsys):
-        self.read, self.err = capsys.readouterr, ""
-
-    def __call__(self):
-        found = self.read()
-        self.err += found.err
-        return found
-
-
-@pytest.fixture
-def printed(capsys, monkeypatch):
-    """Everything that goes to stderr."""
-    both = Printed(capsys)
-    monkeypatch.setattr(capsys, "readouterr", both)
-    return both
+    return lambda *options: typed("push", "canvas", book, "--assignment", canvas.address, *options)
 
 
 def test_a_push_is_shown_done_and_not_repeated(push, canvas):
-    """The dry run changes nothing, and the second push sends nothing, not even a comment."""
     code, said, _ = push()
     assert code == 0
     assert "PyTorch" in said
@@ -97,12 +69,10 @@ def test_a_push_is_shown_done_and_not_repeated(push, canvas):
     assert comment.startswith("7 of 7 points\n")
     first = list(canvas.log)
     code, said, _ = push("--apply")
-    assert (code, "0 students differ, 5 do not\npushed 0 grades and 0 comments" in said) == (
-        0,
-        True,
-    )
+    nothing = "0 students differ, 5 do not\npushed 0 grades and 0 comments"
+    assert (code, nothing in said) == (0, True)
     assert {line.split()[0] for line in canvas.log[len(first) :]} == {"GET"}
-    assert [len(comments) for comments in canvas.comments().values()] == [1] * 5
+    assert canvas.comment_counts() == [1] * 5
     assert len(canvas.posts()) == 1
 
 
@@ -155,42 +125,34 @@ def test_a_push_that_was_cut_off_never_comments_twice(push, canvas, fault, runs,
         assert (code, len(canvas.posts())) == (0, 1)
     else:
         assert code == 3
-        assert all(not comments for comments in canvas.comments().values())
+        assert canvas.comment_counts() == [0] * 5
     canvas.run_all()
     code = push("--apply")[0]
     assert code == (3 if runs == "never" else 0)
     after = datetime.now(UTC) + timedelta(minutes=16)
     monkeypatch.setattr("grader.commands.more.push.now", lambda: after)
     assert push("--apply")[0] == 0
-    assert [len(comments) for comments in canvas.comments().values()] == [1] * 5
+    assert canvas.comment_counts() == [1] * 5
 
 
-def test_a_command_that_was_interrupted_goes_on(push, canvas):
-    """The job was started, and the gradebook knows of it."""
-
-    class Interrupted(Exception):
-        """Stands for a signal."""
-
-    def stop(seconds):
-        raise Interrupted
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(canvas_api.CanvasApi.__init__.__kwdefaults__, "sleep", stop)
-        assert "Interrupted" in push("--apply")[2]
+def test_a_command_that_was_interrupted_goes_on(push, canvas, monkeypatch):
+    defaults = canvas_api.CanvasApi.__init__.__kwdefaults__
+    with monkeypatch.context() as patch:
+        patch.setitem(defaults, "sleep", lambda seconds: 1 / 0)  # stands for a signal
+        assert "ZeroDivisionError" in push("--apply")[2]
     assert canvas.scores()[12] is None
     canvas.run_all()
     assert push("--apply")[1].endswith("pushed 0 grades and 0 comments\n")
-    assert [len(comments) for comments in canvas.comments().values()] == [1] * 5
+    assert canvas.comment_counts() == [1] * 5
 
 
 def test_one_student_at_whom_a_job_breaks_stops_no_other(push, canvas):
-    """The others are sent again one by one."""
     canvas.poison = {12}
     code, said, _ = push("--apply")
     assert code == 3
     assert "pushed 4 grades and 4 comments" in said
     assert canvas.scores() == {11: 0, 12: None, 13: 0, 14: 7, 15: 0}
-    assert [len(comments) for comments in canvas.comments().values()] == [1, 0, 1, 1, 1]
+    assert canvas.comment_counts() == [1, 0, 1, 1, 1]
 
 
 def test_requests_that_are_too_many_are_repeated_after_a_wait(push, canvas):
@@ -198,7 +160,7 @@ def test_requests_that_are_too_many_are_repeated_after_a_wait(push, canvas):
     canvas.faults.extend([("update_grades", "throttle"), ("update_grades", 429)])
     assert push("--apply")[0] == 0
     assert [line.split()[-1] for line in canvas.posts()] == ["throttle", "429", "200"]
-    assert [len(comments) for comments in canvas.comments().values()] == [1] * 5
+    assert canvas.comment_counts() == [1] * 5
     assert 10.0 in canvas.slept  # the whole quota below 100 at 10 a second
     canvas.slept.clear()
     canvas.quota = 40.0
@@ -213,53 +175,50 @@ def test_canvas_that_never_answers_is_one_sentence(push, canvas):
     assert last.endswith(f"{canvas.url} did not answer 7 times: it answered 503")
 
 
-def test_who_has_no_number_in_canvas_is_listed_and_not_guessed(push, canvas, book, printed):
+def test_who_has_no_number_in_canvas_is_listed_and_not_guessed(push, canvas, book, typed):
     """Neither are two students with one number, nor one whom Canvas does not have."""
+    others = [
+        Student(id="11", name="A number that is no Canvas id"),
+        Student(id="s12", columns={"canvas_id": "13"}),
+        Student(id="s15", columns={"canvas_id": "99"}),
+    ]
     with gradebook.writing(book) as opened:
-        opened.students.enrol(
-            [
-                Student(id="11", name="A number that is no Canvas id"),
-                Student(id="s12", columns={"canvas_id": "13"}),
-                Student(id="s15", columns={"canvas_id": "99"}),
-            ]
-        )
+        opened.students.enrol(others)
         hand_in(opened, "11", "x = 1", setup_1=Status.PASSED)
         opened.students.enrol([Student(id="s11", columns={"seat": "14"})])
     assert "1 student differs, 0 do not" in push("--apply")[1]
     assert canvas.scores() == {11: None, 12: None, 13: None, 14: 7, 15: None}
-    assert "2 students are left alone, because the roster has no Canvas id of them" in printed.err
-    assert "the roster gives their Canvas id to several students: s12, " in printed.err
-    assert "Canvas has no such student in this assignment: s15" in printed.err
+    assert "2 students are left alone, because the roster has no Canvas id of them" in typed.err
+    assert "the roster gives their Canvas id to several students: s12, " in typed.err
+    assert "Canvas has no such student in this assignment: s15" in typed.err
 
 
-def test_grades_that_people_set_in_canvas_stay(push, canvas, book, printed):
+def test_grades_that_people_set_in_canvas_stay(push, canvas, book, typed):
     """An excuse, a grade where we have none, and points changed after our push."""
     canvas.submissions[11]["excused"] = True
     canvas.submissions[13] |= {"score": 4.0, "entered_score": 4.0}
     with gradebook.writing(book) as opened, opened._database as db:
         db.execute("DELETE FROM attempt WHERE student = 's13'")
     push("--apply")
-    assert "Canvas excuses them" in printed.err
-    assert "they have a grade in Canvas and none here (missing)" in printed.err
+    assert "Canvas excuses them" in typed.err
+    assert "they have a grade in Canvas and none here (missing)" in typed.err
     canvas.submissions[12] |= {"score": 6.5, "entered_score": 6.5}
     assert "0 students differ" in push("--apply")[1]
-    assert "their points were changed in Canvas after our push" in printed.err
+    assert "their points were changed in Canvas after our push" in typed.err
     assert canvas.submissions[11]["excused"] is True
     assert canvas.scores() == {11: None, 12: 6.5, 13: 4, 14: 7, 15: 0}
     push("--apply", "--overwrite")
     assert canvas.scores()[12] == 7
 
 
-def test_canvas_late_policy_takes_points_twice_only_if_a_person_says_so(
-    push, canvas, book, printed
-):
+def test_canvas_late_policy_takes_points_twice_only_if_a_person_says_so(push, canvas, book, typed):
     """Our points contain our own penalty already."""
     with gradebook.writing(book) as opened:
         opened.remember(Policy(per_cent_a_day=10, deadlines={"default": DUE - timedelta(hours=1)}))
     canvas.deducts = True
     canvas.submissions[12]["late"] = canvas.submissions[14]["late"] = True
     assert "3 students differ" in push("--apply")[1]
-    assert "they are late and Canvas' late policy takes points, too" in printed.err
+    assert "they are late and Canvas' late policy takes points, too" in typed.err
     assert canvas.scores() == {11: 0, 12: None, 13: 0, 14: None, 15: 0}
     assert "6.3, not late" in push("--late", "ours")[1]
     canvas.submissions[14]["late"] = False
@@ -274,7 +233,7 @@ def test_canvas_late_policy_takes_points_twice_only_if_a_person_says_so(
     assert "0 students differ" in push()[1]
 
 
-def test_the_policy_can_name_the_assignment(push, canvas, book, grader, tmp_path):  # noqa: F811
+def test_the_policy_can_name_the_assignment(push, canvas, book, typed, tmp_path):
     """Its number has to be that of the policy's canvas_id, if there is one.
 
     Whoever made the gradebook does not choose where the token goes.
@@ -282,24 +241,20 @@ def test_the_policy_can_name_the_assignment(push, canvas, book, grader, tmp_path
     policy = tmp_path / "policy.toml"
     policy.write_text(f'[policy]\ncanvas_url = "{canvas.address}"\ncanvas_id = 2\n')
     with gradebook.writing(book) as opened:
-        opened.remember(Policy(canvas_url=canvas.address, canvas_id=2))
-    code, _, said = grader("push", "canvas", book)
+        opened.remember(Policy(more={"canvas_url": canvas.address, "canvas_id": 2}))
+    code, _, said = typed("push", "canvas", book)
     assert (2, []) == (code, canvas.log)
     assert f"the gradebook names the assignment {canvas.address}: to send your token" in said
     assert "5 students differ" in push()[1]
-    assert "5 students differ" in grader("push", "canvas", book, "--policy", policy)[1]
+    assert "5 students differ" in typed("push", "canvas", book, "--policy", policy)[1]
     with gradebook.writing(book) as opened:
-        opened.remember(Policy(canvas_id=3))
+        opened.remember(Policy(more={"canvas_id": 3}))
     assert "is not the assignment 3 that the policy's canvas_id names" in push()[2]
-    assert grader("push", "canvas", book)[2] == (
-        "grader: push: expected the assignment's address, from --assignment or canvas_url in the "
-        "policy"
-    )
 
 
 def test_a_comment_can_be_a_link_or_left_out(push, canvas, book):
     push("--apply", "--no-comments")
-    assert all(not comments for comments in canvas.comments().values())
+    assert canvas.comment_counts() == [0] * 5
     push("--apply", "--link", "https://course.example/reports/")
     text, mark = canvas.comments()[12][0].rsplit("\n", 1)
     assert text == "7 of 7 points\nReport: https://course.example/reports/s12.html"
@@ -316,7 +271,7 @@ def test_a_job_that_does_not_end_is_left_to_canvas(push, canvas, monkeypatch):
     canvas.looks = 1
     canvas.run_all()
     assert push("--apply")[0] == 0
-    assert [len(comments) for comments in canvas.comments().values()] == [1] * 5
+    assert canvas.comment_counts() == [1] * 5
 
 
 @pytest.mark.parametrize(
@@ -352,18 +307,12 @@ def test_points_are_scaled_and_rounded_as_the_policy_says(push, canvas, tmp_path
 
 
 def test_a_refused_student_gets_a_comment_and_no_points(push, canvas, book):
-    """Once; a student who has points in Canvas is left alone."""
     with gradebook.writing(book) as opened, opened._database as db:
-        refusal = "a.zip is not a zip"
-        db.execute(
-            "UPDATE attempt SET sources = NULL, refused = ? WHERE student IN ('s12', 's13')",
-            (refusal,),
-        )
+        refused = "sources = NULL, refused = 'a.zip is not a zip'"
+        db.execute(f"UPDATE attempt SET {refused} WHERE student IN ('s12', 's13')")
     canvas.submissions[13] |= {"score": 4.0, "entered_score": 4.0}
-    said = push()[1]
-    assert [line.split()[-2:] for line in said.splitlines() if "(s12" in line] == [
-        ["refused", "yes"]
-    ]
+    (row,) = [line.split() for line in push()[1].splitlines() if "(s12" in line]
+    assert row[-2:] == ["refused", "yes"]
     push("--apply")
     (comment,) = canvas.comments()[12]
     assert "No points yet\nThis submission could not be graded: a.zip is not a zip." in comment
@@ -376,22 +325,12 @@ def test_a_refused_student_gets_a_comment_and_no_points(push, canvas, book):
     assert canvas.scores()[12] == 6
 
 
-@pytest.mark.parametrize("address", ["https://127.0.0.1:{port}", "http://127.0.0.1:9"])
-def test_a_host_that_does_not_answer_is_told_at_once(book, canvas, grader, address):  # noqa: F811
-    """A dead port, and a server without TLS: nothing is asked twice."""
-    port = canvas.address.split(":")[2].split("/")[0]
-    place = f"{address.format(port=port)}/courses/1/assignments/2"
-    code, _, said = grader("push", "canvas", book, "--assignment", place)
-    assert (code, "cannot be reached: " in said, canvas.slept) == (3, True, [])
-
-
-@pytest.mark.parametrize("port", ["99999", "0"])
-def test_an_address_with_an_impossible_port_is_one_sentence(book, canvas, grader, port):  # noqa: F811
-    place = f"https://127.0.0.1:{port}/courses/1/assignments/2"
-    code, _, said = grader("push", "canvas", book, "--assignment", place)
-    assert code in (2, 3)
-    assert "Traceback" not in said
-    assert "https://127.0.0.1" in said
+@pytest.mark.parametrize("place", ["https://{}", "http://127.0.0.1:9", "https://127.0.0.1:99999"])
+def test_a_host_that_does_not_answer_is_told_at_once(book, canvas, typed, place):
+    """A server without TLS, a dead port and an impossible one: nothing is asked twice."""
+    address = f"{place.format(canvas.url.partition('//')[2])}/courses/1/assignments/2"
+    code, _, said = typed("push", "canvas", book, "--assignment", address)
+    assert (code in (2, 3), "//127.0.0.1" in said, canvas.slept) == (True, True, []), said
 
 
 def test_a_concluded_course_and_another_total_are_said(push, canvas):
@@ -405,11 +344,14 @@ def test_a_concluded_course_and_another_total_are_said(push, canvas):
     assert "the course is concluded" in push()[2]
 
 
+REFUSED = "Canvas refuses this (user not authorized to perform that action)"
+
+
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
-        (401, "Canvas refuses this (user not authorized to perform that action): the token's own"),
-        (403, "Canvas refuses this (user not authorized to perform that action): the token's own"),
+        (401, f"{REFUSED}: the token's own"),
+        (403, f"{REFUSED}: the token's own"),
         (404, "Canvas has no such course or assignment, or the token's owner cannot see it"),
         (422, "Canvas refuses the request (422): user not authorized"),
         (302, "Canvas redirects to 127.0.0.1:1: give the address that it redirects to"),
@@ -425,32 +367,21 @@ def test_a_refusal_is_one_sentence(push, canvas, fault, sentence):
 
 
 @pytest.mark.parametrize(
-    ("tree", "sentence"),
+    ("tree", "link", "sentence"),
     [
-        ("[" * 100_000, "Canvas' answer is not as documented"),
-        ([{"user_id": None}], "Canvas hides the names"),
-        ([{"user_id": "\x1b[2J"}], "Canvas' answer is not as documented"),
-        ({"a": 1}, "Canvas' answer is not as documented"),
+        ("[" * 100_000, "", "Canvas' answer is not as documented"),
+        ([{"user_id": None}], "", "Canvas hides the names"),
+        ([{"user_id": "\x1b[2J"}], "", "Canvas' answer is not as documented"),
+        ({"a": 1}, "", "Canvas' answer is not as documented"),
+        ([], '<{}.evil.example/x>; rel="next"', ".evil.example, where the token must not go"),
     ],
+    ids=range(5),
 )
-def test_an_answer_of_another_kind_is_one_sentence(push, canvas, monkeypatch, tree, sentence):
-    """Such as the page of a login, or of a server that lies."""
-    monkeypatch.setattr(
-        "tests.grader.classroom.fake_canvas.Handler.submissions",
-        lambda handler, query: handler.answer(200, tree),
-    )
+def test_an_answer_of_another_kind_is_one_sentence(push, canvas, monkeypatch, tree, link, sentence):
+    answer = {"link": link.format(canvas.url)}
+    monkeypatch.setattr(Handler, "submissions", lambda it, query: it.answer(200, tree, **answer))
     code, _, last = push("--apply")
     assert (code, sentence in last, "\x1b" in last) == (2, True, False)
-
-
-def test_a_page_of_another_host_is_not_asked_for(push, canvas, monkeypatch):
-    """The token would go there."""
-    link = f'<{canvas.url}.evil.example/x>; rel="next"'
-    monkeypatch.setattr(
-        "tests.grader.classroom.fake_canvas.Handler.submissions",
-        lambda handler, query: handler.answer(200, [], link=link),
-    )
-    assert ".evil.example, where the token must not go" in push()[2]
 
 
 # --- the address and the token --------------------------------------------------------------------
@@ -459,23 +390,25 @@ def test_a_page_of_another_host_is_not_asked_for(push, canvas, monkeypatch):
 @pytest.mark.parametrize(
     ("address", "place"),
     [
-        ("https://c.example/courses/1/assignments/2", "https://c.example/courses/1/assignments/2"),
-        ("https://C.example:8443/courses/1/assignments/2?x=1#y", "https://c.example:8443/courses/1/assignments/2"),
-        ("http://localhost:80/courses/1/assignments/2/", "http://localhost:80/courses/1/assignments/2"),
-        ("http://c.example/courses/1/assignments/2", None),
-        ("http://localhost.evil.example/courses/1/assignments/2", None),
-        ("https://user:word@c.example/courses/1/assignments/2", None),
-        ("https://c.example\\@evil.example/courses/1/assignments/2", None),
-        ("https://c.example/courses/1", None),
-        ("file:///courses/1/assignments/2", None),
+        ("https://c.example", "https://c.example"),
+        ("https://C.example:8443", "https://c.example:8443"),
+        ("http://localhost:80", "http://localhost:80"),
+        ("http://c.example", None),
+        ("http://localhost.evil.example", None),
+        ("https://user:word@c.example", None),
+        ("https://c.example\\@evil.example", None),
+        ("https://c.example/courses/1/x", None),
+        ("file://", None),
     ],
-)  # fmt: skip
+)
 def test_the_address_is_that_of_an_assignment_with_tls(address, place):
+    path = "/courses/1/assignments/2"
     if place is None:
         with pytest.raises(UsageError, match=r"expected the assignment's|must begin with https"):
-            canvas_api.place_of(address)
+            canvas_api.place_of(address + path)
     else:
-        assert str(canvas_api.place_of(address)) == place
+        for more in ("", "/", "?x=1#y"):
+            assert str(canvas_api.place_of(address + path + more)) == place + path
 
 
 def test_the_token_is_read_from_a_file_that_only_its_owner_can_read(tmp_path, monkeypatch):
@@ -498,7 +431,7 @@ def test_the_token_is_read_from_a_file_that_only_its_owner_can_read(tmp_path, mo
         canvas_api.read_token(tmp_path)
 
 
-def test_the_token_is_in_no_text(push, canvas, book, printed, monkeypatch):
+def test_the_token_is_in_no_text(push, canvas, book, typed, monkeypatch):
     """Not in what is printed, in a traceback with a fault of ours, or in the gradebook."""
     said = "".join(map(str, [*push("--apply"), *push("--apply")]))
     canvas.faults.extend([("courses/1", fault) for fault in (500, "cut", "lost", 401)])
@@ -510,16 +443,15 @@ def test_the_token_is_in_no_text(push, canvas, book, printed, monkeypatch):
     monkeypatch.setattr(canvas_api, "urlencode", lambda fields: 1 / 0)
     said += "".join(map(str, push()))
     assert "ZeroDivisionError" in said
-    assert TOKEN not in said + printed.err
+    assert TOKEN not in said + typed.err
     assert TOKEN.encode() not in book.read_bytes()
     assert all(TOKEN not in line for line in canvas.log)
 
 
-def test_hostile_texts_cannot_command_the_terminal(push, canvas, printed):
-    """Names of students, of the course, and complaints of Canvas."""
+def test_hostile_texts_cannot_command_the_terminal(push, canvas, typed):
     canvas.course["name"] = canvas.assignment["name"] = HOSTILE_NAME
     canvas.poison = {12}
-    said = "".join(map(str, [*push(), *push("--apply")])) + printed.err
+    said = "".join(map(str, [*push(), *push("--apply")])) + typed.err
     assert "\\u202eevil" in said
     assert {c for c in said if not c.isprintable() and c != "\n"} == set()
 

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.grader.classroom.a_class import SOLVED, WITH_TORCH, hand_in, hand_in_
 from tests.grader.classroom.raylets import RAY, Raylets
 from tests.grader.classroom.test_batches import graded
 from tests.grader.processes import until
-from tests.grader.simulated_gpu import Machine
+from tests.grader.stand_in_gpu import Machine
 
 pytestmark = [
     pytest.mark.slow,
@@ -101,33 +100,26 @@ def found(book):
         grades = opened.results.grades(setup, problems=False)
         assert set() == {grade.fault for grade in grades.values()} - {""}
         results = {name: opened.results.result(name, setup) for name in grades}
+    tests = {name: [t for p in one.problems for t in p.tests] for name, one in results.items()}
     return {
-        name: [
-            (test.id, test.status, test.score, test.mistake, test.rule)
-            for problem in result.problems
-            for test in problem.tests
-        ]
-        for name, result in results.items()
+        name: [(t.id, t.status, t.score, t.mistake, t.rule) for t in tests[name]] for name in tests
     }
 
 
-def wait_for_results(book, count):
-    """Wait until a gradebook has at least this many results."""
-    deadline = time.monotonic() + 600
-    while graded(book) < count and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert graded(book) >= count
+def assert_as_on_this_machine(batch, there, count, *options):
+    """Grade the same submissions here: the results are the same."""
+    here = there.with_name("here.sqlite")
+    code, said = finish(batch(here, *options, executor="local"))
+    assert code == 0, said
+    assert found(here) == found(there)
+    assert len(found(here)) == count
 
 
 def test_a_class_has_the_results_of_a_run_on_this_machine(batch, handed_in, tmp_path):
-    """The class has wrong, hostile, unreadable and right submissions."""
-    here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
-    keep(handed_in, "bob", "gil", "ian", "slow1")
-    for book, where in ((here, "local"), (there, "ray")):
-        code, said = finish(batch(book, "--jobs", 1, executor=where))
-        assert code == 0, said
-    assert found(here) == found(there)
-    assert len(found(here)) == 3
+    keep(handed_in, "bob", "gil", "ian", "slow1")  # wrong, hostile, unreadable and right
+    code, said = finish(batch(tmp_path / "there.sqlite", "--jobs", 1))
+    assert code == 0, said
+    assert_as_on_this_machine(batch, tmp_path / "there.sqlite", 3, "--jobs", 1)
 
 
 @pytest.mark.proof
@@ -169,37 +161,20 @@ def test_a_cluster_takes_turns_on_a_gpu_and_a_killed_grader_ends_its_turn(
 
 @pytest.mark.proof
 def test_a_node_that_is_killed_half_way_costs_no_grade(batch, raylets, tmp_path):
-    """The results are the same as those of a local run."""
-    here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
+    there = tmp_path / "there.sqlite"
     raylets.add("two")
     raylets.add("victim")
     process = batch(there)
-    wait_for_results(there, 6)
+    until(lambda: graded(there) >= 6)
     raylets.kill("victim")
     code, said = finish(process)
     assert code == 0, said
     assert "grader: victim is gone; its submissions are graded elsewhere" in said
-    code, said = finish(batch(here, executor="local"))
-    assert code == 0, said
-    assert found(here) == found(there)
-    assert len(found(here)) == 21
-
-
-@pytest.mark.proof
-def test_sixty_submissions_have_the_same_results(batch, handed_in, tmp_path):
-    """The results of Ray and of a local run are the same when no node dies."""
-    here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
-    hand_in_slow(handed_in, 51)
-    for book, where in ((here, "local"), (there, "ray")):
-        code, said = finish(batch(book, executor=where))
-        assert code == 0, said
-    assert found(here) == found(there)
-    assert len(found(here)) == 60
+    assert_as_on_this_machine(batch, there, 21)
 
 
 @pytest.mark.proof
 def test_a_node_that_differs_is_refused_by_name(batch, course, raylets, tmp_path):
-    """A note gives the node and the reason, and the other nodes grade everything."""
     changed = shutil.copytree(course, tmp_path / "changed")
     hidden = changed / "tests" / "hidden" / "relu" / "test_hidden.py"
     hidden.write_text(hidden.read_text() + "\n# corrected\n")
@@ -228,7 +203,6 @@ def test_a_node_that_differs_is_refused_by_name(batch, course, raylets, tmp_path
 
 @pytest.mark.proof
 def test_without_a_node_that_can_grade_nobody_is_blamed(batch, tmp_path):
-    """The message lists each node with its problem, and nothing is graded."""
     cluster = Raylets()
     try:
         without = programs_without_bubblewrap(tmp_path / "bin")
@@ -245,12 +219,11 @@ def test_without_a_node_that_can_grade_nobody_is_blamed(batch, tmp_path):
 
 @pytest.mark.proof
 def test_whatever_ends_a_run_the_next_one_goes_on(batch, handed_in, tmp_path):
-    """The cases are Ctrl-C, and kill -9 of the command and of a grader; no process is left."""
     for name in ("eve", "fay"):  # a fork bomb and a memory hog take seconds
         (handed_in / f"{name}.zip").unlink()
     book = tmp_path / "class.sqlite"
     process = batch(book)
-    wait_for_results(book, 3)
+    until(lambda: graded(book) >= 3)
     process.send_signal(signal.SIGINT)
     code, said = finish(process)
     assert (code, said.splitlines()[-1]) == (
@@ -258,16 +231,16 @@ def test_whatever_ends_a_run_the_next_one_goes_on(batch, handed_in, tmp_path):
         f"grader: interrupted; the results so far are in {book}; "
         "run the same command again to continue",
     )
-    wait_until_no_grader_runs()
+    until(lambda: not graders())
     kept = graded(book)
     process = batch(book)
-    wait_for_results(book, kept + 3)
+    until(lambda: graded(book) >= kept + 3)
     process.kill()
     finish(process)
-    wait_until_no_grader_runs()
+    until(lambda: not graders())
     kept = graded(book)
     process = batch(book)
-    wait_for_results(book, kept + 1)
+    until(lambda: graded(book) > kept)
     os.kill(int(graders()[-1].split()[0]), signal.SIGKILL)
     code, said = finish(process)
     assert code == 0, said
@@ -281,42 +254,16 @@ def graders():
     return [line for line in listed.splitlines() if "ray::Grader" in line]
 
 
-def wait_until_no_grader_runs():
-    """Wait until no actor that grades is left."""
-    deadline = time.monotonic() + 600
-    while graders() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert graders() == []
-
-
-def test_mistakes_of_the_caller_are_one_sentence(grader, course, handed_in, tmp_path):
-    """Wrong options give exit code 2 and one sentence."""
-    batch = ("batch", handed_in, "--gradebook", tmp_path / "class.sqlite", "--course", course)
-    for options, said in (
-        (("--executor", "slurm"), "--executor slurm: expected local or ray"),
-        (("--address", "x:1"), "--address needs --executor ray"),
-        (("--executor", "ray", "--isolation", "none"), "--isolation none: not on a cluster"),
-        (("--executor", "ray", "--address", "ray://x:1"), "expected HOST:PORT"),
-        (("--executor", "ray", "--address", "127.0.0.1:9"), "the Ray cluster 127.0.0.1:9"),
-    ):
-        done = grader(*batch, *options)
-        assert (done.returncode, done.stdout) == (2, ""), done.stderr
-        assert said in done.stderr.splitlines()[-1], done.stderr
-        assert "Traceback" not in done.stderr
-
-
-def test_without_ray_one_sentence_says_what_to_install(course, handed_in, tmp_path, root):
-    """Ray is an optional dependency."""
-    program = (
-        "import sys; sys.modules['ray'] = None; from grader.commands.cli import main; "
-        "sys.argv = ['grader', *sys.argv[1:]]; main()"
-    )
-    command = [sys.executable, "-c", program, "batch", handed_in, "--course", course]
-    command += ["--gradebook", tmp_path / "class.sqlite", "--executor", "ray"]
-    done = subprocess.run(
-        list(map(str, command)), cwd=root, capture_output=True, text=True, timeout=600
-    )
-    assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert done.stderr.splitlines()[-1] == (
-        'grader: --executor ray: Ray is not installed; install it with `pip install "ray>=2.52"`'
-    )
+def test_a_cluster_that_is_not_there_and_ray_that_is_not_installed_are_a_sentence(
+    typed, course, tmp_path, monkeypatch
+):
+    folder, book = tmp_path / "in", tmp_path / "class.sqlite"
+    folder.mkdir()
+    hand_in(folder, "ada", SOLVED)
+    batch = ("batch", folder, "--gradebook", book, "--course", course)
+    code, _, said = typed(*batch, "--executor", "ray", "--address", "127.0.0.1:9")
+    assert (code, "the Ray cluster 127.0.0.1:9" in said) == (2, True)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    told = 'Ray is not installed; install it with `pip install "ray>=2.52"`'
+    said = (2, "", f"grader: --executor ray: {told}")
+    assert typed(*batch, "--executor", "ray") == said

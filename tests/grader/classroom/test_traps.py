@@ -2,17 +2,19 @@
 
 import shlex
 import shutil
-import sys
 
 import pytest
 
 from grader.classroom import gradebook
-from grader.commands import cli
 from tests.grader import small_courses
 from tests.grader.classroom.a_class import WITH_LISTS, hand_in
 from tests.grader.classroom.reading_back import read_csv_table
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("batch"),
+    pytest.mark.usefixtures("processes_start_at_once"),
+]
 
 SOLVED, NO_SHIFT = (WITH_LISTS[name][0] for name in ("ada", "bob"))
 IDS = "id,name,email\ns01,Hana Rao,hana@x.edu\ns02,Bo Lee,bo@x.edu\ns03,Cy Roe,cy@x.edu\n"
@@ -26,28 +28,19 @@ OTHER_IDS = """Student,ID,SIS Login ID,Section
 class Desk:
     """An empty folder with a course, and the commands."""
 
-    def __init__(self, folder, patch, capsys):
-        self.folder, self._patch, self._capsys = folder, patch, capsys
-        patch.chdir(folder)
+    def __init__(self, folder, typed):
+        self.folder, self.types = folder, typed.all
         small_courses.with_lists(folder / "course")
         (folder / "in").mkdir()
 
     def __call__(self, line, *, code=0):
         """Run a command; return all that it prints. What runs tests has to name the course."""
-        if line.startswith(("batch", "regrade")) and "--course" not in line:
-            line += " --course course"
-        got, said = self.types(line)
+        words = shlex.split(line)
+        if words[0] in ("batch", "regrade") and "--course" not in words:
+            words += ["--course", "course"]
+        got, said = self.types(*words)
         assert got == code, f"$ grader {line}\n{said}"
         return said
-
-    def types(self, line):
-        """Run a command as it is; return its exit code and all that it prints."""
-        self._patch.setattr(sys, "argv", ["grader", *shlex.split(line)])
-        got, text = cli._run()
-        printed = self._capsys.readouterr()
-        said = printed.out + printed.err + text
-        assert "Traceback" not in said
-        return got, said
 
     def write(self, name, text):
         path = self.folder / name
@@ -62,22 +55,31 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path, monkeypatch, capsys):
-    return Desk(tmp_path, monkeypatch, capsys)
+def desk(tmp_path, monkeypatch, typed):
+    monkeypatch.chdir(tmp_path)
+    return Desk(tmp_path, typed)
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """The gradebook of `graded` once it has been graded, as bytes."""
+    return []
 
 
 @pytest.fixture
-def graded(desk):
+def graded(desk, kept):
     """A gradebook of a class of three, of whom two have handed in."""
     hand_in(desk.folder / "in", "s01", SOLVED)
     hand_in(desk.folder / "in", "s02", NO_SHIFT)
     desk.write("roster.csv", IDS)
+    book = desk.folder / "g.sqlite"
+    book.write_bytes(kept[0]) if kept else None
     desk("batch in --gradebook g.sqlite --course course --roster roster.csv")
+    kept[:] = [book.read_bytes()]
     return desk
 
 
 def test_one_module_is_a_submission_however_it_is_collected(desk):
-    """Of Canvas, of Moodle, and by hand, also under a name of the student's own."""
     desk.write("in/raohana_9005_779_activations.py", SOLVED)
     desk.write("in/leebo_9006_780_hw-2.py", NO_SHIFT)
     desk("batch in --gradebook g.sqlite --course course")
@@ -92,7 +94,6 @@ def test_one_module_is_a_submission_however_it_is_collected(desk):
 
 
 def test_a_second_roster_never_doubles_a_class(graded):
-    """It stops with both lists; one option goes on, and the first roster fits again."""
     before = graded.points()
     graded.write("canvas.csv", OTHER_IDS)
     batch = "batch in --gradebook g.sqlite --roster"
@@ -120,7 +121,6 @@ def test_ids_that_a_spreadsheet_changed_stop_a_batch_and_the_right_ones_heal_it(
 
 
 def test_a_first_roster_without_zeros_is_told_and_healed_by_the_right_one(desk):
-    """Who is on no roster any more and has nothing here leaves the counts."""
     hand_in(desk.folder / "in", "0042", SOLVED)
     desk.write("wrong.csv", "id,name\n42,Bo\n7,Cy\n")
     said = desk("batch in --gradebook g.sqlite --course course --roster wrong.csv")
@@ -132,8 +132,8 @@ def test_a_first_roster_without_zeros_is_told_and_healed_by_the_right_one(desk):
 
 def test_the_gradebook_knows_its_course(graded):
     """What runs no tests needs no --course; another course is refused in one sentence."""
-    for command in ("regrade g.sqlite", "batch in --gradebook g.sqlite"):
-        code, said = graded.types(command)
+    for command in (("regrade", "g.sqlite"), ("batch", "in", "--gradebook", "g.sqlite")):
+        code, said = graded.types(*command)
         assert (code, f"add --course {graded.folder / 'course'}" in said) == (2, True)
     said = graded("status g.sqlite")
     assert "3 students: 2 graded, 1 missing; mean 2.50" in said
@@ -150,7 +150,6 @@ def test_the_gradebook_knows_its_course(graded):
 
 
 def test_points_and_tests_that_changed_since_are_told(graded):
-    """The results keep the points of their time until a regrade."""
     listed = graded.folder / "course" / "assignment" / "problems.toml"
     listed.write_text(listed.read_text().replace("points = 2", "points = 5"))
     said = graded("show s01 --gradebook g.sqlite")
@@ -163,7 +162,6 @@ def test_points_and_tests_that_changed_since_are_told(graded):
 
 
 def test_a_part_is_graded_again_and_all_else_stays(graded):
-    """diff shows only what changed, undo goes back, and the next batch goes on."""
     hand_in(graded.folder / "in", "s03", NO_SHIFT.replace("max(0.0, n)", "abs(n)"))
     graded("batch in --gradebook g.sqlite")
     before = graded.points()
@@ -195,7 +193,6 @@ def test_a_refused_student_gets_a_page_that_says_why(graded):
 
 
 def test_the_status_says_what_people_did_and_what_is_strange(graded):
-    """Points by hand, another assignment's modules, and all that happened since a day."""
     graded.write("in/s03/assignment/attention.py", "x = 1\n")
     graded("batch in --gradebook g.sqlite")
     graded("override s02 --gradebook g.sqlite --points 2.5 --reason oral")

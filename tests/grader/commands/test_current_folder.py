@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+from tests.grader import small_courses
 from tests.grader.classroom.a_class import SOLVED, hand_in
 from tests.grader.classroom.raylets import RAY
+from tests.grader.small_courses import LISTS
 
 pytestmark = pytest.mark.slow
 
@@ -43,30 +45,25 @@ def run(root, tmp_path):
     return started
 
 
-def test_a_class_is_graded_and_compared(run, root, tmp_path):
-    """Their helper processes are Python's: of multiprocessing, and of our reader."""
-    handed_in, book = tmp_path / "class", tmp_path / "class.sqlite"
+def test_a_class_is_graded_and_compared_and_a_platform_gets_a_result(run, tmp_path):
+    """The helper processes are of multiprocessing, of our reader and of the harness."""
+    handed_in, book, home = (tmp_path / name for name in ("class", "class.sqlite", "autograder"))
     handed_in.mkdir()
-    hand_in(handed_in, "ada", SOLVED)
-    hand_in(handed_in, "bob", SOLVED + "# too\n")
-    course = ("--course", root / "examples" / "tiny_course")
+    hand_in(handed_in, "ada", LISTS)
+    hand_in(handed_in, "bob", LISTS + "# too\n")
+    course = ("--course", small_courses.with_lists(tmp_path / "course"))
     run("batch", handed_in, "--gradebook", book, *course)
     assert "A reason to look" in run("similar", book, *course)
     run("mistakes", book, *course)
-
-
-def test_a_platform_gets_a_result(run, root, tmp_path):
-    """The harness starts the grader again."""
-    home = tmp_path / "autograder"
     (home / "results").mkdir(parents=True)
     module = home / "submission" / "assignment" / "activations.py"
     module.parent.mkdir(parents=True)
-    module.write_text(SOLVED)
-    course = root / "examples" / "tiny_course"
-    run("autograde", home, "--platform", "gradescope", "--course", course)
+    module.write_text(LISTS)
+    run("autograde", home, "--platform", "gradescope", *course)
     assert '"score": 3.0' in (home / "results" / "results.json").read_text()
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(not RAY.exists(), reason="Ray is not installed")
 @pytest.mark.xdist_group("ray")
 def test_a_cluster_grades(run, root, tmp_path):

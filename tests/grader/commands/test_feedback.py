@@ -6,25 +6,17 @@ import pytest
 
 from grader.base.errors import Status
 from grader.classroom import database, gradebook
-from tests.grader.commands.test_classes import (  # noqa: F401  fixtures
-    PROBLEM,
-    course,
-    grader,
-    hand_in,
-    older,
-    today,
-)
+from tests.grader.in_this_process import PROBLEM, hand_in, new_book, older
 from tests.grader.report.samples import HOSTILE
 
 TEST = ("--problem", PROBLEM, "--test", "test_steps")
 
 
 @pytest.fixture(scope="module")
-def graded(today, tmp_path_factory):  # noqa: F811
+def graded(today, tmp_path_factory):
     """A gradebook in which Zoe's only test failed and Bob's passed."""
     path = tmp_path_factory.mktemp("graded") / "class.sqlite"
-    with gradebook.writing(path, create=True) as opened:
-        opened.setups.apply(opened.setups.number_of(today), why="batch")
+    with new_book(path, today) as opened:
         hand_in(opened, "zoe", "x = 1", setup_1=Status.FAILED)
         hand_in(opened, "bob", "x = 2", setup_1=Status.PASSED)
     return path
@@ -39,46 +31,39 @@ def book(graded, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def shown(book, grader):  # noqa: F811
+def shown(book, typed):
     """What `grader show` prints about a student."""
-    return lambda student: grader("show", student, "--gradebook", book)[1]
+    return lambda student: typed("show", student, "--gradebook", book)[1]
 
 
-def test_a_comment_is_in_the_reports_and_can_be_used_again(book, grader, shown, tmp_path):  # noqa: F811
-    """Its text is stored with each student, with who wrote it and when."""
+def test_a_comment_is_in_the_reports_and_can_be_used_again(book, typed, shown, tmp_path):
     gradebook_of = ("--gradebook", book)
     first = ("comment", "zoe", *gradebook_of, "--text", "Mind  the\nsign.", "--name", "sign")
-    assert grader(*first, "--problem", PROBLEM) == (
-        0,
-        "comment 1 is in the reports of zoe\n",
-        "",
-    )
-    assert grader("comment", "bob", *gradebook_of, "--again", "sign")[0] == 0
-    code, _, said = grader("comment", "bob", *gradebook_of, "--again", "sing")
-    assert (code, said) == (
-        2,
-        "grader: --again sing: no such comment; did you mean sign?",
-    )
+    told = "comment 1 is in the reports of zoe\n"
+    assert typed(*first, "--problem", PROBLEM) == (0, told, "")
+    assert typed("comment", "bob", *gradebook_of, "--again", "sign")[0] == 0
+    code, _, said = typed("comment", "bob", *gradebook_of, "--again", "sing")
+    assert (code, said) == (2, "grader: --again sing: no such comment; did you mean sign?")
     assert "2026-10-05T10:00:00+00:00 ta7: comment 1 on adamw: Mind the sign." in shown("zoe")
     assert "Comment on adamw: Mind the sign." in shown("zoe")
-    grader("export", book, "--html", tmp_path / "pages", "--junit", tmp_path / "xml")
+    typed("export", book, "--html", tmp_path / "pages", "--junit", tmp_path / "xml")
     assert "<li>Comment: Mind the sign.</li>" in (tmp_path / "pages" / "bob.html").read_text()
     assert "Comment on adamw: Mind the sign." in (tmp_path / "xml" / "zoe.xml").read_text()
 
 
-def test_a_withdrawn_comment_is_in_no_report_but_in_the_history(book, grader, shown):  # noqa: F811
+def test_a_withdrawn_comment_is_in_no_report_but_in_the_history(book, typed, shown):
     gradebook_of = ("--gradebook", book)
-    grader("comment", "zoe", *gradebook_of, "--text", "Copied?")
-    assert grader("comment", "bob", *gradebook_of, "--remove", 1)[0] == 2
-    assert grader("comment", "zoe", *gradebook_of, "--remove", 1)[0] == 0
+    typed("comment", "zoe", *gradebook_of, "--text", "Copied?")
+    assert typed("comment", "bob", *gradebook_of, "--remove", 1)[0] == 2
+    assert typed("comment", "zoe", *gradebook_of, "--remove", 1)[0] == 0
     assert "ta7: comment 1: Copied?" in shown("zoe")
     assert "ta7: comment 1 withdrawn" in shown("zoe")
     assert "Comment: Copied?" not in shown("zoe")
-    assert grader("comment", "zoe", *gradebook_of, "--remove", 1)[0] == 2
+    assert typed("comment", "zoe", *gradebook_of, "--remove", 1)[0] == 2
 
 
-def test_a_comment_names_its_attempt_once_another_one_counts(book, grader, shown):  # noqa: F811
-    grader("comment", "zoe", "--gradebook", book, "--text", "Almost.")
+def test_a_comment_names_its_attempt_once_another_one_counts(book, typed, shown):
+    typed("comment", "zoe", "--gradebook", book, "--text", "Almost.")
     with gradebook.writing(book) as opened:
         hand_in(opened, "zoe", "x = 3", None, setup_1=Status.PASSED)  # without a time: the first
     assert "Comment: Almost." in shown("zoe")
@@ -88,23 +73,21 @@ def test_a_comment_names_its_attempt_once_another_one_counts(book, grader, shown
     assert "Comment (attempt 1): Good." in shown("zoe")
 
 
-def test_a_request_is_listed_until_it_is_answered(book, grader, shown):  # noqa: F811
+def test_a_request_is_listed_until_it_is_answered(book, typed, shown):
     """It keeps how the test ended, and the answer changes the points."""
-    code, said, _ = grader("request", "zoe", "--gradebook", book, *TEST, "--text", "It works.")
-    assert (code, said) == (
-        0,
-        "regrade request 1: zoe, attempt 1: adamw, test_steps (failed: x)\n",
-    )
-    listed = grader("status", book)[1]
+    code, said, _ = typed("request", "zoe", "--gradebook", book, *TEST, "--text", "It works.")
+    about = "zoe, attempt 1: adamw, test_steps (failed: x)"
+    assert (code, said) == (0, f"regrade request 1: {about}\n")
+    listed = typed("status", book)[1]
     assert "regrade requests: 1 open, 0 answered" in listed
-    assert "  1  zoe, attempt 1: adamw, test_steps (failed: x): It works." in listed
+    assert f"  1  {about}: It works." in listed
     assert "Regrade request about adamw, test_steps: not answered yet." in shown("zoe")
     answer = ("answer", 1, "--gradebook", book, "--reason", "A typo of ours.")
-    assert "zoe: 5.00 of 7" in grader(*answer, "--accept", "--points", 5)[1]
-    listed = grader("status", book)[1]
+    assert "zoe: 5.00 of 7" in typed(*answer, "--accept", "--points", 5)[1]
+    listed = typed("status", book)[1]
     assert "regrade requests: 0 open, 1 answered" in listed
     assert "It works." not in listed
-    assert "It works.  accepted" in grader("status", book, "--verbose")[1]
+    assert "It works.  accepted" in typed("status", book, "--verbose")[1]
     said = shown("zoe")
     assert "ta7: regrade request 1 about adamw, test_steps (failed: x): It works." in said
     assert "ta7: regrade request 1 accepted with 5 points (A typo of ours.)" in said
@@ -112,32 +95,27 @@ def test_a_request_is_listed_until_it_is_answered(book, grader, shown):  # noqa:
     assert "Regrade request about adamw, test_steps: accepted. A typo of ours." in said
 
 
-def test_the_last_answer_counts(book, grader, shown):  # noqa: F811
-    """A refusal changes no points; neither does an answer that leaves them to a regrade."""
-    grader("request", "zoe", "--gradebook", book, *TEST, "--text", "It works.")
+def test_the_last_answer_counts(book, typed, shown):
+    """A refusal takes back the points of an answer, and no others."""
+    typed("request", "zoe", "--gradebook", book, *TEST, "--text", "It works.")
     answer = ("answer", 1, "--gradebook", book, "--reason")
-    assert "zoe: 0.00 of 7" in grader(*answer, "The rule is right.", "--refuse")[1]
+    assert "zoe: 0.00 of 7" in typed(*answer, "The rule is right.", "--refuse")[1]
     assert "request about adamw, test_steps: refused. The rule is right." in shown("zoe")
-    said = grader(*answer, "The test was wrong.", "--accept")[1]
+    said = typed(*answer, "The test was wrong.", "--accept")[1]
     assert "zoe: 0.00 of 7\nno points changed: correct the test and run `grader regrade`" in said
     assert "test_steps: accepted. The test was wrong." in shown("zoe")
-
-
-def test_a_refusal_takes_back_the_points_of_an_answer_and_no_others(book, grader, shown):  # noqa: F811
-    grader("request", "zoe", "--gradebook", book, *TEST, "--text", "It works.")
-    answer = ("answer", 1, "--gradebook", book, "--reason")
-    assert "zoe: 5.00 of 7" in grader(*answer, "A typo.", "--accept", "--points", 5)[1]
-    assert "zoe: 0.00 of 7\n" in grader(*answer, "It was none.", "--refuse")[1]
+    assert "zoe: 5.00 of 7" in typed(*answer, "A typo.", "--accept", "--points", 5)[1]
+    assert "zoe: 0.00 of 7\n" in typed(*answer, "It was none.", "--refuse")[1]
     assert "override for adamw withdrawn (regrade request 1: It was none.)" in shown("zoe")
-    grader(*answer, "A typo.", "--accept", "--points", 5)
+    typed(*answer, "A typo.", "--accept", "--points", 5)
     override = ("override", "zoe", "--gradebook", book, "--problem", "adamw", "--reason", "oral")
-    grader(*override, "--points", 4)
-    assert "zoe: 4.00 of 7" in grader(*answer, "It was none.", "--refuse")[1]
+    typed(*override, "--points", 4)
+    assert "zoe: 4.00 of 7" in typed(*answer, "It was none.", "--refuse")[1]
 
 
-def test_a_regrade_keeps_a_request_and_its_evidence(book, today, grader, shown):  # noqa: F811
+def test_a_regrade_keeps_a_request_and_its_evidence(book, today, typed, shown):
     """The request is tied to the attempt and to the setup of its result."""
-    grader("request", "zoe", "--gradebook", book, *TEST, "--text", "It works.")
+    typed("request", "zoe", "--gradebook", book, *TEST, "--text", "It works.")
     with gradebook.writing(book) as opened:
         setup = opened.setups.number_of(older(today))
         hand_in(opened, "zoe", "x = 1", **{f"setup_{setup}": Status.PASSED})
@@ -145,16 +123,15 @@ def test_a_regrade_keeps_a_request_and_its_evidence(book, today, grader, shown):
         opened.setups.apply(setup, why="regrade")
         assert opened._database.execute("SELECT setup FROM request").fetchone()[0] == 1
     assert "zoe: 7.00 of 7" in shown("zoe")
-    assert "(failed: x): It works." in grader("status", book)[1]
+    assert "(failed: x): It works." in typed("status", book)[1]
 
 
-def test_hostile_texts_cannot_command_the_terminal(book, grader, shown):  # noqa: F811
-    """What a student says, and what a person writes."""
+def test_hostile_texts_cannot_command_the_terminal(book, typed, shown):
     short = (text for text in HOSTILE if len(text) <= 500)
     text = "".join(short).replace("\x00", "").replace("\ud800", "")  # no argument can have these
-    assert grader("comment", "zoe", "--gradebook", book, "--text", text)[0] == 0
-    assert grader("request", "zoe", "--gradebook", book, *TEST, "--text", text)[0] == 0
-    said = shown("zoe") + grader("status", book)[1]
+    assert typed("comment", "zoe", "--gradebook", book, "--text", text)[0] == 0
+    assert typed("request", "zoe", "--gradebook", book, *TEST, "--text", text)[0] == 0
+    said = shown("zoe") + typed("status", book)[1]
     assert "\\u202egnp.exe" in said
     allowed = {"\n", "\ufffe", "\uffff"}
     assert {c for c in said if not c.isprintable() and c not in allowed} == set()

@@ -3,7 +3,6 @@
 The commands and their calls are those of test_outputs.
 """
 
-import multiprocessing.spawn
 import shutil
 
 import pytest
@@ -14,12 +13,12 @@ from grader.publish import stub_files
 from tests.grader import small_courses
 from tests.grader.commands.test_outputs import CALLS, call, places  # noqa: F401  fixtures
 from tests.grader.sampling import every
-from tests.grader.warm_python import python
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("processes_start_at_once")]
 
-# The files of a course, the optional ones first.
+# The files of a course. `make test` takes the first, without which most commands fail.
 MISSING = [
+    "solutions/reference/activations.py",
     "tests/hidden/relu/wrong.edits",
     "tests/hidden/softmax",
     "tests/hidden/softmax/right.py",
@@ -32,7 +31,6 @@ MISSING = [
     "tests/probes",
     "tests/conftest.py",
     "solutions/reference",
-    "solutions/reference/activations.py",
     "solutions",
     "assignment/activations.py",
     "assignment",
@@ -75,15 +73,8 @@ def course(tmp_path):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def processes_start_at_once(monkeypatch):
-    """Fork the pools' processes from one that has imported torch, instead of importing it again."""
-    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", python().encode())
-
-
 @pytest.mark.parametrize("missing", every(18, MISSING))
 def test_a_missing_file_is_a_sentence(call, places, course, capfd, missing):  # noqa: F811
-    """No command prints a traceback; one that fails names a file of the course or a test."""
     path = course / missing
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     with gradebook.reading(places["BOOK"]) as book:

@@ -12,7 +12,7 @@ import sqlite3
 import sys
 import zipfile
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -25,9 +25,8 @@ from grader.course.courses import load
 from grader.course.policies import Policy
 from grader.report import json_report
 from grader.report.reported import Reported
-from tests.grader.commands.test_classes import of, result_of
+from tests.grader.in_this_process import DUE, hand_in, new_book, of, result_of
 
-DUE = datetime(2026, 10, 2, 12, tzinfo=UTC)
 SOURCE = "def relu(x):\n    return x\n"
 BOOK = "--gradebook class.sqlite"
 BATCH = f"batch handed_in {BOOK}"
@@ -86,9 +85,7 @@ ROWS = [
     ("--course roster.csv status class.sqlite", 2, ["expected the folder of a course", "a file"]),
     ("--course nowhere status class.sqlite", 2, ["--course nowhere", "there is no such folder"]),
     ("--course course", 2, ["expected a command, got none; `grader --help` lists them"]),
-    ("grade ''", 2, ["an argument is empty"]),
     ("grade ada.zip --json=", 2, ["--json is empty: is a variable of the shell not set?"]),
-    ("grade ada.zip --json ''", 2, ["--json is empty"]),
     ("override ada --gradebook '' --remove --reason x", 2, ["--gradebook is empty"]),
     # --- submissions
     ("grade nowhere.zip", 2, ["nowhere.zip does not exist"]),
@@ -119,6 +116,9 @@ ROWS = [
     (f"{BATCH} --roster nowhere.csv", 2, ["nowhere.csv cannot be read: there is no such file"]),
     (f"{BATCH} --layout {{x}}.zip", 2, ["--layout {x}.zip: {x} is unknown; there are {id}"]),
     (f"{BATCH} --executor slurm", 2, ["--executor slurm: expected local or ray"]),
+    (f"{BATCH} --address x:1", 2, ["--address needs --executor ray"]),
+    (f"{BATCH} --executor ray --isolation none", 2, ["--isolation none: not on a cluster"]),
+    (f"{BATCH} --executor ray --address ray://x:1", 2, ["expected HOST:PORT"]),
     (f"{BATCH} --seed 3", 2, ["the seed: 0, now 3", "--course course --seed 3"]),
     ("batch handed_in --gradebook other.sqlite", 2, ["is an SQLite file, but not a gradebook"]),
     ("batch handed_in --gradebook handed_in", 2, ["handed_in cannot be written: it is a folder"]),
@@ -154,7 +154,6 @@ ROWS = [
     (f"override ada --points nan --reason x {BOOK}", 2, ["--points nan: expected a number of"]),
     (f"override ada --points inf --reason x {BOOK}", 2, ["--points inf: expected a number of po"]),
     (f"override ada --points 9 --reason x {BOOK}", 2, ["--points 9: the assignment gives at most"]),
-    (f"override ada --points 1 --reason ' ' {BOOK}", 2, ["--reason is missing or empty: expected"]),
     (f"override eve --points 1 --reason x {BOOK}", 2, ["Eve (eve) handed in nothing; --anyway"]),
     (f"override ada --reason x {BOOK}", 2, ["expected either --points or --remove, found neither"]),
     (f"override ada --remove --reason x {BOOK}", 2, ["ada has no points by hand for the assignme"]),
@@ -178,24 +177,19 @@ ROWS = [
     (f"request ada --problem adamw --test x --text y --attempt 2 {BOOK}", 2, ["ada has 1 attempt"]),
     (f"answer 7 --accept --reason x {BOOK}", 2, ["REQUEST 7: no such regrade request; there are"]),
     (f"answer 1 --reason x {BOOK}", 2, ["expected either --accept or --refuse, found neither"]),
-    (f"comment ada --text x --again y {BOOK}", 2, ["expected one of --text, --again and --remo"]),
     (f"comment ada --again x --name y {BOOK}", 2, ["--name needs --text"]),
     (f"comment ada --text ' ' {BOOK}", 2, ["--text is empty: expected a text"]),
     (f"comment ada --text {'x' * 1_001} {BOOK}", 2, ["--text has 1001 characters: expected at mo"]),
     (f"comment ada --text x --problem y {BOOK}", 2, ["--problem y: no such problem; there are re"]),
-    (f"comment zed --text x {BOOK}", 2, ["has no student zed"]),
     (f"answer 7 --refuse --points 1 --reason x {BOOK}", 2, ["--points needs --accept"]),
     (f"answer 7 --accept --points inf --reason x {BOOK}", 2, ["expected a number of points"]),
     (f"override --points 1 --reason x {BOOK}", 2, ["expected STUDENT or --from, found none"]),
     (f"override ada --from points.csv {BOOK}", 2, ["found STUDENT and --from"]),
     (f"override --from points.csv --points 1 {BOOK}", 2, ["--from takes the points and problems"]),
-    (f"extend ada {UNTIL} --reason ' ' {BOOK}", 2, ["--reason is missing or empty"]),
     (f"merge-students ada --into bob --undo {BOOK}", 2, ["--into OTHER or --undo, found both"]),
     (f"rename-student ada {BOOK}", 2, ["expected --id or --name, or else --undo, found neither"]),
-    (f"rename-student ada --id BOB {BOOK}", 2, ["--id BOB: a student has this id"]),
     (f"rename-student ada --id 'a\x1b[2J' {BOOK}", 2, ["expected 1 to 200 printable characters"]),
     (f"rename-student ada --id {'x' * 201} {BOOK}", 2, ["expected 1 to 200 printable characters"]),
-    (f"request ada --problem adamw --test x --text ' ' {BOOK}", 2, ["--text is empty"]),
     # --- the class
     ("regrade class.sqlite --apply --undo", 2, ["expected either --apply or --undo, found both"]),
     ("regrade class.sqlite --undo", 2, ["no regrade was applied, so there is nothing to undo"]),
@@ -205,7 +199,6 @@ ROWS = [
     ("diff class.sqlite --gradescope roster.xlsx", 2, ["roster.xlsx is an Excel file", EXCEL]),
     ("export class.sqlite", 2, ["expected at least one of --csv, --canvas", "found none"]),
     ("export class.sqlite --csv t --html t", 2, ["--csv t is a file, and --html writes a folder"]),
-    ("export class.sqlite --csv t --html t/pages", 2, ["--csv t is a file, and --html writes a f"]),
     ("export class.sqlite --csv t --canvas t", 2, ["--canvas t and --csv are one file, which would"
      " be overwritten: name another file"]),
     ("export class.sqlite --html roster.csv", 2, ["cannot be made: it is a file, not a folder"]),
@@ -255,19 +248,13 @@ def folder(root, tmp_path_factory):
     today = setups.of_today(
         course, [course.problem("relu")], device="cpu", isolation="bubblewrap", seed=0
     )
-    with gradebook.writing(folder / "class.sqlite", create=True) as book:
-        setup = book.setups.number_of(today)
-        book.setups.apply(setup, why="batch")
+    with new_book(folder / "class.sqlite", today) as book:
         book.remember(Policy(deadlines={"default": DUE}))
-        book.students.enrol(
-            [Student(id="eve", name="Eve"), Student(id="bob", section="A")], roster=True
-        )
+        bob = Student(id="bob", section="A")
+        book.students.enrol([Student(id="eve", name="Eve"), bob], roster=True)
         for student in ("ada", "bob"):
-            submission = of(SOURCE + f"# {student}\n", student)
-            book.students.enrol([Student(id=student, section="A")])
-            at = DUE + timedelta(hours=1)
-            book.attempts.add(student, f"{student}.zip", submission, submitted_at=at)
-            book.results.keep(setup, result_of(submission, Status.FAILED))
+            text, at = SOURCE + f"# {student}\n", DUE + timedelta(hours=1)
+            hand_in(book, student, text, at, setup_1=Status.FAILED)
         for number in range(60):
             book.feedback.comment("bob", f"{number}: {'long ' * 190}", name="")
     (folder / "cut.sqlite").write_bytes((folder / "class.sqlite").read_bytes()[:8192])
@@ -298,11 +285,6 @@ def found_in(folder):
     found = {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
     beside = ("class.sqlite", "-wal", "-shm", ".lock")
     return rows, {path: found[path] for path in found if not path.name.endswith(beside)}
-
-
-def test_the_table_is_long_enough_and_says_nothing_twice():
-    lines = [line for line, _, _ in ROWS]
-    assert len(lines) == len(set(lines)) >= 60
 
 
 @pytest.mark.parametrize(("line", "code", "parts"), ROWS, ids=[line[:60] for line, _, _ in ROWS])

@@ -4,7 +4,6 @@ import json
 import os
 import stat
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,8 +11,9 @@ import pytest
 
 from grader.base import files
 from grader.base.errors import MachineFault, UsageError
-from tests.grader.commands.test_cli import run_on
+from tests.grader.in_this_process import run_on
 from tests.grader.ordinary_user import NEEDS_ROOT
+from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ def merge(root, tmp_path):
     cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
 
     def run(redirections, *options, **environment):
-        command = " ".join(map(str, [sys.executable, "-m", "grader", "merge", cpu, cuda, *options]))
+        command = " ".join(map(str, [python(), "-m", "grader", "merge", cpu, cuda, *options]))
         shell = ["bash", "-c", f"{command} {redirections}"]
         return subprocess.run(
             shell,
@@ -41,51 +41,38 @@ def merge(root, tmp_path):
     return run
 
 
+NO_SPACE = "the report cannot be printed: No space left on device\n"
+CLOSED = "grader: the report cannot be printed: stdout is closed\n"
+
+
 @pytest.mark.parametrize(
-    ("redirections", "said"),
+    ("redirections", "written", "code", "said"),
     [
-        ("| true; exit ${PIPESTATUS[0]}", ""),
-        ("| head -1; exit ${PIPESTATUS[0]}", ""),
-        ("> /dev/full", "grader: the report cannot be printed: No space left on device\n"),
-        (">&-", "grader: the report cannot be printed: stdout is closed\n"),
-        (">&- <&- 2>&-", ""),
-        ("> /dev/null", ""),
+        ("| true; exit ${PIPESTATUS[0]}", True, 0, ""),
+        ("| head -1; exit ${PIPESTATUS[0]}", True, 0, ""),
+        ("> /dev/full", True, 0, f"grader: {NO_SPACE}"),
+        (">&-", True, 0, CLOSED),
+        (">&- <&- 2>&-", True, 0, ""),
+        ("> /dev/null", True, 0, ""),
+        ("| true; exit ${PIPESTATUS[0]}", False, 0, ""),
+        ("> /dev/full", False, 3, f"grader: this machine cannot do this now: {NO_SPACE}"),
+        (">&-", False, 2, CLOSED),
     ],
-    ids=["nobody reads", "head", "full", "closed", "all closed", "nowhere"],
+    ids=range(9),
 )
 def test_the_file_and_the_code_do_not_depend_on_who_reads_the_report(
-    merge, tmp_path, redirections, said
+    merge, tmp_path, redirections, written, code, said
 ):
-    """The JSON is written first, and the exit code is that of the grade, here 0."""
-    done = merge(redirections, "--json", tmp_path / "r.json")
-    assert (done.returncode, done.stderr) == (0, said)
-    assert json.loads((tmp_path / "r.json").read_text())["score"] == 10
+    """The JSON is written first, and the exit code is that of the grade, here 0.
 
-
-@pytest.mark.parametrize(
-    ("redirections", "code", "said"),
-    [
-        ("| true; exit ${PIPESTATUS[0]}", 0, ""),
-        (
-            "> /dev/full",
-            3,
-            "grader: this machine cannot do this now: "
-            "the report cannot be printed: No space left on device\n",
-        ),
-        (">&-", 2, "grader: the report cannot be printed: stdout is closed\n"),
-    ],
-    ids=["nobody reads", "full", "closed"],
-)
-def test_a_report_that_is_lost_is_an_error_where_it_is_all_there_is(
-    merge, redirections, code, said
-):
-    """A reader who closes a pipe has read enough; a full disk is an error."""
-    done = merge(redirections)
+    Without a file, a report that is lost is an error, unless its reader has read enough.
+    """
+    done = merge(redirections, *(("--json", tmp_path / "r.json") if written else ()))
     assert (done.returncode, done.stderr) == (code, said)
+    assert not written or json.loads((tmp_path / "r.json").read_text())["score"] == 10
 
 
 def test_a_stdout_of_another_encoding_is_no_reason_to_fail(merge):
-    """Characters that the encoding lacks are escaped."""
     done = merge("", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "\\u2500" in done.stdout
@@ -133,7 +120,6 @@ def test_no_link_of_another_user_is_followed_in_a_folder_for_everybody(tmp_path)
 
 
 def test_a_file_is_replaced_whole(tmp_path):
-    """A file keeps its permissions, a link stays a link, and the folder has no other new file."""
     target, link = tmp_path / "r.json", tmp_path / "latest.json"
     target.write_bytes(b"old")
     target.chmod(0o640)
@@ -157,7 +143,6 @@ def test_a_new_file_has_the_permissions_that_new_files_have(tmp_path):
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
-    """A full disk gives one sentence and leaves only the old file."""
 
     def full(descriptor):
         raise OSError(28, "No space left on device")

@@ -9,13 +9,16 @@ import importlib
 import inspect
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from grader.course import courses
+from grader.solutions.reference import checkpointing
 from kit import expect
 from kit.student import StudentPackage
+from tests.probes import checkpointing as probes
 
 COURSE = courses.load()
 HIDDEN = Path(__file__).resolve().parents[2] / "hidden"
@@ -76,3 +79,22 @@ def test_every_test_of_the_stand_in_is_one_for_a_gpu(problem):
 def test_tests_for_a_gpu_belong_to_a_problem(file):
     """Each file of CUDA tests is named after a problem and can be imported without a GPU."""
     assert list(functions_of(file.parent.name))
+
+
+# --- a CUDA build of torch on a machine without a driver, as pip installs it on Linux -------------
+
+
+@pytest.mark.parametrize("probe", [probes.unfit, probes.damaged])
+def test_no_optimizer_asks_the_driver_about_simulated_gpus(probe, monkeypatch):
+    """There, an optimizer's step asks the driver whether a CUDA graph is captured."""
+
+    def ask_the_driver(self):
+        raise RuntimeError("CUDA driver version is insufficient for CUDA runtime version")
+
+    asking = [name for name in probes.CHECKS_OF_GRAPHS if hasattr(torch.optim.Optimizer, name)]
+    assert asking, "this version of torch has another name for it"
+    for name in asking:
+        monkeypatch.setattr(torch.optim.Optimizer, name, ask_the_driver)
+    got = probe(SimpleNamespace(checkpointing=checkpointing))
+    assert got
+    assert all(ending["raised"] for ending in got.values())

@@ -150,10 +150,13 @@ def test_what_python_3_11_reads_is_not_told(source):
         ("    import pdb; pdb.set_trace()", "nobody is at the grader's keyboard"),
         ("    x = input('? ')", "nobody is at the grader's keyboard"),
         ("torch.set_default_dtype(torch.float64)", "pass dtype= or device="),
+        ("torch.set_flush_denormal(True)", "changes all code that runs after it: delete it"),
         ("    torch.set_default_device('cuda')", "pass dtype= or device="),
         ("    x = open('/home/me/tokens.bin')", "a file that the grader does not have"),
         ("    x = np.load('tokens.npy')", "a file that the grader does not have"),
         ("    x = torch.load('C:\\\\best.pt')", "a file that the grader does not have"),
+        ("    x = open(Path(__file__).parent / 'x.json')", "a file beside the module"),
+        ("    x = (Path(__file__).parent / 'x.json').read_text()", "a file beside the module"),
         ("    x = Path('data/x.txt').read_text()", "a file that the grader does not have"),
     ],
 )

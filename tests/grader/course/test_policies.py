@@ -7,7 +7,7 @@ import pytest
 from grader.base.errors import UsageError
 from grader.classroom import tables
 from grader.classroom.records import Standing, State, Student
-from grader.course import late_days, policies
+from grader.course import policies
 from grader.course.policies import Policy
 
 DUE = datetime(2026, 10, 2, 12, tzinfo=UTC)
@@ -148,11 +148,11 @@ def test_late_days_are_counted_over_a_course(tmp_path):
         Standing(student=Student(id=name), state=State.GRADED, max_score=1, free_days=days)
         for name, days in (("cyd", 2), ("ada", 0), ("=cmd", 1))
     ]
-    new = tables.late_days_table(late_days.read(bank), "hw2", standings)
+    new = tables.late_days_table(policies.late_days_in(bank), "hw2", standings)
     assert new == "student,assignment,days\n'=cmd,hw2,1\nada,hw1,2\nbob,hw1,5\ncyd,hw2,2\n"
     bank.write_text(new)
-    assert late_days.read(bank)["=cmd", "hw2"] == 1
-    assert tables.late_days_table(late_days.read(bank), "hw2", standings) == new
+    assert policies.late_days_in(bank)["=cmd", "hw2"] == 1
+    assert tables.late_days_table(policies.late_days_in(bank), "hw2", standings) == new
     bank.unlink()
     assert policies.load(path).free_days("ada") == 3
 
@@ -172,4 +172,4 @@ def test_a_wrong_file_of_late_days_is_named(tmp_path, text, said):
     path = tmp_path / "late.csv"
     path.write_text(text)
     with pytest.raises(UsageError, match=said):
-        late_days.read(path)
+        policies.late_days_in(path)

@@ -11,16 +11,8 @@ from grader.gradescope.submission_metadata import Metadata
 
 # The parts of Gradescope's file that the grader reads.
 WRITTEN = {
-    "id": 123456,
     "created_at": "2026-10-05T09:30:11.123456-07:00",
-    "assignment": {
-        "due_date": "2026-10-03T23:59:00.000000-07:00",
-        "id": 7,
-        "late_due_date": None,
-        "title": "Homework 2",
-        "total_points": "100.0",
-    },
-    "submission_method": "upload",
+    "assignment": {"due_date": "2026-10-03T23:59:00.000000-07:00", "title": "Homework 2"},
     "users": [{"email": "ada@example.edu", "id": 1, "name": "Ada"}],
     "previous_submissions": [
         {"score": 1.0, "results": {}},
@@ -28,6 +20,7 @@ WRITTEN = {
         {"score": 2.0, "autograder_error": False, "results": {}},
     ],
 }
+LATE = Policy(per_cent_a_day=10)
 
 
 @pytest.fixture
@@ -43,11 +36,10 @@ def written(tmp_path):
 
 
 def test_what_gradescope_writes_is_read(written):
-    """The submission time, the deadline and the earlier attempts are read."""
     found = submission_metadata.read(written(WRITTEN))
     assert datetime.fromisoformat(WRITTEN["created_at"]) == found.created_at
     assert 3 == found.attempt  # the run that failed was no attempt
-    late = submission_metadata.lateness(found, Policy(per_cent_a_day=10), 50.0)
+    late = submission_metadata.lateness(found, LATE, 50.0)
     assert (2, 20.0, 40.0) == (late.days_late, late.penalty, late.points)
 
 
@@ -58,12 +50,8 @@ def test_what_gradescope_writes_is_read(written):
 def test_what_is_missing_or_broken_costs_nothing(written, content, tmp_path):
     """Without valid metadata, no lateness is computed."""
     for path in (written(content), tmp_path / "nowhere"):
-        assert (
-            submission_metadata.lateness(
-                submission_metadata.read(path), Policy(per_cent_a_day=10), 50.0
-            )
-            is None
-        )
+        found = submission_metadata.read(path)
+        assert submission_metadata.lateness(found, LATE, 50.0) is None
 
 
 def test_metadata_that_cannot_be_read_is_told(written, capsys, tmp_path):
@@ -77,14 +65,10 @@ def test_metadata_that_cannot_be_read_is_told(written, capsys, tmp_path):
 def test_the_courses_own_deadline_comes_first(written):
     """Without a time zone in the submission time, no lateness is computed."""
     found = submission_metadata.read(written(WRITTEN))
-    later = Policy(
-        per_cent_a_day=10,
-        deadlines={"default": datetime.fromisoformat("2026-10-05T00:00:00-07:00")},
-    )
+    deadlines = {"default": datetime.fromisoformat("2026-10-05T00:00:00-07:00")}
+    later = Policy(per_cent_a_day=10, deadlines=deadlines)
     assert 45.0 == submission_metadata.lateness(found, later, 50.0).points
     assert submission_metadata.lateness(found, Policy(grace_minutes=3000), 50.0) is None
-    assert (
-        submission_metadata.lateness(Metadata(created_at=datetime(2026, 10, 5)), later, 50.0)
-        is None
-    )
+    without_zone = Metadata(created_at=datetime(2026, 10, 5))
+    assert submission_metadata.lateness(without_zone, later, 50.0) is None
     assert submission_metadata.lateness(found, later, None).points is None

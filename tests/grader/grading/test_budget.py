@@ -6,13 +6,13 @@ from grader.base.errors import (
     Status,
 )
 from grader.course.courses import SPARE_SHARE
-from grader.grading import budget, plugin
-from grader.grading.budget import Budgets
+from grader.grading import plugin, sandboxed_student
 from grader.grading.grade import grade
+from grader.grading.sandboxed_student import Budgets
 from grader.sandbox.box import Sandbox
 from grader.submission.submissions import Submission
 from tests.grader.in_the_sandbox import COURSE, POINTS
-from tests.grader.test_attacks import ATTACKS
+from tests.grader.test_attacks import ALL
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("budget")]  # for its sandbox
 PROBLEM = COURSE.problem("storage_views")  # has more than 15 tests
@@ -53,11 +53,11 @@ def graded(sandbox, monkeypatch):
         made = []
 
         def kept(*arguments):
-            made.append(budget.Budgets(*arguments))
+            made.append(sandboxed_student.Budgets(*arguments))
             return made[-1]
 
         monkeypatch.setattr(plugin, "Budgets", kept)
-        attack = (ATTACKS / "two_answers.py").read_text()
+        attack = next(one.made for one in ALL if one.name == "two_answers")
         source = f"{COURSE.reference_of(PROBLEM)}\n\n{attack}\n{SLOW}".encode()
         submission = Submission("slow", {PROBLEM.path: source}, [])
         result = grade(submission, course, sandbox, problems=[PROBLEM], explain=False)
@@ -79,7 +79,7 @@ def test_both_passes_are_charged(graded):
 
 def test_both_passes_have_the_time_of_one(graded, monkeypatch):
     """A submission that gives two answers gets no second budget for its second pass."""
-    monkeypatch.setattr(budget, "SPARE_SHARE", 0.0)
+    monkeypatch.setattr(sandboxed_student, "SPARE_SHARE", 0.0)
     _, (made,) = graded()
     both = made.of(PROBLEM).cpu_used
     assert both >= 1.8 * SECONDS * 15
@@ -100,7 +100,10 @@ def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
     other = budgets.of(COURSE.problem("linear"))
     assert budget is budgets.of(problem) is not other
     assert budget.spare is other.spare
-    assert (72, 4 * 72) == (budget.spare.cpu_seconds, budget.spare.wall_seconds)
+    assert (72, 4 * 72) == (
+        budget.spare.cpu_seconds,
+        budget.spare.wall_seconds,
+    )
 
 
 def test_the_time_of_an_option_includes_that_of_repeated_tests():

@@ -2,20 +2,28 @@
 
 import dataclasses
 import os
+import re
+import shutil
+import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
 import torch
 import torch.utils._python_dispatch
 
-from grader.base.errors import raised
+from grader.base.errors import StudentFault, raised
 from grader.course import courses
-from grader.grading import mistake_matching
-from grader.grading.mistake_matching import Call, Case, explained
+from grader.grading import mistake_matching, recorded_cases
+from grader.grading.mistake_matching import Call, Case, Rehearsal, explained
+from grader.grading.outcomes import TestFunction
+from grader.grading.recorded_cases import Cases
 from grader.grading.same_answers import same
 from grader.report import json_report
+from grader.results.records import Outcome
 from grader.solutions import mistakes
+from tests.grader import test_attacks
 
 COURSE = courses.load()
 
@@ -166,12 +174,11 @@ def ask(session, expected=4):
         raise Wrong("count_parameters: wrong value")
 
 
-def failed(value, repeat=ask, **more):
+def failed(value, repeat=ask, test="t", **more):
     """The case of a test that failed because of this answer."""
     calls = more.pop("calls", None) or [Call(probe, {"dtype": None}, value)]
-    return Case(
-        "t", 0, repeat, calls, Wrong("count_parameters: wrong value"), "count_parameters", **more
-    )
+    error = more.pop("error", None) or Wrong("count_parameters: wrong value")
+    return Case(test, 0, repeat, calls, error, "count_parameters", **more)
 
 
 def named(*cases):
@@ -249,14 +256,17 @@ def ask_both(session):
 
 
 def test_two_mistakes_that_fail_a_test_together_are_both_named(twice):
-    """One of them explains another test alone; no third pair explains it."""
-    together = failed(None, ask_both, calls=[Call(both, {"dtype": None}, [8, [2, 3]])])
-    together.test = "both"
+    """Whether or not one of them explains another test alone; another answer is not theirs."""
+    together, unlike = (
+        failed(None, ask_both, test="both", calls=[Call(both, {"dtype": None}, [count, [2, 3]])])
+        for count in (8, 9)
+    )
     found = explained(COURSE.problem("linear"), COURSE, [failed(8), together])
     first, second = (mistake for mistake, _ in twice)
     assert found["t"].says == first.says
     assert found["both"].says == f"{first.says} And: {second.says}"
-    assert named(together) == {}
+    assert explained(COURSE.problem("linear"), COURSE, [together])["both"] == found["both"]
+    assert named(unlike) == {}
 
 
 def test_a_mistake_that_fails_what_passed_is_not_named(twice):
@@ -289,6 +299,26 @@ def test_an_answer_of_nothing_names_no_mistake(twice):
         named(Case("t", 0, ask, [], Wrong("count_parameters: wrong value"), "count_parameters"))
         == {}
     )
+
+
+def refuses(student):
+    """Multiply by a weight, which fails if it is transposed."""
+    return student.linear.Linear(2, 3).weight @ torch.ones(2)
+
+
+def test_an_exception_tells_by_its_text(twice):
+    """That of a library says which call of it was wrong; the type alone says too little."""
+
+    def ask_it(session):
+        session.run(refuses, {})
+
+    with pytest.raises(StudentFault) as found:
+        ask_it(Rehearsal(twice[1][1], None, 0))
+    (text,) = found.value.args
+    for said, names in ((text, {"t": "weight_transposed"}), ("other words", {}), ("", {})):
+        error = raised(["RuntimeError", "Exception"], "RuntimeError", said, None)
+        calls = [Call(refuses, {}, raised="RuntimeError")]
+        assert named(failed(None, ask_it, calls=calls, error=error)) == names
 
 
 def test_an_exception_beside_a_telling_answer_has_to_be_the_same(twice):
@@ -397,3 +427,79 @@ def test_a_mode_that_a_solution_does_not_leave_ends_with_its_test(twice):
     before = modes()
     named(failed(8, repeat, calls=[Call(enters_a_mode, {}, 8)]))
     assert before == modes()
+
+
+# --- the answers that tests get are kept until the end of their problem, up to a limit ------------
+
+
+MIB = 2**20
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """The number of calls of each case that is explained."""
+    found = []
+
+    def explained(problem, course, cases):
+        found.append([len(case.calls) for case in cases])
+        return {}
+
+    monkeypatch.setattr(recorded_cases, "explained", explained)
+    return found
+
+
+def test_large_answers_are_not_kept(kept):
+    """A test whose answers do not fit keeps no calls; the next problem has all the room again."""
+    problem, cases = COURSE.problem("linear"), Cases(COURSE)
+    item = types.SimpleNamespace(
+        _fixtureinfo=types.SimpleNamespace(argnames=()), funcargs={}, function=lambda: None
+    )
+    for _ in range(2):
+        for mib in (40, 30, 24, 1):
+            student = types.SimpleNamespace(
+                seed=0, calls=[Call(kept, {}, 8)], answered_bytes=mib * MIB
+            )
+            function = TestFunction(problem, "test_one", "cpu", 1)
+            cases.keep(item, function, student, None, Outcome(status="passed"), None)
+        cases.explained(problem)
+    assert kept == [[1, 0, 1, 0], [1, 0, 1, 0]]
+
+
+def test_an_explanation_that_breaks_is_reported(monkeypatch, capsys):
+    """The warning says what broke and where, in one line; the grade goes on without it."""
+
+    def broken(problem, course, cases):
+        raise KeyError("no\nsuch \x1b[31mname")
+
+    monkeypatch.setattr(recorded_cases, "explained", broken)
+    assert {} == Cases(COURSE).explained(COURSE.problem("linear"))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(
+        r"grader: a fault of the grader: linear was not compared with its known mistakes: "
+        r"KeyError: 'no\\nsuch \\x1b\[31mname' \(test_mistake_matching.py:\d+\); "
+        r"the points are right",
+        line,
+    )
+
+
+@pytest.mark.slow
+def test_answers_are_gone_after_their_test(root, tmp_path):
+    """A submission with 300 MiB in every answer does not fill the memory of the grader.
+
+    A failed test leaves circles of objects that hold its answers, which only the garbage collector
+    finds.
+    """
+    (tmp_path / "assignment").mkdir()
+    for path in COURSE.reference.glob("[!_]*.py"):
+        shutil.copy(path, tmp_path / "assignment")
+    (attack,) = (a for a in test_attacks.ALL if a.name == "unused_bytes_in_every_answer")
+    with (tmp_path / "assignment" / "einops_reshaping.py").open("a") as module:
+        module.write(f"\n\n{attack.made}")
+    command = [sys.executable, "-m", "grader", "grade", tmp_path, "--only", "einops"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
+    with process.stdout as pipe:
+        report = pipe.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert re.search(r" 0/\d+  crashed", report)
+    assert used.ru_maxrss * 1024 < 1500 * MIB

@@ -31,7 +31,7 @@ from grader.classroom import (
     roster,
     tables,
 )
-from grader.course import late_days, policies
+from grader.course import policies
 from grader.course.policies import Policy
 from grader.gradescope import submission_metadata
 from grader.report import json_report
@@ -462,7 +462,7 @@ def scores_with_a_long_cell(folder):
     return put(folder, "a.csv", "SID,Total Score\n" + "1" * 200_000)
 
 
-@other(late_days.read, "expected a student, an assignment and a whole number of days")
+@other(policies.late_days_in, "expected a student, an assignment and a whole number of days")
 def late_days_of_5000_digits(folder):
     return put(folder, "a.csv", "student,assignment,days\na,b," + "9" * 5_000)
 

@@ -1,13 +1,15 @@
 """The fields of answers: which ones there are, and that a field that no test looks at is named."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
 import torch
 
+from grader.course import courses
 from grader.proof import fields
+from grader.publish import stub_files
+from tests.grader import small_courses
 
 PROBES = """
 from typing import Any, TypedDict
@@ -157,8 +159,6 @@ def test_a_list_is_cut(value, keys, emptied, cut):
 ADDED_PROBE = '''
 from typing import Any, TypedDict
 
-import torch
-
 
 class Seen(TypedDict):
     result: Any
@@ -169,13 +169,13 @@ class Seen(TypedDict):
 
 def rectified(student: Any) -> Seen:
     """A result, and fields of which one is forgotten."""
-    result = student.activations.relu(torch.tensor([-1.0, 2.0]))
+    result = student.activations.relu([-1.0, 2.0])
     return {"result": result, "forgotten": 3, "bound": 3, "compared": [0.5]}
 
 
 def each(student: Any, *, xs: list[float]) -> list[Any]:
     """The results for several numbers."""
-    return [student.activations.relu(torch.tensor(x)) for x in xs]
+    return [student.activations.relu([x]) for x in xs]
 
 
 def only_on_failure(student: Any) -> Seen:
@@ -189,7 +189,7 @@ def test_fields(student):
     """Looks at all fields of its probe but one."""
     got, again = student.run(probes.rectified), student.run(probes.rectified)
     for answer in (got, again):
-        expect.tensor(answer["result"], torch.tensor([0.0, 2.0]), of="relu")
+        expect.value(answer["result"], [0.0, 2.0], of="relu")
         expect.that(answer["bound"] < 1000, "too large", of="relu")
     if got["compared"] != again["compared"]:
         student.run(probes.only_on_failure)
@@ -200,21 +200,22 @@ def test_fields(student):
 def test_counted(student):
     """Judges two answers."""
     for got, x in zip(student.run(probes.each, xs=[1.0, 2.0]), (1.0, 2.0), strict=True):
-        expect.tensor(got, torch.tensor(x), of="relu")
+        expect.value(got, [x], of="relu")
 
 
 @pytest.mark.harm("crash")
 def test_blind(student):
     """Judges as many answers as there are."""
     for got in student.run(probes.each, xs=[3.0, 3.0]):
-        expect.tensor(got, torch.tensor(3.0), of="relu")
+        expect.value(got, [3.0], of="relu")
 '''
 
 
 @pytest.mark.slow
-def test_a_field_that_no_test_looks_at_is_found_and_named(grader, root, tmp_path):
+def test_a_field_that_no_test_looks_at_is_found_and_named(grader, tmp_path):
     """A bound and a comparison of two answers look at a field; the forgotten field is named."""
-    course = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
+    course = small_courses.with_lists(tmp_path / "course")
+    stub_files.write(courses.load(course))
     (course / "tests" / "probes" / "activations.py").write_text(ADDED_PROBE)
     hidden = course / "tests" / "hidden" / "relu" / "test_hidden.py"
     hidden.write_text(

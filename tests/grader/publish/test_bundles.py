@@ -1,6 +1,7 @@
 """Bundles: their contents are complete and reproducible, and contain no secret line."""
 
 import gzip
+import itertools
 import json
 import os
 import re
@@ -18,12 +19,13 @@ import kit
 from grader.course import courses
 from grader.publish import bundles, leaks
 from grader.solutions import mistakes
-from grader.solutions.regions import lines_of
+from grader.solutions.fragments import lines_of
 from kit import handing_in
 from kit.handing_in import zipped
+from tests.grader.conftest import copied_course
 from tests.grader.test_layers import imports
 from tests.grader.warm_python import python
-from tests.handout.building import built_once
+from tests.handout.browsing import built_once
 
 pytestmark = pytest.mark.slow
 
@@ -66,34 +68,17 @@ def run(folder, *arguments):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
 
 
-def test_the_bundle_holds_what_a_student_needs(bundle):
-    """The bundle has stubs, public tests, probes, both commands, the handout and project files."""
+def test_the_bundle_holds_what_a_student_needs_and_nothing_else(bundle):
     ours = ("__init__", "__main__", "assignment")
-    modules = {f"assignment/{name}.py" for name in (*ours, *COURSE.modules)}
-    public = {f"tests/public/test_{problem.id}.py" for problem in COURSE.problems}
-    tools = {
-        *(f"kit/{path.relative_to(kit.HERE).as_posix()}" for path in kit.HERE.rglob("*.py")),
-    }
-    base = {
-        ".github/workflows/check.yml",
-        "README.md",
-        "pyproject.toml",
-        "assignment/problems.toml",
-        "tests/__init__.py",
-        "tests/conftest.py",
-    }
-    assert modules | public | tools | base <= set(bundle)
-    rest = set(bundle) - modules - public - tools - base
+    needed = {f"assignment/{name}.py" for name in (*ours, *COURSE.modules)}
+    needed |= {f"tests/public/test_{problem.id}.py" for problem in COURSE.problems}
+    needed |= {f"kit/{path.relative_to(kit.HERE).as_posix()}" for path in kit.HERE.rglob("*.py")}
+    needed |= {".github/workflows/check.yml", "README.md", "pyproject.toml"}
+    needed |= {"assignment/problems.toml", "tests/__init__.py", "tests/conftest.py"}
+    assert needed <= set(bundle)
     others = r"(tests/probes/\w+\.py|handout/.+|flight/\w+\.py)$"
-    assert all(re.match(others, path) for path in rest), rest
-    assert "flight/command.py" in rest
-
-
-def test_nothing_of_the_graders_is_in_the_bundle(bundle):
-    """The bundle has no hidden tests, solutions, wrong solutions, grader code or caches."""
-    assert [
-        path for path in bundle if re.search(r"grader|hidden|reference|\.edits|__pycache__", path)
-    ] == []
+    assert [path for path in set(bundle) - needed if not re.match(others, path)] == []
+    assert "flight/command.py" in bundle
 
 
 def test_the_bundle_has_the_built_handout(bundle):
@@ -147,137 +132,89 @@ def test_the_markdown_leaves_without_the_marks_of_its_figures():
 
 def test_a_wheel_carries_all_that_only_the_bundle_has(root, tmp_path):
     """An installed grader makes the same bundle, including the hidden folder with the workflow."""
-    build = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "--target",
-        "wheel",
-        "--directory",
-        str(tmp_path),
-    ]
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
+    build += ["--directory", str(tmp_path)]
     subprocess.run(build, cwd=root, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     place = "grader/publish/bundle/student/"
     with zipfile.ZipFile(wheel) as archive:
-        carried = {
-            name.removeprefix(place): archive.read(name)
-            for name in archive.namelist()
-            if name.startswith(place)
-        }
-    of_the_bundle = root / place
-    files = {
-        path.relative_to(of_the_bundle).as_posix(): path.read_bytes()
-        for path in of_the_bundle.rglob("*")
-        if path.is_file()
-    }
-    assert files == carried
-    assert ".github/workflows/check.yml" in carried
+        names = [name for name in archive.namelist() if name.startswith(place)]
+        carried = {name: archive.read(name) for name in names}
+    files = (path for path in (root / place).rglob("*") if path.is_file())
+    assert carried == {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
+    assert f"{place}.github/workflows/check.yml" in carried
 
 
 # What must not be in a bundle, and the complaint about it.
-PLANTED = {
-    "tests/hidden/linear/right.py": "tests/hidden/linear/right.py is for the staff only",
-    "grader/course/courses.py": "grader/course/courses.py is for the staff only",
-    "tests/hidden/linear/wrong.edits": "tests/hidden/linear/wrong.edits is for the staff only",
-    "examples/linear/wrong.edits": "examples/linear/wrong.edits is for the staff only",
-    "solutions/mutants.toml": "solutions/mutants.toml is for the staff only",
-    "tests/__pycache__/x.pyc": "tests/__pycache__/x.pyc is for the staff only",
-    "examples/linear.pyc": "examples/linear.pyc is for the staff only",
-    "data.gz": "data.gz contains the mark of a solution: BEGIN SOLUTION",
-    "examples/linear.py": ("examples/linear.py contains the mark of a solution: BEGIN SOLUTION"),
-}
+STAFFS = (
+    "tests/hidden/linear/right.py",
+    "grader/course/courses.py",
+    "tests/hidden/linear/wrong.edits",
+    "examples/linear/wrong.edits",
+    "solutions/mutants.toml",
+    "tests/__pycache__/x.pyc",
+    "examples/linear.pyc",
+)
 MARK = b"# BEGIN SOLUTION(linear)\n"
 MARKED = {"data.gz": gzip.compress(MARK), "examples/linear.py": MARK}
 
 
+COMPLAINTS = [
+    *(f"{path} is for the staff only" for path in STAFFS),
+    *(f"{path} contains the mark of a solution: BEGIN SOLUTION" for path in MARKED),
+]
+
+
 def test_files_of_the_staff_are_found(bundle):
-    """A path of the staff or the mark of a solution is enough; the bundle has none of them."""
     assert list(leaks.of_the_staff(bundle)) == []
-    planted = dict.fromkeys(PLANTED, b"") | MARKED
-    assert list(leaks.of_the_staff({**bundle, **planted})) == list(PLANTED.values())
+    planted = dict.fromkeys(STAFFS, b"") | MARKED
+    assert list(leaks.of_the_staff({**bundle, **planted})) == COMPLAINTS
 
 
-def test_a_bundle_with_files_of_the_staff_is_not_written(
-    grader, copy_of_the_course, root, tmp_path, built
-):
-    """Each file is named; the command exits with 1, and nothing is written."""
-    copytree_handout(root, copy_of_the_course)
-    given = copy_of_the_course / "grader/publish/bundle/student"
-    for path in PLANTED:
-        (given / path).parent.mkdir(parents=True, exist_ok=True)
-        (given / path).write_bytes(MARKED.get(path, b""))
-    done = grader(
-        "release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith("grader: nothing was written: these would be published:\n")
-    assert set(PLANTED.values()) == {line.strip() for line in done.stderr.splitlines()[1:]}
-    assert not (tmp_path / "out.zip").exists()
+@pytest.fixture(scope="module")
+def refused(root, built, tmp_path_factory):
+    """Run `grader release student` in a copy of the course, with some files changed until its end.
+
+    It has to exit with 1 and to write nothing; returns what it says.
+    """
+    course = copied_course(tmp_path_factory.mktemp("release"))
+    copytree_handout(root, course)
+    out = course.parent / "out.zip"
+
+    def run(changed, handout=built):
+        before = {path: path.read_bytes() for path in changed_in(course, changed) if path.exists()}
+        for path, content in changed.items():
+            (course / path).parent.mkdir(parents=True, exist_ok=True)
+            (course / path).write_bytes(content)
+        command = [python(), "-m", "grader", "release", "student", out, "--handout", handout]
+        done = subprocess.run(command, cwd=course, capture_output=True, text=True, timeout=600)
+        for path in changed_in(course, changed):
+            path.write_bytes(before[path]) if path in before else path.unlink()
+        assert (done.returncode, out.exists()) == (1, False), done.stderr
+        return done.stderr
+
+    return run
 
 
-def test_without_the_built_handout_nothing_is_written(grader, tmp_path):
-    """The message names the command to run first."""
-    folder = tmp_path / "build"
-    folder.mkdir()
-    done = grader("release", "student", tmp_path / "out.zip", "--handout", folder)
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"grader: nothing was written: the handout is not built in {folder}: run `make "
+def changed_in(course, changed):
+    return [course / path for path in changed]
+
+
+def test_a_bundle_with_files_of_the_staff_is_not_written(refused):
+    planted = dict.fromkeys(STAFFS, b"") | MARKED
+    said = refused({f"grader/publish/bundle/student/{path}": planted[path] for path in planted})
+    assert said.startswith("grader: nothing was written: these would be published:\n")
+    assert set(COMPLAINTS) == {line.strip() for line in said.splitlines()[1:]}
+
+
+def test_without_a_handout_built_from_the_same_text_nothing_is_written(refused, root, tmp_path):
+    assert refused({}, handout=tmp_path) == (
+        f"grader: nothing was written: the handout is not built in {tmp_path}: run `make "
         "handout` first\n"
     )
-    assert not (tmp_path / "out.zip").exists()
-
-
-def test_a_handout_that_was_built_from_another_text_is_not_handed_out(
-    grader, copy_of_the_course, root, tmp_path, built
-):
-    """A site that was built before a chapter changed is refused."""
-    copytree_handout(root, copy_of_the_course)
-    assert (
-        grader(
-            "release", "student", tmp_path / "one.zip", "--handout", built, cwd=copy_of_the_course
-        ).returncode
-        == 0
-    )
-    chapter = copy_of_the_course / "handout/07_linear.md"
-    chapter.write_text(chapter.read_text() + "\nOne more sentence.\n")
-    done = grader(
-        "release", "student", tmp_path / "two.zip", "--handout", built, cwd=copy_of_the_course
-    )
-    assert done.returncode == 1
-    assert "was built from another version of the handout: run `make handout` again" in done.stderr
-    assert not (tmp_path / "two.zip").exists()
-
-
-@pytest.mark.parametrize(
-    "changed",
-    ["kit/stand_in.py", "grader/solutions/reference/linear.py", "handout/site/svg.py"],
-)
-def test_a_handout_whose_pictures_were_drawn_by_other_code_is_not_handed_out(
-    changed, copy_of_the_course, root
-):
-    """A site whose pictures come from older code is refused.
-
-    Chapter 13's timeline depends on the stand-in, and other pictures depend on the reference.
-    """
-    copytree_handout(root, copy_of_the_course)
-    program = "from grader.course import courses; print(courses.load().handout_sha256())"
-    before = run_python(copy_of_the_course, program)
-    assert before == COURSE.handout_sha256()
-    (copy_of_the_course / changed).write_text(
-        (copy_of_the_course / changed).read_text() + "# changed\n"
-    )
-    assert run_python(copy_of_the_course, program) != before
-
-
-def run_python(folder, program):
-    """Return what a program prints in that folder."""
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+    chapter = "handout/07_linear.md"
+    said = refused({chapter: (root / chapter).read_bytes() + b"\nOne more sentence.\n"})
+    assert "was built from another version of the handout: run `make handout` again" in said
 
 
 def test_every_module_that_the_handout_is_built_with_is_in_its_hash(root):
@@ -285,35 +222,23 @@ def test_every_module_that_the_handout_is_built_with_is_in_its_hash(root):
 
     Modules that only find and check the course are left out, because they do not affect any page.
     """
-    finds_the_course = {
-        "grader/course/courses.py",
-        "grader/base/errors.py",
-        "grader/course/problems.py",
-    }
+    finds_the_course = {"course/courses.py", "base/errors.py", "course/problems.py"}
+    left_out = {f"grader/{name}" for name in finds_the_course}
     todo = [*(root / "handout").rglob("*.py")]
     found = set()
     while todo:
         path = todo.pop()
         name = path.relative_to(root).as_posix()
-        if name in found | finds_the_course:
+        if name in found | left_out or "build" in path.parts or not path.is_file():
             continue
         found.add(name)
         for module in imports(path):
             file = root.joinpath(*module.split("."))
-            candidates = [file.with_suffix(".py"), file / "__init__.py"]
-            todo += [
-                candidate
-                for candidate in candidates
-                if candidate.is_file() and "build" not in candidate.parts
-            ]
-    of_packages = {
-        "handout/__init__.py",
-        "handout/site/__init__.py",
-        "grader/__init__.py",
-        "grader/solutions/reference/__init__.py",
-    }
+            todo += [file.with_suffix(".py"), file / "__init__.py"]
     hashed = set(COURSE.handout_sources())
-    assert {"kit/stand_in.py", "grader/solutions/reference/gpu.py", *of_packages} <= hashed
+    packages = {"handout", "handout/site", "grader", "grader/solutions/reference"}
+    assert {f"{name}/__init__.py" for name in packages} <= hashed
+    assert {"kit/stand_in.py", "grader/solutions/reference/gpu.py", "handout/site/svg.py"} <= hashed
     assert found - hashed == set()
 
 
@@ -339,9 +264,8 @@ def test_a_course_without_the_graders_source_has_the_same_handout(root, tmp_path
 def test_a_secret_line_on_a_page_is_found_between_its_tags(secret):
     """The search ignores tags, because highlighted code on a page has a tag around every word."""
     line = secret_line(COURSE.root, "solution").strip()
-    tagged = "".join(
-        f"<span>{word}</span>" if word.strip() else word for word in re.split(r"(\s+)", line)
-    )
+    words = re.split(r"(\s+)", line)
+    tagged = "".join(f"<span>{word}</span>" if word.strip() else word for word in words)
     page = f"<p>text</p>\n<pre>{tagged}\n</pre>".encode()
     found = leaks.leaks({"handout/site/07_linear.html": page}, secret)
     assert [leak.line for leak in found] == [line]
@@ -375,7 +299,6 @@ def test_a_secret_statement_is_found_however_it_is_written(written, secret):
 
 
 def test_the_bundle_is_the_same_bytes_each_time(grader, tmp_path, built, bundle):
-    """The bundle does not depend on when it is made, or by which process."""
     done = grader("release", "student", tmp_path / "one.zip", "--handout", built)
     assert done.returncode == 0, done.stderr
     in_a_folder = {f"student/{path}": content for path, content in bundle.items()}
@@ -394,58 +317,30 @@ def secret_line(course_root, kind):
     if kind == "hidden test":
         source = (course_root / "tests/hidden/linear/test_hidden.py").read_text()
         return next(line for line in source.splitlines() if "expect." in line and len(line) > 60)
-    mistake = next(
-        m
-        for m in mistakes.load(course_root / "tests/hidden", "linear")
-        if m.name == "absolute_bounds"
-    )
+    named = mistakes.load(course_root / "tests/hidden", "linear")
+    (mistake,) = [one for one in named if one.name == "absolute_bounds"]
     reference = (course_root / "grader/solutions/reference/linear.py").read_text()
-    given = set(reference.splitlines())
-    return next(
-        line
-        for line in mistake.applied_to(reference).splitlines()
-        if "trunc_normal_" in line and line not in given
-    )
+    lines = mistake.applied_to(reference).splitlines()
+    return next(x for x in lines if "trunc_normal_" in x and x not in reference.splitlines())
 
 
-def test_a_bundle_with_secret_lines_is_not_written(
-    grader, copy_of_the_course, root, tmp_path, built
-):
-    """Each planted line is a complaint with both files; it exits with 1 and nothing is written."""
-    copytree_handout(root, copy_of_the_course)
+def test_a_bundle_with_secret_lines_is_not_written(refused, root):
     kinds = ("solution", "hidden test", "wrong solution")
     targets = ("tests/probes/linear.py", "tests/public/test_linear.py", "handout/07_linear.md")
-    lines = [secret_line(copy_of_the_course, kind).strip() for kind in kinds]
-    for target in targets:
-        file = copy_of_the_course / target
-        file.write_text("\n  ".join([file.read_text(), *lines]) + "\n")
-    done = grader(
-        "release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course
-    )
-    assert done.returncode == 1
-    assert "nothing was written: 9 secret lines would be published" in done.stderr
-    for target in targets:
-        for kind in kinds:
-            told = [x for x in done.stderr.splitlines() if target in x and f" {kind}" in x]
-            assert told, (target, kind, done.stderr)
-    assert not (tmp_path / "out.zip").exists()
+    lines = [secret_line(root, kind).strip() for kind in kinds]
+    added = "".join(f"  {line}\n" for line in lines).encode()
+    said = refused({target: (root / target).read_bytes() + added for target in targets})
+    assert "nothing was written: 9 secret lines would be published" in said
+    for target, kind in itertools.product(targets, kinds):
+        assert [x for x in said.splitlines() if target in x and f" {kind}" in x], (target, kind)
 
 
-def test_a_solved_stub_is_not_handed_out(grader, copy_of_the_course, root, tmp_path, built):
+def test_a_solved_stub_is_not_handed_out(refused, root):
     """A reference that was copied over its stub is refused: it differs from the generated stub."""
-    copytree_handout(root, copy_of_the_course)
-    shutil.copy(
-        copy_of_the_course / "grader/solutions/reference/linear.py",
-        copy_of_the_course / "assignment/linear.py",
+    said = refused(
+        {"assignment/linear.py": (root / "grader/solutions/reference/linear.py").read_bytes()}
     )
-    done = grader(
-        "release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course
-    )
-    assert done.returncode == 1
-    assert (
-        "assignment/linear.py differs from its reference: run `grader stubs` first" in done.stderr
-    )
-    assert not (tmp_path / "out.zip").exists()
+    assert "assignment/linear.py differs from its reference: run `grader stubs` first" in said
 
 
 def test_every_shared_line_is_still_shared(bundle):
@@ -458,9 +353,8 @@ def test_every_shared_line_is_still_shared(bundle):
     assert [line for line in shared if line not in found] == []
 
 
-@pytest.mark.slow
+@pytest.mark.proof  # the workflow below shows the same by another command
 def test_pytest_in_the_bundle_shows_what_is_not_attempted(unpacked):
-    """Every public test of a stub fails with NotImplementedError and for no other reason."""
     done = run(unpacked, "pytest", "-q")
     line = r"^(\d+) tests not attempted yet: (\w+): see handout §[\d.]+$"
     said = re.findall(line, done.stdout, re.MULTILINE)
@@ -470,9 +364,7 @@ def test_pytest_in_the_bundle_shows_what_is_not_attempted(unpacked):
     assert sum(int(count) for count, _ in said) == int(ended[1]) >= 3 * len(COURSE.problems)
 
 
-@pytest.mark.slow
 def test_pytest_in_the_bundle_is_green_with_the_reference(unpacked, root):
-    """With the reference's modules in place of the stubs, every test passes."""
     for path in (root / "grader/solutions/reference").glob("[!_]*.py"):
         shutil.copy(path, unpacked / "assignment")
     done = run(unpacked, "pytest", "-q")
@@ -482,7 +374,6 @@ def test_pytest_in_the_bundle_is_green_with_the_reference(unpacked, root):
     assert f"{len(COURSE.problems)} of {len(COURSE.problems)} problems done" in checked.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "solved",
     [pytest.param([], id="stubs", marks=pytest.mark.proof), pytest.param(["linear"], id="linear")],
@@ -491,25 +382,15 @@ def test_the_workflow_of_the_bundle_runs_in_the_bundle(unpacked, root, tmp_path,
     """The workflow's own commands succeed although tests fail, and a summary shows the progress."""
     for module in solved:
         shutil.copy(root / f"grader/solutions/reference/{module}.py", unpacked / "assignment")
-    workflow = yaml.safe_load(
-        (unpacked / ".github/workflows/check.yml").read_text(encoding="utf-8")
-    )
-    lines = {
-        step["name"]: step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step
-    }
+    workflow = yaml.safe_load((unpacked / ".github/workflows/check.yml").read_text())
+    lines = {step.get("name"): step.get("run") for step in workflow["jobs"]["check"]["steps"]}
     environment = {**os.environ, "PATH": f"{Path(python()).parent}:{os.environ['PATH']}"}
     environment["GITHUB_STEP_SUMMARY"] = str(tmp_path / "summary.md")
     for name in ("Check", "Show"):
-        subprocess.run(
-            ["bash", "-e", "-c", lines[name]],
-            cwd=unpacked,
-            env=environment,
-            check=True,
-            timeout=600,
-        )
-    headline = (
-        f"# Public tests: {len(solved)} of {len(COURSE.problems)} problems done\n\n**Advisory:**"
-    )
+        command = ["bash", "-e", "-c", lines[name]]
+        subprocess.run(command, cwd=unpacked, env=environment, check=True, timeout=600)
+    done = f"{len(solved)} of {len(COURSE.problems)} problems done"
+    headline = f"# Public tests: {done}\n\n**Advisory:**"
     assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith(headline)
 
 

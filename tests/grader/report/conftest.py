@@ -1,3 +1,3 @@
 """The browser fixtures for tests of HTML pages."""
 
-from tests.handout.browsing import browser, page, window  # noqa: F401, these are fixtures
+from tests.handout.browsing import browser, opened, page, window  # noqa: F401, these are fixtures

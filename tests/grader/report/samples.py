@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 
 from grader.base.errors import Status
-from grader.classroom.records import Comment, Override, Standing, State, Student
+from grader.classroom.records import Standing, State, Student
+from grader.report.remarks import Comment, Override
 from grader.results.points import problem_result, submission_result
 from grader.results.records import Fact, GraderInfo, Outcome, SubmissionInfo
 
@@ -81,49 +82,33 @@ def failed(name, what, **given):
 def every_status(*, grader_error=False):
     """A result in which tests end in every way; a fault of the grader only if asked for."""
     mine = [ended("error", Status.GRADER_ERROR, about="test_error", what="ZeroDivisionError: oops")]
+    linear = [
+        ended("a", Status.PASSED),
+        failed("b", "wrong values"),
+        failed("c", "wrong values", rule="Another rule."),
+        ended("d", Status.CRASHED, about="forward", what="the process ended: signal 11"),
+        ended("e", Status.PASSED),
+        ended("f", Status.TIMEOUT, about="forward", what="it took longer than 10 s"),
+        *(mine if grader_error else []),
+    ]
+    adamw = [
+        ended("g", Status.MEMORY, about="step", what="it needed more than 1 GiB"),
+        ended("h", Status.POLICY, about="step", what="uses torch.optim"),
+        ended("i", Status.NOT_ATTEMPTED, about="step", what="is not attempted"),
+    ]
     return result(
-        problem_result(
-            "linear",
-            "m",
-            10,
-            [
-                ended("a", Status.PASSED),
-                failed("b", "wrong values"),
-                failed("c", "wrong values", rule="Another rule."),
-                ended("d", Status.CRASHED, about="forward", what="the process ended: signal 11"),
-                ended("e", Status.PASSED),
-                ended("f", Status.TIMEOUT, about="forward", what="it took longer than 10 s"),
-                *(mine if grader_error else []),
-            ],
-        ),
-        problem_result(
-            "adamw",
-            "m",
-            5,
-            [
-                ended("g", Status.MEMORY, about="step", what="it needed more than 1 GiB"),
-                ended("h", Status.POLICY, about="step", what="uses torch.optim"),
-                ended("i", Status.NOT_ATTEMPTED, about="step", what="is not attempted"),
-            ],
-        ),
+        problem_result("linear", "m", 10, linear),
+        problem_result("adamw", "m", 5, adamw),
         problem_result("gpu", "m", 4, [ended("j", Status.DEFERRED, device="cuda")], "cuda"),
     )
 
 
 def hostile():
     """A result in which every text that the student's code can choose is hostile."""
-    tests = [
-        failed(
-            f"t{place}",
-            text,
-            about=text,
-            facts=[Fact(text, text)],
-            rule=text,
-            hint=text,
-            mistake=text if place % 2 else "",
-        )
-        for place, text in enumerate(HOSTILE)
-    ]
+    tests = []
+    for place, text in enumerate(HOSTILE):
+        told = {"about": text, "facts": [Fact(text, text)], "rule": text, "hint": text}
+        tests.append(failed(f"t{place}", text, mistake=text if place % 2 else "", **told))
     problems = [
         problem_result(f"p{place} {text}"[:300], "m", 1, tests)
         for place, text in enumerate(HOSTILE[:3])
@@ -145,10 +130,5 @@ def hostile_comments():
 
 def override(points, *, problem="", reason="regraded by hand"):
     """Points that a person set."""
-    return Override(
-        problem=problem,
-        points=points,
-        who="prof",
-        reason=reason,
-        at=datetime(2025, 3, 4, 5, 6, 7, tzinfo=UTC),
-    )
+    at = datetime(2025, 3, 4, 5, 6, 7, tzinfo=UTC)
+    return Override(problem=problem, points=points, who="prof", reason=reason, at=at)

@@ -54,17 +54,6 @@ def rendered(found, **given):
     return obeyed(annotations_report.render(Reported(found, **given)))
 
 
-def test_the_reader_of_this_test_obeys_what_github_obeys():
-    """If it obeyed nothing, the other tests would check nothing."""
-    log = "a ::error::x\n  ::error file=a,line=1::x%0Ay%250A\nb ##[warning]z\n::nothing::\n"
-    log += "::stop-commands::t\n::error::x\n##[error]x\n::t::\n::add-mask::1\n"
-    assert obeyed(log) == [
-        ("error", {"file": "a", "line": "1"}, "x\ny%0A"),
-        ("warning", {}, ""),
-        ("add-mask", {}, "1"),
-    ]
-
-
 def test_a_failure_stands_at_its_line_and_says_what_it_cost():
     """The place of a failure comes first, then the definition of the function."""
     at = Fact("at", "assignment/m.py:5 in forward")
@@ -84,7 +73,6 @@ def test_a_failure_stands_at_its_line_and_says_what_it_cost():
 
 @pytest.mark.parametrize("place", ["assignment/m.py:999", "assignment/other.py:1", "/etc/x.py:1"])
 def test_a_line_that_is_not_in_the_code_is_left_out(place):
-    """The annotation then belongs to the module."""
     tests = [failed("a", "wrong values", facts=[Fact("at", place)], about="unknown")]
     found = result(problem_result("linear", "m", 4, tests))
     (first, _) = rendered(found, sources={"assignment/m.py": SOURCE})
@@ -111,7 +99,6 @@ def test_a_fault_of_the_grader_is_a_notice_and_no_error_of_the_student():
 
 
 def test_hostile_texts_give_no_command():
-    """The log has our annotations and nothing else; every text stays in its place."""
     log = annotations_report.render(Reported(hostile()))
     found = obeyed(log)
     assert 22 == len(found) == len(log.splitlines())
@@ -124,7 +111,6 @@ def test_hostile_texts_give_no_command():
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_text_reads_back(text):
-    """A message keeps its line ends; a title, a path and a message change nothing else."""
     shown = workflow_commands.printable(text, 4_000)
     ((name, properties, message),) = obeyed(annotations([Annotation(text, text, text, 7)]))
     assert ("error", "7", shown) == (name, properties["line"], message)

@@ -7,11 +7,9 @@ from xml.etree import ElementTree
 import pytest
 
 from grader.base.errors import Status
-from grader.classroom.records import Answer, Comment, RegradeRequest
-from grader.commands import reports
-from grader.commands.parameters import parameters_of
 from grader.report import json_report
-from grader.report.formats import FORMATS, Format
+from grader.report.formats import FORMATS
+from grader.report.remarks import Answer, Comment, RegradeRequest
 from grader.report.reported import Reported
 from grader.results.points import problem_result
 from grader.results.records import Fact
@@ -27,17 +25,9 @@ from tests.grader.report.samples import (
 
 def asked(problem, test, answer=None):
     """A regrade request about the second attempt."""
-    return RegradeRequest(
-        id=1,
-        student="ada",
-        attempt=2,
-        problem=problem,
-        test=test,
-        evidence="failed",
-        text="?",
-        at="2026-10-01T12:00:00+00:00",
-        answer=answer,
-    )
+    about = {"id": 1, "student": "ada", "attempt": 2, "problem": problem, "test": test}
+    at = "2026-10-01T12:00:00+00:00"
+    return RegradeRequest(**about, evidence="failed", text="?", at=at, answer=answer)
 
 
 # Formats that are shown as plain text.
@@ -57,7 +47,6 @@ NOTES = {
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_renders_a_record(name):
-    """A report needs no other argument, and names each problem."""
     assert 1 == len(inspect.signature(FORMATS[name].render).parameters)
     text = FORMATS[name].render(Reported(every_status()))
     assert all(problem in text for problem in ("linear", "adamw", "gpu"))
@@ -73,7 +62,6 @@ def test_what_a_passed_test_has_measured_is_said(name):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_prints_what_people_wrote(name):
-    """Comments, and answers to regrade requests; without any, nothing is added."""
     text = FORMATS[name].render(Reported(every_status(), standing(attempt=2, **NOTES)))
     text = " ".join(html.unescape(text).replace("&#95;", "_").replace("\u200b", "").split())
     for sentence in (
@@ -92,7 +80,6 @@ def test_every_format_prints_what_people_wrote(name):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_text_of_a_person_controls_a_reader(name):
-    """Every format escapes control characters and text directions; JSON has them as escapes."""
     text = FORMATS[name].render(Reported(every_status(), standing(comments=hostile_comments())))
     allowed = {"\n", "\u200b", *HARMLESS}
     assert {c for c in text if not c.isprintable() and c not in allowed} == set()
@@ -110,37 +97,10 @@ def test_the_suite_of_a_problem_has_its_comments():
 
 
 def test_reports_stay_small_with_many_comments():
-    """What does not fit is counted."""
     many = [Comment(id=1, problem="", text="<&@" * 300, attempt=1)] * 100
     reported = Reported(every_status(), standing(comments=many))
-    assert len(FORMATS["markdown"].render(reported)) < 60_000
-    assert "more comments are left out to keep this report short." in FORMATS["markdown"].render(
-        reported
-    )
-    assert len(FORMATS["html"].render(reported).encode()) < 300_000
-    assert "and 70 more" in FORMATS["html"].render(reported)
-
-
-@pytest.mark.parametrize(
-    ("takes", "suffix"), [(lambda: reports.to_files, ""), (lambda: reports.to_folders({}), "rst")]
-)
-def test_a_new_format_needs_one_line(monkeypatch, takes, suffix):
-    """The commands get its options from the table, with the mark of an output."""
-    new = Format(lambda reported: "", "rst", file="Write it.", folder="One for each student.")
-    monkeypatch.setitem(FORMATS, "plain", new)
-    got = {}
-
-    def command(*, paths):
-        got.update(paths)
-
-    wrapped = takes()(command)  # made after the format is there
-    options = {one.name: one for one in parameters_of(wrapped)}
-    assert options["--plain"].writes.suffix == suffix
-    wrapped(**{one.key: one.key for one in options.values()})
-    assert "plain" == got["plain"]
-
-
-def test_the_reasons_are_computed_once():
-    """A class has hundreds of reports, and each shows the reasons several times."""
-    one = Reported(every_status())
-    assert one.reasons is one.reasons
+    markdown, page = (FORMATS[name].render(reported) for name in ("markdown", "html"))
+    assert len(markdown) < 60_000
+    assert "more comments are left out to keep this report short." in markdown
+    assert len(page.encode()) < 300_000
+    assert "and 70 more" in page

@@ -4,14 +4,12 @@ import xml.etree.ElementTree as ET
 from functools import cache
 from pathlib import Path
 
-import pytest
 import xmlschema
 
-from grader.base.errors import Status
 from grader.report.more import junit as junit_report
 from grader.report.reported import Reported
 from grader.results.points import problem_result
-from tests.grader.report.samples import HOSTILE, ended, every_status, failed, hostile, result
+from tests.grader.report.samples import HOSTILE, every_status, failed, hostile, result
 
 
 @cache
@@ -53,7 +51,6 @@ def test_each_test_ends_in_one_of_four_ways():
 
 
 def test_the_counts_agree_with_the_test_cases():
-    """This holds for each problem and for the whole file."""
     root = written(every_status(grader_error=True))
     for element in (root, *root.iter("testsuite")):
         cases = list(element.iter("testcase"))
@@ -64,7 +61,6 @@ def test_the_counts_agree_with_the_test_cases():
 
 
 def test_a_failure_has_the_message_and_the_facts():
-    """A list of failures shows the message attribute; the details are in the text."""
     (failure,) = [case[0] for case in written(every_status())[0] if case.get("name") == "test_b"]
     assert "forward: wrong values" == failure.get("message")
     assert failure.text == (
@@ -85,7 +81,6 @@ def test_a_problem_is_a_suite_with_its_points():
 
 
 def test_hostile_texts_are_read_back_as_text():
-    """No text ends an element early, and no character is forbidden in XML."""
     root = written(hostile())
     assert 3 * len(HOSTILE) == len(list(root.iter("failure")))
     messages = [failure.get("message") for failure in root.iter("failure")]
@@ -95,24 +90,7 @@ def test_hostile_texts_are_read_back_as_text():
 
 
 def test_every_character_can_be_written():
-    """Every character that XML forbids is escaped or removed."""
     text = "".join(map(chr, [*range(0x300), *range(0xD700, 0xE100), *range(0xFD00, 0x10100)]))
     for part in (text[i : i + 500] for i in range(0, len(text), 500)):
         found = result(problem_result("a", "m", 1, [failed("x", part, about=part)]))
         written(found)
-
-
-def test_the_schema_refuses_another_form():
-    """If the schema accepted everything, the other tests would check nothing."""
-    found = result(problem_result("a", "m", 1, [ended("x", Status.PASSED)]))
-    one = junit_report.render(Reported(found))
-    assert schema().is_valid(one)
-    for old, new in (
-        ("testcase", "case"),
-        ('tests="1"', 'tests="one"'),
-        ('name="test_x"', ""),
-        ('failures="0"', ""),
-    ):
-        assert old in one
-        with pytest.raises(xmlschema.XMLSchemaValidationError):
-            schema().validate(one.replace(old, new))

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.grader.in_the_sandbox import COURSE
+from tests.grader.in_the_sandbox import COURSE, MIB, plain_box
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +15,10 @@ def right(tmp_path_factory):
     for module in COURSE.modules:
         shutil.copy(COURSE.reference / f"{module}.py", folder)
     return folder.parent
+
+
+@pytest.fixture(scope="session")
+def by_landlock():
+    """A sandbox at the second level."""
+    with plain_box("landlock", scratch_bytes=8 * MIB) as sandbox:
+        yield sandbox

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.base.errors import (
-    GraderFault,
-)
+from grader.base.errors import GraderFault
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from tests.grader.in_the_sandbox import (

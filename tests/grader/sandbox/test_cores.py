@@ -9,10 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from grader.base.errors import (
-    Crashed,
-    GraderFault,
-)
+from grader.base.errors import Crashed, GraderFault
 from grader.sandbox import cores
 from grader.sandbox.cores import SharedCore
 from tests.grader.in_the_sandbox import MIB, answer, ask, fault, plain_box, session, warm
@@ -181,9 +178,7 @@ def test_the_sides_part_while_a_large_frame_crosses(sandbox, monkeypatch):
     parted = []
     really_part = sandbox.core.part
     monkeypatch.setattr(
-        sandbox.core,
-        "part",
-        lambda: (really_part(), parted.append(os.sched_getaffinity(0))),
+        sandbox.core, "part", lambda: (really_part(), parted.append(os.sched_getaffinity(0)))
     )
     source = """
         import torch

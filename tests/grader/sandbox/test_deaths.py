@@ -15,7 +15,7 @@ from kit.student import call
 from tests.grader.in_the_sandbox import LEVELS, plain_box
 from tests.grader.sampling import every
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deaths")]  # for its sandboxes
 COURSE = courses.load()
 ARM = os.uname().machine == "aarch64"
 SOURCE = f"""

@@ -9,13 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.base.errors import (
-    Crashed,
-    OutOfMemory,
-    Raised,
-    Status,
-    TimedOut,
-)
+from grader.base.errors import Crashed, OutOfMemory, Raised, Status, TimedOut
 from tests.grader.in_the_sandbox import LEVELS, MIB, answer, ask, fault, session
 from tests.grader.sampling import every
 
@@ -44,21 +38,6 @@ def test_memory_of_a_process_has_a_limit(line, sandbox):
         "assignment/m.py:3 in f",
     )
     assert expected == fault(sandbox, OutOfMemory, source)
-
-
-def test_memory_of_several_processes_has_the_same_limit(sandbox):
-    """Each process uses at most a third of the limit; together they exceed it."""
-    source = """
-        import os, time
-        def f():
-            for _ in range(8):
-                if os.fork() == 0:
-                    kept = b"x" * (60 * 2**20)
-                    time.sleep(100)
-            time.sleep(100)
-    """
-    expected = (Status.MEMORY, "its processes together took more than 192 MiB", None)
-    assert expected == fault(sandbox, OutOfMemory, source, memory_bytes=192 * MIB)
 
 
 @pytest.mark.parametrize("child", ["while True: pass", "while time.process_time() < 0.3: pass"])

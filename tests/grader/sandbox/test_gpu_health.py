@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tests.grader.sandbox.simulated_gpu import needs_a_compiler, run
+from tests.grader.sandbox.simulated_machine import needs_a_compiler, run
 
 pytestmark = [
     pytest.mark.slow,

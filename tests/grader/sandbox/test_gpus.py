@@ -13,11 +13,9 @@ import os
 import shutil
 import subprocess
 import sys
-import textwrap
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pynvml
 import pytest
 import torch
@@ -30,15 +28,14 @@ from grader.base.errors import (
     TimedOut,
     UsageError,
 )
-from grader.course import courses
 from grader.sandbox import (
     driver,
     endings,
+    gpu_readings,
     gpu_turns,
     gpus,
     preflight,
     seccomp,
-    usage,
     visible,
 )
 from grader.sandbox.box import Sandbox
@@ -46,19 +43,14 @@ from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import bubblewrap
 from grader.sandbox.levels.level import Order
 from grader.sandbox.session import Session
-from kit.student import call
+from tests.grader.in_the_sandbox import COURSE, LIMITS, MIB, answer, ask, fault, session
 from tests.grader.sampling import every
 from tests.grader.warm_python import python
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.xdist_group("gpu"),
-]  # one warm sandbox serves this file
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu")]  # one warm sandbox serves this file
 
 ROOT = Path(__file__).resolve().parents[3]
-COURSE = courses.load()
-GIB, MIB = 2**30, 2**20
-LIMITS = msgspec.structs.replace(COURSE.limits, wall_seconds=120.0, cpu_seconds=60)
+GIB = 2**30
 STAND_INS = {
     "nvidia-uvm-tools": "/dev/null",
     "nvidiactl": "/dev/zero",
@@ -130,30 +122,6 @@ def boxed(tmp_path_factory):
         yield running
 
 
-@contextmanager
-def session(sandbox, source, **limits):
-    """A sandbox session for one test, in which the student's module is assignment/m.py."""
-    sources = {"assignment/m.py": textwrap.dedent(source).encode()}
-    made = Session(
-        sandbox, sources, msgspec.structs.replace(LIMITS, **limits), seed=0, forbidden=[]
-    )
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-def ask(made, *args, function="f"):
-    """Return the result of a function of that module."""
-    return made.run(call, {"module": "m", "function": function, "args": args, "kwargs": {}})
-
-
-def answer(sandbox, source, *args, **limits):
-    """Return the result of f in a student's module, in a session of its own."""
-    with session(sandbox, source, **limits) as made:
-        return ask(made, *args)
-
-
 # --- finding the GPU ------------------------------------------------------------------------------
 
 
@@ -168,19 +136,13 @@ def test_without_a_gpu_the_command_says_so_in_one_line(grader, root):
     assert done.stderr.startswith("grader: --device cuda: no NVIDIA GPU was found in /dev: ")
 
 
-@pytest.mark.parametrize(
-    "names", [[], ["nvidiactl"], ["nvidia0"], ["nvidiactl", "nvidia-modeset", "nvidia-uvm"]]
-)
-def test_a_machine_without_a_gpus_own_node_has_none(names, tmp_path):
-    """Other files left behind by a driver do not count as a GPU."""
-    for name in names:
+@pytest.mark.parametrize("others", ["", "nvidiactl", "nvidiactl nvidia-modeset nvidia-uvm"])
+def test_a_machine_without_a_gpus_own_node_has_none(others, tmp_path):
+    """Other files left behind by a driver are no GPU; a container may have only the fourth."""
+    for name in others.split():
         (tmp_path / name).touch()
     with pytest.raises(UsageError, match=r"^--device cuda: no NVIDIA GPU was found in "):
         gpus.require_node(tmp_path)
-
-
-def test_the_number_of_its_node_does_not_matter(tmp_path):
-    """A container may have only the fourth GPU."""
     for name in ("nvidiactl", "nvidia3"):
         (tmp_path / name).touch()
     gpus.require_node(tmp_path)
@@ -210,15 +172,10 @@ def test_a_torch_that_cannot_use_a_gpu_is_refused(text, said, tmp_path):
 
 
 def test_a_torch_for_cuda_is_taken(tmp_path):
-    """The version.py of a CUDA build names a CUDA version."""
-    (tmp_path / "version.py").write_text(
-        "__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n"
-    )
-    gpus.require_cuda(tmp_path / "version.py")
-
-
-def test_the_installed_torch_is_read_as_it_is():
-    """Reading the real version.py gives the version that the imported module reports."""
+    """Its version.py names a CUDA version; the installed torch is read as it is."""
+    file = tmp_path / "version.py"
+    file.write_text("__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n")
+    gpus.require_cuda(file)
     assert torch.version.cuda == gpus._constants(gpus._version_file_of_torch())["cuda"]
 
 
@@ -262,34 +219,19 @@ def test_a_driver_that_shows_no_gpu_is_a_users_mistake():
 
 def test_of_all_nodes_only_those_that_cuda_opens_are_taken(tmp_path):
     """The device nodes of displays and of other GPUs are left out."""
-    for name in (
-        "nvidia-uvm-tools",
-        "nvidiactl",
-        "nvidia-uvm",
-        "nvidia0",
-        "nvidia1",
-        "nvidia-modeset",
-    ):
+    wanted = ["nvidia-uvm-tools", "nvidiactl", "nvidia-uvm", "nvidia1"]
+    for name in (*wanted, "nvidia0", "nvidia-modeset"):
         (tmp_path / name).symlink_to("/dev/full")
-    assert ["nvidia-uvm-tools", "nvidiactl", "nvidia-uvm", "nvidia1"] == [
-        n.name for n in gpus.nodes_of(1, folder=tmp_path)
-    ]
+    assert wanted == [n.name for n in gpus.nodes_of(1, folder=tmp_path)]
     (tmp_path / "nvidia-uvm-tools").unlink()
-    assert ["nvidiactl", "nvidia-uvm", "nvidia1"] == [
-        n.name for n in gpus.nodes_of(1, folder=tmp_path)
-    ]
+    assert wanted[1:] == [n.name for n in gpus.nodes_of(1, folder=tmp_path)]
 
 
 def test_an_instance_of_a_split_gpu_needs_its_capabilities_too(tmp_path):
     """The driver gives the numbers of the capabilities; the last node belongs to the instance."""
     (tmp_path / "nvidia-caps").mkdir()
-    for name in (
-        "nvidiactl",
-        "nvidia-uvm",
-        "nvidia0",
-        "nvidia-caps/nvidia-cap12",
-        "nvidia-caps/nvidia-cap13",
-    ):
+    instance = ("nvidia-caps/nvidia-cap12", "nvidia-caps/nvidia-cap13")
+    for name in ("nvidiactl", "nvidia-uvm", "nvidia0", *instance):
         (tmp_path / name).symlink_to("/dev/full")
     nodes = gpus.nodes_of(0, [12, 13], folder=tmp_path)
     assert ["nvidia0", "nvidia-cap12", "nvidia-cap13"] == [node.name for node in nodes[-3:]]
@@ -475,50 +417,27 @@ def test_threads_can_be_named_as_cuda_does_when_it_starts(boxed):
     assert answer(boxed, NAME_A_THREAD) == 0
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/proc/sys/kernel/core_pattern",
-        "/proc/sys/vm/drop_caches",
-        "/proc/1/oom_score_adj",
-        "/proc/1/comm",
-        "/proc/sysrq-trigger",
-    ],
-)
-def test_the_kernels_switches_cannot_be_turned_with_a_gpu_either(path, boxed):
-    """With a GPU, /proc as a whole is not read-only."""
-    source = """
-        import os
-        def f(path):
-            try:
-                os.close(os.open(path, os.O_WRONLY))
-            except OSError as e:
-                return os.strerror(e.errno)
-            return "written"
-    """
-    assert answer(boxed, source, path) in (
-        "Read-only file system",
-        "Permission denied",
-        "No such file or directory",
-    )
+SWITCHES = ["sys/kernel/core_pattern", "sys/vm/drop_caches", "1/oom_score_adj", "1/comm"]
+MADE = ["/dev/x", "/driver/x", "/driver/libcuda.so.1", "/sys/x", "/sys/devices/x"]
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/dev/x", "/driver/x", "/driver/libcuda.so.1", "/sys/x", "/sys/devices/x"],
-)
-def test_a_gpu_gives_nothing_more_to_write_to(path, boxed):
-    """Only the GPU's own nodes are writable in addition."""
+def test_a_gpu_gives_nothing_more_to_write_to(boxed):
+    """Only the GPU's own nodes are writable in addition, though /proc is not read-only."""
     source = """
         import os
-        def f(path):
-            try:
-                os.close(os.open(path, os.O_WRONLY | os.O_CREAT))
-            except OSError as e:
-                return os.strerror(e.errno)
-            return "written"
+        def f(paths, flags):
+            said = set()
+            for path in paths:
+                try:
+                    said.add((path, os.open(path, os.O_WRONLY | flags)))
+                except OSError as e:
+                    said.add(os.strerror(e.errno))
+            return [*said]
     """
-    assert answer(boxed, source, path) in ("Read-only file system", "Permission denied")
+    denied = {"Read-only file system", "Permission denied"}
+    assert denied >= {*answer(boxed, source, MADE, os.O_CREAT)}
+    switches = [f"/proc/{name}" for name in (*SWITCHES, "sysrq-trigger")]
+    assert denied | {"No such file or directory"} >= {*answer(boxed, source, switches, 0)}
 
 
 def test_of_the_denied_system_calls_only_what_cuda_needs_is_allowed(boxed):
@@ -582,7 +501,6 @@ def test_a_capability_need_not_be_writable(tmp_path):
     assert [] == held.closed_nodes(to_others=True)
 
 
-@pytest.mark.slow
 def test_without_isolation_the_gpu_is_named_by_its_uuid(tmp_path):
     """Without isolation, the other GPUs are visible as well."""
     given = stand_in(tmp_path)
@@ -604,7 +522,6 @@ ADDRESSES = (
 )
 
 
-@pytest.mark.slow
 def test_addresses_are_limited_only_without_a_gpu(boxed):
     """CUDA reserves more address space than any machine has memory."""
     addresses, locked, cpu = answer(boxed, ADDRESSES, cpu_seconds=7)
@@ -620,12 +537,8 @@ def test_addresses_are_limited_only_without_a_gpu(boxed):
 def test_memory_of_the_machine_is_still_limited_with_a_gpu(boxed):
     """The limit applies to the memory that all processes together really use."""
     source = "import numpy, time\ndef f():\n    kept = numpy.ones(2**26)\n    time.sleep(100)\n"
-    with (
-        session(boxed, source, memory_bytes=256 * MIB) as made,
-        pytest.raises(OutOfMemory) as caught,
-    ):
-        ask(made)
-    assert "its processes together took more than 256 MiB" == str(caught.value)
+    said = fault(boxed, OutOfMemory, source, memory_bytes=256 * MIB)[1]
+    assert "its processes together took more than 256 MiB" == said
 
 
 @pytest.mark.parametrize(
@@ -645,26 +558,16 @@ def test_memory_of_the_machine_is_still_limited_with_a_gpu(boxed):
 def test_torchs_own_word_for_too_much_of_the_gpu_is_a_limit(error, boxed):
     """The message has the limit and the device, but not torch's other facts about the machine."""
     source = f"import torch\ndef f():\n    raise {error}\n"
-    with (
-        session(boxed, source, device_memory_bytes=3 * GIB) as made,
-        pytest.raises(OutOfMemory) as caught,
-    ):
-        ask(made)
-    assert (
-        "it asked for more than 3 GiB of the memory of the GPU (Stand-in 8000), the limit of a test"
-        == str(caught.value)
-    )
-    assert caught.value.where == "assignment/m.py:3 in f"
+    _, said, where = fault(boxed, OutOfMemory, source, device_memory_bytes=3 * GIB)
+    of_the_gpu = "of the memory of the GPU (Stand-in 8000), the limit of a test"
+    assert f"it asked for more than 3 GiB {of_the_gpu}" == said
+    assert where == "assignment/m.py:3 in f"
 
 
 def test_other_errors_of_cuda_are_the_students(boxed):
     """For example, an index may be out of range on the device."""
     source = "def f():\n    raise RuntimeError('CUDA error: device-side assert triggered')\n"
-    with (
-        session(boxed, source) as made,
-        pytest.raises(Raised, match=r"^CUDA error: device-side assert triggered$"),
-    ):
-        ask(made)
+    assert fault(boxed, Raised, source)[1] == "CUDA error: device-side assert triggered"
 
 
 def reading(*values):
@@ -682,7 +585,7 @@ class Read:
 
 def test_usage_is_the_difference_to_before_the_test():
     """Memory in use before the test does not count, and the difference is never negative."""
-    seen = usage.Usage(Read(5 * GIB, 6 * GIB, 4 * GIB))
+    seen = gpu_readings.Usage(Read(5 * GIB, 6 * GIB, 4 * GIB))
     assert seen.taken_bytes() == 0
     seen.start()
     assert [GIB, 0] == [seen.taken_bytes(), seen.taken_bytes()]
@@ -690,17 +593,17 @@ def test_usage_is_the_difference_to_before_the_test():
 
 def test_a_test_may_have_its_limit_and_what_cuda_itself_takes(monkeypatch):
     """One byte beyond the limit plus CUDA's own memory is too much."""
-    monkeypatch.setattr(usage, "LOOK_EVERY_SECONDS", 0.0)
-    allowed = 2 * GIB + usage.CONTEXT_BYTES
-    seen = usage.Usage(Read(0, allowed, allowed + 1))
+    monkeypatch.setattr(gpu_readings, "LOOK_AT_MEMORY_SECONDS", 0.0)
+    allowed = 2 * GIB + gpu_readings.CONTEXT_BYTES
+    seen = gpu_readings.Usage(Read(0, allowed, allowed + 1))
     seen.start()
     assert [False, True] == [seen.exceeds(2 * GIB), seen.exceeds(2 * GIB)]
 
 
 def test_the_device_is_looked_at_only_now_and_then(monkeypatch):
     """The number of readings does not depend on how often a session's loop runs."""
-    monkeypatch.setattr(usage, "LOOK_EVERY_SECONDS", 1000.0)
-    seen = usage.Usage(Read(0, 0, 100 * GIB))
+    monkeypatch.setattr(gpu_readings, "LOOK_AT_MEMORY_SECONDS", 1000.0)
+    seen = gpu_readings.Usage(Read(0, 0, 100 * GIB))
     seen.start()
     assert [False] * 3 == [seen.exceeds(GIB) for _ in range(3)]
 
@@ -709,14 +612,14 @@ def test_the_device_is_looked_at_only_now_and_then(monkeypatch):
     ("readings", "seconds", "given_back"),
     [
         ((0, 0), 0.0, True),
-        ((GIB, GIB + usage.SLACK_BYTES), 0.0, True),
+        ((GIB, GIB + gpu_readings.SLACK_BYTES), 0.0, True),
         ((0, 3 * GIB, 2 * GIB, 0), 1000.0, True),
         ((0, 3 * GIB), 0.0, False),
     ],
 )
 def test_a_device_has_some_time_to_give_back_what_a_test_took(readings, seconds, given_back):
     """The cases: the memory is freed at once, almost completely, late, or never."""
-    seen = usage.Usage(Read(*readings))
+    seen = gpu_readings.Usage(Read(*readings))
     seen.start()
     assert given_back is seen.given_back(seconds)
 
@@ -740,19 +643,12 @@ def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(idle, monke
     """The driver's count decides, whatever the test's own process reports."""
     monkeypatch.setattr(Counted, "used", staticmethod(reading(GIB, GIB, 9 * GIB, GIB)))
     source = "import time\ndef f():\n    time.sleep(1000)\n"
-    with (
-        session(idle, source, device_memory_bytes=4 * GIB) as made,
-        pytest.raises(OutOfMemory) as caught,
-    ):
-        ask(made)
-    assert (
-        "it took more than 4 GiB of the memory of the GPU (Stand-in 8000), the limit of a test"
-        == str(caught.value)
-    )
+    said = fault(idle, OutOfMemory, source, device_memory_bytes=4 * GIB)[1]
+    of_the_gpu = "of the memory of the GPU (Stand-in 8000), the limit of a test"
+    assert f"it took more than 4 GiB {of_the_gpu}" == said
     assert answer(idle, "def f():\n    return 1\n") == 1
 
 
-@pytest.mark.slow
 def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(idle, monkeypatch):
     """If a new sandbox frees the memory, the next test is not affected."""
     monkeypatch.setattr("grader.sandbox.box.GIVE_BACK_SECONDS", 0.0)
@@ -763,7 +659,6 @@ def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(idle, monkeypatch):
     assert idle.host_pid != before
 
 
-@pytest.mark.slow
 def test_a_gpu_that_never_gives_memory_back_is_our_fault(idle, monkeypatch):
     """The test that finds the fault is not charged, and the next test tries again."""
     monkeypatch.setattr("grader.sandbox.box.GIVE_BACK_SECONDS", 0.0)
@@ -784,7 +679,6 @@ WAIT = """
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("works", "file", "running"),
     every(3, [(True, "nn", True), (False, "cuda", False), (None, "cuda", True)]),
@@ -900,14 +794,14 @@ def trap(*args, **kwargs):
 names = ["is_available", "device_count", "current_device", "_lazy_init"]
 for name in [*names, "get_device_properties", "get_device_capability"]:
     setattr(torch.cuda, name, trap)
-from grader.worker import device, zygote
+from grader.worker import zygote
+from grader.worker import test_process
 zygote.import_slow_packages(["torch.fx.experimental.symbolic_shapes"])
-device.limit_memory(2**30)
+test_process.limit_memory(2**30)
 print(len(torch.cuda._queued_calls) > 0, torch.cuda.is_initialized())
 """
 
 
-@pytest.mark.slow
 def test_nothing_that_the_zygote_imports_asks_for_cuda():
     """The zygote must not start CUDA, because a forked child could not use it then.
 
@@ -1010,7 +904,6 @@ def graded(tmp_path, looks):
 
 
 @without_cuda
-@pytest.mark.slow
 def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(tmp_path):
     """The device is checked once before the tests and after each failure."""
     count, tests, everything = graded(tmp_path, [])
@@ -1025,7 +918,6 @@ def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(tmp_path):
 
 
 @without_cuda
-@pytest.mark.slow
 def test_a_gpu_that_breaks_costs_nobody_a_point(tmp_path):
     """The test during which the GPU broke counts as our fault, and so do all later tests.
 
@@ -1038,7 +930,6 @@ def test_a_gpu_that_breaks_costs_nobody_a_point(tmp_path):
 
 
 @without_cuda
-@pytest.mark.slow
 def test_a_gpu_that_cannot_be_used_at_all_is_our_fault(tmp_path):
     """The real check fails with a torch without CUDA.
 

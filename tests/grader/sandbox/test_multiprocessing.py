@@ -3,16 +3,7 @@
 import pytest
 
 from grader.base.errors import Raised, StudentFault
-from tests.grader.in_the_sandbox import (
-    LEVELS,
-    MIB,
-    NEEDS_LANDLOCK,
-    answer,
-    ask,
-    plain_box,
-    session,
-    warm,
-)
+from tests.grader.in_the_sandbox import LEVELS, MIB, NEEDS_LANDLOCK, answer, ask, session, warm
 
 SOURCE = """
     import multiprocessing, os
@@ -83,13 +74,6 @@ RIGHT = {
     "manager": {1: 2},
 }
 TAKEN = [True, False, False, True, True, True, False, False, False]
-
-
-@pytest.fixture(scope="module")
-def by_landlock():
-    """A sandbox at the second level."""
-    with plain_box("landlock", scratch_bytes=8 * MIB) as sandbox:
-        yield sandbox
 
 
 @warm

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from grader.sandbox.pipes import Pipe
+from grader.sandbox.channel import Pipe
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])

@@ -7,7 +7,7 @@ import pytest
 from grader.base.errors import Crashed, NotAttempted, PolicyBroken, Raised, StudentFault
 from grader.grading.local_student import LocalBox, LocalSession
 from kit.programs import run_program
-from tests.grader.in_the_sandbox import MIB, NEEDS_LANDLOCK, plain_box, session, warm
+from tests.grader.in_the_sandbox import NEEDS_LANDLOCK, session, warm
 
 ECHO = """
     import pathlib, subprocess, sys
@@ -37,13 +37,6 @@ SAID = {
     "stderr": "é\n",
     "files": {"made.bin": b"\0\1"},
 }
-
-
-@pytest.fixture(scope="module")
-def by_landlock():
-    """A sandbox at the second level."""
-    with plain_box("landlock", scratch_bytes=8 * MIB) as sandbox:
-        yield sandbox
 
 
 def ran(box, source, **inputs):

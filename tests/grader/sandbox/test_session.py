@@ -297,6 +297,8 @@ def test_a_not_implemented_error_of_torchs_own_is_an_error(sandbox):
         ("raise SystemExit(0)", "", "SystemExit", "0"),
         ("raise KeyboardInterrupt", "", "KeyboardInterrupt", ""),
         ("raise Silent", "", "Silent", "(its text cannot be read: ZeroDivisionError)"),
+        ("raise ValueError('no') from Silent()", "ValueError", "ValueError", "no"),
+        ("raise ValueError('no') from Mine('x')", "ValueError", "ValueError", "no\n(from Mine: x)"),
         ("raise ValueError('x' * 9999)", "ValueError", "ValueError", "x" * 2000),
     ],
 )  # fmt: skip

@@ -11,9 +11,9 @@ import pytest
 
 from grader.similarity import normal_form, pairs
 from grader.similarity.normal_form import CALLED, RULES, TRANSPARENT, read
-from tests.grader.similarity.disguises import DISGUISES, disguised
+from tests.grader.sampling import every
+from tests.grader.similarity.copies import DISGUISES, disguised, program
 from tests.grader.similarity.hostile import HOSTILE
-from tests.grader.similarity.programs import program
 
 HEAD = "import math\nimport operator\nimport torch\nimport torch.nn.functional as F\n"
 # Each line is a way to write the same computation. Every one of them has to have the same features.
@@ -66,7 +66,64 @@ SAME = {
         " return torch.clamp(q * 1, min=g.mean() / 2)\n print(unused)",
         "def f(p: int, g: 'T') -> 'T':\n '''Doc.'''\n try:\n  q: object = p * 3 + g\n finally:\n  pass\n"
         " for _ in range(1):\n  r = torch.clamp(q, min=g.mean() * (1 - 0.5))\n return getattr(r, 'data')",
+        "def f(p, g):\n if True:\n  q = p * 3 + g\n for _ in range(1):\n  q = q\n return torch.clamp(q, min=g.mean() * 0.5)",
+        "def f(p, g):\n try:\n  q = p * 3 + g\n finally:\n  pass\n return (lambda it: it)(torch.clamp(q, min=g.mean() * 0.5))",
+        "def f(p, g):\n return torch.clamp(p * 3 + g, min=getattr(g, 'mean')() * 0.5)\ndef _spare(a):\n 'No one calls it.'",
+        "def f(p, g):\n q = p * 3\n q += g\n return torch.clamp(q, min=g.mean() * 0.5)",
+        "def f(p, g):\n q = p * 3\n q = q + g\n return q.clamp(min=g.mean() * 0.5)",
     ],
+    "helpers": [
+        "def f(p, g):\n return torch.clamp(p * 3 + g, min=g.mean() * 0.5)",
+        "def _part(p, g):\n return p * 3 + g\ndef f(p, g):\n return torch.clamp(_part(p, g), min=g.mean() * 0.5)",
+        "_part = lambda p, g: p * 3 + g\ndef f(p, g):\n return _part(p, g).clamp(min=g.mean() * 0.5)",
+        "def f(p, g):\n def part(a):\n  return a * 3 + g\n return torch.clamp(part(p), min=g.mean() * 0.5)",
+        "import torch as tt\ndef f(p, g):\n part = lambda a: a * 3 + g\n return tt.clamp(part(p), min=g.mean() * 0.5)",
+    ],
+    "attributes of self": [
+        "class A:\n def __init__(self, n):\n  self.n = n\n  self.rows = torch.zeros(n, 7)\n"
+        " def g(self, x):\n  return torch.exp(x @ self.rows) * self.n",
+        "class A:\n def __init__(self, n):\n  self.held_n = n\n  self.held_rows = torch.zeros(n, 7)\n"
+        " def g(self, x):\n  return torch.exp(x @ self.held_rows) * self.held_n",
+    ],
+    "operators in place": [
+        "def f(p, g):\n q = g @ p\n q.mul_(3)\n q.add_(g)\n return q.sum(0)",
+        "def f(p, g):\n q = g @ p\n q *= 3\n q += g\n return q.sum(0)",
+    ],
+    "fused operators": [
+        "def f(p, g):\n return torch.relu(p.add(g, alpha=2))",
+        "def f(p, g):\n return torch.relu(p + 2 * g)",
+    ],
+    "an argument changed in place": [
+        "def f(p, g):\n p.sub_(g * 3 + 1)",
+        "def f(p, g):\n p -= g * 3 + 1",
+    ],
+    "conditions that are known": [
+        "def f(p, g):\n q = p * 3\n q = q + g\n return torch.clamp(q, min=g.mean() * 0.5)",
+        "def f(p, g):\n q = p * 3\n if True:\n  q = q + g\n return torch.clamp(q, min=g.mean() * 0.5)",
+        "def f(p, g):\n q = p * 3\n for _ in range(1):\n  if 0:\n   q = max(p)\n  else:\n   q = q + g\n"
+        " return torch.clamp(q, min=g.mean() * 0.5)",
+    ],
+    "calls of what was computed": [
+        "def f(h, x):\n return torch.exp(h[0](x) * 2 + 1)",
+        "def f(h, x):\n return torch.exp(h[0](x) * 2 + (lambda it: it)(1))",
+    ],
+    "a loop without its number": [
+        "def f(xs, w):\n total = 0\n for x in xs:\n  total += torch.exp(x @ w)\n return total",
+        "def f(xs, w):\n total = 0\n for _place, x in enumerate(xs):\n  total += torch.exp(x @ w)\n return total",
+    ],
+}  # fmt: skip
+# Each first text has features that the other one has too, among more.
+KEPT = {
+    "bodies of loops as helpers": (
+        "def f(xs, w):\n total = 0\n for x in xs:\n  y = torch.exp(x @ w)\n  total += y * x + 3\n return total",
+        "def _block(x, total, w):\n y = torch.exp(x @ w)\n total += y * x + 3\n return y, total\n"
+        "def f(xs, w):\n total = 0\n for x in xs:\n  y, total = _block(x, total, w)\n return total",
+    ),
+    "conditions that always hold, with other branches": (
+        "def f(p, g):\n q = p * 3 + g\n return torch.clamp(q, min=g.mean() * 0.5)",
+        "def f(p, g):\n if len(str(3)) > 0:\n  q = p * 3 + g\n else:\n  unused = str(3).join(['3', '4'])\n"
+        " return torch.clamp(q, min=g.mean() * 0.5)",
+    ),
 }  # fmt: skip
 
 
@@ -81,6 +138,14 @@ def test_other_ways_to_write_it_have_the_same_features(name):
     first, *others = [hashes(source) for source in SAME[name]]
     assert first
     assert [first] * len(others) == others
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_disguise_that_adds_something_hides_nothing(name):
+    """All features of the original are there."""
+    original, disguise = map(hashes, KEPT[name])
+    assert len(original) > 2
+    assert original <= disguise
 
 
 @pytest.mark.parametrize(
@@ -98,11 +163,7 @@ def test_other_computations_have_other_features(one, other):
 
 
 # The share of features that stays, where it is small: these disguises still cost something.
-LEAST = {
-    "fifteen of these together": 0.6,
-    "conditions that always hold, with other branches": 0.7,
-    "einsum for @": 0.5,
-}
+LEAST = {"fifteen of these together": 0.6}
 
 
 @pytest.mark.parametrize("name", DISGUISES)
@@ -176,7 +237,7 @@ def test_names_may_be_those_of_operations(seed):
         )
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", every(3, HOSTILE))
 def test_the_time_for_hostile_code_is_linear_in_its_length(name, monkeypatch):
     """Whatever a file repeats, it takes a number of calls for each of its characters."""
     monkeypatch.setattr(normal_form, "FILE_STEPS", 0)  # which is the same for files of all lengths

@@ -13,9 +13,8 @@ from grader.similarity import corpus, pairs, report
 from tests.grader.analysis.samples import class_of, passed
 from tests.grader.report.samples import HOSTILE
 from tests.grader.sampling import every
-from tests.grader.similarity.disguises import disguised
+from tests.grader.similarity.copies import disguised, program
 from tests.grader.similarity.hostile import HOSTILE as HOSTILE_CODE
-from tests.grader.similarity.programs import program
 from tests.handout.browsing import serious
 
 TESTS = {"linear": [passed("a")], "adamw": [passed("b")]}

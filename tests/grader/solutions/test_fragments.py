@@ -8,8 +8,7 @@ import pytest
 from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.solutions import fragments, mistakes
-from grader.solutions.fragments import Fragment
-from grader.solutions.regions import lines_of
+from grader.solutions.fragments import Fragment, lines_of
 
 COURSE = courses.load()
 

@@ -73,7 +73,6 @@ def test_a_compile_error_is_the_students_and_quotes_the_compiler(course, box, so
 
 @NEEDS_COMPILER
 def test_a_wrong_kernel_fails_and_a_crash_is_a_crash(course, box):
-    """What fails is the value, or the process."""
     head = 'extern "C" void softmax(const float* x, float* out, long rows, long columns)'
     wrong = graded(course, box, f"{head} {{ for (long i = 0; i < rows; i++) out[i] = 1; }}")
     assert (Status.FAILED, 0.0) == (wrong.status, wrong.score)
@@ -93,7 +92,6 @@ def test_no_compiler_is_shown_to_a_course_that_names_none(course, level):
 
 
 def test_an_unknown_tool_is_the_courses_fault():
-    """The message names those that there are."""
     with pytest.raises(CourseFault, match=r'tools: expected one of g\+\+; got "nvcc"'):
         tools.find(["g++", "nvcc"] if gxx.find() else ["nvcc"])
 

@@ -24,17 +24,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 
 from grader.base.errors import StudentFault
 from grader.course.courses import Limits
 from grader.grading.blame import difference
-from grader.grading.outcomes import Outcome
 from grader.grading.same_answers import elements, has_numbers, same
-from grader.grading.verdict import Verdict, verdict_on
+from grader.grading.verdict import verdict_on
 from grader.report.formats import FORMATS
 from grader.report.reported import Reported
 from grader.results.points import problem_result, submission_result
-from grader.results.records import GraderInfo, SubmissionInfo
+from grader.results.records import GraderInfo, Outcome, SubmissionInfo
 from grader.sandbox import replies
 from grader.wire import protocol
 from kit import expect
@@ -182,7 +182,7 @@ class Verdicts:
 
     def __init__(self) -> None:
         self.looks = 0
-        self._found: dict[str, Verdict] = {}
+        self._found: dict[str, Outcome] = {}
 
     def end(self, allowed: type[Exception], doing: Callable[[], object]) -> None:
         """Look; the look may end with this exception."""
@@ -190,9 +190,9 @@ class Verdicts:
         try:
             doing()
         except allowed as e:
-            verdict = verdict_on(e, test="t", rule="the rule", asked="f")
+            ended = verdict_on(e, test="t", rule="the rule", asked="f")
             if len(self._found) < 500:
-                self._found[verdict.what] = verdict
+                self._found[ended.what] = ended
             expect.render(e, problem="p", section="1") if type(e) is expect.Mismatch else None
 
     def __len__(self) -> int:
@@ -200,13 +200,7 @@ class Verdicts:
 
     def report(self) -> None:
         """Write every report about these verdicts."""
-        outcomes = [
-            Outcome(
-                id=f"t{number}", status=v.status, weight=1, about=v.about, what=v.what,
-                facts=list(v.facts), rule=v.rule, hint=v.hint,
-            )
-            for number, v in enumerate(self._found.values())
-        ]  # fmt: skip
+        outcomes = [replace(one, id=f"t{n}") for n, one in enumerate(self._found.values())]
         info = GraderInfo(
             version="1", suite_sha256="0" * 64, device="cpu", isolation="none", seed=0
         )

@@ -268,36 +268,10 @@ class Liar:
     items = keys = copy = detach = view = __iter__
 
 
-class LyingInt(Liar, int):
-    """An int."""
-
-
-class LyingFloat(Liar, float):
-    """A float."""
-
-
-class LyingStr(Liar, str):
-    """A str."""
-
-
-class LyingBytes(Liar, bytes):
-    """A bytes."""
-
-
-class LyingList(Liar, list):
-    """A list."""
-
-
-class LyingTuple(Liar, tuple):
-    """A tuple."""
-
-
-class LyingDict(Liar, dict):
-    """A dict."""
-
-
-class LyingArray(Liar, np.ndarray):
-    """An array."""
+LIARS = {
+    kind: type(f"Lying {kind.__name__}", (Liar, kind), {})
+    for kind in (int, float, str, bytes, list, tuple, dict, np.ndarray)
+}
 
 
 class FunctionLiar(torch.Tensor):
@@ -307,7 +281,6 @@ class FunctionLiar(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
-        """Return True for every function."""
         return True
 
 
@@ -316,7 +289,6 @@ class TorchLiar(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
-        """Return a number for every operator."""
         return 5
 
 
@@ -370,13 +342,7 @@ GENEROUS = [
     (UserDict({"a": (1,)}), {"a": (1,)}),
     (ChainMap({"a": 1}, {"b": 2}), {"b": 2, "a": 1}),
     ({np.int64(1): "a", Point(1, 2): "b"}, {1: "a", (1, 2): "b"}),
-    (LyingInt(3), 3),
-    (LyingFloat(2.5), 2.5),
-    (LyingStr("a"), "a"),
-    (LyingBytes(b"ab"), b"ab"),
-    (LyingList([1, 2]), [1, 2]),
-    (LyingTuple((1, 2)), (1, 2)),
-    (LyingDict(a=1), {"a": 1}),
+    *((LIARS[type(it)](it), it) for it in (3, 2.5, "a", b"ab", [1, 2], (1, 2), {"a": 1})),
 ]
 
 
@@ -416,7 +382,7 @@ def test_an_array_of_a_subclass_crosses_as_an_array():
     """The subclasses are np.matrix and one whose methods fail."""
     for got in (
         crossed(np.array([[1, 2]]).view(np.matrix)),
-        crossed(np.array([[1, 2]]).view(LyingArray)),
+        crossed(np.array([[1, 2]]).view(LIARS[np.ndarray])),
     ):
         assert (np.ndarray, [[1, 2]]) == (type(got), got.tolist())
 
@@ -894,11 +860,11 @@ def test_what_a_frame_shows_is_what_its_reader_counts(pair):
 
 
 HEADS = {
-    "empty lists": b'{"list":[' + b'{"list":[]},' * 80_000 + b"0]}",
-    "floats": b'{"list":[' + b"1e9," * 99_000 + b"0]}",
-    "text of four bytes": b'"' + b"x" * 999_000 + "😀".encode() + b'"',
-    "objects of another format": b"[" + b'{"":0},' * 280_000 + b"0]",
-    "lists of another format": b"[" + b"[]," * 300_000 + b"0]",
+    "empty lists": b'{"list":[' + b'{"list":[]},' * 20_000 + b"0]}",
+    "floats": b'{"list":[' + b"1e9," * 25_000 + b"0]}",
+    "text of four bytes": b'"' + b"x" * 250_000 + "😀".encode() + b'"',
+    "objects of another format": b"[" + b'{"":0},' * 70_000 + b"0]",
+    "lists of another format": b"[" + b"[]," * 75_000 + b"0]",
 }
 
 
@@ -928,104 +894,6 @@ def test_a_tensor_without_elements_may_be_anywhere_near(offset):
     assert 27 == torch.zeros(4, 6)[4:, 3:].storage_offset()
     x = decoded({"view": [F, offset, 0, 0, 0, 3, 2**31, 7]})
     assert ((0, 3), offset, 0) == (tuple(x.shape), x.storage_offset(), x.sum().item())
-
-
-@pytest.mark.parametrize(
-    "value",
-    [1, torch.arange(6).view(2, 3).T, np.arange(3), [(1, {"a": b"bytes", None: torch.float64})]],
-)
-@given(data=st.data())
-def test_a_frame_with_changed_bytes_is_read_or_refused(value, data):
-    """Bytes are overwritten, removed or inserted; the result is a value or a ProtocolError."""
-    _, head, *blobs = protocol.encode(value, views=True)
-    body = b"".join(bytes(blob) for blob in blobs)
-    changed = bytearray(head)
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(changed) - 1))
-        cut = data.draw(st.integers(0, 3))
-        changed[at : at + cut] = data.draw(
-            st.one_of(
-                st.binary(max_size=3), st.from_regex(rb"[-0-9\[\]{},:\"]{1,12}", fullmatch=True)
-            )
-        )
-        changed = changed or bytearray(b"0")
-    _read_or_refused(bytes(changed), body)
-
-
-trees = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(),
-        st.integers(-2, 17),
-        st.floats(),
-        texts,
-        st.sampled_from(["<f4", "bool"]),
-    ),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=5),
-        st.dictionaries(
-            st.sampled_from([*protocol.READERS, "x"]),
-            inner,
-            max_size=2,
-        ),
-    ),
-    max_leaves=20,
-)
-
-
-@given(trees)
-def test_a_head_of_any_json_is_read_or_refused(tree):
-    """The heads cover every outline of JSON."""
-    _read_or_refused(json.dumps(tree).encode(), bytes(range(16)))
-
-
-counts = st.one_of(st.integers(-1, 6), st.integers(2**30, 2**65))
-
-
-@given(
-    st.sampled_from(range(len(tensors.DTYPES))),
-    st.lists(counts, max_size=3),
-    st.lists(counts, max_size=3),
-    st.one_of(st.integers(-1, 20), st.integers(2**30, 2**65)),
-    st.sampled_from([(0, 64), (8, 24), (64, 0), (tensors.NOWHERE, 0)]),
-)
-def test_a_view_never_reaches_outside_its_storage(dtype, shape, stride, offset, place):
-    """A view is refused, or all its elements lie in its storage.
-
-    Its sizes, strides and offset may claim anything.
-    """
-    tree = {"view": [dtype, offset, *place, *shape, *stride]}
-    x = _read_or_refused(json.dumps(tree).encode(), bytes(64))
-    if x is not None and x.numel() and place[0] != tensors.NOWHERE:
-        last = x.storage_offset() + sum(
-            (n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)
-        )
-        assert (last + 1) * x.element_size() <= place[1] == x.untyped_storage().nbytes()
-
-
-@given(st.sampled_from(range(len(tensors.DTYPES))), counts, st.lists(counts, max_size=3))
-def test_a_tensor_never_reaches_outside_the_body(dtype, start, shape):
-    """A tensor is refused, or has all its elements in its own storage, inside the body."""
-    tree = {"tensor": [dtype, start, *shape]}
-    x = _read_or_refused(json.dumps(tree).encode(), bytes(64))
-    if x is not None:
-        assert list(x.shape) == shape
-        assert 0 < x.nbytes == x.untyped_storage().nbytes() <= 64 - start
-
-
-@given(st.binary(max_size=200))
-def test_random_bytes_are_read_or_refused(data):
-    """The bytes are used as a head."""
-    _read_or_refused(data, b"")
-
-
-def _read_or_refused(head, body):
-    """Return the value, or None if it was refused; any other exception is raised."""
-    try:
-        return protocol.decode(head, memoryview(bytearray(body)))
-    except ProtocolError:
-        return None
 
 
 def test_a_tensor_that_has_left_a_transform_crosses():

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.base.errors import (
-    Status,
-)
+from grader.base.errors import Status
 from grader.grading.grade import grade
 from grader.submission.submissions import Submission
 from grader.worker.kernel import LIBC

@@ -2,10 +2,7 @@
 
 import pytest
 
-from grader.base.errors import (
-    Crashed,
-    TimedOut,
-)
+from grader.base.errors import Crashed, TimedOut
 from grader.sandbox.meter import Budget, Patience, Spare
 from tests.grader.in_the_sandbox import ask, session
 

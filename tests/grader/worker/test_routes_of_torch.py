@@ -8,8 +8,10 @@ import torch
 
 from grader.base.errors import PolicyBroken
 from grader.grading.grade import grade
+from grader.proof.trials import CALLS_OF_TORCH
+from grader.sandbox.box import Sandbox
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import COURSE, answer, fault, warm
+from tests.grader.in_the_sandbox import COURSE, NEEDS_LANDLOCK, answer, fault, warm
 
 SOURCE = (Path(__file__).parent / "routes_of_torch.py").read_text()
 ROUTES = re.findall(r"^def (through_\w+)", SOURCE, re.MULTILINE)
@@ -57,14 +59,17 @@ def test_an_operator_is_guarded_under_every_key_that_computes_it(sandbox):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("sandbox")
-def test_an_unused_compiled_function_costs_the_reference_nothing(sandbox):
-    """Each module whose problems forbid something has one; every problem keeps its points."""
+@NEEDS_LANDLOCK
+def test_what_torch_calls_costs_the_reference_nothing():
+    """Each module whose problems forbid something makes torch call it; `validate` tries it, too."""
     problems = [p for p in COURSE.problems if p.forbidden and p.device == "cpu"]
-    also = "\n\nimport torch\nunused = torch.compile(lambda x: torch.nn.functional.relu(x))\n"
-    sources = {p.path: (COURSE.reference_of(p) + also).encode() for p in problems}
-    sources |= {p.path: COURSE.reference_of(p).encode() for p in COURSE.problems} | sources
-    done = grade(Submission("compiled", sources, []), COURSE, sandbox, problems=problems)
+    sources = {p.path: COURSE.reference_of(p).encode() for p in COURSE.problems}
+    sources |= {p.path: sources[p.path] + CALLS_OF_TORCH.encode() for p in problems}
+    preload = COURSE.imported_first
+    with Sandbox(
+        COURSE.tests, isolation="landlock", scratch_bytes=8 * 2**20, preload=preload
+    ) as box:
+        done = grade(Submission("compiled", sources, []), COURSE, box, problems=problems)
     lost = [(p.id, t.id, t.said) for p in done.problems for t in p.tests if t.score < t.max_score]
     assert [one for one in lost if not one[1].startswith("cuda/")] == []
 

@@ -8,7 +8,7 @@ import torch
 from grader.solutions.reference import tensor_memory as tm
 from handout.site import wren
 from tests.handout.chapters.c05_resource_accounting import GPT3
-from tests.handout.page_figures import Figures, n, power
+from tests.handout.page_figures import Figures, n
 
 FP32, BF16 = torch.float32, torch.bfloat16
 X = torch.arange(12).view(3, 4)
@@ -17,21 +17,6 @@ X = torch.arange(12).view(3, 4)
 def taken(*shape, dtype=FP32):
     """The bytes of a tensor of this shape, computed without allocating the tensor."""
     return tm.tensor_bytes(torch.empty(shape, dtype=dtype, device="meta"))
-
-
-def sizes(values):
-    """A shape or strides as a figure, such as (3, 4)."""
-    return n(str(tuple(values)))
-
-
-def numbers(tensor, between=" "):
-    """A vector's elements separated by spaces, as a figure."""
-    return n(between.join(str(value) for value in tensor.tolist()))
-
-
-def brackets(tensor):
-    """A vector as a figure, such as [0, 1, 2]."""
-    return n(str(tensor.tolist()))
 
 
 def saved(tensor):
@@ -77,22 +62,13 @@ def mergeable():
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("01_tensor_memory.md")
+    def beginning(self) -> None:
         self.formula(
             "element_position",
             r"\text{position} &= "
             r"\text{offset} + i \cdot \text{stride}[0] + j \cdot \text{stride}[1]",
             address_holds(),
         )
-        self.bytes()
-        self.views()
-        self.merging()
-        self.windows()
-        self.model()
-        self.exercises()
 
     def bytes(self) -> None:
         """Section 1.1."""
@@ -112,104 +88,62 @@ class Chapter(Figures):
         self.gives(packed_dtype=f"`{n(packed)}`")
 
         x = torch.zeros(1000, 1000)
-        self.gives(
-            bet_shape=f"{n(x.shape[0], ',')} × {n(x.shape[1], ',')}",
-            bet_row_kb=n(tm.tensor_bytes(x[0]) / 1e3, ".0f"),
-            bet_file_mb=n(saved(x[0]) / 1e6, ".0f"),
-        )
+        self.gives(bet_shape=(x.shape[0], x.shape[1]), bet_row_kb=tm.tensor_bytes(x[0]) / 1e3)
+        self.gives(bet_file_mb=saved(x[0]) / 1e6)
         # Lample (2017), PyTorch's issue 1995; the others are 8109, 33101, 40157, 53419 and 104523.
         assert saved(torch.zeros(10**6)[:10]) > 10**6 * FP32.itemsize
-        self.gives(
-            report_year=n("2017"),
-            report_size=n("100 million"),
-            report_last_year=n("2023"),
-        )
+        self.gives(report_year=2017, report_size=n("100 million"), report_last_year=2023)
 
         embedding = torch.empty(50257, 768, device="meta")
         both = [embedding, embedding.detach()]
         tied = sum(map(tm.tensor_bytes, both)) - tm.unique_bytes(both)
-        self.gives(tied_matrix=f"{n(50257, ',')} × {n(768)}", tied_mb=n(tied / 1e6, ".1f"))
+        self.gives(tied_matrix=(50257, 768), tied_mb=tied / 1e6)
         matrix = GPT3.d_model, GPT3.d_ff
         size = taken(*matrix)
-        elements = f"{n(matrix[0], ',')} · {n(matrix[1], ',')}"
-        self.gives(
-            ffn_elements=f"{elements} = {n(math.prod(matrix), ',')}",
-            ffn_bytes=n(size, ","),
-            ffn_gb=n(size / 1e9, ".3f"),
-            ffn_gib=n(size / 2**30, ".2f"),
-            gb=power(10, 9),
-            gib=power(2, 30),
-        )
+        self.gives(ffn_elements=(matrix, math.prod(matrix)), ffn_bytes=size, ffn_gb=size / 1e9)
+        self.gives(ffn_gib=size / 2**30, gb=10**9, gib=2**30)
         kept = 4  # the matrix, its gradient and two moments
-        self.gives(trained_gb=n(kept * size / 1e9, ".2f"), ffn_matrices=2 * GPT3.num_layers)
+        self.gives(trained_gb=kept * size / 1e9, ffn_matrices=2 * GPT3.num_layers)
         logits = torch.empty(8, 1024, 50257, device="meta")
         whole, shown = tm.storage_bytes(logits[:, -1]), tm.tensor_bytes(logits[:, -1])
         assert whole == tm.tensor_bytes(logits)
-        self.gives(
-            logit_sequences=8,
-            logit_tokens=n(1024, ","),
-            logit_vocabulary=n(50257, ","),
-            logits_gb=n(whole / 1e9, ".3f"),
-            last_logits=n("logits[:, -1]"),
-            last_logits_mb=n(shown / 1e6, ".1f"),
-        )
-        self.gives(every_itemsize=4)
+        self.gives(logit_sequences=8, logit_tokens=1024, logit_vocabulary=50257)
+        self.gives(logits_gb=whole / 1e9, last_logits=n("logits[:, -1]"))
+        self.gives(last_logits_mb=shown / 1e6, every_itemsize=4)
         address = torch.empty(2, device="meta").untyped_storage().data_ptr()
         assert address == torch.empty(0).untyped_storage().data_ptr()
         window = X.untyped_storage()
         assert window is X.T.untyped_storage()
-        self.gives(no_address=address)
-        self.gives(
-            seen_ffn_gb=n("2.3"),
-        )
+        self.gives(no_address=address, seen_ffn_gb=2.3)
         half = taken(*matrix, dtype=BF16)
-        self.gives(
-            seen_ffn_bf16_gb=n("1.15"),
-            ffn_bf16_gb=n(half / 1e9, ".3f"),
-            ffn_bf16_gib=n(half / 2**30, ".3f"),
-        )
+        self.gives(seen_ffn_bf16_gb=1.15, ffn_bf16_gb=half / 1e9, ffn_bf16_gib=half / 2**30)
         vocabulary, width = 50257, 1024  # of the model with 204M parameters in those notes
-        self.gives(
-            seen_model=n("204"),
-            seen_tied_mb=n("207"),
-            tied_spelled=f"{n(vocabulary, ',')} · {n(width, ',')} · {n(FP32.itemsize)}",
-            other_tied_mb=n(taken(vocabulary, width) / 1e6, ".1f"),
-            over_fp32=torch.float64.itemsize // FP32.itemsize,
-            over_bf16=torch.float64.itemsize // BF16.itemsize,
-        )
+        self.gives(seen_model=204, seen_tied_mb=207)
+        self.gives(tied_spelled=(vocabulary, width, FP32.itemsize))
+        self.gives(other_tied_mb=taken(vocabulary, width) / 1e6)
+        self.gives(over_fp32=torch.float64.itemsize // FP32.itemsize)
+        self.gives(over_bf16=torch.float64.itemsize // BF16.itemsize)
 
     def views(self) -> None:
         """Section 1.2: windows."""
         shape = 3, 4, 5
         strides = tm.contiguous_strides(shape)
         assert strides == torch.empty(shape).stride()
-        self.gives(
-            last_stride=strides[-1],
-            shape=sizes(shape),
-            strides=sizes(strides),
-            row_step=strides[1],
-            rows_passed=strides[0] // strides[1],
-        )
+        self.gives(last_stride=strides[-1], shape=shape, strides=strides, row_step=strides[1])
+        self.gives(rows_passed=strides[0] // strides[1])
         assert X[1:].is_contiguous()
         side = 4096
         x = torch.empty(side, side)
         once = tm.unique_bytes([x, x.T])
-        self.gives(
-            bet_square=f"{n(side, ',')} × {n(side, ',')}",
-            bet_once_mb=n(once / 1e6, ".0f"),
-            bet_twice_mb=n(tm.unique_bytes([x, x.T, x.T.reshape(-1)]) / 1e6, ".0f"),
-            bet_thrice_mb=n(3 * once / 1e6, ".0f"),  # an option of the bet, and wrong
-        )
+        self.gives(bet_square=(side, side), bet_once_mb=once / 1e6)
+        self.gives(bet_twice_mb=tm.unique_bytes([x, x.T, x.T.reshape(-1)]) / 1e6)
+        self.gives(bet_thrice_mb=3 * once / 1e6)  # an option of the bet, and wrong
         for code in ("x", "x.T", "x[:, 1:3]", "x[1:, ::2]", "x[:1].expand(3, 4)"):
             view = eval(code, {"x": X})
             assert tm.shares_storage(view, X)
-            cells = [
-                sizes(view.shape),
-                sizes(view.stride()),
-                n(view.storage_offset()),
-                numbers(view[0]),
-            ]
-            self.gives(view_row=f"`{n(code)}` | {' | '.join(cells)}")
+            row = " ".join(map(str, view[0].tolist()))
+            cells = (tuple(view.shape), view.stride(), view.storage_offset(), row)
+            self.gives(view_row=f"`{n(code)}` | {' | '.join(n(str(cell)) for cell in cells)}")
         self.gives(expanded_stride=X[:1].expand(3, 4).stride()[0])
 
     def merging(self) -> None:
@@ -237,46 +171,27 @@ class Chapter(Figures):
         assert y.stride()[0] != y.shape[1] * y.stride()[1]
         assert y.stride()[1] != y.shape[2] * y.stride()[2]
         assert tm.view_strides(y.shape, y.stride(), (24,)) is None
-        self.gives(
-            merge_shape=sizes(x.shape),
-            merge_strides=sizes(x.stride()),
-            merge_condition=f"{n(a)} = {n(x.shape[1])} · {n(b)}",
-            merged_shape=sizes(x.view(6, 4).shape),
-            merged_strides=sizes(merged),
-            reversed_shape=sizes(y.shape),
-            transposed_strides=sizes(y.stride()),
-            transposed_first=y.stride()[0],
-            transposed_first_need=f"{n(y.shape[1])} · {n(y.stride()[1])}",
-            transposed_second=y.stride()[1],
-            transposed_second_need=f"{n(y.shape[2])} · {n(y.stride()[2])}",
-        )
+        self.gives(merge_shape=x.shape, merge_strides=x.stride())
+        self.gives(merge_condition=(a, x.shape[1], b), merged_shape=x.view(6, 4).shape)
+        self.gives(merged_strides=merged, reversed_shape=y.shape, transposed_strides=y.stride())
+        self.gives(transposed_first=y.stride()[0])
+        self.gives(transposed_first_need=(y.shape[1], y.stride()[1]))
+        self.gives(transposed_second=y.stride()[1])
+        self.gives(transposed_second_need=(y.shape[2], y.stride()[2]))
         assert c == merged[1]
         row, one = X[0].expand(3, 4), X[0, :1].expand(3, 4)
         assert tm.view_strides(row.shape, row.stride(), (12,)) is None
         (flat,) = tm.view_strides(one.shape, one.stride(), (12,))
         assert one.view(12).stride() == (flat,)
-        self.gives(
-            row_length=4,
-            row_shape=sizes(row.shape),
-            row_strides=sizes(row.stride()),
-            row_outer=row.stride()[0],
-            row_need=f"{n(row.shape[1])} · {n(row.stride()[1])}",
-            one_shape=sizes(one.shape),
-            one_strides=sizes(one.stride()),
-            one_condition=f"{n(one.stride()[0])} = {n(one.shape[1])} · {n(one.stride()[1])}",
-            one_elements=one.numel(),
-            one_flat_stride=flat,
-        )
+        self.gives(row_length=4, row_shape=row.shape, row_strides=row.stride())
+        self.gives(row_outer=row.stride()[0], row_need=(row.shape[1], row.stride()[1]))
+        self.gives(one_shape=one.shape, one_strides=one.stride())
+        self.gives(one_condition=(one.stride()[0], one.shape[1], one.stride()[1]))
+        self.gives(one_elements=one.numel(), one_flat_stride=flat)
         part = X[1:, ::2]
         start, (down, right) = part.storage_offset(), part.stride()
-        self.gives(
-            element=n("[1, 1]"),
-            element_view=n("x[1:, ::2]"),
-            element_offset=(
-                f"{n(start)} + {n(1)} · {n(down)} + {n(1)} · {n(right)} = "
-                f"{n(tm.element_offset(part, [1, 1]))}"
-            ),
-        )
+        self.gives(element=n("[1, 1]"), element_view=n("x[1:, ::2]"))
+        self.gives(element_offset=(start, 1, down, 1, right, tm.element_offset(part, [1, 1])))
         assert X.flatten()[tm.element_offset(part, [1, 1])] == part[1, 1]
 
     def windows(self) -> None:
@@ -286,67 +201,42 @@ class Chapter(Figures):
         x = torch.arange(5)
         windows = tm.sliding_windows(x, 3, 2)
         first, second = windows
-        self.gives(
-            windowed=brackets(x),
-            window_length=windows.shape[1],
-            window_step=windows.stride()[0],
-            first_window=brackets(first),
-            second_window=brackets(second),
-            window_elements=windows.numel(),
-            window_storage=tm.storage_elements(windows),
-        )
-        self.gives(no_offset=X.storage_offset())
+        self.gives(windowed=x, window_length=windows.shape[1], window_step=windows.stride()[0])
+        self.gives(first_window=first, second_window=second, window_elements=windows.numel())
+        self.gives(window_storage=tm.storage_elements(windows), no_offset=X.storage_offset())
 
     def model(self) -> None:
         """Tensors of Wren."""
         config = wren.WREN
         embedding, ffn = (config.vocab_size, config.d_model), (config.d_model, config.d_ff)
-        self.gives(
-            wren_embedding=f"{n(embedding[0], ',')} × {n(embedding[1], ',')}",
-            wren_embedding_mb=n(taken(*embedding) / 1e6, ".0f"),
-            wren_ffn=f"{n(ffn[0], ',')} × {n(ffn[1], ',')}",
-            wren_ffn_mb=n(taken(*ffn) / 1e6, ".1f"),
-            wren_gb=n(taken(wren.PARAMETERS) / 1e9, ".2f"),
-        )
+        self.gives(wren_embedding=(embedding[0], embedding[1]))
+        self.gives(wren_embedding_mb=taken(*embedding) / 1e6, wren_ffn=(ffn[0], ffn[1]))
+        self.gives(wren_ffn_mb=taken(*ffn) / 1e6, wren_gb=taken(wren.PARAMETERS) / 1e9)
 
     def exercises(self) -> None:
         """The answers."""
-        self.gives(
-            bf16_bytes=BF16.itemsize,
-            wren_bf16_gb=n(taken(wren.PARAMETERS, dtype=BF16) / 1e9, ".2f"),
-        )
         x, index = torch.empty(6, 7, 8), (1, 2, 3)
-        terms = " + ".join(f"{n(i)} · {n(step)}" for i, step in zip(index, x.stride(), strict=True))
-        self.gives(
-            exercise_shape=sizes(x.shape),
-            exercise_index=n(str(list(index))),
-            exercise_strides=sizes(tm.contiguous_strides(x.shape)),
-            exercise_offset=f"{terms} = {n(tm.element_offset(x, index))}",
-        )
+        self.gives(exercise_shape=x.shape, exercise_index=index)
+        self.gives(exercise_strides=tm.contiguous_strides(x.shape))
+        terms = list(zip(index, x.stride(), strict=True))
+        self.gives(exercise_offset=(terms, tm.element_offset(x, index)))
         swapped = x.transpose(0, 1)
         shape, stride = swapped.shape, swapped.stride()
         for target in ((42, 8), (7, 48)):
             assert tm.view_strides(shape, stride, target) is None
-        self.gives(
-            swapped_target=sizes((42, 8)),
-            other_target=sizes((7, 48)),
-            swapped_shape=sizes(shape),
-            swapped_strides=sizes(stride),
-            swapped_need=f"{n(stride[0])} = {n(shape[1])} · {n(stride[1])}",
-            second_dimension=2,
-            other_need=f"{n(stride[1])} = {n(shape[2])} · {n(stride[2])}",
-        )
+        self.gives(swapped_target=(42, 8), other_target=(7, 48), swapped_shape=shape)
+        self.gives(swapped_strides=stride)
+        self.gives(swapped_need=f"{n(stride[0])} = {n(shape[1])} · {n(stride[1])}")
+        self.gives(second_dimension=2)
+        self.gives(other_need=f"{n(stride[1])} = {n(shape[2])} · {n(stride[2])}")
         asked = ["x[1:]", "x[:, 1:]", "x[:1].T", "x[:1].expand(3, 4)"]
         contiguous = [code for code in asked if eval(code, {"x": X}).is_contiguous()]
         quoted = [f"`{n(code)}`" for code in asked]
-        self.gives(
-            asked_shape=sizes(X.shape),
-            asked_views=f"{', '.join(quoted[:-1])} and {quoted[-1]}",
-            contiguous_views=" and ".join(f"`{n(code)}`" for code in contiguous),
-            with_gaps=n(asked[1]),
-        )
+        self.gives(asked_shape=X.shape, asked_views=f"{', '.join(quoted[:-1])} and {quoted[-1]}")
+        self.gives(contiguous_views=" and ".join(f"`{n(code)}`" for code in contiguous))
+        self.gives(with_gaps=n(asked[1]))
         assert X[:1].expand(3, 4).stride()[0] == 0
         text = torch.empty(10**9, dtype=torch.int32, device="meta")
         windows = tm.sliding_windows(text, wren.WREN.context_length, 1)
         assert 0.999 < windows.numel() / (wren.WREN.context_length * text.numel()) < 1
-        self.gives(window_count=n(len(windows), ","))
+        self.gives(window_count=len(windows))

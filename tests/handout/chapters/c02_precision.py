@@ -2,29 +2,18 @@
 
 import inspect
 import math
+from fractions import Fraction
 
 import torch
 
 from grader.solutions.reference import precision as p
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
-from tests.handout.page_figures import Figures, n, plain, power, scientific, short
+from tests.handout.page_figures import Figures, n
 
 F64, F32, F16, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 INTEGERS = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
-
-
-def exponent_of(value):
-    """The exponent k of a value that is exactly 2 to the power k."""
-    mantissa, exponent = math.frexp(value)
-    assert mantissa == 0.5
-    return exponent - 1
-
-
-def two_to(value):
-    """A power of two as a figure, such as 2⁻¹⁴."""
-    return power(2, exponent_of(value))
 
 
 def decoded(dtype, patterns):
@@ -49,12 +38,6 @@ def formula_holds():
         yield (decoded(dtype, patterns)[finite] == got[finite]).all().item()
 
 
-def vector(values, spec="g"):
-    """Numbers as a figure, such as (1, −4, 0.5)."""
-    shown = ", ".join(format(value + 0.0, spec) for value in values)  # -0.0 + 0.0 is 0.0
-    return n(f"({shown})".replace("-", "−"))
-
-
 def e2m1():
     """The numbers of E2M1 without the sign, by the page's formula; no pattern is reserved."""
     e, m, bias = 2, 1, 1
@@ -71,24 +54,10 @@ E2M1 = torch.tensor([sign * level for sign in (-1, 1) for level in e2m1()])
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("02_precision.md")
+    def beginning(self) -> None:
         self.ratio = ra.H100_SXM.peak_flops[BF16] / ra.H100_SXM.peak_flops[F32]
         assert F32.itemsize == 2 * BF16.itemsize
         self.gives(bf16_speedup=round(self.ratio))
-        self.bits()
-        self.table()
-        self.how_close()
-        self.noise()
-        self.underflow()
-        self.story()
-        self.blocks()
-        self.block_formats()
-        self.seen_elsewhere()
-        self.model()
-        self.exercises()
 
     def bits(self) -> None:
         """The fields of a number."""
@@ -103,7 +72,7 @@ class Chapter(Figures):
         half = torch.tensor([0, 1, 2**10 - 1, 2**10], dtype=torch.int16).view(F16).double().tolist()
         assert half[0] == 0
         assert half[3] - half[2] == half[1] - half[0]
-        self.gives(smallest=n(half[0], ".0f"))
+        self.gives(smallest=half[0])
 
         spec = p.float_spec(E4M3)
         last = 2**spec.exponent_bits - 1
@@ -113,25 +82,16 @@ class Chapter(Figures):
         ]
         by_rule = 2.0 ** (last - 1 - bias) * (2 - spec.eps)
         assert decoded(E4M3, torch.tensor(last << 3 | 6)) == spec.max
-        self.gives(
-            nan_mantissa=n(nan[0], "b"),
-            largest_e4m3=(
-                f"{power(2, last - bias)} · {plain(spec.max / 2 ** (last - bias))} = "
-                f"{plain(spec.max)}"
-            ),
-            by_rule=plain(by_rule),
-        )
+        self.gives(nan_mantissa=n(nan[0], "b"))
+        self.gives(largest_e4m3=(2.0 ** (last - bias), spec.max / 2 ** (last - bias), spec.max))
+        self.gives(by_rule=by_rule)
         assert len(nan) == 1
         x = -6.5
         sign, field, mantissa = p.float32_fields(x)
         k = 2
         fraction = -x / 2**k
-        self.gives(
-            number=f"{plain(x)} = −{power(2, k)} · {plain(fraction)}",
-            sign=sign,
-            exponent_field=f"{n(k)} + {n(field - k)} = {n(field)}",
-            mantissa_field=f"{plain(fraction - 1)} · {power(2, 23)} = {n(mantissa, ',')}",
-        )
+        self.gives(number=(x, 2.0**k, fraction), sign=sign, exponent_field=(k, field - k, field))
+        self.gives(mantissa_field=(fraction - 1, 2**23, mantissa))
         assert field - k == 2 ** (8 - 1) - 1
         assert mantissa == (fraction - 1) * 2**23
 
@@ -139,25 +99,14 @@ class Chapter(Figures):
         """The table of six formats."""
         for dtype in (F64, F32, F16, BF16, E4M3, E5M2):
             spec = p.float_spec(dtype)
-            largest = plain(spec.max) if spec.max < 1e6 else scientific(spec.max, 2)
-            normal, subnormal = (
-                n(f"{value:.3g}") if value > 1e-3 else scientific(value, 2)
-                for value in (spec.smallest_normal, spec.smallest_subnormal)
-            )
-            # Powers of two, because half of float64's smallest subnormal number is not a Python
-            # float.
-            limit = exponent_of(spec.smallest_subnormal) - 1
+            # Half of float64's smallest subnormal number is not a Python float.
+            limit = Fraction(spec.smallest_subnormal) / 2
             if dtype != F64:
-                assert p.underflows_to_zero(2.0**limit, dtype)
-                assert not p.underflows_to_zero(math.nextafter(2.0**limit, 1), dtype)
-            value = f" = {scientific(2.0**limit, 2)}" if dtype == F16 else ""
-            cells = [f"{n(spec.exponent_bits)}, {n(spec.mantissa_bits)}", largest]
-            cells += [
-                f"{two_to(spec.smallest_normal)} = {normal}",
-                f"{two_to(spec.smallest_subnormal)} = {subnormal}",
-            ]
-            cells += [two_to(spec.eps), f"{power(2, limit)}{value}"]
-            self.gives(format_row=" | ".join(cells))
+                assert p.underflows_to_zero(float(limit), dtype)
+                assert not p.underflows_to_zero(math.nextafter(limit, 1), dtype)
+            row = [spec.exponent_bits, spec.mantissa_bits, spec.max, *[spec.smallest_normal] * 2]
+            row += [*[spec.smallest_subnormal] * 2, spec.eps, *[limit] * (1 + (dtype == F16))]
+            self.gives(format_row=row)
 
     def how_close(self) -> None:
         """eps, bfloat16, lost updates."""
@@ -170,21 +119,15 @@ class Chapter(Figures):
         x = torch.linspace(1, 2, 10001, dtype=F64)[:-1] * 8
         worst = ((x.to(BF16).double() - x).abs() / x).max().item()
         assert 0.9 * spec.eps / 2 < worst <= spec.eps / 2
-        self.gives(
-            eps_divisor=2, significant_bits=spec.mantissa_bits + 1, after_one=n(after, ".4f")
-        )
+        self.gives(eps_divisor=2, significant_bits=spec.mantissa_bits + 1, after_one=after)
         update, steps = 0.003, 1000
         weight = one
         for _ in range(steps):
             weight = weight + update
         assert update < spec.eps / 2
         assert weight == 1
-        self.gives(
-            update=update,
-            updates=n(steps, ","),
-            true_weight=plain(round(1 + steps * update, 9)),
-            tempting_weight=n("3.9"),  # an option of the bet, and wrong
-        )
+        self.gives(update=update, updates=steps, true_weight=round(1 + steps * update, 9))
+        self.gives(tempting_weight=3.9)  # an option of the bet, and wrong
 
     def noise(self) -> None:
         """The error of a mini-batch's gradient beside the error of rounding.
@@ -206,14 +149,9 @@ class Chapter(Figures):
             )
             for dtype in (BF16, E4M3)
         }
-        self.gives(
-            noise_weights=x.shape[1],
-            noise_examples=n(len(x), ","),
-            noise_batch=batch,
-            noise_error=n(percent(self.gradient(x[:batch], y[:batch])), ".0f"),
-            noise_bf16=n(rounded[BF16], ".2f"),
-            noise_e4m3=n(rounded[E4M3], ".1f"),
-        )
+        self.gives(noise_weights=x.shape[1], noise_examples=len(x), noise_batch=batch)
+        self.gives(noise_error=percent(self.gradient(x[:batch], y[:batch])))
+        self.gives(noise_bf16=rounded[BF16], noise_e4m3=rounded[E4M3])
 
     @staticmethod
     def gradient(x, y):
@@ -231,40 +169,28 @@ class Chapter(Figures):
         stored = torch.tensor(small, dtype=F16).item()
         units = round(stored / step)
         assert stored == units * step
-        self.gives(
-            small=n(f"{small:.0e}".replace("e-0", "e-")),
-            smallest_normal=two_to(half.smallest_normal),
-            small_stored=f"{n(units)} · {two_to(step)}",
-            small_bits=units.bit_length(),
-            normal_bits=half.mantissa_bits + 1,
-            underflow_limit=f"{two_to(step / 2)} ≈ {scientific(step / 2, 2)}",
-        )
+        self.gives(small=small, smallest_normal=half.smallest_normal, small_stored=(units, step))
+        self.gives(small_bits=units.bit_length(), normal_bits=half.mantissa_bits + 1)
+        self.gives(underflow_limit=(step / 2, step / 2))
         assert stored < half.smallest_normal
         scale = inspect.signature(torch.amp.GradScaler).parameters["init_scale"].default
-        self.gives(
-            loss_scale=f"{two_to(scale)} = {n(scale, ',.0f')}",
-            tiny_gradient=n(f"{tiny:.0e}".replace("e-0", "e-")),
-            scaled_gradient=scientific(tiny * scale, 1),
-        )
+        self.gives(loss_scale=(scale, scale), tiny_gradient=tiny, scaled_gradient=tiny * scale)
         first = next(i for i in range(65504, 65600) if torch.tensor(float(i)).to(F16).isinf())
-        self.gives(overflow=n(first, ","))
+        self.gives(overflow=first)
         beyond = torch.tensor([500.0, math.inf]).to(E4M3).float()
         if torch.__version__ >= "2.13":  # older versions gave NaN
             assert (beyond == p.float_spec(E4M3).max).all()
-        self.gives(saturating_torch=n("2.13"), saturated=plain(p.float_spec(E4M3).max))
+        self.gives(saturating_torch=2.13, saturated=p.float_spec(E4M3).max)
         twice = 2**-25 * (1 + 2**-26)
         assert torch.tensor(twice, dtype=F64).float().item() == 2**-25
         assert torch.tensor(twice, dtype=F64).float().half().item() == 0
         assert not p.underflows_to_zero(twice, F16)
         assert p.underflows_to_zero(2**-25, F16)
-        self.gives(
-            rounded_twice=f"{power(2, -25)} · ({n(1)} + {power(2, -26)})",
-            rounded_once=power(2, -25),
-        )
+        self.gives(rounded_twice=(2.0 ** (-25), 1, 2.0 ** (-26)), rounded_once=2.0 ** (-25))
 
     def story(self) -> None:
         """Parameters as Bekman (2022), The Technology Behind BLOOM Training, gives them."""
-        self.gives(failed_model=short(104e9), larger_model=short(530e9), bloom_model=short(176e9))
+        self.gives(failed_model=104e9, larger_model=530e9, bloom_model=176e9)
 
     def blocks(self) -> None:
         """Quantizing in blocks."""
@@ -276,19 +202,11 @@ class Chapter(Figures):
             (block / scale).tolist() for block, scale in zip(x.split(size), scales, strict=True)
         ]
         ties = [u for u in [*units[0], *units[1]] if u % 1 == 0.5]
-        self.gives(
-            x=vector(x),
-            block_size=size,
-            levels=vector(levels),
-            first_scale=f"{plain(largest[0])} / {plain(top)} = {plain(scales[0].item())}",
-            last_scale=f"{plain(largest[1])} / {plain(top)} = {plain(scales[1].item())}",
-            first_units=vector(units[0]),
-            last_units=vector(units[1]),
-            codes=vector(codes),
-            low_tie=plain(ties[0]),
-            high_tie=plain(ties[1]),
-            back=vector(p.dequantize_blocks(codes, scales, size, levels)),
-        )
+        self.gives(x=x, block_size=size, levels=levels)
+        self.gives(first_scale=(largest[0], top, scales[0].item()))
+        self.gives(last_scale=(largest[1], top, scales[1].item()), first_units=units[0])
+        self.gives(last_units=units[1], codes=codes, low_tie=ties[0], high_tie=ties[1])
+        self.gives(back=p.dequantize_blocks(codes, scales, size, levels))
         assert len(ties) == 2
         assert all(
             levels[c] == math.floor(u)
@@ -310,108 +228,69 @@ class Chapter(Figures):
         neighbours = max(zeros[block])
         assert zeros[block].index(neighbours) == 1000 // block
         assert sorted(zeros[block])[-2] < block / 2
-        self.gives(
-            outlier=outlier,
-            draws=n(count, ","),
-            lowest_level=n(levels[0].item(), ".0f"),
-            highest_level=n(levels[-1].item(), ".0f"),
-            outlier_scale=(
-                f"{n(outlier)} / {n(levels[-1].item(), '.0f')} = "
-                f"{n(outlier / levels.max().item(), '.1f')}"
-            ),
-            error_one_scale=n(off[count], ".1f"),
-            outlier_block=block,
-            neighbours=neighbours,
-            error_in_blocks=n(off[block], ".1f"),
-        )
+        self.gives(outlier=outlier, draws=count, lowest_level=levels[0].item())
+        self.gives(highest_level=levels[-1].item())
+        self.gives(outlier_scale=(outlier, levels[-1].item(), outlier / levels.max().item()))
+        self.gives(error_one_scale=off[count], outlier_block=block, neighbours=neighbours)
+        self.gives(error_in_blocks=off[block])
         count, size = 16, 64
         bits = count.bit_length() - 1
         a_number = bits + 8 * F32.itemsize / size
-        self.gives(
-            level_count=count,
-            price_block=size,
-            level_bits=bits,
-            bits_a_number=f"{n(bits)} + {n(8 * F32.itemsize)} / {n(size)} = {plain(a_number)}",
-            large_model=short(70e9),
-            quantized_gb=n(70 * a_number / 8, ".1f"),
-            bf16_gb=70 * BF16.itemsize,
-            device_gb=ra.H100_SXM.memory_bytes // 10**9,
-        )
+        self.gives(level_count=count, price_block=size, level_bits=bits)
+        self.gives(bits_a_number=(bits, 8 * F32.itemsize, size, a_number), large_model=70e9)
+        self.gives(quantized_gb=70 * a_number / 8, bf16_gb=70 * BF16.itemsize)
+        self.gives(device_gb=ra.H100_SXM.memory_bytes // 10**9)
         scalar = torch.tensor(3.0)
         assert (torch.ones(2, dtype=BF16) / scalar).dtype == BF16
         assert scalar.dtype == F32
-        self.gives(scalar_dimensions=scalar.dim(), zero_block=f"{n(0)} / {n(0)}")
+        self.gives(scalar_dimensions=scalar.dim(), zero_block=(0, 0))
 
     def block_formats(self) -> None:
         """MX (Rouhani et al. 2023) and NVFP4 (Transformer Engine's documentation)."""
         positive = e2m1()
         assert len(positive) == 2**3  # four bits without the sign
-        self.gives(e2m1_levels=n(f"±{{{', '.join(f'{level:g}' for level in positive)}}}"))
+        self.gives(e2m1_levels=positive)
         rows = [
             ("MXFP8", "E4M3 or E5M2", 8, 32, "E8M0"),
             ("MXFP4", "E2M1", 4, 32, "E8M0"),
             ("NVFP4", "E2M1", 4, 16, "E4M3"),
         ]
         for name, element, bits, block, scale in rows:
-            cost = f"{n(bits)} + {n(8)} / {n(block)} = {plain(bits + 8 / block)}"
+            cost = f"{n(bits)} + {n(8)} / {n(block)} = {n(bits + 8 / block)}"
             self.gives(block_format=f"{n(name)} | {n(element)} | {n(block)} | {n(scale)} | {cost}")
-        self.gives(fp_eight=n("FP8"), fp_four=n("FP4"))
-        self.gives(mxfp_eight=n("MXFP8"), mx_block=32, nvfp_block=16)
+        self.gives(fp_eight=n("FP8"), fp_four=n("FP4"), mxfp_eight=n("MXFP8"), mx_block=32)
+        self.gives(nvfp_block=16)
         # Abecassis et al. (2025), abstract; Chandiramani et al. (2026), abstract.
-        self.gives(nvfp_model=short(12e9), nvfp_tokens=short(10e12, unit=12))
-        self.gives(
-            nemotron_version=n("3"),
-            nemotron_model=short(120e9),
-            nemotron_tokens=short(25e12, unit=12),
-        )
+        self.gives(nvfp_model=12e9, nvfp_tokens=10e12, nemotron_version=3, nemotron_model=120e9)
+        self.gives(nemotron_tokens=25e12)
 
     def seen_elsewhere(self) -> None:
         """Claims of other notes are quoted; the correct values are computed."""
         half = p.float_spec(F16)
         limit = half.smallest_subnormal / 2
-        self.gives(
-            seen_limit=n("6e-5"),
-            normal_limit=f"{two_to(half.smallest_normal)} = {scientific(half.smallest_normal, 1)}",
-            zero_limit=f"{two_to(limit)} = {scientific(limit, 2)}",
-        )
+        self.gives(seen_limit=6e-5, normal_limit=(half.smallest_normal, half.smallest_normal))
+        self.gives(zero_limit=(limit, limit))
         stored = torch.tensor(1e-8).to(BF16)
         mantissa, exponent = math.frexp(stored.item())
         units = round(mantissa * 2**8)
         assert units * 2.0 ** (exponent - 8) == stored.item()
         printed = str(torch.stack([stored])).removeprefix("tensor([").split("]")[0]
-        self.gives(
-            seen_value=n("1e-8"),
-            seen_print=n("1.0000e-08"),
-            print=n(printed),
-            print_exact=f"{n(units)} · {power(2, exponent - 8)}",
-        )
+        self.gives(seen_value=1e-8, seen_print=1.0000e-08, print=n(printed))
+        self.gives(print_exact=(units, 2.0 ** (exponent - 8)))
         dense = ra.H100_SXM.peak_flops[BF16]
-        a100, sparse = plain(ra.A100_80GB.peak_flops[BF16] / 1e12), n(2 * dense / 1e12, ",.0f")
-        self.gives(
-            a100_tflops=a100,
-            sparse_tflops=sparse,
-            dense_tflops=plain(dense / 1e12),
-            speedup=n(self.ratio, ".1f"),
-            fp32_tflops=plain(ra.H100_SXM.peak_flops[F32] / 1e12),
-        )
+        self.gives(a100_tflops=ra.A100_80GB.peak_flops[BF16] / 1e12, sparse_tflops=2 * dense / 1e12)
+        self.gives(dense_tflops=dense / 1e12, speedup=self.ratio, seen_fp32=67.5)
+        self.gives(fp32_tflops=ra.H100_SXM.peak_flops[F32] / 1e12)
         fp8, fp32 = (ra.H100_SXM.peak_flops[dtype] for dtype in (E4M3, F32))
-        self.gives(
-            seen_fp8_speedup=n("8"),
-            fp8_speedup=(
-                f"{n(fp8 / 1e12, ',.0f')} / {plain(fp32 / 1e12)} = {n(fp8 / fp32, '.1f')}"
-            ),
-        )
+        self.gives(seen_fp8_speedup=8, fp8_speedup=(fp8 / 1e12, fp32 / 1e12, fp8 / fp32))
 
     def model(self) -> None:
         """The weights of Wren."""
         bits = 4 + 32 / 64
-        self.gives(
-            wren_fp32_gb=n(wren.PARAMETERS * F32.itemsize / 1e9, ".2f"),
-            wren_bf16_gb=n(wren.PARAMETERS * BF16.itemsize / 1e9, ".2f"),
-            wren_fp8_gb=n(wren.PARAMETERS * E4M3.itemsize / 1e9, ".2f"),
-            wren_quantized_gb=n(wren.PARAMETERS * bits / 8 / 1e9, ".2f"),
-            bits_a_number_again=plain(bits),
-        )
+        self.gives(wren_fp32_gb=wren.PARAMETERS * F32.itemsize / 1e9)
+        self.gives(wren_bf16_gb=wren.PARAMETERS * BF16.itemsize / 1e9)
+        self.gives(wren_fp8_gb=wren.PARAMETERS * E4M3.itemsize / 1e9)
+        self.gives(wren_quantized_gb=wren.PARAMETERS * bits / 8 / 1e9, bits_a_number_again=bits)
 
     def exercises(self) -> None:
         """The answers."""
@@ -419,57 +298,35 @@ class Chapter(Figures):
         stored = torch.tensor(claimed, dtype=F16) * claimed
         over = next(i for i in range(1000) if torch.tensor(float(i)).square().half().isinf())
         assert (torch.tensor(fits, dtype=F16) * fits).isfinite()
-        self.gives(
-            ex_fits=f"{n(fits)} · {n(fits)}",
-            ex_claimed=f"{n(claimed)} · {n(claimed)}",
-            ex_product=f"{n(claimed)} · {n(claimed)} = {n(claimed**2, ',')}",
-            ex_product_stored=n(stored.item(), ",.0f"),
-            ex_overflow=f"{n(over)} · {n(over)} = {n(over**2, ',')}",
-        )
+        self.gives(ex_fits=(fits, fits), ex_claimed=(claimed, claimed))
+        self.gives(ex_product=(claimed, claimed, claimed**2), ex_product_stored=stored.item())
+        self.gives(ex_overflow=(over, over, over**2))
 
         weight = 0.5
-        eps = power(2, round(math.log2(p.float_spec(BF16).eps)))
         above = torch.nextafter(*torch.tensor([weight, 1], dtype=BF16)).item()
         step = above - weight
         half = step / 2
         for update, moves in ((half * 1.01, True), (half, False), (-half / 2 * 1.01, True)):
             moved = torch.tensor(weight, dtype=BF16) + torch.tensor(update, dtype=BF16)
             assert (moved.item() != weight) == moves
-        self.gives(
-            ex_weight=plain(weight),
-            ex_step=f"{plain(weight)} · {eps} = {n(step, '.4f')}",
-            ex_half_step=n(half, ".5f"),
-        )
+        self.gives(ex_weight=weight, ex_step=(weight, p.float_spec(BF16).eps, step))
+        self.gives(ex_half_step=half)
         far, tenth = torch.tensor(70_000.0), torch.tensor(0.1, dtype=torch.float64)
         assert far.to(F16).isinf()
         off = [abs(tenth.to(dtype).double() - tenth).item() for dtype in (F16, BF16)]
-        self.gives(
-            ex_far=n(70_000, ","),
-            ex_far_stored=n(far.to(BF16).item(), ",.0f"),
-            ex_tenth=plain(0.1),
-            ex_tenth_half=scientific(off[0]),
-            ex_tenth_bf16=scientific(off[1]),
-        )
+        self.gives(ex_far=70000, ex_far_stored=far.to(BF16).item(), ex_tenth=0.1)
+        self.gives(ex_tenth_half=off[0], ex_tenth_bf16=off[1])
 
         x = torch.tensor([12, -6.4, 2.6, 0.4])
         integers = torch.arange(-7.0, 8)
         codes, (scale,) = p.quantize_blocks(x, len(x), E2M1)
         back = p.dequantize_blocks(codes, scale[None], len(x), E2M1)
-        self.gives(
-            ex_block_x=vector(x),
-            ex_float_scale=f"{plain(x[0].item())} / {plain(6)} = {plain(scale.item())}",
-            ex_float_units=vector(x / scale),
-            ex_float_levels=vector(back / scale),
-            ex_float_back=vector(back),
-        )
+        self.gives(ex_block_x=x, ex_float_scale=(x[0].item(), 6, scale.item()))
+        self.gives(ex_float_units=x / scale, ex_float_levels=back / scale, ex_float_back=back)
         assert E2M1.max() == 6
         codes, (scale,) = p.quantize_blocks(x, len(x), integers)
         equal = p.dequantize_blocks(codes, scale[None], len(x), integers)
-        shown = ", ".join(f"{value:.2f}".rstrip("0").rstrip(".") for value in equal.tolist())
-        self.gives(
-            ex_int_scale=f"{plain(x[0].item())} / {plain(7)} = {n(scale.item(), '.2f')}",
-            ex_int_back=n(f"({shown})".replace("-", "−")),
-        )
+        self.gives(ex_int_scale=(x[0].item(), 7, scale.item()), ex_int_back=equal)
 
         x = torch.randn(4095, generator=torch.Generator().manual_seed(0))
         x = torch.cat([x, torch.tensor([20])])
@@ -477,10 +334,7 @@ class Chapter(Figures):
         for size in (32, 16):
             codes, scales = p.quantize_blocks(x, size, E2M1)
             off[size] = (p.dequantize_blocks(codes, scales, size, E2M1) - x).abs().mean().item()
-        self.gives(last_gain=n(100 * (1 - off[16] / off[32]), ".0f"))
+        self.gives(last_gain=100 * (1 - off[16] / off[32]))
 
-        self.gives(
-            ex_state_bytes=ra.bytes_per_parameter(wren.RECIPE),
-            ex_copy_bytes=BF16.itemsize,
-            ex_nvfp_bytes=n((4 + 8 / 16) / 8, ".2f"),
-        )
+        self.gives(ex_state_bytes=ra.bytes_per_parameter(wren.RECIPE), ex_copy_bytes=BF16.itemsize)
+        self.gives(ex_nvfp_bytes=(4 + 8 / 16) / 8)

@@ -10,40 +10,19 @@ from jaxtyping import Float
 from grader.solutions.reference import einops_reshaping as er
 from grader.solutions.reference import tensor_memory as tm
 from handout.site import wren
-from tests.handout.page_figures import Figures, n, plain, short
-
-
-def listed(tensor, brackets="[]"):
-    """A vector as a figure, such as [0, 1, 4]."""
-    return n(brackets[0] + ", ".join(f"{value:g}" for value in tensor.tolist()) + brackets[1])
-
-
-def spaced(tensor):
-    """A vector's elements separated by spaces, as a figure."""
-    return n(" ".join(str(value) for value in tensor.tolist()))
+from tests.handout.page_figures import Figures, n
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("03_einops_reshaping.md")
+    def beginning(self) -> None:
         self.gives(transpose_code=n("x.transpose(-2, -1)"))
         block = 2
         assert er.downsample(torch.ones(block, 2 * block), block).shape == (1, 2)
-        self.gives(pixel_block=f"{n(block)} × {n(block)}")
+        self.gives(pixel_block=(block, block))
         features, heads = 10, 4
         with pytest.raises(EinopsError):
             rearrange(torch.ones(features), "(heads d) -> heads d", heads=heads)
         self.gives(features=features, heads=heads)
-        self.order()
-        self.story()
-        self.scores()
-        self.annotations()
-        self.masks()
-        self.examples()
-        self.model()
-        self.exercises()
 
     def order(self) -> None:
         """Parentheses, transposes and copies."""
@@ -51,8 +30,7 @@ class Chapter(Figures):
         self.gives(order_heads=heads, order_d=d)
         numbers = torch.arange(heads * d)
         for pattern in ("(heads d)", "(d heads)"):
-            first, second = rearrange(numbers, f"{pattern} -> heads d", heads=heads)
-            self.gives(split_row=f"{spaced(first)} | {spaced(second)}")
+            self.gives(split_row=rearrange(numbers, f"{pattern} -> heads d", heads=heads))
         (split,) = er.split_heads(numbers[None], heads).transpose(0, 1)
         assert split.tolist() == [[h * d + i for i in range(d)] for h in range(heads)]
         other = rearrange(numbers, "(d heads) -> heads d", heads=heads)
@@ -64,12 +42,8 @@ class Chapter(Figures):
         assert not torch.equal(reshaped, wanted)
         per_head = wanted[0].numel() // x.shape[1]
         assert torch.equal(reshaped[0].reshape(-1), x[:per_head].reshape(-1))
-        self.gives(
-            bet_input=n(str(tuple(x.shape))),
-            bet_output=n(str(tuple(wanted.shape))),
-            bet_code=n(f"x.reshape{tuple(wanted.shape)}"),
-            bet_positions=per_head,
-        )
+        self.gives(bet_input=x.shape, bet_output=wanted.shape)
+        self.gives(bet_code=n(f"x.reshape{tuple(wanted.shape)}"), bet_positions=per_head)
 
         x = torch.arange(8).view(2, 4)
         assert not torch.equal(er.split_heads(x, 2), x.reshape(2, 2, 2))
@@ -94,16 +68,11 @@ class Chapter(Figures):
         wrong, right = (reordered(rows, heads) for heads in (small[0] // small[1], small[1]))
         assert wrong.shape == right.shape
         assert not torch.equal(wrong, right)
-        self.gives(
-            story_large=n("Llama 2 70B"),
-            story_large_heads=large[0],
-            story_large_keys=large[1],
-            story_agree=f"{n(large[0])} / {n(large[1])} = {n(large[0] // large[1])}",
-            story_small_heads=small[0],
-            story_small_keys=small[1],
-            story_differ=f"{n(small[0])} / {n(small[1])} = {n(small[0] // small[1])}",
-            story_year=n("2023"),
-        )
+        self.gives(story_large=n("Llama 2 70B"), story_large_heads=large[0])
+        self.gives(story_large_keys=large[1])
+        self.gives(story_agree=(large[0], large[1], large[0] // large[1]))
+        self.gives(story_small_heads=small[0], story_small_keys=small[1])
+        self.gives(story_differ=(small[0], small[1], small[0] // small[1]), story_year=2023)
 
     def annotations(self) -> None:
         """The function of the page's block of code, which breaks its own annotation."""
@@ -121,15 +90,12 @@ class Chapter(Figures):
             scores = er.attention_scores(q, k)
             assert abs(scores.var().item() - 1) < 0.1
             assert abs((q @ k.mT).var().item() / d - 1) < 0.1
-        self.gives(large_d=large, typical_score=n(math.sqrt(large), ".1f"))
+        self.gives(large_d=large, typical_score=math.sqrt(large))
         q, k = torch.randn(2, 1024, large, generator=generator)
         sharp = (q @ k.mT).softmax(-1).amax(-1).mean().item()
         soft = er.attention_scores(q, k).softmax(-1).amax(-1).mean().item()
-        self.gives(
-            many_keys=n(len(k), ","),
-            sharp_weight=n(round(100 * sharp, -1), ".0f"),
-            soft_weight=math.ceil(100 * soft),
-        )
+        self.gives(many_keys=len(k), sharp_weight=round(100 * sharp, -1))
+        self.gives(soft_weight=math.ceil(100 * soft))
         batch, tokens, heads = 8, 1024, 12
         q = torch.empty(batch, heads, tokens, 64, dtype=torch.bfloat16, device="meta")
         scores = er.attention_scores(q, q)
@@ -137,13 +103,8 @@ class Chapter(Figures):
             er.attention_scores(q[..., : tokens // 2, :], q[..., : tokens // 2, :]).numel() * 4
             == scores.numel()
         )
-        self.gives(
-            sequences=batch,
-            tokens=n(tokens, ","),
-            score_heads=heads,
-            scores=short(scores.numel(), 1, 6),
-            scores_mb=n(tm.tensor_bytes(scores) / 1e6, ".0f"),
-        )
+        self.gives(sequences=batch, tokens=tokens, score_heads=heads, scores=scores.numel())
+        self.gives(scores_mb=tm.tensor_bytes(scores) / 1e6)
 
         q, k = torch.ones(1, 4), torch.ones(1, 1)
         assert torch.einsum("qd,kd->qk", q, k).item() == q.numel()
@@ -163,61 +124,32 @@ class Chapter(Figures):
         x, mask = torch.tensor([[math.nan], [1.0]]), torch.tensor([False, True])
         assert er.masked_mean(x, mask) == 1
         assert er.masked_mean(x, ~mask & False) == 0
-        self.gives(
-            empty_mean=f"{plain(nothing.item())} / {plain(nothing.item())}",
-            nothing=plain(nothing.item()),
-        )
+        self.gives(empty_mean=(nothing.item(), nothing.item()), nothing=nothing.item())
 
     def examples(self) -> None:
         """The solved example."""
         d = 4
         one = torch.ones(1, d)
-        self.gives(
-            one_score=(
-                f"{plain((one @ one.T).item())} / √{n(d)} = "
-                f"{plain(er.attention_scores(one, one).item())}"
-            )
-        )
+        self.gives(one_score=((one @ one.T).item(), d, er.attention_scores(one, one).item()))
         x, w = torch.tensor([3.0, 5.0]), torch.tensor([10.0, 100.0]).view(2, 1, 1)
         heads, d_in, d_out = w.shape
         assert heads == len(x)
-        self.gives(
-            head_inputs=listed(x, "()"),
-            head_matrix=f"{n(d_in)} × {n(d_out)}",
-            first_weight=plain(w[0].item()),
-            second_weight=plain(w[1].item()),
-            head_outputs=listed(er.per_head_linear(x, w), "()"),
-        )
+        self.gives(head_inputs=x, head_matrix=(d_in, d_out), first_weight=w[0].item())
+        self.gives(second_weight=w[1].item(), head_outputs=er.per_head_linear(x, w))
         x, mask = torch.tensor([1.0, 3.0, 5.0]), torch.tensor([True, False, True])
         kept = x[mask].sum().item()
-        self.gives(
-            masked_x=listed(x),
-            mask=listed(mask.long(), "()"),
-            masked_mean=(
-                f"{plain(kept)} / {n(int(mask.sum()))} = "
-                f"{plain(er.masked_mean(x[:, None], mask).item())}"
-            ),
-            wrong_mean=f"{plain(kept)} / {n(len(x))} = {plain(kept / len(x))}",
-        )
+        self.gives(masked_x=x, mask=mask.long())
+        self.gives(masked_mean=(kept, int(mask.sum()), er.masked_mean(x[:, None], mask).item()))
+        self.gives(wrong_mean=(kept, len(x), kept / len(x)))
         image, side = torch.arange(8).view(1, 1, 2, 4), 2
         first, second = er.patchify(image, side)[0]
-        self.gives(
-            small_image=f"{n(image.shape[2])} × {n(image.shape[3])}",
-            first_number=image.min().item(),
-            small_patch=f"{n(side)} × {n(side)}",
-            first_patch=listed(first),
-            second_patch=listed(second),
-        )
+        self.gives(small_image=(image.shape[2], image.shape[3]), first_number=image.min().item())
+        self.gives(small_patch=(side, side), first_patch=first, second_patch=second)
         image, side = torch.empty(1, 3, 224, 224, device="meta"), 16
         _, channels, height, width = image.shape
         _, patches, size = er.patchify(image, side).shape
-        self.gives(
-            image=f"{n(height)} × {n(width)}",
-            channels=channels,
-            patches=patches,
-            patch=f"{n(side)} × {n(side)}",
-            patch_numbers=size,
-        )
+        self.gives(image=(height, width), channels=channels, patches=patches, patch=(side, side))
+        self.gives(patch_numbers=size)
 
     def model(self) -> None:
         """The scores of Wren."""
@@ -234,12 +166,8 @@ class Chapter(Figures):
         scores = er.attention_scores(q, q)
         together = config.num_layers * tm.tensor_bytes(scores)
         assert together > 4 * wren.PARAMETERS, "more than the weights"
-        self.gives(
-            wren_head=width,
-            wren_scores=short(scores.numel(), 0, 6),
-            wren_scores_mb=n(tm.tensor_bytes(scores) / 1e6, ".0f"),
-            wren_scores_gb=n(together / 1e9, ".2f"),
-        )
+        self.gives(wren_head=width, wren_scores=scores.numel())
+        self.gives(wren_scores_mb=tm.tensor_bytes(scores) / 1e6, wren_scores_gb=together / 1e9)
 
     def exercises(self) -> None:
         """The answers."""
@@ -259,36 +187,22 @@ class Chapter(Figures):
             for pattern in ("(heads d)", "(d heads)")
         }
         assert list(head_of.values()) == [feature // d, feature % heads] == [1, 2]
-        self.gives(
-            ex_feature=feature,
-            ex_features=features,
-            ex_heads=heads,
-            ex_d=d,
-            ex_first=f"{n(feature)} = {n(feature // d)} · {n(d)} + {n(feature % d)}",
-            ex_second=f"{n(feature)} = {n(feature // heads)} · {n(heads)} + {n(feature % heads)}",
-            ex_second_head=head_of["(d heads)"],
-        )
+        self.gives(ex_feature=feature, ex_features=features, ex_heads=heads, ex_d=d)
+        self.gives(ex_first=(feature, feature // d, d, feature % d))
+        self.gives(ex_second=(feature, feature // heads, heads, feature % heads))
+        self.gives(ex_second_head=head_of["(d heads)"])
         longer = 4 * wren.WREN.context_length
         growth = (longer // wren.WREN.context_length) ** 2
-        self.gives(ex_context=n(longer, ","), ex_growth=growth, ex_factor=growth // 4)
+        self.gives(ex_context=longer, ex_growth=growth, ex_factor=growth // 4)
 
         x = torch.tensor([[1.0, 2.0, 3.0, 0.0], [6.0, 0.0, 0.0, 0.0]])
         mask = torch.tensor([[1, 1, 1, 0], [1, 0, 0, 0]]).bool()
         a, b = er.masked_mean(x[..., None], mask).flatten().tolist()
         kept_a, kept_b = mask.sum(1).tolist()
-        terms = f"({n(kept_a)} · {plain(a)} + {n(kept_b)} · {plain(b)})"
-        self.gives(
-            ex_mean_a=plain(a),
-            ex_kept_a=kept_a,
-            ex_mean_b=plain(b),
-            ex_kept_b=kept_b,
-            ex_wrong_mean=plain((a + b) / 2),
-            ex_right_mean=f"{terms} / {n(kept_a + kept_b)} = {plain(x[mask].mean().item())}",
-        )
+        self.gives(ex_mean_a=a, ex_kept_a=kept_a, ex_mean_b=b, ex_kept_b=kept_b)
+        self.gives(ex_wrong_mean=(a + b) / 2)
+        self.gives(ex_right_mean=(kept_a, a, kept_b, b, kept_a + kept_b, x[mask].mean()))
         target = torch.randn(1000, generator=torch.Generator().manual_seed(0))
         pairs = target[:, None] - target
-        self.gives(
-            ex_pairs=n(pairs.numel() // len(target), ","),
-            ex_variances=n((pairs**2).mean().item(), ".0f"),
-        )
+        self.gives(ex_pairs=pairs.numel() // len(target), ex_variances=(pairs**2).mean().item())
         assert math.isclose((pairs**2).mean(), 2 * target.var(correction=0), rel_tol=1e-4)

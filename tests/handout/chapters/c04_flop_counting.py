@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
-from tests.handout.page_figures import Figures, n, power, short
+from tests.handout.page_figures import Figures, n
 
 GPT2 = fc.TransformerConfig(
     vocab_size=50257,
@@ -83,32 +83,15 @@ def shorthand(config):
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("04_flop_counting.md")
-        self.before()
-        self.layers()
-        self.two_layers()
-        self.transformer()
-        self.rule_and_shorthand()
-        self.budgets()
-        self.training()
-        self.as_they_run()
-        self.attention()
-        self.model()
-        self.exercises()
-
     def before(self) -> None:
         """What the FLOPs do not tell, and the first bet."""
         low, high = min(REPORTED_MFU), max(REPORTED_MFU)
         middle = (low * high) ** 0.5
         assert abs(high / middle - middle / low) < 1e-9, "as far from either end"
-        self.gives(mfu_low=n(low, ".2f"), mfu_high=n(high, ".2f"))
-        self.gives(mfu_factor=n(high / middle, ".1f"))
+        self.gives(mfu_low=low, mfu_high=high, mfu_factor=high / middle)
         tokens = wren.WREN.context_length
         now, then = forward_flops(wren.WREN, tokens), forward_flops(wren.WREN, 2 * tokens)
-        self.gives(bet_tokens=n(2 * tokens, ","), bet_growth=n(100 * (then / (2 * now) - 1), ".0f"))
+        self.gives(bet_tokens=2 * tokens, bet_growth=100 * (then / (2 * now) - 1))
 
     def layers(self) -> None:
         """A matrix product, and a linear layer."""
@@ -123,6 +106,9 @@ class Chapter(Figures):
         )
         an_element = fc.matmul_flops((6, 3, 7), (6, 7, 5)) // (6 * 3 * 5 * 7)
         self.gives(an_element=an_element)
+        x, head = torch.ones(1, 4), wren.HEAD_WIDTH
+        softmax = ran(lambda: (e := (x - x.amax()).exp()) / e.sum())
+        self.gives(softmax_flops=len(softmax), score_flops=fc.matmul_flops((1, head), (head, 1)))
         for left, right in (
             ("B × D", "D × K"),
             ("K × B", "B × D"),
@@ -131,20 +117,13 @@ class Chapter(Figures):
             dims = {"B": 3, "D": 5, "K": 7}
             shapes = [[dims[name] for name in side.split(" × ")] for side in (left, right)]
             assert fc.matmul_flops(*shapes) == 2 * 3 * 5 * 7 == fc.linear_flops(3, 5, 7)
-            self.gives(
-                each_product=(
-                    f"{left} times {right} | {n(fc.matmul_flops(*shapes) // (3 * 5 * 7))}BDK"
-                )
-            )
+            each = fc.matmul_flops(*shapes) // (3 * 5 * 7)
+            self.gives(each_product=f"{left} times {right} | {n(each)}BDK")
         forward = fc.linear_flops(1, 1, 1)
         both = fc.linear_flops(1, 1, 1, backward=True)
         assert both == fc.training_flops(1, 1)
-        self.gives(
-            forward_nb=forward,
-            backward_nb=both - forward,
-            both_nb=both,
-            recomputed=fc.training_flops(1, 1, recompute_forward=True),
-        )
+        self.gives(forward_nb=forward, backward_nb=both - forward, both_nb=both)
+        self.gives(recomputed=fc.training_flops(1, 1, recompute_forward=True))
 
     def two_layers(self) -> None:
         """Two layers with B, D, K = 64, 32, 16."""
@@ -171,42 +150,25 @@ class Chapter(Figures):
             for size, f in zip(sizes, forward, strict=True)
         ]
         given = fc.linear_flops(b, d, k, backward=True) - forward[1] - weight[1]
-        self.gives(
-            rows=b,
-            sizes=f"{n(d)}, {n(d)}, {n(k)}",
-            d=d,
-            k=k,
-            first_layer=f"{n(d)} × {n(d)}",
-            layer_two=2,
-            second_layer=f"{n(d)} × {n(k)}",
-        )
+        self.gives(rows=b, sizes=(d, d, k), d=d, k=k, first_layer=(d, d), layer_two=2)
+        self.gives(second_layer=(d, k))
         for one, two in (forward, weight):
-            self.gives(part_row=f"{n(one, ',')} | {n(two, ',')} | {n(one + two, ',')}")
-        self.gives(input_row=f"{n(given, ',')} | {n(given, ',')}")
+            self.gives(part_row=(one, two, one + two))
+        self.gives(input_row=(given, given))
         assert sum(forward) == fc.mlp_flops(b, (d, d, k))
         assert total == sum(forward) + sum(weight) + given
         rule = fc.training_flops(d * d + d * k, b)
-        self.gives(
-            two_layer_flops=n(total, ","),
-            share_of_rule=n(total / rule, ".3f"),
-            two_layer_rule=f"{n(fc.training_flops(1, 1))}NB = {n(rule, ',')}",
-        )
+        self.gives(two_layer_flops=total, share_of_rule=total / rule)
+        self.gives(two_layer_rule=f"{n(fc.training_flops(1, 1))}NB = {n(rule, ',')}")
         assert rule == 6 * (d * d + d * k) * b
 
         a, m = (4, 8, 16, 32), (32, 2)
         results = torch.empty(a, device="meta") @ torch.empty(m, device="meta")
-        sizes = " · ".join(map(n, results.shape))
-        shapes = f"({', '.join(map(n, a))}) @ ({', '.join(map(n, m))})"
         flops = fc.matmul_flops(a, m)
         assert flops == 2 * a[-1] * results.numel()
-        self.gives(
-            batched_shapes=shapes,
-            batched_results=f"{sizes} = {n(results.numel(), ',')}",
-            summed_products=a[-1],
-            batched_flops=f"{n(2)} · {n(a[-1])} · {n(results.numel(), ',')} = {n(flops, ',')}",
-            seen_batched_flops=n("131,072"),
-            batched_total=n(flops, ","),
-        )
+        self.gives(batched_shapes=(a, m), batched_results=(results.shape, results.numel()))
+        self.gives(summed_products=a[-1], batched_flops=(2, a[-1], results.numel(), flops))
+        self.gives(seen_batched_flops=131072, batched_total=flops)
 
     def transformer(self) -> None:
         """GPT-2 small by part, and the formulas of the table."""
@@ -247,11 +209,11 @@ class Chapter(Figures):
             assert all(
                 fc.transformer_forward_flops(c, b, t)[key] == value(c, b, t) for c, b, t in configs
             ), key
-            share = n(parts[key] / total * 100, ".1f")
-            self.gives(part=f"{n(formula)}{each} | {short(parts[key], 1)}{each}, {share} %{each}")
+            flops, share = n(f"{parts[key] / 1e9:.1f}e9"), n(parts[key] / total * 100, ".1f")
+            self.gives(part=f"{n(formula)}{each} | {flops}{each}, {share} %{each}")
         gated = fc.transformer_forward_flops(replace(GPT2, gated_ffn=True), 1, tokens)
         assert gated["ffn"] * 2 == parts["ffn"] * 3
-        self.gives(gated_matrices=3, plain_matrices=2, gpt2_tokens=n(tokens, ","))
+        self.gives(gated_matrices=3, plain_matrices=2, gpt2_tokens=tokens)
         long = 16384
         longer = fc.transformer_forward_flops(replace(GPT2, context_length=long), 1, long)
         share = (longer["attention_scores"] + longer["attention_values"]) / sum(longer.values())
@@ -264,20 +226,13 @@ class Chapter(Figures):
             GPT2.num_heads * fc.matmul_flops((tokens, head), (head, tokens)) * GPT2.num_layers
             == parts["attention_scores"]
         )
-        self.gives(
-            scores_growth=f"T{growth}", long_tokens=n(long, ","), long_share=n(share * 100, ".0f")
-        )
+        self.gives(scores_growth=f"T{growth}", long_tokens=long, long_share=share * 100)
         size = ra.transformer_parameters(GPT2)
         by_rule = fc.training_flops(size, tokens) // 3
-        self.gives(
-            gpt2_forward=short(total, 1),
-            forward_rule=fc.linear_flops(1, 1, 1),
-            forward_by_rule=(
-                f"{n(2)} · {short(size, 1, 6)} · {n(tokens, ',')} = {short(by_rule, 1)}"
-            ),
-            training_rule=fc.training_flops(1, 1),
-            rule_is_low_by=n((1 - by_rule / total) * 100, ".0f"),
-        )
+        self.gives(gpt2_forward=total, forward_rule=fc.linear_flops(1, 1, 1))
+        self.gives(forward_by_rule=(2, size, tokens, by_rule))
+        self.gives(training_rule=fc.training_flops(1, 1))
+        self.gives(rule_is_low_by=(1 - by_rule / total) * 100)
         assert by_rule == 2 * size * tokens
         assert total - by_rule == parts["attention_scores"] + parts["attention_values"]
 
@@ -296,14 +251,12 @@ class Chapter(Figures):
             "12d²L",
             [shorthand(c) + size == ra.transformer_parameters(c) for c, size in embeddings.items()],
         )
-        self.gives(
-            wren_shorthand=short(shorthand(wren.WREN), 2),
-            wren_shorthand_share=n(100 * shorthand(wren.WREN) / wren.PARAMETERS, ".0f"),
-            gpt2_shorthand=short(shorthand(GPT2), 1, 6),
-            gpt2_shorthand_share=n(100 * shorthand(GPT2) / ra.transformer_parameters(GPT2), ".0f"),
-            kaplan_exponent="C^{" + n(KAPLAN_EXPONENT) + "}",
-            chinchilla_exponent="C^{" + n(CHINCHILLA_EXPONENT, ".2f") + "}",
-        )
+        self.gives(wren_shorthand=shorthand(wren.WREN))
+        self.gives(wren_shorthand_share=100 * shorthand(wren.WREN) / wren.PARAMETERS)
+        self.gives(gpt2_shorthand=shorthand(GPT2))
+        self.gives(gpt2_shorthand_share=100 * shorthand(GPT2) / ra.transformer_parameters(GPT2))
+        self.gives(kaplan_exponent="C^{" + n(KAPLAN_EXPONENT) + "}")
+        self.gives(chinchilla_exponent="C^{" + n(CHINCHILLA_EXPONENT, ".2f") + "}")
 
     def budgets(self) -> None:
         """Training runs and limits that were published."""
@@ -312,44 +265,24 @@ class Chapter(Figures):
         by_rule = fc.training_flops(LLAMA_SIZE, LLAMA_TOKENS)
         assert abs(by_rule / LLAMA_FLOPS - 1) < 0.01
         gpt3_by_rule = fc.training_flops(ra.transformer_parameters(GPT3), tokens)
-        assert short(gpt3_by_rule, 2, 23) == short(GPT3_FLOPS, 2, 23)
-        self.gives(
-            gpt_three_budget=short(GPT3_FLOPS, 2, 23),
-            gpt_three_with_scores=short(with_scores, 2, 23),
-            gpt_four=n("GPT-4"),
-            gpt_four_budget=short(GPT4_FLOPS, 0, 25),
-            llama_model=n("Llama 3 405B"),
-            llama_budget=short(LLAMA_FLOPS, 1, 25),
-            llama_by_rule=(
-                f"{n(fc.training_flops(1, 1))} · {short(LLAMA_SIZE)} · "
-                f"{short(LLAMA_TOKENS, unit=12)} = {short(by_rule, 2, 25)}"
-            ),
-            eu_limit=short(EU_LIMIT, unit=25),
-            eu_article=n(51),
-            us_limit=short(US_LIMIT, unit=26),
-            us_revoked=n("January 2025"),
-        )
+        assert f"{gpt3_by_rule:.2e}" == f"{GPT3_FLOPS:.2e}"
+        self.gives(gpt_three_budget=GPT3_FLOPS, gpt_three_with_scores=with_scores)
+        self.gives(gpt_four=n("GPT-4"), gpt_four_budget=GPT4_FLOPS, llama_model=n("Llama 3 405B"))
+        self.gives(llama_budget=LLAMA_FLOPS)
+        self.gives(llama_by_rule=(fc.training_flops(1, 1), LLAMA_SIZE, LLAMA_TOKENS, by_rule))
+        self.gives(eu_limit=EU_LIMIT, eu_article=51, us_limit=US_LIMIT)
+        self.gives(us_revoked=n("January 2025"))
         size, other = ra.transformer_parameters(GPT3), fc.training_flops(wren.PARAMETERS, tokens)
         llama_tokens = 15 * 10**12  # by its model card
         llama = fc.training_flops(70 * 10**9, llama_tokens)
         deep = fc.TransformerConfig(0, 1024, 12, 1024, 16, 4096)
         assert ra.transformer_parameters(deep) == 12 * 1024**2 * 12
-        self.gives(
-            seen_layers=12,
-            seen_width=n(1024, ","),
-            seen_size=n("150.9M"),
-            right_size=(
-                f"{n(12)} · {n(1024, ',')}{n('²')} · {n(12)} = "
-                f"{short(ra.transformer_parameters(deep), 1, 6)}"
-            ),
-            run_tokens=short(llama_tokens, unit=12),
-            seen_tokens=short(tokens),
-            seen_gpt_three=n(100),
-            seen_llama=n("3 70B"),
-            seen_llama_times=n(55),
-            right_gpt_three=n(fc.training_flops(size, tokens) / other, ".0f"),
-            right_llama=n(llama / other, ",.0f"),
-        )
+        self.gives(seen_layers=12, seen_width=1024, seen_size=n("150.9M"))
+        self.gives(right_size=(12, 1024**2, 12, ra.transformer_parameters(deep)))
+        self.gives(run_tokens=llama_tokens, seen_tokens=tokens, seen_gpt_three=100)
+        self.gives(seen_llama=n("3 70B"), seen_llama_times=55)
+        self.gives(right_gpt_three=fc.training_flops(size, tokens) / other)
+        self.gives(right_llama=llama / other)
 
     def long_sequences(self, configs) -> None:
         """Scores and values of a layer against its matrices, with a feed-forward width of 4d."""
@@ -377,7 +310,7 @@ class Chapter(Figures):
         ]
         self.formula("scores_ratio", "T / (6d)", ratios)
         self.formula("long_means", "6d", equal == 6 * GPT2.d_model)
-        self.gives(gpt2_equal=n(int(equal), ","))
+        self.gives(gpt2_equal=int(equal))
 
     def training(self) -> None:
         """A training step, and a whole run."""
@@ -387,16 +320,10 @@ class Chapter(Figures):
         flops = passes * sum(fc.transformer_forward_flops(GPT2, batch, tokens).values())
         seconds = flops / (mfu * H100)
         assert abs(ra.mfu(flops, seconds, ra.H100_SXM, torch.bfloat16) - mfu) < 1e-12
-        self.gives(
-            batch=batch,
-            batch_tokens=n(tokens, ","),
-            step_flops=f"{n(passes)} · {n(batch)} · {short(one, 1)} = {short(flops, 2, 14)}",
-            step_mfu=mfu,
-            h100_peak=short(H100, unit=12),
-            step_seconds=n(seconds, ".2f"),
-        )
+        self.gives(batch=batch, batch_tokens=tokens, step_flops=(passes, batch, one, flops))
+        self.gives(step_mfu=mfu, h100_peak=H100, step_seconds=seconds)
         assert float(2**53 + 1) == 2**53
-        self.gives(exact_floats=f"{power(2, 53)} ≈ {short(2**53, 1, 15)}")
+        self.gives(exact_floats=(2**53, 2**53))
 
     def as_they_run(self) -> None:
         """The table of operators that a call runs."""
@@ -450,32 +377,16 @@ class Chapter(Figures):
         product = fc.matmul_flops((b, h, q, d), (b, h, d, k))
         fused = [flops // product for flops in attention(query, key, key)]
         plain = [flops // product for flops in attention(query, key, key, fused=False)]
-        self.gives(
-            fused_backward=fused[1],
-            fused_forward=fused[0],
-            plain_backward=plain[1],
-            plain_forward=plain[0],
-        )
+        self.gives(fused_backward=fused[1], fused_forward=fused[0], plain_backward=plain[1])
+        self.gives(plain_forward=plain[0])
         forward, backward = attention(query, key, key)
         assert (forward, backward) == (2 * product, 5 * product)
-        self.gives(
-            batches=b,
-            attention_heads=h,
-            queries=q,
-            keys=k,
-            head_features=d,
-            attention_product=(
-                f"{n(2)} · {n(b)} · {n(h)} · {n(q)} · {n(k)} · {n(d)} = {n(product, ',')}"
-            ),
-            attention_forward=n(forward, ","),
-            attention_backward=n(backward, ","),
-        )
+        self.gives(batches=b, attention_heads=h, queries=q, keys=k, head_features=d)
+        self.gives(attention_product=(2, b, h, q, k, d, product), attention_forward=forward)
+        self.gives(attention_backward=backward)
         terms = b * h * q * k * d
-        self.gives(
-            forward_times=forward // terms,
-            backward_times=backward // terms,
-            attention_terms=f"{n(b)} · {n(h)} · {n(q)} · {n(k)} · {n(d)} = {n(terms)}",
-        )
+        self.gives(forward_times=forward // terms, backward_times=backward // terms)
+        self.gives(attention_terms=(b, h, q, k, d, terms))
 
     def model(self) -> None:
         """Wren's forward pass, step and training run."""
@@ -484,42 +395,30 @@ class Chapter(Figures):
         total = sum(parts.values())
 
         def share(*names):
-            return n(100 * sum(parts[name] for name in names) / total, ".1f")
+            return 100 * sum(parts[name] for name in names) / total
 
         by_rule = fc.training_flops(wren.PARAMETERS, tokens) // 3
         assert total - by_rule == parts["attention_scores"] + parts["attention_values"]
-        step = f"{n(6)} · {short(wren.PARAMETERS, 4)} · {n(wren.STEP_TOKENS, ',')}"
-        self.gives(
-            wren_forward=short(total, 2, 12),
-            wren_ffn_share=share("ffn"),
-            wren_matrices_share=share("qkv", "attention_output"),
-            wren_scores_share=share("attention_scores", "attention_values"),
-            wren_head_share=share("lm_head"),
-            wren_step_flops=f"{step} = {short(wren.STEP_FLOPS, 2, 15)}",
-            wren_run_flops=short(fc.training_flops(wren.PARAMETERS, wren.TOKENS), 2, 20),
-            wren_step_with_scores=short(3 * wren.SEQUENCES * total, 2, 15),
-        )
+        self.gives(wren_forward=total, wren_ffn_share=share("ffn"))
+        self.gives(wren_matrices_share=share("qkv", "attention_output"))
+        self.gives(wren_scores_share=share("attention_scores", "attention_values"))
+        self.gives(wren_head_share=share("lm_head"))
+        self.gives(wren_step_flops=(6, wren.PARAMETERS, wren.STEP_TOKENS, wren.STEP_FLOPS))
+        self.gives(wren_run_flops=fc.training_flops(wren.PARAMETERS, wren.TOKENS))
+        self.gives(wren_step_with_scores=3 * wren.SEQUENCES * total)
         ratio = scores_over_matrices(wren.WREN, tokens)
-        self.gives(
-            wren_equal=n(int(tokens / ratio), ","),
-        )
+        self.gives(wren_equal=int(tokens / ratio))
         longer = 8 * tokens
         parts = fc.transformer_forward_flops(wren.WREN, 1, longer)
         total = sum(parts.values())
-        self.gives(
-            ex_context=n(longer, ","), ex_share=share("attention_scores", "attention_values")
-        )
+        self.gives(ex_context=longer, ex_share=share("attention_scores", "attention_values"))
 
     def exercises(self) -> None:
         """The answers."""
         square, vector = (1000, 1000), (1000,)
         times_vector = fc.matmul_flops(square, vector)
-        self.gives(
-            ex_n=n(1000, ","),
-            ex_left=short(fc.matmul_flops(square, square) + times_vector, 3),
-            ex_right=short(2 * times_vector, unit=6),
-        )
-        self.gives(ex_frozen=fc.linear_flops(1, 1, 1))
+        self.gives(ex_n=1000, ex_left=fc.matmul_flops(square, square) + times_vector)
+        self.gives(ex_right=2 * times_vector, ex_frozen=fc.linear_flops(1, 1, 1))
 
         def share_of_rule(depth, width=8, rows=2):
             flops = fc.mlp_flops(rows, [width] * (depth + 1), backward=True)

@@ -9,7 +9,7 @@ from torch import nn
 from grader.solutions.reference import autograd as ag
 from grader.solutions.reference import flop_counting as fc
 from handout.site import wren
-from tests.handout.page_figures import Figures, n, plain, power, scientific, short
+from tests.handout.page_figures import Figures, n
 
 F64, F32 = torch.float64, torch.float32
 TORCH_VERSION = "2.0"  # "zero_grad's default is set_to_none=True", release notes of PyTorch 2.0
@@ -19,7 +19,7 @@ STEPS = [1e-1, 1e-3, 1e-6, 1e-10]
 
 def rows(x: torch.Tensor) -> str:
     """A matrix such as `[[1, −2], [3, 4]]`, with each number as a figure."""
-    return "[" + ", ".join("[" + ", ".join(map(plain, row)) + "]" for row in x.tolist()) + "]"
+    return "[" + ", ".join(f"[{', '.join(n(v, 'g') for v in row)}]" for row in x.tolist()) + "]"
 
 
 def cube(x):
@@ -33,18 +33,6 @@ def measured(f, x, eps, dtype=F64):
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("06_autograd.md")
-        self.graph()
-        self.linear()
-        self.by_hand()
-        self.checking()
-        self.accumulation()
-        self.model()
-        self.exercises()
-
     def graph(self) -> None:
         """The graph of a scalar loss, by autograd."""
         x, w = torch.tensor(2.0), torch.tensor(4.0, requires_grad=True)
@@ -58,27 +46,18 @@ class Chapter(Figures):
         assert loss.grad == 1
         for upstream, own, node in ((loss.grad, e, e), (e.grad, 1, p), (p.grad, x, w)):
             assert node.grad == upstream * own
-        shown = {name: plain(node.grad.item()) for name, node in (("e", e), ("p", p), ("w", w))}
-        self.gives(
-            graph_x=plain(x.item()),
-            graph_w=plain(w.item()),
-            graph_target=target,
-            graph_p=plain(p.item()),
-            graph_e=plain(e.item()),
-            graph_value=plain(loss.item()),
-            graph_e_grad=f"{plain(loss.grad.item())} · {plain(e.item())} = {shown['e']}",
-            graph_p_grad=f"{shown['e']} · {n(1)} = {shown['p']}",
-            graph_w_grad=f"{shown['p']} · {plain(x.item())} = {shown['w']}",
-        )
+        shown = {name: node.grad.item() for name, node in (("e", e), ("p", p), ("w", w))}
+        self.gives(graph_x=x.item(), graph_w=w.item(), graph_target=target, graph_p=p.item())
+        self.gives(graph_e=e.item(), graph_value=loss.item())
+        self.gives(graph_e_grad=(loss.grad, e, shown["e"]))
+        self.gives(graph_p_grad=(shown["e"], 1, shown["p"]))
+        self.gives(graph_w_grad=(shown["p"], x, shown["w"]))
         self.formula("graph_loss", "½ (x · w − 5)²", loss == 0.5 * (x * w - target) ** 2)
         self.formula("graph_square", "e² / 2", loss == e * e / 2)
         before = w.grad.item()
         (torch.ones(3) * w).backward(torch.ones(3))
         added = w.grad.item() - before
-        self.gives(
-            graph_accumulated=f"{plain(before)} + {plain(added)} = {plain(w.grad.item())}",
-            torch_version=n(TORCH_VERSION),
-        )
+        self.gives(graph_accumulated=(before, added, w.grad.item()), torch_version=n(TORCH_VERSION))
         default = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"]
         assert default.default is True
         self.gives(story_years=RUMELHART - LINNAINMAA)
@@ -97,7 +76,7 @@ class Chapter(Figures):
         x = torch.tensor([-1e-300, 0.0, 1e-300], dtype=F64, requires_grad=True)
         (gradient,) = torch.autograd.grad(x.relu().sum(), x)
         assert gradient.tolist() == [0, 0, 1]
-        self.gives(relu_edge=plain(x[1].item()), relu_edge_gradient=plain(gradient[1].item()))
+        self.gives(relu_edge=x[1].item(), relu_edge_gradient=gradient[1].item())
         a = torch.ones(1, 3, 2, requires_grad=True)
         ag.MatMul.apply(a, torch.ones(4, 2, 5)).sum().backward()
         self.gives(stretched=len(a.grad))
@@ -114,19 +93,11 @@ class Chapter(Figures):
         back, masked = g @ w2, (g @ w2) * (hidden > 0)
         assert hidden.min() == 0, "the same after the ReLU"
         terms = (g * hidden.relu()).T
-        self.gives(
-            x=rows(x),
-            w1=f"W₁ = {rows(w1)}",
-            w2=f"W₂ = {rows(w2)}",
-            hidden=rows(hidden),
-            y=rows(y),
-            g=rows(g),
-        )
-        sums = ", ".join(" + ".join(map(plain, row)) for row in terms.tolist())
-        self.gives(first_weight="W₁", second_weight="W₂", w2_sums=f"[[{sums}]] = {rows(grad_w2)}")
+        self.gives(x=x, w1=f"W₁ = {rows(w1)}", w2=f"W₂ = {rows(w2)}", hidden=hidden, y=y, g=g)
+        self.gives(first_weight="W₁", second_weight="W₂", w2_sums=(terms, grad_w2))
         assert torch.equal(masked.T @ x, grad_w1)
         assert hidden[0, 1] == 0, "the second unit, for the first vector"
-        self.gives(towards_w1=f"G W₂ = {rows(back)}", masked=rows(masked), grad_w1=rows(grad_w1))
+        self.gives(towards_w1=f"G W₂ = {rows(back)}", masked=masked, grad_w1=grad_w1)
 
     def checking(self) -> None:
         """Central differences and their errors."""
@@ -162,36 +133,26 @@ class Chapter(Figures):
             < 10**digits * cube(2.0) / 1e-10
             < 100 * abs(measured(cube, 2.0, 1e-10) - 12)
         )
-        self.gives(magnified_rounding=power(10, digits))
+        self.gives(magnified_rounding=10.0 ** (digits))
         at = 2.0
         first, second, third = (math.perm(3, k) * at ** (3 - k) for k in (1, 2, 3))
-        self.gives(
-            cube=f"x{n('³')}",
-            at=plain(at),
-            first_derivative=plain(first),
-            second_derivative=plain(second),
-            third_derivative=plain(third),
-        )
+        self.gives(cube=f"x{n('³')}", at=at, first_derivative=first, second_derivative=second)
+        self.gives(third_derivative=third)
         for eps in STEPS:
             forward = (cube(at + eps) - cube(at)) / eps
             errors = [
                 abs(got - first)
                 for got in (forward, measured(cube, at, eps), measured(cube, at, eps, F32))
             ]
-            self.gives(error_row=f"{scientific(eps, 0)} | {' | '.join(map(scientific, errors))}")
+            self.gives(error_row=(eps, errors))
         assert measured(cube, at, STEPS[-1], F32) == 0
         assert torch.tensor(at + STEPS[-1], dtype=F32) == at
         _, large, middle, small = STEPS
         central = {eps: abs(measured(cube, at, eps) - first) for eps in STEPS}
         assert central[middle] == min(central.values())
-        self.gives(
-            bet_large=scientific(large, 0),
-            bet_middle=scientific(middle, 0),
-            bet_small=scientific(small, 0),
-            bet_middle_error=scientific(central[middle]),
-            bet_small_error=scientific(central[small]),
-        )
-        best = [scientific(torch.finfo(dtype).eps ** (1 / 3), 0) for dtype in (F64, F32)]
+        self.gives(bet_large=large, bet_middle=middle, bet_small=small)
+        self.gives(bet_middle_error=central[middle], bet_small_error=central[small])
+        best = [torch.finfo(dtype).eps ** (1 / 3) for dtype in (F64, F32)]
         self.gives(best_fp64=best[0], best_fp32=best[1])
 
     def accumulation(self) -> None:
@@ -204,20 +165,10 @@ class Chapter(Figures):
         assert abs(model.weight.grad.item() - mean) < 1e-15
         chunks = losses.split(2)
         means = [chunk.mean().item() for chunk in chunks]
-        shares = [
-            f"{plain(m)} · {n(len(chunk))}/{n(len(losses))}"
-            for m, chunk in zip(means, chunks, strict=True)
-        ]
+        shares = [(m, len(c), len(losses)) for m, c in zip(means, chunks, strict=True)]
         first, second, third = losses.flatten().tolist()
-        self.gives(
-            first_loss=plain(first),
-            second_loss=plain(second),
-            third_loss=plain(third),
-            first_mean=plain(means[0]),
-            second_mean=plain(means[1]),
-            mean=f"{' + '.join(shares)} = {plain(mean)}",
-            wrong_mean=plain(sum(means) / len(means)),
-        )
+        self.gives(first_loss=first, second_loss=second, third_loss=third, first_mean=means[0])
+        self.gives(second_mean=means[1], mean=(shares, mean), wrong_mean=sum(means) / len(means))
         assert (1 / len(chunks)) / len(chunks[1]) == 2 * (1 / len(chunks)) / len(chunks[0])
 
     def model(self) -> None:
@@ -225,28 +176,16 @@ class Chapter(Figures):
         config, batch = wren.WREN, wren.MICRO_BATCH
         tokens = config.context_length
         forward = sum(fc.transformer_forward_flops(config, batch, tokens).values())
-        self.gives(
-            wren_forward=short(forward, 2, 13),
-            wren_backward=short(2 * forward, 2, 13),
-            wren_rows=n(batch * tokens, ","),
-            wren_ffn=f"{n(config.d_model, ',')} × {n(config.d_ff, ',')}",
-            wren_input_mb=n(batch * tokens * config.d_model * torch.bfloat16.itemsize / 1e6, ".1f"),
-            wren_gradients_gb=n(wren.PARAMETERS * F32.itemsize / 1e9, ".2f"),
-            wren_micro_batches=wren.SEQUENCES // wren.DEVICES // batch,
-            wren_differences=short(2 * wren.PARAMETERS, 2),
-        )
+        self.gives(wren_forward=forward, wren_backward=2 * forward, wren_rows=batch * tokens)
+        self.gives(wren_ffn=(config.d_model, config.d_ff))
+        self.gives(wren_input_mb=batch * tokens * config.d_model * torch.bfloat16.itemsize / 1e6)
+        self.gives(wren_gradients_gb=wren.PARAMETERS * F32.itemsize / 1e9)
+        self.gives(wren_micro_batches=wren.SEQUENCES // wren.DEVICES // batch)
+        self.gives(wren_differences=2 * wren.PARAMETERS)
         assert wren.SEQUENCES % (wren.DEVICES * batch) == 0
 
     def exercises(self) -> None:
         """The answers."""
-        x, w, g = (torch.ones(shape, dtype=F64) for shape in ((5, 3), (7, 3), (5, 7)))
-        gradient, _ = ag.linear_backward(x, w, g)
-        assert torch.equal(gradient, g @ w)
-        self.gives(
-            ex_x=n(str(tuple(x.shape))),
-            ex_w=n(str(tuple(w.shape))),
-            ex_g=n(str(tuple(g.shape))),
-        )
         sizes = (4, 8), (8, 6)
         numbers = [math.prod(size) for size in sizes]
         total = n(sum(numbers))
@@ -256,13 +195,6 @@ class Chapter(Figures):
         above, below = at + eps, at - eps
         central = measured(lambda x: x * x, at, eps)
         assert abs(central - 2 * at) < 1e-12
-        self.gives(
-            ex_square=f"x{n('²')}",
-            ex_at=plain(at),
-            ex_eps=plain(eps),
-            ex_difference=(
-                f"({plain(above)}{n('²')} − {plain(below)}{n('²')}) / {plain(2 * eps)} = "
-                f"{n(central, '.0f')}"
-            ),
-            ex_one_sided=plain((above**2 - at**2) / eps),
-        )
+        self.gives(ex_square=f"x{n('²')}", ex_at=at, ex_eps=eps)
+        self.gives(ex_difference=(above**2, below**2, 2 * eps, central))
+        self.gives(ex_one_sided=(above**2 - at**2) / eps)

@@ -11,8 +11,7 @@ from grader.solutions.reference import linear as li
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from tests.handout.chapters.c05_resource_accounting import GPT3
-from tests.handout.chapters.c06_autograd import rows
-from tests.handout.page_figures import Figures, n, plain, scientific, short
+from tests.handout.page_figures import Figures, n
 
 BOUND = 3  # in standard deviations
 BEYOND = math.erfc(BOUND / math.sqrt(2))  # the share of a normal distribution beyond the bound
@@ -37,27 +36,15 @@ def growth(width: int, sigma: float) -> float:
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("07_linear.md")
-        self.costs()
-        self.first_values()
-        self.truncation()
-        self.story()
-        self.worked()
-        self.model()
-        self.exercises()
-
     def costs(self) -> None:
         """Parameters and FLOPs."""
         size = ra.transformer_parameters(GPT3)
         inside = size - GPT3.vocab_size * GPT3.d_model
-        self.gives(gpt3_size=short(size, 1), inside_layers=n(100 * inside / size, ".1f"))
+        self.gives(gpt3_size=size, inside_layers=100 * inside / size)
         t, i, o = 5, 3, 7
         self.gives(product_flops=fc.linear_flops(t, i, o) // (t * i * o))
         ffn = li.count_parameters(li.MLP(FFN, device="meta"))
-        self.gives(ffn_gb=n(ffn * torch.float32.itemsize / 1e9, ".1f"))
+        self.gives(ffn_gb=ffn * torch.float32.itemsize / 1e9)
 
     def first_values(self) -> None:
         """The reason for 1/√in."""
@@ -76,42 +63,30 @@ class Chapter(Figures):
         self.formula("output_variance", r"\text{in} \cdot \sigma^2", holds)
         self.gives(variance=f"σ{n('²')}")
         (unit,) = {round(i * (1 / math.sqrt(i)) ** 2, 9) for i, _ in layers}
-        self.gives(kept_variance=plain(unit))
+        self.gives(kept_variance=unit)
         signal = torch.linspace(-1, 1, 1001, dtype=torch.float64)
         kept = (signal.relu().square().mean() / signal.square().mean()).item()
-        self.gives(relu_variance=plain(1 / kept))
+        self.gives(relu_variance=1 / kept)
         depth, width = 20, 1024
         small, large = growth(width, 0.02), growth(width, 0.05)
-        self.gives(
-            width=n(width, ","),
-            small_sigma=0.02,
-            shrink=plain(small),
-            shrunk=scientific(small**depth),
-            large_sigma=0.05,
-            grow=plain(large),
-            grown=n(large**depth, ",.0f"),
-        )
+        self.gives(width=width, small_sigma=0.02, shrink=small, shrunk=small**depth)
+        self.gives(large_sigma=0.05, grow=large, grown=large**depth)
 
     def truncation(self) -> None:
         """Why and where the distribution is truncated."""
         share = n(100 * BEYOND, ".2f")
         weights = GPT3.d_model * GPT3.d_ff
-        self.gives(
-            beyond_share=share,
-            ffn_weights=n(weights, ","),
-            beyond_millions=n(weights * BEYOND / 1e6, ".1f"),
-            bound=BOUND,
-        )
+        self.gives(beyond_share=share, ffn_weights=weights, beyond_millions=weights * BEYOND / 1e6)
+        self.gives(bound=BOUND)
         inputs = 4
         sigma = 1 / math.sqrt(inputs)
         weight = seeded(lambda: li.Linear(inputs, 20_000)).weight
         assert 0.99 < weight.abs().max() / (BOUND * sigma) <= 1
-        self.gives(inputs=inputs, sigma=plain(sigma), largest_weight=plain(BOUND * sigma))
-        self.gives(smaller_std=n(100 * (1 - truncated_std()), ".1f"))
+        self.gives(inputs=inputs, sigma=sigma, largest_weight=BOUND * sigma)
+        self.gives(smaller_std=100 * (1 - truncated_std()))
         std = 0.02
         bound = _short(BOUND * std)
-        self.gives(std=plain(std), cut=n(bound))
-        self.gives(cuts_nothing=plain(BOUND / std))
+        self.gives(std=std, cut=n(bound), cuts_nothing=BOUND / std)
 
     def story(self) -> None:
         """What a fixed standard deviation does to the gradients of a VGG network."""
@@ -120,24 +95,15 @@ class Chapter(Figures):
         shrunk = math.prod(each / sigma for each in kept)
         assert abs(shrunk / VGG_SHRUNK - 1) < 0.02
         assert len(kept) == 9, "nine layers"
-        self.gives(
-            vgg_shallow=VGG_LAYERS[0],
-            vgg_deep=VGG_LAYERS[1],
-            vgg_sigma=plain(sigma),
-            vgg_shrunk=scientific(shrunk),
-        )
+        self.gives(vgg_shallow=VGG_LAYERS[0], vgg_deep=VGG_LAYERS[1], vgg_sigma=sigma)
+        self.gives(vgg_shrunk=shrunk)
 
     def worked(self) -> None:
         """A weight of two numbers, and an MLP of 18."""
         layer = li.Linear(2, 1)
         layer.load_state_dict({"weight": torch.tensor([[2.0, 3.0]])})
         x = torch.tensor([1.0, 10.0])
-        pairs = " + ".join(
-            f"{plain(w)} · {plain(v)}"
-            for w, v in zip(layer.weight[0].tolist(), x.tolist(), strict=True)
-        )
-        numbers = ", ".join(map(plain, x.tolist()))
-        self.gives(w=rows(layer.weight), x=numbers, w_times_x=f"{pairs} = {plain(layer(x).item())}")
+        self.gives(w=layer.weight, x=x, w_times_x=(torch.stack([layer.weight[0], x]).T, layer(x)))
         dims, batch = (4, 3, 2), 8
         model = li.MLP(dims)
         shapes = [tuple(p.shape) for p in model.parameters()]
@@ -147,13 +113,9 @@ class Chapter(Figures):
         bytes_taken = sum(p.numel() * p.element_size() for p in model.parameters())
         flops = fc.mlp_flops(batch, dims)
         assert flops == 2 * batch * total
-        self.gives(
-            mlp_sizes=", ".join(map(n, dims)),
-            mlp_shapes=shown,
-            mlp_parameters=f"{products} = {n(total)}",
-            mlp_bytes=bytes_taken,
-            mlp_flops=f"{n(2)} · {n(batch)} · {n(total)} = {n(flops)}",
-        )
+        self.gives(mlp_sizes=", ".join(map(n, dims)), mlp_shapes=shown)
+        self.gives(mlp_parameters=f"{products} = {n(total)}", mlp_bytes=bytes_taken)
+        self.gives(mlp_flops=(2, batch, total, flops))
         next(model.parameters()).requires_grad_(False)
         self.gives(trainable=li.count_parameters(model, trainable_only=True), all_parameters=total)
 
@@ -165,27 +127,18 @@ class Chapter(Figures):
         attention, ffn, embedding = layers * 4 * d**2, layers * 2 * d * ff, config.vocab_size * d
         assert attention + ffn + embedding == wren.PARAMETERS
         products = f"{n(layers)} · {n(2)} · {width} · {n(ff, ',')}"
-        self.gives(
-            wren_attention=f"{n(layers)} · {n(4)} · {width}{n('²')} = {n(attention, ',')}",
-            wren_ffn=f"{products} = {n(ffn, ',')}",
-            wren_embedding=f"{n(config.vocab_size, ',')} · {width} = {n(embedding, ',')}",
-        )
+        self.gives(wren_attention=f"{n(layers)} · {n(4)} · {width}{n('²')} = {n(attention, ',')}")
+        self.gives(wren_ffn=f"{products} = {n(ffn, ',')}")
+        self.gives(wren_embedding=f"{n(config.vocab_size, ',')} · {width} = {n(embedding, ',')}")
         for name, part in (("attention", attention), ("ffn", ffn), ("embedding", embedding)):
             self.gives(**{f"wren_{name}_share": n(100 * part / wren.PARAMETERS, ".1f")})
         vocabulary, medium = GPT3.vocab_size, 1024
         tied = torch.nn.Embedding(vocabulary, medium, device="meta").weight
         product = f"{n(vocabulary, ',')} · {n(medium, ',')}"
-        self.gives(
-            tied_vocabulary=n(vocabulary, ","),
-            tied_width=n(medium, ","),
-            tied_parameters=f"{product} = {short(tied.numel(), 2, 6)}",
-            seen_tied=n(53.6),
-            seen_tied_other=n(51.9),
-        )
-        self.gives(
-            wren_sigma=n(1 / math.sqrt(d), ".4f"),
-            wren_sigma_down=n(1 / math.sqrt(ff), ".4f"),
-        )
+        self.gives(tied_vocabulary=vocabulary, tied_width=medium)
+        self.gives(tied_parameters=f"{product} = {n(tied.numel() / 1e6, '.2f')}e{n(6)}")
+        self.gives(seen_tied=53.6, seen_tied_other=51.9, wren_sigma=1 / math.sqrt(d))
+        self.gives(wren_sigma_down=1 / math.sqrt(ff))
 
     def exercises(self) -> None:
         """The answers."""
@@ -193,25 +146,16 @@ class Chapter(Figures):
         products = " + ".join(f"{n(i)} · {n(o)}" for i, o in pairwise(sizes))
         total = li.count_parameters(li.MLP(sizes))
         self.gives(ex_sizes=", ".join(map(n, sizes)), ex_parameters=f"{products} = {n(total)}")
-        self.gives(ex_factor=n((growth(2048, 0.02) / growth(1024, 0.02)) ** 10, ".0f"))
+        self.gives(ex_factor=(growth(2048, 0.02) / growth(1024, 0.02)) ** 10)
         head = wren.WREN.vocab_size * wren.WREN.d_model
         each = sum(4 for _ in ("parameter", "gradient", "first moment", "second moment"))
-        self.gives(
-            ex_untied=short(head, 1, 6),
-            ex_untied_total=short(wren.PARAMETERS + head, 2),
-            ex_bytes=each,
-            ex_untied_gb=n(each * head / 1e9, ".2f"),
-            ex_gated=n(round(wren.WREN.d_ff * 2 / 3), ","),
-        )
+        self.gives(ex_untied=head, ex_untied_total=wren.PARAMETERS + head, ex_bytes=each)
+        self.gives(ex_untied_gb=each * head / 1e9, ex_gated=round(wren.WREN.d_ff * 2 / 3))
         default = seeded(lambda: torch.nn.Linear(1024, 1024, bias=False)).weight
         variance = round(1 / (1024 * default.var().item()), 1)
         sublayers = 2 * wren.WREN.num_layers
-        self.gives(
-            default_variance=plain(variance),
-            default_shrunk=scientific(variance ** (-20 / 2)),
-            ex_sublayers=sublayers,
-            ex_stream=plain(math.sqrt(1 + sublayers)),
-        )
+        self.gives(default_variance=variance, default_shrunk=variance ** (-20 / 2))
+        self.gives(ex_sublayers=sublayers, ex_stream=math.sqrt(1 + sublayers))
 
 
 def truncated_std() -> float:

@@ -12,7 +12,7 @@ from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from handout.site.pictures import training
-from tests.handout.page_figures import Figures, n, plain, power, scientific, short
+from tests.handout.page_figures import Figures, n
 
 F64, F32, BF16 = torch.float64, torch.float32, torch.bfloat16
 ADAMW_FP32 = ra.TrainingRecipe(F32, F32, (F32, F32))
@@ -108,7 +108,7 @@ def noise_step(beta1: float, beta2: float) -> float:
 
 def decimal(value: float, digits: int = 12) -> str:
     """The shortest decimal form of a number with at most this many decimals, as a figure."""
-    return plain(round(value, digits))
+    return n(round(value, digits), "g")
 
 
 def best_rate(width: int, seed: int) -> float:
@@ -129,26 +129,10 @@ def best_rate(width: int, seed: int) -> float:
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("08_optimizers.md")
+    def beginning(self) -> None:
         total = ra.bytes_per_parameter(ADAMW_FP32)
-        self.gives(
-            state_bytes=sum(d.itemsize for d in ADAMW_FP32.optimizer_state), adamw_bytes=total
-        )
-        self.bowl()
-        self.three()
-        self.state()
-        self.worked_three()
-        self.adamw()
-        self.eps()
-        self.adamw_costs()
-        self.clipping()
-        self.schedule()
-        self.peaks()
-        self.model()
-        self.exercises()
+        self.gives(state_bytes=sum(d.itemsize for d in ADAMW_FP32.optimizer_state))
+        self.gives(adamw_bytes=total)
 
     def bowl(self) -> None:
         """SGD on a parabola and in a bowl, with and without momentum."""
@@ -181,15 +165,9 @@ class Chapter(Figures):
             (x0, y0), (x1, y1), *_ = training.bowl_path(lr, 0.0)
             factors[lr] = (x1 / x0, y1 / y0)
             assert all(same(factors[lr], [1 - across * lr, 1 - along * lr]))
-        self.gives(
-            bowl_across=f"{n(1)} − {decimal(across)} lr",
-            bowl_along=f"{n(1)} − {decimal(along)} lr",
-            slow_lr=slow,
-            fast_lr=fast,
-            bowl_mu=mu,
-            slow_factors=" and ".join(decimal(factor) for factor in factors[slow]),
-            fast_factors=" and ".join(decimal(factor) for factor in factors[fast]),
-        )
+        self.gives(bowl_across=f"{n(1)} − {decimal(across)} lr")
+        self.gives(bowl_along=f"{n(1)} − {decimal(along)} lr", slow_lr=slow, fast_lr=fast)
+        self.gives(bowl_mu=mu, slow_factors=factors[slow], fast_factors=factors[fast])
         converges = []
         for momentum in (0.3, mu, 0.9):
             limit = (2 + 2 * momentum) / along
@@ -200,22 +178,11 @@ class Chapter(Figures):
                 converges.append((abs(path[-1]) < 1e-3) == inside)
         self.formula("momentum_limit", "2 + 2μ", converges)
         assert fast * along < 2 + 2 * mu
-        product, limit = decimal(fast * along), plain(2 + 2 * mu)
-        self.gives(below_limit=f"{n(fast)} · {decimal(along)} = {product} < {limit}")
+        self.gives(below_limit=(fast, along, fast * along, 2 + 2 * mu))
         (x0, y0), *_ = training.bowl_path(slow, 0.0)
-        ends = [training.bowl_path(*options)[-1] for options in ((slow, 0), (fast, 0), (fast, mu))]
-        digits = [(".3f", ".5f"), (".3f", ".0f"), (".3f", ".3f")]
-        slow_end, fast_end, momentum_end = (
-            f"({n(x, of_x)}, {n(y, of_y)})"
-            for (x, y), (of_x, of_y) in zip(ends, digits, strict=True)
-        )
-        self.gives(
-            bowl_steps=count,
-            bowl_start=f"({decimal(x0)}, {decimal(y0)})",
-            slow_end=slow_end,
-            fast_end=fast_end,
-            momentum_end=momentum_end,
-        )
+        self.gives(bowl_steps=count, bowl_start=(x0, y0), slow_end=training.bowl_path(slow, 0)[-1])
+        self.gives(fast_end=training.bowl_path(fast, 0)[-1])
+        self.gives(momentum_end=training.bowl_path(fast, mu)[-1])
 
     def three(self) -> None:
         """The formulas of section 8.1."""
@@ -272,14 +239,14 @@ class Chapter(Figures):
         a = 0.99
         memory = sum(a**k for k in range(5000))
         self.formula("steps_remembered", "1 / (1 − α)", math.isclose(memory, 1 / (1 - a)))
-        self.gives(remembered=n(memory, ".0f"), alpha=a)
+        self.gives(remembered=memory, alpha=a)
         ((first),) = steps(lambda p: op.RMSProp(p, 1.0, a, 0.0), [0.3])
         self.formula(
             "first_root",
             "√v = √(1 − α) |g|",
             math.isclose(1 - first, 0.3 / (math.sqrt(1 - a) * 0.3)),
         )
-        self.gives(first_step=n(1 - first, ".0f"))
+        self.gives(first_step=1 - first)
 
     def state(self) -> None:
         """Bytes of optimizer state."""
@@ -294,23 +261,18 @@ class Chapter(Figures):
             "Adam, AdamW": [torch.optim.Adam, op.AdamW],
             "Muon": [torch.optim.Muon],
         }
-        self.gives(parameters=short(parameters))
+        self.gives(parameters=parameters)
         for makes in kinds.values():
             (kept,) = {kept_bytes(make) for make in makes}
-            self.gives(
-                state_row=f"{n(kept // elements)} | {n(parameters * kept // elements // 10**9)}"
-            )
+            self.gives(state_row=(kept // elements, parameters * kept // elements // 10**9))
         # Dettmers et al. (2022), section 2: blocks of 2,048 numbers, each with a float32 scale.
         block = 2048
         codes, scales = precision.quantize_blocks(
             torch.ones(4 * block), block, torch.linspace(-1, 1, 2**8)
         )
         per_number = 2 * sum(x.numel() * x.element_size() for x in (codes, scales)) / (4 * block)
-        self.gives(
-            state_row=f"{n(per_number, '.3f')} | {n(parameters * per_number / 1e9, '.0f')}",
-            code_bits=8 * codes.element_size(),
-            code_block=n(block, ","),
-        )
+        self.gives(state_row=(per_number, parameters * per_number / 1e9))
+        self.gives(code_bits=8 * codes.element_size(), code_block=block)
         self.factored(parameters)
         shown = [
             kept_bytes(kind) for kind in (torch.optim.SGD, torch.optim.RMSprop, torch.optim.AdamW)
@@ -330,66 +292,36 @@ class Chapter(Figures):
         factored, both = kept
         assert factored == (rows + columns) * F32.itemsize
         share = factored / (rows * columns)
-        self.gives(
-            state_row=f"{n(share, '.4f')} | {n(parameters * share / 1e9, '.3f')}",
-            factored_shape=f"{n(rows, ',')} × {n(columns, ',')}",
-            factored_bytes=(
-                f"({n(rows, ',')} + {n(columns, ',')}) · {n(F32.itemsize)} = {n(factored, ',')}"
-            ),
-            unfactored_mb=n(both / 1e6, ".0f"),
-        )
+        self.gives(state_row=(share, parameters * share / 1e9), factored_shape=(rows, columns))
+        self.gives(factored_bytes=(rows, columns, F32.itemsize, factored), unfactored_mb=both / 1e6)
 
     def worked_three(self) -> None:
         """One or two steps of each optimizer."""
         p, lr = 1.0, 0.1
-        self.gives(p=plain(p), lr=lr)
+        self.gives(p=p, lr=lr)
         mu, g = 0.5, 2.0
         first, second = steps(lambda x: op.SGD(x, lr, mu), [g, g], p)
         b1, b2 = (p - first) / lr, (first - second) / lr
-        self.gives(
-            sgd_mu=mu,
-            g=plain(g),
-            sgd_b=decimal(b1),
-            sgd_b_next=f"{n(mu)} · {decimal(b1)} + {plain(g)} = {decimal(b2)}",
-            sgd_p=decimal(first),
-            sgd_p_next=decimal(second),
-        )
+        self.gives(sgd_mu=mu, g=g, sgd_b=b1, sgd_b_next=(mu, b1, g, b2), sgd_p=first)
+        self.gives(sgd_p_next=second)
         eps, g1, g2 = 1.0, 3.0, 4.0
         first, second = steps(lambda x: op.AdaGrad(x, lr, eps), [g1, g2], p)
         assert math.isclose(first, p - lr * g1 / (math.sqrt(g1**2) + eps))
         assert math.isclose(second, first - lr * g2 / (math.sqrt(g1**2 + g2**2) + eps))
-        self.gives(
-            eps_one=plain(eps),
-            g_first=plain(g1),
-            g_second=plain(g2),
-            s_first=plain(g1**2),
-            s_second=plain(g1**2 + g2**2),
-            adagrad_p=(
-                f"{plain(p)} − {decimal(lr * g1)} / {plain(math.sqrt(g1**2) + eps)} = "
-                f"{decimal(first)}"
-            ),
-            adagrad_p_next=(
-                f"{decimal(first)} − {decimal(lr * g2)} / {plain(math.hypot(g1, g2) + eps)} = "
-                f"{decimal(second, 4)}"
-            ),
-        )
+        self.gives(eps_one=eps, g_first=g1, g_second=g2, s_first=g1**2, s_second=g1**2 + g2**2)
+        self.gives(adagrad_p=(p, lr * g1, math.sqrt(g1**2) + eps, first))
+        self.gives(adagrad_p_next=(first, lr * g2, math.hypot(g1, g2) + eps, second))
         alpha, g = 0.75, 2.0
         (first,) = steps(lambda x: op.RMSProp(x, lr, alpha, eps), [g], p)
         v = (1 - alpha) * g**2
-        self.gives(
-            rms_alpha=alpha,
-            rms_v=f"{plain(1 - alpha)} · {plain(g**2)} = {plain(v)}",
-            rms_p=(
-                f"{plain(p)} − {decimal(lr * g)} / {plain(math.sqrt(v) + eps)} = {decimal(first)}"
-            ),
-        )
+        self.gives(rms_alpha=alpha, rms_v=(1 - alpha, g**2, v))
+        self.gives(rms_p=(p, lr * g, math.sqrt(v) + eps, first))
         mu = op.SGD([torch.zeros(1)]).defaults["momentum"]
         assert kept_bytes(lambda parameters: op.SGD(parameters, momentum=mu)) == 0
         fresh = torch.zeros(3, requires_grad=True)
         assert not op.AdaGrad([fresh]).state
         assert "sum" in torch.optim.Adagrad([fresh]).state[fresh], "before the first step"
-        self.gives(no_momentum=plain(mu))
-        self.gives(every_itemsize=F32.itemsize)
+        self.gives(no_momentum=mu, every_itemsize=F32.itemsize)
 
     def adamw(self) -> None:
         """Section 8.2: formula, bias correction and decay."""
@@ -416,29 +348,20 @@ class Chapter(Figures):
             squares += same([v], [(1 - BETA2**t) * g**2])
         self.formula("constant_m", "(1 − β₁ᵗ) g", means)
         self.formula("constant_v", "(1 − β₂ᵗ) g²", squares)
-        one, two = decimal(1 - BETA1), decimal(1 - BETA2)
         uncorrected = (1 - BETA1) / math.sqrt(1 - BETA2)
         assert op.AdamW([torch.zeros(1)]).defaults["betas"] == (BETA1, BETA2)
-        self.gives(
-            beta1=f"β₁ = {n(BETA1)}",
-            beta2=f"β₂ = {n(BETA2)}",
-            m_factor=one,
-            v_factor=two,
-            uncorrected=f"{one} / √{two} = {n(uncorrected, '.2f')}",
-        )
-        silence = n(self.after_silence(), ".2f")
-        self.gives(
-            silence=silence,
-            silence_step=f"({n(1)} − β₁) / √({n(1)} − β₂) = {silence}",
-            bound_section=2.1,
-        )
+        self.gives(beta1=f"β₁ = {n(BETA1)}", beta2=f"β₂ = {n(BETA2)}", m_factor=1 - BETA1)
+        self.gives(v_factor=1 - BETA2, uncorrected=(1 - BETA1, 1 - BETA2, uncorrected))
+        silence = n(self.after_silence, ".2f")
+        self.gives(silence=silence, silence_step=f"({n(1)} − β₁) / √({n(1)} − β₂) = {silence}")
+        self.gives(bound_section=2.1)
         p, g, lr, decay = 1.0, 10.0, 0.1, 0.5
         with_l2, without = (
             steps(lambda x, d=d: torch.optim.Adam(x, lr, weight_decay=d), [g], p)[0]
             for d in (decay, 0.0)
         )
         assert math.isclose(with_l2, without), "the L2 term has no effect"
-        self.gives(p=plain(p), large_gradient=plain(g), l2_adds=plain(decay * p))
+        self.gives(p=p, large_gradient=g, l2_adds=decay * p)
         fresh = torch.zeros(1, requires_grad=True)
         optimizer = op.AdamW([fresh])
         optimizer.step()
@@ -451,20 +374,11 @@ class Chapter(Figures):
         first, second = steps(lambda x: op.AdamW(x, lr, eps=eps, weight_decay=decay), [g, g], p)
         decayed = p - lr * decay * p
         moved = lr * g / (g + eps)
-        self.gives(
-            worked_g=g,
-            lr=lr,
-            worked_eps=eps,
-            decay=decay,
-            decayed=f"{plain(p)} − {n(lr)} · {n(decay)} · {plain(p)} = {decimal(decayed)}",
-            moved=f"{n(lr)} · {n(g)} / {n(g + eps)} = {decimal(moved)}",
-            after_one=decimal(first),
-            after_two=(
-                f"{decimal(first)} · {decimal(1 - lr * decay)} − {decimal(moved)} = "
-                f"{decimal(second)}"
-            ),
-        )
+        self.gives(worked_g=g, lr=lr, worked_eps=eps, decay=decay)
+        self.gives(decayed=(p, lr, decay, p, decayed), moved=(lr, g, g + eps, moved))
+        self.gives(after_one=first, after_two=(first, 1 - lr * decay, moved, second))
 
+    @cached_property
     def after_silence(self) -> float:
         """The step of a gradient that comes after many gradients of 0, in units of lr."""
         after = self.after_many_steps[0]
@@ -508,28 +422,16 @@ class Chapter(Figures):
             ]
             inside.append(lr * g / math.sqrt(g**2 + eps))
             before.append(lr * math.sqrt(1 - BETA2) / (1 - BETA1) * m / (math.sqrt(v) + eps))
-        self.gives(
-            lr=lr,
-            usual_g=plain(cases[0][0]),
-            usual_eps=scientific(cases[0][1], 0),
-            small_g=cases[1][0],
-            large_eps=cases[1][1],
-        )
+        self.gives(lr=lr, usual_g=cases[0][0], usual_eps=cases[0][1], small_g=cases[1][0])
+        self.gives(large_eps=cases[1][1])
         for moved in rows.values():
-            self.gives(eps_row=" | ".join(n(x, ".4f") for x in moved))
+            self.gives(eps_row=moved)
         norm, parameters, eps = 1, 10**9, 1e-8
         entry = norm / math.sqrt(parameters)
         inside = entry / math.sqrt(entry**2 + eps)
         (after,) = steps(lambda p: op.AdamW(p, 1.0, eps=eps, weight_decay=0.0), [entry])
-        self.gives(
-            norm=norm,
-            norm_parameters=short(parameters),
-            entry=scientific(entry),
-            entry_square=scientific(entry**2, 0),
-            usual_eps=scientific(eps, 0),
-            inside_moves=n(inside, ".2f"),
-            here_moves=n(1 - after, ".2f"),
-        )
+        self.gives(norm=norm, norm_parameters=parameters, entry=entry, entry_square=entry**2)
+        self.gives(usual_eps=eps, inside_moves=inside, here_moves=1 - after)
 
     def adamw_costs(self) -> None:
         """AdamW's bytes and milliseconds."""
@@ -541,20 +443,15 @@ class Chapter(Figures):
         # The number of operations in the formula, with a fused multiply-add counted as two.
         flops = 15
         assert not ra.is_compute_bound(flops, moved, ra.H100_SXM, F32)
-        self.gives(
-            adamw_parts=f"{' + '.join(n(d.itemsize) for d in parts)} = {n(total)}",
-            device_gb=memory // 10**9,
-            most_parameters=short(most),
-            parameters=short(7e9),
-            adamw_gb=7 * total,
-        )
+        self.gives(adamw_parts=([d.itemsize for d in parts], total), device_gb=memory // 10**9)
+        self.gives(most_parameters=most, parameters=7e9, adamw_gb=7 * total)
         milliseconds = 1000 * ra.roofline_seconds(flops * most, moved * most, ra.H100_SXM, F32)
-        self.gives(adamw_moved=moved, adamw_ms=n(milliseconds, ".0f"))
+        self.gives(adamw_moved=moved, adamw_ms=milliseconds)
         for name, gradient in (("mixed_parts", BF16), ("summed_parts", F32)):
             recipe = ra.TrainingRecipe(BF16, gradient, (F32, F32), master=F32)
             sizes = [BF16.itemsize, gradient.itemsize, 2 * F32.itemsize, F32.itemsize]
             assert sum(sizes) == ra.bytes_per_parameter(recipe)
-            self.gives(**{name: f"{' + '.join(map(n, sizes))} = {n(sum(sizes))}"})
+            self.gives(**{name: (sizes, sum(sizes))})
         self.gives(both_bytes=ra.bytes_per_parameter(recipe) + BF16.itemsize)
 
     def clipping(self) -> None:
@@ -570,11 +467,6 @@ class Chapter(Figures):
             norm = op.clip_gradient_norm(parameters, largest, eps).item()
             return [parameter.grad for parameter in parameters], norm
 
-        def shown(gradients: Sequence[torch.Tensor], digits: int = 12) -> str:
-            return " and ".join(
-                "[" + ", ".join(decimal(x, digits) for x in g.tolist()) + "]" for g in gradients
-            )
-
         whole = [torch.tensor(value, dtype=F64) for value in values]
         lengths = [g.norm().item() for g in whole]
         gradients, norm = clipped(1.0, 5.0)
@@ -583,35 +475,22 @@ class Chapter(Figures):
             "‖g‖² = ‖g₁‖² + ‖g₂‖² + …",
             math.isclose(norm**2, sum(length**2 for length in lengths)),
         )
-        squares = " + ".join(plain(length**2) for length in lengths)
-        self.gives(
-            gradients=shown(whole),
-            first_norm=plain(lengths[0]),
-            second_norm=plain(lengths[1]),
-            joint_norm=f"√({squares}) = {plain(norm)}",
-            clip_eps=5,
-            clip_factor=f"{n(1)} / ({plain(norm)} + {n(5)})",
-            clipped=shown(gradients),
-        )
+        self.gives(gradients=whole, first_norm=lengths[0], second_norm=lengths[1])
+        self.gives(joint_norm=([length**2 for length in lengths], norm), clip_eps=5)
+        self.gives(clip_factor=(1, norm, 5), clipped=gradients)
         eps = 1e-6
         gradients, _ = clipped(1.0)
         off = 1 - gradients[0].item() / (whole[0][0].item() / norm)
         length = torch.cat(gradients).norm().item()
-        self.gives(
-            clip_usual_eps=scientific(eps, 0),
-            clipped_usual=shown(gradients, 6),
-            clip_off=n(off * 1e7, ".0f"),
-            clip_parts=power(10, 7),
-            clipped_norm=decimal(length, 6),
-        )
-        self.outlier()
+        self.gives(clip_usual_eps=eps, clipped_usual=gradients, clip_off=off * 1e7)
+        self.gives(clip_parts=10**7, clipped_norm=length)
         gradients, norm = clipped(5.0)
         assert all(torch.equal(a, b) for a, b in zip(gradients, whole, strict=True))
-        self.gives(whole_norm=plain(norm))
+        self.gives(whole_norm=norm)
         powers = [2.0**k for k in range(16)]
         half = next(x for x in powers if torch.tensor(x).half().square().isinf())
         stop = next(x for x in powers if torch.tensor(x).bfloat16() + 1 == x)
-        self.gives(half_square=plain(half), bfloat_stop=plain(stop))
+        self.gives(half_square=half, bfloat_stop=stop)
 
     def outlier(self) -> None:
         """One gradient that is far too long, and AdamW's steps after it."""
@@ -621,13 +500,8 @@ class Chapter(Figures):
         assert math.isclose(constant[-2] - constant[-1], 1.0)
         halved = steps(self.whole_steps, [g / 2 for g in GRADIENTS])
         assert all(same(halved, steps(self.whole_steps, GRADIENTS)))
-        self.gives(
-            outlier=plain(OUTLIER),
-            outlier_step=n(moved[0], ".1f"),
-            later_step=n(moved[100], ".2f"),
-            later_count=n(LATER, ","),
-            later_sum=n(sum(moved[1:]), ".0f"),
-        )
+        self.gives(outlier=OUTLIER, outlier_step=moved[0], later_step=moved[100], later_count=LATER)
+        self.gives(later_sum=sum(moved[1:]))
         # Chowdhery et al. (2022), section 5.1.
         self.gives(palm_spikes=20, palm_back=100, palm_least=200, palm_most=500)
 
@@ -651,8 +525,7 @@ class Chapter(Figures):
         )
         assert all(same([rate(it) for it in range(w)], [most * it / w for it in range(w)]))
         top, bottom = 1 + math.cos(0), 1 + math.cos(math.pi)
-        self.gives(first_rate=plain(rate(0)))
-        self.gives(cosine_top=plain(top), cosine_bottom=plain(bottom))
+        self.gives(first_rate=rate(0), cosine_top=top, cosine_bottom=bottom)
         assert op.lr_cosine_schedule(0, most, least, 0, 5) == most
         constant = steps(lambda p: op.AdamW(p, 0.1, eps=0.0, weight_decay=0.0), [0.3] * 50)
         assert math.isclose(constant[-2] - constant[-1], 0.1)
@@ -662,131 +535,76 @@ class Chapter(Figures):
             "√((1 − β₁) / (1 + β₁))",
             [abs(noise_step(beta, BETA2) / about - 1) < 0.05 for beta, about in shrunk.items()],
         )
-        self.gives(noise_step=n(shrunk[BETA1], ".2f"))
+        self.gives(noise_step=shrunk[BETA1])
         its = [0, 5, 10, 15, 20, 25, 30, 1000]
-        self.gives(max=plain(most), min=least, w=w, c=c)
-        self.gives(
-            its=" | ".join(map(n, its)), rates=" | ".join(decimal(rate(it), 3) for it in its)
-        )
+        self.gives(max=most, min=least, w=w, c=c, its=its, rates=[rate(it) for it in its])
         it = 15
         x = (it - w) / (c - w)
-        cosine = n(math.cos(math.pi * x), ".4f")
-        self.gives(
-            it=it,
-            x=f"{n(it - w)} / {n(c - w)} = {plain(x)}",
-            rate_at_it=(
-                f"{n(least)} + {plain(most - least)} · ({n(1)} + {cosine}) / {n(2)} = "
-                f"{decimal(rate(it), 3)}"
-            ),
-        )
+        cosine = math.cos(math.pi * x)
+        self.gives(it=it, x=(it - w, c - w, x))
+        self.gives(rate_at_it=(least, most - least, 1, cosine, 2, rate(it)))
 
     def peaks(self) -> None:
         """The highest learning rates of other models, and that of Wren."""
         # Brown et al. (2020), table 2.1; Llama 3: The Llama 3 Herd of Models, table 3.
         gpt3 = {125e6: 6.0e-4, 1.3e9: 2.0e-4, 13e9: 1.0e-4, 175e9: 0.6e-4}
         llama = {8e9: 3.0e-4, 405e9: 0.8e-4}
-        for rates in (gpt3, llama):
-            for parameters, rate in rates.items():
-                unit = 6 if parameters < 1e9 else 9
-                self.gives(peak_row=f"{short(parameters, unit=unit)} | {n(f'{rate * 1e4:.1f}e-4')}")
+        for row in (*gpt3.items(), *llama.items()):
+            self.gives(peak_row=row)
         (small, high), *_, (large, low) = gpt3.items()
         assert 0.95 < (large / small) ** (1 / 3) / (high / low) < 1.2, "about the cube root"
         for size, rate in llama.items():
             at_this_size = low * (large / size) ** (1 / 3)
             assert 1.5 < rate / at_this_size < 2.5, "roughly twice as high"
-        self.gives(
-            more_parameters=n(large / small, ",.0f"),
-            lower_rate=n(high / low, ".0f"),
-            name_thirteen=13,
-            name_largest=175,
-            name_eight=8,
-            name_llama=405,
-            llama=3,
-        )
+        self.gives(more_parameters=large / small, lower_rate=high / low, name_thirteen=13)
+        self.gives(name_largest=175, name_eight=8, name_llama=405, llama=3)
         # OPT's notes: "56% through", section "Training Stability".
         self.gives(opt=175, opt_lower=n("2/3"))
         peak, batch, warmup, floor = gpt3[1.3e9], 1e6, 375e6, 0.1
         iterations = round(warmup / wren.STEP_TOKENS)
         lowest = op.lr_cosine_schedule(wren.STEPS, peak, floor * peak, iterations, wren.STEPS)
         assert round(batch / wren.STEP_TOKENS, 1) == 1.9, "twice as many tokens"
-        self.gives(
-            wren_peak=scientific(peak, 0),
-            xl_batch=scientific(batch, 0),
-            wren_lowest=scientific(lowest, 0),
-            wren_warmup_tokens=short(warmup, unit=6),
-            wren_floor=n(100 * floor, ".0f"),
-            wren_warmup=(f"{short(warmup, unit=6)} / {n(wren.STEP_TOKENS, ',')} = {n(iterations)}"),
-            wren_warmup_share=n(100 * iterations / wren.STEPS, ".1f"),
-        )
+        self.gives(wren_peak=peak, xl_batch=batch, wren_lowest=lowest, wren_warmup_tokens=warmup)
+        self.gives(wren_floor=100 * floor, wren_warmup=(warmup, wren.STEP_TOKENS, iterations))
+        self.gives(wren_warmup_share=100 * iterations / wren.STEPS)
 
     def model(self) -> None:
         """AdamW for Wren."""
         state, moved = 2 * F32.itemsize * wren.PARAMETERS, wren.OPTIMIZER_STEP_BYTES
         bandwidth = ra.H100_SXM.memory_bandwidth
         assert moved / bandwidth < 0.01 * wren.STEP_SECONDS
-        self.gives(
-            wren_state_gb=n(state / 1e9, ".1f"),
-            wren_moved_gb=n(moved / 1e9, ".1f"),
-            wren_step_ms=n(1e3 * moved / bandwidth, ".1f"),
-            wren_step_s=n(wren.STEP_SECONDS, ".2f"),
-        )
+        self.gives(wren_state_gb=state / 1e9, wren_moved_gb=moved / 1e9)
+        self.gives(wren_step_ms=1e3 * moved / bandwidth, wren_step_s=wren.STEP_SECONDS)
         # GPT-3's options: Brown et al. 2020, appendix B.
-        beta1, beta2, eps, decay, clip = 0.9, 0.95, 1e-8, 0.1, 1.0
+        beta1, beta2, decay, clip = 0.9, 0.95, 0.1, 1.0
         sums = [sum(beta**k for k in range(50_000)) for beta in (beta2, BETA2)]
         self.formula("v_remembers", "1 / (1 − β₂)", same(sums, [1 / (1 - beta2), 1 / (1 - BETA2)]))
         self.gives(
-            wren_options=(
-                f"β₁ = {n(beta1)}, β₂ = {n(beta2)}, ε = {scientific(eps, 0)}, λ = {n(decay)}"
-            ),
-            wren_clip=clip,
-            wren_beta=f"β₂ = {n(beta2)}",
-            wren_remembers=n(sums[0], ".0f"),
-            usual_remembers=n(sums[1], ",.0f"),
-            usual_beta=BETA2,
+            wren_options=f"β₁ = {n(beta1)}, β₂ = {n(beta2)}, ε = {n('1e-8')}, λ = {n(decay)}"
         )
+        self.gives(wren_clip=clip, wren_beta=f"β₂ = {n(beta2)}", wren_remembers=sums[0])
+        self.gives(usual_remembers=sums[1], usual_beta=BETA2)
 
     def exercises(self) -> None:
         """The answers."""
-        mu, many = 0.99, 10_000
-        lengths = steps(lambda p: op.SGD(p, lr=1e-9, momentum=mu), [1.0] * 2000)
-        assert abs((lengths[-2] - lengths[-1]) / 1e-9 * (1 - mu) - 1) < 1e-3
-        self.gives(
-            ex_mu=plain(mu),
-            ex_momentum=f"{n(1)} / ({n(1)} − {plain(mu)}) = {n(1 / (1 - mu), '.0f')}",
-            ex_steps=n(many, ","),
-        )
+        many = 10_000
+        self.gives(ex_steps=many)
         lr, decay = 3e-4, 0.1
         left = steps(lambda p: op.AdamW(p, lr=lr, weight_decay=decay), [0.0] * many)[-1]
         assert abs(left - (1 - lr * decay) ** many) < 1e-9
-        self.gives(
-            ex_lr=scientific(lr, 0),
-            ex_decay=plain(decay),
-            ex_factor=f"({n(1)} − {scientific(lr, 0)} · {plain(decay)})",
-            ex_left=n(left, ".2f"),
-        )
+        self.gives(ex_lr=lr, ex_decay=decay, ex_factor=(1, lr, decay), ex_left=left)
         gradients = [torch.tensor([0.6], dtype=F64), torch.tensor([0.8], dtype=F64)]
         parameters = [g.clone().requires_grad_() for g in gradients]
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient.clone()
         joint = op.clip_gradient_norm(parameters, 0.5, eps=0.0)
-        a, b = (decimal(parameter.grad.item()) for parameter in parameters)
-        self.gives(
-            ex_norm_a=plain(0.6),
-            ex_norm_b=plain(0.8),
-            ex_max=plain(0.5),
-            ex_joint=decimal(float(joint)),
-            ex_clipped_a=a,
-            ex_clipped_b=b,
-        )
-        self.longest_step()
+        a, b = (parameter.grad.item() for parameter in parameters)
+        self.gives(ex_norm_a=0.6, ex_norm_b=0.8, ex_max=0.5, ex_joint=float(joint), ex_clipped_a=a)
+        self.gives(ex_clipped_b=b)
         best = {width: [best_rate(width, seed) for seed in range(6)] for width in (16, 128)}
         assert best[16].count(3e-2) >= 5, best
         assert best[128].count(3e-3) >= 5, best
-        self.gives(
-            ex_narrow=16,
-            ex_wide=128,
-            ex_jump=n(30_000, ","),
-        )
+        self.gives(ex_narrow=16, ex_wide=128, ex_jump=30000)
 
     def longest_step(self) -> None:
         """The gradients that make AdamW's longest step, by the Cauchy-Schwarz inequality."""
@@ -798,9 +616,5 @@ class Chapter(Figures):
         weights = [((1 - BETA1) * BETA1**k, (1 - BETA2) * BETA2**k) for k in range(5000)]
         bound = math.sqrt(sum(m**2 / v for m, v in weights))
         assert math.isclose(bound, mean / math.sqrt(square))
-        self.gives(
-            ex_growth=f"β₂ / β₁ = {n(GROWTH, '.2f')}",
-            ex_m=n(mean, ".2f"),
-            ex_root=n(math.sqrt(square), ".3f"),
-            ex_longest=n(longest, ".1f"),
-        )
+        self.gives(ex_growth=f"β₂ / β₁ = {n(GROWTH, '.2f')}", ex_m=mean, ex_root=math.sqrt(square))
+        self.gives(ex_longest=longest)

@@ -12,7 +12,7 @@ import torch
 from grader.solutions.reference import data
 from grader.solutions.reference import flop_counting as fc
 from handout.site import wren
-from tests.handout.page_figures import Figures, n, power, short
+from tests.handout.page_figures import Figures, n
 
 UINT16, INT32, INT64 = (np.dtype(name) for name in ("uint16", "int32", "int64"))
 CORPUS = 300 * 10**9
@@ -40,38 +40,17 @@ def starts(tokens, length):
     return sorted({places[token] for token in x[:, 0].tolist()})
 
 
-def listed(numbers):
-    """A pair such as `(3, 9)`."""
-    return "(" + ", ".join(n(int(number)) for number in numbers) + ")"
-
-
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("09_data.md")
-        self.files()
-        self.batches()
-        self.example()
-
     def files(self) -> None:
         """Bytes per token, and the bytes that np.save writes."""
-        self.gives(corpus=short(CORPUS))
+        llama = 14 * 10**11  # Touvron et al. (2023), LLaMA
+        self.gives(corpus=CORPUS, first_llama=llama, first_llama_tb=llama * UINT16.itemsize / 1e12)
         for dtype in (UINT16, INT32, INT64):
             largest = np.iinfo(dtype).max
-            ids = n(largest, ",") if largest < 10**12 else short(largest, 1, 18)
-            self.gives(
-                dtype_row=(
-                    f"{ids} | {n(dtype.itemsize)} | {n(CORPUS * dtype.itemsize // 10**9, ',')}"
-                )
-            )
+            self.gives(dtype_row=(largest, dtype.itemsize, CORPUS * dtype.itemsize // 10**9))
         gpt2 = 50257
         assert gpt2 - 1 <= np.iinfo(UINT16).max
-        self.gives(
-            uint16_ids=n(np.iinfo(UINT16).max + 1, ","),
-            gpt2_vocabulary=n(gpt2, ","),
-            page=n(PAGE, ","),
-        )
+        self.gives(uint16_ids=np.iinfo(UINT16).max + 1, gpt2_vocabulary=gpt2, page=PAGE)
         header = len(saved(EXAMPLE)) - EXAMPLE.nbytes
         self.gives(header=header, header_tokens=header // UINT16.itemsize)
         magic = saved(EXAMPLE)[:6]
@@ -82,12 +61,9 @@ class Chapter(Figures):
             path.write_bytes(saved(EXAMPLE))
             wrong = np.memmap(path, dtype=UINT16, mode="r")
             assert len(wrong) - len(data.open_tokens(path)) == header // UINT16.itemsize
-        self.gives(
-            leak_windows=LEAK_WINDOWS,
-            leak_read_mb=n(100 * LEAK_WINDOWS * LEAK_TOKENS * UINT16.itemsize / 1e6, ".0f"),
-            leak_grown_mb=LEAK_GROWN_MB,
-            leak_anew_mb=LEAK_ANEW_MB,
-        )
+        self.gives(leak_windows=LEAK_WINDOWS)
+        self.gives(leak_read_mb=100 * LEAK_WINDOWS * LEAK_TOKENS * UINT16.itemsize / 1e6)
+        self.gives(leak_grown_mb=LEAK_GROWN_MB, leak_anew_mb=LEAK_ANEW_MB)
 
     def batches(self) -> None:
         """The positions where windows start."""
@@ -112,67 +88,39 @@ class Chapter(Figures):
         found = starts(EXAMPLE, length)
         last = found[-1]
         x, y = data.get_batch(EXAMPLE[last:], 1, length, "cpu")
-        self.gives(
-            tokens=listed(EXAMPLE),
-            length=length,
-            start_count=f"{n(len(EXAMPLE))} − {n(length)} = {n(len(found))}",
-            starts=" and ".join(map(n, found)),
-            last_start=last,
-            x=listed(x[0]),
-            y=listed(y[0]),
-        )
-        self.model()
-        self.exercises()
+        self.gives(tokens=EXAMPLE, length=length, start_count=(len(EXAMPLE), length, len(found)))
+        self.gives(starts=found, last_start=last, x=x[0], y=y[0])
 
     def model(self) -> None:
         """The data of Wren's training."""
         tokens = wren.STEP_TOKENS
         read, moved = tokens * UINT16.itemsize, 2 * tokens * INT64.itemsize
         assert wren.WREN.vocab_size - 1 <= np.iinfo(UINT16).max
-        self.gives(
-            wren_corpus_gb=n(wren.TOKENS * UINT16.itemsize / 1e9, ".1f"),
-            windows=wren.SEQUENCES,
-            context=n(wren.WREN.context_length, ","),
-            batch_tokens=n(tokens, ","),
-            read_mb=n(read / 1e6, ".2f"),
-            step_flops=f"{n(fc.training_flops(1, 1))}ND = {short(wren.STEP_FLOPS, 2, 15)}",
-            devices=wren.DEVICES,
-            mfu=wren.MFU,
-            step_seconds=n(wren.STEP_SECONDS, ".2f"),
-            moved_mb=n(moved / 1e6, ".2f"),
-        )
+        self.gives(wren_corpus_gb=wren.TOKENS * UINT16.itemsize / 1e9, windows=wren.SEQUENCES)
+        self.gives(context=wren.WREN.context_length, batch_tokens=tokens, read_mb=read / 1e6)
+        step = n(f"{wren.STEP_FLOPS / 1e15:.2f}e15")
+        self.gives(step_flops=f"{n(fc.training_flops(1, 1))}ND = {step}", devices=wren.DEVICES)
+        self.gives(mfu=wren.MFU, step_seconds=wren.STEP_SECONDS, moved_mb=moved / 1e6)
         assert wren.DEVICES == 8, "an eighth of the batch on each GPU"
         missed = (1 - wren.WREN.context_length / wren.TOKENS) ** (wren.STEPS * wren.SEQUENCES)
         assert abs(missed - math.exp(-1)) < 1e-6
-        self.gives(unseen=n(100 * missed, ".0f"), llama=3)
+        self.gives(unseen=100 * missed, llama=3)
 
     def exercises(self) -> None:
         """The answers."""
-        vocabulary = 128_000
-        assert np.iinfo(UINT16).max < vocabulary - 1 <= np.iinfo(INT32).max
-        self.gives(gb=power(10, 9), ex_vocabulary=n(vocabulary, ","), ex_file_gb=INT32.itemsize)
         tokens = np.arange(1000, dtype=UINT16)
         assert starts(tokens, 999) == [0]
         with pytest.raises(ValueError, match="token"):
             data.get_batch(tokens, 1, 1000, "cpu")
         assert starts(tokens, 100) == list(range(900))
-        self.gives(
-            ex_tokens=n(1000, ","),
-            ex_context=100,
-            ex_longest=999,
-            ex_starts=f"{n(1000, ',')} − {n(100)} = {n(900)}",
-        )
+        self.gives(ex_tokens=1000, ex_context=100, ex_longest=999, ex_starts=(1000, 100, 900))
         window = wren.WREN.context_length + 1
         touched = []
         for start in range(PAGE // UINT16.itemsize):
             first, last = (start * UINT16.itemsize, (start + window) * UINT16.itemsize - 1)
             touched.append(last // PAGE - first // PAGE + 1)
         assert set(touched) == {1, 2}
-        self.gives(
-            ex_window_bytes=n(window * UINT16.itemsize, ","),
-            ex_pages=n(sum(touched) / len(touched), ".1f"),
-            ex_inverse_e=n(math.exp(-1), ".4f"),
-            ex_twice=n(math.exp(-2), ".4f"),
-        )
+        self.gives(ex_window_bytes=window * UINT16.itemsize, ex_pages=sum(touched) / len(touched))
+        self.gives(ex_inverse_e=math.exp(-1), ex_twice=math.exp(-2))
         # Lee et al. (2022), abstract.
-        self.gives(dedup_words=61, dedup_times=n(60_000, ","), dedup_share=4)
+        self.gives(dedup_words=61, dedup_times=60000, dedup_share=4)

@@ -15,7 +15,7 @@ from grader.solutions.reference import checkpointing as ck
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
-from tests.handout.page_figures import Figures, n, plain, power, short, stage_points
+from tests.handout.page_figures import Figures, n, stage_points
 
 BF16, FP32 = torch.bfloat16, torch.float32
 LLAMA_GPUS, LLAMA_STOPS, LLAMA_DAYS = 16_384, 419, 54  # The Llama 3 Herd of Models, section 3.3.4
@@ -73,22 +73,12 @@ def best(write, between):
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("10_checkpointing.md")
+    def beginning(self) -> None:
         self.between = (
             LLAMA_DAYS * 86400 / LLAMA_STOPS * LLAMA_GPUS / DEVICES
         )  # seconds between stops
-        self.in_place()
-        self.stops()
-        self.interval()
-        self.contents()
-        self.worked()
-        self.model()
-        self.exercises()
         for stage, points in stage_points("checkpoint").items():
-            self.gives(stage=stage, stage_points=n(points, "g"), stage_test=stage)
+            self.gives(stage=stage, stage_points=points, stage_test=stage)
 
     def in_place(self) -> None:
         """The bet: neither checkpoint is left."""
@@ -98,18 +88,12 @@ class Chapter(Figures):
     def stops(self) -> None:
         """How often a run stops."""
         days = ra.training_days(70 * 10**9, 15 * 10**12, ra.H100_SXM, BF16, DEVICES, 0.5)
-        self.gives(
-            llama_gpus=n(LLAMA_GPUS, ","),
-            llama_stops=LLAMA_STOPS,
-            llama_days=LLAMA_DAYS,
-            llama_hours=n(LLAMA_DAYS * 24 / LLAMA_STOPS, ".1f"),
-            devices=n(DEVICES, ","),
-            stop_days=n(self.between / 86400, ".1f"),
-            run_days=n(days, ".2f"),
-            run_stops=n(days * 86400 / self.between, ".0f"),
-        )
-        self.gives(llama=3, llama_effective=90)  # The Llama 3 Herd of Models, section 3.3.4
-        self.gives(opt=n("OPT-175B"), opt_restarts=OPT_RESTARTS, opt_tb=OPT_TB)
+        self.gives(llama_gpus=LLAMA_GPUS, llama_stops=LLAMA_STOPS, llama_days=LLAMA_DAYS)
+        self.gives(llama_hours=LLAMA_DAYS * 24 / LLAMA_STOPS, devices=DEVICES)
+        self.gives(stop_days=self.between / 86400, run_days=days)
+        self.gives(run_stops=days * 86400 / self.between)
+        self.gives(llama=3)  # The Llama 3 Herd of Models, section 3.3.4
+        self.gives(llama_effective=90, opt=n("OPT-175B"), opt_restarts=OPT_RESTARTS, opt_tb=OPT_TB)
 
     def interval(self) -> None:
         """The rule for the interval between checkpoints."""
@@ -138,7 +122,7 @@ class Chapter(Figures):
             "m"
         ]  # 0.9 · the old value + 0.1 · a gradient of 1
         start = round(((first_moment - 0.1) / 0.9).abs().max().item(), 6)
-        self.gives(moments_start=plain(start))
+        self.gives(moments_start=start)
         self.words = len(np.random.get_state()[1])
         self.gives(numpy_words=self.words)
 
@@ -152,37 +136,20 @@ class Chapter(Figures):
         counts = len([t for t in states if not isinstance(t, torch.Tensor) or not t.dim()])
         assert len(weights) == counts == 2
         assert len(file["optimizer"]["param_groups"]) == 1
-        self.gives(
-            iteration=file["iteration"],
-            inputs=layer.in_features,
-            outputs=layer.out_features,
-            weights=sum(weights),
-            matrix_weights=weights[0],
-            bias_weights=weights[1],
-            moments=moments,
-            step_counts=counts,
-            torch_state=n(torch.get_rng_state().numel(), ","),
-            numpy_words=self.words,
-            random_words=len(random.getstate()[1]),
-        )
+        self.gives(iteration=file["iteration"], inputs=layer.in_features)
+        self.gives(outputs=layer.out_features, weights=sum(weights), matrix_weights=weights[0])
+        self.gives(bias_weights=weights[1], moments=moments, step_counts=counts)
+        self.gives(torch_state=torch.get_rng_state().numel(), numpy_words=self.words)
+        self.gives(random_words=len(random.getstate()[1]))
         size = 70e9 * self.weight
         alone, together = size / SPEED, size / SPEED / (DEVICES / A_NODE)
-        self.gives(
-            large_parameters=short(70e9),
-            large_gb=n(size / 1e9, ".0f"),
-            devices=n(DEVICES, ","),
-            stop_hours=n(self.between / 3600, ".1f"),
-            alone_seconds=n(alone, ".0f"),
-            alone_minutes=n(best(alone, self.between) / 60, ".0f"),
-            alone_cost=n(cost(alone, best(alone, self.between), self.between) * 100, ".1f"),
-            machines=DEVICES // A_NODE,
-            machine_devices=A_NODE,
-            together_seconds=n(together, ".1f"),
-            together_minutes=n(best(together, self.between) / 60, ".0f"),
-            together_cost=n(
-                cost(together, best(together, self.between), self.between) * 100, ".1f"
-            ),
-        )
+        self.gives(large_parameters=70e9, large_gb=size / 1e9, devices=DEVICES)
+        self.gives(stop_hours=self.between / 3600, alone_seconds=alone)
+        self.gives(alone_minutes=best(alone, self.between) / 60)
+        self.gives(alone_cost=cost(alone, best(alone, self.between), self.between) * 100)
+        self.gives(machines=DEVICES // A_NODE, machine_devices=A_NODE, together_seconds=together)
+        self.gives(together_minutes=best(together, self.between) / 60)
+        self.gives(together_cost=cost(together, best(together, self.between), self.between) * 100)
 
     def model(self) -> None:
         """Wren's checkpoints."""
@@ -190,16 +157,11 @@ class Chapter(Figures):
         assert size == wren.PARAMETERS * self.weight
         seconds, between = size / SPEED, self.between * DEVICES / wren.DEVICES
         interval = wren.CHECKPOINT_EVERY * wren.STEP_SECONDS
-        self.gives(
-            wren_gb=n(size / 1e9, ".1f"),
-            speed=n(SPEED / 1e9, ".0f"),
-            wren_seconds=n(seconds, ".1f"),
-            wren_fail_days=n(between / 86400, ".0f"),
-            wren_chance=n(100 * (1 - math.exp(-wren.HOURS * 3600 / between)), ".1f"),
-            wren_every=n(wren.CHECKPOINT_EVERY, ","),
-            wren_minutes=n(interval / 60, ".0f"),
-            wren_cost=n(100 * seconds / interval, ".1f"),
-        )
+        self.gives(wren_gb=size / 1e9, speed=SPEED / 1e9, wren_seconds=seconds)
+        self.gives(wren_fail_days=between / 86400)
+        self.gives(wren_chance=100 * (1 - math.exp(-wren.HOURS * 3600 / between)))
+        self.gives(wren_every=wren.CHECKPOINT_EVERY, wren_minutes=interval / 60)
+        self.gives(wren_cost=100 * seconds / interval)
 
     def exercises(self) -> None:
         """The answers."""
@@ -209,23 +171,10 @@ class Chapter(Figures):
         weights = sum(p.numel() for p in layer.parameters())
         momentum = op.optimizer_state_bytes(sgd) // weights
         weight = FP32.itemsize
-        self.gives(ex_sgd=f"{n(weight)} + {n(momentum)} = {n(weight + momentum)}")
+        self.gives(ex_sgd=(weight, momentum, weight + momentum))
         assert op.optimizer_state_bytes(optimizer) == 2 * momentum * weights
-        write, day = 60, 86400
-        interval = best(write, day)
-        assert abs(write / interval - cost(write, interval, day) / 2) < 1e-12
-        for other in (best, lambda w, m: cost(w, best(w, m), m)):
-            assert abs(other(write / 4, day) * 2 / other(write, day) - 1) < 1e-12
-        self.gives(
-            ex_write=write,
-            ex_product=f"{n(2)} · {n(write)} · {n(day, ',')}",
-            ex_interval=n(interval, ",.0f"),
-            ex_minutes=n(interval / 60, ".0f"),
-            ex_share=n(100 * write / interval, ".1f"),
-        )
-        self.opt()
         alone = 70e9 * self.weight / SPEED
-        self.gives(ex_writing=n(alone / 60, ".0f"))
+        self.gives(ex_writing=alone / 60)
 
     def opt(self) -> None:
         """The bytes per parameter of a checkpoint of OPT-175B."""
@@ -234,11 +183,7 @@ class Chapter(Figures):
         size = parameters * (weight + moments)
         assert round(size / 2**40, 1) == OPT_TB
         assert abs(size / OPT_FILES / 2**30 - OPT_FILE_GB) < 0.1
-        self.gives(
-            opt_parameters=short(parameters),
-            opt_decimal=power(10, 12),
-            opt_binary=power(2, 40),
-            opt_bytes=n(OPT_TB * 10**12 / parameters, ".1f"),
-            opt_binary_bytes=n(OPT_TB * 2**40 / parameters, ".1f"),
-            opt_parts=f"{n(weight)} + {n(moments)} = {n(weight + moments)}",
-        )
+        self.gives(opt_parameters=parameters, opt_decimal=10**12, opt_binary=2**40)
+        self.gives(opt_bytes=OPT_TB * 10**12 / parameters)
+        self.gives(opt_binary_bytes=OPT_TB * 2**40 / parameters)
+        self.gives(opt_parts=(weight, moments, weight + moments))

@@ -17,7 +17,7 @@ from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
 from grader.solutions.reference import training as tr
 from handout.site import micro_batch, wren
-from tests.handout.page_figures import Figures, n, plain, scientific, short, stage_points
+from tests.handout.page_figures import Figures, n, stage_points
 from tests.public.test_training_loop import Table
 
 FP32, BF16 = torch.float32, torch.bfloat16
@@ -47,26 +47,16 @@ def entropy(chain):
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("11_training.md")
-        self.loss()
-        self.micro_batches()
-        self.learning_rate()
-        self.autocast()
-        self.killed()
+    def beginning(self) -> None:
         # Their blog post of October 2024 names the report of 2021.
-        self.gives(bet_done=500, bet_steps=n(1000, ","), story_year=2024, story_before=2021)
-        self.model()
-        self.exercises()
+        self.gives(bet_done=500, bet_steps=1000, story_year=2024, story_before=2021)
         for stage, points in stage_points("training_loop").items():
-            self.gives(stage=stage, stage_points=n(points, "g"), stage_test=stage)
+            self.gives(stage=stage, stage_points=points, stage_test=stage)
 
     def loss(self) -> None:
         """The loss of a uniform guess, and the lowest possible loss."""
         guess = F.cross_entropy(torch.zeros(1, GPT2_IDS), torch.tensor([0])).item()
-        self.gives(guess=n(guess, ".2f"), ids=n(GPT2_IDS, ","))
+        self.gives(guess=guess, ids=GPT2_IDS)
         stay = 0.9
         chain = torch.tensor([[stay, 1 - stay], [1 - stay, stay]], dtype=torch.float64)
         by_hand = -stay * math.log(stay) - (1 - stay) * math.log(1 - stay)
@@ -90,29 +80,19 @@ class Chapter(Figures):
                 for p in chains
             ],
         )
-        leave = plain(1 - stay)
+        leave = n(1 - stay, "g")
         pi = ", ".join(n({0.5: "½"}[round(share, 12)]) for share in how_often(chain).tolist())
         terms = f"−{n(stay)} log {n(stay)} − {leave} log {leave}"
-        self.gives(
-            stay=stay,
-            pi=pi,
-            entropy=f"{terms} = {n(entropy(chain), '.3f')}",
-            guess_entropy=f"log {n(len(chain))} = {n(math.log(len(chain)), '.3f')}",
-        )
+        self.gives(stay=stay, pi=pi, entropy=f"{terms} = {n(entropy(chain), '.3f')}")
+        self.gives(guess_entropy=f"log {n(len(chain))} = {n(math.log(len(chain)), '.3f')}")
 
     def micro_batches(self) -> None:
         """The memory that micro-batches save, and how their losses are added up."""
         windows, context, small = 512, 1024, 8
         row = context * GPT2_IDS * FP32.itemsize
         assert windows * row > ra.H100_SXM.memory_bytes
-        self.gives(
-            windows=windows,
-            context=n(context, ","),
-            ids=n(GPT2_IDS, ","),
-            logits_gb=n(windows * row / 1e9, ".1f"),
-            micro_batch=small,
-            micro_batch_gb=n(small * row / 1e9, ".2f"),
-        )
+        self.gives(windows=windows, context=context, ids=GPT2_IDS, logits_gb=windows * row / 1e9)
+        self.gives(micro_batch=small, micro_batch_gb=small * row / 1e9)
         x, y = torch.rand(7, 3, dtype=torch.float64), torch.rand(7, 2, dtype=torch.float64)
         model = nn.Linear(3, 2).double()
         whole = F.mse_loss(model(x), y).item()
@@ -137,29 +117,19 @@ class Chapter(Figures):
         mean = ag.accumulate_gradients(
             nn.Linear(1, 1), lambda out, want: want.mean() + 0 * out.sum(), target, target, 3
         )
-        first, second = (f"{n(size)} · {n(loss)}" for loss, size in zip(losses, sizes, strict=True))
-        self.gives(
-            first_loss=losses[0],
-            first_windows=sizes[0],
-            second_loss=losses[1],
-            second_windows=sizes[1],
-            mean_loss=f"({first} + {second}) / {n(sum(sizes))} = {n(mean)}",
-            wrong_mean=sum(losses) / len(losses),
-        )
+        self.gives(first_loss=losses[0], first_windows=sizes[0], second_loss=losses[1])
+        self.gives(second_windows=sizes[1])
+        self.gives(mean_loss=(list(zip(sizes, losses, strict=True)), sum(sizes), mean))
+        self.gives(wrong_mean=sum(losses) / len(losses))
 
     def learning_rate(self) -> None:
         """The schedule of six steps."""
         result, _ = run()
         rates = [op.lr_cosine_schedule(step, 1.0, 0.1, 2, 6) for step in range(7)]
         assert result.learning_rates == rates[:6]
-        self.gives(
-            max=SCHEDULE["max_learning_rate"],
-            min=SCHEDULE["min_learning_rate"],
-            warmup=SCHEDULE["warmup_steps"],
-            steps=SCHEDULE["steps"],
-        )
-        self.gives(step_row=" | ".join(n(step) for step in range(6)))
-        self.gives(rate_row=" | ".join(plain(round(lr, 4)) for lr in rates[:6]))
+        self.gives(max=SCHEDULE["max_learning_rate"], min=SCHEDULE["min_learning_rate"])
+        self.gives(warmup=SCHEDULE["warmup_steps"], steps=SCHEDULE["steps"])
+        self.gives(step_row=list(range(6)), rate_row=rates[:6])
         still = rates.index(0.0)
         self.gives(still_step=still, min_step=rates.index(0.1))
 
@@ -172,8 +142,7 @@ class Chapter(Figures):
             layer(x).float().sum().backward()
         assert layer.weight.dtype == layer.weight.grad.dtype == FP32
         copies = (kept - x.numel() * BF16.itemsize) / layer.weight.numel()
-        self.gives(adamw_bytes=ra.bytes_per_parameter(adamw))
-        self.gives(copy_bytes=plain(copies))
+        self.gives(adamw_bytes=ra.bytes_per_parameter(adamw), copy_bytes=copies)
 
     def killed(self) -> None:
         """A run that stops in step 5 and resumes."""
@@ -208,24 +177,17 @@ class Chapter(Figures):
         assert torch.equal(resumed_model.table.weight, model.table.weight)
         assert resumed.losses == whole.losses[every:]
         assert len(resumed.losses) == 2  # "two entries"
-        self.gives(
-            resumed_step=resumed.first_step, resumed_rate=plain(round(resumed.learning_rates[0], 4))
-        )
+        self.gives(resumed_step=resumed.first_step)
+        self.gives(resumed_rate=round(resumed.learning_rates[0], 4))
         after = [step for step in range(steps) if (step + 1) % every == 0 or step + 1 == steps]
-        self.gives(
-            every=every,
-            steps=steps,
-            checkpoint_steps=" and ".join(map(n, after)),
-            steps_done=" and ".join(n(step + 1) for step in after),
-            stop=stop,
-            cut_step=logged[-1],
-        )
+        self.gives(every=every, steps=steps, checkpoint_steps=after)
+        self.gives(steps_done=[step + 1 for step in after], stop=stop, cut_step=logged[-1])
         for row, file in [
             (logged, saved),
             (cut, still),
             (ended, last),
         ]:  # killed, restarted, at the end
-            self.gives(log_row=f"{n(len(row))} | {' '.join(map(n, row))} | {n(file)}")
+            self.gives(log_row=(len(row), row, file))
 
     def model(self) -> None:
         """The whole run of Wren."""
@@ -234,37 +196,20 @@ class Chapter(Figures):
         memory = ra.H100_SXM.memory_bytes
         assert few.total < memory
         assert many.total > memory
-        self.gives(
-            wren_guess=n(math.log(wren.WREN.vocab_size), ".2f"),
-            wren_state=n(few.states / 1e9, ".1f"),
-            wren_copies=n(few.copies / 1e9, ".1f"),
-            wren_activations=n((few.layers + few.head) / 1e9, ".1f"),
-            wren_logits=n(few.logits / 1e9, ".1f"),
-            wren_peak=n(few.total / 1e9, ".1f"),
-            # Table 2.1 of Brown et al. (2020).
-            wren_lr=scientific(2e-4, 0),
-            wren_step_flops=short(wren.STEP_FLOPS, 2, 15),
-            wren_step_seconds=n(wren.STEP_SECONDS, ".2f"),
-            wren_checkpoint=n(wren.CHECKPOINT_BYTES / 1e9, ".1f"),
-            wren_checkpoint_minutes=n(wren.CHECKPOINT_EVERY * wren.STEP_SECONDS / 60, ".0f"),
-            ex_each=each,
-            ex_activations=n((many.layers + many.head) / 1e9, ".0f"),
-            ex_logits=n(many.logits / 1e9, ".0f"),
-            ex_device=memory // 10**9,
-        )
+        self.gives(wren_guess=math.log(wren.WREN.vocab_size), wren_state=few.states / 1e9)
+        self.gives(wren_copies=few.copies / 1e9, wren_activations=(few.layers + few.head) / 1e9)
+        self.gives(wren_logits=few.logits / 1e9, wren_peak=few.total / 1e9)
+        # Table 2.1 of Brown et al. (2020).
+        self.gives(wren_lr=2e-4, wren_step_flops=wren.STEP_FLOPS)
+        self.gives(wren_step_seconds=wren.STEP_SECONDS, wren_checkpoint=wren.CHECKPOINT_BYTES / 1e9)
+        self.gives(wren_checkpoint_minutes=wren.CHECKPOINT_EVERY * wren.STEP_SECONDS / 60)
+        self.gives(ex_each=each, ex_activations=(many.layers + many.head) / 1e9)
+        self.gives(ex_logits=many.logits / 1e9, ex_device=memory // 10**9)
 
     def exercises(self) -> None:
         """The answers."""
-        self.gives(ex_bytes=256, ex_loss=8.3, ex_guess=n(math.log(256), ".2f"))
-        shares = [len(part) / 10 for part in torch.arange(10).split(4)]
-        first, second, third = map(plain, shares)
-        self.gives(ex_factors=f"{first}, {second} and {third}", ex_parts=4)
+        self.gives(ex_bytes=256, ex_loss=8.3, ex_guess=math.log(256))
+        self.gives(ex_parts=4)
         steps, warmup, at = 100, 10, 50
-        self.gives(
-            ex_steps=steps,
-            ex_warmup=warmup,
-            ex_resumed=at,
-            ex_jump=n(20_000, ","),
-            ex_recovery=300,
-            ex_rate=n(op.lr_cosine_schedule(at, 1.0, 0.0, warmup, steps), ".2f"),
-        )
+        self.gives(ex_steps=steps, ex_warmup=warmup, ex_resumed=at, ex_jump=20000, ex_recovery=300)
+        self.gives(ex_rate=op.lr_cosine_schedule(at, 1.0, 0.0, warmup, steps))

@@ -9,8 +9,8 @@ from torch import nn
 from grader.solutions.reference import activation_checkpointing as ac
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import micro_batch, wren
-from tests.handout.page_figures import Figures, n, plain
+from handout.site import micro_batch, quizzes, wren
+from tests.handout.page_figures import Figures, n
 
 FP32, BF16 = torch.float32, torch.bfloat16
 LAYERS, WIDTH, BATCH = 16, 64, 8
@@ -123,21 +123,10 @@ def training_flops(s, b, h, a, **options):
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("12_activation_checkpointing.md")
+    def beginning(self) -> None:
         self.plain = {activation: units(activation) for activation in (nn.GELU, nn.SiLU, nn.ReLU)}
         self.kept = {k: units(nn.GELU, k) for k in SEGMENTS}
         self.own = {k: units(nn.GELU, layers=LAYERS // k) for k in SEGMENTS}
-        self.layers()
-        self.segments()
-        self.cost()
-        self.transformer()
-        self.autocast()
-        self.seen_elsewhere()
-        self.model()
-        self.exercises()
 
     def layers(self) -> None:
         """The activations that sixteen layers keep."""
@@ -146,17 +135,14 @@ class Chapter(Figures):
         gelu, relu = self.plain[nn.GELU], self.plain[nn.ReLU]
         assert gelu == self.plain[nn.SiLU] == 2 * LAYERS
         assert relu == LAYERS + 1
-        self.gives(
-            gelu_units=f"{n(2)} · {n(LAYERS)} = {n(gelu)}",
-            relu_units=f"{n(LAYERS)} + {n(1)} = {n(relu)}",
-        )
+        self.gives(gelu_units=(2, LAYERS, gelu), relu_units=(LAYERS, 1, relu))
         segments = 4
         self.gives(segments=segments, segment_layers=LAYERS // segments)
         for k in (LAYERS, segments):
             assert units(nn.SiLU, k) == self.kept[k]
-            self.gives(checkpointed_row=f"{n(self.kept[k])} | {n(units(nn.ReLU, k))}")
-        self.each = f"{n(gelu)} → {n(self.kept[LAYERS])}"
-        self.each_relu = f"{n(relu)} → {n(units(nn.ReLU, LAYERS))}"
+            self.gives(checkpointed_row=(self.kept[k], units(nn.ReLU, k)))
+        self.each = (gelu, self.kept[LAYERS])
+        self.each_relu = (relu, units(nn.ReLU, LAYERS))
         assert gelu == 2 * self.kept[LAYERS]
         self.gives(gelu_halves=self.each, relu_stays=self.each_relu, bet_relu=relu)
 
@@ -198,37 +184,27 @@ class Chapter(Figures):
             [abs(k + 2 * layers / k - 2 * k) < 1e-12 for layers, k in best.items()],
         )
         deeper = 100
-        self.gives(
-            best_k=n(best[LAYERS], ".1f"),
-            best_alive=n(2 * best[LAYERS], ".1f"),
-            deeper=deeper,
-            more_memory=plain((2 * deeper * LAYERS) ** 0.5 / best[LAYERS]),
-        )
+        self.gives(best_k=best[LAYERS], best_alive=2 * best[LAYERS], deeper=deeper)
+        self.gives(more_memory=(2 * deeper * LAYERS) ** 0.5 / best[LAYERS])
+        again = sum(range(1, LAYERS + 1))
+        self.gives(deep=1024, halvings=quizzes.depth(1024), squared=f"L{n('²')}")
+        self.gives(from_the_start=(LAYERS, LAYERS, LAYERS + 1, 2, LAYERS + again))
         assert alive_at_once(1) == self.plain[nn.GELU], "one segment: as much as a plain run"
         root = round(LAYERS**0.5)
-        self.gives(
-            root_alive=f"{n(self.kept[root])} + {n(self.own[root])} = {n(alive[root])}",
-            plain_units=self.plain[nn.GELU],
-        )
-        self.gives(layers=LAYERS, segment_counts=" | ".join(map(n, SEGMENTS)))
-        self.gives(
-            kept_and_own=" | ".join(f"{n(self.kept[k])} + {n(self.own[k])}" for k in SEGMENTS)
-        )
-        self.gives(alive=" | ".join(n(alive_at_once(k)) for k in SEGMENTS))
+        self.gives(root_alive=(self.kept[root], self.own[root], alive[root]))
+        self.gives(plain_units=self.plain[nn.GELU], layers=LAYERS, segment_counts=SEGMENTS)
+        self.gives(kept_and_own=[(self.kept[k], self.own[k]) for k in SEGMENTS])
+        self.gives(alive=[alive_at_once(k) for k in SEGMENTS])
         count, parts = 7, 3
         lengths = segment_lengths(count, parts)
         short, long = min(lengths), max(lengths)
         assert lengths.count(short) == 2
         assert lengths.count(long) == 1
-        self.gives(
-            uneven_layers=count,
-            uneven_segments=len(lengths),
-            short_segment=short,
-            long_segment=long,
-        )
+        self.gives(uneven_layers=count, uneven_segments=len(lengths), short_segment=short)
+        self.gives(long_segment=long)
 
         # Reported in the paper's abstract.
-        self.gives(story_layers=n(1000, ","), story_before=48, story_after=7, story_time=30)
+        self.gives(story_layers=1000, story_before=48, story_after=7, story_time=30)
 
     def cost(self) -> None:
         """FLOPs, MFU and days."""
@@ -238,49 +214,17 @@ class Chapter(Figures):
         assert again == plainly + forward
         assert 3 * again == 4 * plainly
         more = f"× {n(4)}/{n(3)}"
-        self.gives(
-            forward_rule=forward,
-            backward_rule=plainly - forward,
-            plain_rule=plainly,
-            recomputed_rule=again,
-            recompute_factor=more,
-        )
-        plain_run, checkpointed = self.counted()
-        layers = 16
-        assert plain_run * (4 * layers - 1) == checkpointed * (3 * layers - 1)
-        self.gives(
-            layers=layers,
-            counted_factor=(
-                f"{n(4 * layers - 1)} / {n(3 * layers - 1)} = {n(checkpointed / plain_run, '.2f')}"
-            ),
-            plain_products=3 * layers - 1,
-            all_products=3 * layers,
-        )
+        self.gives(forward_rule=forward, backward_rule=plainly - forward, plain_rule=plainly)
+        self.gives(recomputed_rule=again, recompute_factor=more)
         full = 0.5
         useful = full * plainly / again
         days = [
             ra.training_days(70 * 10**9, 15 * 10**12, ra.H100_SXM, BF16, 1024, share)
             for share in (full, useful)
         ]
-        self.gives(
-            mfu=full, useful_mfu=useful, days=n(days[0], ".2f"), recomputed_days=n(days[1], ".2f")
-        )
+        self.gives(mfu=full, useful_mfu=useful, days=days[0], recomputed_days=days[1])
         # Reported by Chowdhery et al. 2022, section 4.1.
         self.gives(palm_hfu=57.8, palm_mfu=46.2)
-
-    @staticmethod
-    def counted() -> tuple[int, int]:
-        """FLOPs of a plain run and of a run with activation checkpointing.
-
-        The reference counts both, forward and backward.
-        """
-        layers = [nn.Sequential(nn.Linear(8, 8, bias=False), nn.GELU()) for _ in range(16)]
-        data, totals = torch.ones(4, 8), []
-        for model in (nn.Sequential(*layers), ac.CheckpointedSequential(layers, 4)):
-            with fc.FlopCounter() as counter:
-                model(data).sum().backward()
-            totals.append(counter.total)
-        return totals[0], totals[1]
 
     def transformer(self) -> None:
         """Bytes of a layer: measured on small layers, and computed for GPT-3."""
@@ -291,9 +235,7 @@ class Chapter(Figures):
         ]
         # Bytes per score: two for softmax's result, one for the mask, and two for dropout's result.
         half = torch.float16.itemsize
-        self.gives(
-            score_bytes=f"{n(half)} + {n(torch.bool.itemsize)} + {n(half)}", result_bytes=half
-        )
+        self.gives(score_bytes=(half, torch.bool.itemsize, half), result_bytes=half)
         assert half + torch.bool.itemsize + half == 5
         self.formula(
             "layer_formula",
@@ -317,17 +259,9 @@ class Chapter(Figures):
         memory = ra.H100_SXM.memory_bytes
         assert 3 * memory < everything
         assert memory < fused
-        self.gives(everything_gb=n(everything / 1e9, ".0f"), tokens=n(s, ","))
-        self.gives(
-            width=n(h, ","),
-            heads=a,
-            gpt3_layers=GPT3_LAYERS,
-            batch=b,
-            second_term=n(5 * a * s / h, ".0f"),
-            layer_gb=n(layer / 1e9, ".2f"),
-            fused_gb=n(fused / 1e9, ".1f"),
-            inputs_gb=n(inputs / 1e9, ".2f"),
-        )
+        self.gives(everything_gb=everything / 1e9, tokens=s, width=h, heads=a)
+        self.gives(gpt3_layers=GPT3_LAYERS, batch=b, second_term=5 * a * s / h)
+        self.gives(layer_gb=layer / 1e9, fused_gb=fused / 1e9, inputs_gb=inputs / 1e9)
 
     def selective(self, small) -> None:
         """Recomputing only the scores: bytes and FLOPs, measured on small layers."""
@@ -347,13 +281,10 @@ class Chapter(Figures):
         scores = 5 * a * s // h
         assert scores * h == 5 * a * s
         cost = s / (18 * h + 3 * s)
-        self.gives(
-            selective_share=f"{n(scores)} of {n(34 + scores)}",
-            selective_percent=n(100 * scores / (34 + scores), ".0f"),
-            selective_cost=n(100 * cost, ".2f"),
-            # Reported by Korthikanti et al.
-            reported_cost=2.7,
-        )
+        self.gives(selective_share=f"{n(scores)} of {n(34 + scores)}")
+        self.gives(selective_percent=100 * scores / (34 + scores), selective_cost=100 * cost)
+        # Reported by Korthikanti et al.
+        self.gives(reported_cost=2.7)
         reported = s / (6 * h + s)
         self.formula(
             "reported_ratio",
@@ -382,59 +313,38 @@ class Chapter(Figures):
         casts = [(2, 2), (2, 6)]  # of the input of q, k and v, with one matrix and with three
         for recipe, kept, cast in zip((pure, wren.RECIPE), shared, casts, strict=True):
             assert [kept + size for size in cast] == [per_unit(recipe, 1), per_unit(recipe, 3)]
-        texts = [" | ".join(" + ".join(map(n, parts)) for parts in row) for row in rows]
-        cells = [f"{n(one)} ({n(three)})" for one, three in casts]
-        for text in (texts[0], " | ".join(cells), *texts[1:]):
-            self.gives(part_row=text)
+        for row in (rows[0], casts, *rows[1:]):
+            self.gives(part_row=row)
         recipes = (pure, wren.RECIPE)
-        sums = [f"{n(per_unit(recipe))} ({n(per_unit(recipe, 3))})" for recipe in recipes]
+        for recipe in recipes:
+            self.gives(part_sum=(per_unit(recipe), per_unit(recipe, 3)))
         checkpoints = [
-            n(micro_batch.checkpoint_bytes(wren.WREN, wren.WREN.context_length, recipe) // unit)
+            micro_batch.checkpoint_bytes(wren.WREN, wren.WREN.context_length, recipe) // unit
             for recipe in recipes
         ]
         assert 3 * FP32.itemsize == micro_batch.LOGIT
-        for text in sums:
-            self.gives(part_sum=text)
-        fp32 = n(FP32.itemsize)
-        self.gives(
-            stream_bytes=micro_batch.stream_bytes(wren.RECIPE),
-            part_checkpoint=" | ".join(checkpoints),
-            copy_bytes=plain(wren.PEAK.copies / wren.PARAMETERS),
-            head_parts=f"{fp32} + {n(BF16.itemsize)}",
-            logit_parts=f"{fp32} + {fp32} + {fp32} = {n(micro_batch.LOGIT)}",
-            held_logits=BF16.itemsize,
-            wren_units=per_unit(wren.RECIPE),
-            float32_units=2 * per_unit(pure),
-            seen_activations=f"{n(2)}BTdL",
-            **self.seen_model(),
-            seen_too_small=per_unit(pure) // 2,
-        )
+        fp32 = FP32.itemsize
+        self.gives(stream_bytes=micro_batch.stream_bytes(wren.RECIPE), part_checkpoint=checkpoints)
+        self.gives(copy_bytes=wren.PEAK.copies / wren.PARAMETERS, head_parts=(fp32, BF16.itemsize))
+        self.gives(logit_parts=(fp32, fp32, fp32, micro_batch.LOGIT), held_logits=BF16.itemsize)
+        self.gives(wren_units=per_unit(wren.RECIPE), float32_units=2 * per_unit(pure))
+        self.gives(seen_activations=f"{n(2)}BTdL", seen_too_small=per_unit(pure) // 2)
 
-    def seen_model(self) -> dict[str, object]:
+    def seen_model(self) -> None:
         """A model whose activations circulate with a wrong number, and the right ones."""
         layers, batch, tokens, width, heads = 32, 8, 2048, 4096, 32
         unit = layers * batch * tokens * width / 1e9
         ratio = heads * tokens / width
-        return {
-            "seen_layers": layers,
-            "seen_batch": batch,
-            "seen_tokens": n(tokens, ","),
-            "seen_width": n(width, ","),
-            "seen_heads": heads,
-            "seen_gb": 320,
-            "seen_right_gb": n(unit * (34 + 5 * ratio), ".0f"),
-            "seen_without_gb": n(unit * (32 + 2 * ratio), ".0f"),
-        }
+        self.gives(seen_layers=layers, seen_batch=batch, seen_tokens=tokens, seen_width=width)
+        self.gives(seen_heads=heads, seen_gb=320, seen_right_gb=unit * (34 + 5 * ratio))
+        self.gives(seen_without_gb=unit * (32 + 2 * ratio), seen_least=n("128 to 4"))
+        self.gives(seen_most=128, seen_least_right=128 * BF16.itemsize / 32)
 
     def seen_elsewhere(self) -> None:
         """The factor in other notes, and what it depends on."""
         root = round(LAYERS**0.5)
-        self.gives(
-            gelu_halves=self.each,
-            layers=LAYERS,
-            relu_stays=self.each_relu,
-            root_kept=self.kept[root],
-        )
+        self.gives(gelu_halves=self.each, layers=LAYERS, relu_stays=self.each_relu)
+        self.gives(root_kept=self.kept[root])
 
     def model(self) -> None:
         """The sequences of Wren that fit on a device."""
@@ -456,18 +366,13 @@ class Chapter(Figures):
                 > ra.H100_SXM.memory_bytes
             )
 
-        self.gives(
-            wren_sequence_gb=n(sequence.layers / 1e9, ".2f"),
-            wren_logits_gb=n((sequence.head + sequence.logits) / 1e9, ".2f"),
-            wren_state_gb=n(sequence.states / 1e9, ".1f"),
-            wren_device_gb=ra.H100_SXM.memory_bytes // 10**9,
-            wren_copies_gb=n(sequence.copies / 1e9, ".1f"),
-            wren_fits=fits(0),
-            wren_peak_gb=n(wren.PEAK.total / 1e9, ".1f"),
-            wren_inputs_gb=n(inputs / 1e9, ".2f"),
-            wren_fits_checkpointed=fits(layers),
-            wren_recomputed_hours=n(hours, ".1f"),
-        )
+        self.gives(wren_sequence_gb=sequence.layers / 1e9)
+        self.gives(wren_logits_gb=(sequence.head + sequence.logits) / 1e9)
+        self.gives(wren_state_gb=sequence.states / 1e9)
+        self.gives(wren_device_gb=ra.H100_SXM.memory_bytes // 10**9)
+        self.gives(wren_copies_gb=sequence.copies / 1e9, wren_fits=fits(0))
+        self.gives(wren_peak_gb=wren.PEAK.total / 1e9, wren_inputs_gb=inputs / 1e9)
+        self.gives(wren_fits_checkpointed=fits(layers), wren_recomputed_hours=hours)
 
     def exercises(self) -> None:
         """The answers."""
@@ -488,26 +393,16 @@ class Chapter(Figures):
         each = 2 * layers // segments
         assert units(nn.GELU, layers=layers) == 2 * layers
         assert units(nn.GELU, segments, layers=layers) == segments
-        self.gives(
-            ex_layers=layers,
-            ex_segments=segments,
-            ex_plain=f"{n(2)} · {n(layers)} = {n(2 * layers)}",
-            ex_alive=f"{n(segments)} + {n(each)} = {n(segments + each)}",
-            ex_best=f"√{n(2 * layers)} = {n((2 * layers) ** 0.5, '.1f')}",
-            ex_nine=9,
-            ex_alive_nine=f"{n(9)} + {n(2 * layers // 9)} = {n(9 + 2 * layers // 9)}",
-        )
+        self.gives(ex_layers=layers, ex_segments=segments, ex_plain=(2, layers, 2 * layers))
+        self.gives(ex_alive=(segments, each, segments + each))
+        self.gives(ex_best=(2 * layers, (2 * layers) ** 0.5), ex_nine=9)
+        self.gives(ex_alive_nine=(9, 2 * layers // 9, 9 + 2 * layers // 9))
         # Per token and feature of width h, with d_ff = 4h: the q, k and v products take 3 · 2h².
-        self.gives(
-            ex_ratio=4,
-            ex_gelu_bytes=4 * BF16.itemsize,
-            ex_qkv_flops=n(f"{3 * fc.linear_flops(1, 1, 1)}h²"),
-            ex_qkv_bytes=3 * BF16.itemsize,
-        )
+        self.gives(ex_ratio=4, ex_gelu_bytes=4 * BF16.itemsize)
+        self.gives(ex_qkv_flops=n(f"{3 * fc.linear_flops(1, 1, 1)}h²"))
+        self.gives(ex_qkv_bytes=3 * BF16.itemsize)
         assert 4 * (1 + 4 + 4) == 36  # float32
-        self.gives(ex_ffn_numbers=f"{n(1)} + {n(4)} + {n(4)}")
+        self.gives(ex_ffn_numbers=(1, 4, 4))
         second = 5 * GPT3["a"] * GPT3["s"] / GPT3["h"]
         assert second > 34
-        self.gives(ex_growth=n((2 * 34 + 4 * second) / (34 + second), ".2f"))
-        useful = wren.MFU * 3 / 4
-        self.gives(ex_mfu=f"{n(wren.MFU)} · {n(3)}/{n(4)} = {plain(useful)}")
+        self.gives(ex_growth=(2 * 34 + 4 * second) / (34 + second))

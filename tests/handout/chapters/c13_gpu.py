@@ -1,6 +1,7 @@
 """Chapter 13: GPU memory, timing, copies that overlap kernels, and float32 under autocast."""
 
 import gc
+import json
 import math
 import re
 import statistics
@@ -20,6 +21,7 @@ from grader.solutions.reference import gpu
 from grader.solutions.reference import precision as pr
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
+from handout.site.measured import RECORD, cells
 from handout.site.pictures import prefetching
 from kit import stand_in
 from tests.handout.page_figures import (
@@ -27,10 +29,6 @@ from tests.handout.page_figures import (
     HANDOUT,
     Figures,
     n,
-    plain,
-    power,
-    scientific,
-    short,
 )
 
 BF16, FP16, FP32, UINT8 = torch.bfloat16, torch.float16, torch.float32, torch.uint8
@@ -125,11 +123,6 @@ def listed(macro):
     return set(
         re.findall(r"_\((\w+)", re.search(rf"#define {macro}\(_\)(.*?)\n\n", text, re.DOTALL)[1])
     )
-
-
-def microseconds(seconds, spec=".0f"):
-    """A time in µs, as a figure."""
-    return n(seconds * 1e6, spec)
 
 
 def measured(kind, kernel, calls=10):
@@ -229,43 +222,13 @@ def ring(devices):
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("13_gpu.md")
-        self.beginning()
-        self.memory()
-        self.worst_moment()
-        self.left_out()
-        self.clocks()
-        self.calls()
-        self.mfu()
-        self.fusion()
-        self.decoding()
-        self.diagnosis()
-        self.bottleneck()
-        self.copies()
-        self.races()
-        self.depth()
-        self.autocast()
-        self.steps()
-        self.kept()
-        self.all_reduce()
-        self.sharding()
-        self.model()
-        self.exercises()
-
     def beginning(self) -> None:
         """The stand-in, and the problems' points."""
         size, speed = 100, 1e9  # FLOPs of the product below, which is in a block of code
         flops = fc.matmul_flops((size, size), (size, size))
         assert flops == 2 * 10**6
-        self.gives(
-            asking_us=microseconds(stand_in.ASKING),
-            waking_us=microseconds(stand_in.WAKING),
-            product_flops=f"{n(2)} · {power(10, 6)}",
-            product_speed=power(10, round(math.log10(speed))),
-        )
+        self.gives(asking_us=1e6 * stand_in.ASKING, waking_us=1e6 * stand_in.WAKING)
+        self.gives(product_flops=(2, 10**6), product_speed=10.0 ** (round(math.log10(speed))))
         assert {p.device for p in COURSE.problems if p.module == "gpu"} == {"cuda"}
 
     def memory(self) -> None:
@@ -305,16 +268,12 @@ class Chapter(Figures):
         }  # "two tensors … however long …, in the end one"
         blocks = math.ceil(raw / stand_in.BLOCK)
         assert blocks * stand_in.BLOCK == each
-        self.gives(
-            chain_bytes=n(raw, ","),
-            chain_blocks=f"⌈{n(raw, ',')} / {n(stand_in.BLOCK)}⌉ = {n(blocks, ',')}",
-            block=stand_in.BLOCK,
-            chain_each=n(each, ","),
-        )
+        self.gives(chain_bytes=raw, chain_blocks=(raw, stand_in.BLOCK, blocks))
+        self.gives(block=stand_in.BLOCK, chain_each=each)
         # Workspaces of cuBLAS: CublasHandlePool.cpp, 2 · 4 MiB + 8 · 16 KiB, and 32 MiB for compute
         # capability 9.0.
         before, hopper = 2 * 4096 * 1024 + 8 * 16 * 1024, 8 * 4096 * 1024
-        self.gives(cublas_mib=n(before / 2**20, ".0f"), cublas_hopper_mib=hopper >> 20)
+        self.gives(cublas_mib=before / 2**20, cublas_hopper_mib=hopper >> 20)
         with stand_in.gpu():
             gc.collect()
             gc.disable()
@@ -341,41 +300,33 @@ class Chapter(Figures):
         buckets = " ".join(nn.parallel.DistributedDataParallel.__doc__.split())
         assert "saved memory size will be equal to the total gradients size" in buckets
         self.bucket_mib = int(re.search(r"a default size of (\d+) MiB", buckets)[1])
-        self.gives(
-            buckets_gb=n(FP32.itemsize * wren.PARAMETERS / 1e9, ".1f"),
-            roots_gb=n(roots * wren.PARAMETERS / 1e9, ".1f"),
-            workspace_gb=n(8 * 4096 * 1024 / 1e9, ".2f"),  # an H100's, see worst_moment
-        )
+        self.gives(buckets_gb=FP32.itemsize * wren.PARAMETERS / 1e9)
+        self.gives(roots_gb=roots * wren.PARAMETERS / 1e9)
+        self.gives(workspace_gb=8 * 4096 * 1024 / 1e9)  # an H100's, see worst_moment
 
     def clocks(self) -> None:
         """Four methods of measuring ten calls."""
         kernel, calls = 50e-6, 10
-        asking, waking = microseconds(stand_in.ASKING), microseconds(stand_in.WAKING)
+        asking, waking = 1e6 * stand_in.ASKING, 1e6 * stand_in.WAKING
         with stand_in.gpu(kernel_seconds=[kernel] * 13) as device:
             events = gpu.time_kernel(device.kernel, repeats=calls)
         alone, waiting, together = (
             measured(kind, kernel, calls) for kind in ("alone", "wait", "all")
         )
-        took = microseconds(kernel)
+        took = 1e6 * kernel
         assert f"{events:.7f}" == f"{kernel:.7f}"
         assert f"{waiting:.7f}" == f"{stand_in.ASKING + kernel + stand_in.WAKING:.7f}"
         assert (
             f"{together:.7f}"
             == f"{(stand_in.ASKING + calls * kernel + stand_in.WAKING) / calls:.7f}"
         )
-        self.gives(
-            kernel_us=took,
-            alone_us=microseconds(alone),
-            waiting_us=microseconds(waiting),
-            waiting_sum=f"{asking} + {took} + {waking}",
-            together_us=microseconds(together, ".1f"),
-            together_sum=f"({asking} + {n(calls)} · {took} + {waking}) / {n(calls)}",
-            events_us=microseconds(events),
-        )
+        self.gives(kernel_us=took, alone_us=1e6 * alone, waiting_us=1e6 * waiting)
+        self.gives(waiting_sum=(asking, took, waking), together_us=1e6 * together)
+        self.gives(together_sum=(asking, calls, took, waking, calls), events_us=1e6 * events)
         brief = 1e-6
         with stand_in.gpu(kernel_seconds=[brief] * 13) as device:
             shown = gpu.time_kernel(device.kernel)
-        self.gives(brief_us=microseconds(brief), brief_shown_us=microseconds(shown))
+        self.gives(brief_us=1e6 * brief, brief_shown_us=1e6 * shown)
 
     def calls(self) -> None:
         """The median of several calls."""
@@ -383,24 +334,13 @@ class Chapter(Figures):
         with stand_in.gpu(kernel_seconds=[1.0, 1.0, 1.0, *times]) as device:
             median = gpu.time_kernel(device.kernel)
         usual, late = (n(round(seconds * 1000)) for seconds in (times[0], times[-1]))
-        self.gives(
-            usual_ms=usual,
-            late_ms=late,
-            mean_ms=n(statistics.mean(times) * 1000, ".0f"),
-            median_ms=n(median * 1000, ".0f"),
-            l2_mb=50,  # NVIDIA H100 Tensor Core GPU Architecture (2022), H100 SXM
-        )
+        self.gives(usual_ms=usual, late_ms=late, mean_ms=statistics.mean(times) * 1000)
+        self.gives(median_ms=median * 1000)
+        self.gives(l2_mb=50)  # NVIDIA H100 Tensor Core GPU Architecture (2022), H100 SXM
         # He (2024), quoting his own output of 2022: mm_bench.py, cutlass_profiler,
         # cutlass_mm_bench.py and benchmark(zero_inputs).
-        self.gives(
-            story_year=2022,
-            story_size=n(8192, ","),
-            story_peak=312,
-            story_cublas=258,
-            story_profiler=288,
-            story_cutlass=257,
-            story_zeros=295,
-        )
+        self.gives(story_year=2022, story_size=8192, story_peak=312, story_cublas=258)
+        self.gives(story_profiler=288, story_cutlass=257, story_zeros=295)
 
     def mfu(self) -> None:
         """The MFU of one product, measured in a correct way and in incorrect ways."""
@@ -432,25 +372,16 @@ class Chapter(Figures):
         right = ra.mfu(flops, seconds, H100, BF16)
         with pytest.raises(ValueError, match="peak"):
             gpu.measured_mfu(1, 1, 1, FP16, SimpleNamespace(name="a GPU", peak_flops={BF16: 1.0}))
-        self.gives(
-            size=n(size, ","),
-            size_flops=f"{n(2)} · {n(size, ',')}{n('³')} = {short(flops, 4, 12)}",
-            peak=short(PEAK, unit=12),
-            peak_ms=n(flops / PEAK * 1000, ".2f"),
-            measured_ms=seconds * 1000,
-            measured_mfu=n(right, ".2f"),
-            sparse_peak=f"{n(2 * PEAK / 1e12, ',.0f')}e{n(12)}",
-            clock_mfu=n(ra.mfu(flops, stand_in.ASKING, H100, BF16), ".0f"),
-            asking_us=microseconds(stand_in.ASKING),
-            fp32_mfu=n(ra.mfu(flops, seconds, H100, FP32), ".1f"),
-            fp32_peak=short(H100.peak_flops[FP32], unit=12),
-            sparse_mfu=n(right / 2, ".2f"),
-            ms_mfu=n(ra.mfu(flops, seconds * 1000, H100, BF16), ".5f"),
-        )
+        self.gives(size=size, size_flops=(2, size**3, flops), peak=PEAK)
+        self.gives(peak_ms=flops / PEAK * 1000, measured_ms=seconds * 1000, measured_mfu=right)
+        self.gives(sparse_peak=2 * PEAK, clock_mfu=ra.mfu(flops, stand_in.ASKING, H100, BF16))
+        self.gives(asking_us=1e6 * stand_in.ASKING, fp32_mfu=ra.mfu(flops, seconds, H100, FP32))
+        self.gives(fp32_peak=H100.peak_flops[FP32], sparse_mfu=right / 2)
+        self.gives(ms_mfu=ra.mfu(flops, seconds * 1000, H100, BF16))
         # TF32: 494.7e12 dense on an H100, by NVIDIA's data sheet, which is half of bfloat16's.
         assert torch.get_float32_matmul_precision() == "highest"
         assert not torch.backends.cuda.matmul.allow_tf32
-        self.gives(tf32_mfu=n(PEAK / 2 / H100.peak_flops[FP32], ".1f"))
+        self.gives(tf32_mfu=PEAK / 2 / H100.peak_flops[FP32])
 
     def fusion(self) -> None:
         """GELU by hand and in one kernel, on the numbers of Wren's micro-batch."""
@@ -462,17 +393,10 @@ class Chapter(Figures):
         product = fc.matmul_flops((rows, wren.WREN.d_model), (wren.WREN.d_model, width)) / PEAK
         by_hand, in_one = (count * each / H100.memory_bandwidth for count in (passes, fused))
         assert in_one < product < by_hand
-        self.gives(
-            gelu_kernels=kernels,
-            gelu_passes=int(passes),
-            fused_passes=int(fused),
-            fused_kernels=one,
-            gelu_tensor=f"{n(rows, ',')} × {n(width, ',')}",
-            gelu_gb=n(passes * each / 1e9, ".2f"),
-            gelu_ms=n(by_hand * 1000, ".2f"),
-            gelu_product_ms=n(product * 1000, ".2f"),
-            gelu_fused_ms=n(in_one * 1000, ".2f"),
-        )
+        self.gives(gelu_kernels=kernels, gelu_passes=int(passes), fused_passes=int(fused))
+        self.gives(fused_kernels=one, gelu_tensor=(rows, width), gelu_gb=passes * each / 1e9)
+        self.gives(gelu_ms=by_hand * 1000, gelu_product_ms=product * 1000)
+        self.gives(gelu_fused_ms=in_one * 1000)
 
     def decoding(self) -> None:
         """Wren makes one token for each of several sequences with full contexts."""
@@ -488,34 +412,26 @@ class Chapter(Figures):
         most = (H100.memory_bytes - weights) // cache
         for sequences in (1, 8, 64, most):
             read = weights + sequences * cache
-            self.gives(
-                decode_row=f"{n(sequences)}{', as many as fit' if sequences == most else ''} | "
-                f"{n(read / 1e9, '.1f')} | {n(sequences * per_token / read, '.1f')} | "
-                f"{n(sequences * H100.memory_bandwidth / read, ',.0f')}"
-            )
+            tokens_per_second = sequences * H100.memory_bandwidth / read
+            self.gives(decode_sequences=sequences)
+            self.gives(decode_row=(read / 1e9, sequences * per_token / read, tokens_per_second))
         ridge = ra.accelerator_intensity(H100, BF16)
         assert per_token / cache < ridge
-        self.gives(
-            decode_weights=short(weights, 2),
-            cache_token=f"{n(2)} · {n(model.num_layers)} · {n(model.d_model, ',')} · {n(size)} = "
-            f"{n(token, ',')}",
-            cache_gb=n(cache / 1e9, ".2f"),
-            cache_flops=size * attention // cache,
-            cache_intensity=attention // cache,
-            decode_limit=n(per_token / cache, ".1f"),
-            device_intensity=n(ridge, ".0f"),
-        )
+        self.gives(decode_weights=weights)
+        self.gives(cache_token=(2, model.num_layers, model.d_model, size, token))
+        self.gives(cache_gb=cache / 1e9, cache_flops=size * attention // cache)
+        self.gives(cache_intensity=attention // cache, decode_limit=per_token / cache)
+        self.gives(device_intensity=ridge)
 
     def diagnosis(self) -> None:
         """The causes of a low MFU."""
         # NVIDIA, Matrix Multiplication Background User's Guide: on an A100, multiples of 128 bytes.
         multiple, odd = 128 // BF16.itemsize, 50_257
         text = (HANDOUT / "13_gpu.md").read_text(encoding="utf-8")
+        self.gives(multiple=multiple, odd_size=odd)
+        self.gives(padded_size=math.ceil(odd / multiple) * multiple)
         self.gives(
-            multiple=multiple,
-            odd_size=n(odd, ","),
-            padded_size=n(math.ceil(odd / multiple) * multiple, ","),
-            section_devices=n(re.search(r"^## (\S+) Several devices$", text, re.MULTILINE)[1]),
+            section_devices=n(re.search("^## (\\S+) Several devices$", text, re.MULTILINE)[1])
         )
         assert all(
             map(callable, (torch.cuda.set_sync_debug_mode, torch.cuda.memory._dump_snapshot))
@@ -523,21 +439,12 @@ class Chapter(Figures):
 
     def bottleneck(self) -> None:
         """Text and images as data."""
-        self.gives(
-            pcie_generation=5,
-            pcie_lanes=16,
-            pcie_gbs=n(PCIE_5 / 1e9, ".0f"),
-            pcie_real_gbs=n(PCIE / 1e9, ".0f"),
-            step_rule=fc.training_flops(1, 1),
-            mfu=MFU,
-        )
+        self.gives(pcie_generation=5, pcie_lanes=16, pcie_gbs=PCIE_5 / 1e9)
+        self.gives(pcie_real_gbs=PCIE / 1e9, step_rule=fc.training_flops(1, 1), mfu=MFU)
         windows, context = wren.SEQUENCES // wren.DEVICES, wren.WREN.context_length
         text = 2 * windows * context * torch.int64.itemsize
-        self.gives(windows=windows, context=n(context, ","))
-        self.row(
-            n(text / 1e6, ".2f"), text,
-            fc.training_flops(wren.PARAMETERS, windows * context), (".2f", ",.0f", ".5f"),
-        )  # fmt: skip
+        self.gives(windows=windows, context=context)
+        self.row(text, fc.training_flops(wren.PARAMETERS, windows * context))
         # ViT-S/16 (Touvron et al. 2021): width 384, 12 layers, patches of 16 × 16 pixels.
         images, side, patch, width = 256, 224, 16, 384
         config = fc.TransformerConfig(
@@ -553,23 +460,16 @@ class Chapter(Figures):
         flops = fc.training_flops(parameters, images * tokens)
         numbers = images * 3 * side**2
         self.image_bytes = 4 * numbers
-        self.gives(
-            images=images,
-            image=f"{n(3)} · {n(side)} · {n(side)}",
-            image_parameters=short(parameters, 1, 6),
-            image_tokens=tokens,
-        )
-        longer = self.row(
-            n(self.image_bytes / 1e6, ".0f"), self.image_bytes, flops, (".1f", ".1f", ".2f"),
-        )  # fmt: skip
-        self.row(n(numbers / 1e6, ".1f"), numbers, flops, (".1f", ".1f", ".2f"))
-        self.gives(copy_percent=n(longer * 100, ".0f"))
+        self.gives(images=images, image=(3, side, side), image_parameters=parameters)
+        self.gives(image_tokens=tokens)
+        longer = self.row(self.image_bytes, flops)
+        self.row(numbers, flops)
+        self.gives(copy_percent=longer * 100)
 
-    def row(self, size, count, flops, specs):
+    def row(self, count, flops):
         """A row of the table of batches: the copy's time as a share of the step."""
         copy, step = count / PCIE, flops / (MFU * PEAK)
-        figures = n(copy * 1000, specs[0]), n(step * 1000, specs[1]), n(copy / step, specs[2])
-        self.gives(copy_row=f"{size} | {' | '.join(figures)}")
+        self.gives(copy_row=(count / 1e6, copy * 1000, step * 1000, copy / step))
         return copy / step
 
     def copies(self) -> None:
@@ -597,7 +497,7 @@ class Chapter(Figures):
             [each[True] < each[False]],
         )
         assert not any(s.what == "waits" for s in spans[True])
-        self.gives(copy_ms=plain(copy), kernels_ms=plain(kernels), depth=2)
+        self.gives(copy_ms=copy, kernels_ms=kernels, depth=2)
 
     def races(self) -> None:
         """One precaution is missing at a time, and finally none."""
@@ -612,11 +512,8 @@ class Chapter(Figures):
     def depth(self) -> None:
         """The number of batches in memory."""
         depth = 2
-        self.gives(
-            depth=depth,
-            batches_held=depth + 1,
-            held_mb=n((depth + 1) * self.image_bytes / 1e6, ".0f"),
-        )
+        self.gives(depth=depth, batches_held=depth + 1)
+        self.gives(held_mb=(depth + 1) * self.image_bytes / 1e6)
         count = 4
         least, most = (
             [min(number + ahead, count) for number in range(1, count + 1)] for ahead in (1, depth)
@@ -635,7 +532,6 @@ class Chapter(Figures):
 
     def autocast(self) -> None:
         """The dtype in which each operation runs."""
-        self.gives(bf16_speedup=n(PEAK / H100.peak_flops[FP32], ".1f"))
         assert {"matmul", "linear", "conv2d", "scaled_dot_product_attention"} <= listed(
             "AT_FORALL_LOWER_PRECISION_FP"
         )
@@ -658,14 +554,12 @@ class Chapter(Figures):
         one = torch.tensor(1.0, dtype=BF16)
         below = math.log2(1 - torch.nextafter(one, torch.zeros_like(one)).item())
         assert below == int(below)
-        self.gives(
-            significant_bits=bf16.mantissa_bits + 1, below_one=f"{n(1)} − {power(2, int(below))}"
-        )
+        self.gives(significant_bits=bf16.mantissa_bits + 1, below_one=(1, 2.0 ** (int(below))))
         step, least = 3e-4, 0.125
         weights = torch.arange(0x3D80, 0x4080).to(torch.int16).view(BF16)  # all from 0.0625 to 4
         still = (weights + step == weights) & (weights - step == weights)
         assert torch.equal(still, weights > least)
-        self.gives(adamw_step=scientific(step, 0), still_above=least)
+        self.gives(adamw_step=step, still_above=least)
         tiny = int(math.log2(fp16.smallest_subnormal)) - 1
         assert pr.underflows_to_zero(2.0**tiny, FP16)
         assert not pr.underflows_to_zero(2.0**tiny * 1.0001, FP16)
@@ -674,11 +568,7 @@ class Chapter(Figures):
         assert bf16.smallest_normal == pr.float_spec(FP32).smallest_normal
         scaler = torch.amp.GradScaler("cpu")
         assert scaler.get_backoff_factor() == 0.5  # "and halves"
-        self.gives(
-            fp16_limit=f"{power(2, tiny)} = {scientific(2.0**tiny, 2)}",
-            bf16_limit=power(2, low),
-        )
-        self.example()
+        self.gives(bf16_limit=2.0**low)
 
     def example(self) -> None:
         """A step computed by hand."""
@@ -686,31 +576,20 @@ class Chapter(Figures):
         output = weight * x
         loss, gradient = (output - y) ** 2, 2 * (output - y) * x
         after = weight - rate * Fraction(max_norm) * gradient / gradient
-        self.gives(
-            weight=weight,
-            x=x,
-            y=y,
-            output=output,
-            loss=f"({n(output)} − {n(y)}){n('²')} = {n(loss)}",
-            gradient=f"{n(2)} · ({n(output)} − {n(y)}) · {n(x)} = {n(gradient)}",
-            max_norm=max_norm,
-            scaled_to=min(max_norm, gradient),
-            rate=rate,
-            new_weight=plain(float(after)),
-        )
+        self.gives(weight=weight, x=x, y=y, output=output)
+        self.gives(loss=f"({n(output)} − {n(y)}){n('²')} = {n(loss)}")
+        self.gives(gradient=(2, output, y, x, gradient), max_norm=max_norm)
+        self.gives(scaled_to=min(max_norm, gradient), rate=rate, new_weight=float(after))
 
     def kept(self) -> None:
         """Bytes per parameter."""
         plainly = ra.bytes_per_parameter(ra.TrainingRecipe(FP32, FP32, (FP32, FP32)))
         weight, gradient, moments = model_bytes(convert=False)
         assert weight + gradient + sum(moments) == plainly
-        row = f"{n(weight)} | {n(gradient)} | {' + '.join(map(n, moments))} | {n(plainly)}"
-        self.gives(fp32_row=row, bf16_copy=BF16.itemsize)
+        self.gives(fp32_row=(weight, gradient, moments, plainly))
         weight, gradient, moments = model_bytes(convert=True)
         total = weight + gradient + sum(moments)
-        self.gives(
-            bf16_row=f"{n(weight)} | {n(gradient)} | {' + '.join(map(n, moments))} | {n(total)}"
-        )
+        self.gives(bf16_row=(weight, gradient, moments, total))
         self.total = plainly
 
     def all_reduce(self) -> None:
@@ -730,10 +609,7 @@ class Chapter(Figures):
             seconds = float(sent) * wren.PARAMETERS / link
             rest = max(0.0, seconds - backward)
             longer = rest / wren.STEP_SECONDS
-            self.gives(
-                link_row=f"{short(link)} | {n(seconds * 1e3, '.0f')} | {n(rest * 1e3, '.0f')} | "
-                f"{n(longer * 100, '.1f') if rest else n(0)} %"
-            )
+            self.gives(link_row=(link, seconds * 1e3, rest * 1e3, longer * 100))
         needed = {link: float(sent) / 4 * speed / link for link in (NVLINK, CARD)}
         left, right = (
             float(sent) * wren.PARAMETERS / CARD,
@@ -747,16 +623,10 @@ class Chapter(Figures):
             r"\frac{\text{MFU} \cdot \text{peak FLOP/s}}{\text{bandwidth}}",
             [math.isclose(left, right), size == 4, gradients == 4 * wren.PARAMETERS],
         )
-        self.gives(
-            card_gbit=CARD_GBIT,
-            bucket_mib=self.bucket_mib,
-            backward_ms=n(backward * 1e3, ".0f"),
-            backward_flops=f"{n(2 * fc.training_flops(1, 1) // 3)}NT",
-            gradient_bytes=f"{n(size)}N",
-            micro_tokens=n(tokens, ","),
-            tokens_nvlink=n(needed[NVLINK], ",.0f"),
-            tokens_card=n(needed[CARD], ",.0f"),
-        )
+        self.gives(card_gbit=CARD_GBIT, bucket_mib=self.bucket_mib, backward_ms=backward * 1e3)
+        self.gives(backward_flops=f"{n(2 * fc.training_flops(1, 1) // 3)}NT")
+        self.gives(gradient_bytes=f"{n(size)}N", micro_tokens=tokens, tokens_nvlink=needed[NVLINK])
+        self.gives(tokens_card=needed[CARD])
 
     def sharding(self) -> None:
         """ZeRO's stages, in bytes per parameter and device, and what each device sends."""
@@ -775,14 +645,10 @@ class Chapter(Figures):
             parts = [n(kept)] * bool(kept) + [f"{n(split)} / n"] * bool(split)
             self.held.append(kept + Fraction(split, devices))
             self.gives(
-                zero_row=f"{' + '.join(parts)} | {plain(float(self.held[-1]))} | {n(numbers)}"
+                zero_row=f"{' + '.join(parts)} | {n(float(self.held[-1]), '.10g')} | {n(numbers)}"
             )
-        self.gives(
-            adamw_bytes=self.total,
-            zero_weight=weight,
-            zero_gradient=gradient,
-            zero_states=states,
-        )
+        self.gives(adamw_bytes=self.total, zero_weight=weight, zero_gradient=gradient)
+        self.gives(zero_states=states)
         for stage in (2, 3, 2, 3, 3):  # as the page names them
             self.gives(zero_stage=stage)
 
@@ -790,13 +656,17 @@ class Chapter(Figures):
         """One micro-batch of Wren on one device."""
         tokens = wren.MICRO_BATCH * wren.WREN.context_length
         flops = fc.training_flops(wren.PARAMETERS, tokens)
-        self.gives(
-            wren_micro_flops=short(flops, 2, 13),
-            wren_micro_ms=n(1e3 * flops / (MFU * PEAK), ".0f"),
-            wren_peak_gb=n(wren.PEAK.total / 1e9, ".1f"),
-            held_bytes=BF16.itemsize,
-            held_gb=n(BF16.itemsize * tokens * wren.WREN.vocab_size / 1e9, ".1f"),
-        )
+        self.gives(wren_micro_flops=flops, wren_micro_ms=1e3 * flops / (MFU * PEAK))
+        kept, head = wren.PEAK.copies + wren.PEAK.layers + wren.PEAK.head, wren.HEAD_WIDTH
+        kept += FP32.itemsize * tokens * wren.WREN.vocab_size  # the log-softmax
+        shape = (wren.MICRO_BATCH, wren.WREN.num_heads, wren.WREN.context_length, head)
+        product = wren.WREN.num_layers * fc.matmul_flops(shape, (*shape[:2], head, shape[2]))
+        self.gives(wren_micro_attention=7 * product, wren_micro_kept=kept / 1e9)
+        self.gives(wren_micro_peak=wren.PEAK.total / 1e9, held_bytes=BF16.itemsize)
+        self.gives(wren_adamw_ms=1e3 * wren.OPTIMIZER_STEP_BYTES / H100.memory_bandwidth)
+        record = json.loads(RECORD.read_text(encoding="utf-8"))
+        self.gives(**{name: n(text) for name, text in cells(record).items()})
+        self.gives(held_gb=BF16.itemsize * tokens * wren.WREN.vocab_size / 1e9)
 
     def exercises(self) -> None:
         """The answers."""
@@ -807,25 +677,7 @@ class Chapter(Figures):
             del tensor
         blocks = -(-size // 512)
         assert allocated == 512 * blocks
-        self.gives(
-            ex_elements=n(1000, ","),
-            ex_blocks=f"⌈{n(size, ',')} / {n(512)}⌉ = {n(blocks)}",
-            ex_allocated=n(allocated, ","),
-        )
-        kernels, copy, long = 10, 4, 25
-
-        def faster(copy):
-            longest = max(kernels, copy)
-            quotient = f"{n(kernels + copy)} / {n(longest)}"
-            return f"{quotient} = {plain((kernels + copy) / longest)}"
-
-        self.gives(
-            ex_kernels=kernels,
-            ex_copy=copy,
-            ex_long_copy=long,
-            ex_faster=faster(copy),
-            ex_long_faster=faster(long),
-        )
+        self.gives(ex_elements=1000, ex_blocks=(size, 512, blocks), ex_allocated=allocated)
         rate, below = 1e-3, 2.0**-8
         assert torch.tensor(1 - rate).bfloat16() == 1 != torch.tensor(1 - below).bfloat16()
         silence = 5000
@@ -838,22 +690,13 @@ class Chapter(Figures):
             assert weight == 1
             optimizer.step()
         assert weight.item() == 1 - below
-        self.gives(
-            ex_rate=scientific(rate, 0),
-            ex_below=f"{power(2, -8)} = {n(below, '.4f')}",
-            ex_half=n(below / 2, ".5f"),
-            ex_bound=f"({n(1)} − β₁) / √({n(1)} − β₂) = {n(bound, '.2f')}",
-            ex_silence=n(silence, ","),
-            ex_moved=n(weight.item(), ".3f"),
-        )
+        self.gives(ex_rate=rate, ex_below=(2.0 ** (-8), below), ex_half=below / 2)
+        self.gives(ex_bound=f"({n(1)} − β₁) / √({n(1)} − β₂) = {n(bound, '.2f')}")
+        self.gives(ex_silence=silence, ex_moved=weight.item())
         memory = H100.memory_bytes
         for held in map(float, self.held):
-            self.gives(ex_stage=f"{short(memory)} / {plain(held)} = {short(memory / held, 1)}")
+            self.gives(ex_stage=(memory, held, memory / held))
         assert memory / self.held[0] > wren.PARAMETERS
         (_, by_hand), (_, fused) = moved(gelu), moved(nn.functional.gelu)
-        self.gives(
-            ex_device_gb=plain(memory / 1e9),
-            ex_numbers=n(1000, ","),
-            ex_times=plain(float(by_hand / fused)),
-            ex_low_mfu=0.12,
-        )
+        self.gives(ex_device_gb=memory / 1e9, ex_numbers=1000, ex_times=float(by_hand / fused))
+        self.gives(ex_low_mfu=0.12)

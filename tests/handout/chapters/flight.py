@@ -3,15 +3,12 @@
 `python -m assignment fly` wrote the records, with the reference's modules on two cores.
 """
 
-import torch
-
 from flight import parts, prediction
-from flight.command import WORDS
 from flight.flying import Settings
 from flight.model import SIZES
 from flight.page import smooth
+from flight.race import BUDGET
 from flight.training_text import MEGABYTES
-from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from handout.site.pictures.flights import SMOOTH, record
@@ -26,26 +23,15 @@ def row(name, what):
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("flight.md")
+    def beginning(self) -> None:
         self.gives(problems=len(COURSE.problems), megabytes=MEGABYTES)
         for name in ("chick", "egg"):
             size = SIZES[name]
-            self.gives(
-                **{f"{name}_layers": size.num_layers, f"{name}_width": size.d_model},
-            )
-        self.gives(
-            chick_context=SIZES["chick"].context_length,
-            vocabulary=SIZES["chick"].vocab_size,
-            steps=SIZES["chick"].steps,
-            words=WORDS,
-            peak=n(self.peak() / 1e9, ".0f"),
-        )
-        self.predicted()
-        self.table()
-        self.others()
+            self.gives(**{f"{name}_layers": size.num_layers, f"{name}_width": size.d_model})
+        self.gives(chick_context=SIZES["chick"].context_length)
+        self.gives(vocabulary=SIZES["chick"].vocab_size, steps=SIZES["chick"].steps)
+        self.gives(words=SIZES["hatchling"].steps, budget=BUDGET)
+        self.gives(peak=self.peak() / 1e9)
 
     @staticmethod
     def peak() -> float:
@@ -71,57 +57,36 @@ class Chapter(Figures):
 
     def table(self) -> None:
         """Predicted and measured."""
-        formats = [
-            ("parameters", 1, ",.0f"),
-            ("FLOPs", 1, ".3e"),
-            ("bytes of weights", 1e6, ".1f"),
-            ("bytes kept", 1e6, ".1f"),
-            ("first loss", 1, ".3f"),
-            ("seconds", 1, ".2f"),
-        ]
-        for what, unit, spec in formats:
-            line = row("chick", what)
-            both = [
-                n(line[key] / unit, spec).replace("e+", "e") for key in ("predicted", "measured")
-            ]
-            self.gives(
-                chick_row=f"{both[0]} | {both[1]} | "
-                f"{n(line['measured'] / line['predicted'], '.3f')}"
-            )
+        units = {"parameters": 1, "FLOPs": 1, "bytes of weights": 1e6, "bytes kept": 1e6}
+        for what, unit in {**units, "first loss": 1, "seconds": 1}.items():
+            predicted, measured = (row("chick", what)[key] for key in ("predicted", "measured"))
+            self.gives(chick_row=(predicted / unit, measured / unit, measured / predicted))
         count, time = row("chick", "parameters"), row("chick", "seconds")
         # Positions and gains of a Wren of the same kind.
         rest = wren.WREN.context_length * wren.WREN.d_model
         rest += (2 * wren.WREN.num_layers + 1) * wren.WREN.d_model
+        self.gives(parameter_gap=100 * (count["measured"] / count["predicted"] - 1))
+        self.gives(wren_gap=100 * rest / wren.PARAMETERS)
+        self.gives(time_ratio=time["measured"] / time["predicted"])
         self.gives(
-            parameter_gap=n(100 * (count["measured"] / count["predicted"] - 1), ".1f"),
-            wren_gap=n(100 * rest / wren.PARAMETERS, ".1f"),
-            time_ratio=n(time["measured"] / time["predicted"], ".1f"),
-            chick_mfu=n(
-                100 * row("chick", "FLOPs")["measured"] / time["measured"] / self.peak(), ".0f"
-            ),
-            chick_loss=n(row("chick", "last loss")["measured"], ".2f"),
-            entropy=n(record("chick")["entropy"], ".2f"),
+            chick_mfu=100 * row("chick", "FLOPs")["measured"] / time["measured"] / self.peak()
         )
+        self.gives(chick_loss=row("chick", "last loss")["measured"])
+        self.gives(entropy=record("chick")["entropy"])
 
     def others(self) -> None:
         """The egg with switches and with wrong parts, and the real Wren."""
         for name in EGGS:
             seconds, kept = row(name, "seconds")["measured"], row(name, "bytes kept")["measured"]
             last = row(name, "last loss")["measured"]
-            self.gives(egg_row=f"{n(seconds, '.3f')} | {n(kept / 1e6, '.1f')} | {n(last, '.3f')}")
+            self.gives(egg_row=(seconds, kept / 1e6, last))
         assert record("egg")["losses"] == record("egg_segments")["losses"], "the same numbers"
         usual = Settings("egg", steps=300, batch=16, micro_batch=16)
         assert record("egg")["name"] == usual.name
         segments, batch = (
             record(name)["name"].split()[i] for name, i in [("egg_segments", 1), ("egg_batch", 2)]
         )
-        self.gives(
-            switch_segments=f"`--checkpointing {n(segments)}`", switch_batch=f"`--batch {n(batch)}`"
-        )
+        self.gives(switch_segments=f"`--checkpointing {n(segments)}`")
+        self.gives(switch_batch=f"`--batch {n(batch)}`")
         for name in ("egg", "wrong_adamw", "wrong_targets"):
             self.gives(**{f"{name}_loss": n(smooth(record(name)["losses"], SMOOTH)[-1], ".2f")})
-        tokens = wren.MICRO_BATCH * wren.WREN.context_length
-        seconds = fc.training_flops(wren.PARAMETERS, tokens) / (
-            wren.MFU * ra.H100_SXM.peak_flops[torch.bfloat16]
-        )
-        self.gives(wren_micro_ms=n(1e3 * seconds, ".0f"))

@@ -18,15 +18,8 @@ H100 = ra.H100_SXM
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("formula_sheet.md")
-        self.gives(section_devices=n("13.5"))
-        self.numbers()
-        self.flops()
-        self.memory()
-        self.learning()
+    def beginning(self) -> None:
+        self.gives(section_devices=13.5)
 
     def numbers(self) -> None:
         """Floating-point formats."""
@@ -106,18 +99,14 @@ class Chapter(Figures):
             ("master_bytes", master, [2, 2, 8, 4]),
         ]:
             assert sum(text) == ra.bytes_per_parameter(recipe)
-            self.gives(**{name: f"{' + '.join(map(n, text))} = {n(sum(text))}"})
+            self.gives(**{name: (text, sum(text))})
         unit = wren.WREN.context_length * wren.WREN.d_model
         pure, autocast = (
             micro_batch.layer_bytes(wren.WREN, wren.WREN.context_length, recipe) // unit
             for recipe in (master, wren.RECIPE)
         )
-        self.gives(
-            copy_bytes=wren.PEAK.copies // wren.PARAMETERS,
-            layer_pure=pure,
-            layer_autocast=autocast,
-            logit_bytes=micro_batch.LOGIT,
-        )
+        self.gives(copy_bytes=wren.PEAK.copies // wren.PARAMETERS, layer_pure=pure)
+        self.gives(layer_autocast=autocast, logit_bytes=micro_batch.LOGIT)
         other = replace(wren.WREN, num_heads=12, kv_heads=3, head_width=96)
         d, q, kv, ff = other.d_model, 12 * 96, 3 * 96, other.d_ff
         kept, gated = (
@@ -154,7 +143,6 @@ class Chapter(Figures):
         self.formula("difference", "2ε", [abs(slope - at.cos()) < 1e-8])
         largest = linear.Linear(10_000, 100).weight.detach().abs().max()
         self.formula("truncated", "3σ", [2.9 < largest * math.sqrt(10_000) <= 3])
-        self.adamw()
         rates = [op.lr_cosine_schedule(it, 1.0, 0.0, 0, 8) for it in range(9)]
         self.formula(
             "cosine",

@@ -9,7 +9,7 @@ from torch import nn
 
 import kit
 from grader.base.errors import Status
-from grader.grading import budget
+from grader.grading import sandboxed_student
 from grader.grading.verdict import verdict_on
 from grader.report import terminal
 from grader.report.reported import Reported
@@ -50,29 +50,12 @@ def one_step(inside):
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("grading.md")
-        self.zip()
-        self.limits()
-        self.points()
-        self.two_runs()
-        self.statuses()
-        self.report()
-        self.rules()
-        self.versions()
-
     def zip(self) -> None:
         """The limits on a submission."""
-        self.gives(
-            max_mib=handing_in.MAX_BYTES >> 20,
-            max_files=handing_in.MAX_FILES,
-            max_entries=n(archives.MAX_ENTRIES, ","),
-            max_archive_mib=archives.MAX_ARCHIVE_BYTES >> 20,
-            max_name=handing_in.MAX_NAME,
-            max_folders=handing_in.MAX_FOLDERS,
-        )
+        self.gives(max_mib=handing_in.MAX_BYTES >> 20, max_files=handing_in.MAX_FILES)
+        self.gives(max_entries=archives.MAX_ENTRIES)
+        self.gives(max_archive_mib=archives.MAX_ARCHIVE_BYTES >> 20, max_name=handing_in.MAX_NAME)
+        self.gives(max_folders=handing_in.MAX_FOLDERS)
         shown = re.search(r"sources (\w+) ·", terminal.render(Reported(result([]))))[1]
         assert handing_in.sha256(SOURCES).startswith(shown)
         self.gives(shown_hash=len(shown))
@@ -92,25 +75,16 @@ class Chapter(Figures):
                 longer if problem.id == "training_loop" or problem.module == "gpu" else usual
             )
             assert limits.memory_bytes == usual.memory_bytes
-        self.gives(
-            cpu_seconds=n(usual.cpu_seconds, ".0f"),
-            long_cpu_seconds=n(longer.cpu_seconds, ".0f"),
-            clock_factor=n(usual.wall_seconds / usual.cpu_seconds, "g"),
-            memory_gib=usual.memory_bytes >> 30,
-            gpu_gib=usual.device_memory_bytes >> 30,
-            processes=usual.processes,
-            answers_mib=protocol.MAX_ANSWER_BYTES >> 20,
-            files_mib=usual.file_bytes >> 20,
-            files=n(zygote.MAX_FILES, ","),
-        )
+        self.gives(cpu_seconds=usual.cpu_seconds, long_cpu_seconds=longer.cpu_seconds)
+        self.gives(clock_factor=usual.wall_seconds / usual.cpu_seconds)
+        self.gives(memory_gib=usual.memory_bytes >> 30, gpu_gib=usual.device_memory_bytes >> 30)
+        self.gives(processes=usual.processes, answers_mib=protocol.MAX_ANSWER_BYTES >> 20)
+        self.gives(files_mib=usual.file_bytes >> 20, files=zygote.MAX_FILES)
         share = usual.submission_seconds / 20  # "a twentieth"
         assert share // usual.cpu_seconds == 3  # "three endless loops"
-        self.gives(
-            all_seconds=n(usual.submission_seconds, ".0f"),
-            example_seconds=n(share, ".0f"),
-        )
-        assert budget.SPARE_SHARE == 0.1  # "a tenth"
-        self.gives(cuda_start_seconds=budget.STARTING_SECONDS["cuda"])
+        self.gives(all_seconds=usual.submission_seconds, example_seconds=share)
+        assert sandboxed_student.SPARE_SHARE == 0.1  # "a tenth"
+        self.gives(cuda_start_seconds=sandboxed_student.STARTING_SECONDS["cuda"])
         for problem in COURSE.problems:  # "those of chapter 13"
             assert (problem.device == "cuda") == (problem.module == "gpu")
 
@@ -118,13 +92,8 @@ class Chapter(Figures):
         """Partial credit."""
         worse, number, crash, *minor = HARM.values()
         assert not any(minor)
-        self.gives(
-            worse_weight=worse,
-            number_weight=number,
-            crash_weight=crash,
-            each_minor=n(100 // EACH_MINOR),
-            all_minor=n(100 // ALL_MINOR),
-        )
+        self.gives(worse_weight=worse, number_weight=number, crash_weight=crash)
+        self.gives(each_minor=100 // EACH_MINOR, all_minor=100 // ALL_MINOR)
         tests = [
             Outcome(
                 id=f"test_{i}",
@@ -136,21 +105,14 @@ class Chapter(Figures):
         problem = problem_result("linear", "linear", 5, tests)
         heavy, light, *_ = (test.max_score for test in problem.tests)
         weights = sum(test.weight for test in tests)
-        self.gives(
-            problem_points=n(problem.max_score, ".0f"),
-            problem_tests=len(tests),
-            heavy_weight=tests[0].weight,
-            heavy_share=(
-                f"{n(tests[0].weight)} · {n(problem.max_score, '.0f')} / {n(weights)} = "
-                f"{n(heavy, '.0f')}"
-            ),
-            light_share=n(light, ".0f"),
-            problem_score=n(problem.score, ".0f"),
-        )
+        self.gives(problem_points=problem.max_score, problem_tests=len(tests))
+        self.gives(heavy_weight=tests[0].weight)
+        self.gives(heavy_share=(tests[0].weight, problem.max_score, weights, heavy))
+        self.gives(light_share=light, problem_score=problem.score)
         stub = problem_result(
             "linear", "linear", 5, [Outcome(id="test", weight=1, status=Status.NOT_ATTEMPTED)]
         )
-        self.gives(stub_score=n(stub.score, ".0f"))
+        self.gives(stub_score=stub.score)
 
     def two_runs(self) -> None:
         """A problem with tests on both devices, and one of chapter 13."""
@@ -233,10 +195,8 @@ class Chapter(Figures):
         points = problem_result("adamw", "optimizers", 20, [*failed, *rest])
         text = terminal.render(Reported(result([points]), sections={"adamw": section}))
         start = text.index("adamw · AdamW")
-        self.gives(
-            report=n(text[start : text.index("\n\n", start)]),
-            report_lines=terminal.MAX_LINES,
-        )
+        self.gives(report=n(text[start : text.index("\n\n", start)]))
+        self.gives(report_lines=terminal.MAX_LINES)
 
     def rules(self) -> None:
         """The forbidden names of each problem."""

@@ -8,7 +8,7 @@ from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import micro_batch, wren
 from tests.handout.chapters.c05_resource_accounting import GPT3, RECIPES
-from tests.handout.page_figures import Figures, n, short
+from tests.handout.page_figures import Figures, n
 
 PURE = RECIPES["the same without a master"]  # weights in bfloat16
 GATED = {"gated_ffn": True}
@@ -101,14 +101,6 @@ def latent_fewer(config):
 
 
 class Chapter(Figures):
-    """Every figure of the page."""
-
-    def __init__(self) -> None:
-        super().__init__("shapes.md")
-        self.layer()
-        self.today()
-        self.models()
-
     def layer(self) -> None:
         """One token through one layer of Wren."""
         one, context = replace(wren.WREN, num_layers=1, vocab_size=1), wren.WREN.context_length
@@ -126,16 +118,13 @@ class Chapter(Figures):
             flops = sum(parts[name] for name in names) // context
             kept += bf16 * numbers
             self.gives(
-                layer_row=(f"{matrices}{n(size, ',')} | {n(flops, ',')} | {n(bf16 * numbers, ',')}")
+                layer_row=f"{matrices}{n(size, ',')} | {n(flops, ',')} | {n(bf16 * numbers, ',')}"
             )
         size, flops = sum(row[1] for row in rows), sum(parts.values()) - parts["lm_head"]
         assert size == ra.transformer_parameters(one) - d  # of a vocabulary of one token
         assert kept == micro_batch.layer_bytes(one, 1, PURE)
-        self.gives(
-            layer_row=f"{n(size, ',')} | {n(flops // context, ',')} | {n(kept, ',')}",
-            kept=n(bf16 * d, ","),
-            forward_rule=fc.linear_flops(1, 1, 1),
-        )
+        self.gives(layer_row=(size, flops // context, kept), kept=bf16 * d)
+        self.gives(forward_rule=fc.linear_flops(1, 1, 1))
 
     def today(self) -> None:
         """What has changed since GPT-2."""
@@ -146,16 +135,11 @@ class Chapter(Figures):
         )
         mixtral, _ = MODELS["Mixtral 8x7B"]
         active = ra.transformer_parameters(replace(mixtral, experts=mixtral.active_experts))
-        self.gives(
-            llama_kv=llama.kv_heads,
-            llama_heads=llama.num_heads,
-            llama_name=n("Llama 3 70B"),
-            llama_cache=n(cache / 1e6, ".2f"),
-            llama_cache_full=n(full / 1e6, ".2f"),
-            active_mixtral=short(active, 1),
-            all_mixtral=short(ra.transformer_parameters(mixtral), 1),
-            experts_rule=f"{n(fc.training_flops(1, 1))}ND",
-        )
+        self.gives(llama_kv=llama.kv_heads, llama_heads=llama.num_heads)
+        self.gives(llama_name=n("Llama 3 70B"), llama_cache=cache / 1e6)
+        self.gives(llama_cache_full=full / 1e6, active_mixtral=active)
+        self.gives(all_mixtral=ra.transformer_parameters(mixtral))
+        self.gives(experts_rule=f"{n(fc.training_flops(1, 1))}ND")
 
     def models(self) -> None:
         """Ten models, each within half a percent, and exactly where the number is exact."""
@@ -164,24 +148,18 @@ class Chapter(Figures):
             ours = corrected(name)
             assert abs(ours / published - 1) < 0.005, name
             left_out = max(left_out, 100 * (1 - ours / published))
-            ffn, rounded = n(config.d_ff, ","), published % 10**8 == 0
+            self.gives(model_name=n(name), model_sizes=(config.num_layers, config.d_model))
+            heads = config.num_heads, config.kv_heads or config.num_heads
+            self.gives(model_heads=(heads, config.query_width // config.num_heads))
+            ffn = n(config.d_ff, ",")
             if config.experts > 1:
                 ffn += f", {n(config.active_experts)} of {n(config.experts)}"
             if config.shared_experts:
                 ffn += f" + {n(config.shared_experts)}"
-            heads = config.num_heads, config.kv_heads or config.num_heads
-            width = config.query_width // config.num_heads
-            self.gives(
-                model_row=(
-                    f"{n(name)} | {n(config.num_layers)} × {n(config.d_model, ',')} | "
-                    f"{n(heads[0])}, {n(heads[1])}, {n(width)} | {ffn} | "
-                    f"{n(config.vocab_size, ',')} | {short(ours, 3)} | "
-                    f"{short(published) if rounded else short(published, 3)}"
-                )
-            )
-        self.gives(left_out=n(left_out, ".1f"), some_active=2, some_experts=8, some_shared=4)
-        self.gives(dense_layers=DENSE_LAYERS, dense_width=n(DENSE_WIDTH, ","))
-        self.gives(latent_fewer=short(latent_fewer(MODELS["DeepSeek-V3"][0]), 1))
+            self.gives(model_ffn=ffn, model_rest=(config.vocab_size, ours, published))
+        self.gives(left_out=left_out, some_active=2, some_experts=8, some_shared=4)
+        self.gives(dense_layers=DENSE_LAYERS, dense_width=DENSE_WIDTH)
+        self.gives(latent_fewer=latent_fewer(MODELS["DeepSeek-V3"][0]))
         exactly = ["Llama 2 70B", "Llama 3 8B", "Llama 3 70B", "Gemma 7B", "Mixtral 8x7B"]
         for name in exactly:
             config, published = MODELS[name]

@@ -306,7 +306,7 @@ def test_a_gpu_gets_its_batch_from_pinned_memory(student, rng):
     dataset, shape = permutation(rng, 60), (3, 5)
     for device, as_text in [("cuda", True), ("cuda:0", True), ("cuda", False)]:
         got = student.run(
-            probes.batch_on_a_simulated_gpu,
+            probes.batch_on_a_stand_in,
             dataset=dataset,
             batch_size=shape[0],
             context_length=shape[1],

@@ -1,6 +1,6 @@
 """gpu_memory: the most memory that a call takes on a GPU, and what it leaves there.
 
-Every test here runs on the simulated GPU (the stand-in), where it earns no points, and again, from
+Every test here runs on the stand-in for a GPU, where it earns no points, and again, from
 cuda/, on a real one. Tensor sizes are below 1 MiB; torch's allocator counts them in whole blocks.
 
 Accepted on purpose: any of torch's statistics that count tensors; an additional garbage collection,

@@ -1,6 +1,6 @@
 """gpu_prefetch: batches that are right although everything runs late, and no unnecessary waits.
 
-Every test here runs on the simulated GPU (the stand-in), where it earns no points, and again, from
+Every test here runs on the stand-in for a GPU, where it earns no points, and again, from
 cuda/, on a real one. Kernels read a batch only when the consumer's stream reaches them, and the
 consumer drops each batch at once. The stand-in runs copies, or kernels, as late as possible; on a
 real GPU, they wait behind a spinning one.

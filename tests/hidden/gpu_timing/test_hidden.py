@@ -1,6 +1,6 @@
 """gpu_timing: the time that the GPU took, not the time that Python took to launch the work.
 
-Most tests here run on the simulated GPU (the stand-in), where they earn no points, and again, from
+Most tests here run on the stand-in for a GPU, where they earn no points, and again, from
 cuda/, on a real one. The stand-in knows how long each kernel takes, to the nanosecond; a launch
 takes 5 µs, and waking up after a wait 20 µs. On a real GPU, the time of a spinning kernel varies
 with the clock rate, so the relative tolerance is a half.

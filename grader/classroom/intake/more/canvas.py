@@ -82,9 +82,7 @@ def _of_modules(modules: list[FolderItem]) -> HandedIn:
         parts[match["file"]] = item.path
     records = [_record(item) for item in modules]
     return msgspec.structs.replace(
-        records[-1],
-        late=any(one.late for one in records),
-        parts=tuple(parts.items()),
+        records[-1], late=any(one.late for one in records), parts=tuple(parts.items())
     )
 
 

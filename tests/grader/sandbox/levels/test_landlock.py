@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,46 +20,30 @@ from typing import get_args
 
 import pytest
 
-from grader.base.errors import Crashed, SandboxUnavailable
-from grader.course import courses
+from grader.base.errors import Crashed, Raised, SandboxUnavailable
 from grader.results.merge import WEAKEST_FIRST
 from grader.sandbox import levels
 from grader.sandbox.levels import landlock
-from grader.sandbox.session import Session
 from grader.worker import walls
-from kit.student import call
-from tests.grader.in_the_sandbox import NEEDS_LANDLOCK, plain_box
+from tests.grader.in_the_sandbox import COURSE, MIB, NEEDS_LANDLOCK, answer, ask, plain_box, session
 from tests.grader.processes import processes, until
 
-COURSE = courses.load()
-MIB = 2**20
+
+def at_this_level(test):
+    """Mark a test that needs this level; all of them share a sandbox."""
+    return NEEDS_LANDLOCK(pytest.mark.slow(pytest.mark.xdist_group("landlock alone")(test)))
+
+
 GOOD = {
-    "works": True,
-    "is_student": True,
-    "status": {"capabilities": 0, "no_new_privileges": True, "seccomp": 2},
-    "reads": [],
-    "lists": [],
-    "writes": [],
-    "signals": [],
-    "sockets": [],
-    "rises": [],
-    "nests": False,
-    "seen": True,
-    "gpu": None,
-}
+    "works": True, "is_student": True, "reads": [], "lists": [], "writes": [], "signals": [],
+    "status": {"capabilities": 0, "no_new_privileges": True, "seccomp": 2}, "sockets": [],
+    "rises": [], "nests": False, "seen": True, "gpu": None,
+}  # fmt: skip
 BROKEN = {
-    "works": False,
-    "is_student": False,
-    "status": {"capabilities": 1, "no_new_privileges": False, "seccomp": 0},
-    "reads": ["/etc/passwd"],
-    "lists": ["/"],
-    "writes": ["/tmp"],
-    "signals": [1],
-    "sockets": ["local streams"],
-    "rises": [0],
-    "nests": True,
-    "seen": False,
-}
+    "works": False, "is_student": False, "reads": ["/etc/passwd"], "lists": ["/"],
+    "writes": ["/tmp"], "signals": [1], "sockets": ["local streams"], "rises": [0], "nests": True,
+    "status": {"capabilities": 1, "no_new_privileges": False, "seccomp": 0}, "seen": False,
+}  # fmt: skip
 
 
 def test_every_try_stands_for_a_promise():
@@ -83,16 +68,6 @@ def sandbox():
         yield running
 
 
-def ask(sandbox, source, *args):
-    """Return the result of f in a student's module."""
-    sources = {"assignment/m.py": textwrap.dedent(source).encode()}
-    session = Session(sandbox, sources, COURSE.limits, seed=0, forbidden=[])
-    try:
-        return session.run(call, {"module": "m", "function": "f", "args": args, "kwargs": {}})
-    finally:
-        session.close()
-
-
 STAYS = """
     import os, signal
     def f():
@@ -105,46 +80,39 @@ STAYS = """
 """
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_what_the_start_has_shown_is_kept(sandbox):
     """The sandbox keeps the list of promises that `grader isolation` prints."""
     sandbox.wait_until_ready()
     assert list(landlock.promises({"tried": GOOD})) == sandbox.promises
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_the_student_is_another_user_than_the_zygote(sandbox):
     """Neither user is root, and the student's user has no process left after a test."""
-    user = ask(sandbox, STAYS)
+    user = answer(sandbox, STAYS)
     zygote = processes("Pid", sandbox.host_pid)
     assert user == sandbox.facts["uid"] > 10**9
     assert zygote == [sandbox.host_pid]
     status = Path(f"/proc/{sandbox.host_pid}/status").read_text()
     assert str(user) not in status
     assert "Uid:\t0" not in status
-    session = Session(sandbox, {}, COURSE.limits, seed=0, forbidden=[])
-    session.inspect({})  # waits until the last test has ended
-    assert 1 == len(processes("Uid", user))
-    session.close()
+    with session(sandbox, "") as made:
+        made.inspect({})  # waits until the last test has ended
+        assert 1 == len(processes("Uid", user))
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_when_the_zygote_is_killed_its_processes_end_and_the_next_test_runs():
     """The grader then kills the remaining processes of the student's user itself."""
     with plain_box("landlock") as own:
-        source = textwrap.dedent(STAYS).replace("return os.getuid()", "return [].pop()")
-        sources = {"assignment/m.py": source.encode()}
-        session = Session(own, sources, COURSE.limits, seed=0, forbidden=[])
-        user = own.facts["uid"]
-        with pytest.raises(Exception, match="pop"):
-            session.run(call, {"module": "m", "function": "f", "args": (), "kwargs": {}})
-        assert len(processes("Uid", user)) == 4
-        os.kill(own.host_pid, signal.SIGKILL)
-        session.close()
-        assert 3 == ask(own, "def f(): return 3")
+        source, user = STAYS.replace("return os.getuid()", "return [].pop()"), own.facts["uid"]
+        with session(own, source) as made:
+            with pytest.raises(Raised, match="pop"):
+                ask(made)
+            assert len(processes("Uid", user)) == 4
+            os.kill(own.host_pid, signal.SIGKILL)
+        assert 3 == answer(own, "def f(): return 3")
         until(lambda: processes("Uid", user) == [])  # a killed process takes a moment to end
 
 
@@ -156,17 +124,16 @@ sys.stdin.read()
 """
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_a_neighbours_process_may_have_any_name(sandbox):
     """Without a PID namespace, a zygote sees the processes of all others, also when it starts."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", NAMED], **pipes) as neighbour:
         assert b"named\n" == neighbour.stdout.readline()
         waits = "import time\ndef f():\n    time.sleep(0.2)\n    return 3"
-        assert 3 == ask(sandbox, waits)
+        assert 3 == answer(sandbox, waits)
         with plain_box("landlock") as another:
-            assert 3 == ask(another, waits)
+            assert 3 == answer(another, waits)
         neighbour.stdin.close()
 
 
@@ -197,19 +164,17 @@ FILLS = """
 """
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 @pytest.mark.parametrize(
     "close", [0o300, 0o400, 0, "every folder", "again and again", "the length of its path"]
 )
 def test_files_in_a_folder_that_is_closed_to_the_zygote_count_too(sandbox, close):
     """The zygote opens the folder again; where it cannot, the test has exceeded its limit."""
     with pytest.raises(Crashed, match=r"it wrote more than|whose size cannot be found out"):
-        ask(sandbox, FILLS, close)
+        answer(sandbox, FILLS, close)
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_a_closed_folder_with_little_in_it_costs_nothing(sandbox):
     """The zygote may look while the folder is closed."""
     source = """
@@ -221,7 +186,7 @@ def test_a_closed_folder_with_little_in_it_costs_nothing(sandbox):
             time.sleep(0.3)
             return 3
     """
-    assert 3 == ask(sandbox, source)
+    assert 3 == answer(sandbox, source)
 
 
 HOLDS = """
@@ -275,13 +240,12 @@ WAYS_TO_HOLD = [
 ]  # fmt: skip
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 @pytest.mark.parametrize("way", WAYS_TO_HOLD)
 def test_files_without_a_name_count_too(sandbox, way):
     """Whoever holds them: a descriptor, a process, a socket's buffer or a page of memory."""
     with pytest.raises(Crashed, match=r"it wrote more than|whose size cannot be found out"):
-        ask(sandbox, HOLDS, way)
+        answer(sandbox, HOLDS, way)
 
 
 IN_MANY_PARTS = (
@@ -303,16 +267,14 @@ IN_MANY_PARTS = (
 )
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_the_zygote_does_not_read_memory_in_any_number_of_parts(sandbox):
     """To read it takes seconds, in which the grader waits, and holds the zygote for dead."""
     with pytest.raises(Crashed, match="whose size cannot be found out"):
-        ask(sandbox, IN_MANY_PARTS, 60_000)
+        answer(sandbox, IN_MANY_PARTS, 60_000)
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_what_others_write_is_no_tests_fault(sandbox, tmp_path):
     """A test that holds little is not ended because the disk has lost more than its limit."""
     source = """
@@ -331,8 +293,7 @@ def test_what_others_write_is_no_tests_fault(sandbox, tmp_path):
     while_others_write(sandbox, source)
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_what_a_test_has_stopped_stays_stopped_while_files_without_a_name_are_counted(sandbox):
     source = """
         import os, signal, time
@@ -358,7 +319,7 @@ def while_others_write(sandbox, source):
     argument is the path of a file that exists once the disk has lost more than a test may use.
     """
     box = Path(sandbox._box._folder.name)
-    sign = box / "runtime" / "sign"
+    sign, done = box / "runtime" / "sign", threading.Event()
 
     def disturb():
         until(lambda: any(box.rglob("began")))
@@ -367,11 +328,14 @@ def while_others_write(sandbox, source):
             others.write(bytes(16 * MIB))
             others.flush()
             sign.touch()
-            time.sleep(2)
+            assert done.wait(600)
 
     with ThreadPoolExecutor() as pool:
         disturbed = pool.submit(disturb)
-        assert ask(sandbox, source, str(sign))
+        try:
+            assert answer(sandbox, source, str(sign))
+        finally:
+            done.set()
         disturbed.result()
 
 
@@ -405,8 +369,7 @@ with plain_box("landlock", scratch_bytes=2**23) as sandbox:
 """
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_a_full_disk_is_the_fault_of_whoever_fills_it():
     """A test that fills the disk has exceeded its limit; a disk that others fill costs nobody.
 
@@ -455,8 +418,7 @@ OUTSIDE = """
 """
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_a_file_outside_that_anyone_may_write_keeps_its_attributes(sandbox):
     """Landlock has no such rights, so the filter denies the calls.
 
@@ -471,15 +433,14 @@ def test_a_file_outside_that_anyone_may_write_keeps_its_attributes(sandbox):
                 os.setxattr(opened, "user.old", b"secret")
         modes = [opened.stat().st_mode for opened in (path.parent, path)]
         times = [opened.stat().st_mtime_ns for opened in (path.parent, path)]
-        assert ["set a time"] == ask(sandbox, OUTSIDE, str(path))  # so it seems
-        assert ["set a time"] == ask(sandbox, OUTSIDE, str(path.parent))
+        assert ["set a time"] == answer(sandbox, OUTSIDE, str(path))  # so it seems
+        assert ["set a time"] == answer(sandbox, OUTSIDE, str(path.parent))
         assert [opened.stat().st_mtime_ns for opened in (path.parent, path)] == times
         assert [opened.stat().st_mode for opened in (path.parent, path)] == modes
         assert b"outside" == path.read_bytes()
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_files_are_copied_without_their_times(sandbox):
     """The filter treats attributes and times as a file system without them does."""
     source = """
@@ -493,13 +454,13 @@ def test_files_are_copied_without_their_times(sandbox):
             shutil.move("b", "d")
             return [os.path.getsize(n) for n in "acd"], os.path.getmtime("d") > 5
     """
-    assert ([10**5] * 3, True) == ask(sandbox, source)
+    assert ([10**5] * 3, True) == answer(sandbox, source)
 
 
 DEEP = """
     import os
     def f():
-        for _ in range(3000):
+        for _ in range(1200):  # more than Python may call itself
             os.mkdir("deeper")
             os.chdir("deeper")
         open("file", "w").close()
@@ -507,18 +468,13 @@ DEEP = """
 """
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_whatever_is_left_in_the_folder_goes_with_the_box():
     """This holds even if the zygote, which normally empties the folder, was killed."""
-    with plain_box("landlock", scratch_bytes=64 * MIB) as own:
-        sources = {"assignment/m.py": textwrap.dedent(DEEP).encode()}
-        session = Session(own, sources, COURSE.limits, seed=0, forbidden=[])
-        arguments = {"module": "m", "function": "f", "args": (), "kwargs": {}}
-        folder = Path(session.run(call, arguments)).parent
+    with plain_box("landlock", scratch_bytes=64 * MIB) as own, session(own, DEEP) as made:
+        folder = Path(ask(made)).parent
         assert (folder / "scratch" / "deeper" / "deeper").is_dir()
         os.kill(own.host_pid, signal.SIGKILL)
-        session.close()
     assert not folder.exists()
 
 
@@ -574,8 +530,7 @@ time.sleep(600)
 """
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_when_the_grader_is_killed_nothing_of_the_student_lives_on(root):
     """The zygote outlives the grader just long enough to kill all other processes."""
     command = [sys.executable, "-c", KILLED, textwrap.dedent(STAYS)]
@@ -586,8 +541,7 @@ def test_when_the_grader_is_killed_nothing_of_the_student_lives_on(root):
     until(lambda: processes("Uid", user) == [])
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monkeypatch, tmp_path):
     """The message names the folder and the fix."""
     closed = tmp_path / "closed"
@@ -635,8 +589,7 @@ def test_results_of_two_levels_merge_to_the_weaker():
     assert [*reversed(WEAKEST_FIRST)] == list(get_args(levels.Isolation))
 
 
-@NEEDS_LANDLOCK
-@pytest.mark.slow
+@at_this_level
 def test_without_bubblewrap_root_grades_at_the_second_level(grader, root, quick_course, tmp_path):
     """The report names the level, and stderr gives the reason."""
     done = grader(

@@ -37,11 +37,7 @@ from tests.grader.in_the_sandbox import (
 from tests.grader.sandbox.levels.test_landlock import GOOD
 from tests.grader.sandbox.test_gpus import NAME_A_THREAD, Counted, library
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.xdist_group("landlock gpu"),
-    NEEDS_LANDLOCK,
-]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("landlock gpu"), NEEDS_LANDLOCK]
 NULL, ZERO, FULL = 3, 5, 7  # minor numbers of the memory devices, whose major number is 1
 OURS = {"nvidiactl": ZERO, "nvidia-uvm": FULL, "nvidia1": NULL}
 CLOSED = {

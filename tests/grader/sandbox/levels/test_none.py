@@ -5,9 +5,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from grader.base.errors import (
-    Crashed,
-)
+from grader.base.errors import Crashed
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from tests.grader.in_the_sandbox import COURSE, LIMITS, MIB, answer, ask

@@ -1,0 +1,256 @@
+"""`python -m assignment race`: the lowest loss for a fixed budget of FLOPs. It earns no points.
+
+An entry is a recipe of numbers, with the loss that its author measured, and no code. The program
+counts the FLOPs and keeps the validation text out of the training, the same for all. So whoever
+repeats a recipe gets its loss again, up to rounding, on any machine: `race --check FILE` does it.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch.utils.flop_counter import FlopCounterMode
+
+from flight import given, parts
+from flight.flying import Live
+from flight.model import Chick, Size
+from kit.handing_in import ENTRY
+from kit.progress import submit
+from kit.text import counted, one_line, print_anywhere, ticking
+
+BUDGET = 10**13  # FLOPs, which take two cores some minutes
+FOLDER = "flights"
+TEXT = ("kit", "tests/public")  # what every student of a course has, whatever the machine
+HELD_OUT = 10  # one of so many files is for validation
+TOLERANCE = 0.05  # nats by which machines may differ, as they add in another order
+LONGEST = 40  # characters of an entry's name
+# Each number of a recipe: what it is at first, and its least and largest value.
+NUMBERS: dict[str, tuple[int | float, float, float]] = {
+    "layers": (4, 1, 24),
+    "width": (128, 8, 1024),
+    "heads": (4, 1, 64),
+    "context": (128, 8, 1024),
+    "batch": (4, 1, 256),
+    "rate": (2e-3, 1e-6, 1.0),
+    "warmup": (0.05, 0.0, 1.0),
+    "decay": (0.1, 0.0, 10.0),
+    "beta1": (0.9, 0.0, 0.9999),
+    "beta2": (0.95, 0.0, 0.9999),
+    "clip": (1.0, 1e-3, 1e3),
+    "seed": (0, 0, 10**6),
+}
+Recipe = dict[str, int | float]
+
+
+class Plain(parts.Parts):
+    """Given parts. Attention is made of products that are counted, because a fused one is not."""
+
+    def attention(self, q: Tensor, k: Tensor, v: Tensor, heads: int) -> Tensor:
+        """Causal attention of features that belong to all heads."""
+        q, k, v = (part.view(*part.shape[:2], heads, -1).movedim(2, 1) for part in (q, k, v))
+        later = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(1)
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(later, -torch.inf)
+        return (scores.softmax(-1) @ v).movedim(1, -2).flatten(-2)
+
+
+def main(root: Path, arguments: list[str]) -> int:
+    """Train by one recipe; return 0, 1 if a checked entry is not repeated, 2 for a wrong call."""
+    print_anywhere()
+    chosen = _parser().parse_args(arguments)
+    try:
+        if chosen.check:
+            return check(root, chosen.check, BUDGET)
+        recipe = {name: getattr(chosen, name) for name in NUMBERS}
+        entry = {"name": one_line(chosen.name, LONGEST), **fly(root, recipe, BUDGET)}
+    except (submit.Refused, ValueError) as error:
+        print(f"race: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nstopped; nothing is kept")
+        return 130
+    _keep(root, entry)
+    return 0
+
+
+def fly(root: Path, recipe: Recipe, budget: int) -> dict[str, Any]:
+    """Train by a recipe until the budget is spent, and measure the loss on the held-out files.
+
+    Raises:
+        ValueError: The recipe is wrong, or one step takes more than the budget.
+    """
+    if why := wrong_in(recipe):
+        raise ValueError(why)
+    text, held_out, digest = course_text(root)
+    with ticking("counting the FLOPs of a step ", sys.stdout):
+        each = step_flops(recipe)
+    steps = budget // each
+    if not steps:
+        raise ValueError(f"a step takes {each:.3g} FLOPs, more than the budget of {budget:.3g}")
+    print(
+        f"{counted(steps, 'step')} of {each:.4g} FLOPs spend the budget of {budget:.3g}", flush=True
+    )
+    torch.manual_seed(int(recipe["seed"]))
+    model = Chick(_size(recipe), _plain())
+    optimizer = torch.optim.AdamW(
+        model.parameters(),
+        betas=(recipe["beta1"], recipe["beta2"]),
+        weight_decay=recipe["decay"],
+    )
+    log = root / FOLDER / "race.log"
+    log.parent.mkdir(exist_ok=True)
+    config = SimpleNamespace(
+        steps=steps,
+        batch_size=recipe["batch"],
+        context_length=recipe["context"],
+        device="cpu",
+        max_learning_rate=recipe["rate"],
+        min_learning_rate=recipe["rate"] / 10,
+        warmup_steps=int(recipe["warmup"] * steps),
+        max_grad_norm=recipe["clip"],
+        seed=recipe["seed"],
+        log_path=str(log),
+        checkpoint_path=os.devnull,
+    )
+    with Live(log, steps, _size(recipe).tokens, sys.stdout):
+        given.train(model, optimizer, text, config, _plain())
+    loss = round(validation_loss(model, held_out), 4)
+    spent = {"steps": steps, "flops": steps * each, "budget": budget}
+    return {"loss": loss, **spent, "text": digest, "recipe": recipe}
+
+
+def check(root: Path, path: Path, budget: int) -> int:
+    """Repeat an entry; return 0 if it is what it says, 1 if not."""
+    entry = read(path)
+    again = fly(root, entry["recipe"], budget)
+    found = differences(entry, again)
+    print("\n".join(found) or f"the entry is repeated: a loss of {again['loss']}")
+    return int(bool(found))
+
+
+def differences(entry: dict[str, Any], again: dict[str, Any]) -> list[str]:
+    """What an entry says, and its repetition does not."""
+    wrong = [key for key in ("text", "steps", "flops", "budget") if entry[key] != again[key]]
+    if not abs(entry["loss"] - again["loss"]) <= TOLERANCE:  # NaN is near to nothing
+        wrong.append("loss")
+    return [f"{key}: the entry says {entry[key]}, its recipe gives {again[key]}" for key in wrong]
+
+
+def read(path: Path) -> dict[str, Any]:
+    """An entry from a file.
+
+    Raises:
+        ValueError: It is none.
+    """
+    with suppress(OSError, ValueError, RecursionError, AttributeError):
+        entry = json.loads(path.read_bytes()[:10_000])
+        kinds = {"name": str, "loss": float, "text": str, "recipe": dict}
+        kinds |= dict.fromkeys(("steps", "flops", "budget"), int)
+        if {key: type(value) for key, value in entry.items()} == kinds:
+            return dict(entry)
+    raise ValueError(f"{path} is no entry: expected what `race` writes to assignment/{ENTRY}")
+
+
+def wrong_in(recipe: Recipe) -> str:
+    """What is wrong with a recipe, or ""."""
+    if recipe.keys() != NUMBERS.keys():
+        return (
+            f"a recipe has the numbers {', '.join(NUMBERS)}; got {one_line(str(list(recipe)), 200)}"
+        )
+    for name, (usual, least, most) in NUMBERS.items():
+        value = recipe[name]
+        kinds = (int,) if isinstance(usual, int) else (int, float)
+        if type(value) not in kinds or not least <= value <= most:
+            kind = "a whole number" if isinstance(usual, int) else "a number"
+            got = one_line(str(value), 40)
+            return f"{name}: expected {kind} from {least:g} to {most:g}; got {got}"
+    if recipe["width"] % recipe["heads"]:
+        return f"heads: {recipe['heads']} does not divide the width {recipe['width']}"
+    return ""
+
+
+def course_text(root: Path) -> tuple[np.ndarray, np.ndarray, str]:
+    """The text to train on, that for validation, and the first digits of a hash of both."""
+    files = [path for folder in TEXT for path in sorted((root / folder).rglob("*.py"))]
+    texts = [path.read_bytes().replace(b"\r\n", b"\n") for path in files]
+    digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:12]
+    held_out = np.frombuffer(b"\n".join(texts[HELD_OUT - 1 :: HELD_OUT]), dtype=np.uint8)
+    del texts[HELD_OUT - 1 :: HELD_OUT]
+    return np.frombuffer(b"\n".join(texts), dtype=np.uint8), held_out, digest
+
+
+def step_flops(recipe: Recipe) -> int:
+    """The FLOPs of a step, as torch counts those of tensors without memory."""
+    size = _size(recipe)
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        model = Chick(size, _plain())
+        tokens = torch.zeros(size.batch, size.context_length, dtype=torch.long)
+        cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()  # type: ignore[no-untyped-call]
+    return int(counter.get_total_flops())
+
+
+@torch.no_grad()
+def validation_loss(model: Chick, held_out: np.ndarray) -> float:
+    """The mean loss per byte of the held-out text, in windows of the model's context."""
+    context = model.size.context_length
+    count = (len(held_out) - 1) // context
+    tokens = torch.as_tensor(held_out[: count * context + 1].astype(np.int64))
+    inputs, targets = tokens[:-1].view(count, context), tokens[1:].view(count, context)
+    total = 0.0
+    for at in range(0, count, 32):
+        logits = model(inputs[at : at + 32]).flatten(0, 1)
+        total += cross_entropy(logits, targets[at : at + 32].flatten(), reduction="sum").item()
+    return total / targets.numel()
+
+
+def _plain() -> parts.Parts:
+    return Plain([], parts.load([])._found)
+
+
+def _size(recipe: Recipe) -> Size:
+    names = ("layers", "width", "heads", "context", "batch")
+    layers, width, heads, context, batch = (int(recipe[name]) for name in names)
+    return Size(layers, width, heads, context, batch, steps=0)
+
+
+def _keep(root: Path, entry: dict[str, Any]) -> None:
+    """Show the table of this folder's entries; the best one of this text is handed in."""
+    kept = root / FOLDER / "race.json"
+    entries: list[dict[str, Any]] = []
+    with suppress(OSError, ValueError):
+        entries = list(json.loads(kept.read_text(encoding="utf-8")))
+    entries.append(entry)
+    entries.sort(key=lambda one: (one["text"] != entry["text"], one["loss"]))
+    submit.write(kept, json.dumps(entries, indent=1).encode())
+    submit.write(root / "assignment" / ENTRY, json.dumps(entries[0], indent=1).encode())
+    for one in entries[:10]:
+        mark = " of another text" if one["text"] != entry["text"] else ""
+        changed = [f"--{k} {v:g}" for k, v in one["recipe"].items() if v != NUMBERS[k][0]]
+        print(f"{one['loss']:8.4f}{mark}  {one['name']}  {' '.join(changed)}")
+    print(f"assignment/{ENTRY} has the first line: `python -m assignment submit` carries it")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m assignment race",
+        description=f"Reach the lowest loss with {BUDGET:.0e} FLOPs, by a recipe for a model of "
+        "given parts. Nothing here earns points.",
+    )
+    parser.add_argument(
+        "--name", default="anonymous", help="what the class's table calls the entry"
+    )
+    parser.add_argument("--check", type=Path, metavar="FILE", help="repeat an entry and compare")
+    for name, (usual, least, most) in NUMBERS.items():
+        kind, span = type(usual), f"{least:g} to {most:g}; default: {usual:g}"
+        parser.add_argument(f"--{name}", type=kind, default=usual, metavar="N", help=span)
+    return parser

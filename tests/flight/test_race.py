@@ -1,0 +1,148 @@
+"""`python -m assignment race`: counted FLOPs, a table, and entries that somebody else repeats."""
+
+import json
+
+import pytest
+import torch
+
+from flight import race
+from kit.handing_in import ENTRY
+
+pytestmark = pytest.mark.slow
+
+BUDGET = 3 * 10**7
+SMALL = {"layers": 1, "width": 16, "heads": 2, "context": 8, "batch": 2, "rate": 1e-2}
+RECIPE = {name: usual for name, (usual, _, _) in race.NUMBERS.items()} | SMALL
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A folder whose text for validation is unlike that to train on."""
+    for number in range(20):
+        path = tmp_path / race.TEXT[number % 2] / f"m{number // 2}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held_out = number // 2 == 9
+        path.write_bytes((b"pass\r\n" if held_out else b"x = 1\n") * 40)
+    (tmp_path / "assignment").mkdir()
+    return tmp_path
+
+
+def entry_of(root, recipe=RECIPE, budget=BUDGET, **changed):
+    """What an author's run tells, with changes, in a file."""
+    path = root / "entry.json"
+    told = {"name": "ada", **race.fly(root, recipe, budget), **changed}
+    path.write_text(json.dumps(told), encoding="utf-8")
+    return path
+
+
+def test_the_flops_are_those_of_the_products():
+    """A forward pass of a token takes 2 per weight, and 4 · context · width per layer; 3 passes."""
+    usual = {name: number for name, (number, _, _) in race.NUMBERS.items()}
+    weights = 12 * 4 * 128**2 + 256 * 128
+    scores = 4 * 4 * 128 * 128
+    assert race.step_flops(usual) == 3 * (2 * weights + scores) * 4 * 128
+
+
+def test_an_entry_is_repeated_on_a_machine_of_another_speed(root, capsys):
+    """Threads change the time and roundings, but neither the FLOPs nor, much, the loss."""
+    threads, runs = torch.get_num_threads(), []
+    try:
+        for number in (1, 2):
+            torch.set_num_threads(number)
+            runs.append(race.fly(root, RECIPE, BUDGET))
+        assert race.check(root, entry_of(root), BUDGET) == 0
+    finally:
+        torch.set_num_threads(threads)
+    assert len({(run["flops"], run["steps"]) for run in runs}) == 1
+    assert runs[0]["flops"] <= BUDGET < runs[0]["flops"] + race.step_flops(RECIPE)
+    assert max(run["loss"] for run in runs) - min(run["loss"] for run in runs) < race.TOLERANCE
+    assert "the entry is repeated" in capsys.readouterr().out
+
+
+def trained_on_the_validation_text(monkeypatch, root):
+    """The author's program trains on what was held out."""
+    _, held_out, digest = race.course_text(root)
+    monkeypatch.setattr(race, "course_text", lambda _: (held_out, held_out, digest))
+    return {}
+
+
+def hidden_flops(monkeypatch, root):
+    """The author's program counts half of the FLOPs."""
+    count = race.step_flops
+    monkeypatch.setattr(race, "step_flops", lambda recipe: count(recipe) // 2)
+    return {}
+
+
+def another_budget(monkeypatch, root):
+    """The author's program spends more, and says less."""
+    fly = race.fly
+    monkeypatch.setattr(race, "fly", lambda root, recipe, budget: fly(root, recipe, 3 * budget))
+    return {"budget": BUDGET, "flops": BUDGET}
+
+
+def another_text(monkeypatch, root):
+    """The author validates on a text that is easier."""
+    easier = root / race.TEXT[0] / "m9.py"
+    monkeypatch.setattr(race, "TEXT", race.TEXT[1:])
+    easier.touch()
+    return {}
+
+
+def a_forged_loss(monkeypatch, root):
+    """The author writes what was never measured; NaN is no loss either."""
+    return {"loss": float("nan")}
+
+
+@pytest.mark.parametrize(
+    ("cheat", "told"),
+    [
+        (trained_on_the_validation_text, "loss: the entry says"),
+        (hidden_flops, "steps: the entry says"),
+        (another_budget, "steps: the entry says"),
+        (another_text, "text: the entry says"),
+        (a_forged_loss, "loss: the entry says nan"),
+    ],
+)
+def test_a_cheat_is_noticed(root, capsys, cheat, told):
+    """A recipe has no code, so the entry has to say what its recipe gives."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        changed = cheat(monkeypatch, root)
+        path = entry_of(root, **changed)
+    assert race.check(root, path, BUDGET) == 1
+    assert told in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"text": "validation.py"}, "a recipe has the numbers layers, width"),
+        ({"batch": True}, "batch: expected a whole number from 1 to 256; got True"),
+        ({"rate": float("nan")}, "rate: expected a number from 1e-06 to 1; got nan"),
+        ({"heads": 3}, "heads: 3 does not divide the width 16"),
+        ({"layers": 24, "width": 1024, "heads": 1}, "FLOPs, more than the budget"),
+    ],
+)
+def test_what_is_no_recipe_is_refused(root, changed, told):
+    """Nothing but these numbers can be in one."""
+    with pytest.raises(ValueError, match=told):
+        race.fly(root, {**RECIPE, **changed}, BUDGET)
+
+
+def test_the_best_entry_is_handed_in(root, capsys, monkeypatch):
+    """A worse one, and a better one of another text, leave it; a broken file is no entry."""
+    monkeypatch.setattr(race, "BUDGET", BUDGET)
+    options = [word for name, value in SMALL.items() for word in (f"--{name}", str(value))]
+    assert race.main(root, [*options, "--rate", "1e-6", "--name", "a\nb"]) == 0
+    kept = root / "assignment" / ENTRY
+    best = race.read(kept)
+    assert (best["name"], best["recipe"]) == ("a\\nb", {**RECIPE, "rate": 1e-6})
+    table = json.loads((root / race.FOLDER / "race.json").read_text())
+    table += [{**best, "loss": best["loss"] - 1, "text": "another"}]
+    (root / race.FOLDER / "race.json").write_text(json.dumps(table))
+    assert race.main(root, options) == 0  # it learns what the validation text is not
+    assert race.read(kept) == best
+    assert "of another text" in capsys.readouterr().out
+    for broken in ("", "[]", "{}", json.dumps({**best, "loss": "0"})):
+        kept.write_text(broken)
+        assert race.main(root, ["--check", str(kept)]) == 2
+        assert "is no entry" in capsys.readouterr().err

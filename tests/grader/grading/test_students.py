@@ -1,0 +1,144 @@
+"""Students in a sandbox and in the grader's process: shared processes, and the same endings."""
+
+import signal
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from grader.base.errors import Crashed, NotAttempted, StudentFault, TimedOut
+from grader.course import courses
+from grader.grading.job import Job
+from grader.grading.local_student import LocalBox, LocalSession
+from grader.grading.sandboxed_student import Budgets, Students
+from grader.grading.static_checks import Checked
+from kit.student import watching_generators
+
+COURSE = courses.load()
+
+
+@pytest.fixture
+def students():
+    """The students of a grade of the reference solution in this process."""
+    box = LocalBox()
+    sources = {p.path: COURSE.reference_of(p).encode() for p in COURSE.problems}
+    job = Job(
+        sources=sources,
+        course=COURSE,
+        sandbox=box,
+        problems=COURSE.problems,
+        device="cpu",
+        seed=0,
+        progress=None,
+        explain=False,
+        until_one_fails=False,
+        fresh=False,
+        open_session=LocalSession,
+    )
+    yield Students(job, Checked({}, frozenset(), {}), Budgets(COURSE, "cpu"))
+    box.close()
+
+
+def test_a_process_serves_one_module_under_one_set_of_rules(students):
+    """Problems share a process if they have the same module, forbidden names and limits."""
+
+    def rules(problem):
+        return problem.module, problem.forbidden, problem.by_hand, COURSE.limits_of(problem)
+
+    shared = set()
+    for one, other in pairwise(COURSE.problems):
+        first = students.for_test(one, "test_one")
+        assert students.go_on_with(one)
+        if students.go_on_with(other):
+            shared.add((one.id, other.id))
+            assert first._session is students.for_test(other, "test_other")._session
+        else:
+            assert first._session is not students.for_test(other, "test_other")._session
+        assert ((one.id, other.id) in shared) == (rules(one) == rules(other))
+    assert ("roofline", "napkin_math") in shared
+    assert ("flop_formulas", "flop_counter") not in shared
+
+
+def test_no_process_goes_on_after_its_end(students):
+    """After `end`, the next test gets a session of its own."""
+    problem = COURSE.problem("linear")
+    first = students.for_test(problem, "test_one")
+    assert first._session is students.for_test(problem, "test_two")._session
+    students.end()
+    assert first._session is not students.for_test(problem, "test_three")._session
+
+
+# --- our own solutions run in the grader's process as a submission runs in a sandbox --------------
+
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def calls(student):
+    """A probe that calls the solution's function."""
+    return student.m.f()
+
+
+def test_a_stub_is_one_also_after_another_solution():
+    """The line that raised is read from the present solution, not from the one before it."""
+    box = LocalBox()
+    wrong = {"assignment/m.py": b"def f():\n    return 1 // 0"}
+    stub = {"assignment/m.py": b"def f():\n    raise NotImplementedError"}
+    with pytest.raises(StudentFault, match="division"):
+        LocalSession(box, wrong).run(calls, {})
+    with pytest.raises(NotAttempted):
+        LocalSession(box, stub).run(calls, {})
+    box.close()
+
+
+def test_a_solution_that_hangs_is_ended():
+    """It has a test's CPU time, also if it catches every exception."""
+    box = LocalBox()
+    hangs = b"def f():\n    while True:\n        try:\n            while True: pass\n"
+    hangs += b"        except ZeroDivisionError: pass\n"
+    limits = msgspec.structs.replace(courses.load().limits, cpu_seconds=1)
+    with pytest.raises(TimedOut, match="it took more than 1 s of CPU time"):
+        LocalSession(box, {"assignment/m.py": hangs}, limits).run(calls, {})
+    assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
+    box.close()
+
+
+def states_around_the_import(student):
+    """A probe that names the module while it watches the generators."""
+    with watching_generators() as changed:
+        assert student.m.seeded
+    return changed
+
+
+def test_a_module_that_seeds_generators_changes_none_for_a_test():
+    """Most seed torch at their top; where a test first names the module is not theirs to know."""
+    box = LocalBox()
+    seeds = b"import random, numpy, torch\nrandom.seed(0); numpy.random.seed(0)\n"
+    seeds += b"seeded = torch.manual_seed(0)\n"
+    assert LocalSession(box, {"assignment/m.py": seeds}).run(states_around_the_import, {}) == []
+    box.close()
+
+
+def odd(student) -> list[tuple[int, int]]:
+    """A probe whose annotation is wrong."""
+    return [(1, 2, 3)]
+
+
+def test_an_answer_has_the_type_that_its_probe_promises():
+    """The sandbox refuses any other answer, so a draft must not accept it."""
+    box = LocalBox()
+    with pytest.raises(Crashed, match="never returns"):
+        LocalSession(box, {"assignment/m.py": b""}).run(odd, {})
+    box.close()
+
+
+@pytest.mark.proof
+def test_the_hidden_tests_pass_in_plain_pytest():
+    """No probe changes its inputs, which are copies only where a grader sends them."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "tests/hidden"]
+    options = ["--ignore-glob", "*/test_cuda.py", "--package", "grader.solutions.reference"]
+    done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,137 @@
+"""Commands that run in this process, and gradebooks whose results a test chooses."""
+
+import multiprocessing.spawn
+import sys
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from grader.base.errors import Status
+from grader.classroom import gradebook, setups
+from grader.classroom.records import Student
+from grader.commands import cli
+from grader.course import courses
+from grader.report import json_report
+from grader.report.reported import Reported
+from grader.results.points import problem_result, submission_result
+from grader.results.records import GraderInfo, Outcome, SubmissionInfo
+from grader.submission.submissions import Submission
+from tests.grader.warm_python import python
+
+DUE = datetime(2026, 10, 2, 12, tzinfo=UTC)
+PROBLEM = "adamw"
+INFO = GraderInfo(version="1", suite_sha256="cd" * 32, device="cpu", isolation="bubblewrap", seed=0)
+
+
+class Typed:
+    """Runs commands as a person types them.
+
+    Attributes:
+        err: What all commands so far have written to stderr.
+    """
+
+    def __init__(self, monkeypatch, capsys):
+        self._patch, self._capsys, self.err = monkeypatch, capsys, ""
+
+    def __call__(self, *words):
+        """Run a command; return its exit code, its output and its last sentence."""
+        self._patch.setattr(sys, "argv", ["grader", *map(str, words)])
+        code, text = cli._run()
+        printed = self._capsys.readouterr()
+        self.err += printed.err
+        assert "Traceback" not in printed.err
+        return code, printed.out, text
+
+    def all(self, *words):
+        """Run a command; return its exit code and everything that it says."""
+        before = len(self.err)
+        code, out, text = self(*words)
+        return code, out + self.err[before:] + text
+
+
+@pytest.fixture
+def typed(monkeypatch, capsys):
+    return Typed(monkeypatch, capsys)
+
+
+@pytest.fixture
+def processes_start_at_once(monkeypatch):
+    """Fork the pools' processes from one that has imported torch, instead of importing it again."""
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", python().encode())
+
+
+@pytest.fixture(scope="session")
+def today():
+    """The setup of a run of one problem that starts now."""
+    course = courses.load()
+    problems = [course.problem(PROBLEM)]
+    return setups.of_today(course, problems, device="cpu", isolation="bubblewrap", seed=0)
+
+
+@pytest.fixture
+def begun(tmp_path, today):
+    """A gradebook in which results of today's setup, whose number is 1, count."""
+    with new_book(tmp_path / "class.sqlite", today) as book:
+        return book.path
+
+
+@contextmanager
+def new_book(path, setup):
+    """A new gradebook in which results of this setup, whose number is 1, count."""
+    with gradebook.writing(path, create=True) as book:
+        book.setups.apply(book.setups.number_of(setup), why="batch")
+        yield book
+
+
+def older(today):
+    """The setup of a run with an earlier suite."""
+    return msgspec.structs.replace(today, suite_sha256="00" * 32)
+
+
+def of(text, name="zoe"):
+    """A submission with one file of this text."""
+    return Submission(name, {"assignment/adamw.py": text.encode()}, [])
+
+
+def result_of(submission, status=Status.PASSED):
+    """A result for one problem with one test, worth 7 points."""
+    what = "" if status == "passed" else "x"
+    ended = Outcome(id="test_steps", status=status, weight=1, what=what)
+    problem = problem_result(PROBLEM, PROBLEM, 7, [ended])
+    return submission_result(submission.info, INFO, [problem], seconds=1.0)
+
+
+def hand_in(book, student, text, at=DUE, **statuses):
+    """Add an attempt; `statuses` gives its outcome per setup, as in `setup_1=Status.PASSED`."""
+    submission = of(text, student)
+    book.students.enrol([Student(id=student, section="A")])
+    book.attempts.add(student, f"{student}.zip", submission, submitted_at=at)
+    for name, status in statuses.items():
+        fault = "the machine failed" if status is Status.GRADER_ERROR else ""
+        setup = int(name.removeprefix("setup_"))
+        book.results.keep(setup, result_of(submission, status), fault=fault)
+
+
+def run_on(device, file, *, status=Status.PASSED, seed=0, what=""):
+    """Write the result of a run of two problems.
+
+    `linear` has one test for each device, `tensor_memory` one for a CPU.
+    """
+
+    def ended(test, on):
+        if on != device:
+            return Outcome(id=test, device=on, weight=1, status=Status.DEFERRED, what="waits")
+        return Outcome(id=test, device=on, weight=1, status=status, what=what)
+
+    both = [ended("test_a", "cpu"), ended("cuda/test_b", "cuda")]
+    problems = [
+        problem_result("linear", "linear", 6, both),
+        problem_result("tensor_memory", "tensor_memory", 4, [ended("test_c", "cpu")]),
+    ]
+    info = msgspec.structs.replace(INFO, device=device, seed=seed)
+    submission = SubmissionInfo(name="ada", sha256="ab" * 32, files=[], ignored=[])
+    result = submission_result(submission, info, problems, seconds=1.5)
+    file.write_text(json_report.render(Reported(result)))
+    return file

@@ -1,0 +1,170 @@
+"""Other courses: the smallest possible one, and two courses in one process."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from tests.grader import small_courses
+from tests.grader.conftest import starts_sooner
+from tests.grader.warm_python import python
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def course(root):
+    """The example course."""
+    return root / "examples" / "tiny_course"
+
+
+@pytest.fixture
+def solved(course, tmp_path):
+    """The example's reference, as a submission."""
+    return shutil.copytree(
+        course / "solutions" / "reference", tmp_path / "solved" / "assignment"
+    ).parent
+
+
+def test_it_is_small_and_whole(course):
+    """Its author writes fewer than 200 lines besides the stubs, and has no link to our files."""
+    files = [p for p in course.rglob("*") if "__pycache__" not in p.parts]
+    assert not [path for path in files if path.is_symlink()]
+    stubs = course / "assignment" / "activations.py"
+    written = [path for path in files if path.is_file() and path != stubs]
+    assert sum(len(path.read_text().splitlines()) for path in written) < 200
+
+
+@pytest.mark.parametrize(("kind", "options"), [("tiny", ()), ("plain", ("--plain",))])
+def test_a_new_course_is_this_one_under_another_name(grader, root, kind, options, tmp_path):
+    """`grader new` writes a course that is graded at once, and never into a folder in use."""
+    course = root / "examples" / f"{kind}_course"
+    done = grader("new", *options, tmp_path / "my_course")
+    assert (done.returncode, done.stderr) == (0, "")
+    for path in course.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            ours = path.read_text().replace(f"A {kind} course", "my_course")
+            theirs = (tmp_path / "my_course" / path.relative_to(course)).read_text()
+            assert ours == theirs
+    again = grader("new", tmp_path / "my_course")
+    said = f"grader: {tmp_path / 'my_course'} is not empty: name a new folder\n"
+    assert (again.returncode, again.stderr) == (2, said)
+
+
+def test_it_is_graded(grader, course, solved, tmp_path):
+    """The course's own points count, and a known mistake is named."""
+    done = grader("grade", "--course", course, solved, "--json", tmp_path / "r.json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert [("relu", 1.0), ("softmax", 2.0)] == [(p["id"], p["score"]) for p in result["problems"]]
+    source = solved / "assignment" / "activations.py"
+    source.write_text(
+        source.read_text()
+        .replace("(x - x.amax(dim=-1, keepdim=True)).exp()", "torch.exp(x)")
+        .replace("from torch import Tensor", "import torch\nfrom torch import Tensor")
+    )
+    report = grader("grade", "--course", course, solved, "--annotations").stdout
+    assert "\n::error file=assignment/activations.py,line=" in report
+    assert "looks like The scores are not shifted, so large ones overflow." in report
+    assert "score 2.00 of 3" in report
+
+
+@pytest.mark.proof
+def test_it_is_proved(grader, course, tmp_path):
+    """The course's own mistakes are tried, and an unneeded test is named."""
+    done = grader("validate", "--course", course, "--only", "softmax", "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    assert "2 wrong solutions, 2 of 2 trials as required" in done.stdout
+    other = shutil.copytree(course, tmp_path / "course")
+    hidden = other / "tests/hidden/softmax/test_hidden.py"
+    hidden.write_text(hidden.read_text().replace("# Stays: this", "# This"))
+    done = grader("validate", "--course", other, "--draft", "--only", "softmax", "--jobs", 1)
+    assert 1 == done.returncode
+    assert (
+        "softmax · test_softmax_over_the_last_dimension: other tests catch everything that it "
+        "catches" in done.stderr
+    )
+
+
+def test_the_course_may_be_named_before_the_command(grader, course, tmp_path):
+    """A course that is named after the command is the one that counts."""
+    assert grader("--course", course, "stubs", "--check").returncode == 0
+    refused = grader("--course", tmp_path, "stubs", "--check")
+    said = f"--course {tmp_path}: expected the folder of a course; there is no "
+    assert (refused.returncode, said in refused.stderr) == (2, True)
+    assert grader("--course", tmp_path, "stubs", "--check", "--course", course).returncode == 0
+
+
+def test_a_folder_that_is_no_course_is_refused(grader, tmp_path, solved):
+    """One sentence names the folder."""
+    done = grader("grade", "--course", tmp_path, solved)
+    assert done.returncode == 2
+    assert f"--course {tmp_path}: expected the folder of a course; there is no " in done.stderr
+
+
+# --- one process can grade with two courses, each with its own hidden tests and probes ------------
+
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from grader.course import courses
+from grader.submission import submissions
+from grader.grading.grade import grade
+from grader.sandbox.box import Sandbox
+
+def graded(root):
+    course = courses.load(Path(root))
+    with Sandbox.of(course, isolation="bubblewrap") as sandbox:
+        problems = [course.problem("relu")]
+        given = submissions.read(Path(sys.argv[1]))
+        results = [grade(given, course, sandbox, problems=problems, explain=False) for _ in "12"]
+    problem, again = (result.problems[0] for result in results)
+    assert [t.hint for t in problem.tests] == [t.hint for t in again.tests]
+    hints = [test.hint for test in problem.tests]
+    return [problem.score, hints, sys.modules["tests"].__file__]
+
+print(json.dumps([graded(root) for root in sys.argv[2:]]))
+"""
+
+
+def test_each_of_two_courses_is_graded_by_its_own_tests(root, tmp_path):
+    """The second course has another hint and one test more.
+
+    The first course gives the same result before and after the second.
+    """
+    first, other = (small_courses.with_lists(tmp_path / name) for name in ("first", "other"))
+    hidden = other / "tests" / "hidden" / "relu" / "test_hidden.py"
+    nothing = "\n\n@pytest.mark.harm('crash')\ndef test_nothing():\n    pass\n"
+    hidden.write_text(hidden.read_text().replace("max(0, x)", "another hint than ours") + nothing)
+    given = tmp_path / "given" / "assignment"
+    given.mkdir(parents=True)
+    (given / "activations.py").write_text("def relu(x): return [abs(n) for n in x]\n")
+    command = [python(), "-c", PROGRAM, given.parent, first, other, first]
+    done = subprocess.run(
+        [*map(str, command)], cwd=root, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    one, two, again = json.loads(done.stdout)
+    assert one == again
+    assert one[0] != two[0]
+    assert "max(0, x)" in one[1]
+    assert "another hint than ours" in two[1]
+    assert one[2] == str(first / "tests/__init__.py")
+
+
+@pytest.mark.parametrize("module", ["torch.nowhere", "torch.utils.tensorboard"])
+def test_a_module_that_cannot_be_preloaded_is_the_courses_fault(
+    grader, copy_of_the_course, root, module
+):
+    """One sentence names the module and the key, also if it is there but needs another one."""
+    listed = starts_sooner(copy_of_the_course) / "assignment" / "problems.toml"
+    listed.write_text(listed.read_text().replace("preload = []", f'preload = ["{module}"]'))
+    done = grader(
+        *("grade", root / "examples" / "sample.zip", "--only", "linear"),
+        *("--course", copy_of_the_course),
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "fault of the course" in done.stderr
+    assert f"problems.toml: preload: {module} cannot be imported: " in done.stderr
