@@ -21,7 +21,6 @@ import argparse
 import csv
 import gzip
 import io
-import itertools
 import json
 import math
 import random
@@ -32,6 +31,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -76,7 +76,7 @@ default = 2026-10-02T23:59:00Z
 C = 2026-10-03T23:59:00Z
 """
 RULES = tomllib.loads(POLICY)["policy"]
-DEADLINES = RULES["deadlines"]
+DEADLINES: dict[str, datetime] = RULES["deadlines"]
 DAY = 24 * 60  # in minutes
 
 FIRST = ["Ada", "Zoë", "Linus", "Mei", "José", "Priya", "Olu", "Søren", "Hana", "Ivan", "Noor"]
@@ -142,29 +142,35 @@ def applied(course: Course, solution: Solution) -> bytes:
 
 def measure(course: Course) -> Table:
     """Grade a fixed choice of mistakes, one at a time and without a sandbox."""
-    rng, table, box = random.Random(0), {}, LocalBox()
-    every = known(course, mistakes)
+    rng, every = random.Random(0), known(course, mistakes)
+    table: Table = {}
+    box = LocalBox()
     try:
         for problem in course.problems:
             own = [name for name in every if name.startswith(f"{problem.id}/")]
             for name in sample(rng, own, MISTAKES_OF_A_PROBLEM):
-                changed = {problem.path: applied(course, every[name])}
-                sources = sources_in(course.reference) | changed
-                (found,) = grade(
-                    Submission(name, sources, []),
-                    course,
-                    cast(Sandbox, box),
-                    problems=[problem],
-                    explain=False,
-                    session=LocalSession,
-                ).problems
-                if found.status is Status.GRADER_ERROR:
-                    raise SystemExit(f"{name}: the tests of {problem.id} fail")
-                table[name] = found.score
-                print(f"{name}: {found.score:g}", file=sys.stderr)
+                table[name] = score_of(course, problem, applied(course, every[name]), box)
+                print(f"{name}: {table[name]:g}", file=sys.stderr)
     finally:
         box.close()
     return table
+
+
+def score_of(course: Course, problem: Problem, source: bytes, box: LocalBox) -> float:
+    """The points of a problem for the reference with this module."""
+    submission = Submission("mine", sources_in(course.reference) | {problem.path: source}, [])
+    result = grade(
+        submission,
+        course,
+        cast(Sandbox, box),
+        problems=[problem],
+        explain=False,
+        session=LocalSession,
+    )
+    (found,) = result.problems
+    if found.status is Status.GRADER_ERROR:
+        raise SystemExit(f"{problem.id}: its tests fail")
+    return found.score
 
 
 def problems_in(course: Course, module: str) -> list[Problem]:
@@ -183,25 +189,15 @@ class Piece(NamedTuple):
     scores: dict[str, float]
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """All modules that submissions are made of.
+class Pieces(NamedTuple):
+    """All modules that submissions are made of, by the name of the module."""
 
-    Attributes:
-        files: The reference, by path.
-        scores: The points of the reference.
-        stubs: Each module as students get it, which gives no points.
-        mistakes: For each module, the versions with a known mistake.
-        variants: For each module, the correct versions in another style.
-        hostile: The hostile sources, by name, each as a change of one file.
-    """
-
-    files: dict[str, bytes]
-    scores: dict[str, float]
+    files: dict[str, bytes]  # the reference, by path
+    scores: dict[str, float]  # of the reference, by problem
     stubs: dict[str, Piece]
     mistakes: dict[str, list[Piece]]
-    variants: dict[str, list[Piece]]
-    hostile: dict[str, Piece]
+    variants: dict[str, list[Piece]]  # correct versions in another style
+    hostile: dict[str, Piece]  # by the kind of attack
 
 
 def pieces_of(course: Course, table: Table) -> Pieces:
@@ -210,58 +206,55 @@ def pieces_of(course: Course, table: Table) -> Pieces:
     Raises:
         SystemExit: A mistake in the table does not exist in the course.
     """
-    every = known(course, mistakes)
+    every, right = known(course, mistakes), known(course, fragments)
     if missing := sorted(table.keys() - every.keys()):
         raise SystemExit(f"{missing[0]}: not in the course; make the table again with --measure")
-    wrong: dict[str, list[Piece]] = {}
-    for name, score in sorted(table.items()):
-        problem = course.problem(every[name].problem)
-        piece = Piece(problem.path, applied(course, every[name]), {problem.id: score})
-        wrong.setdefault(problem.module, []).append(piece)
-    right: dict[str, list[Piece]] = {}
-    for _, variant in sorted(known(course, fragments).items()):
-        problem = course.problem(variant.problem)
-        piece = Piece(problem.path, applied(course, variant), {})
-        right.setdefault(problem.module, []).append(piece)
-    stubs = {}
-    for module in course.modules:
-        if problems := problems_in(course, module):
-            content = (course.assignment / f"{module}.py").read_bytes()
-            stubs[module] = Piece(problems[0].path, content, {p.id: 0.0 for p in problems})
-    first = course.problems[0]
-    files = sources_in(course.reference)
-    hostile = {
-        name: files[first.path] + f"\n\n{text.format(name=first.functions[0])}".encode()
-        for name, text in HOSTILE.items()
-    }
+    on_cpu = {module: problems_in(course, module) for module in course.modules}
+    problems = {module: found for module, found in on_cpu.items() if found}
     return Pieces(
-        files=files,
-        scores={p.id: float(p.points) for m in stubs for p in problems_in(course, m)},
-        stubs=stubs,
-        mistakes=wrong,
-        variants=right,
-        hostile={name: Piece(first.path, source, {}) for name, source in hostile.items()},
+        files=sources_in(course.reference),
+        scores={p.id: float(p.points) for found in problems.values() for p in found},
+        stubs={
+            module: Piece(p[0].path, (course.root / p[0].path).read_bytes(), {q.id: 0.0 for q in p})
+            for module, p in problems.items()
+        },
+        mistakes=_by_module(course, [(every[name], table[name]) for name in sorted(table)]),
+        variants=_by_module(course, [(right[name], None) for name in sorted(right)]),
+        hostile=_hostile(course),
     )
+
+
+def _by_module(
+    course: Course, solutions: list[tuple[Solution, float | None]]
+) -> dict[str, list[Piece]]:
+    """Each solution applied to the reference; with a number, the points of its problem."""
+    found: dict[str, list[Piece]] = {}
+    for solution, score in solutions:
+        problem = course.problem(solution.problem)
+        scores = {} if score is None else {problem.id: score}
+        piece = Piece(problem.path, applied(course, solution), scores)
+        found.setdefault(problem.module, []).append(piece)
+    return found
+
+
+def _hostile(course: Course) -> dict[str, Piece]:
+    """Each hostile source, appended to the reference module of the first problem."""
+    first = course.problems[0]
+    right, name = course.reference_of(first), first.functions[0]
+    sources = {kind: f"{right}\n\n{text.format(name=name)}" for kind, text in HOSTILE.items()}
+    return {kind: Piece(first.path, text.encode(), {}) for kind, text in sources.items()}
 
 
 # --- submissions ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """One submission.
-
-    Attributes:
-        name: The name of its file or folder.
-        at: When it was handed in.
-        content: The bytes of the archive, or the files of a folder by path.
-        expected: The expected result of grading it, as in expected.json.
-    """
+class Attempt(NamedTuple):
+    """One submission."""
 
     name: str
     at: datetime
-    content: bytes | dict[str, bytes]
-    expected: dict[str, Any]
+    content: bytes | dict[str, bytes]  # of an archive, or of a folder by path
+    expected: dict[str, Any]  # as in expected.json
 
 
 class Planned(NamedTuple):
@@ -272,8 +265,7 @@ class Planned(NamedTuple):
     ability: float = 0.0
 
 
-@dataclass(frozen=True)
-class Student:
+class Student(NamedTuple):
     """One student, with all attempts in the order of their times."""
 
     id: str
@@ -290,14 +282,10 @@ class Maker:
     pieces: Pieces
     rng: random.Random
     honest: int = 0  # honest students so far
-    turns: dict[str, Iterator[str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Cycle through the kinds of broken and hostile submissions, so that each kind occurs."""
-        self.turns = {
-            "broken": itertools.cycle(BROKEN),
-            "hostile": itertools.cycle(self.pieces.hostile),
-        }
+    # Cycles through the kinds of broken and hostile submissions, so that each kind occurs.
+    turns: dict[str, Iterator[str]] = field(
+        default_factory=lambda: {"broken": cycle(BROKEN), "hostile": cycle(HOSTILE)}
+    )
 
     def student(self, id_: str, section: str, kind: str) -> Student:
         """A student of this kind. An empty section means that the roster does not list the id."""
@@ -333,11 +321,7 @@ class Maker:
         return [
             [Planned(at - 30 * hour, "broken"), counts],
             [Planned(at - 20 * hour, "honest", unfinished), counts],
-            [
-                Planned(at - 40 * hour, "honest", unfinished),
-                Planned(at - 9 * hour, "broken"),
-                counts,
-            ],
+            [Planned(at - 40 * hour, "honest", unfinished), Planned(at - hour, "broken"), counts],
             [counts, Planned(deadline + 30 * hour, "honest", ability + 1)],
         ][turn % 4]
 
@@ -346,8 +330,8 @@ class Maker:
         at, work, ability = planned
         stem = f"{id_}@{self._written(at)}"
         if work == "broken":
-            content = broken(next(self.turns["broken"]), self.pieces.files)
-            return Attempt(f"{stem}.zip", at, content, {"refused": True})
+            archive = broken(next(self.turns["broken"]), self.pieces.files)
+            return Attempt(f"{stem}.zip", at, archive, {"refused": True})
         if work == "hostile":
             piece = self.pieces.hostile[next(self.turns["hostile"])]
             files = self.pieces.files | {piece.path: piece.source}
@@ -515,10 +499,8 @@ def write_class(out: Path, students: list[Student]) -> None:
 
 def write_submission(path: Path, content: bytes | dict[str, bytes]) -> None:
     """Write one archive or folder."""
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-        return
-    for name, source in content.items():
+    files = {"": content} if isinstance(content, bytes) else content
+    for name, source in files.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(source)
 

@@ -464,7 +464,10 @@ class StandIn:
 
     def _raw(self, x: Tensor) -> Tensor:
         """The memory of a tensor on the device, even after the tensor is gone."""
-        memory = self._blocks[x.untyped_storage().data_ptr()].memory
+        block = self._blocks.get(x.untyped_storage().data_ptr())
+        if block is None:
+            raise RuntimeError("the memory is that of another run: is a tensor kept in a global?")
+        memory = block.memory
         whole = torch.frombuffer(memory, dtype=x.dtype, count=len(memory) // x.element_size())
         return whole.as_strided(x.shape, x.stride(), x.storage_offset())
 

@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -80,6 +80,12 @@ def one_line(text: str, limit: int) -> str:
 def end_of_line(text: str, limit: int) -> str:
     """`text` as the end of one line of a log, in which GitHub obeys no command like `##[error]`."""
     return one_line(text, limit).replace("##[", "## [")
+
+
+def first(names: Sequence[str], most: int) -> str:
+    """The first names, separated by commas, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def counted(number: int, one: str, several: str = "") -> str:

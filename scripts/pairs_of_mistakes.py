@@ -21,10 +21,9 @@ from grader.solutions.mistakes import Mistake
 from grader.submission.submissions import Submission
 
 COURSE, BOX = courses.load(), LocalBox()
-Pair = tuple[Mistake, Mistake, str]
 
 
-def pairs_of(problem: str, rng: random.Random) -> Iterator[Pair]:
+def pairs_of(problem: str, rng: random.Random) -> Iterator[tuple[Mistake, Mistake, str]]:
     """Every pair of a problem's mistakes that change different lines, shuffled, with its source."""
     known = [m for m in mistakes.load(COURSE.hidden, problem) if m.is_tried_on("cpu", ("cpu",))]
     pairs = list(itertools.combinations(known, 2))
@@ -37,13 +36,11 @@ def pairs_of(problem: str, rng: random.Random) -> Iterator[Pair]:
 @cache
 def failed(problem: str, source: str, explain: bool) -> list[TestResult]:
     """The tests that a module fails, with names of mistakes or without."""
-    one = COURSE.problem(problem)
-    sources = courses.sources_in(COURSE.reference) | {one.path: source.encode()}
-    submission = Submission("pair", sources, [])
-    result = grade(
-        submission, COURSE, BOX, problems=[one], session=LocalSession, explain=explain
-    ).problems[0]
-    return [t for t in result.tests if t.device == "cpu" and t.status is not Status.PASSED]
+    one, sources = COURSE.problem(problem), courses.sources_in(COURSE.reference)
+    given = Submission("pair", sources | {one.path: source.encode()}, [])
+    done = grade(given, COURSE, BOX, problems=[one], session=LocalSession, explain=explain)
+    tests = done.problems[0].tests
+    return [t for t in tests if t.device == "cpu" and t.status is not Status.PASSED]
 
 
 def names_in(tests: list[TestResult]) -> list[set[str]]:
@@ -52,40 +49,38 @@ def names_in(tests: list[TestResult]) -> list[set[str]]:
     return [set(one.split(" Or: ")) for one in named]
 
 
-def told(pair: Pair, source_of: str) -> tuple[list[str], list[str]]:
+def told(first: Mistake, second: Mistake, source: str) -> tuple[list[str], list[str]]:
     """How each of the two is told, and the false names."""
-    problem, names = pair[0].problem, names_in(failed(pair[0].problem, pair[2], True))
-    right, how = {pair[0].says, pair[1].says}, []
-    if not all(any(mistake.says in name for name in names) for mistake in pair[:2]):
-        alone = [failed(problem, mistake.applied_to(source_of), False) for mistake in pair[:2]]
-        hints = [{test.hint for test in tests} - {None, ""} for tests in alone]
-        got = {test.hint for test in failed(problem, pair[2], True)}
-        for mistake, mine, theirs in zip(pair[:2], hints, reversed(hints), strict=True):
-            by_name = any(mistake.says in name for name in names)
-            how.append("name" if by_name else "hint" if got & (mine - theirs) else "-")
-    if not all(name & right for name in names):
-        for mistake in pair[:2]:
-            right |= set().union(*names_in(failed(problem, mistake.applied_to(source_of), True)))
-    return how or ["name", "name"], [" Or: ".join(name) for name in names if not name & right]
+    problem = first.problem
+    alone = [m.applied_to(COURSE.reference_of(COURSE.problem(problem))) for m in (first, second)]
+    names, how = names_in(failed(problem, source, True)), []
+    for mistake, mine, other in zip((first, second), alone, alone[::-1], strict=True):
+        if any(mistake.says in name for name in names):
+            how.append("name")
+            continue
+        hints, theirs, got = (
+            {test.hint for test in failed(problem, *of) if test.hint}
+            for of in ((mine, False), (other, False), (source, True))
+        )
+        how.append("hint" if got & (hints - theirs) else "-")
+    right = {first.says, second.says}
+    for one in alone if not all(name & right for name in names) else ():
+        right |= set().union(*names_in(failed(problem, one, True)))
+    return how, [" Or: ".join(name) for name in names if not name & right]
 
 
-def main() -> None:
-    """Print a line for each pair, and the sums."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Measure how pairs of known mistakes are told.")
     parser.add_argument("--pairs", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", help="a problem; all by default")
     options = parser.parse_args()
     import_libraries(COURSE)
     rng, found = random.Random(options.seed), []
-    todo = [pairs_of(id_, rng) for id_ in options.only or [p.id for p in COURSE.problems]]
+    todo = [pairs_of(name, rng) for name in options.only or [p.id for p in COURSE.problems]]
     turns = (pair for turn in itertools.zip_longest(*todo) for pair in turn if pair)
     for pair in itertools.islice(turns, options.pairs):
-        found.append(told(pair, COURSE.reference_of(COURSE.problem(pair[0].problem))))
+        found.append(told(*pair))
         print(pair[0].problem, pair[0].name, pair[1].name, *found[-1], flush=True)
     both, false = sum("-" not in how for how, _ in found), sum(bool(names) for _, names in found)
     print(f"{both} of {len(found)} pairs: both told; {false} pairs with a false name")
-
-
-if __name__ == "__main__":
-    main()

@@ -108,18 +108,27 @@ class CanvasComment(msgspec.Struct, frozen=True):
 
 
 class CanvasSubmission(msgspec.Struct, frozen=True):
-    """A student's submission in Canvas, which also exists if nothing was handed in."""
+    """A student's submission in Canvas, which also exists if nothing was handed in.
 
-    user_id: int | None = None  # the student; None if the grading is anonymous
-    score: float | None = None  # the points that count, after Canvas' own late policy
-    # The points before that; Canvas of before 2018 does not say them.
+    Attributes:
+        user_id: The student; None if the grading is anonymous.
+        score: The points that count, after Canvas' own late policy.
+        entered_score: The points before that; Canvas of before 2018 does not say them.
+        points_deducted: The points that Canvas' late policy took.
+        excused: Whether the student is excused.
+        late: Whether Canvas calls it late.
+        late_policy_status: What a person said about lateness: late, missing, extended, none.
+        submission_comments: The comments.
+    """
+
+    user_id: int | None = None
+    score: float | None = None
     entered_score: float | None = None
-    points_deducted: float | None = None  # the points that Canvas' late policy took
-    excused: bool | None = None  # whether the student is excused
-    late: bool | None = None  # whether Canvas calls it late
-    # What a person said about lateness: late, missing, extended, none.
+    points_deducted: float | None = None
+    excused: bool | None = None
+    late: bool | None = None
     late_policy_status: str | None = None
-    submission_comments: list[CanvasComment] = []  # the comments
+    submission_comments: list[CanvasComment] = []
 
     @property
     def entered(self) -> float | None:
@@ -341,6 +350,11 @@ class CanvasApi:
             url: An address of this Canvas.
             fields: What to send.
             again: Whether it may be repeated if its outcome is unknown.
+
+        Raises:
+            CanvasUnclear: The outcome is unknown, and the request may not be repeated.
+            UsageError: Canvas refuses the request.
+            MachineFault: Canvas did not answer in time.
         """
         why = ""
         for number in range(TRIES):
@@ -406,7 +420,12 @@ def _host_of(url: str) -> str:
 
 
 def _body(answer: http.client.HTTPResponse) -> bytes:
-    """An answer's body, however slowly it comes."""
+    """An answer's body, however slowly it comes.
+
+    Raises:
+        UsageError: It is too large.
+        CanvasUnclear: It takes too long.
+    """
     deadline = time.monotonic() + ANSWER_SECONDS
     body = bytearray()
     while piece := answer.read1(2**16):
@@ -453,7 +472,11 @@ def _message(body: bytes) -> str:
 
 
 def _decoded(body: bytes, kind: type[Decoded]) -> Decoded:
-    """An answer, whose ids may be numbers or texts."""
+    """An answer, whose ids may be numbers or texts.
+
+    Raises:
+        UsageError: It is not what the documentation says.
+    """
     try:
         return msgspec.json.decode(body, type=kind, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:

@@ -11,15 +11,8 @@ from operator import itemgetter
 
 from grader.classroom.attempts import Attempt, Attempts, text_of
 from grader.classroom.merged_entries import BookPart, EntryChange, of_row
-from grader.classroom.records import (
-    Answer,
-    Comment,
-    Override,
-    Pushed,
-    PushEvent,
-    RegradeRequest,
-    Student,
-)
+from grader.classroom.records import Pushed, PushEvent, Student
+from grader.report.remarks import Answer, Comment, Override, RegradeRequest
 
 NO_POINTS = -1.0  # of a comment that was sent alone
 

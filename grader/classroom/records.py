@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from grader.report.remarks import FinalGrade
 from kit.text import one_line
 
 
@@ -72,52 +73,6 @@ class State(StrEnum):
         return self.value.replace("_", " ")
 
 
-class Override(msgspec.Struct, frozen=True, kw_only=True):
-    """Points that a person gave, which replace the grader's."""
-
-    problem: str  # the problem that the points are for; empty for the total
-    points: float
-    who: str  # who gave them
-    reason: str  # why
-    at: datetime  # when, with a zone
-
-
-class Comment(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person wrote about a student's work."""
-
-    id: int  # its number in the gradebook
-    problem: str  # the problem that it is about; empty for the whole submission
-    text: str  # the comment
-    attempt: int  # the number of the attempt that it is about; 0 if the student had none
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a regrade request."""
-
-    accepted: bool  # whether it was accepted; otherwise it was refused
-    points: float | None  # the points for the problem that came with it; None if there were none
-    reason: str  # why
-
-    @property
-    def word(self) -> str:
-        """The answer in one word."""
-        return "accepted" if self.accepted else "refused"
-
-
-class RegradeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A student's wish that a person look at a test again."""
-
-    id: int  # its number in the gradebook
-    student: str  # the student's id
-    attempt: int  # the number of the attempt
-    problem: str
-    test: str
-    evidence: str  # how the test had ended when the request was stored
-    text: str  # what the student says
-    at: str  # when it was stored, in UTC
-    answer: Answer | None = None  # the last answer; None while it is open
-
-
 # What became of something that was sent to another system; "sent" if that is not known yet.
 PushEvent = Literal["sent", "done", "failed"]
 
@@ -131,19 +86,17 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True):
     comments: dict[str, tuple[PushEvent, datetime]] = {}
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class Standing(FinalGrade, frozen=True, kw_only=True):
     """A student's grade, and how it was determined."""
 
     student: Student
     state: State  # whether there is a grade, and if not, why
-    # The points for the gradebook, after late penalty and overrides; None if there are none yet.
-    points: float | None = None
+    max_score: float
     # The grader's score, before late penalty and overrides; None if there is none.
     score: float | None = None
-    max_score: float  # the most points that the assignment can give
     pending: float = 0.0  # points that only a run on another device can give
-    problems: dict[str, float] = {}  # the grader's score for each problem
-    attempt: int = 0  # the number of the attempt that counts, from 1; 0 if there is none
+    # The grader's score for each problem.
+    problems: dict[str, float] = msgspec.field(default_factory=dict)
     attempts: int = 0  # how many attempts there are
     # The hash of the sources of the attempt that counts; None if there are none.
     sources: str | None = None
@@ -151,10 +104,3 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     submitted_at: datetime | None = None
     # When it was due, with the student's extension; None if there is no deadline.
     deadline: datetime | None = None
-    days_late: int = 0  # days late that are charged, after grace and free late days
-    free_days: int = 0  # late days that cost nothing
-    penalty: float = 0.0  # the late penalty, in per cent of the score
-    overrides: list[Override] = []  # the overrides by people, oldest first
-    comments: list[Comment] = []  # the comments by people, oldest first
-    requests: list[RegradeRequest] = []  # the student's regrade requests, oldest first
-    why: str = ""  # why there is no grade, or what else a person has to look at; empty if nothing

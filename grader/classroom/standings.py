@@ -11,17 +11,18 @@ import msgspec
 from grader.base.errors import UsageError, did_you_mean, no_such
 from grader.classroom.attempts import Attempt
 from grader.classroom.gradebook import Gradebook
-from grader.classroom.records import Override, RegradeRequest, Standing, State, Student, called
+from grader.classroom.records import Standing, State, Student, called
 from grader.classroom.results import Grade
 from grader.classroom.roster import folded
 from grader.classroom.setups import Setup
 from grader.course import policies
 from grader.course.courses import Course, Problem
 from grader.course.policies import Policy, kept
+from grader.report.remarks import Override, RegradeRequest
 from grader.results.points import submission_result
 from grader.results.records import GraderInfo, SubmissionInfo, SubmissionResult
 from kit.handing_in import Accepted
-from kit.text import counted, one_line
+from kit.text import counted, first, one_line
 
 
 class Class:
@@ -118,10 +119,9 @@ class Class:
         known = self.book.students.all(removed=True)
         found = _meant(text, known, {one.id: entries.of(one.id) for one in known}, by_beginning)
         if len(found) > 1:
-            some = ", ".join(one_line(f"{one.id} {one.name}", 100) for one in found[:9])
-            more = f" and {len(found) - 9} more" if len(found) > 9 else ""
+            some = first([one_line(f"{one.id} {one.name}", 100) for one in found], 9)
             raise UsageError(
-                f"{self.book.path} has {len(found)} students {one_line(text, 100)}: {some}{more}; "
+                f"{self.book.path} has {len(found)} students {one_line(text, 100)}: {some}; "
                 "name one by the id"
             )
         if not found:

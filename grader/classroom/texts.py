@@ -11,13 +11,14 @@ from rich.text import Text
 
 from grader.classroom import setups
 from grader.classroom.gradescope_scores import ScoreDifference
-from grader.classroom.records import Override, RegradeRequest, Standing, State, called
+from grader.classroom.records import Standing, State, called
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts, why_it_counts
 from grader.classroom.switching import Comparison, GradeChange
 from grader.course.policies import Policy
+from grader.report.remarks import Override, RegradeRequest
 from kit import handing_in
-from kit.text import counted, one_line
+from kit.text import counted, first, one_line
 
 # The states that need attention come first.
 ORDER = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED, State.MISSING, State.GRADED)
@@ -136,9 +137,8 @@ def _note_on_late_days(whole: Class) -> list[str]:
     unknown = sorted(whole.rules.late_days_used.keys() - known)
     if not unknown:
         return []
-    more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
     return [
-        f"{whole.rules.late_days_file} has late days of {', '.join(unknown[:SHOWN])}{more}, and no "
+        f"{whole.rules.late_days_file} has late days of {first(unknown, SHOWN)}, and no "
         "student here has this id; if it is another id of one, use `grader rename-student`"
     ]
 
@@ -148,9 +148,8 @@ def _note_on_removed(whole: Class) -> list[str]:
     gone = [called(one) for one in whole.book.students.all(removed=True) if one.id in removed]
     if not gone:
         return []
-    more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
     how = "`grader remove-student STUDENT --undo` brings one back"
-    return [f"removed and not counted: {', '.join(gone[:SHOWN])}{more}; {how}"]
+    return [f"removed and not counted: {first(gone, SHOWN)}; {how}"]
 
 
 def _needs_a_person(standing: Standing) -> bool:

@@ -57,7 +57,7 @@ from grader.report.reported import Format
 from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 from grader.sandbox.pool import usual_jobs
-from kit.text import counted, one_line
+from kit.text import counted, first, one_line
 
 SHOWN = 9  # the most students that a message names
 Book = Annotated[
@@ -318,11 +318,10 @@ def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> 
         return [
             f"{counted(len(pairs), 'student has', 'students have')} the roster's id from now on"
         ]
-    some = ", ".join(one_line(f"{called(old)} is {new.id}", 120) for old, new in pairs[:SHOWN])
-    more = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
+    some = first([one_line(f"{called(old)} is {new.id}", 120) for old, new in pairs], SHOWN)
     if len(pairs) > 1 or len(pairs) == len(students):
         raise UsageError(
-            f"--roster has other ids for students whom {book.path} knows ({some}{more}), and each "
+            f"--roster has other ids for students whom {book.path} knows ({some}), and each "
             "would count twice: give a roster with the ids of the gradebook, or add "
             "--same-students, which gives each the roster's id"
         )

@@ -16,13 +16,13 @@ import msgspec
 
 from grader.base import files, removable
 from grader.base.errors import UsageError, did_you_mean
+from grader.course.problems import WEB_ADDRESS
 from kit.text import one_line
 
 DAY = 86_400
 DAY_ALONE = re.compile(r"\d{4}-?\d\d-?\d\d", re.ASCII)
 END_OF_DAY = time(23, 59, 59)
 MOST_BYTES = 2**20  # of the file
-WEB_ADDRESS = re.compile(r"https?://[\w.~:/%+@-]+", re.ASCII)
 MOST = 1e9  # more than any sensible number in the file
 
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]

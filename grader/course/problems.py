@@ -15,7 +15,6 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 
 from grader.base.errors import did_you_mean
-from grader.course.policies import WEB_ADDRESS
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -24,6 +23,7 @@ PATTERN = re.compile(r"(?!.*\.(?:py|toml)$)(?:[\w*?-][\w*?.-]*/)*[\w*?-][\w*?.-]
 ID = re.compile(r"[a-z][a-z0-9_]*")
 SECTION = re.compile(r"[1-9]\d*(\.[1-9]\d*){1,2}")
 ENTRY = re.compile(r"\s*\[(\[problem\]|limits)\]")
+WEB_ADDRESS = re.compile(r"https?://[\w.~:/%+@-]+", re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import msgspec
 
 from grader.base.errors import GraderFault
 from grader.course.policies import Policy, kept
+from grader.report.remarks import FinalGrade
 from kit.text import one_line
 
 MOST_BYTES = 128 * 2**20  # students can make it long: it holds their earlier results
@@ -38,21 +39,6 @@ class Metadata(msgspec.Struct, frozen=True):
         return 1 + sum(not one.autograder_error for one in self.previous_submissions)
 
 
-class Lateness(msgspec.Struct, frozen=True):
-    """How late a submission is; see `report.remarks.FinalGrade`."""
-
-    points: float | None  # the points that count; None if the grader failed
-    days_late: int  # days late that are charged
-    penalty: float  # the late penalty, in per cent of the score
-    overrides: tuple[()] = ()  # always empty: no person has decided anything yet
-    comments: tuple[()] = ()  # always empty, too
-    requests: tuple[()] = ()  # always empty, too
-    attempt: int = 0  # always 0: the number is unknown
-    max_score: None = None  # always None: the result has it
-    free_days: int = 0  # always 0: Gradescope's runs do not know of other assignments
-    why: str = ""  # always empty
-
-
 def read(path: Path) -> Metadata:
     """Read the file. If it is missing or not in Gradescope's format, all fields are unknown.
 
@@ -74,7 +60,7 @@ def read(path: Path) -> Metadata:
         return Metadata()
 
 
-def lateness(metadata: Metadata, rules: Policy, score: float | None) -> Lateness | None:
+def lateness(metadata: Metadata, rules: Policy, score: float | None) -> FinalGrade | None:
     """The late penalty by the course's rules; None if nothing is late or the times are unknown.
 
     The deadline is the course's; if it has none, the assignment's deadline in Gradescope applies.
@@ -94,4 +80,4 @@ def lateness(metadata: Metadata, rules: Policy, score: float | None) -> Lateness
         return None
     penalty = rules.penalty(days)
     points = None if score is None else kept(score, penalty)
-    return Lateness(points=points, days_late=days, penalty=penalty)
+    return FinalGrade(points=points, days_late=days, penalty=penalty)

@@ -4,64 +4,25 @@ Among them are the host of the student's code and the calls to that code. `Sandb
 isolates the code; `LocalBox` with `LocalSession` runs our own code in this process.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
 
 from grader.course.courses import Course, Limits, Problem
+from grader.grading.local_student import LocalBox, LocalSession
 from grader.results.records import Ignored
-from grader.sandbox.gpu_readings import Readings
-from grader.sandbox.gpus import Gpu
-from grader.sandbox.levels import Isolation
-from grader.sandbox.meter import Budget, Patience
+from grader.sandbox.box import Sandbox
 from grader.sandbox.replies import Probe
+from grader.sandbox.session import Session
 from grader.wire import shortcuts
 
-
-class Host(Protocol):
-    """Where the student's code runs.
-
-    Attributes:
-        gpu_works: Whether the GPU was found to work, and no test has run since.
-    """
-
-    gpu_works: bool
-
-    @property
-    def isolation(self) -> Isolation:
-        """The level of isolation."""
-
-    @property
-    def gpu(self) -> Gpu | None:
-        """The GPU that tests may use."""
-
-    @property
-    def readings(self) -> Readings | None:
-        """What the driver reports about the GPU while tests run; None without a GPU."""
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The versions of Python and torch, and the `environment` of a GPU.
-
-        Raises:
-            GraderFault: The host cannot be used.
-        """
-
-    def require_free_gpu(self) -> None:
-        """Wait until the GPU has released what all tests so far have taken.
-
-        Raises:
-            GraderFault: It does not.
-        """
-
-    def renew(self) -> None:
-        """Have nothing show what earlier tests did."""
-
-    def turn(self, say: Callable[[str], None], /) -> AbstractContextManager[None]:
-        """Have the GPU alone, if there is one; wait for it first."""
+# Where the student's code runs, and the calls to it: in a sandbox or, for our own, in this process.
+Host = Sandbox | LocalBox
+Calls = Session | LocalSession
+Opens = Callable[..., Calls]  # with the arguments of `Session`
+Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
 
 
 class Answers(Protocol):
@@ -74,64 +35,6 @@ class Answers(Protocol):
             StudentFault: The call ended without a value.
             GraderFault: The host failed.
         """
-
-
-class Calls(Answers, Protocol):
-    """The calls of one test, or of several tests in a row; `Session` documents each method."""
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether the running test uses a process that an earlier test has used."""
-
-    @property
-    def answered_bytes(self) -> int:
-        """How much memory the answers of the running test take."""
-
-    def forget_answers(self) -> None:
-        """Allow further answers as much memory again."""
-
-    def begin_problem(self, budget: Budget | None) -> None:
-        """Charge all further tests to this budget."""
-
-    def begin_test(self, seed: int) -> None:
-        """Begin another test."""
-
-    def begin_again(self) -> None:
-        """Restart the running test in a process of its own."""
-
-    def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
-        """Parse each source without running it."""
-
-    def compile(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Compile sources without running them."""
-
-    def look_at_device(self, name: str) -> Any:
-        """Check that a device works."""
-
-    def close(self) -> None:
-        """End the process, if there is one."""
-
-
-class Opens(Protocol):
-    """Opens the calls to some sources; `Session` documents the arguments."""
-
-    def __call__(
-        self,
-        host: Any,  # a Sandbox for `Session`, a LocalBox for `LocalSession`
-        sources: dict[str, bytes],
-        limits: Limits,
-        /,
-        *,
-        compiled: Mapping[str, bytes] | None = None,
-        forbidden: Sequence[str] = (),
-        by_hand: Sequence[str] = (),
-        budget: Budget | None = None,
-        patience: Patience | None = None,
-    ) -> Calls:
-        """Open them."""
-
-
-Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
 
 
 @dataclass(frozen=True)

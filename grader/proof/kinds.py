@@ -236,7 +236,7 @@ KINDS = {
             every=60, may_be_declined=True, is_light=True, breaks_answers=True,
         ),
         Kind(
-            "torch", "reference| in which torch calls what is forbidden", _loses,
+            "import", "reference| whose import does more", _loses,
             every=5, may_be_declined=True, needs_sandbox=True,
         ),
         Kind(

@@ -9,7 +9,7 @@ from rich.text import Text
 from grader.proof.kinds import KINDS, Row
 from grader.proof.matrices import Matrix
 from grader.results.points import HARM
-from kit.text import counted
+from kit.text import counted, first
 
 PROVE = ("known mistake proves", "known mistakes prove")
 
@@ -35,8 +35,7 @@ def table(matrix: Matrix) -> Table:
         mark = Text("✗ ", style="bold red") if row.complaint else Text("✓ ", style="green")
         name = row.name if row.kind == row.name else f"{row.kind} {row.name}"
         name += f" ({1 + len(others)} seeds)" if others else ""
-        more = f" and {len(row.failed) - 2} more" if len(row.failed) > 2 else ""
-        fails = Text(", ".join(row.failed[:2]) + more)
+        fails = Text(first(row.failed, 2))
         shown.add_row(row.problem, mark + Text(name), f"{row.score:.2f}/{row.max_score:g}", fails)
     return shown
 
@@ -49,8 +48,7 @@ def surprises(matrix: Matrix) -> Table:
     shown.add_column("loses", justify="right", no_wrap=True)
     shown.add_column("fails the hidden tests")
     for row in matrix.surprises():
-        more = f" and {len(row.failed) - 1} more" if len(row.failed) > 1 else ""
-        fails = Text(", ".join(row.failed[:1]) + more)
+        fails = Text(first(row.failed, 1))
         shown.add_row(row.problem, Text(row.name), f"{row.price:.2f}", fails)
     return shown
 

@@ -52,6 +52,13 @@ with torch.autocast("cpu"), torch.profiler.record_function("product"):
     torch.vmap(_Product())(torch.ones(1, 2, 2))
 torch.clear_autocast_cache()
 """
+# Nor is it a mistake that a module seeds and sets these, whichever test is the first to import it.
+SETTINGS = """
+import logging, random, warnings, numpy, torch
+random.seed(0), numpy.random.seed(0), torch.manual_seed(0), torch.set_num_threads(4)
+numpy.seterr(all="raise"), warnings.simplefilter("error"), logging.basicConfig(level=logging.DEBUG)
+torch.set_printoptions(precision=2), torch.use_deterministic_algorithms(True)
+"""
 # Exceptions that argument checks raise.
 REFUSALS = ("ValueError", "IndexError", "TypeError", "KeyError")
 # A function with an argument of one of these types is not a formula for numbers.
@@ -87,7 +94,9 @@ def derived(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[s
         how = f"rewrites.answers_of_type(globals(), {names}, {which!r})"
         yield "types", which, _with_rewrites(problem, reference, how)
     if any(name.startswith("torch.") for name in problem.forbidden):
-        yield "torch", "own calls", {problem.path: (reference + CALLS_OF_TORCH).encode()}
+        yield "import", "calls of torch", {problem.path: (reference + CALLS_OF_TORCH).encode()}
+    if "\nimport torch\n" in reference:
+        yield "import", "settings", {problem.path: (reference + SETTINGS).encode()}
     yield from _other_arithmetic(problem, reference)
     if _returns_tensors(reference, names):
         yield (

@@ -373,6 +373,7 @@ def _trials_of_answers(
                 reference | changed,
                 device,
                 seed,
+                twice=(kind, name) == ("import", "settings"),
                 in_process=not KINDS[kind].needs_sandbox,
             )
     for which in hostile.values():
@@ -446,7 +447,7 @@ def _local_box() -> LocalBox:
     global _local
     if _local is None:
         _local = LocalBox()
-        close_at_end(_local)
+        close_at_end(_local.close)
     return _local
 
 

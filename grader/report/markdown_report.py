@@ -11,7 +11,7 @@ from grader.report.remarks import Note
 from grader.report.reported import RemainingStubs, Reported
 from grader.report.wording import MAX_TEXT, clean, in_points, number, unlinked
 from grader.results.records import ProblemResult, SubmissionResult
-from kit.text import counted
+from kit.text import counted, first
 
 LIMIT = 60_000  # characters; GitHub allows 65,536 in a comment
 FOR_THE_REST = 3_000  # reserved for the sentences about omitted parts
@@ -134,19 +134,17 @@ def _foot(result: SubmissionResult) -> str:
 
 def _names(names: list[str]) -> str:
     """Up to ten names as code, then the number of the others."""
-    shown = ", ".join(code(name) for name in names[:MAX_NAMED])
-    more = len(names) - MAX_NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
+    return first([code(name) for name in names], MAX_NAMED)
 
 
-def code(text: str, limit: int = MAX_ID) -> str:
+def code(text: str) -> str:
     """A text as a code span, which no backtick inside it can end.
 
     If the text starts or ends with a backtick, a space on each side separates it from the fence.
     Markdown removes one space from each side, so a text that starts or ends with a space gets them
     too. A pipe would end a table's cell, so use `prose` in tables.
     """
-    line = clean(text, limit)
+    line = clean(text, MAX_ID)
     if not line.strip():
         return "(empty)"
     fence = "`" * (_longest_run(line) + 1)

@@ -1,125 +1,80 @@
 """What a gradebook adds to a result: why the points that count differ from the score, and what
 people wrote.
 
-Reports do not import `grader.classroom`. The protocols list the attributes that reports read from
-its records.
+`grader.classroom` makes these records, and reports read them.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from datetime import datetime
+
+import msgspec
 
 from grader.report.wording import clean, in_points, number
 from grader.results.records import SubmissionResult
 from kit.text import counted
 
 
-class Given(Protocol):
-    """Points that a person gave; a `grader.classroom.records.Override` is one."""
+class Override(msgspec.Struct, frozen=True, kw_only=True):
+    """Points that a person gave, which replace the grader's."""
 
-    @property
-    def problem(self) -> str:
-        """The problem; empty for the total."""
-
-    @property
-    def points(self) -> float:
-        """The points."""
-
-    @property
-    def reason(self) -> str:
-        """Why the person gave them."""
+    problem: str  # the problem that the points are for; empty for the total
+    points: float
+    who: str  # who gave them
+    reason: str  # why
+    at: datetime  # when, with a zone
 
 
-class Said(Protocol):
-    """A person's comment; a `grader.classroom.records.Comment` is one."""
+class Comment(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person wrote about a student's work."""
 
-    @property
-    def problem(self) -> str:
-        """The problem; empty for the whole submission."""
-
-    @property
-    def text(self) -> str:
-        """The comment."""
-
-    @property
-    def attempt(self) -> int:
-        """The attempt that it is about; 0 if there was none."""
+    id: int  # its number in the gradebook
+    problem: str  # the problem that it is about; empty for the whole submission
+    text: str  # the comment
+    attempt: int  # the number of the attempt that it is about; 0 if the student had none
 
 
-class Decided(Protocol):
-    """The answer to a regrade request; a `grader.classroom.records.Answer` is one."""
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a regrade request."""
+
+    accepted: bool  # whether it was accepted; otherwise it was refused
+    points: float | None  # the points for the problem that came with it; None if there were none
+    reason: str  # why
 
     @property
     def word(self) -> str:
-        """Accepted or refused."""
-
-    @property
-    def reason(self) -> str:
-        """Why."""
+        """The answer in one word."""
+        return "accepted" if self.accepted else "refused"
 
 
-class Asked(Protocol):
-    """A regrade request; a `grader.classroom.records.RegradeRequest` is one."""
+class RegradeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A student's wish that a person look at a test again."""
 
-    @property
-    def problem(self) -> str:
-        """The problem."""
-
-    @property
-    def test(self) -> str:
-        """The test."""
-
-    @property
-    def attempt(self) -> int:
-        """The attempt that it is about."""
-
-    @property
-    def answer(self) -> Decided | None:
-        """The last answer; None while it is open."""
+    id: int  # its number in the gradebook
+    student: str  # the student's id
+    attempt: int  # the number of the attempt
+    problem: str
+    test: str
+    evidence: str  # how the test had ended when the request was stored
+    text: str  # what the student says
+    at: str  # when it was stored, in UTC
+    answer: Answer | None = None  # the last answer; None while it is open
 
 
-class FinalGrade(Protocol):
-    """A student's grade; a `grader.classroom.records.Standing` is one."""
+class FinalGrade(msgspec.Struct, frozen=True, kw_only=True):
+    """What reports show of a student's grade."""
 
-    @property
-    def points(self) -> float | None:
-        """The points for the gradebook; None if there are none yet."""
-
-    @property
-    def max_score(self) -> float | None:
-        """The most points that the assignment can give; None if only the result has them."""
-
-    @property
-    def why(self) -> str:
-        """Why there is no grade; empty if there is one."""
-
-    @property
-    def days_late(self) -> int:
-        """Days late that are charged."""
-
-    @property
-    def free_days(self) -> int:
-        """Late days that cost nothing."""
-
-    @property
-    def penalty(self) -> float:
-        """The late penalty, in per cent of the score."""
-
-    @property
-    def overrides(self) -> Sequence[Given]:
-        """The overrides by people."""
-
-    @property
-    def comments(self) -> Sequence[Said]:
-        """The comments by people."""
-
-    @property
-    def requests(self) -> Sequence[Asked]:
-        """The student's regrade requests."""
-
-    @property
-    def attempt(self) -> int:
-        """The attempt that counts."""
+    # The points for the gradebook, after late penalty and overrides; None if there are none yet.
+    points: float | None = None
+    # The most points that the assignment can give; None if only the result has them.
+    max_score: float | None = None
+    attempt: int = 0  # the number of the attempt that counts, from 1; 0 if there is none
+    days_late: int = 0  # days late that are charged, after grace and free late days
+    free_days: int = 0  # late days that cost nothing
+    penalty: float = 0.0  # the late penalty, in per cent of the score
+    overrides: list[Override] = []  # the overrides by people, oldest first
+    comments: list[Comment] = []  # the comments by people, oldest first
+    requests: list[RegradeRequest] = []  # the student's regrade requests, oldest first
+    why: str = ""  # why there is no grade, or what else a person has to look at; empty if nothing
 
 
 def remarks(result: SubmissionResult, points: float | None, grade: FinalGrade | None) -> list[str]:
@@ -158,7 +113,7 @@ def _lateness(grade: FinalGrade) -> list[str]:
     return [*free, f"Handed in late: {days} after grace and free days. This costs {cost}."]
 
 
-def _given(given: Given) -> str:
+def _given(given: Override) -> str:
     """A sentence about an override and its reason."""
     what = clean(given.problem) or "the total"
     reason = f": {clean(given.reason)}" if given.reason else ""
@@ -183,12 +138,12 @@ def notes(grade: FinalGrade | None) -> list[Note]:
     ]
 
 
-def _comment(one: Said, counts: int) -> str:
+def _comment(one: Comment, counts: int) -> str:
     about = f" on {clean(one.problem, 100)}" if one.problem else ""
     return f"Comment{about}{_attempt(one.attempt, counts)}: {clean(one.text)}"
 
 
-def _request(one: Asked, counts: int) -> str:
+def _request(one: RegradeRequest, counts: int) -> str:
     about = f"{clean(one.problem, 100)}, {clean(one.test, 150)}{_attempt(one.attempt, counts)}"
     if one.answer is None:
         return f"Regrade request about {about}: not answered yet."

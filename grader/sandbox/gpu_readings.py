@@ -5,7 +5,8 @@ A slow clock explains a slow test, so a result names them. A driver need not rep
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+
+from grader.sandbox.gpus import Gpu
 
 LOOK_EVERY_SECONDS = 0.25
 # Bits of NVML's clock event reasons (nvml.h) that mean that the GPU is slower than it could be. The
@@ -20,17 +21,10 @@ THROTTLING = {
 IDLE = 0x01
 
 
-class Reports(Protocol):
-    """The part of a device that this module uses."""
-
-    def readings(self) -> dict[str, int]:
-        """What the driver reports now; see `Gpu.readings`."""
-
-
 class Readings:
     """The extremes of what the driver has reported since `clear`."""
 
-    def __init__(self, device: Reports) -> None:
+    def __init__(self, device: Gpu) -> None:
         self._device = device
         self.clear()
 
@@ -89,17 +83,10 @@ SLACK_BYTES = 256 * 2**20
 GIVE_BACK_SECONDS = 5.0  # how long the driver may take to release the memory of an ended process
 
 
-class GpuMemory(Protocol):
-    """The part of a device that this module uses."""
-
-    def used_bytes(self) -> int:
-        """How much of the device's memory is in use."""
-
-
 class Usage:
     """The device memory used by the test that is running or ran last."""
 
-    def __init__(self, device: GpuMemory) -> None:
+    def __init__(self, device: Gpu) -> None:
         self._device = device
         self._before: int | None = None
         self._at_first: int | None = None

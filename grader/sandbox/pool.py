@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.util import Finalize
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.base import interrupts
@@ -109,16 +109,9 @@ def usual_jobs() -> int:
 # --- in a process of its own ----------------------------------------------------------------------
 
 
-class Closes(Protocol):
-    """Something that has to be closed when its process exits."""
-
-    def close(self) -> None:
-        """Free what it holds."""
-
-
 _course: Course | None = None
 _sandbox: Sandbox | GraderFault | OSError | None = None
-_to_close: list[Closes] = []
+_to_close: list[Callable[[], None]] = []
 _closing = threading.Lock()
 
 
@@ -141,18 +134,18 @@ def own_sandbox() -> Sandbox:
     return _sandbox
 
 
-def close_at_end(what: Closes) -> None:
-    """Close something once when this process exits, in whichever way it exits."""
+def close_at_end(close: Callable[[], None]) -> None:
+    """Call `close` once when this process exits, in whichever way it exits."""
     if not _to_close:
         Finalize(None, _close_everything, exitpriority=1)
-    _to_close.append(what)
+    _to_close.append(close)
 
 
 def _close_everything() -> None:
     """Close what is still open; return when nothing is, even if another thread closes it."""
     with _closing, ExitStack() as stack:
         while _to_close:
-            stack.callback(_to_close.pop().close)
+            stack.callback(_to_close.pop())
 
 
 def _start(course: Course, gpu: Gpu | None, isolation: Isolation | None) -> None:
@@ -176,7 +169,7 @@ def _start(course: Course, gpu: Gpu | None, isolation: Isolation | None) -> None
             # An exception would break the pool and lose the message.
             _sandbox = e
             return
-        close_at_end(_sandbox)
+        close_at_end(_sandbox.close)
 
 
 def _end_with_the_parent() -> None:

@@ -31,7 +31,7 @@ from grader.submission.archives import (
 )
 from kit import handing_in
 from kit.handing_in import Accepted
-from kit.text import one_line, printable
+from kit.text import first, one_line, printable
 
 MAX_LISTED = 50
 AGAIN = re.compile(r"-\d+(?=\.py$)")
@@ -302,9 +302,8 @@ def _without_modules(files: list[SubmittedItem]) -> str:
             f"the submission contains another archive, {printable(inner[0], 100)}, which is not "
             "unpacked"
         )
-    names = ", ".join(printable(entry.path, 60) for entry in files[:3])
-    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
-    return f"the submission has no assignment/ folder; got {names}{more}"
+    names = first([printable(entry.path, 60) for entry in files], 3)
+    return f"the submission has no assignment/ folder; got {names}"
 
 
 def _reason_to_ignore(

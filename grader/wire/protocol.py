@@ -148,9 +148,9 @@ def decode(head: Buffer, body: memoryview, most_shown: int = MAX_BODY_BYTES) -> 
     return Decoder(body, most_shown).value_of(head)
 
 
-def send(sock: socket.socket, value: object, *, views: bool = False) -> None:
+def send(sock: socket.socket, value: object) -> None:
     """Write `value` as one frame; block until it is written."""
-    write(sock, encode(value, views=views))
+    write(sock, encode(value))
 
 
 def write(sock: socket.socket, buffers: list[Buffer]) -> None:

@@ -93,6 +93,7 @@ def record(tokens, tmp_path_factory):
     return fly(parts.load(ALL), tokens, tmp_path_factory.mktemp("flight"))
 
 
+@pytest.mark.xdist_group("flight record")
 def test_the_reference_learns(record):
     """Soon the loss is well below that of a model that knows only single bytes."""
     assert len(record.losses) == TINY.steps
@@ -164,6 +165,7 @@ def test_a_wrong_part_flies_visibly_worse(tokens, tmp_path):
     assert copying.losses[-1] < right.losses[-1] - 0.5
 
 
+@pytest.mark.xdist_group("flight record")
 def test_a_card_has_its_numbers_and_its_words(record):
     """Hostile names and samples are escaped, and a record survives JSON."""
     other = replace(record, name="<b>autocast", samples={"after <b>": "def <script>"})

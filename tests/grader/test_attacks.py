@@ -18,15 +18,16 @@ removes it):
     open:       why the attack still succeeds; the test fails once the attack no longer succeeds
     ordinary:   why `make test` also runs the attack as an ordinary user
     stronger:   why bubblewrap stops the attack and the second level (Landlock) does not
+    shared:     what stops the attack at both levels, so that `make test` runs it at the first
     holds:      what must hold, in one sentence
 
 All attacks share one sandbox per level of isolation. Each attack is graded at both levels, together
 with one honest problem. (At the second level, `make test` runs the groups that attack the sandbox
-itself, and one attack of each other group: those attack code that both levels share, and run in
-`make proof`. Of the attacks that cheat the exercise, `make test` runs every third one.)
-Whatever the attack does, the honest problem keeps its points, the result contains no secret and no
-control character, and no process or file is left. An attack that gains forbidden access raises
-"BREACH", and that word must not appear in any message.
+itself, and one attack of each other group: those attack code that both levels share, as what is
+marked `shared` does, and run in `make proof`. Of the attacks that cheat the exercise, `make test`
+runs every third one.) Whatever the attack does, the honest problem keeps its points, the result
+contains no secret and no control character, and no process or file is left. An attack that gains
+forbidden access raises "BREACH", and that word must not appear in any message.
 """
 
 import ast
@@ -78,7 +79,7 @@ GROUPS = {
 OF_THE_SANDBOX = {"read the answers", "exhaust the host", "survive or spread"}
 KEYS = {
     "group", "target", "reference", "limits", "tests", "status", "earns", "open", "ordinary",
-    "stronger", "holds",
+    "stronger", "shared", "holds",
 }  # fmt: skip
 BEGINS = re.compile(r"^# %% (\w+)\n", re.MULTILINE)
 # The name of every file that an attack tries to leave on the host.
@@ -210,6 +211,7 @@ def seldom(level: str) -> list[str]:
         cheats = by_group["cheat the exercise"]
         return [a.name for a in cheats if a not in cheats[::3]]
     shared = [a for group in GROUPS - OF_THE_SANDBOX for a in by_group[group][:-1]]
+    shared += [a for a in ALL if "shared" in a.header]
     return [a.name for a in shared if "stronger" not in a.header]
 
 

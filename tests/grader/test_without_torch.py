@@ -99,7 +99,7 @@ def test_torch_is_really_absent(plain, with_numpy):
 
 @pytest.mark.parametrize("isolation", LEVELS)
 @pytest.mark.parametrize(
-    ("course", "points"), [("plain", 4), ("with_numpy", 1)], indirect=["course"]
+    ("course", "points"), every(2, [("plain", 4), ("with_numpy", 1)]), indirect=["course"]
 )
 def test_such_a_course_is_graded(course, points, isolation, tmp_path):
     """The reference gets all points, and the report names no torch."""

@@ -57,47 +57,14 @@ NUMBER = re.compile(
 )
 # Names that contain digits. No two of them differ in only one digit, so a name with a changed digit
 # is unknown. (GPT-2 and H200 are figures.)
-NAMES = [
-    "float64",
-    "float32",
-    "float16",
-    "bfloat16",
-    "float8",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "e4m3",
-    "e5m2",
-    "e4m3fn",
-    "E2M1",
-    "E4M3",
-    "E5M2",
-    "E8M0",
-    "NVFP4",
-    "fp64",
-    "fp32",
-    "fp16",
-    "bf16",
-    "fp8",
-    "int64",
-    "int32",
-    "int16",
-    "int8",
-    "uint16",
-    "uint8",
-    "complex64",
-    "TF32",
-    "set_float32_matmul_precision",
-    "A100",
-    "H100",
-    "UTF-8",
-    "SHA-256",
-    "CS336",
-    "GPT-3",
-    "L2",
-]
-# Numbers that their position determines: headings (checked by handout.site.agreement) and the steps
-# of a list.
-BY_ORDER = re.compile(r"^(#+ [1-9]\d*(\.\d+)?|\d+\.)(?= )", re.MULTILINE)
+NAMES = re.compile(
+    r"(?<![\w-])(float64|float32|float16|bfloat16|float8_e4m3fn|float8_e5m2|float8|e4m3fn|e4m3|e5m2"
+    r"|E2M1|E4M3|E5M2|E8M0|NVFP4|fp64|fp32|fp16|bf16|fp8|int64|int32|int16|int8|uint16|uint8|TF32"
+    r"|complex64|set_float32_matmul_precision|A100|H100|UTF-8|SHA-256|CS336|GPT-3|L2)(?!\w)"
+)
+# Numbers that their position determines: headings of chapters (checked by handout.site.agreement)
+# and the steps of a list.
+BY_ORDER = re.compile(r"^(#+ \d+(\.\d+)?|\d+\.)(?= )", re.MULTILINE)
 PROBLEM = re.compile(
     r"^:::\{admonition\} Problem .*?^:::$", re.MULTILINE | re.DOTALL
 )  # checked by handout.site.agreement
@@ -173,11 +140,14 @@ def _rendered(own: re.Match[str], value: float) -> str:
     if own["power"]:
         base = Fraction(own[0].removesuffix(own["power"]).replace(",", "").replace("−", "-"))
         exponent = int(unicodedata.normalize("NFKC", own["power"]).replace("−", "-"))
-        is_equal = base and math.isclose(Fraction(value) / base**exponent, 1, rel_tol=1e-9)
+        is_equal = base and abs(Fraction(value) / base**exponent - 1) < 1e-9
         return own[0] if is_equal else str(value)
     unit, group = int((own["unit"] or "0").replace("−", "-")), "," if "," in own["digits"] else ""
     if unit or isinstance(value, Fraction):
-        value = float(Fraction(value) / Fraction(10) ** unit)
+        exact = Fraction(value) / Fraction(10) ** unit
+        if abs(exact) > sys.float_info.max:
+            return str(value)
+        value = float(exact)
     form = f"{group}.{places}f" if places or isinstance(value, float) else group
     text = format(abs(value), form)
     text = f"{text}e{own['unit']}" if own["unit"] else text
@@ -185,13 +155,27 @@ def _rendered(own: re.Match[str], value: float) -> str:
 
 
 def _holds(text: str) -> bool:
-    """Whether the sides of each equation agree to a few percent, as their numbers are rounded."""
-    return all(
-        math.isclose(one, other, rel_tol=0.03)
-        for cell in (re.split("[=≈]", cell) for cell in re.split("[|<]", text))
-        for side in cell[1:]
-        for one, other in zip(_evaluated(cell[0]), _evaluated(side), strict=True)
-    )
+    """Whether the sides of each equation agree to a few percent, as their numbers are rounded.
+
+    Two parts that agree have to be an equation: 100 / 7 + 14.3 was meant as one.
+    """
+    for cell in re.split("[|<]", text):
+        first, *others = re.split("[=≈]", cell)
+        if not all(_agree(first, side) for side in others):
+            return False
+        for operator in re.finditer(r" [+·×/−] ", cell if not others else ""):
+            parts = cell[: operator.start()], cell[operator.end() :]
+            if re.search("[+·×/−√⁰-⁹]", parts[0] + parts[1]) and _agree(*parts):
+                return False
+    return True
+
+
+def _agree(one: str, other: str) -> bool:
+    try:
+        pairs = zip(_evaluated(one), _evaluated(other), strict=True)
+        return all(math.isclose(a, b, rel_tol=0.03) for a, b in pairs)
+    except (ArithmeticError, NameError, SyntaxError, TypeError, ValueError):
+        return False
 
 
 def _evaluated(side: str) -> list[float]:
@@ -306,8 +290,13 @@ class Figures:
         for part in (PROBLEM, CODE):
             markdown = part.sub(lambda m: _blank(m[0]), markdown)
         yield from _steps_out_of_order(self.page, markdown)
+        yield from _rows_of_other_lengths(self.page, markdown)
         yield from self._wrong_figures(markdown)
-        text = MARK.sub(lambda m: _blank(m[0]), BY_ORDER.sub(lambda m: _blank(m[0]), markdown))
+        is_chapter = self.page[0].isdigit()
+        text = BY_ORDER.sub(
+            lambda m: _blank(m[0]) if is_chapter or m[0][0] != "#" else m[0], markdown
+        )
+        text = MARK.sub(lambda m: _blank(m[0]), text)
         wrong, text = _links(self.page, text, without_marks(markdown))
         for match in re.finditer(
             rf"[\w.,]*[{DIGITS}][\w.,]*|\]\{{#\w*", _without_names(_without_problems(text))
@@ -407,9 +396,16 @@ def _steps_out_of_order(page: str, markdown: str) -> list[str]:
     return []
 
 
+def _rows_of_other_lengths(page: str, markdown: str) -> Iterator[str]:
+    for table in re.finditer(r"(?:^\|.*\n)+", markdown, re.MULTILINE):
+        head, *rows = table[0].splitlines()
+        for row in rows:
+            if row.count("|") != head.count("|"):
+                yield f"{page}: expected as many cells as the table's head has, got: {row}"
+
+
 def _without_names(text: str) -> str:
-    known = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True)))
-    return re.sub(rf"(?<![\w-])({known})(?!\w)", lambda m: _blank(m[0]), text)
+    return NAMES.sub(lambda m: _blank(m[0]), text)
 
 
 def _without_indices(text: str) -> str:

@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from kit.student import load as import_module
 from kit.student import seed_generators
 
 NAME = "folder/checkpoint"
@@ -236,6 +237,7 @@ def draws_of_gpus(student: Any, *, seeds: Sequence[int]) -> list[list[float]]:
             _load(student)
             return [torch.rand(4, generator=g).tolist() for g in generators]
 
+    import_module(student, module="checkpointing")  # which may seed the generators of GPUs
     with _folders():
         save()
         return load()
@@ -318,6 +320,7 @@ def resumed(student: Any, *, seed: int, steps: int, stop: int) -> Run:
 
     That process has other weights and seeds.
     """
+    import_module(student, module="checkpointing")  # which may set the number of threads
     with _one_thread(), _folders():
 
         def save() -> None:
@@ -338,6 +341,7 @@ def run_that_saves(student: Any, *, seed: int, steps: int) -> tuple[Run, Tensor]
     def save(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         student.checkpointing.save_checkpoint(model, optimizer, steps, NAME)
 
+    import_module(student, module="checkpointing")
     with _one_thread(), _folders():
         done = _train(*_fresh(seed), 0, steps, save)
         model, optimizer = _fresh(seed + 1)

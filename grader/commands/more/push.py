@@ -27,6 +27,7 @@ from grader.commands.reports import reported
 from grader.course import policies
 from grader.course.more.canvas import CanvasRules
 from grader.course.policies import Policy
+from grader.course.problems import WEB_ADDRESS
 from grader.report import comment_report
 from grader.report.formats import FORMATS
 from grader.report.wording import number
@@ -90,7 +91,7 @@ def push(
     """
     one_of("push", where, "canvas")
     penalty: Late = one_of("--late", late, "ours", "both") if late else ""
-    if link and (no_comments or not policies.WEB_ADDRESS.fullmatch(link)):
+    if link and (no_comments or not WEB_ADDRESS.fullmatch(link)):
         raise UsageError(f"--link {one_line(link, 200)}: expected an address, and comments")
     course, rules = course_and_rules(course_folder, rules_file, book)
     opening = gradebook.writing if apply else gradebook.reading

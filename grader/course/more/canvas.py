@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from grader.base.errors import UsageError
-from grader.course.policies import WEB_ADDRESS, PlatformRules, check_number
+from grader.course.policies import PlatformRules, check_number
+from grader.course.problems import WEB_ADDRESS
 from kit.text import one_line
 
 

@@ -180,6 +180,7 @@ tests: test_linear
 reference: before
 status: -
 earns: full
+shared: the look at what a test leaves
 holds: none of them reaches the next test, which runs in a new process.
 """
 def forget(*arguments):

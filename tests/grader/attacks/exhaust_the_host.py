@@ -40,6 +40,7 @@ def busy_for(seconds):
 target: storage_views
 tests: shares_storage
 status: crashed
+shared: the size of a frame
 holds: no such value is sent, and of one that is sent only the beginning becomes text.
 """
 def shares_storage(a, b):
@@ -105,6 +106,7 @@ def storage_bytes(x):
 
 limits: wall_seconds=1
 status: timeout
+shared: the grader's deadline
 holds: the deadline is enforced from outside the process, without its cooperation.
 """
 for number in signal.valid_signals():
@@ -120,6 +122,7 @@ def storage_bytes(x):
 
 limits: wall_seconds=1
 status: timeout
+shared: the grader's deadline
 holds: reading the output does not delay the deadline.
 """
 def storage_bytes(x):
@@ -132,6 +135,7 @@ def storage_bytes(x):
 
 tests: -
 status: crashed, failed, memory
+shared: the limit of the stack
 holds: a stack overflow ends only one process.
 """
 sys.setrecursionlimit(10**9)
@@ -173,6 +177,7 @@ def storage_bytes(x):
 
 reference: before
 earns: full
+shared: the reader of the output
 holds: output past the limit is read and dropped; it costs no memory, and no answer is lost.
 """
 honest = storage_bytes

@@ -15,8 +15,8 @@ import pytest
 
 from grader.base import files, interrupts
 from grader.course import courses
-from tests.grader.commands.test_cli import run_on
 from tests.grader.in_the_sandbox import plain_box
+from tests.grader.in_this_process import run_on
 from tests.grader.sampling import every
 
 INTERRUPTED = "grader: interrupted; nothing was written\n"
@@ -197,7 +197,7 @@ class Slow:
         raise RuntimeError("used by the main thread")
 
 for name in "ab":
-    pool.close_at_end(Slow(name))
+    pool.close_at_end(Slow(name).close)
 for _ in range(3):
     threading.Thread(target=pool.leave).start()
 EXITS

@@ -45,12 +45,12 @@ def test_a_simulated_cluster_takes_what_it_must(cluster):
 
 
 def test_deaths_cost_time_and_no_submission(cluster):
-    tasks = [60.0] * 2000
-    calm = cluster.Cluster(nodes=4, slots=4, start=10.0, driver=0.01)
-    deadly = cluster.Cluster(nodes=4, slots=4, start=10.0, driver=0.01, deaths=True)
-    ideal = sum(tasks) / 16
-    assert ideal < cluster.makespan(tasks, calm) < 1.1 * ideal
-    assert cluster.makespan(tasks, calm) < cluster.makespan(tasks, deadly) < 1.5 * ideal
+    tasks, ideal = [60.0] * 2000, 60.0 * 2000 / 16
+    same = {"nodes": 4, "slots": 4, "start": 10.0, "driver": 0.01}
+    calm = cluster.makespan(tasks, cluster.Cluster(**same))
+    deadly = cluster.makespan(tasks, cluster.Cluster(**same, deaths=True))
+    assert ideal < calm < 1.1 * ideal
+    assert calm < deadly < 1.5 * ideal
 
 
 def test_the_cloud_example_is_one_that_ray_reads(root):
@@ -62,23 +62,18 @@ def test_the_cloud_example_is_one_that_ray_reads(root):
 
 
 def test_the_kubernetes_example_has_a_head_that_grades_nothing(root):
-    """The example uses the fields that KubeRay's reference defines."""
+    """Its nodes need a token, and root for the isolation."""
     example = yaml.safe_load((root / "examples" / "cluster" / "kubernetes.yaml").read_text())
-    assert (example["apiVersion"], example["kind"]) == ("ray.io/v1", "RayCluster")
     head, (workers,) = example["spec"]["headGroupSpec"], example["spec"]["workerGroupSpecs"]
     assert head["rayStartParams"]["num-cpus"] == "0"
-    assert workers["minReplicas"] <= workers["replicas"] <= workers["maxReplicas"]
-    for group in (head, workers):
-        spec = group["template"]["spec"]
-        assert spec["securityContext"]["runAsUser"] == 0
-        assert spec["containers"][0]["resources"]["limits"].keys() == {"cpu", "memory"}
     assert example["spec"]["authOptions"]["mode"] == "token"
+    for group in (head, workers):
+        assert group["template"]["spec"]["securityContext"]["runAsUser"] == 0
 
 
 def test_the_pod_with_a_gpu_has_what_the_landlock_level_needs(root):
     """No capability is missing or superfluous, and each command and option exists."""
     pod = yaml.safe_load((root / "examples" / "cluster" / "gpu_pod.yaml").read_text())
-    assert (pod["apiVersion"], pod["kind"]) == ("v1", "Pod")
     (container,) = pod["spec"]["containers"]
     security = container["securityContext"]
     assert security["runAsUser"] == 0

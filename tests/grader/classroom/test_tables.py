@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from grader.base.errors import UsageError
 from grader.classroom.canvas_table import canvas, for_canvas
-from grader.classroom.records import Override, Standing, State, Student
+from grader.classroom.records import Standing, State, Student
 from grader.classroom.tables import csv_table
 from grader.course.policies import Policy
+from grader.report.remarks import Override
 from tests.grader.classroom.reading_back import read_csv_table
 from tests.grader.report.samples import HARMLESS, HOSTILE
 

@@ -44,6 +44,14 @@ def test_everything_is_as_it_was_afterwards():
     assert before == replaced()
 
 
+def test_memory_of_another_run_is_told():
+    """A student may keep a buffer in a global; an address says nothing to them."""
+    with stand_in.gpu():
+        kept = torch.ones(2, device="cuda")
+    with stand_in.gpu() as gpu, pytest.raises(RuntimeError, match="is a tensor kept in a global"):
+        gpu.read(kept)
+
+
 def test_tensors_say_where_they_are():
     """A tensor reports the right device after it is created, moved, computed or moved back."""
     with stand_in.gpu():

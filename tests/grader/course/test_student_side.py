@@ -192,6 +192,22 @@ def test_a_wrong_answer_is_shown_in_full(work, root):
     assert re.search(r"next\n  fix assignment/linear\.py:\d+ in Linear\S*\n", done.stdout)
 
 
+def test_a_wrong_answer_is_told_in_a_few_lines_by_pytest(work, root):
+    """The expected value, the answer, the inputs and the section to read."""
+    (module,) = solve(work, root, "tensor_memory")
+    module.write_text(module.read_text().replace(RIGHT, f"{RIGHT} + 1"))
+    chosen = ["-W", "error", "-q", "-k", "test_tensor_memory and tensor_bytes", "tests/public"]
+    command = [python(), "-P", "-m", "pytest", "-p", "no:cacheprovider", *chosen]
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
+    assert (
+        "tensor_memory · tensor_bytes: wrong value\n"
+        "  expected  128\n"
+        "  got       129\n"
+        "  inputs    x float32[4, 8]\n"
+        "  see       handout §1.1\n"
+    ) in done.stdout
+
+
 def test_an_exception_is_told_with_its_place(work, root):
     """An exception is reported in one line with the student's line of code, not as a traceback."""
     linear(work, root, 'return x @ self["weight"].T')

@@ -256,7 +256,7 @@ def hostile_texts(pattern):
 
 def main_of_expressions(name):
     """Use each expression of a module as the module does; the kernel limits the time."""
-    resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+    resource.setrlimit(resource.RLIMIT_CPU, (15, 15))
     module = importlib.import_module(name)
     for constant, use in sorted(set(USE.findall(Path(module.__file__).read_text()))):
         expression = getattr(module, constant, None)

@@ -271,7 +271,7 @@ def test_a_requirement_can_be_declined_with_a_reason(grader, lists):
     assert complaints("relu") == ["relu: declined: 'junk' is met, so remove it"]
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_a_weekly_exercise_needs_no_mistakes_and_no_reasons(grader, lists):
     """A light run tries what costs the author nothing, and finds a test that proves nothing."""
     for path in lists.glob("tests/hidden/*/wrong.edits"):

@@ -281,7 +281,7 @@ def complaints_about_solutions(grader, tmp_path_factory):
     return done.returncode, done.stderr.splitlines()
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.xdist_group("validate")
 @pytest.mark.parametrize("what", SOLUTIONS)
 def test_a_solution_that_is_not_what_it_should_be_is_found_and_named(

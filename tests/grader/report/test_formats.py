@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import pytest
 
 from grader.base.errors import Status
-from grader.classroom.records import Answer, Comment, RegradeRequest
 from grader.report import json_report
 from grader.report.formats import FORMATS
+from grader.report.remarks import Answer, Comment, RegradeRequest
 from grader.report.reported import Reported
 from grader.results.points import problem_result
 from grader.results.records import Fact

@@ -501,7 +501,6 @@ def test_a_capability_need_not_be_writable(tmp_path):
     assert [] == held.closed_nodes(to_others=True)
 
 
-@pytest.mark.slow
 def test_without_isolation_the_gpu_is_named_by_its_uuid(tmp_path):
     """Without isolation, the other GPUs are visible as well."""
     given = stand_in(tmp_path)
@@ -523,7 +522,6 @@ ADDRESSES = (
 )
 
 
-@pytest.mark.slow
 def test_addresses_are_limited_only_without_a_gpu(boxed):
     """CUDA reserves more address space than any machine has memory."""
     addresses, locked, cpu = answer(boxed, ADDRESSES, cpu_seconds=7)
@@ -651,7 +649,6 @@ def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(idle, monke
     assert answer(idle, "def f():\n    return 1\n") == 1
 
 
-@pytest.mark.slow
 def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(idle, monkeypatch):
     """If a new sandbox frees the memory, the next test is not affected."""
     monkeypatch.setattr("grader.sandbox.box.GIVE_BACK_SECONDS", 0.0)
@@ -662,7 +659,6 @@ def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(idle, monkeypatch):
     assert idle.host_pid != before
 
 
-@pytest.mark.slow
 def test_a_gpu_that_never_gives_memory_back_is_our_fault(idle, monkeypatch):
     """The test that finds the fault is not charged, and the next test tries again."""
     monkeypatch.setattr("grader.sandbox.box.GIVE_BACK_SECONDS", 0.0)
@@ -683,7 +679,6 @@ WAIT = """
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("works", "file", "running"),
     every(3, [(True, "nn", True), (False, "cuda", False), (None, "cuda", True)]),
@@ -807,7 +802,6 @@ print(len(torch.cuda._queued_calls) > 0, torch.cuda.is_initialized())
 """
 
 
-@pytest.mark.slow
 def test_nothing_that_the_zygote_imports_asks_for_cuda():
     """The zygote must not start CUDA, because a forked child could not use it then.
 
@@ -910,7 +904,6 @@ def graded(tmp_path, looks):
 
 
 @without_cuda
-@pytest.mark.slow
 def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(tmp_path):
     """The device is checked once before the tests and after each failure."""
     count, tests, everything = graded(tmp_path, [])
@@ -925,7 +918,6 @@ def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(tmp_path):
 
 
 @without_cuda
-@pytest.mark.slow
 def test_a_gpu_that_breaks_costs_nobody_a_point(tmp_path):
     """The test during which the GPU broke counts as our fault, and so do all later tests.
 
@@ -938,7 +930,6 @@ def test_a_gpu_that_breaks_costs_nobody_a_point(tmp_path):
 
 
 @without_cuda
-@pytest.mark.slow
 def test_a_gpu_that_cannot_be_used_at_all_is_our_fault(tmp_path):
     """The real check fails with a torch without CUDA.
 

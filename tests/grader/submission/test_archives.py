@@ -438,7 +438,7 @@ def test_a_changed_byte_in_a_source_is_noticed(tmp_path):
         submissions.read(path)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_a_tar_with_any_headers_is_read_or_refused(data, tmp_path_factory):
     """Headers of any type, size and content with valid checksums give sources or one sentence."""

@@ -555,27 +555,6 @@ def test_a_large_file_that_is_not_graded_is_no_reason_to_refuse(tmp_path):
     assert SOURCES == submissions.read(path).sources
 
 
-@pytest.mark.slow
-def test_a_tar_bomb_is_refused(tmp_path):
-    """Each entry has to be unpacked before the next one is found: here 300 MiB from 300 KiB."""
-    path = tmp_path / "a.tar.gz"
-    with gzip.open(path, "wb", compresslevel=1) as f:
-        info = tarfile.TarInfo("data.bin")
-        info.size = 300 * 2**20
-        f.write(info.tobuf())
-    assert "the archive unpacks to more than 256 MiB" == refusal(path)
-
-
-def test_a_tar_whose_header_claims_much_is_refused(tmp_path):
-    """tarfile would read a pax header as a whole; a header of 1 GiB is refused."""
-    path = tmp_path / "a.tar.gz"
-    info = tarfile.TarInfo("x")
-    info.type, info.size = tarfile.XHDTYPE, 2**30
-    with gzip.open(path, "wb") as f:
-        f.write(info.tobuf())
-    assert "the archive unpacks to more than 256 MiB" == refusal(path)
-
-
 @pytest.mark.parametrize("kind", FORMATS)
 def test_too_many_entries_are_refused(kind, tmp_path, monkeypatch):
     """Ignored entries count too; the test lowers the limit to stay short."""
@@ -628,24 +607,7 @@ def test_a_gzip_without_a_tar_is_refused(tmp_path):
     assert "PATH is damaged: invalid header" == refusal(tmp_path / "a.tar.gz")
 
 
-def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
-    """It is not mistaken for an empty folder.
-
-    Root can read everything, so the test raises the error.
-    """
-    make_folder(tmp_path / "ada", SOURCES)
-    scandir = os.scandir
-
-    def forbidden(path):
-        if str(path).endswith("parts"):
-            raise PermissionError(13, "Permission denied", str(path))
-        return scandir(path)
-
-    monkeypatch.setattr(os, "scandir", forbidden)
-    assert "PATH/assignment/parts cannot be read: Permission denied" == refusal(tmp_path / "ada")
-
-
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_an_archive_with_changed_bytes_is_read_or_refused(kind, data, tmp_path_factory):

@@ -100,8 +100,8 @@ class Chapter(Figures):
         self.gives(tied_matrix=(50257, 768), tied_mb=tied / 1e6)
         matrix = GPT3.d_model, GPT3.d_ff
         size = taken(*matrix)
-        self.gives(ffn_elements=(matrix, math.prod(matrix)), ffn_bytes=size)
-        self.gives(ffn_gb=size / 1e9, ffn_gib=size / 2**30, gb=10**9, gib=2**30)
+        self.gives(ffn_elements=(matrix, math.prod(matrix)), ffn_bytes=size, ffn_gb=size / 1e9)
+        self.gives(ffn_gib=size / 2**30, gb=10**9, gib=2**30)
         kept = 4  # the matrix, its gradient and two moments
         self.gives(trained_gb=kept * size / 1e9, ffn_matrices=2 * GPT3.num_layers)
         logits = torch.empty(8, 1024, 50257, device="meta")
@@ -129,8 +129,8 @@ class Chapter(Figures):
         shape = 3, 4, 5
         strides = tm.contiguous_strides(shape)
         assert strides == torch.empty(shape).stride()
-        self.gives(last_stride=strides[-1], shape=shape, strides=strides)
-        self.gives(row_step=strides[1], rows_passed=strides[0] // strides[1])
+        self.gives(last_stride=strides[-1], shape=shape, strides=strides, row_step=strides[1])
+        self.gives(rows_passed=strides[0] // strides[1])
         assert X[1:].is_contiguous()
         side = 4096
         x = torch.empty(side, side)
@@ -173,8 +173,8 @@ class Chapter(Figures):
         assert tm.view_strides(y.shape, y.stride(), (24,)) is None
         self.gives(merge_shape=x.shape, merge_strides=x.stride())
         self.gives(merge_condition=(a, x.shape[1], b), merged_shape=x.view(6, 4).shape)
-        self.gives(merged_strides=merged, reversed_shape=y.shape)
-        self.gives(transposed_strides=y.stride(), transposed_first=y.stride()[0])
+        self.gives(merged_strides=merged, reversed_shape=y.shape, transposed_strides=y.stride())
+        self.gives(transposed_first=y.stride()[0])
         self.gives(transposed_first_need=(y.shape[1], y.stride()[1]))
         self.gives(transposed_second=y.stride()[1])
         self.gives(transposed_second_need=(y.shape[2], y.stride()[2]))
@@ -201,9 +201,8 @@ class Chapter(Figures):
         x = torch.arange(5)
         windows = tm.sliding_windows(x, 3, 2)
         first, second = windows
-        self.gives(windowed=x, window_length=windows.shape[1])
-        self.gives(window_step=windows.stride()[0], first_window=first)
-        self.gives(second_window=second, window_elements=windows.numel())
+        self.gives(windowed=x, window_length=windows.shape[1], window_step=windows.stride()[0])
+        self.gives(first_window=first, second_window=second, window_elements=windows.numel())
         self.gives(window_storage=tm.storage_elements(windows), no_offset=X.storage_offset())
 
     def model(self) -> None:
@@ -225,17 +224,15 @@ class Chapter(Figures):
         shape, stride = swapped.shape, swapped.stride()
         for target in ((42, 8), (7, 48)):
             assert tm.view_strides(shape, stride, target) is None
-        self.gives(swapped_target=(42, 8), other_target=(7, 48))
-        self.gives(swapped_shape=shape, swapped_strides=stride)
-        self.gives(
-            swapped_need=f"{n(stride[0])} = {n(shape[1])} · {n(stride[1])}", second_dimension=2
-        )
+        self.gives(swapped_target=(42, 8), other_target=(7, 48), swapped_shape=shape)
+        self.gives(swapped_strides=stride)
+        self.gives(swapped_need=f"{n(stride[0])} = {n(shape[1])} · {n(stride[1])}")
+        self.gives(second_dimension=2)
         self.gives(other_need=f"{n(stride[1])} = {n(shape[2])} · {n(stride[2])}")
         asked = ["x[1:]", "x[:, 1:]", "x[:1].T", "x[:1].expand(3, 4)"]
         contiguous = [code for code in asked if eval(code, {"x": X}).is_contiguous()]
         quoted = [f"`{n(code)}`" for code in asked]
-        self.gives(asked_shape=X.shape)
-        self.gives(asked_views=f"{', '.join(quoted[:-1])} and {quoted[-1]}")
+        self.gives(asked_shape=X.shape, asked_views=f"{', '.join(quoted[:-1])} and {quoted[-1]}")
         self.gives(contiguous_views=" and ".join(f"`{n(code)}`" for code in contiguous))
         self.gives(with_gaps=n(asked[1]))
         assert X[:1].expand(3, 4).stride()[0] == 0

@@ -90,8 +90,7 @@ class Chapter(Figures):
         sign, field, mantissa = p.float32_fields(x)
         k = 2
         fraction = -x / 2**k
-        self.gives(number=(x, 2.0**k, fraction), sign=sign)
-        self.gives(exponent_field=(k, field - k, field))
+        self.gives(number=(x, 2.0**k, fraction), sign=sign, exponent_field=(k, field - k, field))
         self.gives(mantissa_field=(fraction - 1, 2**23, mantissa))
         assert field - k == 2 ** (8 - 1) - 1
         assert mantissa == (fraction - 1) * 2**23
@@ -170,16 +169,12 @@ class Chapter(Figures):
         stored = torch.tensor(small, dtype=F16).item()
         units = round(stored / step)
         assert stored == units * step
-        self.gives(small=small)
-        self.gives(smallest_normal=half.smallest_normal)
-        self.gives(small_stored=(units, step), small_bits=units.bit_length())
-        self.gives(normal_bits=half.mantissa_bits + 1)
+        self.gives(small=small, smallest_normal=half.smallest_normal, small_stored=(units, step))
+        self.gives(small_bits=units.bit_length(), normal_bits=half.mantissa_bits + 1)
         self.gives(underflow_limit=(step / 2, step / 2))
         assert stored < half.smallest_normal
         scale = inspect.signature(torch.amp.GradScaler).parameters["init_scale"].default
-        self.gives(loss_scale=(scale, scale))
-        self.gives(tiny_gradient=tiny)
-        self.gives(scaled_gradient=tiny * scale)
+        self.gives(loss_scale=(scale, scale), tiny_gradient=tiny, scaled_gradient=tiny * scale)
         first = next(i for i in range(65504, 65600) if torch.tensor(float(i)).to(F16).isinf())
         self.gives(overflow=first)
         beyond = torch.tensor([500.0, math.inf]).to(E4M3).float()
@@ -210,8 +205,8 @@ class Chapter(Figures):
         self.gives(x=x, block_size=size, levels=levels)
         self.gives(first_scale=(largest[0], top, scales[0].item()))
         self.gives(last_scale=(largest[1], top, scales[1].item()), first_units=units[0])
-        self.gives(last_units=units[1], codes=codes, low_tie=ties[0])
-        self.gives(high_tie=ties[1], back=p.dequantize_blocks(codes, scales, size, levels))
+        self.gives(last_units=units[1], codes=codes, low_tie=ties[0], high_tie=ties[1])
+        self.gives(back=p.dequantize_blocks(codes, scales, size, levels))
         assert len(ties) == 2
         assert all(
             levels[c] == math.floor(u)
@@ -273,8 +268,7 @@ class Chapter(Figures):
         """Claims of other notes are quoted; the correct values are computed."""
         half = p.float_spec(F16)
         limit = half.smallest_subnormal / 2
-        self.gives(seen_limit=6e-5)
-        self.gives(normal_limit=(half.smallest_normal, half.smallest_normal))
+        self.gives(seen_limit=6e-5, normal_limit=(half.smallest_normal, half.smallest_normal))
         self.gives(zero_limit=(limit, limit))
         stored = torch.tensor(1e-8).to(BF16)
         mantissa, exponent = math.frexp(stored.item())
@@ -284,10 +278,9 @@ class Chapter(Figures):
         self.gives(seen_value=1e-8, seen_print=1.0000e-08, print=n(printed))
         self.gives(print_exact=(units, 2.0 ** (exponent - 8)))
         dense = ra.H100_SXM.peak_flops[BF16]
-        self.gives(a100_tflops=ra.A100_80GB.peak_flops[BF16] / 1e12)
-        self.gives(sparse_tflops=2 * dense / 1e12, dense_tflops=dense / 1e12)
-        self.gives(speedup=self.ratio, fp32_tflops=ra.H100_SXM.peak_flops[F32] / 1e12)
-        self.gives(seen_fp32=67.5)
+        self.gives(a100_tflops=ra.A100_80GB.peak_flops[BF16] / 1e12, sparse_tflops=2 * dense / 1e12)
+        self.gives(dense_tflops=dense / 1e12, speedup=self.ratio, seen_fp32=67.5)
+        self.gives(fp32_tflops=ra.H100_SXM.peak_flops[F32] / 1e12)
         fp8, fp32 = (ra.H100_SXM.peak_flops[dtype] for dtype in (E4M3, F32))
         self.gives(seen_fp8_speedup=8, fp8_speedup=(fp8 / 1e12, fp32 / 1e12, fp8 / fp32))
 
@@ -329,13 +322,11 @@ class Chapter(Figures):
         codes, (scale,) = p.quantize_blocks(x, len(x), E2M1)
         back = p.dequantize_blocks(codes, scale[None], len(x), E2M1)
         self.gives(ex_block_x=x, ex_float_scale=(x[0].item(), 6, scale.item()))
-        self.gives(ex_float_units=x / scale, ex_float_levels=back / scale)
-        self.gives(ex_float_back=back)
+        self.gives(ex_float_units=x / scale, ex_float_levels=back / scale, ex_float_back=back)
         assert E2M1.max() == 6
         codes, (scale,) = p.quantize_blocks(x, len(x), integers)
         equal = p.dequantize_blocks(codes, scale[None], len(x), integers)
-        self.gives(ex_int_scale=(x[0].item(), 7, scale.item()))
-        self.gives(ex_int_back=equal)
+        self.gives(ex_int_scale=(x[0].item(), 7, scale.item()), ex_int_back=equal)
 
         x = torch.randn(4095, generator=torch.Generator().manual_seed(0))
         x = torch.cat([x, torch.tensor([20])])

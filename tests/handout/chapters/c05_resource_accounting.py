@@ -144,9 +144,8 @@ class Chapter(Figures):
         compute, memory = times(size, BF16)
         assert ra.is_compute_bound(2 * size**3, 6 * size**2, H100, BF16)
         self.gives(size=size, size_intensity=(size, 3, ra.matmul_intensity(size, size, size, BF16)))
-        self.gives(size_compute=(2 * size**3, H100.peak_flops[BF16]))
-        self.gives(size_compute_us=compute * 1e6, size_bytes=3 * size**2 * two)
-        self.gives(size_memory_us=memory * 1e6)
+        self.gives(size_compute=(2 * size**3, H100.peak_flops[BF16]), size_compute_us=compute * 1e6)
+        self.gives(size_bytes=3 * size**2 * two, size_memory_us=memory * 1e6)
         self.gives(size_least_us=ra.roofline_seconds(2 * size**3, 6 * size**2, H100, BF16) * 1e6)
         self.gives(size_sum_us=(compute + memory) * 1e6)
         # With few rows the intensity is about their number, so the ridge is the number needed.
@@ -310,5 +309,4 @@ class Chapter(Figures):
         model = wren.WREN
         sizes = [2, model.num_layers, model.context_length, model.d_model, BF16.itemsize]
         cache = math.prod(sizes)  # a key and a value, for each layer and token
-        self.gives(ex_cache=(sizes, cache))
-        self.gives(ex_cache_share=100 * cache / weights)
+        self.gives(ex_cache=(sizes, cache), ex_cache_share=100 * cache / weights)

@@ -93,8 +93,7 @@ class Chapter(Figures):
         back, masked = g @ w2, (g @ w2) * (hidden > 0)
         assert hidden.min() == 0, "the same after the ReLU"
         terms = (g * hidden.relu()).T
-        self.gives(x=x, w1=f"W₁ = {rows(w1)}", w2=f"W₂ = {rows(w2)}", hidden=hidden)
-        self.gives(y=y, g=g)
+        self.gives(x=x, w1=f"W₁ = {rows(w1)}", w2=f"W₂ = {rows(w2)}", hidden=hidden, y=y, g=g)
         self.gives(first_weight="W₁", second_weight="W₂", w2_sums=(terms, grad_w2))
         assert torch.equal(masked.T @ x, grad_w1)
         assert hidden[0, 1] == 0, "the second unit, for the first vector"
@@ -169,8 +168,7 @@ class Chapter(Figures):
         shares = [(m, len(c), len(losses)) for m, c in zip(means, chunks, strict=True)]
         first, second, third = losses.flatten().tolist()
         self.gives(first_loss=first, second_loss=second, third_loss=third, first_mean=means[0])
-        self.gives(second_mean=means[1], mean=(shares, mean))
-        self.gives(wrong_mean=sum(means) / len(means))
+        self.gives(second_mean=means[1], mean=(shares, mean), wrong_mean=sum(means) / len(means))
         assert (1 / len(chunks)) / len(chunks[1]) == 2 * (1 / len(chunks)) / len(chunks[0])
 
     def model(self) -> None:

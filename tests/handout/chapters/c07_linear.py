@@ -136,10 +136,8 @@ class Chapter(Figures):
         tied = torch.nn.Embedding(vocabulary, medium, device="meta").weight
         product = f"{n(vocabulary, ',')} · {n(medium, ',')}"
         self.gives(tied_vocabulary=vocabulary, tied_width=medium)
-        self.gives(
-            tied_parameters=f"{product} = {n(tied.numel() / 1e6, '.2f')}e{n(6)}", seen_tied=53.6
-        )
-        self.gives(seen_tied_other=51.9, wren_sigma=1 / math.sqrt(d))
+        self.gives(tied_parameters=f"{product} = {n(tied.numel() / 1e6, '.2f')}e{n(6)}")
+        self.gives(seen_tied=53.6, seen_tied_other=51.9, wren_sigma=1 / math.sqrt(d))
         self.gives(wren_sigma_down=1 / math.sqrt(ff))
 
     def exercises(self) -> None:

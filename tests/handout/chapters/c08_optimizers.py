@@ -167,9 +167,7 @@ class Chapter(Figures):
             assert all(same(factors[lr], [1 - across * lr, 1 - along * lr]))
         self.gives(bowl_across=f"{n(1)} − {decimal(across)} lr")
         self.gives(bowl_along=f"{n(1)} − {decimal(along)} lr", slow_lr=slow, fast_lr=fast)
-        self.gives(bowl_mu=mu)
-        self.gives(slow_factors=factors[slow])
-        self.gives(fast_factors=factors[fast])
+        self.gives(bowl_mu=mu, slow_factors=factors[slow], fast_factors=factors[fast])
         converges = []
         for momentum in (0.3, mu, 0.9):
             limit = (2 + 2 * momentum) / along
@@ -182,8 +180,7 @@ class Chapter(Figures):
         assert fast * along < 2 + 2 * mu
         self.gives(below_limit=(fast, along, fast * along, 2 + 2 * mu))
         (x0, y0), *_ = training.bowl_path(slow, 0.0)
-        self.gives(bowl_steps=count, bowl_start=(x0, y0))
-        self.gives(slow_end=training.bowl_path(slow, 0)[-1])
+        self.gives(bowl_steps=count, bowl_start=(x0, y0), slow_end=training.bowl_path(slow, 0)[-1])
         self.gives(fast_end=training.bowl_path(fast, 0)[-1])
         self.gives(momentum_end=training.bowl_path(fast, mu)[-1])
 
@@ -311,8 +308,7 @@ class Chapter(Figures):
         first, second = steps(lambda x: op.AdaGrad(x, lr, eps), [g1, g2], p)
         assert math.isclose(first, p - lr * g1 / (math.sqrt(g1**2) + eps))
         assert math.isclose(second, first - lr * g2 / (math.sqrt(g1**2 + g2**2) + eps))
-        self.gives(eps_one=eps, g_first=g1, g_second=g2, s_first=g1**2)
-        self.gives(s_second=g1**2 + g2**2)
+        self.gives(eps_one=eps, g_first=g1, g_second=g2, s_first=g1**2, s_second=g1**2 + g2**2)
         self.gives(adagrad_p=(p, lr * g1, math.sqrt(g1**2) + eps, first))
         self.gives(adagrad_p_next=(first, lr * g2, math.hypot(g1, g2) + eps, second))
         alpha, g = 0.75, 2.0
@@ -354,14 +350,9 @@ class Chapter(Figures):
         self.formula("constant_v", "(1 − β₂ᵗ) g²", squares)
         uncorrected = (1 - BETA1) / math.sqrt(1 - BETA2)
         assert op.AdamW([torch.zeros(1)]).defaults["betas"] == (BETA1, BETA2)
-        self.gives(
-            beta1=f"β₁ = {n(BETA1)}",
-            beta2=f"β₂ = {n(BETA2)}",
-            m_factor=1 - BETA1,
-            v_factor=1 - BETA2,
-        )
-        self.gives(uncorrected=(1 - BETA1, 1 - BETA2, uncorrected))
-        silence = n(self.after_silence(), ".2f")
+        self.gives(beta1=f"β₁ = {n(BETA1)}", beta2=f"β₂ = {n(BETA2)}", m_factor=1 - BETA1)
+        self.gives(v_factor=1 - BETA2, uncorrected=(1 - BETA1, 1 - BETA2, uncorrected))
+        silence = n(self.after_silence, ".2f")
         self.gives(silence=silence, silence_step=f"({n(1)} − β₁) / √({n(1)} − β₂) = {silence}")
         self.gives(bound_section=2.1)
         p, g, lr, decay = 1.0, 10.0, 0.1, 0.5
@@ -387,6 +378,7 @@ class Chapter(Figures):
         self.gives(decayed=(p, lr, decay, p, decayed), moved=(lr, g, g + eps, moved))
         self.gives(after_one=first, after_two=(first, 1 - lr * decay, moved, second))
 
+    @cached_property
     def after_silence(self) -> float:
         """The step of a gradient that comes after many gradients of 0, in units of lr."""
         after = self.after_many_steps[0]
@@ -451,9 +443,8 @@ class Chapter(Figures):
         # The number of operations in the formula, with a fused multiply-add counted as two.
         flops = 15
         assert not ra.is_compute_bound(flops, moved, ra.H100_SXM, F32)
-        self.gives(adamw_parts=([d.itemsize for d in parts], total))
-        self.gives(device_gb=memory // 10**9, most_parameters=most, parameters=7e9)
-        self.gives(adamw_gb=7 * total)
+        self.gives(adamw_parts=([d.itemsize for d in parts], total), device_gb=memory // 10**9)
+        self.gives(most_parameters=most, parameters=7e9, adamw_gb=7 * total)
         milliseconds = 1000 * ra.roofline_seconds(flops * most, moved * most, ra.H100_SXM, F32)
         self.gives(adamw_moved=moved, adamw_ms=milliseconds)
         for name, gradient in (("mixed_parts", BF16), ("summed_parts", F32)):
@@ -485,12 +476,8 @@ class Chapter(Figures):
             math.isclose(norm**2, sum(length**2 for length in lengths)),
         )
         self.gives(gradients=whole, first_norm=lengths[0], second_norm=lengths[1])
-        self.gives(
-            joint_norm=([length**2 for length in lengths], norm),
-            clip_eps=5,
-            clip_factor=(1, norm, 5),
-        )
-        self.gives(clipped=gradients)
+        self.gives(joint_norm=([length**2 for length in lengths], norm), clip_eps=5)
+        self.gives(clip_factor=(1, norm, 5), clipped=gradients)
         eps = 1e-6
         gradients, _ = clipped(1.0)
         off = 1 - gradients[0].item() / (whole[0][0].item() / norm)
@@ -550,8 +537,7 @@ class Chapter(Figures):
         )
         self.gives(noise_step=shrunk[BETA1])
         its = [0, 5, 10, 15, 20, 25, 30, 1000]
-        self.gives(max=most, min=least, w=w, c=c, its=its)
-        self.gives(rates=[rate(it) for it in its])
+        self.gives(max=most, min=least, w=w, c=c, its=its, rates=[rate(it) for it in its])
         it = 15
         x = (it - w) / (c - w)
         cosine = math.cos(math.pi * x)

@@ -88,10 +88,8 @@ class Chapter(Figures):
         found = starts(EXAMPLE, length)
         last = found[-1]
         x, y = data.get_batch(EXAMPLE[last:], 1, length, "cpu")
-        self.gives(tokens=EXAMPLE, length=length)
-        self.gives(start_count=(len(EXAMPLE), length, len(found)))
-        self.gives(starts=found, last_start=last, x=x[0])
-        self.gives(y=y[0])
+        self.gives(tokens=EXAMPLE, length=length, start_count=(len(EXAMPLE), length, len(found)))
+        self.gives(starts=found, last_start=last, x=x[0], y=y[0])
 
     def model(self) -> None:
         """The data of Wren's training."""
@@ -101,9 +99,8 @@ class Chapter(Figures):
         self.gives(wren_corpus_gb=wren.TOKENS * UINT16.itemsize / 1e9, windows=wren.SEQUENCES)
         self.gives(context=wren.WREN.context_length, batch_tokens=tokens, read_mb=read / 1e6)
         step = n(f"{wren.STEP_FLOPS / 1e15:.2f}e15")
-        self.gives(step_flops=f"{n(fc.training_flops(1, 1))}ND = {step}")
-        self.gives(devices=wren.DEVICES, mfu=wren.MFU, step_seconds=wren.STEP_SECONDS)
-        self.gives(moved_mb=moved / 1e6)
+        self.gives(step_flops=f"{n(fc.training_flops(1, 1))}ND = {step}", devices=wren.DEVICES)
+        self.gives(mfu=wren.MFU, step_seconds=wren.STEP_SECONDS, moved_mb=moved / 1e6)
         assert wren.DEVICES == 8, "an eighth of the batch on each GPU"
         missed = (1 - wren.WREN.context_length / wren.TOKENS) ** (wren.STEPS * wren.SEQUENCES)
         assert abs(missed - math.exp(-1)) < 1e-6

@@ -129,8 +129,7 @@ class Chapter(Figures):
         assert result.learning_rates == rates[:6]
         self.gives(max=SCHEDULE["max_learning_rate"], min=SCHEDULE["min_learning_rate"])
         self.gives(warmup=SCHEDULE["warmup_steps"], steps=SCHEDULE["steps"])
-        self.gives(step_row=list(range(6)))
-        self.gives(rate_row=rates[:6])
+        self.gives(step_row=list(range(6)), rate_row=rates[:6])
         still = rates.index(0.0)
         self.gives(still_step=still, min_step=rates.index(0.1))
 
@@ -182,8 +181,7 @@ class Chapter(Figures):
         self.gives(resumed_rate=round(resumed.learning_rates[0], 4))
         after = [step for step in range(steps) if (step + 1) % every == 0 or step + 1 == steps]
         self.gives(every=every, steps=steps, checkpoint_steps=after)
-        self.gives(steps_done=[step + 1 for step in after], stop=stop)
-        self.gives(cut_step=logged[-1])
+        self.gives(steps_done=[step + 1 for step in after], stop=stop, cut_step=logged[-1])
         for row, file in [
             (logged, saved),
             (cut, still),

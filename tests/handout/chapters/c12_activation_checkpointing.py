@@ -192,8 +192,7 @@ class Chapter(Figures):
         assert alive_at_once(1) == self.plain[nn.GELU], "one segment: as much as a plain run"
         root = round(LAYERS**0.5)
         self.gives(root_alive=(self.kept[root], self.own[root], alive[root]))
-        self.gives(plain_units=self.plain[nn.GELU], layers=LAYERS)
-        self.gives(segment_counts=SEGMENTS)
+        self.gives(plain_units=self.plain[nn.GELU], layers=LAYERS, segment_counts=SEGMENTS)
         self.gives(kept_and_own=[(self.kept[k], self.own[k]) for k in SEGMENTS])
         self.gives(alive=[alive_at_once(k) for k in SEGMENTS])
         count, parts = 7, 3
@@ -345,14 +344,11 @@ class Chapter(Figures):
         ]
         assert 3 * FP32.itemsize == micro_batch.LOGIT
         fp32 = FP32.itemsize
-        self.gives(stream_bytes=micro_batch.stream_bytes(wren.RECIPE))
-        self.gives(part_checkpoint=checkpoints)
-        self.gives(copy_bytes=wren.PEAK.copies / wren.PARAMETERS)
-        self.gives(head_parts=(fp32, BF16.itemsize))
-        self.gives(logit_parts=(fp32, fp32, fp32, micro_batch.LOGIT))
-        self.gives(held_logits=BF16.itemsize, wren_units=per_unit(wren.RECIPE))
-        self.gives(float32_units=2 * per_unit(pure), seen_activations=f"{n(2)}BTdL")
-        self.gives(seen_too_small=per_unit(pure) // 2)
+        self.gives(stream_bytes=micro_batch.stream_bytes(wren.RECIPE), part_checkpoint=checkpoints)
+        self.gives(copy_bytes=wren.PEAK.copies / wren.PARAMETERS, head_parts=(fp32, BF16.itemsize))
+        self.gives(logit_parts=(fp32, fp32, fp32, micro_batch.LOGIT), held_logits=BF16.itemsize)
+        self.gives(wren_units=per_unit(wren.RECIPE), float32_units=2 * per_unit(pure))
+        self.gives(seen_activations=f"{n(2)}BTdL", seen_too_small=per_unit(pure) // 2)
 
     def seen_model(self) -> None:
         """A model whose activations circulate with a wrong number, and the right ones."""

@@ -321,10 +321,8 @@ class Chapter(Figures):
             == f"{(stand_in.ASKING + calls * kernel + stand_in.WAKING) / calls:.7f}"
         )
         self.gives(kernel_us=took, alone_us=1e6 * alone, waiting_us=1e6 * waiting)
-        self.gives(waiting_sum=(asking, took, waking))
-        self.gives(together_us=1e6 * together)
-        self.gives(together_sum=(asking, calls, took, waking, calls))
-        self.gives(events_us=1e6 * events)
+        self.gives(waiting_sum=(asking, took, waking), together_us=1e6 * together)
+        self.gives(together_sum=(asking, calls, took, waking, calls), events_us=1e6 * events)
         brief = 1e-6
         with stand_in.gpu(kernel_seconds=[brief] * 13) as device:
             shown = gpu.time_kernel(device.kernel)
@@ -374,13 +372,12 @@ class Chapter(Figures):
         right = ra.mfu(flops, seconds, H100, BF16)
         with pytest.raises(ValueError, match="peak"):
             gpu.measured_mfu(1, 1, 1, FP16, SimpleNamespace(name="a GPU", peak_flops={BF16: 1.0}))
-        self.gives(size=size, size_flops=(2, size**3, flops))
-        self.gives(peak=PEAK, peak_ms=flops / PEAK * 1000, measured_ms=seconds * 1000)
-        self.gives(measured_mfu=right, sparse_peak=2 * PEAK)
-        self.gives(clock_mfu=ra.mfu(flops, stand_in.ASKING, H100, BF16))
-        self.gives(asking_us=1e6 * stand_in.ASKING)
-        self.gives(fp32_mfu=ra.mfu(flops, seconds, H100, FP32), fp32_peak=H100.peak_flops[FP32])
-        self.gives(sparse_mfu=right / 2, ms_mfu=ra.mfu(flops, seconds * 1000, H100, BF16))
+        self.gives(size=size, size_flops=(2, size**3, flops), peak=PEAK)
+        self.gives(peak_ms=flops / PEAK * 1000, measured_ms=seconds * 1000, measured_mfu=right)
+        self.gives(sparse_peak=2 * PEAK, clock_mfu=ra.mfu(flops, stand_in.ASKING, H100, BF16))
+        self.gives(asking_us=1e6 * stand_in.ASKING, fp32_mfu=ra.mfu(flops, seconds, H100, FP32))
+        self.gives(fp32_peak=H100.peak_flops[FP32], sparse_mfu=right / 2)
+        self.gives(ms_mfu=ra.mfu(flops, seconds * 1000, H100, BF16))
         # TF32: 494.7e12 dense on an H100, by NVIDIA's data sheet, which is half of bfloat16's.
         assert torch.get_float32_matmul_precision() == "highest"
         assert not torch.backends.cuda.matmul.allow_tf32
@@ -416,10 +413,8 @@ class Chapter(Figures):
         for sequences in (1, 8, 64, most):
             read = weights + sequences * cache
             tokens_per_second = sequences * H100.memory_bandwidth / read
-            self.gives(
-                decode_sequences=sequences,
-                decode_row=(read / 1e9, sequences * per_token / read, tokens_per_second),
-            )
+            self.gives(decode_sequences=sequences)
+            self.gives(decode_row=(read / 1e9, sequences * per_token / read, tokens_per_second))
         ridge = ra.accelerator_intensity(H100, BF16)
         assert per_token / cache < ridge
         self.gives(decode_weights=weights)

@@ -195,9 +195,8 @@ class Chapter(Figures):
         points = problem_result("adamw", "optimizers", 20, [*failed, *rest])
         text = terminal.render(Reported(result([points]), sections={"adamw": section}))
         start = text.index("adamw · AdamW")
-        self.gives(
-            report=n(text[start : text.index("\n\n", start)]), report_lines=terminal.MAX_LINES
-        )
+        self.gives(report=n(text[start : text.index("\n\n", start)]))
+        self.gives(report_lines=terminal.MAX_LINES)
 
     def rules(self) -> None:
         """The forbidden names of each problem."""

@@ -148,8 +148,7 @@ class Chapter(Figures):
             ours = corrected(name)
             assert abs(ours / published - 1) < 0.005, name
             left_out = max(left_out, 100 * (1 - ours / published))
-            self.gives(model_name=n(name))
-            self.gives(model_sizes=(config.num_layers, config.d_model))
+            self.gives(model_name=n(name), model_sizes=(config.num_layers, config.d_model))
             heads = config.num_heads, config.kv_heads or config.num_heads
             self.gives(model_heads=(heads, config.query_width // config.num_heads))
             ffn = n(config.d_ff, ",")

@@ -98,17 +98,9 @@ def test_the_environment_holds_only_our_variables(sandbox):
     assert "PATH" in os.environ
     names = answer(sandbox, "import os\ndef f():\n    return sorted(os.environ)\n")
     ours = {
-        "HOME",
-        "USER",
-        "TMPDIR",
-        "LANG",
-        "LD_LIBRARY_PATH",
-        "OMP_NUM_THREADS",
-        "PYTHONHASHSEED",
-        "GLIBC_TUNABLES",
-        "PYTHONDONTWRITEBYTECODE",
-        "PYTHONWARNINGS",
-    }
+        "HOME", "USER", "TMPDIR", "LANG", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PYTHONHASHSEED",
+        "GLIBC_TUNABLES", "PYTHONDONTWRITEBYTECODE", "PYTHONWARNINGS",
+    }  # fmt: skip
     torchs = {n for n in names if n.startswith(("TORCH", "KMP", "TRITON", "KINETO"))}
     assert ours == {*names} - torchs - {"PWD", "LC_CTYPE"}
 
@@ -178,17 +170,8 @@ def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
     packages, library = answer(sandbox, source)
     assert {path.name for path in visible.package_paths(kit.USUAL_PACKAGES)} == set(packages)
     assert {"torch", "numpy", "einops", "jaxtyping"} <= set(packages)
-    assert not {
-        "pytest",
-        "_pytest",
-        "grader",
-        "tests",
-        "msgspec",
-        "rich",
-        "typer",
-        "hypothesis",
-        "pip",
-    } & set(packages)
+    ours = "pytest _pytest grader tests msgspec rich typer hypothesis pip"
+    assert not {*ours.split()} & set(packages)
     assert not any("resource_accounting" in name for name in packages)
     assert not any("packages" in name for name in library)
 
@@ -249,17 +232,10 @@ def gets_the_same_box(environment):
     assert ("bubblewrap True False True 2 True\n", "") == (done.stdout, done.stderr)
 
 
+OF_0_6_0 = ["--size", "--disable-userns", "--assert-userns-disabled"]
 UNKNOWN = {
-    "0.6.0": ["--size", "--disable-userns", "--assert-userns-disabled"],
-    "0.4.0": [
-        "--size",
-        "--disable-userns",
-        "--assert-userns-disabled",
-        "--perms",
-        "--chmod",
-        "--clearenv",
-        "--add-seccomp-fd",
-    ],
+    "0.6.0": OF_0_6_0,
+    "0.4.0": [*OF_0_6_0, "--perms", "--chmod", "--clearenv", "--add-seccomp-fd"],
     "0.3.1": ["--size", "--disable-userns", "--perms", "--clearenv", "--ro-bind-try", "--as-pid-1"],
 }
 

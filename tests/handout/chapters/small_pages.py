@@ -1,0 +1,121 @@
+"""The start page, and pages that belong to no chapter and have few figures."""
+
+import re
+from collections import Counter
+
+import torch
+
+from grader.solutions.reference import flop_counting as fc
+from grader.solutions.reference import resource_accounting as ra
+from handout.site import micro_batch, quizzes, wren
+from tests.handout.page_figures import COURSE, HANDOUT, Figures, n
+
+# For the problems of each chapter, as one reader who solved all of them judged.
+HOURS = [3.5, 2.5, 2, 5, 4, 6, 1, 4, 1.5, 5, 9, 6, 8]
+SHORT_PATH = [
+    *("tensor_memory", "flop_formulas", "napkin_math", "linear", "adamw", "gradient_clipping"),
+    *("lr_schedule", "get_batch", "training_loop"),
+]
+
+
+class Index(Figures):
+    """The start page: questions, conventions, and the chapters with their problems and points."""
+
+    def beginning(self) -> None:
+        page = (HANDOUT / self.page).read_text(encoding="utf-8")
+        listed = re.search(
+            r"^```{toctree}\n:hidden:\n\n(.+?)\n```$", page, re.MULTILINE | re.DOTALL
+        )[1].split()
+        assert listed == [
+            "shapes",
+            *(f"{number:02}_{module}" for number, module in enumerate(COURSE.modules, 1)),
+            "flight",
+            "what_tests_try",
+            "grading",
+            "napkin",
+            "formula_sheet",
+            "calculators",
+            "bibliography",
+        ]
+        self.gives(head_width=wren.HEAD_WIDTH)
+        for hours in HOURS:
+            self.gives(hours=(hours,))
+        self.gives(all_hours=sum(HOURS), path_hours=self.path_hours())
+        assert len(HOURS) == len(COURSE.modules)
+        listed = page.partition("### The short path")[2].partition("[fly]")[0]
+        assert re.findall("`(.+?)`", listed) == SHORT_PATH
+        # "The problems of chapter 13". handout.site.agreement checks the list of problems.
+        assert all((p.device == "cuda") == (p.module == "gpu") for p in COURSE.problems)
+
+    @staticmethod
+    def path_hours() -> float:
+        """The hours of the short path; a chapter's are divided by its problems' points."""
+        hours = dict(zip(COURSE.modules, HOURS, strict=True))
+        points = Counter()
+        for problem in COURSE.problems:
+            points[problem.module] += problem.points
+        path = map(COURSE.problem, SHORT_PATH)
+        return sum(hours[p.module] * p.points / points[p.module] for p in path)
+
+    def questions(self) -> None:
+        """The questions that the chapters answer."""
+        t, i, o = 5, 3, 7
+        forward = fc.linear_flops(t, i, o)
+        assert fc.linear_flops(t, i, o, backward=True) - forward == 2 * forward
+
+    def conventions(self) -> None:
+        """The units."""
+        gb, gib = 10**9, 2**30
+        self.gives(gb=10**9, gib=2**30, gib_excess=100 * (gib / gb - 1))
+        assert fc.matmul_flops((1, 1), (1, 1)) == 2, "a multiply and an add"
+        self.gives(notation=70 * gb, notation_spelled=(70, 10**9))
+
+
+class Napkin(Figures):
+    """The napkin page's recipes; tests/handout/test_quizzes.py checks its problems."""
+
+    def beginning(self) -> None:
+        llama, ring = quizzes.LLAMA, quizzes.ring
+        cache = micro_batch.cache_bytes(llama, 1, torch.bfloat16)
+        forward, both = fc.linear_flops(1, 1, 1), fc.linear_flops(1, 1, 1, backward=True)
+        self.gives(bf16_bytes=torch.bfloat16.itemsize)
+        self.gives(adamw_bytes=ra.bytes_per_parameter(wren.RECIPE))
+        self.gives(cache_bytes=cache // (llama.num_layers * llama.kv_width))
+        self.gives(six=f"{n(fc.training_flops(1, 1))}ND")
+        self.gives(eight=f"{n(fc.training_flops(1, 1, recompute_forward=True))}ND")
+        self.gives(mfu_low=0.3)  # between the runs that chapter 4 lists
+        self.gives(mfu_high=0.45, logit_bytes=micro_batch.LOGIT, backward_rule=both - forward)
+        self.gives(section_devices=13.5)
+        self.formula(
+            "ring",
+            "2(n − 1)/n",
+            [ring(1, torch.int8, devices) == 2 * (devices - 1) / devices for devices in (2, 8, 64)],
+        )
+
+
+class Calculators(Figures):
+    """The page of all calculators. Its figures belong to units and to examples of input."""
+
+    def beginning(self) -> None:
+        # Examples of input, which test_calculators_in_browser types into a field.
+        self.gives(typed=n("`70B`, `4k`, `1.5 Mi`, `70 billion` or `1e12`"), decimal_units=10**3)
+        self.gives(binary_units=2**10)
+
+
+class WhatTestsTry(Figures):
+    """The page on what tests try: the inputs that are ordinary, once for all problems."""
+
+    def beginning(self) -> None:
+        self.gives(least=1e-6, most=1e6)
+        parameters, tokens = 70 * 10**9, 15 * 10**12
+        assert fc.training_flops(parameters, tokens) > 2**63
+        self.gives(parameters=parameters, tokens=tokens, int64_end=2**63, relative=1e-6)
+
+
+OF_PAGE = {
+    "index.md": Index,
+    "napkin.md": Napkin,
+    "calculators.md": Calculators,
+    "what_tests_try.md": WhatTestsTry,
+    "bibliography.md": Figures,  # sphinxcontrib-bibtex writes its entries
+}
