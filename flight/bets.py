@@ -164,15 +164,10 @@ def _ask_all(root: Path, every: list[Question], score: dict[str, list[bool]]) ->
     if asked and not is_terminal:
         print(f"\n{counted(len(asked), 'question')}; a terminal asks them one by one")
         return
-    print(f"\n{standing(every, score)}")
-
-
-def standing(every: list[Question], score: dict[str, list[bool]]) -> str:
-    """The score in a line."""
     tried = [tries for question in every if (tries := score.get(question.key))]
     first = sum(tries[0] for tries in tried)
     left = sum(not question.is_over(score.get(question.key, [])) for question in every)
-    return f"{first} of {len(tried)} right at the first try; {left} of {len(every)} left"
+    print(f"\n{first} of {len(tried)} right at the first try; {left} of {len(every)} left")
 
 
 def _show(question: Question) -> None:

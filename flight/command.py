@@ -14,7 +14,7 @@ import torch
 
 from flight import flying, page, parts, training_text
 from flight.model import SIZES
-from flight.prediction import SECONDS, Machine, Row, predicted, table
+from flight.prediction import LINES, SECONDS, Machine, Row, predicted, table
 from kit.progress import check, last_time, read_course, submit
 from kit.text import message_of, print_anywhere, printable, ticking
 
@@ -67,7 +67,8 @@ def _main(root: Path, chosen: argparse.Namespace) -> int:
             f"  at this peak, the formula gives {least:.1f} minutes for the flight; small products"
         )
         print("  and Python come on top, and the flight counts down what is left")
-    bets = _bets(folder / "bets.json", rows)
+    measured = [row for row in rows if LINES[row.what][2] in ("", *own)]
+    bets = _bets(folder / "bets.json", measured)
     return _fly(root, used, settings, tokens, machine, folder, bets)
 
 
@@ -125,15 +126,13 @@ def _fly(
         return 1
     submit.write(folder / "record.json", json.dumps(asdict(record)).encode())
     _say_record(record)
-    records = []
-    for path in sorted(folder.parent.glob("*/record.json")):
-        with suppress(TypeError, ValueError):  # of another version of the course
-            records.append(flying.Record(**json.loads(path.read_text(encoding="utf-8"))))
-    shown = folder.parent / "index.html"
-    submit.write(shown, page.render(records).encode())
     submit.write(folder / "card.svg", page.card(record).encode())
+    cards = sorted(folder.parent.glob("*/card.svg"))
+    shown = folder.parent / "index.html"
+    names = [card.relative_to(folder.parent).as_posix() for card in cards]
+    submit.write(shown, page.render(names).encode())
     print(f"a card to show: {(folder / 'card.svg').relative_to(root)}")
-    print(f"all flights in one picture: {shown.relative_to(root)}")
+    print(f"all cards: {shown.relative_to(root)}")
     return 0
 
 

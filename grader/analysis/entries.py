@@ -13,8 +13,8 @@ from grader.report.wording import clean
 from kit.handing_in import ENTRY
 
 PATH = f"assignment/{ENTRY}"
-MOST_BYTES = 10_000
-Word = Annotated[str, msgspec.Meta(max_length=100)]
+MOST_BYTES, MOST_NUMBERS, LONGEST_WORD = 10_000, 30, 100
+Word = Annotated[str, msgspec.Meta(max_length=LONGEST_WORD)]
 Whole = Annotated[int, msgspec.Meta(ge=0, le=10**18)]
 
 
@@ -27,7 +27,7 @@ class RaceEntry(msgspec.Struct, frozen=True):
     flops: Whole
     budget: Whole
     text: Word
-    recipe: Annotated[dict[Word, float], msgspec.Meta(max_length=30)]
+    recipe: Annotated[dict[Word, float], msgspec.Meta(max_length=MOST_NUMBERS)]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ both, for all executors.
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Protocol
@@ -146,8 +146,7 @@ class LocalExecutor:
         with ExitStack() as pools:
             while True:
                 while len(running) < self._jobs and (submission := take()):
-                    pool = idle.pop() if idle else pools.enter_context(self._pool())
-                    future = pool.submit(arrived, _graded, submission, self._setup)
+                    future, pool = self._submitted(submission, arrived, idle, pools)
                     running[future] = submission, pool
                     yield Started(submission)
                 if not running:
@@ -165,6 +164,20 @@ class LocalExecutor:
                 else:
                     idle.append(pool)
                 yield ended
+
+    def _submitted(
+        self,
+        submission: Submission,
+        arrived: "SimpleQueue[Future[bytes]]",
+        idle: list[Pool],
+        pools: ExitStack,
+    ) -> tuple["Future[bytes]", Pool]:
+        """Give a submission to a pool; one whose process has died while it waited takes none."""
+        while True:
+            pool = idle.pop() if idle else pools.enter_context(self._pool())
+            with suppress(BrokenProcessPool):
+                return pool.submit(arrived, _graded, submission, self._setup), pool
+            pool.close()
 
     def _pool(self) -> Pool:
         return Pool(self._course, 1, gpu=self._gpu, isolation=self._setup.isolation)

@@ -16,7 +16,7 @@ from kit.expect import Mismatch
 from kit.loaded import is_array, is_tensor
 
 MOST, WIDEST = 64, 12  # entries of a picture, and of a row
-WIDTH, HEIGHT = 45, 8  # of a curve
+WIDTH, HEIGHT = 60, 8  # of a curve
 SIZES = re.compile(r"\[(\d+(?:, \d+)*)\]")
 Grid = list[list[str]]
 
@@ -29,7 +29,8 @@ def picture(error: Mismatch) -> str:
         expected, got = error.pair or (None, None)
         if isinstance(expected, Mapping):
             return _curves(expected, got)
-        if (layout := _layout(error)) and isinstance(got, (tuple, list)):
+        layout = _layout(error)
+        if layout and isinstance(got, (tuple, list)) and math.prod(layout[0]) <= MOST:
             shape, stride, new = layout
             right = [_offset(place, stride) for place in product(*map(range, shape))]
             came = [_offset(place, got) for place in product(*map(range, new))]
@@ -37,7 +38,7 @@ def picture(error: Mismatch) -> str:
         if _is_drawn(expected) and _is_drawn(got) and all(x == int(x) for x in _entries(expected)):
             return _beside("", *(_grid(_entries(x), x.shape) for x in (expected, got)))
         if "segments" in dict(error.values).get("inputs", "") and isinstance(expected, list):
-            return "\n".join(f"  {name:9} {_runs(x)}" for name, x in _named(expected, got))
+            return f"  expected  {_runs(expected)}\n  got       {_runs(got)}"
     return ""
 
 
@@ -139,10 +140,6 @@ def _aligned(grid: Grid) -> list[str]:
     return [" ".join(f"{cell:>{wide}}" for cell in row) for row in grid]
 
 
-def _named(expected: Any, got: Any) -> list[tuple[str, Any]]:
-    return [("expected", expected), ("got", got)]
-
-
 def _runs(lengths: Sequence[int]) -> str:
     """Layers in brackets, one pair for each segment."""
     starts = [0, *accumulate(lengths)]
@@ -155,12 +152,17 @@ def _runs(lengths: Sequence[int]) -> str:
 def _curves(expected: Mapping[float, float], got: Mapping[float, float]) -> str:
     """A curve of what came, with the points that were expected."""
     points = [(x, y, "*") for x, y in got.items()] + [(x, y, "o") for x, y in expected.items()]
+    return f"{plot(points)}\n  o expected, * got, @ both"
+
+
+def plot(points: Sequence[tuple[float, float, str]]) -> str:
+    """Points for a terminal, from x = 0 on, each with its mark; two marks in a place are an @."""
     right = max(x for x, _, _ in points) or 1
     low, high = min(y for _, y, _ in points), max(y for _, y, _ in points)
     rows = [[" "] * (WIDTH + 1) for _ in range(HEIGHT + 1)]
     for x, y, mark in points:
         row, column = round((high - y) / ((high - low) or 1) * HEIGHT), round(x / right * WIDTH)
-        rows[row][column] = "@" if (mark, rows[row][column]) == ("o", "*") else mark
+        rows[row][column] = mark if rows[row][column] in (" ", mark) else "@"
     sides = [f"{high:.4g}", *[""] * (HEIGHT - 1), f"{low:.4g}"]
     lines = [f"{side:>9} |{''.join(row)}".rstrip() for side, row in zip(sides, rows, strict=True)]
-    return "\n".join([*lines, f"{'':9}  0{right:>{WIDTH}}", "  o expected, * got, @ both"])
+    return "\n".join([*lines, f"{'':11}0{right:>{WIDTH}}"])

@@ -166,16 +166,15 @@ def test_a_wrong_part_flies_visibly_worse(tokens, tmp_path):
 
 
 @pytest.mark.xdist_group("flight record")
-def test_the_page_shows_every_flight(record):
+def test_a_card_has_its_numbers_and_its_words(record):
     """Hostile names and samples are escaped, and a record survives JSON."""
     other = replace(record, name="<b>autocast", samples={"after <b>": "def <script>"})
     again = flying.Record(**json.loads(json.dumps(vars(other))))
-    assert ElementTree.fromstring(page.card(again)).get("width") == "1200"
-    shown = page.render([record, again])
-    assert "<script>" not in shown
-    assert "&lt;b&gt;autocast" in shown
-    assert shown.count("<polyline") == 2
-    assert "http" not in shown.replace("http://www.w3.org", "")
+    card = ElementTree.fromstring(page.card(again))
+    said = ["".join(text.itertext()) for text in card.iter("{http://www.w3.org/2000/svg}text")]
+    assert card.get("width") == "1200"
+    assert {"<b>autocast", "It writes: def <script>"} <= set(said)
+    assert "src='egg-%27/card.svg'" in page.render(["egg-'/card.svg"])
 
 
 @pytest.mark.parametrize("problem", [problem.id for problem in courses.load().problems])
@@ -243,9 +242,6 @@ def test_the_curve_fits_a_terminal():
     """A star in each column, the highest loss at the top, and no error for odd losses."""
     curve = page.in_text([5.0 - i / 100 for i in range(300)]).splitlines()
     assert sum(line.count("*") for line in curve) == 60
-    assert (curve[0].split()[0], curve[-2].split()[0], curve[-1].split()) == (
-        "4.98",
-        "2.03",
-        ["step", "1", "300"],
-    )
+    assert [curve[0].split()[0], curve[-2].split()[0]] == ["4.98", "2.03"]
+    assert curve[-1].split() == ["0", "295"]
     assert all(page.in_text(losses) for losses in ([3.0], [float("nan")] * 4, [1.0, float("inf")]))

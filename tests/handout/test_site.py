@@ -12,9 +12,8 @@ from grader.course import courses
 from grader.publish import bundles
 from kit.handing_in import zipped
 from tests.grader.sampling import every
-from tests.handout.browsing import serious
+from tests.handout.browsing import WIDTHS, cut_off, measured, serious
 from tests.handout.page_figures import HANDOUT
-from tests.handout.visiting import WIDTHS, cut_off, measured
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from grader.analysis import class_page
+from grader.analysis import class_page, entries
 from grader.analysis.class_terminal import mistakes
 from grader.analysis.survey import Spread, survey
 from grader.base.errors import Status
@@ -214,7 +214,8 @@ def test_the_entries_of_the_open_task_are_a_table(tmp_path):
         "eve": b"[" * 9000,
         "fay": entry(loss=-1),
         "gil": entry(recipe={"width": "0; rm"}),
-        "hal": entry(name="x" * 9_999),
+        "hal": entry(name="x" * (entries.LONGEST_WORD + 1)),
+        "jo": entry() + b" " * entries.MOST_BYTES,
         "ida": entry(loss=float("nan")),
     }
     sources = {name: {"assignment/race.json": content} for name, content in handed_in.items()}

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import multiprocessing
 import os
 import random
 import shutil
@@ -9,12 +10,16 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from grader.classroom import batches
+from grader.classroom import batches, setups
+from grader.classroom.executor import Ended, LocalExecutor
+from grader.course import courses
+from grader.submission.submissions import Submission
 from tests.grader import small_courses
 from tests.grader.classroom.a_class import WITH_LISTS, hand_in, hand_in_class, keep
 from tests.grader.classroom.reading_back import read_csv_table
@@ -208,6 +213,29 @@ def test_a_process_that_is_killed_costs_a_second_try(started):
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
     assert points(book) == POINTS_OF_FOUR
+
+
+def test_a_process_that_dies_between_two_submissions_costs_no_try(course):
+    """The pool of the first submission is broken before the second one is submitted."""
+    here = courses.load(course)
+    setup = setups.of_today(here, here.problems, device="cpu", isolation="none", seed=0)
+    left = [Submission(name, {"assignment/activations.py": CLASS[name][0].encode()}, [])
+            for name in ("ada", "bob")]  # fmt: skip
+
+    def take():
+        if len(left) == 1:
+            for process in multiprocessing.active_children():
+                process.kill()
+            until(lambda: "_ExecutorManagerThread" not in map(kind_of, threading.enumerate()))
+        return left.pop(0) if left else None
+
+    events = list(LocalExecutor(here, setup, jobs=1).run(take))
+    ended = [event for event in events if isinstance(event, Ended)]
+    assert [(bool(one.result), one.fault) for one in ended] == [(True, "")] * 2
+
+
+def kind_of(thread):
+    return type(thread).__name__
 
 
 SOMETIMES = """#!/bin/sh

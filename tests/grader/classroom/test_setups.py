@@ -7,7 +7,8 @@ from grader.course.courses import PACKAGE
 from tests.grader.classroom.test_gradebook import SETUP
 from tests.grader.test_layers import imports
 
-# Grading imports these, but they affect no score: printing, files and the naming of mistakes.
+# Grading imports these, but they affect no result: printing, files, the naming of mistakes, and
+# rules that a gradebook applies to results.
 DECIDES_NOTHING = {
     "grader",
     "grader.base",
@@ -17,6 +18,8 @@ DECIDES_NOTHING = {
     "grader.base.temporary",
     "kit.text",
     "grader.base.markdown_figures",
+    "grader.base.removable",
+    "grader.course.policies",
 }
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.analysis import drafts
+from grader.analysis import drafts, entries
 from grader.base import files, limited
 from grader.base.errors import GraderFault, SubmissionRefused
 from grader.classroom import canvas_api, classroom50, database
@@ -256,7 +256,7 @@ def hostile_texts(pattern):
 
 def main_of_expressions(name):
     """Use each expression of a module as the module does; the kernel limits the time."""
-    resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+    resource.setrlimit(resource.RLIMIT_CPU, (15, 15))
     module = importlib.import_module(name)
     for constant, use in sorted(set(USE.findall(Path(module.__file__).read_text()))):
         expression = getattr(module, constant, None)
@@ -357,6 +357,10 @@ LIMITS = {
     "`grader mistakes --draft`": [
         f"{drafts.MAX_SOURCE:,} bytes", f"{drafts.MAX_PROGRAM:,} characters",
         f"{limited.SECONDS:.0f} s of", f"{limited.MEMORY_BYTES // 2**30} GiB",
+    ],
+    "an entry of the open task, on `grader page`": [
+        f"{entries.MOST_BYTES:,} bytes", f"{entries.MOST_NUMBERS} numbers",
+        f"{entries.LONGEST_WORD} characters",
     ],
 }  # fmt: skip
 
