@@ -142,8 +142,9 @@ def adapt_page(
     if "body" in context:
         body = _without_role_of_citations(context["body"])
         chapter = app.builder.name == "html" and name[:1].isdigit()
-        context["body"] = _with_notebook(body, name) if chapter else body
-    _list_sections(context)
+        context["body"] = _with_breaks(_with_notebook(body, name) if chapter else body)
+    if app.builder.name == "html":
+        _list_sections(name, context)
 
 
 def _without_role_of_citations(body: str) -> str:
@@ -162,19 +163,39 @@ def _with_notebook(body: str, name: str) -> str:
     return body.replace("</h1>", f'</h1>\n<p class="notebook">{link}</p>', 1)
 
 
-def _list_sections(context: dict[str, Any]) -> None:
-    """List the sections of the current page below its title in the sidebar.
+def _with_breaks(body: str) -> str:
+    """Let code in tables break after a dot or an underscore, not inside of a word."""
 
-    They replace Furo's list on the right, which only wide screens show. static/page.js marks the
-    section that is being read.
+    def broken(cell: re.Match[str]) -> str:
+        return re.sub(
+            r'(?<=<span class="pre">)[^<]*',
+            lambda code: re.sub(r"([._=/])(?=\w)", r"\1<wbr>", code[0]),
+            cell[0],
+        )
+
+    return re.sub(r"<td.*?</td>", broken, body, flags=re.DOTALL)
+
+
+def _list_sections(name: str, context: dict[str, Any]) -> None:
+    """List the page of stubs in the sidebar, and the sections of the current page below its title.
+
+    No table of contents has the page of stubs, because the PDF does not have it. The sections
+    replace Furo's list on the right, which only wide screens show. static/page.js marks the section
+    that is being read.
     """
     tree = BeautifulSoup(context.get("furo_navigation_tree", ""), "html.parser")
     sections = BeautifulSoup(context.get("toc", ""), "html.parser").select_one("li > ul")
+    if tree.ul:
+        link = f'<a class="reference internal" href="{STUBS}.html">Stubs</a>'
+        current = " current current-page" * (name == STUBS)
+        item = BeautifulSoup(f'<li class="toctree-l1{current}">{link}</li>', "html.parser")
+        tree.ul.append(item)
     page = tree.select_one("li.current-page")
     if page and sections:
         sections["class"] = "sections"
         page.append(sections)
-        context |= {"furo_navigation_tree": str(tree), "furo_hide_toc": True}
+        context["furo_hide_toc"] = True
+    context["furo_navigation_tree"] = str(tree)
 
 
 @cache
@@ -207,7 +228,8 @@ def stubs_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     if isinstance(app.builder, StandaloneHTMLBuilder) and app.builder.name == "html":
         highlighter = app.builder.highlighter
         body = stubs.html(_course(), lambda code: highlighter.highlight_block(code, "python"))
-        yield STUBS, {"title": "Stubs", "body": body}, "page.html"
+        toc = stubs.contents(_course())
+        yield STUBS, {"title": "Stubs", "body": body, "toc": toc}, "page.html"
 
 
 def write_notebooks(app: Sphinx, error: Exception | None) -> None:

@@ -1,8 +1,15 @@
-"""A headless Chromium for tests of pages; a conftest imports `browser`, `window` and `page`."""
+"""The built site in a browser: build it once, open its pages, and measure them."""
 
+import subprocess
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import pytest
+from filelock import FileLock
+
+from tests.grader.warm_python import python
 
 STARTED = pytest.StashKey()
 
@@ -102,3 +109,187 @@ def serious(page, within=None):
         for v in found
         if v["impact"] in ("serious", "critical")
     ]
+
+
+# --- what several tests look at on a page of the site, from one visit, because loading takes long
+
+
+PHONE, WIDTHS = 400, (400, 1000, 1300, 1600)
+# What `make test` measures of a page, by its name's length; `make proof` measures the rest.
+MEASURED = (
+    [(PHONE, "light"), (1000, "light"), (1300, "light")],
+    [(PHONE, "dark"), (1000, "light"), (1600, "light")],
+)
+# Compare every piece of text, drawing and field of the article with all boxes around it. Boxes with
+# a clip path are hidden on purpose: only screen readers read them.
+MEASURE = """async ([width, mayScroll]) => {
+  const found = new Set(), known = new Map(), article = document.querySelector("article");
+  document.querySelectorAll("article details").forEach((one) => { one.open = true; });
+  // The page answers the events of its new width and of opened answers before the second frame.
+  for (let frame = 0; frame < 2 || innerWidth !== width; frame += 1)
+    await new Promise(requestAnimationFrame);
+  const quote = (e) => `"${e.textContent.trim().slice(0, 40)}"`;
+  const named = (e) => `${e.localName}.${e.getAttribute("class") ?? ""}`;
+  const reachable = (box) => box.tabIndex === 0 && box.getAttribute("role") === "group"
+    && box.getAttribute("aria-label")
+    && getComputedStyle(box).backgroundImage.includes("gradient");
+  // The sides between which the content of a box may be, and the box that sets each side.
+  const sides = (box) => {
+    if (known.has(box)) return known.get(box);
+    const style = getComputedStyle(box);
+    const anywhere = { left: [-Infinity], right: [Infinity] }, svg = box.localName === "svg";
+    let inside = box === article ? anywhere : sides(box.parentElement);
+    const wider = box.scrollWidth > box.clientWidth && !box.matches(".formula");
+    if (style.clipPath !== "none" || inside.hidden) inside = { ...anywhere, hidden: true };
+    else if (wider && mayScroll && style.overflowX === "auto" && reachable(box)) {
+      check(box.parentElement, [box.getBoundingClientRect()], box);
+      inside = anywhere;
+    } else if (svg || (style.display !== "inline" && box instanceof HTMLElement)) {
+      const at = box.getBoundingClientRect(), left = at.left + box.clientLeft;
+      const right = svg ? at.right : left + box.clientWidth;
+      inside = {
+        left: left >= inside.left[0] ? [left, box] : inside.left,
+        right: right <= inside.right[0] ? [right, box] : inside.right,
+      };
+    }
+    known.set(box, inside);
+    return inside;
+  };
+  const check = (box, rects, what) => {
+    const { left, right } = sides(box);
+    for (const r of rects) {
+      if (!r.width || !r.height) continue;
+      const beyond = r.left < left[0] - 1 ? left[1] : r.right > right[0] + 1 ? right[1] : null;
+      if (!beyond) continue;
+      const element = what.closest ? what : what.parentElement;
+      const block = element.closest("pre, table, .formula, p, li, svg") ?? element;
+      found.add(`${named(beyond)} is narrower than ${named(block)} ${quote(block)}`);
+    }
+  };
+  const walker = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  while (walker.nextNode()) {
+    if (!walker.currentNode.data.trim()) continue;
+    range.selectNodeContents(walker.currentNode);
+    check(walker.currentNode.parentElement, range.getClientRects(), walker.currentNode);
+  }
+  for (const e of article.querySelectorAll("svg, img, input, select, button, math"))
+    check(e.parentElement, e.getClientRects(), e);
+  for (const [box, { hidden }] of known) {
+    const taller = box.scrollHeight > box.clientHeight && !hidden;
+    if (taller && getComputedStyle(box).overflowY !== "visible")
+      found.add(`${named(box)} ${quote(box)} is cut off below`);
+  }
+  if (document.documentElement.scrollWidth > innerWidth) found.add("the page scrolls sideways");
+  return [...found];
+}"""
+
+
+# Scroll to each section; return the headings, the sidebar's links, how many of them are marked, and
+# whether the marked one is the section's.
+SIDEBAR = """async () => {
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const headings = all("article :is(h2, h3):not(.calculator-title)"), seen = [];
+  for (const h of headings) {
+    const top = h.getBoundingClientRect().top + scrollY - 60;
+    scrollTo({ top, behavior: "instant" });
+    for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
+    seen.push(all(".sidebar-tree [aria-current]").length);
+    const link = document.querySelector(".sidebar-tree .sections [aria-current]");
+    const end = Math.ceil(scrollY + innerHeight) >= document.documentElement.scrollHeight;
+    seen.push(end || Boolean(link && document.getElementById(link.hash.slice(1)).contains(h)));
+  }
+  const titles = headings.map((h) => h.innerText.replace(/¶$/, ""));
+  const links = all(".sidebar-tree .sections a").map((a) => a.innerText);
+  return [titles, links, [...new Set(seen)]];
+}"""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a visit of a page has shown.
+
+    Attributes:
+        requests: The addresses that the page has requested.
+        seen: Errors, warnings and messages of the console.
+        links: The address of each link.
+        headings: The titles of the sections of a chapter.
+        listed: The sections that the sidebar lists.
+        marked: What the sidebar has shown at each section: how many marks, and whether at its link.
+        cut: What is cut off, by width and colour scheme, with folded answers unfolded.
+    """
+
+    requests: list[str]
+    seen: list[str]
+    links: set[str]
+    headings: list[str]
+    listed: list[str]
+    marked: list[int | bool]
+    cut: dict[str, list[str]]
+
+
+@pytest.fixture(scope="session")
+def visited(window, address):
+    """Return the visit of a page; each page is visited once."""
+    return cache(lambda name: _visit(emptied(window), address(name), name))
+
+
+def measured(name):
+    """The layouts in which `make test` measures a page."""
+    return MEASURED[len(name) % 2]
+
+
+def _visit(page, address, name):
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.goto(address)
+    links = page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)")
+    requests = [*page.requests]
+    sidebar = page.evaluate(SIDEBAR) if name[0].isdigit() else ([], [], [])
+    cut = cut_off(page, measured(name))
+    return Visit(requests, [*page.seen], set(links), *sidebar, cut)
+
+
+def cut_off(page, layouts):
+    """What is cut off on the page at each width and in each colour scheme."""
+    cut = {}
+    for width, scheme in layouts:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        if found := page.evaluate(MEASURE, [width, width <= PHONE]):
+            cut[f"{width}, {scheme}"] = found
+    return cut
+
+
+# --- the built handout, built once for all processes of a test run --------------------------------
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def built_once(tmp_path_factory):
+    """The folder that the command writes: the site, and the PDF if there is a browser.
+
+    All pytest-xdist processes share one folder, and the first process that needs it builds.
+    """
+    base = tmp_path_factory.getbasetemp()
+    common = base.parent if base.name.startswith("popen-") else base
+    folder = common / "handout"
+    with FileLock(common / "handout.lock"):
+        if not (common / "handout.done").exists():
+            command = [python(), "-m", "handout.site", "--out", folder]
+            command += [] if has_browser() else ["--no-pdf"]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+            assert done.returncode == 0, done.stderr
+            (common / "handout.done").touch()
+    return folder
+
+
+def has_browser():
+    """Whether there is a browser to make the PDF with."""
+    from handout.site.browser import NoBrowser, executable
+
+    try:
+        executable()
+    except NoBrowser:
+        return False
+    return True

@@ -3,9 +3,7 @@
 import pytest
 
 from kit.text import counted
-from tests.handout.browsing import browser, page, window  # noqa: F401, these are fixtures
-from tests.handout.building import built_once
-from tests.handout.visiting import visited  # noqa: F401, a fixture
+from tests.handout.browsing import browser, built_once, page, visited, window  # noqa: F401, these are fixtures
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,8 @@ from grader.course import courses
 from grader.publish import bundles
 from kit.handing_in import zipped
 from tests.grader.sampling import every
-from tests.handout.browsing import serious
+from tests.handout.browsing import WIDTHS, cut_off, measured, serious
 from tests.handout.page_figures import HANDOUT
-from tests.handout.visiting import WIDTHS, cut_off, measured
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -218,6 +217,18 @@ def test_sections_are_reached_by_keyboard_on_a_phone(opened, page):
     link.wait_for(state="hidden")
     assert page.url.endswith(link.get_attribute("href"))
     page.wait_for_function("scrollY > 0")
+
+
+@pytest.mark.parametrize("name", ["13_gpu", "calculators"])
+def test_everything_to_press_is_large_enough(opened, page, name):
+    """At least 24 pixels in each direction, as WCAG 2.2, 2.5.8 asks."""
+    opened(name)
+    sizes = page.evaluate(
+        """[...document.querySelectorAll("button, input, select, summary")]
+          .map((one) => [one.className || one.name, one.getBoundingClientRect()])
+          .map(([name, { width, height }]) => [name, Math.min(width, height)])"""
+    )
+    assert [one for one in sizes if 1 < one[1] < 24] == []
 
 
 def test_drawings_can_be_read(opened, page):

@@ -10,7 +10,7 @@ import pytest
 
 from handout.site import __main__ as build
 from tests.grader.warm_python import python
-from tests.handout.building import ROOT
+from tests.handout.browsing import ROOT
 
 pytestmark = pytest.mark.slow
 

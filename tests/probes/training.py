@@ -284,11 +284,14 @@ def trained_on_endless_data(
 ) -> tuple[Returned, list[Tensor]]:
     """A run on `length` equal tokens, only one of which is in memory: the array has stride 0.
 
-    They are the validation tokens, too. Returns the result, and the tokens of each forward pass.
+    They are the validation tokens, too. Returns the result, and the tokens of each forward pass
+    before the first step.
     """
     tokens = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=np.uint16), (length,), (0,))
     got = trained(student, train_tokens=tokens, val_tokens=tokens, **run)
-    return _returned(got), got["forwards"]["tokens"]
+    seen = got["forwards"]
+    pairs = zip(seen["tokens"], seen["steps_before"], strict=True)
+    return _returned(got), [tokens for tokens, step in pairs if not step]
 
 
 def with_and_without_evaluations(student: Any, *, config: dict[str, Any], **run: Any) -> Compared:
@@ -359,8 +362,12 @@ def _as_it_was_left(root: Path, place: int) -> Path:
     return here
 
 
-def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Returned, Returned]:
+def killed_while_writing(
+    student: Any, *, kill_at: int, **run: Any
+) -> tuple[Returned, Returned, str]:
     """A run, and one that was killed in the middle of a checkpoint, when it was started again.
+
+    If the second run cannot be started again, the exception's name is the third part.
 
     The second run is first killed after `kill_at` steps, and after it has written a checkpoint.
     It then resumes with a limit on file sizes of half that checkpoint, and the attempt to write
@@ -373,8 +380,13 @@ def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Ret
         size = checkpoint.stat().st_size if checkpoint.is_file() else 0
         run["watch"] = {"kill_at": ()}
         _until_a_large_file(size // 2, student, folder, **_renewed(run, folder))
-        again = _run(student, folder, **_renewed(run, folder))
-        return _returned(whole), _returned(again)
+        try:
+            again = _run(student, folder, **_renewed(run, folder))
+        except NotImplementedError:
+            raise
+        except Exception as e:
+            return _returned(whole), {"result": None, "stopped": False}, type(e).__name__
+        return _returned(whole), _returned(again), ""
 
 
 def _run(

@@ -1,13 +1,16 @@
-"""The course: which packages it needs, and which files count as its suite."""
+"""The course: its list of problems, the packages it needs, and which files count as its suite."""
 
 import re
 import shutil
 import sys
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from grader.base.errors import CourseFault
-from grader.course import courses
+from grader.base.errors import CourseFault, UsageError
+from grader.course import courses, problems
 
 
 @pytest.fixture
@@ -85,3 +88,219 @@ def test_a_course_without_solutions_does_not_get_those_of_another(tiny):
     course = courses.load(tiny)
     with pytest.raises(CourseFault, match=r"tiny/solutions/reference/activations.py cannot be"):
         course.reference_of(course.problems[0])
+
+
+# --- every error in problems.toml is reported when the file is loaded, with its line --------------
+
+
+LIMITS = {
+    name: kind for name, kind in courses.Limits.__annotations__.items() if kind in (int, float)
+}
+
+RIGHT = """\
+[limits]  # of a test
+wall_seconds = 10.0
+cpu_seconds = 10
+memory_bytes = 2_000
+device_memory_bytes = 8_000
+processes = 32
+file_bytes = 600
+output_bytes = 100
+submission_seconds = 720.0
+
+[[problem]]
+id = "linear"
+module = "linear"
+functions = ["Linear", "MLP"]
+points = 5
+section = "7.1"
+device = "cpu"
+forbidden = []
+
+[[problem]]
+id = "autograd"
+module = "autograd"
+functions = [
+    "mlp_backward",  # by hand
+    "MatMul",
+]
+points = 9
+section = "6.1"
+device = "cpu"
+forbidden = ["torch.autograd.gradcheck"]
+limits = { wall_seconds = 30.0, cpu_seconds = 30 }
+
+[problem.forbidden_in]
+mlp_backward = ["torch.autograd.grad"]
+MatMul = ["torch.autograd.grad"]
+"""
+
+# The text to replace, its replacement, the reported line and the message.
+WRONG = [
+    ("points = 5", "points = 0", 15,
+     "problem linear: points: expected a whole number, 1 or more; got 0"),
+    ("points = 5", "points = true", 15,
+     "problem linear: points: expected a whole number, 1 or more; got true"),
+    ("points = 5", 'points = "5"', 15,
+     'problem linear: points: expected a whole number, 1 or more; got "5"'),
+    ("points = 9", "points = 9.5", 27,
+     "problem autograd: points: expected a whole number, 1 or more; got 9.5"),
+    ('device = "cpu"\nforbidden = []', 'device = "gpu"\nforbidden = []', 17,
+     'device: expected "cpu" or "cuda"; got "gpu"'),
+    ("cpu_seconds = 10", "cpu_second = 10", 3,
+     '[limits]: "cpu_second" is not a known key; did you mean cpu_seconds?'),
+    ("wall_seconds = 30.0", "wall_second = 30.0", 31,
+     '"wall_second" is not a known key; did you mean wall_seconds?'),
+    ("wall_seconds = 30.0", "wall_seconds = 0", 31,
+     "problem autograd: limits: wall_seconds: expected a number above 0; got 0"),
+    ("wall_seconds = 30.0", "wall_seconds = nan", 31,
+     "wall_seconds: expected a number above 0; got nan"),
+    ("wall_seconds = 10.0", "wall_seconds = inf", 2,
+     "[limits]: wall_seconds: expected a number above 0; got inf"),
+    ("cpu_seconds = 10", "cpu_seconds = -1", 3,
+     "[limits]: cpu_seconds: expected a whole number above 0; got -1"),
+    ("cpu_seconds = 10", "cpu_seconds = 1.5", 3,
+     "[limits]: cpu_seconds: expected a whole number above 0; got 1.5"),
+    ("processes = 32", "processes = true", 6,
+     "[limits]: processes: expected a whole number above 0; got true"),
+    ("processes = 32", 'processes = "32"', 6,
+     '[limits]: processes: expected a whole number above 0; got "32"'),
+    (RIGHT[RIGHT.index("[[") :], "", 1, "the file: problem is missing"),
+    ("[limits]", "[limit]", 1, 'the file: "limit" is not a known key; did you mean limits?'),
+    ('id = "autograd"', 'id = "linear"', 21,
+     "problem linear: expected a unique id; line 12 has the same id"),
+    ('id = "linear"', 'id = "../linear"', 12,
+     'id: expected lower-case letters, digits and underscores, like "lr_schedule"'),
+    ('id = "linear"\n', "", 11, "problem number 1: id is missing"),
+    ('section = "7.1"', "section = 7.1", 16,
+     'section: expected chapter and section in quotes, like "8.2" or "8.2.1"; got 7.1'),
+    ('section = "7.1"', 'section = "7"', 16,
+     'section: expected chapter and section in quotes, like "8.2" or "8.2.1"; got "7"'),
+    ("points = 9", "point = 9", 27,
+     'problem autograd: "point" is not a known key; did you mean points?'),
+    ("forbidden = []", 'forbidden = "torch.nn"', 18,
+     'forbidden: expected a list of names, like "torch.optim"; got "torch.nn"'),
+    ('["Linear", "MLP"]', "[]", 14,
+     "problem linear: functions: expected a list of names of definitions, one or more; got []"),
+    ('module = "linear"', 'module = "linear/py"', 13,
+     'expected the name of a module, like "optimizers" or "model.layers"; got "linear/py"'),
+    ("MatMul = [", "Matmul = [", 35,
+     'forbidden_in: expected one of its functions; got "Matmul"; did you mean MatMul?'),
+    ("MatMul = [", "linear_backward = [", 35,
+     'forbidden_in: expected one of its functions; got "linear_backward"'),
+    ("[limits]  # of a test", 'preload = "torch"\n[limits]', 1,
+     'preload: expected a list of names of modules, like "einops.layers.torch"; got "torch"'),
+    ("[limits]  # of a test", 'files = ["*.json", "../a.json"]\n[limits]', 1,
+     'files: expected a list of patterns of files in assignment/, like "*.json"; got '),
+    ("[limits]  # of a test", 'files = ["*.py"]\n[limits]', 1, "files: expected a list of "),
+    ("[limits]  # of a test", 'files = ["problems.toml"]\n[limits]', 1, "files: expected a list"),
+    ("[limits]  # of a test", 'files = ["/etc/passwd"]\n[limits]', 1, "files: expected a list of"),
+    ("[limits]  # of a test", 'packages = ["numpy >"]\n[limits]', 1,
+     'packages: expected a list of packages as pip names them, like "numpy>=1.26"; got '
+     "['numpy >']"),
+    ("[limits]  # of a test", 'packages = "numpy"\n[limits]', 1,
+     'packages: expected a list of packages as pip names them, like "numpy>=1.26"; got "numpy"'),
+    ("[limits]  # of a test", 'packages = [\n"six @ file:///six.whl",\n]\n[limits]', 1,
+     'packages: expected a list of packages as pip names them, like "numpy>=1.26"; got '
+     "['six @ file:///six.whl']"),
+    ("points = 5", "points = = 5", 15, "this is not TOML: Invalid value"),
+    ('forbidden = []\n\n[[', 'forbidden = []\npoints = 6\n\n[[', 19,
+     "this is not TOML: Cannot overwrite a value"),
+]  # fmt: skip
+
+
+def test_what_is_right_is_loaded():
+    """The example above and the course's own file are valid."""
+    listed = problems.load(RIGHT, LIMITS)
+    assert [problem["id"] for problem in listed["problem"]] == ["linear", "autograd"]
+    assert courses.load().problem("autograd").points >= 1
+    assert set(LIMITS) == set(courses.Limits.__struct_fields__)
+    assert set(problems.KEYS) == set(courses.Problem.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"), WRONG, ids=[f"{line} {said[-50:]}" for *_, line, said in WRONG]
+)
+def test_what_is_wrong_is_said_with_its_line(old, new, line, said):
+    """The message says what was expected, what was found and, if possible, what was meant."""
+    assert RIGHT.count(old) == 1
+    found = problems.load(RIGHT.replace(old, new), LIMITS)
+    assert isinstance(found, problems.Wrong), found
+    assert said in found.text
+    assert found.line == line
+
+
+def test_a_table_that_is_a_list_is_said():
+    """A list in place of a table is reported, and a table in place of a list."""
+    one = problems.load(RIGHT.replace("[limits]  #", "[[limits]]  #"), LIMITS)
+    other = problems.load(
+        RIGHT.replace("[[problem]]", "[problem]", 1).split("[[problem]]")[0], LIMITS
+    )
+    assert [w.text.split(";")[0] for w in (one, other)] == [
+        "limits: expected a table, [limits]",
+        "problem: expected entries, [[problem]]",
+    ]
+
+
+def test_the_fault_is_the_courses(grader, copy_of_the_course):
+    """A command exits with 3 and one line with file and line, before it reads a submission."""
+    file = copy_of_the_course / "assignment/problems.toml"
+    text = file.read_text()
+    line = text[: text.index('device = "cpu"')].count("\n") + 1
+    file.write_text(text.replace('device = "cpu"', 'device = "gpu"', 1))
+    done = grader("grade", "nowhere.zip", cwd=copy_of_the_course)
+    sentence = f'{file}:{line}: problem tensor_memory: device: expected "cpu" or "cuda"; got "gpu"'
+    assert (done.returncode, done.stdout) == (3, "")
+    assert (
+        done.stderr == f"grader: this is a fault of the course, not of a submission: {sentence}\n"
+    )
+
+
+def test_a_missing_course_is_said(tmp_path):
+    """The message names the missing file; another encoding is reported too."""
+    with pytest.raises(UsageError, match=r"expected the folder of a course; there is no .*toml"):
+        courses.load(tmp_path)
+    shutil.copytree(courses.load().root / "assignment", tmp_path / "assignment")
+    (tmp_path / "assignment/problems.toml").write_bytes(b"# \xff\n")
+    with pytest.raises(CourseFault, match=r"is not UTF-8 text: .*can't decode"):
+        courses.load(tmp_path)
+
+
+def test_a_course_of_an_earlier_version_is_said(root, tmp_path):
+    """The message names the file that the kit has replaced, and the new import."""
+    course = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
+    courses.load(course)
+    (course / "tests" / "expect.py").write_text("")
+    with pytest.raises(CourseFault, match=r"course/tests/expect\.py belongs .*from kit import"):
+        courses.load(course)
+
+
+@given(data=st.data())
+def test_any_value_in_any_place_is_taken_or_said(data):
+    """Any value is accepted or reported with an existing line; no other exception occurs."""
+    values = st.sampled_from(
+        [
+            "0",
+            "-1",
+            "true",
+            '"x"',
+            "[]",
+            "{}",
+            "[1]",
+            "nan",
+            "1979-05-27",
+            "[[]]",
+            "{a = 1}",
+            "{a = []}",
+        ]
+    )
+    lines = RIGHT.splitlines()
+    at = data.draw(
+        st.sampled_from(
+            [i for i, line in enumerate(lines) if " = " in line and not line.endswith("[")]
+        )
+    )
+    lines[at] = f"{lines[at].split(' = ')[0]} = {data.draw(values)}"
+    found = problems.load("\n".join(lines), LIMITS)
+    if isinstance(found, problems.Wrong):
+        assert replace(found, line=at + 1) == found

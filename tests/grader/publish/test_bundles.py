@@ -25,7 +25,7 @@ from kit.handing_in import zipped
 from tests.grader.conftest import copied_course
 from tests.grader.test_layers import imports
 from tests.grader.warm_python import python
-from tests.handout.building import built_once
+from tests.handout.browsing import built_once
 
 pytestmark = pytest.mark.slow
 

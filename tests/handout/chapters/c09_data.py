@@ -108,9 +108,6 @@ class Chapter(Figures):
 
     def exercises(self) -> None:
         """The answers."""
-        vocabulary = 128_000
-        assert np.iinfo(UINT16).max < vocabulary - 1 <= np.iinfo(INT32).max
-        self.gives(gb=10**9, ex_vocabulary=vocabulary, ex_file_gb=INT32.itemsize)
         tokens = np.arange(1000, dtype=UINT16)
         assert starts(tokens, 999) == [0]
         with pytest.raises(ValueError, match="token"):

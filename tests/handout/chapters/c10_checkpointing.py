@@ -173,9 +173,6 @@ class Chapter(Figures):
         weight = FP32.itemsize
         self.gives(ex_sgd=(weight, momentum, weight + momentum))
         assert op.optimizer_state_bytes(optimizer) == 2 * momentum * weights
-        write, day = 60, 86400
-        for other in (best, lambda w, m: cost(w, best(w, m), m)):
-            assert abs(other(write / 4, day) * 2 / other(write, day) - 1) < 1e-12
         alone = 70e9 * self.weight / SPEED
         self.gives(ex_writing=alone / 60)
 

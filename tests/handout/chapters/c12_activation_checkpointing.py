@@ -216,12 +216,6 @@ class Chapter(Figures):
         more = f"× {n(4)}/{n(3)}"
         self.gives(forward_rule=forward, backward_rule=plainly - forward, plain_rule=plainly)
         self.gives(recomputed_rule=again, recompute_factor=more)
-        plain_run, checkpointed = self.counted()
-        layers = 16
-        assert plain_run * (4 * layers - 1) == checkpointed * (3 * layers - 1)
-        self.gives(layers=layers)
-        self.gives(counted_factor=(4 * layers - 1, 3 * layers - 1, checkpointed / plain_run))
-        self.gives(plain_products=3 * layers - 1, all_products=3 * layers)
         full = 0.5
         useful = full * plainly / again
         days = [
@@ -231,20 +225,6 @@ class Chapter(Figures):
         self.gives(mfu=full, useful_mfu=useful, days=days[0], recomputed_days=days[1])
         # Reported by Chowdhery et al. 2022, section 4.1.
         self.gives(palm_hfu=57.8, palm_mfu=46.2)
-
-    @staticmethod
-    def counted() -> tuple[int, int]:
-        """FLOPs of a plain run and of a run with activation checkpointing.
-
-        The reference counts both, forward and backward.
-        """
-        layers = [nn.Sequential(nn.Linear(8, 8, bias=False), nn.GELU()) for _ in range(16)]
-        data, totals = torch.ones(4, 8), []
-        for model in (nn.Sequential(*layers), ac.CheckpointedSequential(layers, 4)):
-            with fc.FlopCounter() as counter:
-                model(data).sum().backward()
-            totals.append(counter.total)
-        return totals[0], totals[1]
 
     def transformer(self) -> None:
         """Bytes of a layer: measured on small layers, and computed for GPT-3."""

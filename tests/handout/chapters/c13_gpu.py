@@ -678,14 +678,6 @@ class Chapter(Figures):
         blocks = -(-size // 512)
         assert allocated == 512 * blocks
         self.gives(ex_elements=1000, ex_blocks=(size, 512, blocks), ex_allocated=allocated)
-        kernels, copy, long = 10, 4, 25
-
-        def faster(copy):
-            longest = max(kernels, copy)
-            return kernels + copy, longest, (kernels + copy) / longest
-
-        self.gives(ex_kernels=kernels, ex_copy=copy, ex_long_copy=long, ex_faster=faster(copy))
-        self.gives(ex_long_faster=faster(long))
         rate, below = 1e-3, 2.0**-8
         assert torch.tensor(1 - rate).bfloat16() == 1 != torch.tensor(1 - below).bfloat16()
         silence = 5000

@@ -3,15 +3,12 @@
 `python -m assignment fly` wrote the records, with the reference's modules on two cores.
 """
 
-import torch
-
 from flight import parts, prediction
 from flight.flying import Settings
 from flight.model import SIZES
 from flight.page import smooth
 from flight.race import BUDGET
 from flight.training_text import MEGABYTES
-from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from handout.site.pictures.flights import SMOOTH, record
@@ -93,8 +90,3 @@ class Chapter(Figures):
         self.gives(switch_batch=f"`--batch {n(batch)}`")
         for name in ("egg", "wrong_adamw", "wrong_targets"):
             self.gives(**{f"{name}_loss": n(smooth(record(name)["losses"], SMOOTH)[-1], ".2f")})
-        tokens = wren.MICRO_BATCH * wren.WREN.context_length
-        seconds = fc.training_flops(wren.PARAMETERS, tokens) / (
-            wren.MFU * ra.H100_SXM.peak_flops[torch.bfloat16]
-        )
-        self.gives(wren_micro_ms=1e3 * seconds)

@@ -1,7 +1,9 @@
-"""Our own solutions run in the grader's process too, and leave it as it was."""
+"""What a grade leaves in its process: no settings of our own solutions, and no submission."""
 
 import gc
 import sys
+import weakref
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -9,15 +11,18 @@ import torch
 
 from grader.course import courses
 from grader.course.courses import sources_in
-from grader.grading import local_student
+from grader.grading import garbage, local_student, sandboxed_student
 from grader.grading.grade import grade
 from grader.grading.undo_settings import restored
 from grader.report import json_report
 from grader.report.reported import Reported
 from grader.sandbox import levels
 from grader.sandbox.box import Sandbox
+from grader.sandbox.session import Session
 from grader.solutions import mistakes
 from grader.submission.submissions import Submission
+from grader.wire import torch_compiler
+from grader.wire.protocol import FrameReader
 from grader.worker import leftovers
 from tests.grader.sampling import every
 from tests.grader.told import without_seconds
@@ -165,3 +170,67 @@ def test_the_order_of_submissions_changes_nothing():
             got = without_seconds(json_report.render(Reported(grade(submission, COURSE, sandbox))))
             assert got == results.setdefault(submission.name, got)
     assert len(set(results.values())) == len(submissions)
+
+
+# --- a process that grades many submissions keeps nothing of those before -------------------------
+
+
+IDS = ("storage_views", "lr_schedule")
+# Answers that are wrong in odd ways, so that tests fail in odd ways too.
+ODD = ["torch.ones(2000)", "[[(1, {'a': torch.ones(3)})]] * 100", "{}['x']", "object()"]
+
+
+@pytest.mark.slow
+def test_nothing_of_earlier_submissions_is_left_when_a_grade_begins(monkeypatch):
+    """Students, sessions and frames of answers are freed, although solutions were loaded."""
+    seen = []
+
+    def watched(kind):
+        make = kind.__init__
+
+        def __init__(self, *args, **kwargs):
+            make(self, *args, **kwargs)
+            seen.append(weakref.ref(self))
+
+        monkeypatch.setattr(kind, "__init__", __init__)
+
+    for kind in (sandboxed_student.RemoteStudent, Session, FrameReader, Submission):
+        watched(kind)
+    problems = [COURSE.problem(name) for name in IDS]
+    with Sandbox.of(COURSE, isolation="bubblewrap") as sandbox:
+        for answers in (ODD[:2], ODD[2:]):  # the functions of a submission give them in turns
+            sources = {
+                p.path: "\n".join(
+                    ["import torch"]
+                    + [
+                        f"def {f}(*a, **k): return {a}"
+                        for f, a in zip(p.functions, cycle(answers), strict=False)
+                    ]
+                ).encode()
+                for p in problems
+            }
+            result = grade(Submission("odd", sources, []), COURSE, sandbox, problems=problems)
+            assert result.score < result.max_score
+            assert len(seen) > 50
+            del result, sources
+            gc.disable()  # as rarely as in the grader's process
+            try:
+                garbage.collect()
+                left = [type(found).__name__ for one in seen if (found := one()) is not None]
+                assert left == []
+            finally:
+                gc.enable()
+            seen.clear()
+
+
+def test_sources_are_searched_once_but_not_kept(monkeypatch):
+    """Sixty-four of them could take 640 MiB."""
+    monkeypatch.setattr(torch_compiler, "_searched", {})
+    monkeypatch.setattr(torch_compiler, "MOST_SEARCHED", 8)
+    for number in range(20):
+        assert not torch_compiler.is_needed_by([b"x = %d" % number])
+        assert torch_compiler.is_needed_by([b"x = %d\nexport" % number])
+    assert len(torch_compiler._searched) <= 8
+    assert {int, bool} == {
+        type(part) for key in torch_compiler._searched.items() for part in (*key[0], key[1])
+    }
