@@ -100,11 +100,11 @@ def fly(root: Path, recipe: Recipe, budget: int) -> dict[str, Any]:
         f"{counted(steps, 'step')} of {each:.4g} FLOPs spend the budget of {budget:.3g}", flush=True
     )
     model = _trained(root, recipe, steps, text)
-    loss = round(validation_loss(model, held_out), 4)
-    if not math.isfinite(loss):
+    found = round(validation_loss(model, held_out), 4)
+    if not math.isfinite(found):
         raise ValueError("the loss is not finite at the end: nothing is kept")
     spent = {"steps": steps, "flops": steps * each, "budget": budget}
-    return {"loss": loss, **spent, "text": digest, "recipe": recipe}
+    return {"loss": found, **spent, "text": digest, "recipe": recipe}
 
 
 def _trained(root: Path, recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
