@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from flight.flying import Record
 from flight.parts import OF_PROBLEM
-from kit.progress import pictures
-from kit.text import printable
+from kit.text import PLOT_WIDTH, plot, printable
 
 
 def number(value: float | None, unit: str) -> str:
@@ -51,12 +50,12 @@ def smooth(losses: list[float], width: int) -> list[float]:
 
 def in_text(losses: list[float]) -> str:
     """The curve of losses for a terminal: a star for each column's mean."""
-    width = min(pictures.WIDTH, len(losses))
+    width = min(PLOT_WIDTH, len(losses))
     edges = [i * len(losses) // width for i in range(width + 1)]
     means = [(a, sum(losses[a:b]) / (b - a), "*") for a, b in pairwise(edges)]
     if not math.isfinite(sum(losses)):
         return "(no curve: a loss is not finite)"
-    return pictures.plot(means)
+    return plot(means)
 
 
 def beside(samples: dict[str, str], width: int = 78) -> str:

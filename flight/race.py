@@ -9,7 +9,6 @@ import argparse
 import hashlib
 import json
 import math
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -87,7 +86,7 @@ def fly(root: Path, recipe: Recipe, budget: int) -> dict[str, Any]:
     """Train by a recipe until the budget is spent, and measure the loss on the held-out files.
 
     Raises:
-        ValueError: The recipe is wrong, or one step takes more than the budget.
+        ValueError: The recipe is wrong, one step takes more than the budget, or the loss overflows.
     """
     if why := wrong_in(recipe):
         raise ValueError(why)
@@ -100,6 +99,16 @@ def fly(root: Path, recipe: Recipe, budget: int) -> dict[str, Any]:
     print(
         f"{counted(steps, 'step')} of {each:.4g} FLOPs spend the budget of {budget:.3g}", flush=True
     )
+    model = _trained(root, recipe, steps, text)
+    found = round(validation_loss(model, held_out), 4)
+    if not math.isfinite(found):
+        raise ValueError("the loss is not finite at the end: nothing is kept")
+    spent = {"steps": steps, "flops": steps * each, "budget": budget}
+    return {"loss": found, **spent, "text": digest, "recipe": recipe}
+
+
+def _trained(root: Path, recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
+    """A model after so many steps of the given loop."""
     torch.manual_seed(int(recipe["seed"]))
     model = Chick(_size(recipe), _plain())
     optimizer = torch.optim.AdamW(
@@ -109,6 +118,7 @@ def fly(root: Path, recipe: Recipe, budget: int) -> dict[str, Any]:
     )
     log = root / FOLDER / "race.log"
     log.parent.mkdir(exist_ok=True)
+    log.unlink(missing_ok=True)
     config = SimpleNamespace(
         steps=steps,
         batch_size=recipe["batch"],
@@ -120,13 +130,11 @@ def fly(root: Path, recipe: Recipe, budget: int) -> dict[str, Any]:
         max_grad_norm=recipe["clip"],
         seed=recipe["seed"],
         log_path=str(log),
-        checkpoint_path=os.devnull,
+        checkpoint_path="",
     )
     with Live(log, steps, _size(recipe).tokens, sys.stdout):
         given.train(model, optimizer, text, config, _plain())
-    loss = round(validation_loss(model, held_out), 4)
-    spent = {"steps": steps, "flops": steps * each, "budget": budget}
-    return {"loss": loss, **spent, "text": digest, "recipe": recipe}
+    return model
 
 
 def check(root: Path, path: Path, budget: int) -> int:
@@ -214,7 +222,8 @@ def validation_loss(model: Chick, held_out: np.ndarray) -> float:
 
 
 def _plain() -> parts.Parts:
-    return Plain([], parts.load([])._found)
+    nothing: dict[str, Any] = {"save_checkpoint": lambda *given: None}
+    return Plain([], parts.load([])._found | nothing)
 
 
 def _size(recipe: Recipe) -> Size:

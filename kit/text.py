@@ -23,6 +23,8 @@ REFUSED = re.compile(r"GLOBAL (\S+)|[Uu]nsupported (\w+ \S+)")
 # What is printed instead of a character that the output's encoding lacks; "?" for all others.
 PLAIN = {"█": "#", "·": ".", "…": "...", "−": "-", "–": "-", "→": "->", "≤": "<=", "₁": "1"}
 
+PLOT_WIDTH, PLOT_HEIGHT = 60, 8
+
 
 def print_anywhere() -> None:
     """Let nothing that is printed raise a UnicodeEncodeError, whatever the output's encoding is."""
@@ -119,3 +121,19 @@ def labelled(label: str, text: str) -> str:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def plot(points: Sequence[tuple[float, float, str]]) -> str:
+    """Points for a terminal, from x = 0 on, each with its mark; two marks in a place are an @."""
+    right = max(x for x, _, _ in points) or 1
+    low, high = min(y for _, y, _ in points), max(y for _, y, _ in points)
+    rows = [[" "] * (PLOT_WIDTH + 1) for _ in range(PLOT_HEIGHT + 1)]
+    for x, y, mark in points:
+        row, column = (
+            round((high - y) / ((high - low) or 1) * PLOT_HEIGHT),
+            round(x / right * PLOT_WIDTH),
+        )
+        rows[row][column] = mark if rows[row][column] in (" ", mark) else "@"
+    sides = [f"{high:.4g}", *[""] * (PLOT_HEIGHT - 1), f"{low:.4g}"]
+    lines = [f"{side:>9} |{''.join(row)}".rstrip() for side, row in zip(sides, rows, strict=True)]
+    return "\n".join([*lines, f"{'':11}0{right:>{PLOT_WIDTH}}"])

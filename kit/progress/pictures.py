@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 
 from kit.expect import Mismatch
 from kit.loaded import is_array, is_tensor
+from kit.text import plot
 
 MOST, WIDEST = 64, 12  # entries of a picture, and of a row
-WIDTH, HEIGHT = 60, 8  # of a curve
 SIZES = re.compile(r"\[(\d+(?:, \d+)*)\]")
 Grid = list[list[str]]
 
@@ -153,16 +153,3 @@ def _curves(expected: Mapping[float, float], got: Mapping[float, float]) -> str:
     """A curve of what came, with the points that were expected."""
     points = [(x, y, "*") for x, y in got.items()] + [(x, y, "o") for x, y in expected.items()]
     return f"{plot(points)}\n  o expected, * got, @ both"
-
-
-def plot(points: Sequence[tuple[float, float, str]]) -> str:
-    """Points for a terminal, from x = 0 on, each with its mark; two marks in a place are an @."""
-    right = max(x for x, _, _ in points) or 1
-    low, high = min(y for _, y, _ in points), max(y for _, y, _ in points)
-    rows = [[" "] * (WIDTH + 1) for _ in range(HEIGHT + 1)]
-    for x, y, mark in points:
-        row, column = round((high - y) / ((high - low) or 1) * HEIGHT), round(x / right * WIDTH)
-        rows[row][column] = mark if rows[row][column] in (" ", mark) else "@"
-    sides = [f"{high:.4g}", *[""] * (HEIGHT - 1), f"{low:.4g}"]
-    lines = [f"{side:>9} |{''.join(row)}".rstrip() for side, row in zip(sides, rows, strict=True)]
-    return "\n".join([*lines, f"{'':11}0{right:>{WIDTH}}"])

@@ -120,6 +120,10 @@ def test_a_cheat_is_noticed(root, capsys, cheat, told):
         ({"rate": float("nan")}, "rate: expected a number from 1e-06 to 1; got nan"),
         ({"heads": 3}, "heads: 3 does not divide the width 16"),
         ({"layers": 24, "width": 1024, "heads": 1}, "FLOPs, more than the budget"),
+        (
+            {"rate": 1.0, "beta1": 0.0, "beta2": 0.0, "decay": 10.0, "clip": 1e3},
+            "not finite at the",
+        ),
     ],
 )
 def test_what_is_no_recipe_is_refused(root, changed, told):

@@ -284,11 +284,14 @@ def trained_on_endless_data(
 ) -> tuple[Returned, list[Tensor]]:
     """A run on `length` equal tokens, only one of which is in memory: the array has stride 0.
 
-    They are the validation tokens, too. Returns the result, and the tokens of each forward pass.
+    They are the validation tokens, too. Returns the result, and the tokens of each forward pass
+    before the first step.
     """
     tokens = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=np.uint16), (length,), (0,))
     got = trained(student, train_tokens=tokens, val_tokens=tokens, **run)
-    return _returned(got), got["forwards"]["tokens"]
+    seen = got["forwards"]
+    pairs = zip(seen["tokens"], seen["steps_before"], strict=True)
+    return _returned(got), [tokens for tokens, step in pairs if not step]
 
 
 def with_and_without_evaluations(student: Any, *, config: dict[str, Any], **run: Any) -> Compared:

@@ -146,7 +146,6 @@ class Chapter(Figures):
         products = " + ".join(f"{n(i)} · {n(o)}" for i, o in pairwise(sizes))
         total = li.count_parameters(li.MLP(sizes))
         self.gives(ex_sizes=", ".join(map(n, sizes)), ex_parameters=f"{products} = {n(total)}")
-        self.gives(ex_factor=(growth(2048, 0.02) / growth(1024, 0.02)) ** 10)
         head = wren.WREN.vocab_size * wren.WREN.d_model
         each = sum(4 for _ in ("parameter", "gradient", "first moment", "second moment"))
         self.gives(ex_untied=head, ex_untied_total=wren.PARAMETERS + head, ex_bytes=each)

@@ -191,14 +191,6 @@ def test_masked_mean_is_the_mean_of_what_is_kept(student, rng):
         atol = 2 * rounding("masked_mean", terms=seq)  # inputs go up to 1.5
         got = student.einops_reshaping.masked_mean(x, mask)
         expect.tensor(got, expected, of="masked_mean", atol=atol, hint=hint)
-    mask = torch.arange(1000) < torch.tensor([[1], [999]])
-    hint = "is the sum taken in the inputs' dtype, where it stops growing? Is the count changed?"
-    for dtype in (torch.float64, torch.bfloat16):
-        # A sum in float32 or wider; its result, the count and the quotient in the dtype.
-        got = student.einops_reshaping.masked_mean(torch.ones(2, 1000, 3, dtype=dtype), mask)
-        eps, want = torch.finfo(dtype).eps, torch.ones(2, 3, dtype=dtype)
-        atol = 1000 * min(eps, torch.finfo(torch.float32).eps) + 4 * eps
-        expect.tensor(got, want, of="masked_mean", atol=atol, hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -300,9 +292,13 @@ def test_inputs_need_not_be_contiguous(student, rng):
 
 @pytest.mark.harm("crash")
 def test_results_keep_the_dtype(student, rng):
-    """Results have the dtype of the inputs, in half precision and in float64."""
+    """Results have the dtype of the inputs, in half precision and in float64, and its accuracy.
+
+    A sum over many positions does not stop growing in bfloat16.
+    """
     hint = "what dtype do the tensors have that you create, or divide by?"
-    for function in judged(student, rng):
+    functions = judged(student, rng)
+    for function in functions:
         for dtype in (torch.float16, torch.bfloat16, torch.float64):
             args = plain_arguments(function, rng)
             narrow = [x.to(dtype) if i in floats(args) else x for i, x in enumerate(args)]
@@ -312,6 +308,22 @@ def test_results_keep_the_dtype(student, rng):
             # Two results are compared.
             atol = rounding(function, dtype) + rounding(function)
             expect.tensor(got, want, of=function, atol=atol, hint=hint)
+        # A factor that a float32 cannot hold. Every function is linear in each of its inputs.
+        factor, places = 1 + 2.0**-30, floats(args)
+        plain = [x.double() if i in places else x for i, x in enumerate(args)]
+        finer = [x * factor if i in places else x for i, x in enumerate(plain)]
+        want = answer(student, function, plain) * factor ** len(places)
+        atol, hint = 4 * rounding(function, torch.float64), "is float64 computed in float32?"
+        got = answer(student, function, finer)
+        expect.tensor(got, want, of=function, atol=atol, hint=hint)
+    mask = torch.arange(1000) < torch.tensor([[1], [999]])
+    hint = "is the sum taken in the inputs' dtype, where it stops growing? Is the count changed?"
+    for dtype in (torch.float64, torch.bfloat16) if "masked_mean" in functions else ():
+        # A sum in float32 or wider; its result, the count and the quotient in the dtype.
+        got = student.einops_reshaping.masked_mean(torch.ones(2, 1000, 3, dtype=dtype), mask)
+        eps, want = torch.finfo(dtype).eps, torch.ones(2, 3, dtype=dtype)
+        atol = 1000 * min(eps, torch.finfo(torch.float32).eps) + 4 * eps
+        expect.tensor(got, want, of="masked_mean", atol=atol, hint=hint)
 
 
 @pytest.mark.harm("trains worse")

@@ -162,7 +162,10 @@ def test_large_tokens_keep_their_value(student, rng):
 
 @pytest.mark.harm("wrong number")
 def test_every_start_is_equally_likely(student, rng):
-    """All starts from 0 to n - context_length - 1 are equally likely, also if there are few."""
+    """All starts from 0 to n - context_length - 1 are equally likely, also if there are few.
+
+    A start may occur twice in a batch.
+    """
     hint = "draw uniformly from 0 … n - context_length - 1, both included, with replacement"
     length = integer(rng, 3, 9)
     for count in (2, 1):
@@ -180,6 +183,12 @@ def test_every_start_is_equally_likely(student, rng):
         fair = abs(starts.count(start) / 8000 - share) < 8 * math.sqrt(share * (1 - share) / 8000)
         reason = f"of {count} starts, number {start} is drawn too rarely or too often"
         expect.that(fair, reason, of="get_batch", hint=hint)
+    # Four of four possible starts are all different in 9 % of batches.
+    dataset = permutation(rng, 7)
+    got = student.run(probes.batches, dataset=dataset, batch_size=4, context_length=3, count=50)
+    expect.parts(got, 50, of="get_batch", name="batches")
+    again = any(len(set(starts_of(batch, dataset, (4, 3)))) < 4 for batch in got)
+    expect.that(again, "no start occurs twice in a batch", of="get_batch", hint=hint)
     drawn = values(student.run(probes.parities, batch_size=64), (64, 1), "x")
     reason, hint = "no start is odd, or none even", "a float32 has 24 bits: torch.randint"
     expect.that(0 < int(drawn.sum()) < 64, reason, of="get_batch", hint=hint)
@@ -187,10 +196,7 @@ def test_every_start_is_equally_likely(student, rng):
 
 @pytest.mark.harm("trains worse")
 def test_windows_of_a_batch_are_independent(student, rng):
-    """Each window has a start of its own: they are neither equal, evenly spaced nor sorted.
-
-    A start may occur twice in a batch.
-    """
+    """Each window has a start of its own: they are neither equal, evenly spaced nor sorted."""
     dataset = permutation(rng, 20_000)
     starts = starts_of(student.data.get_batch(dataset, 64, 8, "cpu"), dataset, (64, 8))
     steps = [b - a for a, b in itertools.pairwise(starts)]
@@ -205,11 +211,6 @@ def test_windows_of_a_batch_are_independent(student, rng):
         len(set(steps)) > 32, "the windows of a batch are evenly spaced", of="get_batch", hint=hint
     )
     expect.that(min(steps) < 0, "the windows of a batch are sorted", of="get_batch", hint=hint)
-    # Four of four possible starts are all different in 9 % of batches.
-    dataset = permutation(rng, 7)
-    got = student.run(probes.batches, dataset=dataset, batch_size=4, context_length=3, count=50)
-    again = any(len(set(starts_of(batch, dataset, (4, 3)))) < 4 for batch in got)
-    expect.that(again, "no start occurs twice in a batch", of="get_batch", hint=hint)
 
 
 @pytest.mark.harm("trains worse")
