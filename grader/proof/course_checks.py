@@ -25,7 +25,7 @@ from grader.base.errors import CourseFault, GraderFault, ReleaseRefused
 from grader.course import courses, problems
 from grader.course.courses import Course, Problem, sources_in
 from grader.proof.kinds import DECLINABLE
-from grader.proof.matrices import SERIOUS, tests_in
+from grader.proof.matrices import OF_GRADESCOPE, SERIOUS, tests_in
 from grader.publish import bundles, gradescope_bundle, stub_files
 from grader.results.points import HARM, weights_by_harm
 
@@ -120,7 +120,7 @@ def gradescope(course: Course) -> Iterator[str]:
         points = sum(problem.points for problem in course.problems if problem.device == "cpu")
         if done.returncode or result.get("score") != points:
             yield (
-                f"release gradescope: its autograder gives the reference {result.get('score')} of "
+                f"{OF_GRADESCOPE}{result.get('score')} of "
                 f"{points} points: {done.stderr.strip() or result.get('output', '')[:1000]}"
             )
 
