@@ -90,7 +90,7 @@ class Matrix:
             f"{problem}: no test notices {len(missed)} of {number} mutants, more than one in "
             f"{ONE_UNNOTICED_IN}; write tests for them"
             for problem, number in counts.items()
-            if len(missed := self.survivors(problem)) > number
+            if ONE_UNNOTICED_IN * len(missed := self.survivors(problem)) > number
         ]
 
     def dear(self) -> list[Row]:
