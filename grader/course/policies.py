@@ -402,7 +402,7 @@ def late_days_in(path: Path) -> dict[tuple[str, str], int]:
     assignments are graded again does not matter.
 
     Raises:
-        UsageError: It cannot be late_days_in, or a row is wrong.
+        UsageError: It cannot be read, or a row is wrong.
     """
     if not path.exists():
         return {}
