@@ -206,8 +206,6 @@ def test_every_problem_has_every_kind_that_fits_it(problem):
 
 
 PASSED, FAILED, MISSING = Status.PASSED, Status.FAILED, Status.NOT_ATTEMPTED
-
-
 ASK = "ask for other answers too, or first for a right call (expect.right_call)"
 
 
