@@ -8,6 +8,7 @@ import re
 import sys
 import zipfile
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -270,15 +271,8 @@ def validate(
         wrote = proof.write_digests(course, problems)
         files.say("".join(f"wrote {path}\n" for path in wrote) or "all digests are there\n")
         return
-    how = proof.How(
-        device=device,
-        seeds=seeds,
-        mutants=with_mutants,
-        quick=quick,
-        draft=draft,
-        light=light,
-        only_prices=prices,
-    )
+    how = proof.How(device=device, seeds=seeds, mutants=with_mutants, quick=quick, draft=draft)
+    how = replace(how, light=light, only_prices=prices)
     jobs = jobs or usual_jobs()
     with device_named(device) as gpu, advancing("validating") as progress:
         found = proof.validate(course, problems, how, gpu=gpu, jobs=jobs, progress=progress)

@@ -99,13 +99,8 @@ def derived(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[s
         yield "import", "settings", {problem.path: (reference + SETTINGS).encode()}
     yield from _other_arithmetic(problem, reference)
     if _returns_tensors(reference, names):
-        yield (
-            "unwritten",
-            "torch.empty",
-            _with_rewrites(
-                problem, reference, f"rewrites_tensors.unwritten(rewrites, globals(), {names})"
-            ),
-        )
+        how = f"rewrites_tensors.unwritten(rewrites, globals(), {names})"
+        yield "unwritten", "torch.empty", _with_rewrites(problem, reference, how)
 
 
 def _with_rewrites(problem: Problem, module: str, call: str) -> dict[str, bytes]:
@@ -132,29 +127,16 @@ def _other_arithmetic(
     if formulas := _formulas(reference, problem.functions):
         for how in ("logarithms", "fractions"):
             module = _rewritten(reference, _Arithmetic(formulas, how)).decode()
-            yield (
-                "arithmetic",
-                how,
-                _with_rewrites(
-                    problem, module, f"rewrites.as_floats(globals(), {sorted(formulas)})"
-                ),
-            )
+            call = f"rewrites.as_floats(globals(), {sorted(formulas)})"
+            yield "arithmetic", how, _with_rewrites(problem, module, call)
     if _returns_tensors(reference, problem.functions) and "FlopCounter" not in problem.functions:
-        yield (
-            "arithmetic",
-            "sums backwards",
-            _with_rewrites(
-                problem,
-                reference,
-                f"rewrites_tensors.sums_backwards(globals(), {problem.functions})",
-            ),
-        )
+        call = f"rewrites_tensors.sums_backwards(globals(), {problem.functions})"
+        yield "arithmetic", "sums backwards", _with_rewrites(problem, reference, call)
 
 
 def _rewritten(source: str, transformer: ast.NodeTransformer) -> bytes:
-    return (
-        ast.unparse(ast.fix_missing_locations(transformer.visit(ast.parse(source)))) + "\n"
-    ).encode()
+    tree = ast.fix_missing_locations(transformer.visit(ast.parse(source)))
+    return f"{ast.unparse(tree)}\n".encode()
 
 
 class _OtherWords(ast.NodeTransformer):
@@ -198,14 +180,8 @@ class _Arithmetic(ast.NodeTransformer):
             _Products(self._how).visit(n) if getattr(n, "name", "") in self._functions else n
             for n in node.body
         ]
-        start = max(
-            (
-                i
-                for i, n in enumerate(body)
-                if isinstance(n, ast.ImportFrom) and n.module == "__future__"
-            ),
-            default=0,
-        )
+        future = [i for i, n in enumerate(body) if getattr(n, "module", "") == "__future__"]
+        start = max(future, default=0)
         body.insert(start + 1, ast.parse("from assignment import rewrites").body[0])
         node.body = body
         return node
@@ -220,9 +196,8 @@ class _Products(ast.NodeTransformer):
         if not isinstance(node.op, (ast.Mult, ast.Div)):
             return node
         word = "times" if isinstance(node.op, ast.Mult) else "over"
-        function = ast.Attribute(
-            ast.Name("rewrites", ast.Load()), f"{word}_by_{self._how}", ast.Load()
-        )
+        module = ast.Name("rewrites", ast.Load())
+        function = ast.Attribute(module, f"{word}_by_{self._how}", ast.Load())
         return ast.Call(function, [node.left, node.right], [])
 
 
@@ -238,10 +213,8 @@ def _formulas(reference: str, names: list[str]) -> set[str]:
     """The functions that compute floats from numbers."""
     found = set()
     for node in _functions_in(reference, names):
-        given = [
-            ast.unparse(a.annotation) if a.annotation else ""
-            for a in [*node.args.args, *node.args.kwonlyargs]
-        ]
+        arguments = [*node.args.args, *node.args.kwonlyargs]
+        given = [ast.unparse(a.annotation) for a in arguments if a.annotation]
         returns = ast.unparse(node.returns) if node.returns else ""
         if returns in ("float", "tuple[float, float]") and not any(
             word in text for text in given for word in NO_FORMULA
@@ -252,14 +225,9 @@ def _formulas(reference: str, names: list[str]) -> set[str]:
 
 def _returns_tensors(reference: str, names: list[str]) -> bool:
     """Whether a function returns a tensor, or a class is a layer."""
-    functions = [
-        ast.unparse(node.returns) for node in _functions_in(reference, names) if node.returns
-    ]
-    classes = [
-        node
-        for node in ast.parse(reference).body
-        if isinstance(node, ast.ClassDef) and node.name in names
-    ]
-    return any("Tensor[" in text or "Tensor" in text for text in functions) or any(
-        ast.unparse(base).endswith("Module") for node in classes for base in node.bases
-    )
+    functions = _functions_in(reference, names)
+    body = ast.parse(reference).body
+    classes = [node for node in body if isinstance(node, ast.ClassDef) and node.name in names]
+    bases = [ast.unparse(base) for node in classes for base in node.bases]
+    returned = [ast.unparse(node.returns) for node in functions if node.returns]
+    return any("Tensor" in text for text in returned) or any(b.endswith("Module") for b in bases)

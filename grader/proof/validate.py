@@ -338,23 +338,12 @@ def _trials_of_solutions(
             continue
         sources = reference | {problem.path: source.encode()}
         touched = tuple(p for p in neighbours if solution.reaches(p.functions, module))
-        trial = Trial(
-            problem,
-            "variant",
-            solution.name,
-            sources,
-            device,
-            neighbours=touched,
-            twice=device == "cpu" and number % ONE_IN == 0,
-        )
+        twice = device == "cpu" and number % ONE_IN == 0
+        one = Trial(problem, "variant", solution.name, sources, device, twice=twice)
+        trial = replace(one, neighbours=touched)
         if isinstance(solution, Mistake):
-            yield replace(
-                trial,
-                kind="wrong",
-                excused=solution.price or "",
-                most=solution.most,
-                is_unread=solution.is_unread,
-            )
+            excused, most, is_unread = solution.price or "", solution.most, solution.is_unread
+            yield replace(trial, kind="wrong", excused=excused, most=most, is_unread=is_unread)
         else:
             yield from (replace(trial, seed=seed) for seed in range(seeds))
 
@@ -365,29 +354,14 @@ def _trials_of_answers(
     """Yield the trials that rules make of the reference, and those with hostile values."""
     module = course.reference_of(problem)
     for kind, name, changed in derived(problem, module):
-        for seed in range(2 if kind == "unwritten" else 1):
-            yield Trial(
-                problem,
-                kind,
-                name,
-                reference | changed,
-                device,
-                seed,
-                twice=(kind, name) == ("import", "settings"),
-                in_process=not KINDS[kind].needs_sandbox,
-            )
+        twice, here = (kind, name) == ("import", "settings"), not KINDS[kind].needs_sandbox
+        one = Trial(problem, kind, name, reference | changed, device, twice=twice, in_process=here)
+        yield from (replace(one, seed=seed) for seed in range(2 if kind == "unwritten" else 1))
     for which in hostile.values():
+        one = Trial(problem, "hostile", which, reference, device, in_process=True)
         for number in range(HOSTILE_ROUNDS):
-            yield Trial(
-                problem,
-                "hostile",
-                which,
-                reference,
-                device,
-                number,
-                in_process=True,
-                sessions=(partial(hostile.HostileSession, which=which, round=number),),
-            )
+            session = partial(hostile.HostileSession, which=which, round=number)
+            yield replace(one, seed=number, sessions=(session,))
 
 
 def _trials_of_fields(
@@ -397,16 +371,8 @@ def _trials_of_fields(
     here = [course.hidden_tests(problem)["cpu"]] if device == "cpu" else []
     for probe, keys, changes in (f for file in here for f in fields.of(course.tests, file)):
         sessions = tuple(fields.ChangedField(probe, keys, change) for change in changes)
-        yield Trial(
-            problem,
-            "field",
-            sessions[0].name,
-            reference,
-            device,
-            until_one_fails=not sessions[0].is_whole,
-            in_process=True,
-            sessions=sessions,
-        )
+        one = Trial(problem, "field", sessions[0].name, reference, device, in_process=True)
+        yield replace(one, sessions=sessions, until_one_fails=not sessions[0].is_whole)
 
 
 def _trials_of_mutants(

@@ -49,12 +49,9 @@ def render(reported: Reported) -> str:
     """
     console = reported.console
     if console is None or not console.is_terminal:
+        file = io.StringIO()
         console = Console(
-            file=io.StringIO(),
-            width=WIDTH,
-            color_system=None,
-            force_terminal=False,
-            legacy_windows=False,
+            file=file, width=WIDTH, color_system=None, force_terminal=False, legacy_windows=False
         )
     with console.capture() as capture:
         console.print(_report(reported, console))
@@ -141,13 +138,8 @@ def _add_row(table: Table, name: str, problems: list[ProblemResult]) -> None:
     filled = int(BAR * score / of) if of else 0
     bar = Text("█" * filled, style=STYLES[Status.PASSED]) + Text("·" * (BAR - filled), style="dim")
     tests = f"{sum(p.passed for p in problems)}/{sum(len(p.counted) for p in problems)}"
-    table.add_row(
-        Text(name),
-        f"{score:.2f} / {in_column(of)}",
-        bar,
-        tests,
-        Text(status.value, style=STYLES[status]),
-    )
+    shown = Text(status.value, style=STYLES[status])
+    table.add_row(Text(name), f"{score:.2f} / {in_column(of)}", bar, tests, shown)
 
 
 def _notes(reported: Reported) -> list[RenderableType]:

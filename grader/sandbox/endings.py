@@ -46,20 +46,12 @@ def late(limits: Limits, tracebacks: str, *, is_cut: bool, on_gpu: bool) -> Time
     return TimedOut(why, _where_it_was(tracebacks))
 
 
-def too_late_to_begin(
-    where: str = "", *, cpu_seconds: float = 0, wall_seconds: float = 0
-) -> TimedOut:
-    """The problem's tests had used up their CPU time or wall time before this test began.
-
-    Args:
-        where: Where the first of them was when its own time ran out; "" if each had enough.
-        cpu_seconds, wall_seconds: The one that is used up.
-    """
+def too_late_to_begin(at: str = "", *, cpu_seconds: float = 0, wall_seconds: float = 0) -> TimedOut:
+    """The tests of the problem, of which the first was `at` a place, had used up their time."""
     used = f"{cpu_seconds:.0f} s of processor time" if cpu_seconds else f"{wall_seconds:.0f} s"
-    first = f"{where} ran out of time first: " if where else ""
-    return TimedOut(
-        f"{first}the tests of its problem had used up their {used} before this test began"
-    )
+    first = f"{at} ran out of time first: " if at else ""
+    why = f"{first}the tests of its problem had used up their {used} before this test began"
+    return TimedOut(why)
 
 
 def disk_is_full() -> GraderFault:

@@ -172,6 +172,7 @@ class _Run:
         self._rows = {p["id"]: ProblemProgress(p) for p in problems}
         self._failures: list[Failure] = []
         self._notes: list[str] = []
+        self._foreseen: dict[str, str] = {}  # texts of notes and refusals, and their places
         self._current: ProblemProgress | None = None
         self._ran: list[str] = []
         self._skipped: set[str] = set()  # problems that are not tested any further
@@ -425,9 +426,15 @@ class _Run:
         self._show(row, end="")
 
     def _note_use(self, event: dict[str, Any]) -> None:
+        if event["text"] in self._foreseen:  # by the process before this one
+            return
+        is_new = event["place"] not in self._foreseen.values()
+        self._foreseen[event["text"]] = event["place"]
         if not event["status"]:
             self._notes.append(event["text"])
             return
+        if is_new:
+            self._above(f"  {event['text']}")
         row = self._rows[event["problem"]]
         row.foreseen = event["status"]
         text = told(event["text"], row.problem)

@@ -231,14 +231,14 @@ def _written(tree: ast.Module) -> set[str]:
     """The constant texts in calls that write a file, its name among them."""
     values = {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
               for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
-    found = set[str]()
+    found: list[Any] = []
     for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and WRITES.search(ast.unparse(call)):
-            names = [node.id for node in ast.walk(call) if isinstance(node, ast.Name)]
-            for part in (call, *(values[name] for name in names if name in values)):
-                texts = [n.value for n in ast.walk(part) if isinstance(n, ast.Constant)]
-                found |= {text for text in texts if isinstance(text, str)}
-    return found
+        with suppress(RecursionError):  # a long sum inside a call
+            if isinstance(call, ast.Call) and WRITES.search(ast.unparse(call)):
+                names = [node.id for node in ast.walk(call) if isinstance(node, ast.Name)]
+                for part in (call, *(values[name] for name in names if name in values)):
+                    found += [n.value for n in ast.walk(part) if isinstance(n, ast.Constant)]
+    return {text for text in found if isinstance(text, str)}
 
 
 def _about_import(

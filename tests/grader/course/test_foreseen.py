@@ -202,7 +202,7 @@ def test_a_program_has_an_input_and_files(line, of_a_program, of_a_function):
 def test_a_file_that_the_module_writes_is_there(writes):
     head = "import numpy as np\nfrom pathlib import Path\n"
     assert told(f"{head}{writes}\nx = open('t.txt')\n") == []
-    assert len(told(f"{head}{writes}\nx = open('other.txt')\n")) == 1
+    assert len(told(f"{head}{writes}\nprint({'1+' * 900}1)\nx = open('other.txt')\n")) == 1
     assert len(told(f"{head}{writes.replace('t.txt', 'b')}\nx = open('t.txt')\n")) == 1
 
 

@@ -443,9 +443,11 @@ def test_whoever_reads_enough_of_a_command_ends_it_without_a_word(work):
 def test_a_test_that_crashes_ends_alone(work, root, crash):
     """Python's own crash report is not shown."""
     linear(work, root, crash)
-    solve(work, root, "optimizers")
+    (module,) = solve(work, root, "optimizers")
+    module.write_text(f"{module.read_text()}\n\ndef never():\n    open('/home/me/x')\n")
     done = check(work, "linear", "adamw")
     assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.count("a file that the grader does not have") == 1  # of two processes
     assert "linear: the test process ended unexpectedly (" in done.stdout
     if "abort" in crash:
         assert re.search(r"at        assignment/linear\.py:\d+ in forward\n", done.stdout)
@@ -722,6 +724,7 @@ def test_an_import_that_the_grader_lacks_is_told_before_it_costs_a_module(work, 
     assert checked.returncode == 1
     assert re.search(r"^linear .* (\d+)/\1 +fails there$", checked.stdout, re.MULTILINE)
     assert f"\nfirst failure\nlinear: {told}" in checked.stdout
+    assert checked.stdout.index(f"  linear: {told}") < checked.stdout.index("fails there")
     refused = assignment(work, "submit")
     assert refused.returncode == 2
     assert told in refused.stderr

@@ -20,6 +20,7 @@ from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.verdict import plain, verdict_on
 from grader.submission.submissions import Submission
+from kit.text import message_of
 from tests.grader.conftest import ROOT
 
 RIGHT = b"def relu(x):\n    return x * (x > 0)\n"
@@ -328,7 +329,10 @@ def test_the_cause_in_a_long_exception_survives(text, told):
 @pytest.mark.parametrize("where", [None, "assignment/files.py:3"])
 def test_a_file_that_is_not_written_is_a_sentence(where):
     """A probe looks for it in a folder whose name says nothing; the student's own line stays."""
-    text = "[Errno 2] No such file or directory: '/tmp/tmp1/scores.csv'"
+    text = message_of("[Errno 2] No such file or directory: '/tmp/tmpab_1xyz9/scores.csv'")
+    assert text == "there is no file scores.csv"
+    elsewhere = "[Errno 2] No such file or directory: '/home/me/tmp/scores.csv'"
+    assert elsewhere == message_of(elsewhere)
     fault = raised(["FileNotFoundError", "OSError"], "FileNotFoundError", text, where)
     said = (
         f"raised FileNotFoundError: {text}"
