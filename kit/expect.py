@@ -307,8 +307,8 @@ def array(
     expected: "np.ndarray[Any, Any]",
     *,
     of: str,
-    atol: float = 0.0,
-    rtol: float = 0.0,
+    atol: float | None = None,
+    rtol: float | None = None,
     inputs: str = "",
     hint: str | None = None,
     hints: Hints = (),
@@ -316,8 +316,9 @@ def array(
 ) -> None:
     """Check that `got` is a NumPy array with the shape, dtype and values of `expected`.
 
-    The values agree as those of `tensor` do. A number is not an array, not even NumPy's, which
-    leaves a sandbox as a Python number: compare it with `number`.
+    The values agree as those of `tensor` do, but a test of floats has to state a tolerance, because
+    another order of a sum gives other last digits; `atol=0` asks for equal ones. A number is not an
+    array, not even NumPy's, which leaves a sandbox as a Python number: compare it with `number`.
 
     Args:
         name: Which of several arrays this is.
@@ -325,18 +326,23 @@ def array(
 
     Raises:
         Mismatch: `got` is not such an array.
+        TypeError: The test states no tolerance for floats.
     """
     import numpy as np
 
+    exact = expected.dtype.kind not in "fc"
+    if not exact and atol is None and rtol is None:
+        raise TypeError("expect.array: floats need atol= or rtol=; atol=0 asks for equal ones")
     one = _Complaint(of, name, inputs, hint_for(got, hints) or hint)
     one.not_nothing(got, expected)
     if not is_array(got):
         one.wrong_type("an array", got)
     one.same_shape_and_dtype(got, expected)
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
-    exact = expected.dtype.kind not in "fc"
     with np.errstate(all="ignore"):
-        one.same_values(got, expected, lambda x: x.astype(wide), exact=exact, atol=atol, rtol=rtol)
+        one.same_values(
+            got, expected, lambda x: x.astype(wide), exact=exact, atol=atol or 0.0, rtol=rtol or 0.0
+        )
 
 
 def that(

@@ -287,7 +287,7 @@ def validate(
     files.say(_proof_in_words(found, in_detail=bool(only), prices=prices), needed=False)
     for complaint in found.complaints():
         print(complaint, file=sys.stderr)
-    if any(row.complaint and row.kind in DECLINABLE for row in found.rows):
+    if any(row.complaint and row.kind in DECLINABLE for row in found.surprising()):
         print(HOW_TO_DECLINE, file=sys.stderr)
     if found.complaints():
         raise typer.Exit(1)

@@ -286,11 +286,10 @@ class Course(msgspec.Struct, frozen=True):
         }
         # Some files always come from the grader itself, wherever the course is: the pages show the
         # grader's version, markdown_figures.py parses the marks of figures, and pictures show
-        # what the stand-in for a GPU does and what a model wrote, drawn by the kit.
+        # what the stand-in for a GPU does and what a model wrote.
         own = ("__init__.py", "base/markdown_figures.py")
         named |= {f"grader/{name}": PACKAGE / name for name in own}
-        drawing = ("stand_in.py", "text.py", "loaded.py", "expect.py", "progress/pictures.py")
-        named |= {f"kit/{name}": kit.HERE / name for name in drawing}
+        named |= {f"kit/{name}": kit.HERE / name for name in ("stand_in.py", "text.py")}
         return dict(sorted(named.items()))
 
     def handout_sha256(self) -> str:

@@ -259,7 +259,10 @@ OF_THE_FILE: dict[str, tuple[str, Callable[[Any], bool]]] = {
 KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "id": ('lower-case letters, digits and underscores, like "lr_schedule"', _matches(ID)),
     "module": ('the name of a module, like "optimizers" or "model.layers"', _matches(DOTTED)),
-    "functions": ("a list of names of definitions, one or more", _list_of(NAME, 1)),
+    "functions": (
+        'a list of names of definitions, one or more; of a program, write main(): ["main"]',
+        _list_of(NAME, 1),
+    ),
     "points": ("a whole number, 1 or more", lambda value: type(value) is int and value >= 1),
     "section": ('chapter and section in quotes, like "8.2" or "8.2.1"', _matches(SECTION)),
     "device": ('"cpu" or "cuda"', lambda value: value in ("cpu", "cuda")),

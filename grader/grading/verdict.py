@@ -103,6 +103,10 @@ def _happened(fault: StudentFault) -> str:
     if fault.status is Status.NOT_ATTEMPTED:
         return "not attempted"
     what = printable(plain(fault.text), MAX_TEXT)
+    if not fault.where and getattr(fault, "type_name", "") == "FileNotFoundError":
+        # A probe has looked for what the student's function writes, in a folder of its own.
+        name = what.rstrip("'").rpartition("/")[2].rpartition("'")[2]
+        return f"there is no file {name} after the call"
     return f"raised {fault.type_name}: {what}" if isinstance(fault, Raised) else what
 
 

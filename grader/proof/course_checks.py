@@ -5,6 +5,7 @@ mistake of the course's author.
 """
 
 import ast
+import builtins
 import contextlib
 import difflib
 import importlib
@@ -18,18 +19,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import kit
 from grader.base import temporary
 from grader.base.errors import CourseFault, GraderFault, ReleaseRefused
 from grader.course import courses, problems
 from grader.course.courses import Course, Problem, sources_in
 from grader.proof.kinds import DECLINABLE
-from grader.proof.matrices import SERIOUS, tests_in
+from grader.proof.matrices import OF_GRADESCOPE, SERIOUS, tests_in
 from grader.publish import bundles, gradescope_bundle, stub_files
 from grader.results.points import HARM, weights_by_harm
 
 NOT_ATTEMPTED = "not attempted yet"
 LEAST_HARM = 0.6  # the share of a problem's points that serious tests must carry
 OF_A_PROBLEM = (*courses.HIDDEN_TESTS.values(), "wrong.edits", "right.py")
+OF_PYTHON = ("math", "statistics", "itertools", "functools", "collections", "bisect", "heapq")
 ENDS_SECONDS = 600.0  # a program of the course that takes longer hangs
 
 
@@ -117,7 +120,7 @@ def gradescope(course: Course) -> Iterator[str]:
         points = sum(problem.points for problem in course.problems if problem.device == "cpu")
         if done.returncode or result.get("score") != points:
             yield (
-                f"release gradescope: its autograder gives the reference {result.get('score')} of "
+                f"{OF_GRADESCOPE}{result.get('score')} of "
                 f"{points} points: {done.stderr.strip() or result.get('output', '')[:1000]}"
             )
 
@@ -181,19 +184,38 @@ def _wrong_forbidden(course: Course, problem: Problem) -> Iterator[str]:
     """Forbidden names that do not exist, so that nothing would be forbidden."""
     names = [*problem.forbidden, *(name for of in problem.forbidden_in.values() for name in of)]
     for name in dict.fromkeys(names):
-        if not _exists(name):
+        meant = _meant(name, course)
+        if meant or not _exists(name):
             yield (
                 f"{_at(course, problem)}: forbidden: expected the name of a function, class, "
-                f"module or operator; there is no {name}"
+                f"module or operator; there is no {name}{meant and f'; did you mean {meant}?'}"
             )
+
+
+def _meant(name: str, course: Course) -> str:
+    """The full name of a function that is named without its module, or by an alias such as np."""
+    first, _, rest = name.partition(".")
+    if hasattr(builtins, first) or _is_found(first):
+        return ""
+    packages = [kit.name_of(package) for package in course.packages]
+    homes = [home for home in (*packages, *OF_PYTHON) if _is_found(home)]
+    names = [f"{home}.{inner}" for home in homes for inner in (name, rest) if inner]
+    near = [] if rest else difflib.get_close_matches(name, dir(builtins), 1, cutoff=0.8)
+    return next((full for full in names if _exists(full)), "".join(near))
+
+
+def _is_found(module: str) -> bool:
+    """Whether a module can be imported here."""
+    with contextlib.suppress(ImportError, ValueError):
+        return module in sys.modules or importlib.util.find_spec(module) is not None
+    return False
 
 
 def _exists(name: str) -> bool:
     """Whether a dotted name can be found, or belongs to a package that is not installed."""
     first, *rest = name.split(".")
-    with contextlib.suppress(ImportError, ValueError):
-        if importlib.util.find_spec(first) is None and first not in sys.modules:
-            return True  # a submission cannot import it either
+    if not _is_found(first):
+        return True  # a submission cannot import it either
     found: object = None
     for number in range(len(rest) + 1):
         part = ".".join([first, *rest[:number]])

@@ -108,7 +108,8 @@ def _is_not_caught(judged: Judged) -> str:
 def _passes(judged: Judged) -> str:
     passed = [test.id for test in judged.tests if test.status is Status.PASSED]
     verb = "pass" if passed[1:] else "passes"
-    return f"{', '.join(passed)} {verb} with this answer" if passed else ""
+    what_to_do = "ask for other answers too, or first for a right call (expect.right_call)"
+    return f"{', '.join(passed)} {verb} with this answer; {what_to_do}" if passed else ""
 
 
 def _costs_much(judged: Judged) -> str:

@@ -18,6 +18,7 @@ DEAR = 1 / 3
 MOST_FOR_CHECKS = 0.03
 # In a light run, mutants need no reasons, but at most one in so many may go unnoticed.
 ONE_UNNOTICED_IN = 3
+OF_GRADESCOPE = "release gradescope: its autograder gives the reference "
 SERIOUS = tuple(HARM)[:2]
 
 
@@ -57,13 +58,22 @@ class Matrix:
     # price or a mutant.
     is_light: bool = False
 
+    def surprising(self) -> list[Row]:
+        """The rows with a complaint, except those that follow from tests that fail the reference.
+
+        Those of the reference are first.
+        """
+        broken = [row for row in self.rows if row.complaint and row.kind == "reference"]
+        problems = {row.problem for row in broken}
+        others = [row for row in self.rows if row.complaint and row.problem not in problems]
+        return [*broken, *others]
+
     def complaints(self) -> list[str]:
-        """Everything that differs from what is required."""
-        always = [
-            *self.wrong,
-            *_once_each([row for row in self.rows if row.complaint]),
-            *self._chance(),
-        ]
+        """Everything that differs from what is required, the cause before what follows from it."""
+        rows = self.surprising()
+        is_broken = any(row.kind == "reference" for row in rows)
+        wrong = [one for one in self.wrong if not (is_broken and one.startswith(OF_GRADESCOPE))]
+        always = [*_once_each(rows), *wrong, *self._chance()]
         if self.is_light:
             return [*always, *self._unnoticed()]
         return [

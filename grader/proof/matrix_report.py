@@ -26,11 +26,12 @@ def table(matrix: Matrix) -> Table:
     shown.add_column("points", justify="right", no_wrap=True)
     shown.add_column("fails")
     seeds: dict[tuple[object, ...], list[Row]] = {}
+    surprising = set(map(id, matrix.surprising()))
     for row in matrix.rows:
         outcome = (row.score, row.max_score, *row.failed, bool(row.complaint))
         seeds.setdefault((row.problem, row.kind, row.name, outcome), []).append(row)
     for row, *others in seeds.values():
-        if row.kind not in ("reference", "stub", "wrong", "variant") and not row.complaint:
+        if row.kind not in ("reference", "stub", "wrong", "variant") and id(row) not in surprising:
             continue
         mark = Text("✗ ", style="bold red") if row.complaint else Text("✓ ", style="green")
         name = row.name if row.kind == row.name else f"{row.kind} {row.name}"

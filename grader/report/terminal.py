@@ -45,7 +45,7 @@ def render(reported: Reported) -> str:
     """The report as text, with the width and colours of the terminal.
 
     Without a terminal, the report is plain text of 80 columns. Unless it is verbose, it shows the
-    costliest reasons, in about 60 lines.
+    costliest reasons of each problem, in about 60 lines.
     """
     console = reported.console
     if console is None or not console.is_terminal:
@@ -72,15 +72,25 @@ def _report(reported: Reported, console: Console) -> RenderableType:
         *_notes(reported),
         _foot(reported),
     ]
-    blocks = [_reason(reason, reported) for reason in reported.reasons]
     left = MAX_LINES - sum(_lines(part, console) for part in [*above, *below]) - LINES_FOR_MORE
-    shown = 0
-    while shown < len(blocks) and (
-        reported.verbose or shown < LEAST_REASONS or left >= _lines(blocks[shown], console)
-    ):
-        left -= _lines(blocks[shown], console)
-        shown += 1
-    return Group(*above, *blocks[:shown], *_more(reported.reasons[shown:]), *below)
+    shown = _shown(reported, left, console)
+    hidden = [reason for reason in reported.reasons if reason not in shown]
+    blocks = [_reason(reason, reported) for reason in shown]
+    return Group(*above, *blocks, *_more(hidden), *below)
+
+
+def _shown(reported: Reported, left: int, console: Console) -> list[Reason]:
+    """The reasons that fit into these lines, the costliest of each problem before any second."""
+    firsts = {reason.problem.id: reason for reason in reversed(reported.reasons)}.values()
+    by_problem = sorted(reported.reasons, key=lambda reason: reason not in firsts)
+    shown: list[Reason] = []
+    for reason in by_problem:
+        lines = _lines(_reason(reason, reported), console)
+        if not reported.verbose and len(shown) >= LEAST_REASONS and left < lines:
+            break
+        left -= lines
+        shown.append(reason)
+    return [reason for reason in reported.reasons if reason in shown]
 
 
 def _lines(part: RenderableType, console: Console) -> int:
@@ -94,7 +104,8 @@ def _more(reasons: list[Reason]) -> list[RenderableType]:
     points = sum(reason.points for reason in reasons)
     problems = ", ".join(dict.fromkeys(reason.problem.id for reason in reasons))
     count = counted(len(reasons), "more reason")
-    return [Text(f"{count}, {points:.2f} points, in {problems}: --verbose shows all"), Text()]
+    text = f"{count}, {points:.2f} points, in {problems}: the grader's --verbose shows all"
+    return [Text(text), Text()]
 
 
 def _head(result: SubmissionResult) -> RenderableType:

@@ -346,7 +346,7 @@ KIB, GIB = 2**10, 2**30
 
 
 class LimitNeeded(NamedTuple):
-    """The value that grading needed_limits for one limit."""
+    """The value that grading needs for one limit."""
 
     which: int  # the limit, such as resource.RLIMIT_NOFILE
     option: str  # the option of `ulimit` that shows the limit
@@ -371,14 +371,14 @@ def needed_limits(scratch_bytes: int) -> list[LimitNeeded]:
 
 
 def raise_limits(scratch_bytes: int) -> None:
-    """Raise each inherited limit that is lower than what grading needed_limits.
+    """Raise each inherited limit that is lower than what grading needs.
 
     Args:
         scratch_bytes: How much a test may write.
 
     Raises:
         SandboxUnavailable: A limit cannot be raised far enough; the message says which one, and
-            what value it needed_limits.
+            what value it needs.
     """
     for need in needed_limits(scratch_bytes):
         soft, hard = resource.getrlimit(need.which)
@@ -388,7 +388,7 @@ def raise_limits(scratch_bytes: int) -> None:
             got, needed = hard // need.unit, -(-need.least // need.unit)
             raise SandboxUnavailable(
                 f"the limit on {need.of} (ulimit {need.option}) is {got}{need.unit_name} here, "
-                f"and grading needed_limits {needed}{need.unit_name}: "
+                f"and grading needs {needed}{need.unit_name}: "
                 "start the grader from a shell or job whose hard limit is at least that high"
             )
         resource.setrlimit(need.which, (need.least, hard))

@@ -46,10 +46,20 @@ def late(limits: Limits, tracebacks: str, *, is_cut: bool, on_gpu: bool) -> Time
     return TimedOut(why, _where_it_was(tracebacks))
 
 
-def too_late_to_begin(*, cpu_seconds: float = 0, wall_seconds: float = 0) -> TimedOut:
-    """The problem's tests had used up their CPU time or wall time before this test began."""
+def too_late_to_begin(
+    where: str = "", *, cpu_seconds: float = 0, wall_seconds: float = 0
+) -> TimedOut:
+    """The problem's tests had used up their CPU time or wall time before this test began.
+
+    Args:
+        where: Where the first of them was when its own time ran out; "" if each had enough.
+        cpu_seconds, wall_seconds: The one that is used up.
+    """
     used = f"{cpu_seconds:.0f} s of processor time" if cpu_seconds else f"{wall_seconds:.0f} s"
-    return TimedOut(f"the tests of its problem had used up their {used} before this test began")
+    first = f"{where} ran out of time first: " if where else ""
+    return TimedOut(
+        f"{first}the tests of its problem had used up their {used} before this test began"
+    )
 
 
 def disk_is_full() -> GraderFault:

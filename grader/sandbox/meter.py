@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from grader.base.errors import TimedOut
 from grader.course.courses import Limits
 from grader.sandbox import endings
 from grader.wire.messages import Ending
@@ -65,6 +66,7 @@ class Budget:
     spare: Spare = field(default_factory=lambda: Spare(0.0, 0.0))
     cpu_used: float = 0.0
     wall_used: float = 0.0
+    slow: str = ""  # where the first test was that ran out of time
 
     def charge(self, *, cpu: float = 0.0, wall: float = 0.0) -> None:
         """Record what a test, or all tests of a process, have used."""
@@ -79,6 +81,7 @@ class Budget:
     def begin_again(self) -> None:
         """Have all tests of the problem repeated: what they have used does not count."""
         self.cpu_used, self.wall_used = self.spare.pay(cpu=self.cpu_used, wall=self.wall_used)
+        self.slow = ""
 
     @property
     def cpu_left(self) -> float:
@@ -161,9 +164,9 @@ class Meter:
         if budget is None:
             return
         if budget.cpu_left <= 0:
-            raise endings.too_late_to_begin(cpu_seconds=budget.cpu_seconds)
+            raise endings.too_late_to_begin(budget.slow, cpu_seconds=budget.cpu_seconds)
         if budget.wall_left <= 0:
-            raise endings.too_late_to_begin(wall_seconds=budget.wall_seconds)
+            raise endings.too_late_to_begin(budget.slow, wall_seconds=budget.wall_seconds)
         if with_new_child:
             left = math.ceil(budget.cpu_left + budget.free_seconds)
             self.cpu_limit = min(self._limits.cpu_seconds, left)
@@ -175,6 +178,11 @@ class Meter:
         """Count the wall time of a call."""
         self.wall_left -= wall_seconds
         self._wall_used += wall_seconds
+
+    def blame(self, fault: TimedOut) -> None:
+        """Note where the running test ran out of time, if it is the first of its problem."""
+        if self._budget:
+            self._budget.slow = self._budget.slow or fault.where or ""
 
     def repeat(self) -> None:
         """Charge the running test as an attempt that does not count."""

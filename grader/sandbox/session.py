@@ -330,18 +330,23 @@ class Session:
         self._patience.lose()
         self._meter.spend(child.read_traceback())
         self._end(child)
-        self._over = endings.asleep(child.tracebacks)
-        return self._over
+        return self._out_of_time(endings.asleep(child.tracebacks))
 
     def _timed_out(self, child: Child) -> TimedOut:
         busy = self._sandbox.gpu.busy() if self._sandbox.gpu else False
         self._meter.spend(child.read_traceback())
         self._end(child)
         on_gpu = busy or (busy is None and endings.waited_for_the_gpu(child.tracebacks))
-        self._over = endings.late(
-            self._limits, child.tracebacks, is_cut=self._meter.wall_is_cut, on_gpu=on_gpu
+        is_cut = self._meter.wall_is_cut
+        return self._out_of_time(
+            endings.late(self._limits, child.tracebacks, is_cut=is_cut, on_gpu=on_gpu)
         )
-        return self._over
+
+    def _out_of_time(self, fault: TimedOut) -> TimedOut:
+        """Let all further calls of the test end in the same way."""
+        self._meter.blame(fault)
+        self._over = fault
+        return fault
 
     def _found_a_full_disk(self, child: Child) -> StudentFault | GraderFault:
         """Whether the test itself has filled the disk, as its zygote has just looked up."""
@@ -360,9 +365,7 @@ class Session:
             cpu_limit=self._meter.cpu_limit,
             is_isolated=self._sandbox.isolation != "none",
         )
-        if isinstance(fault, TimedOut):
-            self._over = fault
-        return fault
+        return self._out_of_time(fault) if isinstance(fault, TimedOut) else fault
 
 
 def _encoded(what: dict[str, Any]) -> list[protocol.Buffer]:

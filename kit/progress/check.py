@@ -265,7 +265,7 @@ class _Run:
                 "story": self._course.get("story", ""),
                 "left_out": self._ran,
                 "limits": kit.USUAL_LIMITS | self._course.get("limits", {}),
-                "course": {"packages": self._course.get("packages", kit.USUAL_PACKAGES)},
+                "course": {k: self._course[k] for k in ("packages", "files") if k in self._course},
                 "crash": str(crash),
             }
             ordered.write_text(json.dumps(order), encoding="utf-8")

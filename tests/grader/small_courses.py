@@ -55,7 +55,7 @@ from kit import expect
 def test_the_worked_example(student):
     """The row (1, 3)."""
     got = student.rows.centred(np.array([[1.0, 3.0]]))
-    expect.array(got, np.array([[-1.0, 1.0]]), of="centred", inputs="1, 3")
+    expect.array(got, np.array([[-1.0, 1.0]]), of="centred", atol=0, inputs="1, 3")
 '''
 
 

@@ -1,6 +1,8 @@
 """The counts of a class agree with counts that were worked out by hand."""
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -126,6 +128,11 @@ def test_without_names_nobody_can_be_recognised(students, tmp_path):
     assert len(orders) > 1
     assert {f"student {n}" for n in range(1, 7)} == {m.name for m in found.members}
     assert [EPS] == [one.text for one in found.mistakes]
+    at = datetime(2026, 10, 2, tzinfo=UTC)  # an exact time would tell who somebody is
+    timed = msgspec.structs.replace(found.members[0].standing, deadline=at, submitted_at=at)
+    known = [replace(found, members=[replace(found.members[0], standing=timed)])] * 2
+    pages = [class_page.render(one, title="t", with_names=n) for n, one in enumerate(known)]
+    assert ['"hours":0.0' in page for page in pages] == [False, True]
 
 
 def test_the_terminal_says_what_to_talk_about(found):

@@ -83,6 +83,7 @@ def test_a_request_is_listed_until_it_is_answered(book, typed, shown):
     assert f"  1  {about}: It works." in listed
     assert "Regrade request about adamw, test_steps: not answered yet." in shown("zoe")
     answer = ("answer", 1, "--gradebook", book, "--reason", "A typo of ours.")
+    assert "adamw gives at most 5" in typed(*answer, "--accept", "--points", 6)[2]
     assert "zoe: 5.00 of 7" in typed(*answer, "--accept", "--points", 5)[1]
     listed = typed("status", book)[1]
     assert "regrade requests: 0 open, 1 answered" in listed
@@ -111,6 +112,9 @@ def test_the_last_answer_counts(book, typed, shown):
     override = ("override", "zoe", "--gradebook", book, "--problem", "adamw", "--reason", "oral")
     typed(*override, "--points", 4)
     assert "zoe: 4.00 of 7" in typed(*answer, "It was none.", "--refuse")[1]
+    typed("request", "zoe", "--gradebook", book, *TEST, "--text", "Once more.")
+    typed("answer", 2, "--gradebook", book, "--reason", "Now.", "--accept", "--points", 3)
+    assert "zoe: 3.00 of 7" in typed(*answer, "It was none.", "--refuse")[1]
 
 
 def test_a_regrade_keeps_a_request_and_its_evidence(book, today, typed, shown):

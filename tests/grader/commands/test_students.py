@@ -179,7 +179,7 @@ def test_points_from_a_file_are_shown_and_then_written(class_, typed, tmp_path):
 def test_one_wrong_row_and_nothing_is_written(class_, typed, tmp_path):
     file, words = tmp_path / "points.csv", ("--gradebook", class_, "--apply")
     lines = ["student,points,problem,reason", "bob,4,,fair", "zed,1,,x", "bob,nan,,x", "bob,-1,,x"]
-    lines += ["bob,500,,x", "bob,1,nosuch,x", "eve,1,,x", "bob,3,,x", "ada,1,,"]
+    lines += ["bob,500,,x", "bob,1,nosuch,x", "eve,1,,x", "bob,3,,x", "ada,1,,", "ada,6,adamw,x"]
     file.write_text("\n".join(lines))
     before = rows(class_)
     code, _, said = typed("override", "--from", file, *words)
@@ -194,6 +194,7 @@ def test_one_wrong_row_and_nothing_is_written(class_, typed, tmp_path):
         "line 8: Eve E (eve) handed in nothing; --anyway",
         "line 9: a second row for bob",
         "line 10: expected a reason, in the row or with --reason",
+        "line 11: points 6: adamw gives at most 5; --anyway",
         "; nothing was written",
     ):
         assert part in said

@@ -181,7 +181,8 @@ WRONG = [
     ("forbidden = []", 'forbidden = "torch.nn"', 18,
      'forbidden: expected a list of names, like "torch.optim"; got "torch.nn"'),
     ('["Linear", "MLP"]', "[]", 14,
-     "problem linear: functions: expected a list of names of definitions, one or more; got []"),
+     "problem linear: functions: expected a list of names of definitions, one or more; of a "
+     'program, write main(): ["main"]; got []'),
     ('module = "linear"', 'module = "linear/py"', 13,
      'expected the name of a module, like "optimizers" or "model.layers"; got "linear/py"'),
     ("MatMul = [", "Matmul = [", 35,

@@ -427,6 +427,7 @@ def test_only_a_sandbox_is_said_to_hold_nan(monkeypatch):
     assert "holds NaN" not in here[0][1]
     told = mismatch(expect.tensor, torch.tensor([NAN]), torch.ones(1), hint="it knows").facts
     assert not told  # the hint knows more than a guess
+    assert not mismatch(expect.array, np.array([NAN]), np.ones(1)).facts  # only torch's is filled
     monkeypatch.setattr(expect, "sandboxed", True)
     boxed = mismatch(expect.tensor, torch.tensor([NAN]), torch.ones(1)).facts
     assert "It holds NaN here" in boxed[0][1]
@@ -476,7 +477,7 @@ def test_the_first_hint_that_fits_a_wrong_answer_counts():
         (expect.value, (1, 2), (2, 1)),
         (partial(expect.number, tolerance=0.1), 3.0, 2.0),
         (expect.tensor, torch.tensor([1, 2]), torch.tensor([2, 1])),
-        (expect.array, np.array([1.5, 1.5]), np.array([2.5, 1.5])),
+        (partial(expect.array, atol=0), np.array([1.5, 1.5]), np.array([2.5, 1.5])),
     ]:
         wrong = 1.5 if isinstance(got, np.ndarray) else got
         for hints, hint in [([(wrong, "swapped")], "swapped"), ([("x", "swapped")], "else")]:
@@ -829,8 +830,8 @@ def test_every_check_can_fail():
             lambda: expect.tensor(one, zero, of="f"),
         ),
         "array": (
-            lambda: expect.array(np.ones(1), np.ones(1), of="f"),
-            lambda: expect.array(np.ones(1), np.zeros(1), of="f"),
+            lambda: expect.array(np.ones(1), np.ones(1), of="f", atol=0),
+            lambda: expect.array(np.ones(1), np.zeros(1), of="f", atol=0),
         ),
         "lines": (
             lambda: expect.lines("a \n\n", ["a"], of="f"),
@@ -897,7 +898,7 @@ def compared(check, got, expected, **options):
 def test_arrays_and_tensors_are_judged_alike(case):
     """Both have the same order of checks, wording and tolerances."""
     got, expected, tolerances = PAIRS[case]
-    arrays = compared(expect.array, np.array(got), np.array(expected), **tolerances)
+    arrays = compared(expect.array, np.array(got), np.array(expected), **{"atol": 0} | tolerances)
     tensors = compared(
         expect.tensor,
         torch.from_numpy(np.array(got)),
@@ -925,7 +926,15 @@ def test_arrays_and_tensors_are_judged_alike(case):
 )
 def test_the_first_thing_that_is_wrong_is_reported(got, said):
     """Nothing, the type, the shape and the dtype come before the values."""
-    assert f"f: {said}" == compared(expect.array, got, np.ones(1))[0]
+    assert f"f: {said}" == compared(expect.array, got, np.ones(1), atol=0)[0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_a_test_of_floats_states_its_tolerance(dtype):
+    """Otherwise the order of a sum would cost a point; the test's author sees it at once."""
+    with pytest.raises(TypeError, match="floats need atol= or rtol=; atol=0 asks for equal ones"):
+        expect.array(None, np.ones(1, dtype), of="f")
+    expect.array(np.ones(1, "int64"), np.ones(1, "int64"), of="f")
 
 
 def test_overflow_in_a_comparison_is_no_warning():

@@ -169,6 +169,43 @@ def test_what_works_on_one_machine_only_is_noted(line, said):
     assert said in text
 
 
+PROGRAM = [{"id": "tally", "module": "linear", "functions": ["main"], "points": 1, "program": True}]
+
+
+@pytest.mark.parametrize(
+    ("line", "of_a_program", "of_a_function"),
+    [
+        ("x = input() + input()", 0, 1),
+        ("x = open('words.txt')", 0, 1),
+        ("x = open('/home/me/words.txt')", 1, 1),
+        ("breakpoint()", 1, 1),
+    ],
+)
+def test_a_program_has_an_input_and_files(line, of_a_program, of_a_function):
+    """A test gives them to a program; of a function, each line is told once."""
+    sources = {"assignment/linear.py": f"def main():\n    {line}\n".encode()}
+    assert len(foreseen(sources, PACKAGES, PROGRAM)) == of_a_program
+    assert len(foreseen(sources, PACKAGES, PROBLEMS)) == of_a_function
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        "open('t.txt', 'w').write('1')",
+        "with open('t.txt', mode='a') as f: f.write('1')",
+        "Path('t.txt').write_text('1')",
+        "NAME = 't.txt'\nwith open(NAME, 'wb') as f: f.write(b'1')",
+        "p = Path('t.txt')\nwith p.open('w') as f: f.write('1')",
+        "np.save('t.txt', [1])",
+    ],
+)
+def test_a_file_that_the_module_writes_is_there(writes):
+    head = "import numpy as np\nfrom pathlib import Path\n"
+    assert told(f"{head}{writes}\nx = open('t.txt')\n") == []
+    assert len(told(f"{head}{writes}\nx = open('other.txt')\n")) == 1
+    assert len(told(f"{head}{writes.replace('t.txt', 'b')}\nx = open('t.txt')\n")) == 1
+
+
 def test_nothing_is_told_of_the_reference():
     sources = {p.path: COURSE.reference_of(p).encode() for p in COURSE.problems}
     problems = [{"module": p.module, "points": p.points, **p.rules} for p in COURSE.problems]

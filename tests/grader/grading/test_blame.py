@@ -325,6 +325,19 @@ def test_the_cause_in_a_long_exception_survives(text, told):
     assert plain(text) == told
 
 
+@pytest.mark.parametrize("where", [None, "assignment/files.py:3"])
+def test_a_file_that_is_not_written_is_a_sentence(where):
+    """A probe looks for it in a folder whose name says nothing; the student's own line stays."""
+    text = "[Errno 2] No such file or directory: '/tmp/tmp1/scores.csv'"
+    fault = raised(["FileNotFoundError", "OSError"], "FileNotFoundError", text, where)
+    said = (
+        f"raised FileNotFoundError: {text}"
+        if where
+        else "there is no file scores.csv after the call"
+    )
+    assert said == verdict_on(fault, test="test_it", rule="", asked="write").what
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "labels"),
     [
@@ -342,3 +355,10 @@ def test_what_a_newer_python_has_is_told_with_the_graders_python(kind, text, lab
     if "may import" in labels:
         (may,) = (fact.text for fact in verdict.facts if fact.label == "may import")
         assert may.startswith("the standard library, torch; its own modules as in `from assignment")
+
+
+def test_a_right_call_that_fails_is_not_told_the_rule_of_a_wrong_one():
+    fault = raised(["ValueError"], "ValueError", "x", "assignment/linear.py:3")
+    fault.right_call = "9 tokens"
+    verdict = verdict_on(fault, test="test_it", rule="Too few tokens raise.", asked="f")
+    assert (verdict.rule, verdict.facts[-1].text) == ("", "a valid one: 9 tokens")

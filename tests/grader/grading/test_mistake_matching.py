@@ -1,6 +1,7 @@
 """A report names a known mistake only if the submission returns exactly that mistake's numbers."""
 
 import dataclasses
+import io
 import os
 import re
 import shutil
@@ -480,6 +481,9 @@ def test_an_explanation_that_breaks_is_reported(monkeypatch, capsys):
         r"the points are right",
         line,
     )
+    with io.TextIOWrapper(open("/dev/full", "wb", buffering=0), write_through=True) as full:
+        monkeypatch.setattr("sys.stderr", full)
+        assert {} == Cases(COURSE).explained(COURSE.problem("linear"))
 
 
 @pytest.mark.slow

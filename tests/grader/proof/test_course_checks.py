@@ -69,6 +69,18 @@ NAMES = {
         lambda tiny: changed(tiny / LISTED, '"torch.relu"', '"torch.rellu"'),
         r"problem relu: forbidden: expected the name of a .* or operator; there is no torch.rellu",
     ),
+    "a forbidden name without its module": (
+        lambda tiny: changed(tiny / LISTED, '"torch.relu"', '"relu"'),
+        r"problem relu: forbidden: .*; there is no relu; did you mean torch.relu\?",
+    ),
+    "a forbidden name by an alias": (
+        lambda tiny: changed(tiny / LISTED, '"torch.relu"', '"np.convolve"'),
+        r"problem relu: forbidden: .* no np.convolve; did you mean numpy.convolve\?",
+    ),
+    "a forbidden builtin that is misspelt": (
+        lambda tiny: changed(tiny / LISTED, '"torch.relu"', '"sorteD"'),
+        r"problem relu: forbidden: .*; there is no sorteD; did you mean sorted\?",
+    ),
     "no solutions": (
         lambda tiny: shutil.rmtree(tiny / "solutions"),
         r"problem relu: expected its reference solution: .*activations.py cannot be read",

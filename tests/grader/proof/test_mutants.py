@@ -14,7 +14,7 @@ from grader.base.errors import CourseFault
 from grader.course import courses
 from grader.proof import matrices, matrix_report, mutants
 from grader.proof.kinds import Row
-from grader.proof.matrices import HiddenTest, Matrix
+from grader.proof.matrices import OF_GRADESCOPE, HiddenTest, Matrix
 from grader.proof.sentences import StubSentence
 from tests.grader.sampling import every
 
@@ -319,6 +319,22 @@ def test_a_light_run_asks_for_no_mistakes_and_no_reasons():
         "p · junk 0: passes",
         "p: no test notices 2 of 5 mutants, more than one in 3; write tests for them",
     ]
+
+
+def test_tests_that_fail_the_reference_are_the_only_complaint_of_their_problem():
+    """What follows from them is not told; the zip for Gradescope is a consequence, too."""
+    rows = [
+        Row("p", "junk", "0", 0, 0.0, 1.0, [], "p · junk 0: it breaks"),
+        Row("q", "junk", "0", 0, 0.0, 1.0, [], "q · junk 0: passes"),
+        Row("p", "reference", "reference", 0, 0.0, 1.0, ["t"], "p · reference: it breaks"),
+    ]
+    zipped = f"{OF_GRADESCOPE}0 of 2 points"
+    matrix = Matrix(rows, wrong=[zipped, "another"])
+    assert matrix.complaints() == ["p · reference: it breaks", "q · junk 0: passes", "another"]
+    console = Console(width=100, file=io.StringIO())
+    console.print(matrix_report.table(matrix))
+    assert len(console.file.getvalue().splitlines()) == 3  # a head, the reference, and q's junk
+    assert Matrix(rows[:2], wrong=[zipped]).complaints()[-1] == zipped
 
 
 def test_checks_of_arguments_cost_little_in_all():

@@ -221,6 +221,9 @@ def test_every_problem_has_every_kind_that_fits_it(problem):
 PASSED, FAILED, MISSING = Status.PASSED, Status.FAILED, Status.NOT_ATTEMPTED
 
 
+ASK = "ask for other answers too, or first for a right call (expect.right_call)"
+
+
 def judged(*statuses, **more):
     """A trial whose tests t0, t1, … ended so; the first one weighs nine times as much."""
     tests = [
@@ -247,8 +250,8 @@ ENDS = [
     ("wrong", judged(FAILED, Status.TIMEOUT), "its status is timeout: why"),
     ("wrong", judged(PASSED, FAILED, most=8), "it earns 9.00 points, and may earn at most 8"),
     ("junk", judged(FAILED, FAILED), ""),
-    ("junk", judged(PASSED, FAILED), "t0 passes with this answer"),
-    ("junk", judged(PASSED, PASSED), "t0, t1 pass with this answer"),
+    ("junk", judged(PASSED, FAILED), f"t0 passes with this answer; {ASK}"),
+    ("junk", judged(PASSED, PASSED), f"t0, t1 pass with this answer; {ASK}"),
     ("unchecked", judged(PASSED, FAILED), ""),
     ("unchecked", judged(FAILED, PASSED), "it loses 90.0 %, more than 10: t0"),
     ("unwritten", judged(PASSED, FAILED), ""),

@@ -140,7 +140,7 @@ NOT_TOTAL = {
 def test_of_an_empty_list(student):
     expect.value(student.tensor_memory.unique_bytes([]), 0, of="unique_bytes")
 """,
-        "tensor_memory · junk 0 (seed 0): test_of_an_empty_list passes with this answer",
+        "tensor_memory · junk 0 (seed 0): test_of_an_empty_list passes with this answer; ask for",
     ),
     "a test that raises over a wrong type": (
         """

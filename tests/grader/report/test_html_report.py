@@ -177,6 +177,8 @@ def test_who_has_everything_is_told_so():
     said = words(render(passed))
     assert "Every test passes." in said
     assert "What went wrong" not in said
+    lost = render(result(problem_result("linear", "m", 5, [failed("a", "wrong values")])))
+    assert "Every test" not in words(lost)
 
 
 def test_pending_points_are_in_no_maximum_and_no_advice():

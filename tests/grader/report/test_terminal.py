@@ -128,11 +128,19 @@ def test_tests_that_one_mistake_fails_are_one_reason():
     ] == lines[at + 1 : at + 8]
 
 
+def test_the_easiest_problem_has_its_reason():
+    """The costliest reason of each problem comes before any second one, in the order of costs."""
+    problems = [failed(f"p{i}", 2 - i % 2, 9) for i in range(4)]
+    lines = [line for line in report(*problems) if " · f: " in line]
+    assert {f"p{i} · f: reason 0" for i in range(4)} < set(lines)
+    assert lines.index("p0 · f: reason 1") < lines.index("p1 · f: reason 0")
+
+
 def test_a_bad_submission_fits_into_sixty_lines():
     problems = [failed(f"p{i:02}", 1 + i, 6) for i in range(20)]
     lines = report(*problems)
     assert len(lines) <= 60
-    assert lines.index("p19 · f: reason 0") < lines.index("p19 · f: reason 1")
+    assert lines.index("p19 · f: reason 0") < lines.index("p18 · f: reason 0")
     assert not [line for line in lines if line.startswith("p00 ·")]
     rest = next(line for line in lines if "more reasons" in line)
     assert re.match(r"11\d more reasons, \d+\.\d\d points, in p1", rest)

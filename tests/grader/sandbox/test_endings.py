@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from grader.base.errors import Crashed, OutOfMemory, Raised, Status, TimedOut
-from tests.grader.in_the_sandbox import LEVELS, MIB, answer, ask, fault, session
+from grader.base.errors import Crashed, GraderFault, OutOfMemory, Raised, Status, TimedOut
+from grader.sandbox import endings
+from grader.wire.messages import Ending
+from tests.grader.in_the_sandbox import LEVELS, LIMITS, MIB, answer, ask, fault, session
 from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
@@ -275,3 +277,19 @@ def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(
         r"GiB: ",
         killed,
     ), killed
+
+
+@pytest.mark.parametrize(
+    ("more", "is_isolated", "whose"),
+    [(1, True, OutOfMemory), (0, True, GraderFault), (0, False, Crashed)],
+)
+def test_a_kill_is_the_tests_own_above_its_limit_or_without_a_filter(more, is_isolated, whose):
+    ending = Ending(signal=9, memory_bytes=LIMITS.memory_bytes + more)
+    assert whose is type(endings.death(ending, LIMITS, "", cpu_limit=9, is_isolated=is_isolated))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_stub"), [("raise NotImplementedError", True), ("f(x)", False)]
+)
+def test_what_torch_has_not_implemented_is_no_stub(line, is_stub):
+    assert is_stub is endings.is_a_stub(["NotImplementedError"], line)

@@ -98,7 +98,9 @@ def test_tickets_of_before_a_reboot_and_other_files_change_nothing(gpu):
     (gpu_turns.root() / "GPU-1.7.1").write_bytes(b"GPU\x1b[2J\xff")
     (gpu_turns.root() / "GPU-1.8.1").symlink_to("/etc/passwd")
     os.mkfifo(gpu_turns.root() / "GPU-1.9.1")
+    (gpu_turns.root() / "GPU-2.6.1").touch()
     with gpu_turns.turn(gpu, pytest.fail):
+        assert (gpu_turns.root() / "GPU-2.6.1").exists()  # whoever has that GPU is not asked for it
         assert (processes(), gpu_turns.waits(gpu)) == ([os.getpid()], "")
     assert processes() == []
 

@@ -40,6 +40,12 @@ def test_the_calls_of_a_test_share_its_time(sandbox):
             ask(made, False)
 
 
+def test_the_start_of_cuda_is_free():
+    budget = Budget(10, 10, free_seconds=5)
+    budget.charge(cpu=3, wall=6)
+    assert (budget.cpu_left, budget.wall_left) == (10, 9)
+
+
 LEAVES_FOLDERS = """
 import os
 def f():
@@ -158,8 +164,8 @@ def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
         session(sandbox, SLOW, budget=budget) as made,
         pytest.raises(
             TimedOut,
-            match=r"^the tests of its problem had used up their 2 s of processor time before this "
-            "test began$",
+            match=r"^assignment/m.py in busy ran out of time first: the tests of its problem had "
+            "used up their 2 s of processor time before this test began$",
         ),
     ):
         ask(made, 0.0)
@@ -170,6 +176,10 @@ def test_tests_share_what_their_problem_has_by_the_clock(sandbox):
     budget = Budget(cpu_seconds=100.0, wall_seconds=1.0)
     used_up = "no answer before the time for all tests of its problem was used up"
     assert used_up == fault(sandbox, TimedOut, SLOW, 100.0, budget=budget)[1]
+    said = fault(sandbox, TimedOut, SLOW, 0.0, budget=budget)[1]
+    assert " in f ran out of time first: the tests of its problem had used up their 1 s be" in said
+    budget.begin_again()
+    budget.charge(wall=1.0)
     said = fault(sandbox, TimedOut, SLOW, 0.0, budget=budget)[1]
     assert said.startswith("the tests of its problem had used up their 1 s before")
 

@@ -48,6 +48,15 @@ def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right
     assert not (tmp_path / "result.json").exists()
 
 
+def test_a_processor_that_computes_wrongly_grades_nobody():
+    class Wrong:
+        def look_at_device(self, name):
+            return {"computes": False}
+
+    with pytest.raises(GraderFault, match="no test can run in the sandbox"):
+        check_cpu(Wrong())
+
+
 @pytest.mark.parametrize(
     "limits", every(2, ["-n 512 -u 64", "-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000"])
 )

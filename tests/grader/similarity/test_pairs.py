@@ -116,6 +116,7 @@ def test_what_half_of_a_former_class_has_is_usual():
     now = [pairs.Work(class_works()[0].files | shown.files), *class_works()[1:4]]
     former = [pairs.Work(w.files | shown.files) for w in class_works()[4:]]
     assert [] == ranked(now, former)
+    assert [] == ranked(now, former, 15 * class_works()[4:])  # however many others there are
     rare = [pairs.Work(class_works()[4].files | shown.files), *class_works()[5:]]
     assert [(0, 4)] == both(ranked(now, rare))
 

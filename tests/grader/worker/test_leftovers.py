@@ -22,7 +22,7 @@ COUNTS = """
     table = {{"a": [1]}}
     weights = torch.zeros(2)
 
-    def default(x=[]):
+    def default(x=[], *, y=[]):
         x.append(1)
 
     def inner():
@@ -156,6 +156,7 @@ LEFT = [
     "table['b'] = 1",
     "weights.add_(1)",
     "default()",
+    "default.__kwdefaults__['y'].append(1)",
     "add()",
     "Layer.made += 1",
     "Layer.forward = lambda self, x: 2 * x",

@@ -9,6 +9,7 @@ import pytest
 
 from grader.base.errors import Crashed, Status, TimedOut
 from grader.sandbox.box import Sandbox
+from grader.worker.zygote import RunningChild
 from tests.grader.in_the_sandbox import (
     COURSE,
     LEVELS,
@@ -204,3 +205,7 @@ def test_memory_that_processes_of_a_test_share_counts_once(level):
     """Its processes have 1,200 MiB, if each is counted by itself."""
     with plain_box(level) as box:
         assert [0] * 3 == answer(box, SHARES, 300 * MIB, 3, memory_bytes=512 * MIB)
+
+
+def test_what_it_takes_to_look_at_a_tests_memory_is_the_tests_time():
+    assert RunningChild(1, 0, None, looking_seconds=2.0).used([]) == 2.0
