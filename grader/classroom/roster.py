@@ -99,7 +99,8 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
             raise UsageError(f"{where} has more cells than the header has columns")
         if [*map(_letters, cells)] == [*map(_letters, header)]:
             continue  # two rosters in one file
-        student = columns.student(cells + [""] * (len(header) - len(cells)))
+        cells += [""] * (len(header) - len(cells))
+        student = columns.student(cells)
         if columns.is_gradebook and _is_extra_row(student):
             continue
         role = " ".join(cells[i] for name, i in columns.others.items() if _letters(name) in ROLE)

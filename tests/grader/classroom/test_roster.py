@@ -136,7 +136,7 @@ def test_a_roster_that_cannot_be_right_is_refused_with_its_line(tmp_path, conten
     ],
 )
 def test_rows_of_staff_are_left_out_and_told(tmp_path, role):
-    text = f"SID,Name,Role\n1,Ada,Student\n,Tom,{role}\n3,Cy,StudentEnrollment\n4,Taj,\n"
+    text = f"SID,Name,Role\n1,Ada,Student\n,Tom,{role}\n3,Cy,StudentEnrollment\n4,Taj\n"
     notes = []
     assert ["1", "3", "4"] == [one.id for one in read(roster(tmp_path, text), notes)]
     assert ["1 row of staff left out: Tom"] == notes
