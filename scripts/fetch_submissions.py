@@ -25,6 +25,7 @@ import csv
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 from contextlib import suppress
@@ -141,11 +142,14 @@ def _download(repository: str, address: str, whole: Path) -> None:
     try:
         with part.open("wb") as out:
             _run(repository, address, out)
-        if part.stat().st_size > MOST_BYTES:
-            raise NotFetched(f"{repository} is larger than {MOST_BYTES >> 20} MiB")
         os.replace(part, whole)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _limit_files() -> None:
+    """Let a process write no file that is larger than an archive may be, and one byte."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES + 1,) * 2)
 
 
 def _run(repository: str, address: str, out: int | BinaryIO) -> bytes:
@@ -156,11 +160,14 @@ def _run(repository: str, address: str, out: int | BinaryIO) -> bytes:
             stdout=out,
             stderr=subprocess.PIPE,
             timeout=SECONDS,
+            preexec_fn=_limit_files,
         )
     except FileNotFoundError:
         raise NotFetched("GitHub's command `gh` is not installed") from None
     except subprocess.TimeoutExpired:
         raise NotFetched(f"{repository}: no answer within {SECONDS} s") from None
+    if not isinstance(out, int) and os.fstat(out.fileno()).st_size > MOST_BYTES:
+        raise NotFetched(f"{repository} is larger than {MOST_BYTES >> 20} MiB")
     if done.returncode:
         said = done.stderr.decode(errors="backslashreplace").strip().splitlines()
         why = ascii(said[-1][:300]) if said else "no reason given"

@@ -13,6 +13,7 @@ import msgspec
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.classroom.records import Standing, State, Student
+from grader.classroom.roster import DAMAGED
 from grader.classroom.tables import (
     BOM,
     DECIMAL,
@@ -257,6 +258,11 @@ def _matches(
     notes = []
     for place, row in enumerate(rows[1:], start=1):
         cells = [(name, row[at]) for name, at in columns if at < len(row)]
+        if damaged := next((c for _, c in cells if DAMAGED.fullmatch(c.strip())), ""):
+            raise UsageError(
+                f"row {place + 1} of the file from Canvas: a spreadsheet has damaged the id "
+                f"{one_line(damaged, 50)}: export it again, and give it as it is"
+            )
         owners = list(dict.fromkeys(filter(None, (known.owner(*cell) for cell in cells))))
         if len(owners) > 1:
             names = ", ".join(one_line(owner, 100) for owner in owners)

@@ -10,6 +10,7 @@ import msgspec
 
 from grader.base.errors import UsageError
 from grader.classroom import roster
+from grader.classroom.intake.folder_items import FUTURE
 from grader.classroom.records import Standing, State, called
 from grader.classroom.standings import Class
 from grader.course import policies
@@ -166,3 +167,5 @@ def notes(
             yield f"{who}: the usual deadline is later ({usual}), so this changes nothing"
         elif one.until < now:
             yield f"{who}: the new deadline has passed; only what was handed in before it gains"
+        elif one.until > now + FUTURE:
+            yield f"{who}: the new deadline is more than a year ahead: is its year right?"

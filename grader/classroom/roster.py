@@ -39,7 +39,9 @@ EMAIL = ("email", "emailaddress", "mail")
 SECTION = ("section", "sections")
 ROLE = ("role", "roles", "userrole", "courserole")
 STAFF = re.compile(
-    r"teacher|\bTA\b|TaEnrol|instructor|reader|grader|observer|designer", re.IGNORECASE
+    r"teach|\bTA\b|TaEnrol|instructor|reader|grader|observer|designer|tutor|profess|lectur"
+    r"|assistant|staff|manager",
+    re.IGNORECASE,
 )
 # What a spreadsheet makes of a long number, or of a formula that fails.
 DAMAGED = re.compile(r"\d([.,]\d+)?E\+\d+|\d[.,]\d+E\d+|#[A-Z0-9/]+[!?]?", re.IGNORECASE)
@@ -95,7 +97,10 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
         cells = [" ".join(unicodedata.normalize("NFC", cell).split()) for cell in row]
         if any(cells[len(header) :]):
             raise UsageError(f"{where} has more cells than the header has columns")
-        student = columns.student(cells + [""] * (len(header) - len(cells)))
+        if [*map(_letters, cells)] == [*map(_letters, header)]:
+            continue  # two rosters in one file
+        cells += [""] * (len(header) - len(cells))
+        student = columns.student(cells)
         if columns.is_gradebook and _is_extra_row(student):
             continue
         role = " ".join(cells[i] for name, i in columns.others.items() if _letters(name) in ROLE)
@@ -118,9 +123,24 @@ def read(path: Path, notes: list[str] | None = None) -> list[Student]:
         students.append(student)
     if not students:
         raise UsageError(f"{_shown(path)} has a header but no students")
-    if staff and notes is not None:
-        notes.append(f"{counted(len(staff), 'row')} of staff left out: {', '.join(staff[:NAMED])}")
+    if notes is not None:
+        if staff:
+            some = ", ".join(staff[:NAMED])
+            notes.append(f"{counted(len(staff), 'row')} of staff left out: {some}")
+        notes += _doubles(students)
     return students
+
+
+def _doubles(students: list[Student]) -> list[str]:
+    """A sentence for each group of students on a roster who may be one."""
+    ids = _index((loose(one.id), one) for one in students)
+    addresses = _index((folded(one.email), one) for one in students)
+    return [
+        f"{one_line(' and '.join(sorted(same)), 100)} have {what}: are they one student?"
+        for what, index in (("almost the same id", ids), ("the same address", addresses))
+        for same in index.values()
+        if len(same) > 1
+    ][:NAMED]
 
 
 def table(
@@ -248,7 +268,9 @@ def _traits(student: Student) -> set[str]:
 # --- finding the student --------------------------------------------------------------------------
 
 
-def assign(handed_in: list[HandedIn], roster: list[Student] | None) -> Assigned:
+def assign(
+    handed_in: list[HandedIn], roster: list[Student] | None, former: Container[str] = ()
+) -> Assigned:
     """Find the student of each submission.
 
     Students choose their names, so a name is compared with names only, and an address with
@@ -256,7 +278,8 @@ def assign(handed_in: list[HandedIn], roster: list[Student] | None) -> Assigned:
     roster's other columns and names. All matches have to agree on one student; otherwise the
     submission is unknown. It is also unknown if only its name matches, and the student has
     submissions under another key or the key matches another student. Without a roster, each key is
-    a student. If nothing tells which of a student's two submissions is later, both are in doubt.
+    a student. No note is made of keys in `former`, which the gradebook knows as students' former
+    ids. If nothing tells which of a student's two submissions is later, both are in doubt.
     """
     find = _StudentFinder(roster or [])
     matches = _without_namesakes([find(item) for item in sorted(handed_in, key=_order)])
@@ -277,7 +300,8 @@ def assign(handed_in: list[HandedIn], roster: list[Student] | None) -> Assigned:
     attempts = _with_doubts(attempts)
     present = {student.id for student, _ in attempts if student.listed}
     missing = [student for student in roster or [] if student.id not in present]
-    notes = [] if roster is None else _notes(matches, unknown, roster)
+    told = [item for item in unknown if item.key not in former]
+    notes = [] if roster is None else _notes(matches, told, roster)
     return Assigned(attempts, missing, unknown, notes)
 
 
@@ -298,6 +322,12 @@ def _notes(matches: list["_Match"], unknown: list[HandedIn], roster: list[Studen
     for key in keys[:NAMED]:
         same = sorted(by_form.get(loose(key), set()))
         meant = did_you_mean(key, [one.id for one in roster])
+        if key in same:
+            notes.append(
+                f"{one_line(key, 100)} is on the roster, but the submission's name, address or "
+                "another id is somebody else's"
+            )
+            continue
         if same:
             meant = (
                 f", which has {one_line(same[0], 50)}: a spreadsheet changes ids (keep that column "

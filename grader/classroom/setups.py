@@ -124,7 +124,7 @@ def differences(old: Setup, new: Setup, *, then: str = "now") -> list[str]:
 
 def _short(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(value) if len(value) <= 3 else f"{len(value)} of them"
+        return ", ".join(value) or "none" if len(value) <= 3 else f"{len(value)} of them"
     text = str(value)
     return text[:12] if len(text) == 64 else text[:60]  # a hash is long and says nothing
 

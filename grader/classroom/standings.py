@@ -312,6 +312,11 @@ def _standing(
     missing = Standing(student=student, state=State.MISSING, max_score=max_score, deadline=deadline)
     chosen = _chosen(each, policy) if each else missing
     chosen = msgspec.structs.replace(chosen, attempts=len(attempts))
+    undated = [one for one in each if one.submitted_at is None]
+    if undated and chosen.submitted_at and policy.counts != "best":
+        why = "an attempt without a time counts as earlier than this one"
+        why = "; ".join([*filter(None, [chosen.why]), why])
+        chosen = msgspec.structs.replace(chosen, why=why)
     return _overridden(chosen, overrides) if overrides else chosen
 
 

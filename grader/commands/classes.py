@@ -274,7 +274,9 @@ def batch(
         opened.belongs_to(_described(course))
         if students is None and opened.students.has_roster:
             students = [one for one in opened.students.all(removed=True) if one.listed]
-        assigned = roster.assign(found.handed_in, students)
+        entries = opened.students.entries
+        former = {entry for one in students or () for entry in entries.of(one.id)[1:]}
+        assigned = roster.assign(found.handed_in, students, former)
         opened.students.enrol(
             [*assigned.missing, *(student for student, _ in assigned.attempts)],
             roster=students is not None,

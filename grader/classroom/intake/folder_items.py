@@ -28,6 +28,8 @@ FUTURE = timedelta(days=366)  # the clock of this machine may be wrong, but not 
 SUFFIX = re.compile(r"(\.(zip|tar\.gz|tgz))+$", re.IGNORECASE)
 MODULE = re.compile(r"\.(py|ipynb)$")
 READABLE = "a .zip, a .tar.gz, a folder, or modules (.py, .ipynb)"
+# What systems hide. A submission that is hidden is told, but for macOS' companions `._ada.zip`.
+ADDED = re.compile(r"\.(?!(?!_)(.*\.)?(zip|tar\.gz|tgz|py|ipynb)$)", re.IGNORECASE | re.DOTALL)
 IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
 GRADESCOPE = re.compile(r"submission_\d+", re.ASCII)
 TIME = re.compile(
@@ -41,6 +43,7 @@ REASONS = {
     "link": "it is a link, and links are not followed",
     "special": "it is neither a file nor a folder",
     "file": f"it is not {READABLE}",
+    "hidden": "its name begins with a dot",
     "module": "it is a module beside other submissions of its student",
 }
 
@@ -51,7 +54,7 @@ Found = tuple[list[HandedIn], list[str]]  # the submissions of a layout, and not
 class FolderItem:
     """One entry of the folder.
 
-    Its kind is "archive", "folder", "module", "file", "link" or "special".
+    Its kind is "archive", "folder", "module", "file", "hidden", "link" or "special".
     """
 
     path: Path
@@ -81,7 +84,7 @@ class Download:
 
 
 def items_in(folder: Path) -> list[FolderItem]:
-    """The entries of a folder, sorted by name, without hidden files and system files."""
+    """The entries of a folder, sorted by name, without what systems add and hide."""
     try:
         with os.scandir(folder) as listed:
             found = [FolderItem(folder / entry.name, _kind(entry)) for entry in listed]
@@ -94,12 +97,14 @@ def items_in(folder: Path) -> list[FolderItem]:
     seen = [
         item
         for item in found
-        if not item.path.name.startswith(".") and item.path.name.casefold() not in IGNORED
+        if not ADDED.match(item.path.name) and item.path.name.casefold() not in IGNORED
     ]
     return sorted(seen, key=lambda item: item.path.name)
 
 
 def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.name.startswith("."):
+        return "hidden"
     if entry.is_symlink():
         return "link"
     if entry.is_dir(follow_symlinks=False):

@@ -19,7 +19,6 @@ from grader.classroom.intake.folder_items import (
     METADATA,
     READABLE,
     REASONS,
-    TIME,
     Download,
     FolderItem,
     Found,
@@ -39,6 +38,10 @@ DOWNLOADS: dict[str, Download] = removable.objects("grader.classroom.intake.more
 
 # What students hand in by mistake; other files are probably the teaching assistant's.
 UNREADABLE = re.compile(r"(\.tar)?\.(rar|7z|tar|bz2|xz|pdf|docx?|odt|pages)$", re.IGNORECASE)
+# A date, or a moment without punctuation; eight digits alone may be an id.
+DATE = re.compile(
+    r"(?<!\d)(\d{4}([-._])\d\d?\2\d\d?|\d\d?([-._])\d\d?\3\d{4}|\d{8}T\d{4,6}Z?)(?!\d)", re.ASCII
+)
 AGAIN = re.compile(r" ?\(\d{1,2}\)$")  # what a browser adds to the name of a second download
 MOST_ATTEMPTS = 100  # of one student: each may take as long as a submission may
 TIMED = re.compile(
@@ -168,7 +171,9 @@ def _attempts(item: FolderItem, whole: HandedIn) -> Found:
         return [msgspec.structs.replace(whole, doubt=found)], []
     archives.sort(key=lambda archive: (_modified(archive), archive.path.name))
     links = [
-        f"{item.name}/{i.name} is left out: {REASONS['link']}." for i in inside if i.kind == "link"
+        f"{item.name}/{i.name} is left out: {REASONS[i.kind]}."
+        for i in inside
+        if i.kind in ("link", "hidden")
     ]
     dated = [
         f"{item.name}/{i.name}: the time in its name is ignored, because a student can choose the "
@@ -217,13 +222,13 @@ def _doubts(named: list[HandedIn]) -> dict[Path, str]:
 
 def _warn_of_times(items: list[FolderItem]) -> list[str]:
     """Warn of times in names that are not where a time is read."""
-    found = [i.name for i in items if TIME.search(i.stem) and not TIMED.fullmatch(i.stem)]
+    found = [i.name for i in items if DATE.search(i.stem) and not TIMED.fullmatch(i.stem)]
     if not found:
         return []
     more = f", and so do {len(found) - 1} more names" if found[1:] else ""
     return [
         f"{found[0]} holds a time that is not read{more}: "
-        "--layout, such as '{id}_{time}.zip', reads it"
+        "--layout, such as '{id}_{time}.zip', reads one like 2026-10-01T22-10-00Z"
     ]
 
 

@@ -362,7 +362,7 @@ def require(address: str | None, isolation: Isolation) -> None:
     """Refuse options that cannot work on any cluster, before anything is read or written.
 
     Raises:
-        UsageError: Ray is not installed, the address has the wrong form, or isolation is off.
+        UsageError: Ray is not installed, nothing listens at the address, or isolation is off.
     """
     try:
         import ray  # noqa: F401 - checks whether it is installed
@@ -380,14 +380,14 @@ def require(address: str | None, isolation: Isolation) -> None:
             "--isolation none: not on a cluster, because a submission that reaches the network "
             "could control all of the cluster's machines"
         )
+    if address and address != "auto":
+        _require_listener(address)
 
 
 def _connected(address: str | None, where: str) -> Any:
     """The module `ray`, connected to a cluster."""
     import ray
 
-    if address and address != "auto":
-        _require_listener(address, where)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send nothing about a class to others
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
@@ -404,7 +404,7 @@ def _connected(address: str | None, where: str) -> Any:
     return ray
 
 
-def _require_listener(address: str, where: str) -> None:
+def _require_listener(address: str) -> None:
     """Check quickly that a cluster listens; Ray itself would keep trying for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
@@ -412,7 +412,7 @@ def _require_listener(address: str, where: str) -> None:
     try:
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     except (OSError, OverflowError) as e:
-        raise UsageError(f"{where} cannot be reached: {e}") from None
+        raise UsageError(f"the Ray cluster {address} cannot be reached: {e}") from None
 
 
 CLUSTER = Cluster("all machines of a Ray cluster", require, RayExecutor)

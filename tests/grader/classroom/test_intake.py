@@ -268,13 +268,14 @@ def test_broken_metadata_of_an_autograder_is_one_sentence(tmp_path, content):
 
 def test_a_canvas_download_gives_ids_lateness_and_attempts(tmp_path):
     put(tmp_path, "doejane_LATE_12345_67999_hw2-1.zip", CANVAS, ".DS_Store", "__MACOSX/")
-    put(tmp_path, "ångströmzoë_7_8_my_1_2_work.tar.gz", "Thumbs.db")
+    put(tmp_path, "ångströmzoë_7_8_my_1_2_work.tar.gz", "_LATE_8_9_x.zip", "Thumbs.db")
     found = recognise(tmp_path)
     assert [] == found.notes
     assert [
         ("12345", "doejane", False, 67890),
         ("12345", "doejane", True, 67999),
         ("7", "ångströmzoë", False, 8),
+        ("8", "", True, 9),
     ] == [(i.key, i.student_name, i.late, i.number) for i in found.handed_in]
     assert {None} == {i.submitted_at for i in found.handed_in}
 
@@ -307,6 +308,14 @@ def test_one_name_unlike_canvas_makes_all_names_plain_and_is_noted(tmp_path):
     assert ["ada", "doejane_12345_67890_hw2"] == [item.key for item in found.handed_in]
     (note,) = found.notes
     assert "ada.zip does not" in note
+
+
+@pytest.mark.parametrize(
+    "names", [["s1_2026_10_01", "s2_2026_10_01"], ["s1_1_2_x", "s2_1_3_x"], ["s1_2026_9_x"]]
+)
+def test_own_names_that_look_like_canvas_never_make_students_one(tmp_path, names):
+    """The second number would be the id of several students, or is a year."""
+    assert names == keys(put(tmp_path, *(f"{name}.zip" for name in names)))
 
 
 def test_a_folder_in_a_canvas_download_is_left_out_with_a_note(tmp_path):
@@ -556,10 +565,14 @@ def test_what_a_browser_or_a_zip_program_adds_names_no_student(tmp_path, name, k
     assert [key] == keys(put(tmp_path, name))
 
 
-@pytest.mark.parametrize("name", ["ada_2026-10-01T22-10-00Z.zip", "2026-10-01 22-10-00 ada.zip"])
+@pytest.mark.parametrize("name", [
+    "ada_2026-10-01T22-10-00Z.zip", "2026-10-01 22-10-00 ada.zip", "ada@20261001T221000Z.zip",
+    "ada 1.10.2026 22-10.zip", "ada_2026.10.01.zip",
+])  # fmt: skip
 def test_a_time_elsewhere_in_a_name_is_not_dropped_silently(tmp_path, name):
     (note,) = recognise(put(tmp_path, name)).notes
     assert note.startswith(f"{name} holds a time that is not read")
+    assert [] == recognise(put(tmp_path / "ids", "20261001.zip", "2026-1.zip", "1.2.345.zip")).notes
 
 
 def test_the_archives_in_a_students_folder_are_attempts(tmp_path):
@@ -653,7 +666,8 @@ def test_two_submissions_of_a_student_without_an_order_are_in_doubt(tmp_path, na
 
 def test_links_and_special_files_are_left_out_with_a_note(tmp_path):
     outside = put(tmp_path / "outside", "x.zip")
-    folder = put(tmp_path / "class", "ada.zip", "bob/1.zip")
+    folder = put(tmp_path / "class", "ada.zip", "bob/1.zip", "bob/..zip", "...zip", ".x.py/")
+    put(folder, "._ada.zip", ".git/", ".DS_Store")
     (folder / "link.zip").symlink_to(outside / "x.zip")
     (folder / "dangling").symlink_to(outside / "nothing")
     (folder / "eve").symlink_to(outside, target_is_directory=True)
@@ -662,8 +676,10 @@ def test_links_and_special_files_are_left_out_with_a_note(tmp_path):
     found = recognise(folder)
     assert ["ada", "bob"] == [item.key for item in found.handed_in]
     link = "is left out: it is a link, and links are not followed."
+    hidden = "is left out: its name begins with a dot."
     assert [
-        f"bob/2.zip {link}", f"dangling {link}", f"eve {link}", f"link.zip {link}",
+        f"bob/..zip {hidden}", f"bob/2.zip {link}", f"...zip {hidden}", f".x.py {hidden}",
+        f"dangling {link}", f"eve {link}", f"link.zip {link}",
         "pipe.zip is left out: it is neither a file nor a folder.",
     ] == found.notes  # fmt: skip
 

@@ -262,7 +262,7 @@ def test_a_cluster_that_is_not_there_and_ray_that_is_not_installed_are_a_sentenc
     hand_in(folder, "ada", SOLVED)
     batch = ("batch", folder, "--gradebook", book, "--course", course)
     code, _, said = typed(*batch, "--executor", "ray", "--address", "127.0.0.1:9")
-    assert (code, "the Ray cluster 127.0.0.1:9" in said) == (2, True)
+    assert (code, "the Ray cluster 127.0.0.1:9" in said, book.exists()) == (2, True, False)
     monkeypatch.setitem(sys.modules, "ray", None)
     told = 'Ray is not installed; install it with `pip install "ray>=2.52"`'
     said = (2, "", f"grader: --executor ray: {told}")

@@ -124,13 +124,34 @@ def test_a_roster_that_cannot_be_right_is_refused_with_its_line(tmp_path, conten
 
 
 @pytest.mark.parametrize(
-    "role", ["Instructor", "TA", "TaEnrollment", "Non-editing teacher", "Reader"]
+    "role",
+    [
+        "Instructor",
+        "TA",
+        "TaEnrollment",
+        "Non-editing teacher",
+        "Reader",
+        "Teaching Assistant",
+        "Professor",
+    ],
 )
 def test_rows_of_staff_are_left_out_and_told(tmp_path, role):
-    text = f"SID,Name,Role\n1,Ada,Student\n,Tom,{role}\n3,Cy,StudentEnrollment\n4,Taj,\n"
+    text = f"SID,Name,Role\n1,Ada,Student\n,Tom,{role}\n3,Cy,StudentEnrollment\n4,Taj\n"
     notes = []
     assert ["1", "3", "4"] == [one.id for one in read(roster(tmp_path, text), notes)]
     assert ["1 row of staff left out: Tom"] == notes
+
+
+def test_students_who_may_be_one_and_a_second_header_are_told_or_left_out(tmp_path):
+    notes = []
+    text = "ID,E-Mail\ns1,a@x\nid,e-mail\nS1,\n007,B@x\n7,c@x\n8,b@X\n9,\n"
+    read_ids = [one.id for one in read(roster(tmp_path, text), notes)]
+    assert ["s1", "S1", "007", "7", "8", "9"] == read_ids
+    assert [
+        "S1 and s1 have almost the same id: are they one student?",
+        "007 and 7 have almost the same id: are they one student?",
+        "007 and 8 have the same address: are they one student?",
+    ] == notes
 
 
 # --- matching submissions to students -------------------------------------------------------------
@@ -343,6 +364,8 @@ def test_work_on_which_two_ways_of_matching_disagree_is_nobodys(item):
     (student,) = [student for student, work in found.attempts if work is item]
     assert not student.listed
     assert student.id not in ("bob7", "eve1")
+    told = f"{item.key} is on the roster, but the submission's name, address"
+    assert (told in found.notes[0]) == (item.key in ("bob7", "eve1"))
     assert (BOB, bobs) in found.attempts
 
 

@@ -62,6 +62,14 @@ def test_a_wrong_year_is_asked_about(book, days, why):
     assert ada(book).why == why
 
 
+def test_an_attempt_without_a_time_beside_one_with_a_time_is_told(book):
+    """It may be the newer one; where the best attempt counts, that makes no difference."""
+    hand_in(book, "dated", DUE)
+    hand_in(book, "undated", None)
+    assert ada(book).why == "an attempt without a time counts as earlier than this one"
+    assert ada(book, Policy(counts="best")).why == ""
+
+
 def test_late_days_and_extensions_move_the_deadline(book):
     """An extension replaces the deadline, unless it is earlier than the deadline."""
     hand_in(book, "one", DUE + 2 * DAY)

@@ -305,6 +305,11 @@ def test_another_file_is_no_export(text):
         filled(exported=text)
 
 
+def test_an_export_that_a_spreadsheet_damaged_is_refused():
+    with pytest.raises(UsageError, match=r"row 3 .*: a spreadsheet has damaged the id 9.0E\+03"):
+        filled(exported="Student,ID,Homework 1 (42)\nA,1,\nB,9.0E+03,\n")
+
+
 def test_students_are_found_by_each_identity():
     found = [
         standing(Student(id="1001"), points=1.0),

@@ -130,6 +130,12 @@ def test_a_first_roster_without_zeros_is_told_and_healed_by_the_right_one(desk):
     assert desk.points() == {"0042": 3, "007": None}
 
 
+def test_a_former_id_is_no_stranger(graded):
+    graded("rename-student s01 --id t01 --gradebook g.sqlite --reason married")
+    assert "is not on the roster" not in graded("batch in --gradebook g.sqlite")
+    assert graded.points() == {"s02": 2, "s03": None, "t01": 3}
+
+
 def test_the_gradebook_knows_its_course(graded):
     """What runs no tests needs no --course; another course is refused in one sentence."""
     for command in (("regrade", "g.sqlite"), ("batch", "in", "--gradebook", "g.sqlite")):

@@ -21,7 +21,7 @@ HEADER = "id,name,repository"
 GH = """#!/bin/sh
 [ "$1" = api ] || exit 9
 name=$(echo "$2" | sed 's,repos/,,;s,/tarball.*,,;s,/commits?per_page=1,.commits,;s,/,_,')
-cat "$ANSWERS/$name" || { echo "gh: Not Found (HTTP 404)" >&2; exit 1; }
+cat "$ANSWERS/$name" && touch "$ANSWERS/sent" || { echo "gh: Not Found (HTTP 404)" >&2; exit 1; }
 """
 
 
@@ -70,6 +70,14 @@ def test_one_that_fails_stops_no_other_and_loses_nothing(fetch):
     assert 1 == done.returncode
     assert "'ada': course/gone cannot be fetched: 'gh: Not Found (HTTP 404)'" in done.stderr
     assert {"ada.tar.gz", "eve.tar.gz"} == {path.name for path in folder.iterdir()}
+
+
+def test_a_download_stops_at_the_largest_size_of_an_archive(fetch, tmp_path):
+    with (tmp_path / "answers" / "course_big").open("wb") as big:
+        big.truncate(60 * 2**20)
+    done, folder = fetch("ada,Ada,course/big")
+    assert (1, "'ada': course/big is larger than 50 MiB\n") == (done.returncode, done.stderr)
+    assert ([], False) == (list(folder.iterdir()), (tmp_path / "answers" / "sent").exists())
 
 
 def commits(tmp_path, name, sha, date):

@@ -17,10 +17,12 @@ from grader.classroom.intake.folder_items import (
 from grader.classroom.records import HandedIn
 from kit.text import one_line
 
-# A name without "_" comes first, then the mark for lateness, the two ids and the student's own file
-# name. The attachment id has to fit into a column of the gradebook.
+# A name without "_", which may be empty, comes first, then the mark for lateness, the two ids and
+# the student's own file name. A year and a month are no ids. The attachment id has to fit into a
+# column of the gradebook.
 CANVAS = re.compile(
-    r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<user>\d+)_(?P<attachment>\d{1,18})_(?P<file>.*)",
+    r"(?P<name>[^_]*)(?P<late>_LATE)?_(?!20\d\d_\d\d?_)(?P<user>\d+)_(?P<attachment>\d{1,18})"
+    r"_(?P<file>.*)",
     re.ASCII | re.DOTALL,
 )
 
@@ -106,7 +108,9 @@ def _is_canvas(items: list[FolderItem]) -> bool:
     readable = [i for i in items if i.kind in ("archive", "module")]
     if not of_canvas or not (readable or not [i for i in items if i.kind == "folder"]):
         return False
-    return all(item in of_canvas for item in readable)
+    matches = [m for m in map(CANVAS.fullmatch, [i.stem for i in of_canvas]) if m]
+    named = {(m["user"], m["name"]) for m in matches}  # each user has one name
+    return all(i in of_canvas for i in readable) and len(named) == len({m["user"] for m in matches})
 
 
 DOWNLOAD = Download("Canvas", CANVAS, _is_canvas, canvas)
