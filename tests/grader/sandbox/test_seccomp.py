@@ -73,6 +73,7 @@ def test_each_call_on_the_list_is_in_the_filters_tables(machine):
     assert names(WITHOUT_NAMESPACES, machine) == {*table.denied_without_namespaces}
     assert (ATTRIBUTES, names(KILLS, machine)) == ({*table.attributes}, {*table.kills})
     assert names(IGNORED, machine) == {*table.ignored}
+    assert seccomp.NEW_NAMESPACES == sum(1 << bit for bit in (17, *range(25, 31)))
 
 
 @pytest.mark.parametrize("machine", seccomp.MACHINES)
