@@ -200,7 +200,8 @@ def test_reads_lr_in_every_step(student, rng):
 @pytest.mark.harm("crash")
 def test_works_in_place(student, rng):
     """A step changes each parameter where it is, in any memory layout, and changes no gradient."""
-    run = {**random_run(rng, 2), "options": OPTIONS}
+    run = {**random_run(rng, 1), "options": OPTIONS}
+    run["gradients"] *= 2  # equal, so that no two steps cancel
     expected = own_steps(student, run)[-1]
     check_moved(expected, run["parameters"])
     got = student.run(probes.leavings, optimizer="AdamW", **run)
