@@ -147,11 +147,6 @@ def _download(repository: str, address: str, whole: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _limit_files() -> None:
-    """Let a process write no file that is larger than an archive may be, and one byte."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES + 1,) * 2)
-
-
 def _run(repository: str, address: str, out: int | BinaryIO) -> bytes:
     """Send one request to GitHub; return the answer, unless `out` is a file for it."""
     try:
@@ -160,7 +155,7 @@ def _run(repository: str, address: str, out: int | BinaryIO) -> bytes:
             stdout=out,
             stderr=subprocess.PIPE,
             timeout=SECONDS,
-            preexec_fn=_limit_files,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES + 1,) * 2),
         )
     except FileNotFoundError:
         raise NotFetched("GitHub's command `gh` is not installed") from None

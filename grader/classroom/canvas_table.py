@@ -258,10 +258,9 @@ def _matches(
     notes = []
     for place, row in enumerate(rows[1:], start=1):
         cells = [(name, row[at]) for name, at in columns if at < len(row)]
-        if damaged := next((c for _, c in cells if DAMAGED.fullmatch(c.strip())), ""):
+        if any(DAMAGED.fullmatch(cell.strip()) for _, cell in cells):
             raise UsageError(
-                f"row {place + 1} of the file from Canvas: a spreadsheet has damaged the id "
-                f"{one_line(damaged, 50)}: export it again, and give it as it is"
+                f"--canvas-export:{place + 1}: a spreadsheet damaged the id; export again"
             )
         owners = list(dict.fromkeys(filter(None, (known.owner(*cell) for cell in cells))))
         if len(owners) > 1:

@@ -39,9 +39,8 @@ EMAIL = ("email", "emailaddress", "mail")
 SECTION = ("section", "sections")
 ROLE = ("role", "roles", "userrole", "courserole")
 STAFF = re.compile(
-    r"teach|\bTA\b|TaEnrol|instructor|reader|grader|observer|designer|tutor|profess|lectur"
-    r"|assistant|staff|manager",
-    re.IGNORECASE,
+    r"(?i)teach|\bTA\b|TaEnrol|instructor|reader|grader|observer|designer|tutor|prof|lectur|assist"
+    r"|staff|manager"
 )
 # What a spreadsheet makes of a long number, or of a formula that fails.
 DAMAGED = re.compile(r"\d([.,]\d+)?E\+\d+|\d[.,]\d+E\d+|#[A-Z0-9/]+[!?]?", re.IGNORECASE)
@@ -278,8 +277,8 @@ def assign(
     roster's other columns and names. All matches have to agree on one student; otherwise the
     submission is unknown. It is also unknown if only its name matches, and the student has
     submissions under another key or the key matches another student. Without a roster, each key is
-    a student. No note is made of keys in `former`, which the gradebook knows as students' former
-    ids. If nothing tells which of a student's two submissions is later, both are in doubt.
+    a student. Former ids of students get no note. If nothing tells which of a student's two
+    submissions is later, both are in doubt.
     """
     find = _StudentFinder(roster or [])
     matches = _without_namesakes([find(item) for item in sorted(handed_in, key=_order)])
@@ -323,10 +322,7 @@ def _notes(matches: list["_Match"], unknown: list[HandedIn], roster: list[Studen
         same = sorted(by_form.get(loose(key), set()))
         meant = did_you_mean(key, [one.id for one in roster])
         if key in same:
-            notes.append(
-                f"{one_line(key, 100)} is on the roster, but the submission's name, address or "
-                "another id is somebody else's"
-            )
+            notes.append(f"{one_line(key, 100)} is on the roster, with another name or address")
             continue
         if same:
             meant = (

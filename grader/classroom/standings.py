@@ -315,8 +315,7 @@ def _standing(
     undated = [one for one in each if one.submitted_at is None]
     if undated and chosen.submitted_at and policy.counts != "best":
         why = "an attempt without a time counts as earlier than this one"
-        why = "; ".join([*filter(None, [chosen.why]), why])
-        chosen = msgspec.structs.replace(chosen, why=why)
+        chosen = msgspec.structs.replace(chosen, why=f"{chosen.why}; {why}".removeprefix("; "))
     return _overridden(chosen, overrides) if overrides else chosen
 
 

@@ -39,9 +39,7 @@ DOWNLOADS: dict[str, Download] = removable.objects("grader.classroom.intake.more
 # What students hand in by mistake; other files are probably the teaching assistant's.
 UNREADABLE = re.compile(r"(\.tar)?\.(rar|7z|tar|bz2|xz|pdf|docx?|odt|pages)$", re.IGNORECASE)
 # A date, or a moment without punctuation; eight digits alone may be an id.
-DATE = re.compile(
-    r"(?<!\d)(\d{4}([-._])\d\d?\2\d\d?|\d\d?([-._])\d\d?\3\d{4}|\d{8}T\d{4,6}Z?)(?!\d)", re.ASCII
-)
+DATE = re.compile(r"(?<!\d)(\d{4}([-._])\d\d?\2\d\d?|\d\d?([-._])\d\d?\3\d{4}|\d{8}T\d{4,6})(?!\d)")
 AGAIN = re.compile(r" ?\(\d{1,2}\)$")  # what a browser adds to the name of a second download
 MOST_ATTEMPTS = 100  # of one student: each may take as long as a submission may
 TIMED = re.compile(
