@@ -101,7 +101,6 @@ def counted(number: int, one: str, several: str = "") -> str:
     return f"{number} {one if number == 1 else several or f'{one}s'}"
 
 
-NO_FILE = "there is no file"
 IN_A_TEMPORARY_FOLDER = re.compile(
     r"\[Errno 2\] No such file or directory: '[^']*[\\/]tmp\w{8}[\\/]+([^']+)'"
 )
@@ -113,7 +112,7 @@ def message_of(text: str) -> str:
     The name of a temporary folder tells a student nothing, and torch.load explains each file that
     it refuses by how to load it without weights_only=True.
     """
-    text = IN_A_TEMPORARY_FOLDER.sub(rf"{NO_FILE} \1", STYLE.sub("", text))
+    text = IN_A_TEMPORARY_FOLDER.sub(r"there is no file \1", STYLE.sub("", text))
     if "Weights only load failed" not in text:
         return text
     found = REFUSED.search(text)

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from grader.base.errors import Raised, Status, StudentFault
 from grader.results.records import Fact, Outcome
 from kit import expect
-from kit.text import NO_FILE, one_line, printable
+from kit.text import one_line, printable
 
 MAX_WHAT = 1500  # characters of what happened
 MAX_TEXT = 300  # of an exception of the student's code
@@ -103,8 +103,6 @@ def _happened(fault: StudentFault) -> str:
     if fault.status is Status.NOT_ATTEMPTED:
         return "not attempted"
     what = printable(plain(fault.text), MAX_TEXT)
-    if not fault.where and what.startswith(NO_FILE):  # a probe has looked for it
-        return f"{what} after the call"
     return f"raised {fault.type_name}: {what}" if isinstance(fault, Raised) else what
 
 

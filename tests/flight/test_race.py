@@ -43,6 +43,7 @@ def test_the_flops_are_those_of_the_products():
     assert race.step_flops(usual) == 3 * (2 * weights + scores) * 4 * 128
 
 
+@pytest.mark.proof  # two threads beside other tests take long
 def test_an_entry_is_repeated_on_a_machine_of_another_speed(root, capsys):
     """Threads change the time and roundings, but neither the FLOPs nor, much, the loss."""
     threads, runs = torch.get_num_threads(), []
