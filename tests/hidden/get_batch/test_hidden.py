@@ -194,6 +194,7 @@ def test_every_start_is_equally_likely(student, rng):
     expect.that(0 < int(drawn.sum()) < 64, reason, of="get_batch", hint=hint)
 
 
+# Stays: it names the mistake; counts of starts say only that some are drawn too often.
 @pytest.mark.harm("trains worse")
 def test_windows_of_a_batch_are_independent(student, rng):
     """Each window has a start of its own: they are neither equal, evenly spaced nor sorted."""
