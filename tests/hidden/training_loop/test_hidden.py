@@ -604,8 +604,9 @@ def test_the_loss_of_an_evaluation(student, rng):
 
     All evaluations of a run use the same eval_batches batches, which differ from each other.
     """
-    for every, count in [(2, 3), (3, 2)]:
+    for every, count, part in [(2, 3, None), (3, 2, 3)]:
         run = run_of(rng, steps=7, eval_every=every, eval_batches=count, model=LOUDER)
+        run = changed(run, micro_batch_size=part)
         got = trained(student, **changed(run, max_learning_rate=0.01))
         losses, windows = evaluated_when_due(got, run), evaluations(got)
         steps = [*got["steps"]["parameters"], got["parameters"]]
