@@ -34,7 +34,7 @@ TEXT = ("kit", "tests/public")  # what every student of a course has, whatever t
 HELD_OUT = 10  # one of so many files is for validation
 TOLERANCE = 0.05  # nats by which machines may differ, as they add in another order
 LONGEST = 40  # characters of an entry's name
-# Each number of a recipe: what it is at first, and its least and largest value.
+# The numbers of a recipe: for each its default, its least value and its largest one.
 NUMBERS: dict[str, tuple[int | float, float, float]] = {
     "layers": (4, 1, 24),
     "width": (128, 8, 1024),
@@ -138,7 +138,7 @@ def _trained(root: Path, recipe: Recipe, steps: int, text: np.ndarray) -> Chick:
 
 
 def check(root: Path, path: Path, budget: int) -> int:
-    """Repeat an entry; return 0 if it is what it says, 1 if not."""
+    """Train by an entry's recipe; return 0 if this gives the numbers in the entry, 1 if not."""
     entry = read(path)
     again = fly(root, entry["recipe"], budget)
     found = differences(entry, again)

@@ -90,7 +90,7 @@ class ProblemResult(msgspec.Struct, frozen=True, kw_only=True):
     module: str  # the module of the assignment that contains it
     device: Device  # where its points are earned, "cpu" or "cuda"
     score: Points  # points earned
-    max_score: Annotated[float, msgspec.Meta(gt=0, le=1e6)]  # what it is worth
+    max_score: Annotated[float, msgspec.Meta(gt=0, le=1e6)]  # the most points that it can give
     pending: Points  # points of its deferred tests; they are neither earned nor lost
     status: Status  # the worst status of the tests that share its points; see `points._status`
     tests: list[TestResult]  # all its tests

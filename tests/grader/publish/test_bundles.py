@@ -175,7 +175,7 @@ def test_files_of_the_staff_are_found(bundle):
 def refused(root, built, tmp_path_factory):
     """Run `grader release student` in a copy of the course, with some files changed until its end.
 
-    It has to exit with 1 and to write nothing; returns what it says.
+    The run returns the command's message. The command must exit with 1 and write nothing.
     """
     course = copied_course(tmp_path_factory.mktemp("release"))
     copytree_handout(root, course)
