@@ -17,10 +17,10 @@ from html import unescape
 from pathlib import Path
 
 from kit.progress import submit
+from kit.progress.outcomes import SITES
 from kit.text import counted, print_anywhere
 
 KEPT = ".bets.json"
-SITES = ("handout/site", "handout/build/site")  # in the bundle, and in a clone
 # A section's heading, a bet with its answer, and a question of a quiz, in the order of the page.
 PIECE = re.compile(
     r'id="section-(?P<section>\d+-\d+)"'

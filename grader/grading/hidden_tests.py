@@ -41,7 +41,21 @@ class Runs(Protocol):
     is_enough: bool
 
 
-class HiddenTests:
+class FilesRead:
+    """Notes the files of tests that pytest cannot read."""
+
+    def __init__(self) -> None:
+        # For each file that cannot be read, its name and the reason.
+        self.unreadable: list[tuple[str, str]] = []
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Record a test file that cannot be read; pytest calls this."""
+        if report.failed:
+            reason = (report.longreprtext.strip().splitlines() or [""])[-1]
+            self.unreadable.append((report.nodeid, reason))
+
+
+class HiddenTests(FilesRead):
     """The collected tests of some files.
 
     Args:
@@ -53,8 +67,7 @@ class HiddenTests:
     """
 
     def __init__(self, root: Path, files: list[str]) -> None:
-        # For each file that cannot be read, its name and the reason.
-        self.unreadable: list[tuple[str, str]] = []
+        super().__init__()
         with _faults("pytest cannot start with this course"):
             self._config = _prepareconfig(_words(root, files), [self])
             # Nobody reads tracebacks here, and they take longer than most tests.
@@ -69,12 +82,6 @@ class HiddenTests:
                 raise
         # The tests, in the order in which they run.
         self.items: list[pytest.Item] = self._session.items
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Record a test file that cannot be read; pytest calls this."""
-        if report.failed:
-            reason = (report.longreprtext.strip().splitlines() or [""])[-1]
-            self.unreadable.append((report.nodeid, reason))
 
     def run(self, items: list[pytest.Item], plugin: Runs, seed: int) -> None:
         """Run some of the tests.
@@ -121,25 +128,19 @@ class HiddenTests:
         self._config._ensure_unconfigure()
 
 
-class PlainTests:
+class PlainTests(FilesRead):
     """The same by pytest's documented interface alone, which collects the tests for every run.
 
     It is used while the device "collection" is off; see `grader.wire.shortcuts`.
     """
 
     def __init__(self, root: Path, files: list[str]) -> None:
+        super().__init__()
         self._arguments = _words(root, files)
         self._place = os.getcwd()
         self.items: list[pytest.Item] = []
-        self.unreadable: list[tuple[str, str]] = []
         self._error: BaseException | None = None
         self._main(["--collect-only"], "pytest cannot start with this course", [])
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Record a test file that cannot be read; pytest calls this."""
-        if report.failed:
-            reason = (report.longreprtext.strip().splitlines() or [""])[-1]
-            self.unreadable.append((report.nodeid, reason))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Record the tests; pytest calls this."""

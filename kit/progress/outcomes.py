@@ -14,6 +14,8 @@ from kit.text import labelled
 from kit.workflow_commands import Annotation
 
 # A file and perhaps a line, as in "assignment/linear.py:12 in Linear.forward".
+# The built handout: in the bundle, and in a clone.
+SITES = ("handout/site", "handout/build/site")
 PLACE = re.compile(r"(assignment/[\w/]+\.py)(?::(\d+))?", re.ASCII)
 HEADED = re.compile(r"(Args|Returns|Raises|Example|Attributes):")
 FORMULA = re.compile(r"[^.\n]{1,40} [=←] ")
@@ -176,7 +178,7 @@ class RunOutcome:
 def addresses_of(root: Path, failure: Failure) -> Iterator[str]:
     """The addresses of a failure's section and calculator in the built handout, if it is here."""
     chapter, _, section = failure.problem.get("section", "").partition(".")
-    for site in (root / "handout/site", root / "handout/build/site"):
+    for site in (root / name for name in SITES):
         for path in site.glob(f"{int(chapter):02}_*.html") if chapter else ():
             yield f"{path.absolute().as_uri()}#section-{chapter}-{section}"
         page = site / "calculators.html"

@@ -44,6 +44,12 @@ from handout.site import agreement, wren
 
 HANDOUT = Path(__file__).parents[2] / "handout"
 COURSE = courses.load()
+CHAPTERS = [f"{i:02}_{module}" for i, module in enumerate(COURSE.modules, 1)]
+# The pages in the order of the side bar.
+IN_ORDER = [
+    *("shapes", *CHAPTERS, "flight", "what_tests_try", "grading"),
+    *("napkin", "formula_sheet", "calculators", "bibliography"),
+]
 HEADINGS = {
     path.stem: path.read_text(encoding="utf-8").partition("\n")[0][2:]
     for path in HANDOUT.glob("[0-9]*.md")

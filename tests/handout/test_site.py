@@ -13,23 +13,11 @@ from grader.publish import bundles
 from kit.handing_in import zipped
 from tests.grader.sampling import every
 from tests.handout.browsing import WIDTHS, cut_off, measured, serious
-from tests.handout.page_figures import HANDOUT
+from tests.handout.page_figures import CHAPTERS, HANDOUT, IN_ORDER
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
-CHAPTERS = [f"{i:02}_{module}" for i, module in enumerate(courses.load().modules, 1)]
-OTHERS = [
-    "shapes",
-    "flight",
-    "what_tests_try",
-    "grading",
-    "napkin",
-    "formula_sheet",
-    "calculators",
-    "bibliography",
-    "stubs",
-]
-PAGES = ["index", *CHAPTERS, *OTHERS]
+PAGES = ["index", *IN_ORDER, "stubs"]
 # A link at the foot of each page. The only other external addresses are those of bibliography.bib.
 THEME = "https://github.com/pradyunsg/furo"
 BIBLIOGRAPHY = parse_file(HANDOUT / "bibliography.bib").entries

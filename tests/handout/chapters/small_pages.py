@@ -8,7 +8,7 @@ import torch
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import micro_batch, quizzes, wren
-from tests.handout.page_figures import COURSE, HANDOUT, Figures, n
+from tests.handout.page_figures import COURSE, HANDOUT, IN_ORDER, Figures, n
 
 # For the problems of each chapter, as one reader who solved all of them judged.
 HOURS = [3.5, 2.5, 2, 5, 4, 6, 1, 4, 1.5, 5, 9, 6, 8]
@@ -26,17 +26,7 @@ class Index(Figures):
         listed = re.search(
             r"^```{toctree}\n:hidden:\n\n(.+?)\n```$", page, re.MULTILINE | re.DOTALL
         )[1].split()
-        assert listed == [
-            "shapes",
-            *(f"{number:02}_{module}" for number, module in enumerate(COURSE.modules, 1)),
-            "flight",
-            "what_tests_try",
-            "grading",
-            "napkin",
-            "formula_sheet",
-            "calculators",
-            "bibliography",
-        ]
+        assert listed == IN_ORDER
         self.gives(head_width=wren.HEAD_WIDTH)
         for hours in HOURS:
             self.gives(hours=(hours,))
