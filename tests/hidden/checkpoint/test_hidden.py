@@ -225,12 +225,8 @@ def test_saving_changes_nothing(student, rng):
     left = student.run(probes.leavings, weight=weight, load=False)
     check_leavings(left, weight, of=SAVE)
     reason = "saving draws a random number"
-    expect.that(
-        left["generators_are_the_same"],
-        reason,
-        of=SAVE,
-        hint="tempfile has its own random generator",
-    )
+    hint = "tempfile has its own random generator"
+    expect.that(left["generators_are_the_same"], reason, of=SAVE, hint=hint)
 
 
 @pytest.mark.stage(1)
