@@ -116,14 +116,9 @@ def course_and_rules(
 ) -> tuple[Course, Policy | None]:
     """The course, and the rules that --policy names, if it names any.
 
-    A mistake in the course's own policy is reported now, not when the policy is first used.
-
-    Args:
-        folder: The folder of the course; None for that of the gradebook.
-        book: The gradebook, which may not exist yet.
-        grades: Whether the command runs the course's tests, which whoever made the gradebook must
-            not choose.
-        tells_changes: Whether the command says itself that the tests have changed.
+    A mistake in the course's own policy is reported now, not when the policy is first used. With
+    `grades`, the command runs the course's tests, which whoever made the gradebook must not choose.
+    With `tells_changes`, it says itself that the tests have changed.
 
     Raises:
         UsageError: The gradebook is of another course, or its course is not there any more, or has
@@ -300,12 +295,7 @@ def batch(
 
 
 def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> list[str]:
-    """Check that a roster gives no student of the gradebook a second entry; return notes.
-
-    Args:
-        students: The roster.
-        join: Whether to make the two entries of a student one.
-    """
+    """Check that a roster gives no known student a second entry, or join the two; return notes."""
     entries, work, listed = (
         book.students.entries,
         book.students.with_work(),
@@ -554,10 +544,7 @@ def regrade(
 def _part(book: Gradebook, was: Setup, part: Setup, where: ExecutorFor) -> Setup:
     """Grade a part of the class or of the problems again; return the setup of all results.
 
-    Args:
-        was: The setup that counts, whose results all others keep.
-        part: The setup of the students and problems to grade again.
-        where: What grades.
+    All others keep their results of the setup `was`, which counts.
     """
     whole = msgspec.structs.replace(part, problems=was.problems, rest=was.sha256)
     number = book.setups.number_of(part)

@@ -144,10 +144,7 @@ def _decide(
 ) -> None:
     """Write decisions and show what they changed.
 
-    Args:
-        decided: A function that gives the decisions.
-        by: Who decided.
-        keep: Whether to keep what was written; None for one student, where nobody is asked.
+    `keep` says whether to keep what was written; None for one student, where nobody is asked.
     """
     found = decided(whole)
     rules = whole.rules

@@ -92,11 +92,7 @@ def _options_of_all_commands(
 
 
 def chosen(course: Course, only: list[str] | None, option: str = "--only") -> list[Problem]:
-    """The problems that an option names; all problems by default.
-
-    Raises:
-        UsageError: A name is not the id of a problem.
-    """
+    """The problems that an option names, by default all; a UsageError if there is none."""
     known = {p.id: p for p in course.problems}
     for problem_id in only or []:
         if problem_id not in known:
@@ -113,17 +109,7 @@ def one_of(option: str, value: str, *allowed: Choice) -> Choice:
 
 
 def require_one_of_two(command: str, expected: str, first: bool, second: bool) -> None:
-    """Check that one of two options is given, and not the other.
-
-    Args:
-        command: The command's name.
-        expected: The two in words, as in `either --accept or --refuse`.
-        first: Whether the first is given.
-        second: Whether the second is.
-
-    Raises:
-        UsageError: Both are given, or neither is.
-    """
+    """Check that one of two options is given, and not the other; `expected` has both in words."""
     if first == second:
         found = "both" if first else "neither"
         raise UsageError(f"{command}: expected {expected}, found {found}")

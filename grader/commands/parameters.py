@@ -100,13 +100,7 @@ def help_of(error: Any) -> str | None:
 def sentence(
     error: Any, arguments: Sequence[str], parameters: Mapping[str, Sequence[Parameter]]
 ) -> str:
-    """What is wrong with a command line.
-
-    Args:
-        error: Typer's error.
-        arguments: The words of the command line.
-        parameters: The parameters of each command.
-    """
+    """What is wrong with a command line."""
     said = " ".join(str(error.format_message()).split())
     context = getattr(error, "ctx", None)
     command = getattr(context, "command", None)

@@ -106,12 +106,9 @@ def reported(
 
 
 def write(one: Reported, paths: Paths, *, annotate: bool = False) -> None:
-    """Write the files, print the report, and exit 3 if the grader failed.
+    """Write the files, print the report and perhaps annotations for a GitHub workflow.
 
-    Args:
-        one: What to report.
-        paths: A file for each format, or None.
-        annotate: Whether to print annotations for a GitHub workflow, too.
+    The command exits with 3 if the grader failed.
     """
     named = {kind: path for kind, path in paths.items() if path}
     with files.together():

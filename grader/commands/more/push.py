@@ -114,11 +114,8 @@ def push(
 def _place(assignment: str, rules: CanvasRules, own: str) -> CanvasPlace:
     """The assignment that the option or the policy names.
 
-    Args:
-        assignment: The option.
-        rules: The policy, perhaps the gradebook's. Whoever made that file must not choose where the
-            token goes.
-        own: The address in a policy that is no gradebook's.
+    The policy may be the gradebook's. Whoever made that file must not choose where the token goes,
+    so its address has to be the `own` one, of a policy that is no gradebook's.
     """
     if not assignment and rules.canvas_url not in ("", own):
         raise UsageError(
