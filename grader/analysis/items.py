@@ -88,9 +88,6 @@ def _upper_limit(correlation: float, students: int) -> float:
     return math.tanh(math.atanh(inside) + DEVIATIONS / math.sqrt(students - 3))
 
 
-# --- attempts -------------------------------------------------------------------------------------
-
-
 EQUAL = 1e-9  # shares that differ by less are equal
 
 

@@ -69,9 +69,6 @@ class _Throttled(Exception):
     """
 
 
-# --- what Canvas answers --------------------------------------------------------------------------
-
-
 class CanvasCourse(msgspec.Struct, frozen=True):
     name: str = ""
     workflow_state: str = ""
@@ -120,9 +117,6 @@ class CanvasProgress(msgspec.Struct, frozen=True):
     id: int
     workflow_state: str = ""
     message: str | None = None
-
-
-# --- the address and the token --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -185,9 +179,6 @@ def _token_in(path: Path) -> str:
             return file.read(1_000).decode("ascii", "replace").strip()
     except OSError as e:
         raise UsageError(f"{path} cannot be read: {e.strerror}") from None
-
-
-# --- requests -------------------------------------------------------------------------------------
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -123,9 +123,6 @@ def mark(text: str) -> str:
     return f"[grader {hashlib.sha256(text.encode()).hexdigest()[:10]}]"
 
 
-# --- the difference -------------------------------------------------------------------------------
-
-
 def require_gradable(course: CanvasCourse, assignment: CanvasAssignment) -> None:
     """Refuse an assignment whose grades cannot be set, or mean something else than points."""
     for is_so, why in (
@@ -274,9 +271,6 @@ def _has_comment(theirs: CanvasSubmission, mark: str) -> bool:
         mark in (one.comment or "") and one.author_id != theirs.user_id
         for one in theirs.submission_comments
     )
-
-
-# --- the push -------------------------------------------------------------------------------------
 
 
 def push(

@@ -81,9 +81,6 @@ def _described(key: str, annotation: Any) -> Parameter:
     return Parameter(key, name, options, kind, tuple(marks))
 
 
-# --- a command line that no command can have ------------------------------------------------------
-
-
 # Every error of a command line: of click or, since Typer contains a copy of click, of Typer.
 ERRORS: tuple[type[Exception], ...] = tuple(
     one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException"

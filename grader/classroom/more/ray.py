@@ -212,8 +212,6 @@ class RayExecutor:
             done, _ = self._ray.wait(calls, num_returns=1, timeout=TICK_SECONDS, fetch_local=False)
         return list(done)
 
-    # --- submissions ------------------------------------------------------------------------------
-
     def _start(self, actor: _Actor, submission: Submission) -> Started:
         actor.call = actor.handle.grade.remote(msgspec.msgpack.encode(submission))
         actor.submission = submission
@@ -243,8 +241,6 @@ class RayExecutor:
         elif submission:
             node.deaths = 0
             yield Ended(submission, bytes(reply.result), reply.fault)
-
-    # --- nodes ------------------------------------------------------------------------------------
 
     def _look_at_nodes(self) -> Iterator[Noted]:
         """Update the list of nodes, and start missing graders on them."""
