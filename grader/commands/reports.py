@@ -12,6 +12,7 @@ from rich.console import Console
 
 from grader.base import files
 from grader.base.outputs import Writes
+from grader.commands.options import option
 from grader.course.courses import Course
 from grader.course.policies import Policy
 from grader.report.formats import FORMATS
@@ -72,9 +73,7 @@ def _with_options(command: Command, offered: Mapping[str, Option]) -> Command:
             one.replace(
                 name=keys[name],
                 default=None,
-                annotation=Annotated[
-                    Path | None, typer.Option(f"--{name}", metavar=named, help=text), mark
-                ],
+                annotation=Annotated[Path | None, option(f"--{name}", text, named), mark],
             )
             for name, (text, named, mark) in offered.items()
         ]  # fmt: skip
