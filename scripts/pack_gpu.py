@@ -119,11 +119,7 @@ def pack_bubblewrap(place: Path, python: str) -> str:
     return f"{said.stdout.strip()}, {len(libraries)} libraries"
 
 
-PARTS = {
-    "tree": pack_tree,
-    "wheels": pack_wheels,
-    "bubblewrap": pack_bubblewrap,
-}
+PARTS = {"tree": pack_tree, "wheels": pack_wheels, "bubblewrap": pack_bubblewrap}
 
 
 if __name__ == "__main__":

@@ -209,10 +209,7 @@ def f():
 @contextmanager
 def boxed() -> Iterator[Sandbox]:
     """The strongest sandbox that works here, with the GPU; `grade` takes the GPU's turn itself."""
-    with (
-        gpus.opened() as gpu,
-        Sandbox.of(COURSE, isolation=levels.strongest(), gpu=gpu) as sandbox,
-    ):
+    with gpus.opened() as gpu, Sandbox.of(COURSE, isolation=levels.strongest(), gpu=gpu) as sandbox:
         yield sandbox
 
 
@@ -319,11 +316,7 @@ def _recovered(sandbox: Sandbox) -> str:
 
 def second() -> Told:
     """Start a second grader while this process has the GPU; it must say that it waits."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        gpus.opened() as gpu,
-        gpu_turns.turn(gpu, print),
-    ):
+    with tempfile.TemporaryDirectory() as folder, gpus.opened() as gpu, gpu_turns.turn(gpu, print):
         shutil.copytree(COURSE.reference, Path(folder, "assignment"))
         environment = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
         line = [sys.executable, "-m", "grader", "grade", folder, "--device", "cuda"]

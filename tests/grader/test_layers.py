@@ -21,10 +21,7 @@ GRADER = ROOT / "grader"
 COURSE_CODE = ("solutions/reference", "course_files")
 
 # The modules that both the grader and the sandbox load.
-SHARED = {
-    "grader.wire",
-    *(f"grader.wire.{p.stem}" for p in (GRADER / "wire").glob("[!_]*.py")),
-}
+SHARED = {"grader.wire", *(f"grader.wire.{p.stem}" for p in (GRADER / "wire").glob("[!_]*.py"))}
 # The layers of the grader: a component may import those of the layers above its line. A component
 # is a folder of grader/, or a module next to these folders. Imports inside a component form no
 # cycle.
@@ -184,11 +181,7 @@ def test_the_worker_imports_little(path):
     warm = {"einops", "jaxtyping", "kit", "tests"} if path.name == "zygote.py" else {"kit"}
     names = imports(path)
     assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "grader", *warm}
-    assert {n for n in names if n.split(".")[0] == "grader"} <= {
-        "grader",
-        *SHARED,
-        *WORKER,
-    }
+    assert {n for n in names if n.split(".")[0] == "grader"} <= {"grader", *SHARED, *WORKER}
 
 
 @pytest.mark.parametrize("name", sorted(SHARED - {"grader.wire"}))
