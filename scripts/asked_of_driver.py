@@ -124,11 +124,7 @@ def _is_shown(path: str) -> bool:
         return True  # of a process of the program
     if path.startswith("/dev/"):
         return any(Path(path).match(f"/dev/{name}") for name in DEVICES)
-    folders = [
-        *map(str, visible.library_folders()),
-        *landlock.OF_THE_MACHINE,
-        *visible.HUGE_PAGES,
-    ]
+    folders = [*map(str, visible.library_folders()), *landlock.OF_THE_MACHINE, *visible.HUGE_PAGES]
     folders += [*gpus.READ_BY_CUDA, *landlock.READ_BY_CUDA, *HAS_ITS_OWN]
     is_numa = path.startswith("/sys/") and path.endswith("/numa_node")
     return is_numa or any(Path(path).is_relative_to(os.path.realpath(f)) for f in folders)

@@ -115,10 +115,7 @@ def test_such_a_course_is_graded(course, points, isolation, tmp_path):
 
 @pytest.mark.parametrize(
     ("course", "old", "new"),
-    [
-        ("plain", ".lower()", ""),
-        ("with_numpy", "axis=-1", "axis=0"),
-    ],
+    [("plain", ".lower()", ""), ("with_numpy", "axis=-1", "axis=0")],
     indirect=["course"],
 )
 def test_a_known_mistake_is_named(course, old, new, tmp_path):

@@ -60,8 +60,7 @@ def test_a_missing_package_is_one_sentence(tiny, package, found):
 
 
 @pytest.mark.parametrize(
-    "place",
-    ["tests/hidden/data/expected.json", "tests/probes/corpus.txt", "assignment/given.py"],
+    "place", ["tests/hidden/data/expected.json", "tests/probes/corpus.txt", "assignment/given.py"]
 )
 def test_the_data_of_tests_belong_to_the_suite(tiny, place):
     """A changed expected value or given module is another suite.

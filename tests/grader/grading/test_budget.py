@@ -2,9 +2,7 @@
 
 import pytest
 
-from grader.base.errors import (
-    Status,
-)
+from grader.base.errors import Status
 from grader.course.courses import SPARE_SHARE
 from grader.grading import plugin, sandboxed_student
 from grader.grading.grade import grade
@@ -100,10 +98,7 @@ def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
     other = budgets.of(COURSE.problem("linear"))
     assert budget is budgets.of(problem) is not other
     assert budget.spare is other.spare
-    assert (72, 4 * 72) == (
-        budget.spare.cpu_seconds,
-        budget.spare.wall_seconds,
-    )
+    assert (72, 4 * 72) == (budget.spare.cpu_seconds, budget.spare.wall_seconds)
 
 
 def test_the_time_of_an_option_includes_that_of_repeated_tests():

@@ -285,11 +285,7 @@ def test_a_mistake_that_needs_a_device_is_not_rehearsed(monkeypatch):
     assert {
         m.devices
         for m, _ in mistake_matching.wrong_solutions(COURSE, COURSE.problem("training_loop"))
-    } <= {
-        (),
-        ("cpu",),
-        ("cpu", "cuda"),
-    }
+    } <= {(), ("cpu",), ("cpu", "cuda")}
 
 
 def test_an_answer_of_nothing_names_no_mistake(twice):

@@ -307,8 +307,7 @@ LIMITS = {
     "an archive": [
         f"{archives.MAX_ARCHIVE_BYTES // MIB} MiB", f"{archives.MAX_ENTRIES:,} entries",
         f"{archives.MAX_PATH_BYTES:,} bytes",
-        f"directory of {archives.MAX_DIRECTORY_BYTES // MIB} MiB",
-        f"{archives.MAX_UNPACKED_BYTES // MIB} MiB unpacked", f"in {archives.UNPACK_SECONDS} s",
+        f"{archives.MAX_UNPACKED_BYTES // MIB} MiB unpacked",
     ],
     "a notebook": [f"{notebooks.MAX_NOTEBOOK_BYTES // MIB} MiB"],
     "files to grade": [
