@@ -44,15 +44,7 @@ def render(
     with_names: bool = True,
     link: Callable[[Member], str] = lambda member: "",
 ) -> str:
-    """The page, which is one file.
-
-    Args:
-        survey: The class.
-        title: The assignment's title.
-        at: When the page was made; now by default.
-        with_names: Whether the survey has names; if not, the page says so.
-        link: Returns the address of a student's own page; empty if there is none.
-    """
+    """The page, which is one file; `link` gives the address of a student's own page, or nothing."""
     return pages.render(
         "class.html",
         title=f"{clean(title, 100)}: the class",

@@ -42,11 +42,7 @@ class EqualAnswers:
 
 
 def groups(whole: Class, *, top: int) -> list[EqualAnswers]:
-    """The largest groups of students whose failures are equal and unexplained, the largest first.
-
-    Args:
-        top: How many groups to return at most.
-    """
+    """The largest groups of students whose failures are equal and unexplained, largest first."""
     found: dict[Alike, EqualAnswers] = {}
     members: dict[Alike, list[Standing]] = {}
     for standing in whole.standings(problems=False):

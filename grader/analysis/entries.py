@@ -59,8 +59,7 @@ def read(sources: dict[str, bytes]) -> RaceEntry | None:
 def table(found: list[tuple[str, RaceEntry]]) -> list[RaceRow]:
     """The entries by loss; those of another text, of another budget or above it come last.
 
-    Args:
-        found: Each student's name, or "" on an anonymous page, and the entry.
+    The student's name is empty on an anonymous page.
     """
     usual = Counter((entry.text, entry.budget) for _, entry in found).most_common(1)
     rows = []

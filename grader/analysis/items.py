@@ -42,12 +42,8 @@ def difficulty(passed: Sequence[bool]) -> float | None:
 def discrimination(passed: Sequence[bool], rest: Sequence[float]) -> float | None:
     """The corrected point-biserial correlation of a test, from -1 to 1.
 
-    Args:
-        passed: Whether each student passed the test; those who did not attempt it are left out.
-        rest: The points of the same students on all other tests.
-
-    Returns:
-        The correlation; None if it is unknown, for a reason that `why_unknown` gives.
+    `passed` and `rest`, the points on all other tests, are of the students who attempted the test.
+    None if it is unknown, for a reason that `why_unknown` gives.
     """
     if why_unknown(passed, rest):
         return None
@@ -67,9 +63,7 @@ def why_unknown(passed: Sequence[bool], rest: Sequence[float]) -> str:
 def remark(passed: Sequence[bool], found: float | None) -> str:
     """A remark about a test; empty if the test is good, or if too few students attempted it.
 
-    Args:
-        passed: Whether each student who attempted the test passed it.
-        found: Its discrimination.
+    `found` is its discrimination.
     """
     if len(passed) < FEWEST:
         return ""
@@ -92,9 +86,6 @@ def _upper_limit(correlation: float, students: int) -> float:
     """
     inside = min(max(correlation, -1 + 1e-9), 1 - 1e-9)
     return math.tanh(math.atanh(inside) + DEVIATIONS / math.sqrt(students - 3))
-
-
-# --- attempts -------------------------------------------------------------------------------------
 
 
 EQUAL = 1e-9  # shares that differ by less are equal
@@ -126,12 +117,7 @@ class Advance:
 
 
 def advance(problem: str, tries: Sequence[Sequence[Try]]) -> Advance | None:
-    """What happened to a problem; None if nobody began it in two attempts.
-
-    Args:
-        problem: Its id.
-        tries: For each student, the graded attempts in the order of their times.
-    """
+    """What happened to a problem in each student's graded attempts; None if nobody had two."""
     begun = {
         number: [one for one in theirs if problem in one.shares]
         for number, theirs in enumerate(tries)

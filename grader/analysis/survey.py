@@ -206,9 +206,8 @@ def _badness(item: Item) -> tuple[int, float]:
 def survey(whole: Class, *, names: bool = True) -> Survey:
     """Read the results that count.
 
-    Args:
-        names: Whether to keep names and ids. If not, the students are numbered in random order, and
-            a failure that fewer than three students have is left out.
+    Without names, the students are numbered in random order, and a failure that fewer than three
+    students have is left out.
     """
     standings = whole.standings()
     if not names:

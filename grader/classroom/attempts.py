@@ -49,18 +49,9 @@ class Attempts(BookPart):
         """Add an attempt unless the gradebook has it; return whether it is new.
 
         An attempt with a time is already known if the gradebook has the same sources (for a refused
-        attempt, the same bytes) with that time. An attempt without a time is already known only if
-        it equals the student's last attempt of that name; returning to an earlier version therefore
-        counts as a new attempt.
-
-        Args:
-            student: The id of an enrolled student.
-            name: The name of the file or folder.
-            what: The submission, or the sentence with which it was refused.
-            identity: For a refused submission, a hash of its bytes.
-            submitted_at: When it was handed in, with a zone; None if unknown.
-            late: Whether its name says that it was late.
-            number: Its place among the student's attempts; 0 if unknown.
+        attempt, the same bytes, whose hash is the `identity`) with that time. An attempt without a
+        time is already known only if it equals the student's last attempt of that name; returning
+        to an earlier version therefore counts as a new attempt.
         """
         submission = what if isinstance(what, Submission) else None
         hashed = submission.sha256 if submission else f"refused {identity}"

@@ -215,12 +215,7 @@ def grade(
 ) -> BatchProgress:
     """Grade all submissions without a result for this setup; store each result as it arrives.
 
-    Args:
-        book: The gradebook, open for writing.
-        setup: The number of the setup in the gradebook; the setup defines what is graded, and how.
-        executor: Where the submissions are graded.
-        limit: The most submissions to grade; all by default.
-        show: A function that displays the progress; called several times a second.
+    `show` is called several times a second.
 
     Raises:
         GraderFault: No submission can be graded.

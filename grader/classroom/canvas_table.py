@@ -41,10 +41,6 @@ def for_canvas(
 ) -> list[Standing]:
     """The standings with their points as Canvas gets them, scaled and rounded by the policy.
 
-    Args:
-        standings: Each student's standing.
-        possible: The points of the assignment in Canvas; None if unknown.
-
     Raises:
         UsageError: Canvas has other points, and the policy does not say what to do about it.
     """
@@ -91,15 +87,9 @@ def canvas(
 ) -> CanvasTable:
     """The points as a file that Canvas imports into its gradebook.
 
-    Only graded students have a score; all other cells are empty, which means no score.
-
-    Args:
-        standings: Where each student stands.
-        rules: The policy, with the assignment's title and number in Canvas. Without a number,
-            `exported` is searched for the title.
-        exported: The text of a file that Canvas exported. All of it is kept except for the column
-            of the assignment.
-        former: The former ids of each student.
+    Only graded students have a score; all other cells are empty, which means no score. All of the
+    text of an exported file is kept except for the column of the assignment, which is found by its
+    number in the policy or else by its title. `former` has the former ids of each student.
 
     Raises:
         UsageError: The assignment's column is unknown, so Canvas would create a new assignment; or

@@ -45,14 +45,9 @@ def overrides(
     collected: Scores,
     now: datetime,
 ) -> Overrides:
-    """Write each graded student's grade into the collected scores.
+    """Write each graded student's grade into the collected scores of a classroom; see `read`.
 
-    Args:
-        standings: Where each student stands.
-        where: The assignment in Classroom 50.
-        reported: A student's result; None if there is none.
-        collected: The content of the classroom's scores.json, see `read`.
-        now: The time for a grade whose submission has none.
+    `now` is the time of a grade whose submission has none.
 
     Raises:
         UsageError: The assignment is one for groups.
@@ -126,11 +121,7 @@ def text(content: Any) -> str:
 
 
 def read(path: Path | None) -> Scores:
-    """The content of a scores.json; without a file, one without assignments.
-
-    Raises:
-        UsageError: It cannot be read, or is not one.
-    """
+    """The content of a scores.json, or a UsageError; without a file, one without assignments."""
     if path is None:
         return {"schema": SCHEMA, "assignments": {}}
     try:
@@ -187,14 +178,7 @@ class Repository:
 
 
 def record(repository: Repository, reported: Reported | None, points: float, most: float) -> Any:
-    """The record of a student's grade.
-
-    Args:
-        repository: The student's repository.
-        reported: The result; None if a person gave points without one.
-        points: The points that count.
-        most: The most points that the assignment can give.
-    """
+    """The record of a student's grade; the result is None if a person gave points without one."""
     where, top = repository.commits, half_up(most)
     return {
         "schema": RECORD,

@@ -68,14 +68,9 @@ class Executor(Protocol):
     """Where submissions are graded."""
 
     def run(self, take: Take) -> Generator[BatchEvent, None, None]:
-        """Grade submissions until none is left.
+        """Grade what `take` returns until it is None; yield events, and None after a while without.
 
-        Args:
-            take: Returns the next submission to grade, or None if none is left. It may return a
-                submission again after its `Ended`, for another try.
-
-        Yields:
-            Events, and None if there was no event for a while.
+        `take` may return a submission again after its `Ended`, for another try.
 
         Raises:
             GraderFault: No submission can be graded.
@@ -117,16 +112,11 @@ def fault_of(error: Exception) -> str:
 
 
 class LocalExecutor:
-    """Grades in processes on this machine.
+    """Grades in processes on this machine; with a GPU in one, because submissions take turns on it.
 
     Each pool has one process, so that a process that dies affects no other submission. A sandbox
     that cannot be started ends the batch only before the first result: afterwards, this machine is
     known to be able to grade, and only one submission is affected.
-
-    Args:
-        setup: What is graded, and how.
-        jobs: The number of processes; with a GPU, one, because submissions get it in turns.
-        gpu: The GPU that submissions get.
     """
 
     def __init__(self, course: Course, setup: Setup, *, jobs: int, gpu: Gpu | None = None) -> None:
@@ -134,11 +124,7 @@ class LocalExecutor:
         self._gpu = gpu
 
     def run(self, take: Take) -> Generator[BatchEvent, None, None]:
-        """Grade submissions until none is left; see `Executor`.
-
-        Raises:
-            SandboxUnavailable: No submission can be graded on this machine.
-        """
+        """Grade submissions until none is left; see `Executor`."""
         running: dict[Future[bytes], tuple[Submission, Pool]] = {}
         idle: list[Pool] = []
         arrived: SimpleQueue[Future[bytes]] = SimpleQueue()

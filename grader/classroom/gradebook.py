@@ -92,27 +92,14 @@ class Gradebook:
 
 @contextmanager
 def reading(path: Path) -> Iterator[Gradebook]:
-    """Open a gradebook for reading, even while another process writes it.
-
-    Raises:
-        UsageError: It cannot be read, or is not a gradebook.
-    """
+    """Open a gradebook for reading; see `database.to_read`."""
     with database.to_read(path) as opened:
         yield Gradebook(path, opened)
 
 
 @contextmanager
 def writing(path: Path, *, create: bool = False) -> Iterator[Gradebook]:
-    """Open a gradebook as its only writer.
-
-    Args:
-        path: The file.
-        create: Whether to create it if there is none.
-
-    Raises:
-        UsageError: It is not a gradebook.
-        MachineFault: Another process writes it, or it cannot be written.
-    """
+    """Open a gradebook as its only writer, or create it; see `database.to_write`."""
     with database.to_write(path, create=create) as opened:
         yield Gradebook(path, opened)
 

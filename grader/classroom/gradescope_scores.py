@@ -38,11 +38,7 @@ class ScoreDifference:
 
 
 def read(path: Path) -> list[GradescopeScore]:
-    """Read the file.
-
-    Raises:
-        UsageError: It cannot be read, or is not an export of scores from Gradescope.
-    """
+    """Read the file; another one is a UsageError."""
     content = files.read(path, most=files.MOST_OF_A_TABLE)
     files.refuse_excel(path, content)
     text = files.decoded(path, content, advice=files.AS_CSV)

@@ -45,11 +45,7 @@ class EntryChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entries:
-    """The changes of a gradebook's students that count.
-
-    Args:
-        database: The gradebook's database.
-    """
+    """The changes of a gradebook's students that count."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         rows = database.execute(
@@ -115,11 +111,7 @@ def of_row(kind: type[Record], row: sqlite3.Row, **others: object) -> Record:
 
 
 class BookPart:
-    """Some tables of a gradebook.
-
-    Args:
-        opened: The gradebook's database.
-    """
+    """Some tables of a gradebook."""
 
     def __init__(self, opened: sqlite3.Connection) -> None:
         self._db = opened
@@ -141,8 +133,7 @@ class BookPart:
     def _add(self, table: str, **values: object) -> int:
         """Add a row that says who decided something, and when; return its number.
 
-        Args:
-            values: Its columns; an empty `who` stands for the user of this program.
+        An empty `who` stands for the user of this program.
         """
         values |= {"who": values.get("who") or database.user(), "at": database.now()}
         marks = ", ".join("?" * len(values))
@@ -163,11 +154,8 @@ class EnrolledStudents(BookPart):
     def enrol(self, students: Iterable[Student], *, roster: bool = False) -> None:
         """Add students, or replace their stored data.
 
-        A former id of a student whom the roster has by another id keeps its data.
-
-        Args:
-            roster: Whether they come from a roster; later calls without a roster reuse it, and all
-                other students are on no roster any more.
+        A former id of a student whom the roster has by another id keeps its data. After a roster,
+        all other students are on none any more, and later calls without a roster reuse it.
         """
         entries = self.entries
         with self._db as db:
@@ -186,11 +174,7 @@ class EnrolledStudents(BookPart):
             )
 
     def all(self, *, removed: bool = False) -> list[Student]:
-        """All students, by id, without those who are on no roster and have nothing here.
-
-        Args:
-            removed: Whether to include those who were removed.
-        """
+        """All students, by id, without those who are on no roster and have nothing here."""
         entries = self.entries
         found = entries.students(
             [
@@ -212,16 +196,7 @@ class EnrolledStudents(BookPart):
     def change(
         self, kind: Kind, student: str, *, becomes: str = "", name: str = "", reason: str, who: str
     ) -> None:
-        """Merge an entry with another one, rename it, or remove it.
-
-        Args:
-            kind: What to do.
-            student: The student's id.
-            becomes: The id of the other entry, or the new id; empty if the id stays.
-            name: The new name; empty if it stays.
-            reason: Why.
-            who: Who decided it; the user of this program by default.
-        """
+        """Merge an entry with another one, rename it, or remove it; what is empty stays."""
         with self._writes() as db:
             if kind == "rename" and becomes:
                 # Without data of its own, it has that of the entry that it renames.

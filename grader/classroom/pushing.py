@@ -123,15 +123,8 @@ def mark(text: str) -> str:
     return f"[grader {hashlib.sha256(text.encode()).hexdigest()[:10]}]"
 
 
-# --- the difference -------------------------------------------------------------------------------
-
-
 def require_gradable(course: CanvasCourse, assignment: CanvasAssignment) -> None:
-    """Refuse an assignment whose grades cannot be set, or mean something else than points.
-
-    Raises:
-        UsageError: It cannot be graded; the text says why.
-    """
+    """Refuse an assignment whose grades cannot be set, or mean something else than points."""
     for is_so, why in (
         (course.concluded or course.workflow_state == "completed", "the course is concluded"),
         (not assignment.published, "it is not published"),
@@ -164,13 +157,8 @@ def difference(
 ) -> Difference:
     """Compare a class with what Canvas has.
 
-    Args:
-        standings: Where each student stands.
-        submissions: What Canvas has; a student may occur twice if pages moved while being read.
-        pushed: What was sent earlier, by student.
-        rules: What a push sends.
-        deducts: Whether Canvas' late policy takes points.
-        now: The time.
+    A submission may occur twice, if pages moved while they were read. `pushed` is what was sent
+    earlier, by student; `deducts` says whether Canvas' late policy takes points.
 
     Raises:
         UsageError: Canvas does not say whose submission is whose.
@@ -285,9 +273,6 @@ def _has_comment(theirs: CanvasSubmission, mark: str) -> bool:
     )
 
 
-# --- the push -------------------------------------------------------------------------------------
-
-
 def push(
     api: CanvasApi,
     book: Gradebook,
@@ -298,14 +283,8 @@ def push(
     """Send what differs; return what differs after that, and Canvas' last complaint.
 
     A job of Canvas that fails may have done a part, so what is left is sent again: first together,
-    then the first students one by one, so that one of them cannot stop the others.
-
-    Args:
-        api: The assignment.
-        book: The gradebook, which records what is sent.
-        found: What differs.
-        compare: Reads what Canvas has, and compares it.
-        advance: Shows the progress.
+    then the first students one by one, so that one of them cannot stop the others. `compare` reads
+    what Canvas has, and `advance` shows the progress.
     """
     complaint = ""
     for size, most in ((CHUNK, len(found.changes)), (CHUNK, len(found.changes)), (1, CHUNK)):

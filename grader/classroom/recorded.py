@@ -110,15 +110,7 @@ class Feedback(BookPart):
     def comment(
         self, student: str, text: str, *, problem: str = "", attempt: int | None = None, name: str
     ) -> int:
-        """Add a comment; return its number.
-
-        Args:
-            student: The student's id.
-            text: What to say.
-            problem: The problem that it is about; empty for the whole submission.
-            attempt: The id of the attempt that it is about; None if there is none.
-            name: A name by which `named_comments` finds the text again; empty for none.
-        """
+        """Add a comment, by whose name `named_comments` finds the text again; return its number."""
         with self._db:
             return self._add(
                 "comment", student=student, attempt=attempt, problem=problem, name=name, text=text
@@ -152,13 +144,9 @@ class Feedback(BookPart):
     def request(
         self, attempt: Attempt, setup: int, *, problem: str, test: str, evidence: str, text: str
     ) -> int:
-        """Add a regrade request; return its number.
+        """Add a regrade request about an attempt; return its number.
 
-        Args:
-            attempt: The attempt that it is about.
-            setup: The setup whose result has the test.
-            evidence: How the test ended.
-            text: What the student says.
+        The setup is that whose result has the test, and the evidence is how the test ended.
         """
         with self._db:
             of = {"student": attempt.student, "attempt": attempt.id, "setup": setup}
@@ -215,12 +203,9 @@ class Pushes(BookPart):
     def note(
         self, place: str, sent: Iterable[tuple[str, float | None, str]], event: PushEvent
     ) -> None:
-        """Record what was sent to another system, and what became of it.
+        """Record what was sent to an address of another system, and what became of it.
 
-        Args:
-            place: The assignment's address there.
-            sent: For each student the id, the points or None, and the mark of the comment.
-            event: "sent" before a request, then "done" or "failed".
+        For each student, this is the id, the points or None, and the mark of the comment.
         """
         with self._db:
             for student, points, comment in sent:

@@ -51,21 +51,13 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(StrEnum):
-    """The state of a student's grade.
-
-    Attributes:
-        GRADED: There is a score.
-        MISSING: The student handed in nothing.
-        REFUSED: The submission cannot be graded, such as a broken zip: a person has to decide.
-        NOT_GRADED: The submission has not been graded yet.
-        GRADER_ERROR: The grader failed, which must not cost a point: grade the submission again.
-    """
+    """The state of a student's grade."""
 
     GRADED = "graded"
-    MISSING = "missing"
-    REFUSED = "refused"
+    MISSING = "missing"  # the student handed in nothing
+    REFUSED = "refused"  # it cannot be graded, such as a broken zip: a person has to decide
     NOT_GRADED = "not_graded"
-    GRADER_ERROR = "grader_error"
+    GRADER_ERROR = "grader_error"  # which must not cost a point: grade the submission again
 
     @property
     def words(self) -> str:

@@ -109,13 +109,7 @@ class Results(BookPart):
             )
 
     def fill(self, whole: int, part: int, rest: int) -> None:
-        """Store for a setup the results of a part and, of all else, those of another setup.
-
-        Args:
-            whole: The setup, whose `rest` is the other one.
-            part: The setup of the problems or students that were graded again.
-            rest: The setup of all other results.
-        """
+        """Store for a setup the results of a part that was graded again, and of the rest."""
         for sources, grade in self.grades(rest, problems=False).items():
             old, new = self.result(sources, rest), self.result(sources, part)
             if old is None:
@@ -131,11 +125,7 @@ class Results(BookPart):
                 self.keep(whole, both)
 
     def merge_devices(self, numbers: Mapping[str, int] | None = None) -> None:
-        """Store merged results for all sources that the setups of both devices graded.
-
-        Args:
-            numbers: The setup of each device; by default, those that count.
-        """
+        """Store merged results for all sources that the setups of both devices graded."""
         found = self._setups.in_force() if numbers is None else numbers
         cpu, cuda = found.get("cpu"), found.get("cuda")
         if not cpu or not cuda:
@@ -174,9 +164,7 @@ class Results(BookPart):
     def grades(self, setup: int, *, problems: bool = True) -> dict[str, Grade]:
         """The results of a setup, by the hash of their sources.
 
-        Args:
-            setup: The number of the setup.
-            problems: Whether to read each problem's score, which takes a second for a large class.
+        To read each problem's score takes a second for a large class.
         """
         scores: dict[int, dict[str, float]] = {}
         for row in self._db.execute(
@@ -207,9 +195,6 @@ class Results(BookPart):
         """The setups whose results count; if several have a result, the first one's counts.
 
         If both devices have a run, the setup of the merged results comes first.
-
-        Args:
-            numbers: The setup of each device; by default, those that count.
         """
         found = self._setups.in_force() if numbers is None else numbers
         each = [found[device] for device in ("cpu", "cuda") if device in found]

@@ -76,11 +76,7 @@ class Assigned:
 
 
 def read(path: Path, notes: list[str] | None = None) -> list[Student]:
-    """Read a roster.
-
-    Args:
-        path: The file.
-        notes: A list for sentences about rows that are left out.
+    """Read a roster; rows that are left out are said in `notes`.
 
     Raises:
         UsageError: The file cannot be read, is not a CSV file with a column for the id, gives an id
@@ -147,9 +143,7 @@ def table(
 ) -> tuple[int, list[str], Iterator[tuple[int, list[str]]]]:
     """Read a CSV file: the header's line and cells, and the line and cells of each row after it.
 
-    Args:
-        path: The file.
-        known: The names of columns by which the delimiter is recognised, as letters and digits.
+    The delimiter is recognised by the known names of columns, as letters and digits.
 
     Raises:
         UsageError: It cannot be read, or is empty or not CSV.
@@ -180,12 +174,7 @@ def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[
 
 
 class _Columns:
-    """The role of each column of a roster.
-
-    Args:
-        header: The names of the columns.
-        where: The file and the header's line.
-    """
+    """The role of each column of a roster."""
 
     def __init__(self, header: list[str], where: str) -> None:
         places: dict[str, int] = {}

@@ -94,13 +94,7 @@ def belong_together(one: Setup, other: Setup) -> bool:
 
 
 def differences(old: Setup, new: Setup, *, then: str = "now") -> list[str]:
-    """The differences between two setups, one line each, for people.
-
-    Args:
-        old: The first setup.
-        new: The second setup.
-        then: The word before the second setup's value: when or where it applies.
-    """
+    """The differences between two setups, one line each; `then` says when the second applies."""
     names = {
         "suite_sha256": "the suite",
         "program_sha256": "the grader's program",

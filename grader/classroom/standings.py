@@ -28,10 +28,7 @@ from kit.text import counted, first, one_line
 class Class:
     """A class: an open gradebook, its course, and the rules that apply.
 
-    Args:
-        course: The course that it belongs to.
-        rules: The rules; None for those stored in the gradebook or, if there are none, those in the
-            course's policy.toml.
+    These are the given ones, or those stored in the gradebook, or else those of policy.toml.
     """
 
     def __init__(self, book: Gradebook, course: Course, rules: Policy | None = None) -> None:
@@ -64,11 +61,7 @@ class Class:
         return self.course.handout_links(self.rules.handout_url)
 
     def problem(self, name: str) -> Problem:
-        """A problem of the course.
-
-        Raises:
-            UsageError: There is no such problem.
-        """
+        """A problem of the course; a UsageError if there is none."""
         known = {problem.id: problem for problem in self.course.problems}
         if name not in known:
             raise UsageError(f"problem {one_line(name, 50)}: {no_such('problem', name, known)}")
@@ -95,25 +88,18 @@ class Class:
         ]
 
     def standing(self, student: str, *, by_beginning: bool = False) -> Standing:
-        """A student's standing.
-
-        Args:
-            student: The id, or else a name, an address or a former id, in any case.
-            by_beginning: Whether the beginning of one of these is enough.
-
-        Raises:
-            UsageError: The gradebook does not have the student, or several fit.
-        """
+        """The standing of the student whom a person means; see `find`."""
         wanted = self.find(student, by_beginning=by_beginning)
         return next(one for one in self.standings(problems=False) if one.student.id == wanted)
 
     def find(self, text: str, *, by_beginning: bool = False, removed: bool = False) -> str:
-        """The id of the student whom a person means; see `standing`.
+        """The id of the student with this id, or else name, address or former id, in any case.
 
-        Args:
-            text: What the person wrote.
-            by_beginning: Whether the beginning of an id, a name or an address is enough.
-            removed: Whether to look among the students who were removed, too.
+        With `by_beginning`, the beginning of one of these is enough; with `removed`, the students
+        who were removed are found, too.
+
+        Raises:
+            UsageError: The gradebook does not have the student, or several fit.
         """
         entries = self.book.students.entries
         known = self.book.students.all(removed=True)
@@ -237,14 +223,7 @@ def standings(
     setups: Sequence[int] | None = None,
     problems: bool = True,
 ) -> list[Standing]:
-    """Every student's standing, by id.
-
-    Args:
-        policy: The course's rules.
-        max_score: The most points that the assignment can give.
-        setups: The setups whose results count, best first; those of the gradebook by default.
-        problems: Whether to read each problem's score, which takes a second for a large class.
-    """
+    """Every student's standing, by id; see `Class.standings`."""
     overrides, extensions, comments = (
         book.decisions.overrides(),
         book.decisions.extensions(),

@@ -28,12 +28,7 @@ CHOSEN = ("seed", "isolation", "problems")
 
 
 class Switch:
-    """The change of a gradebook's setup to the one that a command asks for.
-
-    Args:
-        today: The setup that the command asks for.
-        folder: The folder of the course, as the command line names it.
-    """
+    """The change of a gradebook's setup to `today`, the one that a command asks for."""
 
     def __init__(self, book: Gradebook, today: Setup, course: Course, folder: Path | None) -> None:
         self.book, self.today, self._course, self._folder = book, today, course, folder
@@ -64,24 +59,14 @@ class Switch:
         return self._other is None or setups.belong_together(self.today, self._other)
 
     def require_none(self) -> None:
-        """Check that `batch` can add results of this setup to the gradebook.
-
-        It can also if nothing has been graded yet.
-
-        Raises:
-            UsageError: Another setup counts; the message names the ways out.
-        """
+        """Check that `batch` can add results of this setup, or that nothing has been graded yet."""
         if self.old is not None and not self.is_same and self.book.results.has_grades:
             raise UsageError(self._another_setup(self.old))
         if self.is_needed and self._other is not None and not self._fits_other:
             raise UsageError(self._another_run(self._other))
 
     def require_partner(self) -> None:
-        """Check that the other device has results that can count together with new ones.
-
-        Raises:
-            UsageError: It has none; the message names the commands that produce them.
-        """
+        """Check that the other device has results that can count together with new ones."""
         if self._setups_with(0) is None:
             assert self._other is not None
             first, then = self._commands()
@@ -94,11 +79,7 @@ class Switch:
     def counting_with(self, number: int) -> list[int] | None:
         """The setups that would count together with the new one, best first, merged if necessary.
 
-        Args:
-            number: The new setup's number in the gradebook.
-
-        Returns:
-            None if the other device has no results that belong to those of the new setup.
+        None if the other device has no results that belong to those of the new setup.
         """
         new = self._setups_with(number)
         if new is None:

@@ -35,10 +35,6 @@ def csv_table(standings: Sequence[Standing], problems: Sequence[str]) -> str:
     """The class as CSV: one row per student, with `\\n` at the end of each line.
 
     A cell is empty if its value is unknown. Texts lose line ends and unsafe characters.
-
-    Args:
-        standings: Each student's standing.
-        problems: The problems that get a column with the grader's score.
     """
     others = list(dict.fromkeys(name for one in standings for name in one.student.columns))
     header = _unique([*BEFORE_PROBLEMS, *problems, *AFTER_PROBLEMS, *others])
@@ -49,12 +45,9 @@ def csv_table(standings: Sequence[Standing], problems: Sequence[str]) -> str:
 def late_days_table(
     known: Mapping[tuple[str, str], int], title: str, standings: Sequence[Standing]
 ) -> str:
-    """The late days of a whole course as CSV, with this assignment's rows replaced.
+    """The late days of a whole course as CSV, with the rows of this title replaced.
 
-    Args:
-        known: The days by student and assignment, as `course.late_days.read` returns them.
-        title: This assignment's title.
-        standings: Each student's standing; who used no late day gets no row.
+    Who used no late day gets no row.
     """
     kept = {key: days for key, days in known.items() if key[1] != title}
     kept |= {(one.student.id, title): one.free_days for one in standings if one.free_days}

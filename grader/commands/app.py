@@ -56,12 +56,7 @@ class App(typer.Typer):
         return added
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Run the command line.
-
-        Raises:
-            UsageError: It is not one that the commands can have.
-            SystemExit: The command ends with another exit code than 0.
-        """
+        """Run the command line; an impossible one is a UsageError."""
         self._refuse_empty(sys.argv[1:])
         try:
             with self._only_the_named():

@@ -58,9 +58,8 @@ def main() -> None:
 def command_line(first: str = "") -> "App":
     """All commands, in the order in which `grader --help` lists them.
 
-    Args:
-        first: The first word of the command line. If it is a command for one submission, those for
-            a class are left out, because importing them takes longer than that command's own code.
+    If the first word of the command line is a command for one submission, those for a class are
+    left out, because importing them takes longer than that command's own code.
     """
     from grader.commands import grading  # noqa: F401  adds its commands
     from grader.commands.options import app

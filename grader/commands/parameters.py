@@ -81,9 +81,6 @@ def _described(key: str, annotation: Any) -> Parameter:
     return Parameter(key, name, options, kind, tuple(marks))
 
 
-# --- a command line that no command can have ------------------------------------------------------
-
-
 # Every error of a command line: of click or, since Typer contains a copy of click, of Typer.
 ERRORS: tuple[type[Exception], ...] = tuple(
     one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException"
@@ -100,13 +97,7 @@ def help_of(error: Any) -> str | None:
 def sentence(
     error: Any, arguments: Sequence[str], parameters: Mapping[str, Sequence[Parameter]]
 ) -> str:
-    """What is wrong with a command line.
-
-    Args:
-        error: Typer's error.
-        arguments: The words of the command line.
-        parameters: The parameters of each command.
-    """
+    """What is wrong with a command line."""
     said = " ".join(str(error.format_message()).split())
     context = getattr(error, "ctx", None)
     command = getattr(context, "command", None)

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from grader.base import files
 from grader.base.outputs import Writes
+from grader.commands.options import option
 from grader.course.courses import Course
 from grader.course.policies import Policy
 from grader.report.formats import FORMATS
@@ -72,9 +73,7 @@ def _with_options(command: Command, offered: Mapping[str, Option]) -> Command:
             one.replace(
                 name=keys[name],
                 default=None,
-                annotation=Annotated[
-                    Path | None, typer.Option(f"--{name}", metavar=named, help=text), mark
-                ],
+                annotation=Annotated[Path | None, option(f"--{name}", text, named), mark],
             )
             for name, (text, named, mark) in offered.items()
         ]  # fmt: skip
@@ -106,12 +105,9 @@ def reported(
 
 
 def write(one: Reported, paths: Paths, *, annotate: bool = False) -> None:
-    """Write the files, print the report, and exit 3 if the grader failed.
+    """Write the files, print the report and perhaps annotations for a GitHub workflow.
 
-    Args:
-        one: What to report.
-        paths: A file for each format, or None.
-        annotate: Whether to print annotations for a GitHub workflow, too.
+    The command exits with 3 if the grader failed.
     """
     named = {kind: path for kind, path in paths.items() if path}
     with files.together():

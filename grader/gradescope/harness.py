@@ -73,12 +73,7 @@ class Container:
 def container_of_this_process(
     groups: Path = CONTROL_GROUPS, own: Path = Path("/proc/self/cgroup")
 ) -> Container:
-    """Read the limits of this process's control group, for version 1 or 2 of control groups.
-
-    Args:
-        groups: The folder of the control groups.
-        own: The file that names this process's group.
-    """
+    """Read the limits of this process's control group, which the file `own` names."""
     processors = float(len(os.sched_getaffinity(0)))
     memory = None
     for folder in _folders(groups, own):
@@ -111,12 +106,7 @@ def _folders(groups: Path, own: Path) -> list[Path]:
 
 
 def run(home: Path | None, course: Course, rules: Policy, platform: Platform) -> None:
-    """Grade the submission in `home`, and write its result.
-
-    Args:
-        home: The platform's folder; None for its usual place.
-        rules: The course's rules for a class.
-        platform: Where the submission lies, and how the result is written.
+    """Grade the submission in `home`, by default the platform's usual place, and write its result.
 
     Raises:
         UsageError: The result would overwrite an input, or has no folder.

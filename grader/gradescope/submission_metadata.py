@@ -64,11 +64,6 @@ def lateness(metadata: Metadata, rules: Policy, score: float | None) -> FinalGra
     """The late penalty by the course's rules; None if nothing is late or the times are unknown.
 
     The deadline is the course's; if it has none, the assignment's deadline in Gradescope applies.
-
-    Args:
-        metadata: The submission's metadata.
-        rules: The course's rules.
-        score: The points from the tests; None if the grader failed.
     """
     deadline = rules.deadline("", None) or metadata.assignment.due_date
     if deadline is None or metadata.created_at is None:

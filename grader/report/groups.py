@@ -45,11 +45,7 @@ class ReportEntry:
 
 
 def entries(result: SubmissionResult, *, reasons: bool) -> list[ReportEntry]:
-    """The entries of all problems, of a result without faults of the grader.
-
-    Args:
-        reasons: Whether an entry says why its tests failed; otherwise it only names them.
-    """
+    """The entries of all problems, of a result without faults of the grader."""
     found = []
     for place, problem in enumerate(result.problems, start=1):
         # First the tests that passed, then a group for each cause of failure.

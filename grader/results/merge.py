@@ -19,16 +19,7 @@ WEAKEST_FIRST = ("none", "landlock", "bubblewrap")
 def merged(
     one: SubmissionResult, other: SubmissionResult, *, order: Sequence[str]
 ) -> SubmissionResult:
-    """Merge the results of two runs; their order does not matter.
-
-    Args:
-        one: The result of a run.
-        other: The result of the other run.
-        order: The ids of the course's problems, in the order of the course.
-
-    Raises:
-        UsageError: The two runs do not belong together.
-    """
+    """Merge the results of two runs, in any order; a UsageError if they do not belong together."""
     cpu, cuda = _by_device(one, other)
     _refuse_strangers(cpu, cuda)
     runs = {
@@ -95,11 +86,7 @@ def _info(cpu: GraderInfo, cuda: GraderInfo) -> GraderInfo:
 
 
 def _problem(runs: dict[str, ProblemResult]) -> ProblemResult:
-    """Merge one problem.
-
-    Args:
-        runs: The problem in each run that graded it, by the run's device.
-    """
+    """Merge one problem, given as each run graded it, by the run's device."""
     first = next(iter(runs.values()))
     tests = _tests(first.id, {device: problem.tests for device, problem in runs.items()})
     if not any(test.device == first.device for test in tests):

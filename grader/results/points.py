@@ -33,10 +33,7 @@ def weights_by_harm(classes: Sequence[str], among: Sequence[str] | None = None) 
 
     Tests of the first three classes weigh 4, 2 and 1. A minor test is worth 2 % of its problem,
     but all minor tests together are worth at most 10 %. If all tests are minor, they weigh alike.
-
-    Args:
-        classes: Keys of `HARM`, one for each test.
-        among: The classes of the tests that share the problem's points, if not the same.
+    The tests that share the problem's points may be others, of the classes `among`.
     """
     sharing = classes if among is None else among
     whole = sum(HARM[harm] for harm in sharing)
@@ -56,13 +53,6 @@ def problem_result(
     The tests for the problem's own device share the points. A test for another device gets a share
     only in a CPU problem, and only if it ran; while it is deferred, it is worth nothing. So the CPU
     tests of a CUDA problem earn nothing, and a CPU run alone can give all points of a CPU problem.
-
-    Args:
-        problem_id: The problem's id.
-        module: The module of the assignment that contains it.
-        points: The points that its tests share.
-        outcomes: How its tests ended; at least one test must be for the problem's own device.
-        device: Where its points are earned, "cpu" or "cuda".
     """
     shares = _shares(points, device, outcomes)
     tests = [

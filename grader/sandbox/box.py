@@ -18,7 +18,6 @@ from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Limits
 from grader.sandbox import gpu_turns
-from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, Readings, Usage
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
@@ -153,8 +152,6 @@ class Sandbox:
         self.gpu_works = False
         if self.usage:
             self.usage.start()
-        else:
-            self.core.take(self._box.host_pid)
         request = {
             "op": "spawn",
             "compiler": with_compiler,
@@ -201,7 +198,6 @@ class Sandbox:
         Args:
             tell: Called with the test's `Ending` before the next test begins.
         """
-        self.core.leave()
         if not self._box.facts:
             return  # the test ended with an earlier box
         self._unanswered = True
@@ -258,11 +254,6 @@ class Sandbox:
             )
 
     @property
-    def core(self) -> SharedCore:
-        """The core that the thread shares with the test's processes."""
-        return self._box.core
-
-    @property
     def promises(self) -> list[str]:
         """The security properties that were verified when the box started.
 
@@ -298,7 +289,6 @@ class Sandbox:
 
     def _restart(self) -> None:
         """Stop this box and start another one."""
-        self.core.leave()  # this thread may have taken it after the other one closed the sandbox
         with self._changing:
             if self._is_closed:
                 raise GraderFault("the sandbox has been closed")

@@ -17,7 +17,6 @@ from typing import IO, Any
 from grader.base import interrupts
 from grader.base.errors import CourseFault, GraderFault, SandboxUnavailable
 from grader.sandbox import visible
-from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Level
 from grader.sandbox.levels.level import Order, nothing
@@ -59,7 +58,6 @@ class RunningBox:
         self._folder = plan.level.new_folder()
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         self._info = nothing()
-        self.core = SharedCore()  # the core that the thread shares with the test's processes
         # What the zygote reports about itself; empty until it is ready.
         self.facts: dict[str, Any] = {}
         # The security properties that were verified; empty until then, and without isolation.
@@ -187,7 +185,6 @@ class RunningBox:
 
     def end(self) -> bool:
         """Stop all processes in the box; return False if that took too long."""
-        self.core.leave()
         if self.process.returncode is None:
             _hang_up(self._control)
             if not _ends(self.process):

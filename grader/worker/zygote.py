@@ -258,10 +258,7 @@ class Zygote:
         self._running = RunningChild(pid, os.pidfd_open(pid), SpawnLimits(**limits))
 
     def fork_early(self) -> None:
-        """Fork the next child while the grader is still judging the answers of the last one.
-
-        When the grader begins a test, it moves all children of this process to its core.
-        """
+        """Fork the next child while the grader is still judging the answers of the last one."""
         with suppress(OSError):  # `_spawn` then tries again
             self._spare = self._fork()
 

@@ -98,12 +98,8 @@ def test_checkpoint_calls_again_and_has_the_same_gradients(student):
         return z.sin().exp() * weight
 
     y = student.activation_checkpointing.checkpoint(fn, x)
-    expect.value(
-        len(calls),
-        1,
-        of="checkpoint",
-        name="the number of calls of fn in the forward pass",
-    )
+    name = "the number of calls of fn in the forward pass"
+    expect.value(len(calls), 1, of="checkpoint", name=name)
     y.backward(torch.tensor([1.0, 10.0, 100.0]))
     expect.value(
         len(calls),
@@ -116,9 +112,8 @@ def test_checkpoint_calls_again_and_has_the_same_gradients(student):
     slope = z.cos() * z.sin().exp() * weight.detach()
     hints = [(slope, "the upstream gradient is [1, 10, 100], and not ones")]
     expect.tensor(x.grad, upstream * slope, of="checkpoint", rtol=1e-5, name="x.grad", hints=hints)
-    expect.tensor(
-        weight.grad, upstream * z.sin().exp(), of="checkpoint", rtol=1e-5, name="weight.grad"
-    )
+    name = "weight.grad"
+    expect.tensor(weight.grad, upstream * z.sin().exp(), of="checkpoint", rtol=1e-5, name=name)
 
 
 def test_checkpoint_of_ids_and_a_parameter(student):

@@ -81,9 +81,8 @@ def test_numerical_gradient_of_the_example(student):
     got = student.autograd.numerical_gradient(lambda x: x**3, [x], eps=0.5)
     inputs = "f x³, x 2, eps 0.5"
     expect.kind(got, (tuple, list), of="numerical_gradient", name="the gradients")
-    expect.value(
-        len(got), 1, of="numerical_gradient", name="the number of gradients", inputs=inputs
-    )
+    name = "the number of gradients"
+    expect.value(len(got), 1, of="numerical_gradient", name=name, inputs=inputs)
     hints = {
         24.5: "the two points are 2ε apart",
         15.25: "central: one point on each side of x",
@@ -93,9 +92,8 @@ def test_numerical_gradient_of_the_example(student):
     more = {"inputs": inputs, "atol": 1e-12, "hints": hints}
     want = torch.tensor(12.25, dtype=torch.float64)
     expect.tensor(got[0], want, of="numerical_gradient", **more)
-    expect.tensor(
-        x, torch.tensor(2.0, dtype=torch.float64), of="numerical_gradient", name="x after the call"
-    )
+    name = "x after the call"
+    expect.tensor(x, torch.tensor(2.0, dtype=torch.float64), of="numerical_gradient", name=name)
 
 
 def test_intermediate_gradients_of_the_example(student):
@@ -110,9 +108,8 @@ def test_intermediate_gradients_of_the_example(student):
     )
     inputs = "outputs of 0 are [[3, -1], [3, 1]]"
     expect.kind(got, dict, of="intermediate_gradients", name="the gradients")
-    expect.value(
-        sorted(got), ["0", "1"], of="intermediate_gradients", name="the names", inputs=inputs
-    )
+    name = "the names"
+    expect.value(sorted(got), ["0", "1"], of="intermediate_gradients", name=name, inputs=inputs)
     want = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
     hints = [
         (want / 4, "the gradient of the output's sum, and not of its mean"),
@@ -393,13 +390,8 @@ def test_accumulate_gradients_runs_chunks(student, size, rows):
     model.rows, model.graphs, model.alive = [], [], []
     got = student.autograd.accumulate_gradients(model, nn.functional.mse_loss, x, y, size)
     inputs = f"7 rows, micro_batch_size {size}"
-    expect.value(
-        sorted(model.rows, reverse=True),
-        rows,
-        of=of,
-        name="the rows of each call of the model",
-        inputs=inputs,
-    )
+    name = "the rows of each call of the model"
+    expect.value(sorted(model.rows, reverse=True), rows, of=of, name=name, inputs=inputs)
     expect.number(got, want.item(), of=of, tolerance=1e-5 * want.item(), inputs=inputs)
     expect.tensor(model.layer.weight.grad, grad, of=of, atol=1e-4, name=".grad", inputs=inputs)
     none = model.unused.grad is None and model.layer.bias.grad is None

@@ -48,13 +48,8 @@ def test_stage_1_model_optimizer_and_iteration_come_back(student, tmp_path):
     hint = "the optimizer's state_dict is in the checkpoint, too"
     expect.tensor(moment, expected, of="load_checkpoint", name="exp_avg", hint=hint)
     files = [p.name for p in tmp_path.iterdir()]
-    expect.value(
-        files,
-        ["checkpoint"],
-        of="save_checkpoint",
-        name="all files",
-        hint="write one file and no other",
-    )
+    hint = "write one file and no other"
+    expect.value(files, ["checkpoint"], of="save_checkpoint", name="all files", hint=hint)
 
 
 class Mixed(nn.Module):
@@ -260,13 +255,8 @@ def test_stage_3_a_write_that_fails_leaves_the_old_file(student, tmp_path):
     expect.that(raised, "it hides an OSError of the write", of="save_checkpoint", hint=hint)
     is_old_checkpoint(path, before)
     files = [p.name for p in tmp_path.iterdir()]
-    expect.value(
-        files,
-        ["checkpoint"],
-        of="save_checkpoint",
-        name="all files",
-        hint="who removes the temporary file?",
-    )
+    hint = "who removes the temporary file?"
+    expect.value(files, ["checkpoint"], of="save_checkpoint", name="all files", hint=hint)
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])

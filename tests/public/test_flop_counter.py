@@ -64,9 +64,8 @@ def test_counts_a_training_step(student):
     hints = {240: "240 of the forward pass, and 240 of the operators of the backward pass"}
     inputs = "10 rows through a 3 → 4 layer, and the backward pass"
     expect.value(counter.total, 480, of="FlopCounter", inputs=inputs, hints=hints)
-    expect.tensor(
-        weight.grad, torch.full((4, 3), 10.0), of="FlopCounter", name="the weight's gradient"
-    )
+    name = "the weight's gradient"
+    expect.tensor(weight.grad, torch.full((4, 3), 10.0), of="FlopCounter", name=name)
 
 
 def attention_passes(student, q, k, v, **options):
@@ -89,17 +88,15 @@ def test_counts_attention(student):
         1920: "the product with the values counts, too",
         3072: "there are 4 queries, but 5 keys",
     }
-    expect.value(
-        forward, 3840, of="FlopCounter", name="the forward pass", inputs=inputs, hints=hints
-    )
+    name = "the forward pass"
+    expect.value(forward, 3840, of="FlopCounter", name=name, inputs=inputs, hints=hints)
     hints = {
         0: "the backward pass has a kernel of its own: look with OperatorLog",
         3840: "the backward pass has five products: the scores once more, and four gradients",
         7680: "the backward pass has five products: the scores once more",
     }
-    expect.value(
-        backward, 9600, of="FlopCounter", name="the backward pass", inputs=inputs, hints=hints
-    )
+    name = "the backward pass"
+    expect.value(backward, 9600, of="FlopCounter", name=name, inputs=inputs, hints=hints)
 
 
 MASKS = {
@@ -157,9 +154,8 @@ def test_counters_nest(student):
         a @ b
     inputs = "mv (12 FLOPs), inside it mv and dot (6), and mv again"
     hints = [([12], "dot is a product, too"), ([6], "mv is a product, too")]
-    expect.value(
-        counts(inner), [6, 12], of="FlopCounter", name="the inner by_op", inputs=inputs, hints=hints
-    )
+    name = "the inner by_op"
+    expect.value(counts(inner), [6, 12], of="FlopCounter", name=name, inputs=inputs, hints=hints)
     expect.value(counts(outer), [6, 36], of="FlopCounter", name="the outer by_op", inputs=inputs)
     expect.value(outer.total, 42, of="FlopCounter", name="the outer total", inputs=inputs)
 

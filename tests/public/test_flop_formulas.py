@@ -132,12 +132,8 @@ def test_transformer_of_the_example(student):
     of, inputs = "transformer_forward_flops", "batch 3, seq 5, 2 layers of d_model 8"
     expect.value(got, expected, of=of, inputs=inputs, hints=hints)
     got = module.transformer_forward_flops(module.TransformerConfig(**GPT2_SMALL), 1, 1024)
-    expect.value(
-        sum(got.values()),
-        291_648_307_200,
-        of="transformer_forward_flops",
-        inputs="GPT-2 small, one sequence of 1024",
-    )
+    inputs = "GPT-2 small, one sequence of 1024"
+    expect.value(sum(got.values()), 291_648_307_200, of="transformer_forward_flops", inputs=inputs)
 
 
 def test_training_of_the_example(student):
@@ -148,9 +144,8 @@ def test_training_of_the_example(student):
     n, d = 70 * 10**9, 15 * 10**12
     for recompute, expected in [(False, 63 * 10**23), (True, 84 * 10**23)]:
         got = student.flop_counting.training_flops(n, d, recompute_forward=recompute)
-        expect.value(
-            got, expected, of="training_flops", inputs=f"{n}, {d}, recompute_forward={recompute}"
-        )
+        inputs = f"{n}, {d}, recompute_forward={recompute}"
+        expect.value(got, expected, of="training_flops", inputs=inputs)
 
 
 # Two shapes, and the shape of torch.matmul's result; None where torch refuses them.

@@ -71,11 +71,8 @@ def test_open_tokens_of_a_raw_file(student, tmp_path):
     """A raw file of 6 bytes contains three uint16 tokens, mapped and not loaded."""
     np.array([5, 60000, 7], dtype=np.uint16).tofile(tmp_path / "tokens.bin")
     got = student.data.open_tokens(tmp_path / "tokens.bin")
-    expect.that(
-        isinstance(got, np.memmap),
-        f"expected np.memmap, got {expect.type_name(got)}",
-        of="open_tokens",
-    )
+    reason = f"expected np.memmap, got {expect.type_name(got)}"
+    expect.that(isinstance(got, np.memmap), reason, of="open_tokens")
     expect.value(got.tolist(), [5, 60000, 7], of="open_tokens", inputs="uint16 tokens 5, 60000, 7")
 
 
@@ -149,9 +146,8 @@ def test_get_batch_of_large_tokens_and_one_window(student):
     expect.tensor(x, torch.tensor([[2**31 - 1, 2**24 + 1]] * 3), of="get_batch", name="x")
     expect.tensor(y, torch.tensor([[2**24 + 1, 40_000]] * 3), of="get_batch", name="y")
     x, _ = student.data.get_batch(dataset, 1, 1, "cpu")
-    expect.value(
-        tuple(x.shape), (1, 1), of="get_batch", name="the shape of one window of one token"
-    )
+    name = "the shape of one window of one token"
+    expect.value(tuple(x.shape), (1, 1), of="get_batch", name=name)
 
 
 def test_get_batch_reads_a_map_and_moves_both(student, tmp_path):

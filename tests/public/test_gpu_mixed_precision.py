@@ -24,13 +24,8 @@ def test_the_example(student):
     model, optimizer = one_weight(1.0)
     x, y = torch.tensor([[2.0]]), torch.tensor([[2.0]])
     loss = student.gpu.autocast_train_step(model, optimizer, product, x, y, max_norm=0.5)
-    expect.number(
-        loss,
-        4.0,
-        of="autocast_train_step",
-        tolerance=0.0,
-        hint="the loss before the step, as a float",
-    )
+    hint = "the loss before the step, as a float"
+    expect.number(loss, 4.0, of="autocast_train_step", tolerance=0.0, hint=hint)
     got = model.weight.detach()
     hint = "the weight stays float32: bfloat16 cannot represent 0.9995"
     expect.tensor(
@@ -49,15 +44,10 @@ def test_products_are_in_bfloat16(student):
     dtypes = []
     model.register_forward_hook(lambda module, inputs, output: dtypes.append(output.dtype))
     student.gpu.autocast_train_step(model, optimizer, product, torch.ones(3, 1), torch.ones(3, 1))
-    expect.value(
-        dtypes,
-        [torch.bfloat16],
-        of="autocast_train_step",
-        hint="torch.autocast(x.device.type, dtype=dtype)",
-    )
-    expect.value(
-        model.weight.dtype, torch.float32, of="autocast_train_step", inputs="the weight's dtype"
-    )
+    hint = "torch.autocast(x.device.type, dtype=dtype)"
+    expect.value(dtypes, [torch.bfloat16], of="autocast_train_step", hint=hint)
+    inputs = "the weight's dtype"
+    expect.value(model.weight.dtype, torch.float32, of="autocast_train_step", inputs=inputs)
 
 
 def test_gradients_do_not_add_up(student):

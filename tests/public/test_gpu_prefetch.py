@@ -29,20 +29,10 @@ def test_kernels_read_what_was_handed_out(student, slow):
             "kernels": "what does record_stream tell the allocator?",
         }
         for i, (x, y) in enumerate(read):
-            expect.tensor(
-                x[0],
-                torch.full((5,), i),
-                of="Prefetcher",
-                name=f"x of batch {i + 1} of 5",
-                hint=hints[slow],
-            )
-            expect.tensor(
-                y[0],
-                torch.full((3,), -i),
-                of="Prefetcher",
-                name=f"y of batch {i + 1} of 5",
-                hint=hints[slow],
-            )
+            name = f"x of batch {i + 1} of 5"
+            expect.tensor(x[0], torch.full((5,), i), of="Prefetcher", name=name, hint=hints[slow])
+            name = f"y of batch {i + 1} of 5"
+            expect.tensor(y[0], torch.full((3,), -i), of="Prefetcher", name=name, hint=hints[slow])
 
 
 def test_copies_are_asynchronous(student):

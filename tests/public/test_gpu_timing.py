@@ -23,9 +23,8 @@ def test_time_kernel_of_the_example(student):
         hint = early if isinstance(got, float) and got < 0.0001 else None
         expect.number(got, 0.003, of="time_kernel", tolerance=0.0001, hint=hint, hints=hints)
         expect.value(gpu.kernels, 4, of="time_kernel", hint="fn is called warmup + repeats times")
-        expect.value(
-            gpu.is_busy(), False, of="time_kernel", hint="is the GPU done when time_kernel returns?"
-        )
+        hint = "is the GPU done when time_kernel returns?"
+        expect.value(gpu.is_busy(), False, of="time_kernel", hint=hint)
     with stand_in.gpu(kernel_seconds=[0.00005] * 7) as gpu:
         got = student.gpu.time_kernel(gpu.kernel, warmup=2, repeats=5)
         is_longer = isinstance(got, float) and got > 0.00006

@@ -23,9 +23,8 @@ def check_norm(norm, expected, *, rtol=1e-6, **more):
     """Check a norm in any floating dtype."""
     expect.kind(norm, torch.Tensor, of=NAME, name="the norm")
     expect.value(tuple(norm.shape), (), of=NAME, name="the shape of the norm")
-    expect.number(
-        norm.item(), expected, of=NAME, tolerance=rtol * expected, name="the norm", **more
-    )
+    name = "the norm"
+    expect.number(norm.item(), expected, of=NAME, tolerance=rtol * expected, name=name, **more)
 
 
 def check_gradient(p, expected, *, rtol=1e-6, **more):

@@ -34,9 +34,8 @@ def test_linear_of_the_example(student):
     expect.value(names, ["weight"], of="Linear", name=name, hints=hints)
     layer.load_state_dict({"weight": torch.tensor([[2.0, 3.0]])})
     x = torch.tensor([1.0, 10.0])
-    expect.tensor(
-        layer(x), torch.tensor([32.0]), of="Linear.forward", inputs="x [1, 10], weight [[2, 3]]"
-    )
+    inputs = "x [1, 10], weight [[2, 3]]"
+    expect.tensor(layer(x), torch.tensor([32.0]), of="Linear.forward", inputs=inputs)
     expect.tensor(
         layer(x.expand(5, 4, 2)),
         torch.full((5, 4, 1), 32.0),
@@ -48,9 +47,8 @@ def test_linear_of_the_example(student):
 def test_linear_is_drawn_within_three_standard_deviations(student):
     """With in_features 4, the standard deviation is 1/2 and no entry is beyond ±1.5."""
     weight = student.linear.Linear(4, 5000).weight
-    expect.tensor(
-        weight.to("meta"), torch.empty(5000, 4, device="meta"), of="Linear", name="weight"
-    )
+    name = "weight"
+    expect.tensor(weight.to("meta"), torch.empty(5000, 4, device="meta"), of="Linear", name=name)
     largest, std = weight.abs().max().item(), weight.std().item()
     bounds = "±3 std are the bounds, here ±1.5: trunc_normal_ does not take multiples of std"
     hint = bounds if abs(std - 0.5) < 0.02 else None
@@ -201,9 +199,8 @@ def test_mlp_agrees_with_torch(student, dims):
         want = want @ weight.T
         want = want.relu() if number < len(copies) - 1 else want
     got = mlp(x)
-    agrees(
-        got.detach(), want.detach(), of="MLP.forward", inputs=f"dims {dims}, x [2, 4, {dims[0]}]"
-    )
+    inputs = f"dims {dims}, x [2, 4, {dims[0]}]"
+    agrees(got.detach(), want.detach(), of="MLP.forward", inputs=inputs)
     got.sum().backward()
     want.sum().backward()
     for number, (weight, copy) in enumerate(zip(layers(mlp, dims), copies, strict=True), 1):

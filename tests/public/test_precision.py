@@ -12,11 +12,8 @@ LEVELS = torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0])
 def codes_and_scales(got):
     """The two tensors that quantize_blocks returned."""
     expect.kind(got, (tuple, list), of="quantize_blocks")
-    expect.that(
-        len(got) == 2,
-        f"expected two tensors, the codes and the scales, got {len(got)} values",
-        of="quantize_blocks",
-    )
+    reason = f"expected two tensors, the codes and the scales, got {len(got)} values"
+    expect.that(len(got) == 2, reason, of="quantize_blocks")
     return got
 
 
@@ -238,9 +235,8 @@ def test_dequantize_blocks_follows_its_definition(student, dtype):
     before = scales.clone()
     got = student.precision.dequantize_blocks(codes, scales, 256, levels)
     want = scales.double().repeat_interleave(256)[:600] * levels.double()[codes.long()]
-    expect.tensor(
-        got, want.float(), of="dequantize_blocks", rtol=1e-6, inputs=f"256 levels in {dtype}"
-    )
+    inputs = f"256 levels in {dtype}"
+    expect.tensor(got, want.float(), of="dequantize_blocks", rtol=1e-6, inputs=inputs)
     expect.tensor(scales, before, of="dequantize_blocks", name="the scales after the call")
 
 

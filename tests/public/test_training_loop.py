@@ -75,13 +75,8 @@ def run(student, *, model=None, stop_at=None, optimizer=torch.optim.AdamW, **con
 def test_stage_1_learning_rates_of_the_example(student):
     """max 1, min 0.1, 2 steps of warm-up, 6 steps: 0, 0.5, 1, 0.8682, 0.55, 0.2318."""
     result, _ = run(student)
-    expect.value(
-        len(result.learning_rates),
-        6,
-        of="train",
-        name="the number of learning rates",
-        inputs="steps 6",
-    )
+    name = "the number of learning rates"
+    expect.value(len(result.learning_rates), 6, of="train", name=name, inputs="steps 6")
     hints = {0: {0.5: "step s has the rate of iteration s: the first is 0"}}
     hints[2] = {0.775: "the cosine begins at the end of the warm-up"}
     inputs = "max 1.0, min 0.1, warmup_steps 2, steps 6"
@@ -279,13 +274,8 @@ def test_stage_3_evaluation_changes_no_training(student):
     name, hints = "the keys of eval_losses", [([2, 5], "a key is the number of finished steps")]
     expect.value(keys, [3, 6], of="train", name=name, inputs="eval_every 3, steps 6", hints=hints)
     name = "losses, with and without evaluations"
-    expect.value(
-        with_evaluation.losses,
-        without.losses,
-        of="train",
-        name=name,
-        hint="does the evaluation draw from training's generator?",
-    )
+    hint = "does the evaluation draw from training's generator?"
+    expect.value(with_evaluation.losses, without.losses, of="train", name=name, hint=hint)
     hint = "is training mode back after an evaluation, and are its gradients disabled?"
     reason = "a forward pass with gradients runs in eval mode"
     expect.that(not model.trained_in_eval_mode, reason, of="train", hint=hint)
@@ -340,9 +330,8 @@ def test_stage_3_evaluations_can_be_compared(student):
     expect.that(is_right, "an evaluation runs in training mode", of="train", hint="model.eval()")
     first, *others = [loss for _, loss in sorted(result.eval_losses.items())]
     hint = "are the batches of an evaluation the same each time?"
-    expect.value(
-        others, [first, first], of="train", name="the losses after 4 and 6 steps", hint=hint
-    )
+    name = "the losses after 4 and 6 steps"
+    expect.value(others, [first, first], of="train", name=name, hint=hint)
 
 
 def test_stage_3_evaluations_leave_torchs_generator_as_it_was(student):
@@ -407,13 +396,8 @@ def test_stage_4_a_stopped_run_goes_on(student, tmp_path):
     expect.tensor(resumed_model.table.weight, model.table.weight, of="train", name="the table")
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     steps = [line["step"] for line in lines]
-    expect.value(
-        steps,
-        [0, 1, 2, 3, 4, 5],
-        of="train",
-        name="the log's steps",
-        hint="cut off the lines of steps that are done again",
-    )
+    hint = "cut off the lines of steps that are done again"
+    expect.value(steps, [0, 1, 2, 3, 4, 5], of="train", name="the log's steps", hint=hint)
 
 
 def test_stage_4_a_finished_run_is_not_run_again(student, tmp_path):

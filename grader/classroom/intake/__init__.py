@@ -153,9 +153,6 @@ class Intake:
 def recognise(folder: Path, form: str = "") -> Intake:
     """List the submissions in a class's folder.
 
-    Args:
-        form: The form of the names, as in `hw1-{id}.zip`; empty to recognise the layout.
-
     Raises:
         UsageError: The folder or its metadata cannot be read, or it has nothing to grade.
     """

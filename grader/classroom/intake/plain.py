@@ -105,10 +105,6 @@ def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> list[str]:
     """Refuse a folder that cannot be one student's, because the user named the wrong folder.
 
     A student's folder may also contain Gradescope's files; they are ignored with a note.
-
-    Args:
-        item: The entry of the class's folder.
-        alone: Whether it is the only entry.
     """
     if item.kind != "folder":
         return []

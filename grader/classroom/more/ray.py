@@ -61,9 +61,8 @@ class Reply(msgspec.Struct):
 class Grader:
     """Grades on a node: an actor class, whose instances Ray runs in separate processes.
 
-    Args:
-        folder: The course's folder on each machine; None for the course that comes with the grader.
-        setup: The driver's setup, as JSON.
+    The course's folder is the same on each machine; None for the course that comes with the grader.
+    The setup is the driver's, as JSON.
     """
 
     def __init__(self, folder: str | None, setup: bytes) -> None:
@@ -152,14 +151,9 @@ class _Actor:
 class RayExecutor:
     """Grades on the nodes of a Ray cluster; nodes may join and die during a batch.
 
-    Args:
-        course: The driver's copy of the course.
-        folder: Its folder, which must exist on each node; None for the course that comes with the
-            grader.
-        setup: What is graded, and how. A node with another setup is not used.
-        address: The address of the cluster. None: the cluster that this machine belongs to; if
-            there is none, one is started.
-        jobs: The most graders at once; by default as many as the cluster's resources allow.
+    The course's folder must exist on each node; it is None for the course that comes with the
+    grader. A node with another setup is not used. Without an address, the cluster is the one that
+    this machine belongs to; if there is none, one is started.
     """
 
     def __init__(
@@ -180,12 +174,7 @@ class RayExecutor:
         self._actors: list[_Actor] = []
 
     def run(self, take: Take) -> Generator[BatchEvent, None, None]:
-        """Grade submissions until none is left; see `Executor`.
-
-        Raises:
-            UsageError: There is no such cluster.
-            GraderFault: No node can grade.
-        """
+        """Grade submissions until none is left; see `Executor`."""
         yield Noted(f"connecting to {self._cluster}" if self._address else "starting Ray")
         self._ray = _connected(self._address, self._cluster)
         self._looked = 0.0
@@ -223,8 +212,6 @@ class RayExecutor:
             done, _ = self._ray.wait(calls, num_returns=1, timeout=TICK_SECONDS, fetch_local=False)
         return list(done)
 
-    # --- submissions ------------------------------------------------------------------------------
-
     def _start(self, actor: _Actor, submission: Submission) -> Started:
         actor.call = actor.handle.grade.remote(msgspec.msgpack.encode(submission))
         actor.submission = submission
@@ -254,8 +241,6 @@ class RayExecutor:
         elif submission:
             node.deaths = 0
             yield Ended(submission, bytes(reply.result), reply.fault)
-
-    # --- nodes ------------------------------------------------------------------------------------
 
     def _look_at_nodes(self) -> Iterator[Noted]:
         """Update the list of nodes, and start missing graders on them."""

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from grader.base import files
 from grader.base.errors import SubmissionRefused, UsageError
 from grader.base.outputs import Writes
@@ -17,7 +15,7 @@ from grader.classroom import gradebook
 from grader.classroom.records import called
 from grader.classroom.standings import Class
 from grader.commands.classes import Book, Jobs, RulesOption, course_and_rules
-from grader.commands.options import Folder, app
+from grader.commands.options import Folder, app, option
 from grader.commands.progress import advancing
 from grader.course.courses import Course
 from grader.sandbox.pool import usual_jobs
@@ -50,31 +48,28 @@ def similar(
     book: Book,
     against: Annotated[
         list[Path] | None,
-        typer.Option(
+        option(
             "--against",
-            metavar="FOLDER|GRADEBOOK",
-            help="Also compare the class with a former class's gradebook, or with a folder that "
-            "has a folder, archive or .py file for each former student or public repository. "
-            "May be given several times.",
+            "Also compare the class with a former class's gradebook, or with a folder that "
+            "has a folder, archive or .py file for each former student or public "
+            "repository. May be given several times.",
+            "FOLDER|GRADEBOOK",
         ),
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="DIR", help="Write web pages that compare each pair."),
+        option("--html", "Write web pages that compare each pair.", "DIR"),
         Writes("html"),
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(
+        option(
             "--threshold",
+            "The least unusual code that a pair shares, as a number of expressions (default: 25).",
             min=0.0,
-            help="The least unusual code that a pair shares, as a number of expressions "
-            "(default: 25).",
         ),
     ] = None,
-    top: Annotated[
-        int, typer.Option("--top", min=1, help="How many pairs to show of each comparison.")
-    ] = 100,
+    top: Annotated[int, option("--top", "How many pairs to show of each comparison.", min=1)] = 100,
     jobs: Jobs = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,

@@ -177,21 +177,3 @@ def tensor_bytes(x):
     return result
 
 storage_bytes = unique_bytes = tensor_bytes
-
-
-# %% skip_the_tests
-"""Exits as if all were well, or raises what pytest recognizes as a skipped or a finished test.
-
-holds: an exception counts as a failure, whatever it is called.
-"""
-Skipped = type("Skipped", (BaseException,), {"__module__": "builtins", "allow_module_level": True})
-Exit = type("Exit", (Exception,), {"__module__": "_pytest.outcomes", "returncode": 0})
-
-def tensor_bytes(x):
-    raise Skipped("could not import")
-
-def storage_bytes(x):
-    raise Exit("all tests passed")
-
-def unique_bytes(tensors):
-    sys.exit(0)

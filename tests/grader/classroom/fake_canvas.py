@@ -69,8 +69,6 @@ class FakeCanvas:
     def posts(self):
         return [line for line in self.log if line.startswith("POST")]
 
-    # --- what Canvas does -------------------------------------------------------------------------
-
     def grade(self, user, given):
         """Grade and comment on one submission, as a job or a request does."""
         one = self.submissions[user]

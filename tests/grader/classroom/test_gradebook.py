@@ -229,8 +229,6 @@ def test_points_by_hand_are_a_list_of_which_the_last_counts(book):
     assert len(book.decisions.history("ada")) == 5
 
 
-# --- who may write --------------------------------------------------------------------------------
-
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -259,9 +257,6 @@ def test_a_second_writer_is_told_who_holds_it_and_a_killed_one_holds_nothing(pat
         holder.kill()
     with gradebook.writing(path) as opened:
         opened.students.enrol([Student(id="ada")])
-
-
-# --- files that are not a gradebook ---------------------------------------------------------------
 
 
 def said(path, *, write=True):

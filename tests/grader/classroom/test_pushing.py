@@ -384,9 +384,6 @@ def test_an_answer_of_another_kind_is_one_sentence(push, canvas, monkeypatch, tr
     assert (code, sentence in last, "\x1b" in last) == (2, True, False)
 
 
-# --- the address and the token --------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("address", "place"),
     [

@@ -36,8 +36,6 @@ def at(day: int) -> datetime:
     return datetime(2026, 10, day, tzinfo=UTC)
 
 
-# --- reading --------------------------------------------------------------------------------------
-
 ADA = Student(id="007", name="Ada Lovelace", email="ada@x.edu", section="A")
 
 
@@ -152,8 +150,6 @@ def test_students_who_may_be_one_and_a_second_header_are_told_or_left_out(tmp_pa
         "007 and 8 have the same address: are they one student?",
     ] == notes
 
-
-# --- matching submissions to students -------------------------------------------------------------
 
 JANE = Student(
     id="12345",

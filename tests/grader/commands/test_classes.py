@@ -14,8 +14,6 @@ from grader.commands import classes
 from grader.course.policies import Policy
 from tests.grader.in_this_process import DUE, hand_in, of, older, result_of
 
-# --- rules ----------------------------------------------------------------------------------------
-
 
 def test_a_gradebook_charges_lateness_by_the_rules_that_it_remembers(begun, typed):
     """Later commands need no --policy; with --policy, they show what other rules would give."""
@@ -45,9 +43,6 @@ def test_sections_without_a_deadline_and_deadlines_without_a_section_are_said(be
     assert "no deadline for section A: nobody in it is late" in said
     assert "there is a deadline for section a, which has no students" in said
     assert "section B" not in said
-
-
-# --- one student ----------------------------------------------------------------------------------
 
 
 def test_a_report_has_the_name_of_its_own_student(begun, typed, tmp_path):
@@ -102,9 +97,6 @@ def test_show_says_why_an_attempt_counts(begun, typed, rules, days, told):
     shown = typed("show", "zoe", "--gradebook", begun)[1]
     assert "deadline  2026-10-02T12:00+00:00" in shown
     assert told in shown
-
-
-# --- grading again --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -172,9 +164,6 @@ def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, typed, mo
     assert typed(*override)[0] == 0
     assert typed("regrade", regraded, "--apply")[0] == 0
     assert "zoe: 7.00 of 7" in typed("show", "zoe", "--gradebook", regraded)[1]
-
-
-# --- other systems --------------------------------------------------------------------------------
 
 
 def test_each_student_gets_a_page_with_the_points_that_count(begun, typed, tmp_path):

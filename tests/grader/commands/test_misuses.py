@@ -300,9 +300,6 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(call, folder, capsys, lin
     assert found_in(folder) == before
 
 
-# --- the machine ----------------------------------------------------------------------------------
-
-
 @contextmanager
 def full_disk(most):
     """Let no file become longer than this number of bytes, as if the disk were full."""

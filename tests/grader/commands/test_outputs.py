@@ -200,9 +200,6 @@ def with_value(name, parameter, value, words=None):
     return words
 
 
-# --- what is refused changes nothing --------------------------------------------------------------
-
-
 def test_every_command_has_a_call_here():
     assert COMMANDS.keys() == CALLS.keys()
 
@@ -261,9 +258,6 @@ def test_a_batch_that_cannot_start_changes_nothing(
     ended, said = call(*batch)
     assert (ended, contents(tmp_path)) == (code, before), said
     assert places["ABSENT"].exists() is False
-
-
-# --- outputs and inputs ---------------------------------------------------------------------------
 
 
 def pairs():

@@ -157,9 +157,6 @@ def test_a_removed_student_is_nowhere_and_comes_back(class_, typed, tmp_path):
     assert typed("status", class_, "--verbose")[1] == shown
 
 
-# --- several at once ------------------------------------------------------------------------------
-
-
 def test_points_from_a_file_are_shown_and_then_written(class_, typed, tmp_path):
     """A spreadsheet's semicolons and apostrophes are read; a text that is a formula stays text."""
     file, words = tmp_path / "points.csv", ("--gradebook", class_, "--reason", "oral", "--by", "ta")

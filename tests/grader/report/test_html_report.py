@@ -120,9 +120,6 @@ def test_the_cost_of_an_excerpt_has_an_end(module):
         assert calls_of(lambda about=about: quoted(about, AT_2, module=module)) < 10_000
 
 
-# --- what it says ---------------------------------------------------------------------------------
-
-
 def test_the_points_come_first_then_what_to_do():
     page = render(every_status())
     assert "<title>3.33 of 15 points: ada</title>" in page
@@ -218,9 +215,6 @@ def test_a_page_of_a_class_is_out_of_the_classs_points():
         assert "of 25 points" not in text
 
 
-# --- the student's lines --------------------------------------------------------------------------
-
-
 def test_the_lines_around_a_place_are_quoted():
     at = Fact("at", "assignment/m.py:24 in Linear.forward")
     lines = quoted("Linear.forward", at)
@@ -261,9 +255,6 @@ def test_a_long_function_and_long_lines_are_cut():
     assert MAX_LINES == len(lines)
     long = f"def f():\n    y = '{'a' * 1_000_000}'\n"
     assert all(len(text) < 200 for _, text, _ in quoted("f", module=long))
-
-
-# --- size and safety ------------------------------------------------------------------------------
 
 
 def large():

@@ -73,9 +73,6 @@ def statuses(result):
     return ", ".join(f"{p.id} {p.status.value} {p.score:g}" for p in result.problems)
 
 
-# --- what a merge gives ---------------------------------------------------------------------------
-
-
 def test_all_points_can_be_earned_in_two_runs():
     """The CPU run gives 10 points and the CUDA run 7, but the merged result 15.
 
@@ -186,9 +183,6 @@ def test_a_fault_of_ours_in_a_test_that_is_worth_nothing_stays_one():
     assert "test_logic" in report
 
 
-# --- what is refused ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -240,9 +234,6 @@ def test_a_problem_without_a_test_for_its_device_is_refused():
     for result in (cpu, cuda):
         del result.problems[2].tests[1:]
     refused(cpu, cuda, "gpu_memory has no test for the device that its points come from")
-
-
-# --- reading results ------------------------------------------------------------------------------
 
 
 NO_JSON = "is not JSON: expected what `grader grade --json` wrote"

@@ -67,9 +67,6 @@ WITH_EVERYTHING = result(
 )
 
 
-# --- points ---------------------------------------------------------------------------------------
-
-
 def test_points_are_split_by_weight():
     """A test of weight 3 next to one of weight 1 is worth three quarters."""
     got = problem_result("p", "m", 6, outcomes(PASSED, FAILED, weights=[3, 1]))
@@ -103,9 +100,6 @@ def test_only_a_pass_earns_points(status):
         got.score,
         got.status,
     )
-
-
-# --- points by device -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -200,8 +194,6 @@ def test_full_marks_are_the_maximum_on_each_device(problems):
     assert here.score == here.max_score == float(of_cpu)
 
 
-# --- statuses -------------------------------------------------------------------------------------
-
 WORDS = "grader_error policy crashed timeout memory failed not_attempted deferred passed"
 ORDER = WORDS.split()
 
@@ -223,9 +215,6 @@ def test_one_fault_of_ours_marks_the_whole_result():
     assert not result(good).has_grader_error
     assert result(good, bad).has_grader_error
     assert 7.5 == result(good, bad).score
-
-
-# --- JSON -----------------------------------------------------------------------------------------
 
 
 TEST = "id device status weight about what facts rule mistake hint seconds score max_score"

@@ -32,7 +32,7 @@ def test_the_switch_names_devices(monkeypatch):
         ("", False),
         ("1", True),
         ("heap", True),
-        ("cores,heap", True),
+        ("exit,heap", True),
         ("h", False),
     ]:
         monkeypatch.setenv(shortcuts.SWITCH, value)

@@ -22,13 +22,9 @@ def test_steps_on_a_gpu(student, rng, device):
     got = student.run(probes.adamw, device=device, **run)
     hint = "torch.zeros_like(p) is on p's device"
     where = sorted(set(got["devices"]))
-    expect.value(
-        where, [device], of="AdamW", name="the devices of parameters and moments", hint=hint
-    )
+    name = "the devices of parameters and moments"
+    expect.value(where, [device], of="AdamW", name=name, hint=hint)
     for p, want, before in zip(got["tensors"][:2], on_cpu, parameters, strict=True):
         expect.tensor(p, want, of="AdamW", atol=1e-5, name="a parameter after step 4")
-        expect.that(
-            bool((p != before).any()),
-            "a parameter does not change although it has a gradient",
-            of="AdamW",
-        )
+        reason = "a parameter does not change although it has a gradient"
+        expect.that(bool((p != before).any()), reason, of="AdamW")

@@ -37,9 +37,8 @@ def test_checkpoints_across_devices(student, rng, device, way):
     for number, row in enumerate(gradients):
         if number == 2:
             for p, want in zip(got["tensors"][: len(leaves)], leaves, strict=True):
-                expect.tensor(
-                    p.double(), want.detach(), of="load_checkpoint", atol=1e-5, name="a parameter"
-                )
+                name = "a parameter"
+                expect.tensor(p.double(), want.detach(), of="load_checkpoint", atol=1e-5, name=name)
         for leaf, gradient in zip(leaves, row, strict=True):
             leaf.grad = gradient.double()
         optimizer.step()
@@ -69,10 +68,5 @@ def test_generator_of_the_gpu_goes_on(student, rng, device):
         seed=7,
     )
     hint = "torch.cuda.get_rng_state_all"
-    expect.tensor(
-        got["draws"][1],
-        got["draws"][0],
-        of="load_checkpoint",
-        name="the next random numbers",
-        hint=hint,
-    )
+    name = "the next random numbers"
+    expect.tensor(got["draws"][1], got["draws"][0], of="load_checkpoint", name=name, hint=hint)

@@ -26,9 +26,8 @@ def integer(rng, low, high):
 
 def check_tensors(got, expected, *, of, hint=None):
     """Check for the same names with the same tensors, bit by bit."""
-    expect.that(
-        got.keys() == expected.keys(), "names that differ from the saved ones", of=of, hint=hint
-    )
+    reason = "names that differ from the saved ones"
+    expect.that(got.keys() == expected.keys(), reason, of=of, hint=hint)
     for name, want in expected.items():
         expect.tensor(got[name], want, of=of, name=name, hint=hint)
 
@@ -57,12 +56,8 @@ def test_parameters_and_buffers_come_back(student, rng):
         "mask": torch.rand(6, generator=rng) < 0.5,
     }
     got = student.run(probes.state_after_load, parameters=parameters, buffers=buffers)
-    check_tensors(
-        got,
-        {**parameters, **buffers},
-        of=LOAD,
-        hint="model.state_dict() contains the parameters and the buffers",
-    )
+    hint = "model.state_dict() contains the parameters and the buffers"
+    check_tensors(got, {**parameters, **buffers}, of=LOAD, hint=hint)
 
 
 @pytest.mark.stage(1)
@@ -90,9 +85,8 @@ def test_the_optimizer_comes_back(student, rng):
     hint = "optimizer.state_dict() contains each parameter's state and each group's options"
     for after, want in zip(got, expected, strict=True):
         check_tensors(after["state"], want["state"], of=LOAD, hint=hint)
-        expect.value(
-            after["groups"], want["groups"], of=LOAD, name="the groups' options", hint=hint
-        )
+        name = "the groups' options"
+        expect.value(after["groups"], want["groups"], of=LOAD, name=name, hint=hint)
 
 
 def check_draws(student, rng, expected, hint):
@@ -197,34 +191,20 @@ def check_leavings(got, weight, *, of):
     """
     expect.tensor(got["weights"]["output.weight"], weight, of=of, name="a tied weight")
     hint = "train or eval mode is the caller's choice for each module; leave it alone"
-    expect.value(
-        got["training"],
-        [True, True, False, True, True],
-        of=of,
-        name="training, module by module",
-        hint=hint,
-    )
-    expect.value(
-        got["requires_grad"],
-        [True, True, False],
-        of=of,
-        name="requires_grad, parameter by parameter",
-    )
+    name = "training, module by module"
+    expect.value(got["training"], [True, True, False, True, True], of=of, name=name, hint=hint)
+    name = "requires_grad, parameter by parameter"
+    expect.value(got["requires_grad"], [True, True, False], of=of, name=name)
     expect.parts(got["gradients"], 3, of=of, name="parameters")
     for gradient in got["gradients"]:
         expect.that(gradient.numel() > 0, "a gradient is gone", of=of, hint="do not change .grad")
         expect.tensor(gradient, torch.full_like(gradient, 2.0), of=of, name="a gradient")
     hint = "copy the values into the existing parameters"
-    expect.that(
-        got["parameters_are_the_same"], "a parameter is no longer the same object", of=of, hint=hint
-    )
+    reason = "a parameter is no longer the same object"
+    expect.that(got["parameters_are_the_same"], reason, of=of, hint=hint)
     expect.that(got["weights_are_tied"], "two tied weights are no longer tied", of=of, hint=hint)
-    expect.that(
-        got["optimizer_has_the_parameters"],
-        "the optimizer no longer has the model's parameters",
-        of=of,
-        hint=hint,
-    )
+    reason = "the optimizer no longer has the model's parameters"
+    expect.that(got["optimizer_has_the_parameters"], reason, of=of, hint=hint)
 
 
 @pytest.mark.stage(1)
@@ -245,12 +225,8 @@ def test_saving_changes_nothing(student, rng):
     left = student.run(probes.leavings, weight=weight, load=False)
     check_leavings(left, weight, of=SAVE)
     reason = "saving draws a random number"
-    expect.that(
-        left["generators_are_the_same"],
-        reason,
-        of=SAVE,
-        hint="tempfile has its own random generator",
-    )
+    hint = "tempfile has its own random generator"
+    expect.that(left["generators_are_the_same"], reason, of=SAVE, hint=hint)
 
 
 @pytest.mark.stage(1)
@@ -366,11 +342,8 @@ def check_second(got):
     """Check that the second of two watched saves succeeded."""
     reason = f"the second of two saves {got['ending']}, expected that it returned"
     expect.that(got["ending"] == "returned", reason, of=SAVE)
-    expect.that(
-        got["checkpoint"] == 2,
-        "after two saves, the second one is not the checkpoint that is loaded",
-        of=SAVE,
-    )
+    reason = "after two saves, the second one is not the checkpoint that is loaded"
+    expect.that(got["checkpoint"] == 2, reason, of=SAVE)
 
 
 @pytest.mark.stage(3)
@@ -415,12 +388,8 @@ def test_a_file_is_data_and_no_program(student):
     expect.parts(results, 3, of=LOAD)
     for planted in results:
         hint = "use weights_only=True, and do not try again without it"
-        expect.that(
-            not planted["call_was_made"],
-            "a call planted in a file is executed",
-            of=LOAD,
-            hint=hint,
-        )
+        reason = "a call planted in a file is executed"
+        expect.that(not planted["call_was_made"], reason, of=LOAD, hint=hint)
         expect.that(planted["raised"], "a file with a planted call is accepted", of=LOAD, hint=hint)
 
 
@@ -431,12 +400,8 @@ def check_refused(refused, *, when):
             "check everything before the first change, or restore what was there; "
             "load_state_dict copies before it raises"
         )
-        expect.that(
-            refused[what] == 0,
-            f"the load raises but has already changed the {what} when {when}",
-            of=LOAD,
-            hint=hint,
-        )
+        reason = f"the load raises but has already changed the {what} when {when}"
+        expect.that(refused[what] == 0, reason, of=LOAD, hint=hint)
 
 
 @pytest.mark.stage(4)

@@ -1,37 +1,6 @@
 # Right solutions of flop_counter in other styles; see grader/solutions/fragments.py.
 
 
-# [counter_and_property] Two FLOPs per element of the result and index that is summed over; the
-# total is a property.
-from collections import Counter
-
-
-class FlopCounter(TorchDispatchMode):
-    LEFT = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1}
-
-    def __init__(self):
-        self.by_op = Counter()
-        super().__init__()
-
-    @property
-    def total(self):
-        return sum(self.by_op.values())
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        full = func.name().split(".")[0]
-        name = full.removeprefix("aten::")
-        if name in self.LEFT:
-            self.by_op[full] += 2 * result.numel() * args[self.LEFT[name]].shape[-1]
-        elif "scaled_dot_product" in name and "attention" in name:
-            backward = name.endswith("_backward")
-            q, k, v = args[1:4] if backward else args[0:3]
-            pairs = q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2]
-            qk, pv = 2 * pairs * q.shape[3], 2 * pairs * v.shape[3]
-            self.by_op[full] += (2 * (qk + pv) + qk) if backward else qk + pv
-        return result
-
-
 # [matches_names] Matches names by hand, with two keys for attention and methods of its own to enter
 # and exit.
 class FlopCounter(TorchDispatchMode):
@@ -73,6 +42,9 @@ class FlopCounter(TorchDispatchMode):
 
 # [overload_names] Lists events under their full names before they run, and adds them up when it is
 # asked.
+from collections import Counter
+
+
 class FlopCounter(TorchDispatchMode):
     def __init__(self):
         super().__init__()
@@ -84,9 +56,9 @@ class FlopCounter(TorchDispatchMode):
 
     @property
     def by_op(self):
-        out = {}
+        out = Counter()
         for name, flops in self.events:
-            out[name] = out.get(name, 0) + flops
+            out[name] += flops
         return out
 
     def __torch_dispatch__(self, func, types, args=(), kwargs={}):

@@ -16,11 +16,8 @@ def test_batches_on_a_gpu(student, rng, device):
     name, hint = "the devices of x and y", "x.to(device) and y.to(device)"
     expect.value(got["devices"], [device] * 2, of="get_batch", name=name, hint=hint)
     x, y = got["tensors"]
-    expect.that(
-        tuple(x.shape) == (16, 9),
-        f"wrong shape of x: expected (16, 9), got {tuple(x.shape)}",
-        of="get_batch",
-    )
+    reason = f"wrong shape of x: expected (16, 9), got {tuple(x.shape)}"
+    expect.that(tuple(x.shape) == (16, 9), reason, of="get_batch")
     positions = {token: i for i, token in enumerate(dataset.tolist())}
     starts = torch.tensor([positions.get(token, 0) for token in x[:, 0].tolist()])
     windows = starts[:, None] + torch.arange(9)
@@ -28,9 +25,5 @@ def test_batches_on_a_gpu(student, rng, device):
     expect.tensor(x, tokens[windows], of="get_batch", name="x")
     expect.tensor(y, tokens[windows + 1], of="get_batch", name="y")
     seen = bool(got["pinned"]) or device == "cpu"
-    expect.that(
-        seen and all(got["pinned"]),
-        "a copy from memory that is not pinned",
-        of="get_batch",
-        hint="x.pin_memory().to(…)",
-    )
+    reason = "a copy from memory that is not pinned"
+    expect.that(seen and all(got["pinned"]), reason, of="get_batch", hint="x.pin_memory().to(…)")

@@ -44,30 +44,22 @@ def permutation(rng, n, dtype=np.int64):
 def pair(batch):
     """Check that a batch is two tensors, and return it."""
     expect.kind(batch, (tuple, list), of="get_batch", name="the batch")
-    expect.that(
-        len(batch) == 2, f"expected two tensors, x and y, got {len(batch)} values", of="get_batch"
-    )
+    reason = f"expected two tensors, x and y, got {len(batch)} values"
+    expect.that(len(batch) == 2, reason, of="get_batch")
     for name, part in zip("xy", batch, strict=True):
         expect.kind(part, Tensor, of="get_batch", name=name)
-        expect.that(
-            not part.is_complex() and part.layout is torch.strided,
-            f"{name} does not contain tokens",
-            of="get_batch",
-        )
+        reason = f"{name} does not contain tokens"
+        expect.that(not part.is_complex() and part.layout is torch.strided, reason, of="get_batch")
     return batch
 
 
 def values(part, shape, name):
     """A tensor's tokens as int64, or as float64 if they are floats, one row per window."""
-    expect.that(
-        part.device.type == "cpu", f"{name} is on {part.device.type}, expected cpu", of="get_batch"
-    )
+    reason = f"{name} is on {part.device.type}, expected cpu"
+    expect.that(part.device.type == "cpu", reason, of="get_batch")
     got = tuple(part.shape)
-    expect.that(
-        got in (shape, shape[::-1]),
-        f"wrong shape of {name}: expected {shape}, got {got}",
-        of="get_batch",
-    )
+    reason = f"wrong shape of {name}: expected {shape}, got {got}"
+    expect.that(got in (shape, shape[::-1]), reason, of="get_batch")
     exact = part.detach().double() if part.is_floating_point() else part.detach().long()
     return exact if got == shape else exact.T
 
@@ -111,12 +103,8 @@ def test_targets_are_one_later_in_the_data(student, rng):
         for name, part in zip("xy", batch, strict=True):
             got = tuple(part.shape)
             reason = f"wrong shape of {name}: expected {shape}, got {got}"
-            expect.that(
-                got == shape,
-                reason,
-                of="get_batch",
-                hint="(batch_size, context_length): each row is a window",
-            )
+            hint = "(batch_size, context_length): each row is a window"
+            expect.that(got == shape, reason, of="get_batch", hint=hint)
         check_targets(batch, starts, dataset, shape)
 
 
@@ -202,15 +190,10 @@ def test_windows_of_a_batch_are_independent(student, rng):
     starts = starts_of(student.data.get_batch(dataset, 64, 8, "cpu"), dataset, (64, 8))
     steps = [b - a for a, b in itertools.pairwise(starts)]
     hint = "draw a separate start for each window"
-    expect.that(
-        len(set(starts)) > 32,
-        "many windows of a batch have the same start",
-        of="get_batch",
-        hint=hint,
-    )
-    expect.that(
-        len(set(steps)) > 32, "the windows of a batch are evenly spaced", of="get_batch", hint=hint
-    )
+    reason = "many windows of a batch have the same start"
+    expect.that(len(set(starts)) > 32, reason, of="get_batch", hint=hint)
+    reason = "the windows of a batch are evenly spaced"
+    expect.that(len(set(steps)) > 32, reason, of="get_batch", hint=hint)
     expect.that(min(steps) < 0, "the windows of a batch are sorted", of="get_batch", hint=hint)
 
 
@@ -240,25 +223,16 @@ def test_a_generator_decides_alone(student, rng):
         [starts_of(batch, dataset, (16, 4)) for batch in g["batches"]] for g in got
     )
     hint = "draw the starts with the given generator"
-    expect.that(
-        first == again,
-        "two generators with the same seed give different batches",
-        of="get_batch",
-        hint=hint,
-    )
-    expect.that(
-        first != other,
-        "generators with different seeds give the same batches",
-        of="get_batch",
-        hint=hint,
-    )
+    reason = "two generators with the same seed give different batches"
+    expect.that(first == again, reason, of="get_batch", hint=hint)
+    reason = "generators with different seeds give the same batches"
+    expect.that(first != other, reason, of="get_batch", hint=hint)
     hint = "a generator advances with each number that is drawn; do not reset it"
     common = len(set(first[0]) & set(first[1]))  # 12 or more with a probability below 1e-30
     reason = "most windows of two batches of a generator are the same"
     expect.that(first[0] == first[1] or common < 12, reason, of="get_batch", hint=hint)
-    expect.that(
-        first[0] != first[1], "a generator gives the same batch again", of="get_batch", hint=hint
-    )
+    reason = "a generator gives the same batch again"
+    expect.that(first[0] != first[1], reason, of="get_batch", hint=hint)
 
 
 @pytest.mark.harm("not refused")
@@ -288,9 +262,8 @@ def test_without_a_generator_the_global_seed_decides(student, rng):
         [starts_of(batch, dataset, (16, 4)) for batch in g["batches"]] for g in got
     )
     hint = "draw from a global generator, of torch, numpy or random"
-    expect.that(
-        first == again, "the same global seed gives different batches", of="get_batch", hint=hint
-    )
+    reason = "the same global seed gives different batches"
+    expect.that(first == again, reason, of="get_batch", hint=hint)
     hint = "is a seed set inside get_batch, or is nothing drawn?"
     expect.that(first != other, "two global seeds give the same batches", of="get_batch", hint=hint)
 

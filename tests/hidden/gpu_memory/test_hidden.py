@@ -34,14 +34,10 @@ def check(got, before, peak, retained, *, hint=None):
         ("retained", retained),
     ]:
         field = got[name]
-        expect.that(
-            field is not None, f"there is no field {name}: is a PeakMemory returned?", of=OF
-        )
-        expect.that(
-            type(field) is int,
-            f"wrong type of {name}: expected int, got {expect.type_name(field)}",
-            of=OF,
-        )
+        reason = f"there is no field {name}: is a PeakMemory returned?"
+        expect.that(field is not None, reason, of=OF)
+        reason = f"wrong type of {name}: expected int, got {expect.type_name(field)}"
+        expect.that(type(field) is int, reason, of=OF)
         expect.that(field == expected, f"wrong number of bytes in {name}", of=OF, hint=hint)
 
 
@@ -67,13 +63,8 @@ def test_peak_and_rest_of_a_call(student, rng, device):
         ]
         got = student.run(probes.peak, device=device, steps=steps, alive=wanted[4:])
         peak = max(a + b, b + c, c + d)
-        check(
-            got,
-            there,
-            peak,
-            c,
-            hint="both are differences from the bytes allocated before the call",
-        )
+        hint = "both are differences from the bytes allocated before the call"
+        check(got, there, peak, c, hint=hint)
     a, first, second = sorted(sizes(rng, 3))
     steps = [("free", "1", 0), ("make", "a", a), ("keep", "a", 0)]
     got = student.run(probes.peak, device=device, steps=steps, alive=[first, second])

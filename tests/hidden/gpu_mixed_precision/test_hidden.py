@@ -55,13 +55,8 @@ def gradients(weights, x, y, scale=1.0):
 
 
 def check_loss(got, expected):
-    expect.number(
-        got,
-        expected,
-        of=OF,
-        tolerance=1e-5 * abs(expected),
-        hint="the loss of this batch before the step, as a float",
-    )
+    hint = "the loss of this batch before the step, as a float"
+    expect.number(got, expected, of=OF, tolerance=1e-5 * abs(expected), hint=hint)
 
 
 # Stays: this test checks the step itself, with numbers that are never rounded.
@@ -96,12 +91,8 @@ def test_forward_runs_in_the_dtype(student, rng, device):
         got = student.run(
             probes.stepped, device=device, weights=weights, batches=data, lr=0.5, **options
         )
-        expect.value(
-            got["output_dtypes"],
-            [dtype],
-            of=OF,
-            hint="run model(x) under torch.autocast for x's device, in `dtype`",
-        )
+        hint = "run model(x) under torch.autocast for x's device, in `dtype`"
+        expect.value(got["output_dtypes"], [dtype], of=OF, hint=hint)
         name, hint = (
             "the dtype of the model's input",
             "give the model x as it is: autocast converts it",
@@ -121,14 +112,8 @@ def test_small_steps_are_not_lost(student, rng, device):
     )
     check_loss(got["losses"][0], loss)
     expected = (weights[0] - lr * gradient).float()
-    expect.tensor(
-        got["parameters"][0],
-        expected,
-        of=OF,
-        rtol=RTOL,
-        name="the weight",
-        hint="keep the weights float32 throughout",
-    )
+    hint = "keep the weights float32 throughout"
+    expect.tensor(got["parameters"][0], expected, of=OF, rtol=RTOL, name="the weight", hint=hint)
 
 
 @pytest.mark.harm("trains worse")
@@ -218,15 +203,10 @@ def test_backward_is_outside_of_autocast(student, rng, device):
     """Autocast is on for forward pass and loss, and off in the backward pass and afterwards."""
     weights, data = problem(rng, count=2)
     got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.5)
-    expect.value(
-        got["autocast_in_backward"],
-        [False, False],
-        of=OF,
-        hint="call loss.backward() after the `with` block",
-    )
-    expect.value(
-        got["autocast_after"], False, of=OF, hint="a `with` block turns autocast off at its end"
-    )
+    hint = "call loss.backward() after the `with` block"
+    expect.value(got["autocast_in_backward"], [False, False], of=OF, hint=hint)
+    hint = "a `with` block turns autocast off at its end"
+    expect.value(got["autocast_after"], False, of=OF, hint=hint)
 
 
 @pytest.mark.harm("rare")
@@ -235,12 +215,8 @@ def test_loss_is_not_scaled(student, rng, device):
     weights, data = problem(rng, count=2)
     got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.5)
     expect.value(len(got["gradients"]), 2, of=OF, hint="step the optimizer once per call")
-    expect.that(
-        not got["scaled"],
-        "a GradScaler scales the loss, which only float16 needs",
-        of=OF,
-        hint="call loss.backward() without a scaler",
-    )
+    reason = "a GradScaler scales the loss, which only float16 needs"
+    expect.that(not got["scaled"], reason, of=OF, hint="call loss.backward() without a scaler")
 
 
 @pytest.mark.harm("not refused")

@@ -151,25 +151,13 @@ def test_copies_are_pinned_and_beside_the_kernels(student, rng, device):
         expect.that(bool(got["copies"]), "no copy to the device was seen", of=OF)
         copies += got["copies"]
     for copy in dict.fromkeys(copies):
-        expect.that(
-            copy.startswith("pinned"),
-            "a copy from memory that is not pinned",
-            of=OF,
-            hint="x.pin_memory()",
-        )
-        expect.that(
-            "waited for" not in copy,
-            "a copy blocks Python",
-            of=OF,
-            hint="pass non_blocking=True",
-        )
+        reason = "a copy from memory that is not pinned"
+        expect.that(copy.startswith("pinned"), reason, of=OF, hint="x.pin_memory()")
+        reason = "a copy blocks Python"
+        expect.that("waited for" not in copy, reason, of=OF, hint="pass non_blocking=True")
         hint = "use with torch.cuda.stream(…) around the copy"
-        expect.that(
-            "of its own" in copy,
-            "a copy runs on the stream of the kernels, so it waits for them",
-            of=OF,
-            hint=hint,
-        )
+        reason = "a copy runs on the stream of the kernels, so it waits for them"
+        expect.that("of its own" in copy, reason, of=OF, hint=hint)
 
 
 @pytest.mark.harm("crash")
@@ -179,9 +167,8 @@ def test_python_does_not_wait(student, rng, device):
     got = student.run(probes.prefetched, device=device, batches=expected, slow="kernels")
     check(got, expected)
     hint = "let streams wait for each other; synchronize() and non_blocking=False make Python wait"
-    expect.that(
-        not got["waited"], "Python waited until the GPU had finished its work", of=OF, hint=hint
-    )
+    reason = "Python waited until the GPU had finished its work"
+    expect.that(not got["waited"], reason, of=OF, hint=hint)
     got = student.run(probes.prefetched, device=device, batches=expected, slow="both", depth=1)
     check(got, expected)
     expect.that(not got["at_once"], "Python waited for a batch's copy", of=OF, hint=hint)
@@ -205,20 +192,12 @@ def test_depth_is_how_far_it_draws_ahead(student, rng, device):
         # While a batch is being returned, its place may already be taken by the next one.
         expect.parts(got["drawn"], len(expected), of=OF, name="batches")
         ahead = max(drawn - number for number, drawn in enumerate(got["drawn"], 1))
-        expect.that(
-            ahead <= depth,
-            "more batches are drawn ahead than `depth`",
-            of=OF,
-            hint="depth limits the memory",
-        )
+        reason = "more batches are drawn ahead than `depth`"
+        expect.that(ahead <= depth, reason, of=OF, hint="depth limits the memory")
         if depth > 1:
             early = all(drawn > number for number, drawn in enumerate(got["drawn"][:-1], 1))
-            expect.that(
-                early,
-                "a batch is returned before the next one is drawn",
-                of=OF,
-                hint="fill the queue first",
-            )
+            reason = "a batch is returned before the next one is drawn"
+            expect.that(early, reason, of=OF, hint="fill the queue first")
 
 
 @pytest.mark.harm("crash")
@@ -231,23 +210,15 @@ def test_ends_as_its_iterator_ends(student, rng, device):
         expected = batches(rng, max(1, count))[:count]
         got = student.run(probes.prefetched, device=device, batches=expected, depth=depth)
         check(got, expected, ended_by="StopIteration")
-        expect.that(
-            got["ended_again"],
-            "another next() after the end does not raise StopIteration again",
-            of=OF,
-            hint="raise StopIteration again",
-        )
+        reason = "another next() after the end does not raise StopIteration again"
+        expect.that(got["ended_again"], reason, of=OF, hint="raise StopIteration again")
     for fail_at in (0, 1, 3):
         expected = batches(rng, 5)
         got = student.run(
             probes.prefetched, device=device, batches=expected, depth=3, fail_at=fail_at
         )
-        check(
-            got,
-            expected[:fail_at],
-            ended_by="ZeroDivisionError",
-            hint="first return the batches drawn before the exception",
-        )
+        hint = "first return the batches drawn before the exception"
+        check(got, expected[:fail_at], ended_by="ZeroDivisionError", hint=hint)
 
 
 @pytest.mark.harm("crash")
@@ -259,10 +230,5 @@ def test_other_devices(student, rng, device):
         got = student.run(
             probes.prefetched, device=device, batches=expected, to="cpu", buffers=buffers
         )
-        check(
-            got,
-            expected,
-            hint=(
-                "x.to(device) of a tensor that is already there returns the same tensor, not a copy"
-            ),
-        )
+        hint = "x.to(device) of a tensor that is already there returns the same tensor, not a copy"
+        check(got, expected, hint=hint)

@@ -57,16 +57,11 @@ def by_the_graders_clock(student):
 
 
 def between(got, expected, *, of, hint):
-    expect.that(
-        type(got) is float, f"wrong type: expected float, got {expect.type_name(got)}", of=of
-    )
+    reason = f"wrong type: expected float, got {expect.type_name(got)}"
+    expect.that(type(got) is float, reason, of=of)
     fits = expected / MARGIN <= got <= expected * MARGIN
-    expect.that(
-        fits,
-        f"off by more than a factor of {MARGIN:g} from what the grader's clock measured",
-        of=of,
-        hint=hint,
-    )
+    reason = f"off by more than a factor of {MARGIN:g} from what the grader's clock measured"
+    expect.that(fits, reason, of=of, hint=hint)
 
 
 # Stays: only this test uses a clock that no student's code can touch.
@@ -74,12 +69,8 @@ def between(got, expected, *, of, hint):
 def test_time_by_the_graders_clock(student):
     """time_kernel agrees with the grader's own clock, which times many matrix products."""
     expected, got = by_the_graders_clock(student)
-    between(
-        got,
-        expected,
-        of="time_kernel",
-        hint="measure the work, not its launch: use CUDA events and synchronise",
-    )
+    hint = "measure the work, not its launch: use CUDA events and synchronise"
+    between(got, expected, of="time_kernel", hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -90,12 +81,8 @@ def test_mfu_by_the_graders_clock(student):
     sizes = (SIZE, SIZE // 2, SIZE * 2)  # as many FLOPs, but not a cube
     peaks = [(torch.float32, 3e13), (BF16, peak), (torch.int8, 8e15)]
     got = student.run(probes.mfu, device="cuda", sizes=sizes, dtype=BF16, peaks=peaks)
-    between(
-        got,
-        flops / (seconds * peak),
-        of="measured_mfu",
-        hint="2mkn / (seconds · hw.peak_flops[dtype])",
-    )
+    hint = "2mkn / (seconds · hw.peak_flops[dtype])"
+    between(got, flops / (seconds * peak), of="measured_mfu", hint=hint)
 
 
 # Stays: only this test detects too short a time on a GPU whose peak is known.
@@ -107,15 +94,11 @@ def test_mfu_is_below_the_published_peak(student):
         got = student.run(
             probes.mfu, device="cuda", sizes=(SIZE, SIZE, SIZE), dtype=BF16, peaks=[(BF16, peak)]
         )
-        expect.that(
-            type(got) is float,
-            f"wrong type: expected float, got {expect.type_name(got)}",
-            of="measured_mfu",
-        )
+        reason = f"wrong type: expected float, got {expect.type_name(got)}"
+        expect.that(type(got) is float, reason, of="measured_mfu")
         hint = "is the clock read before the GPU is done? That gives an MFU above 1"
-        expect.that(
-            0.05 < got <= 1.0, "an MFU that is impossible on this GPU", of="measured_mfu", hint=hint
-        )
+        reason = "an MFU that is impossible on this GPU"
+        expect.that(0.05 < got <= 1.0, reason, of="measured_mfu", hint=hint)
 
 
 @pytest.mark.harm("wrong number")
@@ -124,17 +107,10 @@ def test_mfu_above_one_is_returned(student):
     got = student.run(
         probes.mfu, device="cuda", sizes=(SIZE, SIZE, SIZE), dtype=BF16, peaks=[(BF16, 1e9)]
     )
-    expect.that(
-        type(got) is float,
-        f"wrong type: expected float, got {expect.type_name(got)}",
-        of="measured_mfu",
-    )
-    expect.that(
-        got > 1,
-        "the MFU is clamped to 1",
-        of="measured_mfu",
-        hint="a result above 1 shows that a time or a peak is wrong",
-    )
+    reason = f"wrong type: expected float, got {expect.type_name(got)}"
+    expect.that(type(got) is float, reason, of="measured_mfu")
+    hint = "a result above 1 shows that a time or a peak is wrong"
+    expect.that(got > 1, "the MFU is clamped to 1", of="measured_mfu", hint=hint)
 
 
 @pytest.mark.harm("not refused")
@@ -142,9 +118,8 @@ def test_no_peak_is_guessed(student):
     """A dtype for which `hw` has no peak raises a ValueError or a KeyError."""
     sizes, peaks = (512, 256, 128), [(BF16, 1e15)]
     got = student.run(probes.mfu, device="cuda", sizes=sizes, dtype=BF16, peaks=peaks)
-    expect.that(
-        type(got) is float and got > 0, "no MFU although there is a peak", of="measured_mfu"
-    )
+    reason = "no MFU although there is a peak"
+    expect.that(type(got) is float and got > 0, reason, of="measured_mfu")
     with expect.raises(
         (ValueError, KeyError),
         of="measured_mfu",

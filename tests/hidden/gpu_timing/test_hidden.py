@@ -64,9 +64,8 @@ def test_warm_up_is_not_measured(student, rng, device):
     got = student.run(
         probes.timed, device=device, seconds=[0.2, 0.1, 0.1, t, t, t], warmup=3, repeats=3
     )
-    check(
-        got["seconds"], t, TOLERANCE[device], hint="do not measure the first `warmup` calls of fn"
-    )
+    hint = "do not measure the first `warmup` calls of fn"
+    check(got["seconds"], t, TOLERANCE[device], hint=hint)
     got = student.run(probes.timed, device=device, seconds=[0.2, t, t], warmup=0, repeats=1)
     check(got["seconds"], 0.2, TOLERANCE[device], hint="with warmup=0 the first call is measured")
 
@@ -84,9 +83,8 @@ def test_number_of_calls(student, rng, device):
         times = milliseconds(rng, 1) * 20
         got = student.run(probes.timed, device=device, seconds=times, **options)
         check(got["seconds"], times[0], TOLERANCE[device])
-        expect.value(
-            got["calls"], calls, of="time_kernel", hint="first warmup calls, then repeats calls"
-        )
+        hint = "first warmup calls, then repeats calls"
+        expect.value(got["calls"], calls, of="time_kernel", hint=hint)
 
 
 # Stays: only this test looks at the GPU after the call.
@@ -96,9 +94,8 @@ def test_gpu_is_done(student, rng, device):
     times = milliseconds(rng, 4)
     got = student.run(probes.timed, device=device, seconds=times, warmup=1, repeats=3)
     check(got["seconds"], statistics.median(times[1:]), TOLERANCE[device])
-    expect.that(
-        not got["busy"], "the GPU is still working when time_kernel returns", of="time_kernel"
-    )
+    reason = "the GPU is still working when time_kernel returns"
+    expect.that(not got["busy"], reason, of="time_kernel")
 
 
 # Stays: this test shows that time_kernel reads a CPU clock; a wrong MFU can have other causes.

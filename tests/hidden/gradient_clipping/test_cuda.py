@@ -16,17 +16,10 @@ def test_norm_on_a_gpu(student, rng, device):
         "tensors"
     ][1:]
     got = student.run(probes.clipped, device=device, gradients=gradients, max_norm=norm / 3)
-    expect.value(
-        got["devices"][1:],
-        [device] * 2,
-        of="clip_gradient_norm",
-        name="the devices of the gradients",
-    )
+    name = "the devices of the gradients"
+    expect.value(got["devices"][1:], [device] * 2, of="clip_gradient_norm", name=name)
     for clipped, want, before in zip(got["tensors"][1:], on_cpu, gradients, strict=True):
         expect.kind(want, torch.Tensor, of="clip_gradient_norm", name="a gradient on a CPU")
         expect.tensor(clipped, want, of="clip_gradient_norm", rtol=1e-5, name="a gradient")
-        expect.that(
-            bool((clipped != before).any()),
-            "a gradient above the limit did not change",
-            of="clip_gradient_norm",
-        )
+        reason = "a gradient above the limit did not change"
+        expect.that(bool((clipped != before).any()), reason, of="clip_gradient_norm")

@@ -20,13 +20,8 @@ def test_layers_on_a_gpu(student, rng, device):
             probes.layer, device=device, kind=kind, args=args, x=x, dtype=torch.float64
         )
         name = "the devices of its output and weights"
-        expect.value(
-            sorted(set(got["devices"])),
-            [device],
-            of=kind,
-            name=name,
-            hint="pass device= to the parameters",
-        )
+        hint = "pass device= to the parameters"
+        expect.value(sorted(set(got["devices"])), [device], of=kind, name=name, hint=hint)
         output, *weights = got["tensors"]
         expected = x
         for i, weight in enumerate(layer_weights(weights, dims, of=kind, dtype=torch.float64)):
@@ -35,13 +30,8 @@ def test_layers_on_a_gpu(student, rng, device):
             # 0.9866 for a normal distribution truncated at 3 std; the bounds allow 8 standard
             # deviations for 1,800 numbers.
             spread = float(weight.std()) / std
-            expect.that(
-                0.84 < spread < 1.13,
-                "wrong spread of the weights",
-                of=kind,
-                hint="std is 1/√in_features",
-            )
-            expect.that(
-                float(weight.abs().max()) <= limit * (1 + 1e-6), "a weight beyond 3 std", of=kind
-            )
+            reason = "wrong spread of the weights"
+            expect.that(0.84 < spread < 1.13, reason, of=kind, hint="std is 1/√in_features")
+            reason = "a weight beyond 3 std"
+            expect.that(float(weight.abs().max()) <= limit * (1 + 1e-6), reason, of=kind)
         expect.tensor(output, expected, of=kind, rtol=1e-10, atol=1e-10, name="the output")

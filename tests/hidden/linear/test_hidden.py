@@ -40,9 +40,8 @@ def check_kind(weight, *, of, dtype=torch.float32, device="cpu"):
     hint = "are device= and dtype= passed to the tensor that becomes the weight?"
     expected = f"{expect.dtype_name(dtype)} on {device}"
     got = f"{expect.dtype_name(weight.dtype)} on {weight.device.type}"
-    expect.that(
-        got == expected, f"wrong kind of weight: expected {expected}, got {got}", of=of, hint=hint
-    )
+    reason = f"wrong kind of weight: expected {expected}, got {got}"
+    expect.that(got == expected, reason, of=of, hint=hint)
 
 
 def layer_weights(weights, dims, *, of="MLP", **kind):

@@ -45,44 +45,6 @@ def cheapest_cluster(num_parameters, num_tokens, recipe, dtype, mfu, max_days, o
     return [best, nodes(best) * best.devices_per_node]
 
 
-# [mutual] Devices by asking how many parameters fit, matrix by matrix, Newton's method, a
-# NamedTuple.
-from typing import NamedTuple
-
-
-class Plan(NamedTuple):
-    parameters: float
-    tokens: float
-
-
-def min_devices(num_parameters, recipe, memory_bytes, reserve=0.0):
-    count = int(num_parameters * bytes_per_parameter(recipe) / (memory_bytes * (1 - reserve)))
-    count = max(0, count - 2)
-    while max_parameters(count * memory_bytes, recipe, reserve) < num_parameters:
-        count += 1
-    return count
-
-
-def transformer_parameters(config):
-    v, d, f = config.vocab_size, config.d_model, config.d_ff
-    layer = [(d, f), (f, d)] + [(d, f)] * bool(config.gated_ffn)
-    layer = layer * (config.experts + config.shared_experts)
-    layer += [(d, config.query_width), (d, config.kv_width)] * 2
-    matrices = [(v, d)] + layer * config.num_layers + [(d, v)] * (not config.tied_embeddings)
-    return sum(math.prod(shape) for shape in matrices)
-
-
-def compute_optimal(flops, tokens_per_parameter=20.0):
-    target = flops / 6 / tokens_per_parameter
-    n = target if target > 1 else 1.0
-    for _ in range(2000):
-        better = (n + target / n) / 2
-        if better == n:
-            break
-        n = better
-    return Plan(n, flops / (6 * n))
-
-
 # [student_style] Goes one step at a time: from seconds to days, layer by layer, with powers instead
 # of roots.
 def bytes_per_parameter(recipe):
@@ -154,7 +116,16 @@ def cheapest_cluster(num_parameters, num_tokens, recipe, dtype, mfu, max_days, o
     return offers[i], num_devices
 
 
-# [through_floats] Floats with math.floor and math.ceil, and strict checks of every argument.
+# [through_floats] Floats with math.floor and math.ceil, strict checks of every argument, and a
+# NamedTuple.
+from typing import NamedTuple
+
+
+class Plan(NamedTuple):
+    parameters: float
+    tokens: float
+
+
 def max_parameters(memory_bytes, recipe, reserve=0.0):
     if not 0.0 <= reserve < 1.0:
         raise ValueError(f"reserve {reserve} is not in [0, 1)")
@@ -178,4 +149,4 @@ def compute_optimal(flops, tokens_per_parameter=20.0):
     if not flops > 0 or not tokens_per_parameter > 0:
         raise ValueError("flops and tokens_per_parameter must be above 0")
     log_n = 0.5 * (math.log(flops) - math.log(6.0) - math.log(tokens_per_parameter))
-    return math.exp(log_n), math.exp(log_n + math.log(tokens_per_parameter))
+    return Plan(math.exp(log_n), math.exp(log_n + math.log(tokens_per_parameter)))

@@ -221,9 +221,8 @@ def check_scales(scales, x, block_size, levels, *, hint):
     """
     largest = torch.stack([block.double().abs().max() for block in x.split(block_size)])
     expected = (largest / levels.double().abs().max()).float()
-    expect.tensor(
-        scales, expected, of="quantize_blocks", rtol=4 * EPS32, name="the scales", hint=hint
-    )
+    name = "the scales"
+    expect.tensor(scales, expected, of="quantize_blocks", rtol=4 * EPS32, name=name, hint=hint)
 
 
 def check_codes(codes, scales, x, block_size, levels, *, hint):

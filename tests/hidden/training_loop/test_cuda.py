@@ -78,17 +78,12 @@ def test_runs_on_a_gpu(student, rng, device):
     given = inputs(rng)
     got = student.run(probes.trained, device=device, **given)
     devices = sorted(set(got["devices"]))
-    expect.value(
-        devices, [device], of="train", name="the devices", hint="move the batches to config.device"
-    )
+    name = "the devices"
+    expect.value(devices, [device], of="train", name=name, hint="move the batches to config.device")
     whole = [tuple(x.shape) for x in got["seen"]] == [(16, 8)] * STEPS
     expect.that(whole, "the model is not given one batch per step", of="train")
-    check_losses(
-        got,
-        in_float64(given, got["seen"]),
-        atol=1e-3,
-        hint="run the same loop as on a CPU, with everything on the GPU",
-    )
+    hint = "run the same loop as on a CPU, with everything on the GPU"
+    check_losses(got, in_float64(given, got["seen"]), atol=1e-3, hint=hint)
 
 
 @pytest.mark.harm("crash")
@@ -116,9 +111,8 @@ def test_evaluation_leaves_the_gpus_generator_alone(student, rng, device):
     config = {**given["config"], "eval_every": 2, "eval_batches": 2}
     got = student.run(probes.trained, device=device, dropout=0.5, **{**given, "config": config})
     check_losses(got, plain["losses"], atol=1e-3, hint="restore the GPU's random state too")
-    expect.tensor(
-        got["next_random"], plain["next_random"], of="train", name="the GPU's next random numbers"
-    )
+    name = "the GPU's next random numbers"
+    expect.tensor(got["next_random"], plain["next_random"], of="train", name=name)
 
 
 @pytest.mark.harm("trains worse")
@@ -127,8 +121,7 @@ def test_resumes_on_a_gpu(student, rng, device):
     given = inputs(rng)
     whole = student.run(probes.trained, device=device, dropout=0.5, **given)
     got = student.run(probes.trained, device=device, dropout=0.5, stop_after=4, **given)
-    check_losses(
-        got, whole["losses"][4:], atol=1e-3, hint="is the GPU's generator state in the checkpoint?"
-    )
+    hint = "is the GPU's generator state in the checkpoint?"
+    check_losses(got, whole["losses"][4:], atol=1e-3, hint=hint)
     for p, want in zip(got["tensors"][:2], whole["tensors"][:2], strict=True):
         expect.tensor(p, want, of="train", atol=1e-3, name="a parameter at the end")
