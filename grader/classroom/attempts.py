@@ -67,22 +67,12 @@ class Attempts(BookPart):
         ).fetchall()
         if hashed in [row["identity"] for row in (earlier if at else earlier[:1])]:
             return False
-        with self._db as db:
-            db.execute(
-                "INSERT INTO attempt (student, identity, submitted_at, late, number, name, sources,"
-                " ignored, refused, added_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    student,
-                    hashed,
-                    at,
-                    int(late),
-                    number,
-                    name,
-                    hashed if submission else None,
-                    ignored,
-                    "" if submission else what,
-                    database.now(),
-                ),
+        values = {"student": student, "identity": hashed, "submitted_at": at, "late": int(late)}
+        values |= {"number": number, "name": name, "sources": hashed if submission else None}
+        refused = "" if submission else what
+        with self._db:
+            self._insert(
+                "INTO attempt", **values, ignored=ignored, refused=refused, added_at=database.now()
             )
             if submission:
                 self._store(hashed, submission.sources)

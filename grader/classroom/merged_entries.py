@@ -136,11 +136,13 @@ class BookPart:
         An empty `who` stands for the user of this program.
         """
         values |= {"who": values.get("who") or database.user(), "at": database.now()}
+        return int(self._insert(f"INTO {table}", **values).lastrowid or 0)
+
+    def _insert(self, into: str, **values: object) -> sqlite3.Cursor:
+        """Add a row with these columns, as in `INSERT OR IGNORE INTO setup`."""
         marks = ", ".join("?" * len(values))
-        row = self._db.execute(
-            f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
-        )
-        return int(row.lastrowid or 0)
+        query = f"INSERT {into} ({', '.join(values)}) VALUES ({marks})"
+        return self._db.execute(query, tuple(values.values()))
 
 
 class EnrolledStudents(BookPart):

@@ -18,6 +18,8 @@ from grader.results.merge import merged
 from grader.results.points import submission_result
 from grader.results.records import SubmissionResult
 
+POINTS = ("score", "max_score", "pending")
+
 
 class Grade(msgspec.Struct, frozen=True, kw_only=True):
     """The stored result of some sources, without its tests."""
@@ -69,34 +71,18 @@ class Results(BookPart):
     def keep(self, setup: int, result: SubmissionResult, *, fault: str = "") -> None:
         """Store the result of some sources; it replaces only a result with a grader fault."""
         sources = result.submission.sha256
+        same = {name: getattr(result, name) for name in (*POINTS, "seconds")}
         text = zlib.compress(msgspec.json.encode(result), 6)
         old = "SELECT id FROM grade WHERE sources = ? AND setup = ? AND fault != ''"
         with self._db as db:
             db.execute(f"DELETE FROM score WHERE grade IN ({old})", (sources, setup))
             db.execute(f"DELETE FROM grade WHERE id IN ({old})", (sources, setup))
-            done = db.execute(
-                "INSERT INTO grade (sources, setup, score, max_score, pending, fault, seconds, at,"
-                " result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (
-                    sources,
-                    setup,
-                    result.score,
-                    result.max_score,
-                    result.pending,
-                    fault,
-                    result.seconds,
-                    database.now(),
-                    text,
-                ),
-            )
-            if done.rowcount:
-                db.executemany(
-                    "INSERT INTO score VALUES (?, ?, ?, ?, ?, ?)",
-                    [
-                        (done.lastrowid, p.id, p.score, p.max_score, p.pending, str(p.status))
-                        for p in result.problems
-                    ],
-                )
+            about = {"sources": sources, "setup": setup, "fault": fault, "at": database.now()}
+            done = self._insert("OR IGNORE INTO grade", **about, **same, result=text)
+            for p in result.problems if done.rowcount else ():
+                points = {name: getattr(p, name) for name in POINTS}
+                of = {"grade": done.lastrowid, "problem": p.id, "status": str(p.status)}
+                self._insert("INTO score", **of, **points)
 
     def note_fault(self, setup: int, sources: str, fault: str) -> None:
         """Record that the grader failed on some sources without producing a result."""

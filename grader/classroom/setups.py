@@ -145,11 +145,10 @@ class StoredSetups(BookPart):
 
     def number_of(self, setup: Setup) -> int:
         """The number of a setup; a new setup is added."""
-        with self._db as db:
-            db.execute(
-                "INSERT OR IGNORE INTO setup (sha256, device, facts) VALUES (?, ?, ?)",
-                (setup.sha256, setup.device, msgspec.json.encode(setup).decode()),
-            )
+        facts = msgspec.json.encode(setup).decode()
+        with self._db:
+            into = "OR IGNORE INTO setup"
+            self._insert(into, sha256=setup.sha256, device=setup.device, facts=facts)
         number = self.find(setup)
         assert number is not None
         return number
@@ -199,20 +198,10 @@ class StoredSetups(BookPart):
 
     def apply(self, *numbers: int, why: str, who: str = "") -> None:
         """Make the results of setups count from now on, as one step: one setup for each device."""
-        with self._db as db:
-            db.executemany(
-                "INSERT INTO applied (device, setup, who, why, at) VALUES (?, ?, ?, ?, ?)",
-                [
-                    (
-                        self.get(setup).device,
-                        setup,
-                        who or database.user(),
-                        "together" if place else why,
-                        database.now(),
-                    )
-                    for place, setup in enumerate(numbers)
-                ],
-            )
+        with self._db:
+            for setup in numbers:
+                self._add("applied", device=self.get(setup).device, setup=setup, who=who, why=why)
+                why = "together"
 
     def undo(self, *, who: str = "") -> bool:
         """Make the results before the last step count again; return whether there were any."""
