@@ -33,6 +33,7 @@ def render(
     link: Callable[[Member], str] = lambda member: "",
 ) -> str:
     """The page, which is one file; `link` gives the address of a student's own page, or nothing."""
+    states = [m.standing.state for m in survey.members]
     return pages.render(
         "class.html",
         title=f"{clean(title, 100)}: the class",
@@ -47,7 +48,7 @@ def render(
         spread=Spread.of(survey.points),
         by_time=_by_time(survey),
         advances=[at for at, topic in enumerate(survey.problems) if topic.advance],
-        states=_states(survey),
+        states=[(state.words, states.count(state)) for state in State if state in states],
         late=sum(m.standing.days_late > 0 for m in survey.members),
         cases=_cases(survey, with_names),
         reteach=sorted(
@@ -65,12 +66,6 @@ def render(
         decimals=lambda x: "–" if x is None else f"{x:.2f}".replace("-", "−"),
         data=_data(survey, with_names),
     )
-
-
-def _states(survey: Survey) -> list[tuple[str, int]]:
-    """How many students are in each state, without empty ones."""
-    states = [m.standing.state for m in survey.members]
-    return [(state.words, states.count(state)) for state in State if state in states]
 
 
 def _cases(survey: Survey, with_names: bool) -> list[dict[str, object]]:
@@ -108,10 +103,7 @@ TIMES = [(72.0, "3 days before the deadline, or earlier"), (24.0, "1 to 3 days b
 
 
 def _by_time(survey: Survey) -> list[tuple[str, Spread]]:
-    """The grader's scores of those who handed in at about the same time; the late ones come last.
-
-    They are before the late penalty, so that the penalty is not taken for worse work.
-    """
+    """The scores, before the late penalty, of those who handed in at about the same time."""
     found: dict[str, list[float]] = {
         words: [] for words in (*(words for _, words in TIMES), "late")
     }

@@ -61,10 +61,7 @@ def why_unknown(passed: Sequence[bool], rest: Sequence[float]) -> str:
 
 
 def remark(passed: Sequence[bool], found: float | None) -> str:
-    """A remark about a test; empty if the test is good, or if too few students attempted it.
-
-    `found` is its discrimination.
-    """
+    """A remark about a test; empty if it is good, or if too few students attempted it."""
     if len(passed) < FEWEST:
         return ""
     if not any(passed):

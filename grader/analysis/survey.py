@@ -170,8 +170,9 @@ class Survey:
     @property
     def suspicious(self) -> list[int]:
         """The numbers of the tests that may themselves be wrong, the worst first."""
-        found = [number for number, item in enumerate(self.tests) if item.is_suspicious]
-        return sorted(found, key=lambda number: _badness(self.tests[number]))
+        found = [(number, item) for number, item in enumerate(self.tests) if item.is_suspicious]
+        worst = [(items.SUSPICIOUS.index(i.remark), i.discrimination or 0.0, n) for n, i in found]
+        return [number for *_, number in sorted(worst)]
 
     @property
     def judged(self) -> int:
@@ -199,16 +200,8 @@ class Survey:
         return [number for _, number in sorted(timed, reverse=True)[:SLOWEST]]
 
 
-def _badness(item: Item) -> tuple[int, float]:
-    return items.SUSPICIOUS.index(item.remark), item.discrimination or 0.0
-
-
 def survey(whole: Class, *, names: bool = True) -> Survey:
-    """Read the results that count.
-
-    Without names, the students are numbered in random order, and a failure that fewer than three
-    students have is left out.
-    """
+    """Read the results that count; without names, in random order and without rare failures."""
     standings = whole.standings()
     if not names:
         random.SystemRandom().shuffle(standings)

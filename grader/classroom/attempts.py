@@ -99,7 +99,7 @@ class Attempts(BookPart):
                 row,
                 student=entries.id_of(row["student"]),
                 name=one_line(row["name"], MAX_TEXT),
-                submitted_at=_time(row["submitted_at"]),
+                submitted_at=datetime.fromisoformat(at) if (at := row["submitted_at"]) else None,
                 late=bool(row["late"]),
                 ignored=json_report.decoded(row["ignored"], list[Ignored]),
                 refused=one_line(row["refused"], MAX_TEXT),
@@ -160,7 +160,3 @@ class Attempts(BookPart):
 def text_of(when: datetime | None) -> str:
     """A time in UTC, so that sorting the texts sorts the times; empty if unknown."""
     return when.astimezone(UTC).isoformat(timespec="seconds") if when else ""
-
-
-def _time(text: str) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None

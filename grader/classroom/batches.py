@@ -75,10 +75,7 @@ def add(
     show: Callable[[str], None],
     course: Course,
 ) -> int:
-    """Read attempts into the gradebook; return how many are new.
-
-    An attempt that cannot be graded is stored with the reason.
-    """
+    """Read attempts into the gradebook, or why they cannot be graded; return how many are new."""
     new = 0
     with SubmissionReader() as reader:
         for student, handed_in in attempts:
@@ -111,10 +108,7 @@ def _read(reader: SubmissionReader, handed_in: HandedIn, course: Course) -> Subm
 
 
 def _as_module(path: Path, course: Course) -> dict[str, Path]:
-    """A student's only file as the one module whose functions it defines; empty if that is unclear.
-
-    It is read as text, and nothing of it is run.
-    """
+    """A student's only file as the one module whose functions it defines; empty if unclear."""
     defined: set[str] = set()
     with suppress(OSError):
         if path.suffix == ".py" and path.is_file() and path.stat().st_size <= MAX_BYTES:
@@ -126,10 +120,7 @@ def _as_module(path: Path, course: Course) -> dict[str, Path]:
 
 
 def _hash_of(path: Path) -> str:
-    """The identity of a refused submission: a hash of an archive's bytes, or the name and size.
-
-    What is larger than any archive is not read, and neither is what is no file.
-    """
+    """The identity of a refused submission: a hash, or the name and size of what is no archive."""
     try:
         size = path.stat().st_size if path.is_file() else None
         if size is not None and size <= MAX_ARCHIVE_BYTES:

@@ -63,10 +63,7 @@ class CanvasUnclear(Exception):
 
 
 class _Throttled(Exception):
-    """Canvas did not carry out a request, because there were too many.
-
-    Its argument is the seconds to wait; 0 if Canvas did not say.
-    """
+    """Canvas refused a request because of their number; wait this many seconds, if it said so."""
 
 
 class CanvasCourse(msgspec.Struct, frozen=True):

@@ -131,10 +131,7 @@ class BookPart:
             yield self._db
 
     def _add(self, table: str, **values: object) -> int:
-        """Add a row that says who decided something, and when; return its number.
-
-        An empty `who` stands for the user of this program.
-        """
+        """Add a row with who decided it, by default this user, and when; return its number."""
         values |= {"who": values.get("who") or database.user(), "at": database.now()}
         return int(self._insert(f"INTO {table}", **values).lastrowid or 0)
 

@@ -51,10 +51,7 @@ class Results(BookPart):
         )
 
     def to_grade(self, setup: int) -> list[str]:
-        """The hashes of the sources without a result of this setup, in the order of submission.
-
-        A result in which the grader failed does not count as a result.
-        """
+        """The hashes of the sources without a result but a fault, in the order of submission."""
         facts, id_of = self._setups.get(setup), self.entries.id_of
         of_all = not facts.is_part
         rows = self._db.execute(
@@ -148,10 +145,7 @@ class Results(BookPart):
         return next((result for result in found if result is not None), None)
 
     def grades(self, setup: int, *, problems: bool = True) -> dict[str, Grade]:
-        """The results of a setup, by the hash of their sources.
-
-        To read each problem's score takes a second for a large class.
-        """
+        """The results of a setup, by the hash of their sources; problems take a second more."""
         scores: dict[int, dict[str, float]] = {}
         for row in self._db.execute(
             "SELECT score.grade, problem, score.score FROM score JOIN grade ON grade.id = grade"
@@ -178,10 +172,7 @@ class Results(BookPart):
         return {row["problem"]: row["points"] for row in rows}
 
     def counting(self, numbers: Mapping[str, int] | None = None) -> list[int]:
-        """The setups whose results count; if several have a result, the first one's counts.
-
-        If both devices have a run, the setup of the merged results comes first.
-        """
+        """The setups whose results count, best first: that of merged results, if there is one."""
         found = self._setups.in_force() if numbers is None else numbers
         each = [found[device] for device in ("cpu", "cuda") if device in found]
         if len(each) < 2:

@@ -233,10 +233,7 @@ class StoredSetups(BookPart):
         return {row["device"]: row["count"] for row in rows if row["device"] not in counting}
 
     def unfinished(self) -> list[tuple[int, int, str]]:
-        """The regrades that stopped: the setup that counts, the new one, and how much it graded.
-
-        Of each device, it is the newest setup that never counted.
-        """
+        """The regrades that stopped: the setup that counts, the new one, how much it graded."""
         every = self._db.execute("SELECT COUNT(DISTINCT sources) FROM attempt").fetchone()[0]
         rows = self._db.execute(
             "SELECT device, MAX(setup.id) AS id, (SELECT COUNT(*) FROM grade"

@@ -26,10 +26,7 @@ from kit.text import counted, first, one_line
 
 
 class Class:
-    """A class: an open gradebook, its course, and the rules that apply.
-
-    These are the given ones, or those stored in the gradebook, or else those of policy.toml.
-    """
+    """An open gradebook, its course, and the rules: those given, or stored, or policy.toml's."""
 
     def __init__(self, book: Gradebook, course: Course, rules: Policy | None = None) -> None:
         self.book = book
@@ -256,10 +253,7 @@ def standings(
 
 
 def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str, Grade]:
-    """The grades, by the hash of their sources.
-
-    If both devices have a run, a grade needs both results: half of the points are not a grade.
-    """
+    """The grades by the hash of their sources; if both devices have a run, of both results."""
     each = {
         book.setups.get(setup).device: book.results.grades(setup, problems=problems)
         for setup in setups

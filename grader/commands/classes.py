@@ -255,7 +255,7 @@ def batch(
             notes += _one_entry_each(opened, students, join=same_students)
         if rules:
             opened.remember(rules)
-        opened.belongs_to(_described(course))
+        opened.course = _described(course)
         if students is None and opened.students.has_roster:
             students = [one for one in opened.students.all(removed=True) if one.listed]
         entries = opened.students.entries
@@ -314,10 +314,7 @@ def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> 
 def _opened(
     path: Path, today: Setup, where: "ExecutorFor", course: Course, folder: Path | None
 ) -> Iterator[tuple[Gradebook, Executor]]:
-    """Open or create a gradebook for `batch`, together with what grades.
-
-    Nothing is written before it is certain that the setup is right and that this machine can grade.
-    """
+    """Open or create a gradebook with what grades; write nothing before that is certain."""
     with ExitStack() as stack:
         opened = stack.enter_context(gradebook.writing(path)) if path.exists() else None
         if opened is not None:

@@ -105,10 +105,7 @@ def reported(
 
 
 def write(one: Reported, paths: Paths, *, annotate: bool = False) -> None:
-    """Write the files, print the report and perhaps annotations for a GitHub workflow.
-
-    The command exits with 3 if the grader failed.
-    """
+    """Write files, print the report and perhaps annotations; exit with 3 if the grader failed."""
     named = {kind: path for kind, path in paths.items() if path}
     with files.together():
         for kind, path in named.items():

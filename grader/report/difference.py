@@ -18,11 +18,6 @@ class ChangedTest:
     after: str  # how it ended in the new result
 
     @property
-    def gains_or_loses(self) -> bool:
-        """Whether it passes in exactly one of the results."""
-        return Status.PASSED in (self.before, self.after)
-
-    @property
     def passes(self) -> bool:
         """Whether it passes in the new result."""
         return self.after == Status.PASSED

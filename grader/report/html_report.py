@@ -75,7 +75,7 @@ def render(reported: Reported) -> str:
         pending=result.pending,
         rows=[_row(problem, reported) for problem in result.problems[:MAX_ROWS]],
         blocks=blocks,
-        left=[_named(reason) for reason in left[:MAX_LEFT]],
+        left=[f"{clean(one.head, 200)} ({_cost(one)})" for one in left[:MAX_LEFT]],
         more_left=max(0, len(left) - MAX_LEFT),
         foot=_foot(reported),
         ignored=[
@@ -139,11 +139,6 @@ def _cost(reason: Reason) -> str:
     if not reason.points:
         return "costs nothing yet: a run on a GPU decides"
     return f"−{in_points(reason.points)}"
-
-
-def _named(reason: Reason) -> str:
-    """One line about a reason that has no block."""
-    return f"{clean(reason.head, 200)} ({_cost(reason)})"
 
 
 def _untouched(missing: RemainingStubs) -> str:

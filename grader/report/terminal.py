@@ -17,7 +17,7 @@ from grader.base.errors import Status
 from grader.report.reasons import Reason
 from grader.report.reported import RemainingStubs, Reported
 from grader.report.wording import in_column
-from grader.results.records import ProblemResult, SubmissionResult
+from grader.results.records import ProblemResult
 from kit.text import counted
 
 WIDTH = 80
@@ -61,7 +61,8 @@ def render(reported: Reported) -> str:
 
 
 def _report(reported: Reported, console: Console) -> RenderableType:
-    above = [_head(reported.result), _table(reported), Text()]
+    head = Rule(Text(reported.result.submission.name), characters="─", style="dim")
+    above: list[RenderableType] = [head, _table(reported), Text()]
     below = [
         *map(Text, reported.measured),
         *([Text()] if reported.measured else []),
@@ -103,10 +104,6 @@ def _more(reasons: list[Reason]) -> list[RenderableType]:
     count = counted(len(reasons), "more reason")
     text = f"{count}, {points:.2f} points, in {problems}: the grader's --verbose shows all"
     return [Text(text), Text()]
-
-
-def _head(result: SubmissionResult) -> RenderableType:
-    return Rule(Text(result.submission.name), characters="─", style="dim")
 
 
 def _table(reported: Reported) -> Table:

@@ -35,10 +35,7 @@ def half_up(value: float) -> int:
 
 
 def whole_parts(parts: Sequence[float]) -> list[int]:
-    """Numbers of at least 0, rounded so that the parts add up to their rounded sum.
-
-    Each is rounded down; those with the largest fractions then get one more.
-    """
+    """Numbers rounded down or up, by their fractions, so that they add up to their rounded sum."""
     found = [math.floor(part + 1e-9) for part in parts]
     by_fraction = sorted(range(len(parts)), key=lambda i: found[i] - parts[i])
     for place in by_fraction[: half_up(math.fsum(parts)) - sum(found)]:

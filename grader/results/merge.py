@@ -98,10 +98,7 @@ def _problem(runs: dict[str, ProblemResult]) -> ProblemResult:
 
 
 def _tests(problem_id: str, runs: dict[str, list[TestResult]]) -> list[TestResult]:
-    """Take each test from the run on its own device, or from the only run.
-
-    If a run could not execute the suite, keep that failure.
-    """
+    """Take each test from the run on its own device, or from a run that could not run the suite."""
     for tests in runs.values():
         if [test.id for test in tests] == [SUITE]:
             return tests

@@ -34,10 +34,7 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How one hidden test ended, or one case of it, before points are assigned.
-
-    All cases of a parametrized test count as one test.
-    """
+    """How one hidden test ended with all its cases, before points are assigned."""
 
     # The name of the test function, prefixed with `cuda/` if it needs a CUDA device. Empty as long
     # as the outcome belongs to no test function.
@@ -97,10 +94,7 @@ class ProblemResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counted(self) -> list[TestResult]:
-        """The tests that are shown.
-
-        Tests that wait for another device and are worth nothing until then are left out.
-        """
+        """The tests that are shown: without those that wait and are worth nothing until then."""
         return [test for test in self.tests if test.counts]
 
     @property
@@ -168,8 +162,5 @@ class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_grader_error(self) -> bool:
-        """Whether a fault of the grader prevented a test.
-
-        If so, the score must not be recorded, even if that test is worth nothing.
-        """
+        """Whether a fault of the grader prevented a test, so that no score must be recorded."""
         return bool(self.grader_errors)

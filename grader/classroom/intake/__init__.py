@@ -24,7 +24,6 @@ metadata without constructing any object that it names.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -139,7 +138,8 @@ def recognise(folder: Path, form: str = "") -> Intake:
         UsageError: The folder or its metadata cannot be read, or it has nothing to grade.
     """
     items = items_in(folder)
-    handed_in, notes = by_pattern(form, items) if form else _layout(items)(items)
+    layout = next((read for fits, read in LAYOUTS if fits(items)), plain)
+    handed_in, notes = by_pattern(form, items) if form else layout(items)
     if not handed_in:
         expected = f"no name fits --layout {one_line(form, 100)}" if form else EXPECTED
         raise UsageError(f"{shown(folder)} has nothing to grade: {expected}")
@@ -158,11 +158,6 @@ def _notes_of_the_future(handed_in: list[HandedIn]) -> list[str]:
             if at > soon
         ]
     )
-
-
-def _layout(items: list[FolderItem]) -> Callable[[list[FolderItem]], Found]:
-    """Choose the function that reads the folder's layout."""
-    return next((read for fits, read in LAYOUTS if fits(items)), plain)
 
 
 def _of_kind(items: list[FolderItem], *kinds: str) -> list[FolderItem]:

@@ -52,10 +52,7 @@ Found = tuple[list[HandedIn], list[str]]  # the submissions of a layout, and not
 
 @dataclass(frozen=True)
 class FolderItem:
-    """One entry of the folder.
-
-    Its kind is "archive", "folder", "module", "file", "hidden", "link" or "special".
-    """
+    """One entry: an "archive", "folder", "module", "file", "hidden", "link" or "special"."""
 
     path: Path
     kind: str

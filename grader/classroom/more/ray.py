@@ -72,13 +72,10 @@ class Grader:
 
     def get_ready(self) -> bytes:
         """Compare this node with the driver, and start the sandbox; return a `Reply`."""
-        return msgspec.json.encode(self._ready())
-
-    def _ready(self) -> Reply:
         try:
             self._course = courses.load(self._folder)
             if different := self._differences():
-                return Reply(refused="; ".join(different))
+                return msgspec.json.encode(Reply(refused="; ".join(different)))
             gpu = None
             if self._setup.device == "cuda":
                 gpu = self._held.enter_context(gpus.opened())
@@ -89,8 +86,8 @@ class Grader:
             import_libraries(self._course)
             self._sandbox.wait_until_ready()
         except (GraderFault, UsageError) as e:
-            return Reply(refused=str(e))
-        return Reply()
+            return msgspec.json.encode(Reply(refused=str(e)))
+        return msgspec.json.encode(Reply())
 
     def _differences(self) -> list[str]:
         """The differences between the driver's setup and this node's."""

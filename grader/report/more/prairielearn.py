@@ -45,10 +45,7 @@ def without_points(text: str) -> str:
 
 
 def nothing_earned(text: str, problems: Iterable[str]) -> str:
-    """A results.json for a submission that cannot be graded; it says why.
-
-    As for any input that cannot be read, PrairieLearn takes no attempt for it.
-    """
+    """A results.json for what cannot be graded, for which PrairieLearn takes no attempt."""
     del problems  # one score is for all
     return _text({"gradable": False, "format_errors": [text]})
 

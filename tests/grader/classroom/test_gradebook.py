@@ -103,10 +103,7 @@ STUDENTS = ["../é", "\U0001d4b3" * 100, ".", "a/b\n\0=1", "ada", "Ada Lovelace"
 
 
 def test_any_student_has_a_file_of_its_own(tmp_path):
-    """The id decides the name of a report; it stays in its folder, and every file system has it.
-
-    Nor can a student choose an id that is the name of another one's file.
-    """
+    """Nor can a student choose an id that is the name of another one's file."""
     ids = [*STUDENTS, "Ada/Lovelace", "x" * 101, "x" * 102, "a" * 1_000]
     ids += [name for one in ids if (name := gradebook.file_name(one)) != one]
     for one in ids:

@@ -91,10 +91,7 @@ def finish(process):
 
 
 def found(book):
-    """The outcome of every test of every submission, without its message.
-
-    The message about a fork bomb depends on which of its processes fails first.
-    """
+    """Each test's outcome, without its message: that about a fork bomb varies."""
     with gradebook.reading(book) as opened:
         setup = opened.setups.current("cpu")
         grades = opened.results.grades(setup, problems=False)

@@ -352,10 +352,7 @@ TWO_OUTPUTS = [
     ids=[f"{name}-{one.name}-{other.name}" for name, one, other in TWO_OUTPUTS],
 )
 def test_two_outputs_never_have_one_name(call, places, tmp_path, name, one, other):
-    """Two files, a file and a folder that gets such files, or two folders that get such files.
-
-    Names that differ in case are one file on some file systems.
-    """
+    """Files, folders of such files, and names that differ in case, one file on some systems."""
     names = {key: tmp_path / f"out.{key}" for key in ("first", "FIRST")}
     first, second = names["first"], names["FIRST"]
     if one.writes.suffix and other.writes.suffix:
