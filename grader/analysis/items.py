@@ -90,8 +90,6 @@ EQUAL = 1e-9  # shares that differ by less are equal
 
 @dataclass(frozen=True)
 class Try:
-    """One graded attempt of a student."""
-
     score: float  # its score, before the late penalty
     # The share of each problem's points, by id; problems that were not begun are missing.
     shares: Mapping[str, float]

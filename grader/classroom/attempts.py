@@ -19,8 +19,6 @@ from kit.text import one_line
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a student handed in."""
-
     id: int  # its number in the gradebook, in the order in which attempts were added
     student: str  # the student's id
     name: str  # the name of the file or folder, safe to print
@@ -33,8 +31,6 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempts(BookPart):
-    """The attempts in a gradebook."""
-
     def add(
         self,
         student: str,

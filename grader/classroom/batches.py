@@ -37,8 +37,6 @@ DEFINES = re.compile(r"^(?:async +def|def|class) +(\w+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Running:
-    """A submission that is being graded."""
-
     name: str
     place: str  # the machine that grades it; empty for this one
     started: float  # the time at which it started
@@ -46,8 +44,6 @@ class Running:
 
 @dataclass
 class BatchProgress:
-    """The progress of a batch, for a display."""
-
     total: int  # the number of submissions to grade
     done: int = 0  # the number of submissions that are finished, including those with a fault
     faults: int = 0  # the number of submissions on which the grader failed
@@ -95,7 +91,6 @@ def add(
 
 
 def _read(reader: SubmissionReader, handed_in: HandedIn, course: Course) -> Submission | str:
-    """A submission, or why it cannot be graded."""
     if handed_in.doubt:
         return one_line(handed_in.doubt, 500)
     try:
@@ -189,7 +184,6 @@ class _Queue:
             self.progress.done_on[was.place] += 1
 
     def _give_up(self, sources: str, fault: str) -> None:
-        """Store that a submission has no result."""
         self.book.results.note_fault(self.setup, sources, one_line(fault, 500))
         self.progress.done += 1
         self.progress.faults += 1

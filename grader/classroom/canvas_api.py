@@ -118,8 +118,6 @@ class CanvasProgress(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class CanvasPlace:
-    """An assignment's address in Canvas."""
-
     base: str
     course: int
     assignment: int
@@ -213,11 +211,9 @@ class CanvasApi:
         return f"{self._course}/assignments/{self.place.assignment}"
 
     def course(self) -> CanvasCourse:
-        """The course."""
         return self._get(f"{self._course}?include[]=concluded", CanvasCourse)
 
     def assignment(self) -> CanvasAssignment:
-        """The assignment."""
         return self._get(self._assignment, CanvasAssignment)
 
     def deducts_for_lateness(self) -> bool:
@@ -379,7 +375,6 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
 
 
 def _refusal(code: int, headers: Message, body: bytes) -> Exception:
-    """What an error of Canvas means."""
     if code == 429 or (code == 403 and b"rate limit exceeded" in body.lower()):
         after = headers.get("Retry-After", "")
         return _Throttled(float(after) if re.fullmatch(r"\d{1,4}", after) else 0.0)

@@ -72,8 +72,6 @@ def for_canvas(
 
 @dataclass(frozen=True)
 class CanvasTable:
-    """A file for Canvas."""
-
     text: str  # the CSV to import
     notes: list[str]  # sentences about what a person should check
 
@@ -156,7 +154,6 @@ def _score(one: Standing) -> str:
 def _filled_in(
     standings: Sequence[Standing], rules: Policy, exported: str, former: Mapping[str, Sequence[str]]
 ) -> CanvasTable:
-    """The exported file, filled in with the points of its students."""
     mark = BOM if exported.startswith(BOM) else ""
     text = exported.removeprefix(BOM)
     delimiter = _delimiter(text)

@@ -123,7 +123,6 @@ def require_possible(
 
 
 def write(whole: Class, decisions: Iterable[Decision], *, who: str) -> None:
-    """Write decisions into the gradebook."""
     for one in decisions:
         if one.until is not None:
             whole.book.decisions.extend(one.student, one.until, reason=one.reason, who=who)

@@ -20,7 +20,6 @@ SHOWN = 20  # the most lines in a table, and the most names in a line
 
 @contextmanager
 def display() -> Iterator[Show]:
-    """Show the progress of a batch on stderr."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield _lines()
@@ -36,7 +35,6 @@ def display() -> Iterator[Show]:
 
 
 def _new_notes(progress: BatchProgress) -> list[str]:
-    """The notes that have not been shown yet, as lines."""
     notes, progress.notes = progress.notes, []
     return [f"grader: {one_line(note, 500)}" for note in notes]
 

@@ -86,7 +86,6 @@ class Gradebook:
         return policy
 
     def remember(self, policy: Policy) -> None:
-        """Store the rules for all later commands."""
         self._store("policy", policies.as_keys(policy))
 
 

@@ -34,7 +34,6 @@ class EntryChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """What it does, for people."""
         why = f" ({self.reason})" if self.reason else ""
         if self.kind == "merge":
             return f"{self.student} and {self.becomes} are one student{why}"
@@ -45,8 +44,6 @@ class EntryChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entries:
-    """The changes of a gradebook's students that count."""
-
     def __init__(self, database: sqlite3.Connection) -> None:
         rows = database.execute(
             "SELECT id, kind, student, becomes, name, reason, who, at FROM change"
@@ -111,14 +108,11 @@ def of_row(kind: type[Record], row: sqlite3.Row, **others: object) -> Record:
 
 
 class BookPart:
-    """Some tables of a gradebook."""
-
     def __init__(self, opened: sqlite3.Connection) -> None:
         self._db = opened
 
     @property
     def entries(self) -> Entries:
-        """Which entries are one student, and which were renamed or removed."""
         return Entries(self._db)
 
     @contextmanager
@@ -143,8 +137,6 @@ class BookPart:
 
 
 class EnrolledStudents(BookPart):
-    """The students of a gradebook, and what was changed about them."""
-
     @property
     def has_roster(self) -> bool:
         """Whether a roster was read into the gradebook."""

@@ -189,8 +189,6 @@ class Feedback(BookPart):
 
 
 class Pushes(BookPart):
-    """What was sent to other systems."""
-
     def note(
         self, place: str, sent: Iterable[tuple[str, float | None, str]], event: PushEvent
     ) -> None:

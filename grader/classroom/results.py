@@ -34,8 +34,6 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Results(BookPart):
-    """The results in a gradebook."""
-
     def __init__(self, opened: sqlite3.Connection) -> None:
         super().__init__(opened)
         self._setups = StoredSetups(opened)

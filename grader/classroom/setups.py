@@ -141,8 +141,6 @@ def _files() -> list[Path]:
 
 
 class StoredSetups(BookPart):
-    """The setups of a gradebook, by their numbers."""
-
     def number_of(self, setup: Setup) -> int:
         """The number of a setup; a new setup is added."""
         facts = msgspec.json.encode(setup).decode()
@@ -159,7 +157,6 @@ class StoredSetups(BookPart):
         return row and int(row["id"])
 
     def get(self, number: int) -> Setup:
-        """The setup with this number."""
         row = self._db.execute("SELECT facts FROM setup WHERE id = ?", (number,)).fetchone()
         return msgspec.json.decode(row["facts"], type=Setup)
 

@@ -220,7 +220,6 @@ def standings(
     setups: Sequence[int] | None = None,
     problems: bool = True,
 ) -> list[Standing]:
-    """Every student's standing, by id; see `Class.standings`."""
     overrides, extensions, comments = (
         book.decisions.overrides(),
         book.decisions.extensions(),
@@ -375,6 +374,5 @@ def _overridden(standing: Standing, overrides: list[Override]) -> Standing:
 
 
 def counts(found: Iterable[Standing]) -> dict[State, int]:
-    """How many students are in each state."""
     states = [one.state for one in found]
     return {state: states.count(state) for state in State}

@@ -212,22 +212,17 @@ SMALL = 0.005  # points; smaller differences are not shown anywhere
 
 @dataclass(frozen=True)
 class GradeChange:
-    """One student whose points would change."""
-
     before: Standing  # the standing that counts
     after: Standing  # the standing with the new results
     tests: list[str]  # the tests whose outcome changes, as "problem, test: was, now is"
 
     @property
     def points(self) -> float:
-        """The difference in points."""
         return (self.after.points or 0.0) - (self.before.points or 0.0)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All changes of a regrade."""
-
     changes: list[GradeChange]  # the students whose points or state would change
     tests: "Counter[tuple[str, str]]"  # how many students gain (or lose) points on each test
     before: float  # the sum of the points that count

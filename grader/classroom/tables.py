@@ -117,6 +117,5 @@ def _line(row: Sequence[str], delimiter: str) -> str:
 
 
 def called(student: Student) -> str:
-    """A student's id and name, for a note."""
     name = f" ({one_line(student.name, 100)})" if student.name else ""
     return f"{one_line(student.id, 100)}{name}"

@@ -226,7 +226,6 @@ def grade(standing: Standing) -> str:
 
 
 def grade_and_deadline(rules: Policy, standing: Standing) -> list[str]:
-    """A student's grade and deadline."""
     deadline = standing.deadline
     due = rules.local(deadline).isoformat() if deadline else "no deadline applies"
     return [grade(standing), f"deadline: {due}"]

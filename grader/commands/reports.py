@@ -60,7 +60,6 @@ def to_folders(exports: Mapping[str, Export]) -> Callable[[Command], Command]:
 
 
 def _with_options(command: Command, offered: Mapping[str, Option]) -> Command:
-    """Give a command these options, by name."""
     keys = {name: name.replace("-", "_") for name in offered}
 
     @functools.wraps(command)

@@ -11,20 +11,16 @@ ABSENT = "absent"
 
 @dataclass(frozen=True)
 class ChangedTest:
-    """A test that ends differently in two results."""
-
     name: str  # the problem and the test
     before: str  # how it ended in the old result; ABSENT if the old result has no such test
     after: str  # how it ended in the new result
 
     @property
     def passes(self) -> bool:
-        """Whether it passes in the new result."""
         return self.after == Status.PASSED
 
     @property
     def text(self) -> str:
-        """The change in one line."""
         return f"{self.name}: {self.before}, now {self.after}"
 
 

@@ -42,7 +42,6 @@ Shown = dict[str, Any]
 
 
 def _size(block: Shown) -> int:
-    """The approximate size of a reason's block in the page, in bytes."""
     facts = [part for fact in block["facts"] for part in fact]
     quoted = [line.html for line in block["excerpt"].lines] if block["excerpt"] else []
     texts = [block["head"], block["mistake"], block["hint"], *block["rules"], *block["tests"]]
@@ -142,14 +141,12 @@ def _cost(reason: Reason) -> str:
 
 
 def _untouched(missing: RemainingStubs) -> str:
-    """A sentence about the stubs that remain; empty if there are none."""
     if not missing.names:
         return ""
     return f"Not begun, {in_points(missing.points)}: {clean(', '.join(missing.names))}."
 
 
 def _first_stub(reported: Reported) -> Shown | None:
-    """The first problem that has not been begun."""
     for problem in reported.result.problems:
         if problem.status is Status.NOT_ATTEMPTED and not problem.score:
             return _row(problem, reported)

@@ -96,7 +96,6 @@ def _lines(part: RenderableType, console: Console) -> int:
 
 
 def _more(reasons: list[Reason]) -> list[RenderableType]:
-    """A line about the reasons that are not shown."""
     if not reasons:
         return []
     points = sum(reason.points for reason in reasons)
@@ -140,13 +139,11 @@ def _add_row(table: Table, name: str, problems: list[ProblemResult]) -> None:
 
 
 def _notes(reported: Reported) -> list[RenderableType]:
-    """What people wrote, one paragraph each."""
     texts = [Text(note.text, style="bold") for note in reported.notes]
     return [*texts, Text()] if texts else []
 
 
 def _not_attempted(missing: RemainingStubs) -> list[RenderableType]:
-    """One paragraph about remaining stubs."""
     if not missing.names:
         return []
     text = f"not attempted, {missing.points:.2f} points: {', '.join(missing.names)}"
@@ -224,7 +221,6 @@ def _foot(reported: Reported) -> RenderableType:
 
 
 def _ignored(reported: Reported) -> list[RenderableType]:
-    """The files that were not graded."""
     lines = [f"{reason}: {', '.join(names)}" for reason, names in reported.ignored.items()]
     indented = [Padding(Text(line), (0, 0, 0, 2)) for line in lines]
     return [Text("not graded:"), *indented] if lines else []

@@ -23,7 +23,6 @@ def unlinked(text: str) -> str:
 
 
 def number(value: float, decimals: int = 2) -> str:
-    """A rounded number without trailing zeros."""
     text = f"{value:.{decimals}f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text

@@ -42,7 +42,6 @@ def merged(
 
 
 def _by_device(one: SubmissionResult, other: SubmissionResult) -> list[SubmissionResult]:
-    """Sort the results into the CPU run and the CUDA run."""
     devices = [result.grader.device for result in (one, other)]
     if one.runs or other.runs or not set(devices) <= set(DEVICES):
         raise UsageError(

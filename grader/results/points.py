@@ -108,7 +108,6 @@ def submission_result(
 
 
 def _shares(points: float, device: str, tests: Sequence[Outcome]) -> list[Fraction]:
-    """The points of each test of a problem."""
     weights = [test.weight if _has_share(test, device) else 0 for test in tests]
     return [Fraction(points) * weight / sum(weights) for weight in weights]
 
@@ -118,7 +117,6 @@ def _has_share(test: Outcome, device: str) -> bool:
 
 
 def _sum(status: Status, tests: Sequence[Outcome], shares: list[Fraction]) -> Fraction:
-    """The sum of the shares of the tests with this status."""
     return sum(
         (share for test, share in zip(tests, shares, strict=True) if test.status is status),
         Fraction(0),

@@ -22,7 +22,6 @@ WORST_FIRST = (
 
 
 def worst(statuses: list[Status]) -> Status:
-    """The most severe of the statuses."""
     return min(statuses, key=WORST_FIRST.index)
 
 
@@ -99,13 +98,10 @@ class ProblemResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def passed(self) -> int:
-        """How many of these tests passed."""
         return sum(test.status is Status.PASSED for test in self.counted)
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """Something in the submission that was not graded, and the reason."""
-
     path: str
     reason: str
 
@@ -136,8 +132,6 @@ class GraderInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a report is made from."""
-
     schema: int = SCHEMA  # the version of the JSON format
     submission: SubmissionInfo  # what was graded
     grader: GraderInfo  # the grader, machine and settings of the run

@@ -85,7 +85,6 @@ def pattern_of(form: str) -> re.Pattern[str]:
 
 
 def by_pattern(form: str, items: list[FolderItem]) -> Found:
-    """The submissions with names of this form."""
     pattern = pattern_of(form)
     found, notes = [], []
     for item in items:
@@ -122,8 +121,6 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Intake:
-    """A class's submissions."""
-
     # The submissions, sorted by key, time, number and path. A group's submission occurs once per
     # member.
     handed_in: list[HandedIn]

@@ -59,7 +59,6 @@ class FolderItem:
 
     @property
     def name(self) -> str:
-        """The name on one line."""
         return one_line(self.path.name, MAX_NAME)
 
     @property
@@ -121,7 +120,6 @@ def has_file(folder: Path, name: str) -> bool:
 
 
 def text_of(path: Path) -> str:
-    """Read a file of metadata."""
     return files.decoded(path, files.read(path, most=MAX_METADATA_BYTES))
 
 

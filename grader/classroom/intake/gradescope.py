@@ -29,8 +29,6 @@ MAX_SUBMITTERS = 1000  # of one submission
 
 
 class _Submitter(msgspec.Struct, frozen=True):
-    """A student in Gradescope's metadata."""
-
     name: str | None = None
     sid: str | int | None = None
     email: str | None = None
@@ -38,8 +36,6 @@ class _Submitter(msgspec.Struct, frozen=True):
 
 
 class _Exported(msgspec.Struct, frozen=True):
-    """A submission in the export's metadata."""
-
     submitters: list[_Submitter] | None = None
     created_at: str | None = None
     history: Any = None
@@ -59,15 +55,12 @@ class _EarlierSubmission(msgspec.Struct, frozen=True):
 
 
 class _AutograderMetadata(msgspec.Struct, frozen=True):
-    """The metadata that an autograder gets with one submission."""
-
     users: list[_Submitter] | None = None
     created_at: str | None = None
     previous_submissions: list[_EarlierSubmission] | None = None
 
 
 def export(items: list[FolderItem]) -> Found:
-    """Read Gradescope's export."""
     source = next(item.path for item in items if item.path.name == EXPORT)
     described = _described(source)
     folders = {item.path.name: item for item in items if item.kind == "folder"}
@@ -93,7 +86,6 @@ def export(items: list[FolderItem]) -> Found:
 
 
 def _described(path: Path) -> dict[str, _Exported]:
-    """Read the export's metadata of each folder."""
     try:
         tree = parse(text_of(path))
     except yaml.YAMLError as e:

@@ -176,7 +176,6 @@ def _attempts(item: FolderItem, whole: HandedIn) -> Found:
 
 
 def _modified(item: FolderItem) -> float:
-    """When an archive was modified."""
     try:
         return item.path.lstat().st_mtime
     except OSError as e:

@@ -51,8 +51,6 @@ CONNECT_SECONDS = 10.0
 
 
 class Reply(msgspec.Struct):
-    """A grader's answer."""
-
     result: msgspec.Raw = msgspec.Raw(b"null")  # the result as JSON; null if there is none
     fault: str = ""  # why there is no result
     refused: str = ""  # why this node cannot grade any submission
@@ -114,14 +112,11 @@ class Grader:
         return msgspec.json.encode(reply)
 
     def close(self) -> None:
-        """Close the sandbox."""
         self._held.close()
 
 
 @dataclass
 class _Node:
-    """A machine of the cluster."""
-
     name: str  # the name shown to people
     graders: int  # the number of graders that its resources allow
     refused: str = ""  # why it is not used; empty if it is used
@@ -283,7 +278,6 @@ class RayExecutor:
         return _Node(name, min(graders, memory // self._memory_bytes), refused)
 
     def _actor_on(self, node: str) -> _Actor:
-        """Start a grader on a node."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         options = {
@@ -303,7 +297,6 @@ class RayExecutor:
         self._ray.kill(actor.handle)
 
     def _forget_idle(self, node: str) -> None:
-        """Forget a node's idle graders."""
         for actor in [a for a in self._actors if a.node == node and not a.submission]:
             self._forget(actor)
 
@@ -316,7 +309,6 @@ class RayExecutor:
             yield Noted(f"{node.name} is not used: {node.refused}")
 
     def _require_a_node(self) -> None:
-        """Give up if no node can grade."""
         now = time.monotonic()
         if self._actors:
             self._usable = now

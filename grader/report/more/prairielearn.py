@@ -17,7 +17,6 @@ CHARACTERS = 200_000
 
 
 def render(reported: Reported) -> str:
-    """The text of results.json."""
     result, points = reported.result, reported.points
     message = "\n".join([reported.headline, *reported.said])
     if points is None or not result.max_score:

@@ -48,12 +48,10 @@ def book(path):
 
 
 def numbered(book, **changed):
-    """The number of SETUP with these changes."""
     return book.setups.number_of(msgspec.structs.replace(SETUP, **changed))
 
 
 def of(text):
-    """A submission with one file of this text."""
     return Submission("ada", {"assignment/linear.py": text.encode()}, [])
 
 
@@ -257,7 +255,6 @@ def test_a_second_writer_is_told_who_holds_it_and_a_killed_one_holds_nothing(pat
 
 
 def said(path, *, write=True):
-    """The message with which opening a file fails."""
     with (
         pytest.raises(UsageError) as told,
         gradebook.writing(path) if write else gradebook.reading(path) as opened,

@@ -34,12 +34,10 @@ def put(folder: Path, *names: str) -> Path:
 
 
 def keys(folder: Path) -> list[str]:
-    """The keys of the recognized submissions."""
     return [item.key for item in recognise(folder).handed_in]
 
 
 def refusal(folder: Path) -> str:
-    """The one sentence with which a folder is refused."""
     with pytest.raises(UsageError) as caught:
         recognise(folder)
     assert "\n" not in str(caught.value)

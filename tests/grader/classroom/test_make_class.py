@@ -39,7 +39,6 @@ def pieces():
 
 @pytest.fixture(scope="module")
 def made(pieces, tmp_path_factory):
-    """The folder of a class of 100, and the expected results."""
     out = tmp_path_factory.mktemp("class") / "out"
     make_class.write_class(out, make_class.students_of(100, 0, pieces))
     return out, json.loads((out / "expected.json").read_text(encoding="utf-8"))

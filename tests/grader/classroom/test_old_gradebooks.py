@@ -23,7 +23,6 @@ VERSIONS = {"0.8.0": 1, "0.9.0-before-changes": 2}
 
 @pytest.fixture(params=VERSIONS)
 def book(request, tmp_path):
-    """A copy of an old gradebook."""
     path = tmp_path / "class.sqlite"
     path.write_bytes(gzip.decompress((WRITTEN / f"{request.param}.sqlite.gz").read_bytes()))
     assert version_of(path) == VERSIONS[request.param]

@@ -32,7 +32,6 @@ def canvas(monkeypatch):
 
 @pytest.fixture(scope="module")
 def graded(today, tmp_path_factory):
-    """A gradebook with a grade of each student."""
     path = tmp_path_factory.mktemp("graded") / "class.sqlite"
     with new_book(path, today) as opened:
         for student, number in USERS.items():
@@ -51,7 +50,6 @@ def book(graded, tmp_path):
 
 @pytest.fixture
 def push(book, canvas, typed):
-    """Run `grader push canvas`; return the exit code, stdout and the last sentence."""
     return lambda *options: typed("push", "canvas", book, "--assignment", canvas.address, *options)
 
 

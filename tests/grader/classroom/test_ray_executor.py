@@ -25,7 +25,6 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def course(root, tmp_path_factory):
-    """A copy of the tiny course."""
     folder = tmp_path_factory.mktemp("course") / "course"
     return shutil.copytree(root / "examples" / "tiny_course", folder)
 
@@ -85,7 +84,6 @@ def programs_without_bubblewrap(folder):
 
 
 def finish(process):
-    """Wait for a batch; return its exit code and its stderr."""
     _, said = process.communicate(timeout=600)
     return process.returncode, said
 

@@ -251,7 +251,6 @@ def test_a_cuda_device_is_looked_for_only_for_a_cuda_run(monkeypatch):
 
 
 def opened(path):
-    """How often this process has a file open."""
     return sum(os.path.realpath(link) == path for link in Path("/proc/self/fd").iterdir())
 
 

@@ -81,7 +81,6 @@ ZERO_IS_RIGHT = {"--seed", "--points", "--threshold"}
 
 
 def kinds(parameter):
-    """The kinds of a parameter's value, as in WRONG."""
     members = (parameter.kind, *getattr(parameter.kind, "__args__", ()))
     return [kind for kind in WRONG if kind in members]
 
@@ -104,7 +103,6 @@ WRONG_VALUES = list(wrong_values())
 
 @pytest.fixture(scope="module")
 def course(root, tmp_path_factory):
-    """A copy of the tiny course."""
     return shutil.copytree(
         root / "examples" / "tiny_course", tmp_path_factory.mktemp("course") / "course"
     )
@@ -132,7 +130,6 @@ def places(course, tmp_path):
 
 @cache
 def _graded(folder):
-    """A gradebook in which Ada has a grade of today's setup of the course in this folder."""
     course = load(folder)
     problems = [course.problem(PROBLEM)]
     today = setups.of_today(course, problems, device="cpu", isolation="none", seed=0)

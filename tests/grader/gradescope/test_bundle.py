@@ -63,7 +63,6 @@ def home(unpacked, tmp_path):
 
 
 def run(home, **environment):
-    """Run run_autograder; return the process and the content of results.json."""
     (home / "tmp").mkdir(exist_ok=True)
     shutil.copy(home / "source" / "run_autograder", home)
     done = subprocess.run(
@@ -83,7 +82,6 @@ def run(home, **environment):
 
 
 def valid(tree):
-    """Check a result against Gradescope's schema, and return it."""
     jsonschema.validate(tree, SCHEMA)
     return tree
 

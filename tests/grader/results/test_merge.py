@@ -25,7 +25,6 @@ COURSE = {
 
 
 def outcome(name, device, ran_on, status, **more):
-    """A test that ended with this status, or was deferred if it could not run here."""
     if device != ran_on:
         return Outcome(
             id=name, device=device, weight=1, status=DEFERRED, what=f"waits for {device}"
@@ -45,7 +44,6 @@ def problem(name, ran_on, ended):
 
 
 def run(device, *, names=tuple(COURSE), ended=None, problems=None, **changed):
-    """The result of a run on a device."""
     environment = {"python": "3.11.7", "torch": f"2.13.0+{device}"}
     info = msgspec.structs.replace(GRADER, device=device, environment=environment)
     submission = SubmissionInfo(
@@ -69,7 +67,6 @@ def both(cpu, cuda):
 
 
 def statuses(result):
-    """Each problem's id, status and score."""
     return ", ".join(f"{p.id} {p.status.value} {p.score:g}" for p in result.problems)
 
 
