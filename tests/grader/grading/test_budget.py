@@ -11,7 +11,7 @@ from grader.grading.sandboxed_student import Budgets
 from grader.sandbox.box import Sandbox
 from grader.submission.submissions import Submission
 from tests.grader import small_courses
-from tests.grader.in_the_sandbox import COURSE, POINTS
+from tests.grader.in_the_sandbox import COURSE
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("budget")]  # for its sandbox
 TESTS, SECONDS = 8, 0.05
@@ -98,7 +98,7 @@ def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
     """
     problem, budgets = COURSE.problem("lr_schedule"), Budgets(COURSE, "cpu")
     budget = budgets.of(problem)
-    seconds = 720 * 2 / POINTS
+    seconds = 720 * 2 / sum(one.points for one in COURSE.problems)
     assert (seconds, 4 * seconds) == (budget.cpu_seconds, budget.wall_seconds)
     other = budgets.of(COURSE.problem("linear"))
     assert budget is budgets.of(problem) is not other
