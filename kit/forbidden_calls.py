@@ -18,6 +18,7 @@ grader detects those while the code runs.
 
 import ast
 import codecs
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -30,6 +31,12 @@ SETTINGS = (
     *("torch.set_flush_denormal", "torch.autograd.set_detect_anomaly"),
 )
 MAX_USES = 100
+# What git writes at the start of a line where two versions differ.
+MARK = re.compile(rb"(<{7}|>{7}|\|{7})( |\r?$)|={7}\r?$")
+UNFINISHED = (
+    "a merge was not finished: keep the lines that you want, and delete the others and git's marks "
+    "<<<<<<<, ======= and >>>>>>>"
+)
 # The methods that the tests certainly call, directly or through torch.
 ENTRY_METHODS = {
     *("__init__", "__new__", "__call__", "__enter__", "__exit__", "__iter__", "__next__"),
@@ -93,6 +100,8 @@ def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
         tree = ast.parse(source)
         module = Module(tree)
     except SyntaxError as e:
+        if line := unfinished_merge(source, e.lineno or 0):
+            return _unreadable(line, UNFINISHED)
         return _unreadable(e.lineno or 0, e.msg)
     except (ValueError, RecursionError, MemoryError) as e:
         return _unreadable(0, str(e) or "nested too deeply to be parsed")
@@ -102,6 +111,19 @@ def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
         "stubs": _stubs(tree),
         "settings": _settings(module),
     }
+
+
+def unfinished_merge(source: bytes, line: int) -> int:
+    """The line where git left the marks of a merge that was not finished; 0 if it left none.
+
+    Args:
+        source: A file that is not Python.
+        line: Where Python noticed that. A bracket that an earlier line opens moves it.
+    """
+    marks = {n: text[:7] for n, text in enumerate(source.splitlines(), 1) if MARK.match(text)}
+    if {b"<<<<<<<", b">>>>>>>"} <= {*marks.values()}:
+        return next(n for n, mark in marks.items() if mark == b"<<<<<<<")
+    return line if line in marks else 0
 
 
 def _settings(module: "Module") -> list[tuple[int, str]]:

@@ -31,8 +31,6 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 @dataclass(frozen=True)
 class EqualAnswers:
-    """Students with equal answers to a problem."""
-
     problem: Problem
     alike: Alike  # their answers
     points: float  # the points that it cost each of them

@@ -57,10 +57,7 @@ def read(sources: dict[str, bytes]) -> RaceEntry | None:
 
 
 def table(found: list[tuple[str, RaceEntry]]) -> list[RaceRow]:
-    """The entries by loss; those of another text, of another budget or above it come last.
-
-    The student's name is empty on an anonymous page.
-    """
+    """The entries by loss; those of another text or budget, or above it, come last."""
     usual = Counter((entry.text, entry.budget) for _, entry in found).most_common(1)
     rows = []
     for student, entry in found:

@@ -61,10 +61,7 @@ def why_unknown(passed: Sequence[bool], rest: Sequence[float]) -> str:
 
 
 def remark(passed: Sequence[bool], found: float | None) -> str:
-    """A remark about a test; empty if the test is good, or if too few students attempted it.
-
-    `found` is its discrimination.
-    """
+    """A remark about a test; empty if it is good, or if too few students attempted it."""
     if len(passed) < FEWEST:
         return ""
     if not any(passed):
@@ -93,8 +90,6 @@ EQUAL = 1e-9  # shares that differ by less are equal
 
 @dataclass(frozen=True)
 class Try:
-    """One graded attempt of a student."""
-
     score: float  # its score, before the late penalty
     # The share of each problem's points, by id; problems that were not begun are missing.
     shares: Mapping[str, float]

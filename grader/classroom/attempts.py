@@ -19,8 +19,6 @@ from kit.text import one_line
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a student handed in."""
-
     id: int  # its number in the gradebook, in the order in which attempts were added
     student: str  # the student's id
     name: str  # the name of the file or folder, safe to print
@@ -33,8 +31,6 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempts(BookPart):
-    """The attempts in a gradebook."""
-
     def add(
         self,
         student: str,
@@ -67,22 +63,12 @@ class Attempts(BookPart):
         ).fetchall()
         if hashed in [row["identity"] for row in (earlier if at else earlier[:1])]:
             return False
-        with self._db as db:
-            db.execute(
-                "INSERT INTO attempt (student, identity, submitted_at, late, number, name, sources,"
-                " ignored, refused, added_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    student,
-                    hashed,
-                    at,
-                    int(late),
-                    number,
-                    name,
-                    hashed if submission else None,
-                    ignored,
-                    "" if submission else what,
-                    database.now(),
-                ),
+        values = {"student": student, "identity": hashed, "submitted_at": at, "late": int(late)}
+        values |= {"number": number, "name": name, "sources": hashed if submission else None}
+        refused = "" if submission else what
+        with self._db:
+            self._insert(
+                "INTO attempt", **values, ignored=ignored, refused=refused, added_at=database.now()
             )
             if submission:
                 self._store(hashed, submission.sources)
@@ -109,7 +95,7 @@ class Attempts(BookPart):
                 row,
                 student=entries.id_of(row["student"]),
                 name=one_line(row["name"], MAX_TEXT),
-                submitted_at=_time(row["submitted_at"]),
+                submitted_at=datetime.fromisoformat(at) if (at := row["submitted_at"]) else None,
                 late=bool(row["late"]),
                 ignored=json_report.decoded(row["ignored"], list[Ignored]),
                 refused=one_line(row["refused"], MAX_TEXT),
@@ -170,7 +156,3 @@ class Attempts(BookPart):
 def text_of(when: datetime | None) -> str:
     """A time in UTC, so that sorting the texts sorts the times; empty if unknown."""
     return when.astimezone(UTC).isoformat(timespec="seconds") if when else ""
-
-
-def _time(text: str) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None

@@ -37,8 +37,6 @@ DEFINES = re.compile(r"^(?:async +def|def|class) +(\w+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Running:
-    """A submission that is being graded."""
-
     name: str
     place: str  # the machine that grades it; empty for this one
     started: float  # the time at which it started
@@ -46,8 +44,6 @@ class Running:
 
 @dataclass
 class BatchProgress:
-    """The progress of a batch, for a display."""
-
     total: int  # the number of submissions to grade
     done: int = 0  # the number of submissions that are finished, including those with a fault
     faults: int = 0  # the number of submissions on which the grader failed
@@ -75,10 +71,7 @@ def add(
     show: Callable[[str], None],
     course: Course,
 ) -> int:
-    """Read attempts into the gradebook; return how many are new.
-
-    An attempt that cannot be graded is stored with the reason.
-    """
+    """Read attempts into the gradebook, or why they cannot be graded; return how many are new."""
     new = 0
     with SubmissionReader() as reader:
         for student, handed_in in attempts:
@@ -98,7 +91,6 @@ def add(
 
 
 def _read(reader: SubmissionReader, handed_in: HandedIn, course: Course) -> Submission | str:
-    """A submission, or why it cannot be graded."""
     if handed_in.doubt:
         return one_line(handed_in.doubt, 500)
     try:
@@ -111,10 +103,7 @@ def _read(reader: SubmissionReader, handed_in: HandedIn, course: Course) -> Subm
 
 
 def _as_module(path: Path, course: Course) -> dict[str, Path]:
-    """A student's only file as the one module whose functions it defines; empty if that is unclear.
-
-    It is read as text, and nothing of it is run.
-    """
+    """A student's only file as the one module whose functions it defines; empty if unclear."""
     defined: set[str] = set()
     with suppress(OSError):
         if path.suffix == ".py" and path.is_file() and path.stat().st_size <= MAX_BYTES:
@@ -126,10 +115,7 @@ def _as_module(path: Path, course: Course) -> dict[str, Path]:
 
 
 def _hash_of(path: Path) -> str:
-    """The identity of a refused submission: a hash of an archive's bytes, or the name and size.
-
-    What is larger than any archive is not read, and neither is what is no file.
-    """
+    """The identity of a refused submission: a hash, or the name and size of what is no archive."""
     try:
         size = path.stat().st_size if path.is_file() else None
         if size is not None and size <= MAX_ARCHIVE_BYTES:
@@ -198,7 +184,6 @@ class _Queue:
             self.progress.done_on[was.place] += 1
 
     def _give_up(self, sources: str, fault: str) -> None:
-        """Store that a submission has no result."""
         self.book.results.note_fault(self.setup, sources, one_line(fault, 500))
         self.progress.done += 1
         self.progress.faults += 1

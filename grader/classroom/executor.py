@@ -30,8 +30,6 @@ TICK_SECONDS = 0.5  # how long an executor waits for an event before it yields N
 
 @dataclass(frozen=True)
 class Started:
-    """A submission is being graded now."""
-
     submission: Submission
     place: str = ""  # the machine that grades it; empty for this one
 
@@ -48,8 +46,6 @@ class Ended:
 
 @dataclass(frozen=True)
 class Noted:
-    """A message for the person who started the batch."""
-
     text: str
 
 
@@ -65,8 +61,6 @@ Take = Callable[[], Submission | None]
 
 
 class Executor(Protocol):
-    """Where submissions are graded."""
-
     def run(self, take: Take) -> Generator[BatchEvent, None, None]:
         """Grade what `take` returns until it is None; yield events, and None after a while without.
 

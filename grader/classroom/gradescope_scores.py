@@ -19,8 +19,6 @@ ROUNDING = 0.005 + 1e-9  # Gradescope writes two decimals
 
 @dataclass(frozen=True)
 class GradescopeScore:
-    """A student's row in Gradescope's file."""
-
     line: int  # the line of the file
     known_as: tuple[str, ...]  # the student's id and e-mail address, without empty ones
     called: str  # the student's name, id or address, safe to print

@@ -12,8 +12,6 @@ from kit.text import one_line
 
 
 class Student(msgspec.Struct, frozen=True, kw_only=True):
-    """One student."""
-
     # Identifies the student in the gradebook: the roster's id or, without a roster, the key from
     # the file's name.
     id: str
@@ -51,8 +49,6 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(StrEnum):
-    """The state of a student's grade."""
-
     GRADED = "graded"
     MISSING = "missing"  # the student handed in nothing
     REFUSED = "refused"  # it cannot be graded, such as a broken zip: a person has to decide

@@ -26,10 +26,7 @@ from kit.text import counted, first, one_line
 
 
 class Class:
-    """A class: an open gradebook, its course, and the rules that apply.
-
-    These are the given ones, or those stored in the gradebook, or else those of policy.toml.
-    """
+    """An open gradebook, its course, and the rules: those given, or stored, or policy.toml's."""
 
     def __init__(self, book: Gradebook, course: Course, rules: Policy | None = None) -> None:
         self.book = book
@@ -223,7 +220,6 @@ def standings(
     setups: Sequence[int] | None = None,
     problems: bool = True,
 ) -> list[Standing]:
-    """Every student's standing, by id; see `Class.standings`."""
     overrides, extensions, comments = (
         book.decisions.overrides(),
         book.decisions.extensions(),
@@ -256,10 +252,7 @@ def standings(
 
 
 def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str, Grade]:
-    """The grades, by the hash of their sources.
-
-    If both devices have a run, a grade needs both results: half of the points are not a grade.
-    """
+    """The grades by the hash of their sources; if both devices have a run, of both results."""
     each = {
         book.setups.get(setup).device: book.results.grades(setup, problems=problems)
         for setup in setups
@@ -381,6 +374,5 @@ def _overridden(standing: Standing, overrides: list[Override]) -> Standing:
 
 
 def counts(found: Iterable[Standing]) -> dict[State, int]:
-    """How many students are in each state."""
     states = [one.state for one in found]
     return {state: states.count(state) for state in State}

@@ -47,7 +47,8 @@ def status(whole: Class, *, verbose: bool) -> str:
             console.print(Text(note))
         for note in _notes_on_names(whole, found):
             console.print(Text(note))
-        listed = found if verbose else [one for one in found if _needs_a_person(one)]
+        need = [one for one in found if one.state is not State.GRADED or one.why]
+        listed = found if verbose else need
         if listed:
             listed.sort(key=lambda one: (ORDER.index(one.state), one.student.id))
             console.print(_table(listed if verbose else listed[:SHOWN]))
@@ -152,10 +153,6 @@ def _note_on_removed(whole: Class) -> list[str]:
     return [f"removed and not counted: {first(gone, SHOWN)}; {how}"]
 
 
-def _needs_a_person(standing: Standing) -> bool:
-    return standing.state is not State.GRADED or bool(standing.why)
-
-
 def _table(listed: list[Standing]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("student", "section", "state", "points", "attempt", "late", "note"):
@@ -229,7 +226,6 @@ def grade(standing: Standing) -> str:
 
 
 def grade_and_deadline(rules: Policy, standing: Standing) -> list[str]:
-    """A student's grade and deadline."""
     deadline = standing.deadline
     due = rules.local(deadline).isoformat() if deadline else "no deadline applies"
     return [grade(standing), f"deadline: {due}"]

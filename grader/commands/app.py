@@ -47,7 +47,8 @@ class App(typer.Typer):
             @functools.wraps(function)
             def checked(**values: Any) -> None:
                 _check(parameters, values)
-                with _faults_of(next(map(values.get, _course_keys(parameters)), None)):
+                course = [values[one.key] for one in parameters if one.name == "--course"]
+                with _faults_of(next(iter(course), None)):
                     function(**values)
 
             add(checked)
@@ -71,10 +72,7 @@ class App(typer.Typer):
 
     @contextmanager
     def _only_the_named(self) -> Iterator[None]:
-        """Typer works out the parameters of all commands, which takes longer than many a command.
-
-        So it gets only the one that is named, if there is one.
-        """
+        """Give Typer the named command alone: the parameters of all take long to work out."""
         every = self.registered_commands
         named = [one for one in every if sys.argv[1:2] == [name_of(one)]]
         self.registered_commands = named or every
@@ -96,10 +94,6 @@ class App(typer.Typer):
 def name_of(command: CommandInfo) -> str | None:
     """A command's name on the command line."""
     return command.name or getattr(command.callback, "__name__", None)
-
-
-def _course_keys(parameters: Iterable[Parameter]) -> list[str]:
-    return [one.key for one in parameters if one.name == "--course"]
 
 
 @contextmanager

@@ -271,7 +271,6 @@ NOT_TOGETHER = {
 
 
 def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
-    """What `validate` prints."""
     if prices:
         return matrix_report.prices(found)
     console = Console(highlight=False)

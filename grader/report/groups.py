@@ -40,7 +40,6 @@ class ReportEntry:
 
     @property
     def earned(self) -> float:
-        """The points earned."""
         return self.worth if self.passed else 0.0
 
 
@@ -80,7 +79,6 @@ def _entry(group: Reason, worth: float, number: str, *, reasons: bool) -> Report
 
 
 def _explained(group: Reason) -> list[str]:
-    """The lines that explain an entry."""
     first, names = group.first, _names(group)
     if first.status is Status.PASSED:
         return [names]

@@ -88,10 +88,7 @@ def read(path: Path) -> SubmissionResult:
 
 
 def _safe(value: Any, *, lines: bool = False) -> Any:
-    """A JSON value with every text in it made printable.
-
-    Newlines are kept only with `lines`.
-    """
+    """A JSON value with every text in it made printable, in several lines only with `lines`."""
     if isinstance(value, str):
         return printable(value, MAX_TEXT) if lines else one_line(value, MAX_TEXT)
     if isinstance(value, list):

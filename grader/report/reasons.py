@@ -31,7 +31,6 @@ class Reason:
 
     @property
     def fact_lines(self) -> list[str]:
-        """The facts as lines of plain text."""
         return [labelled(clean(fact.label, 20), clean(fact.text)) for fact in self.first.facts]
 
     @property
@@ -51,7 +50,6 @@ class Reason:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is a fault of the grader."""
         return self.first.status is Status.GRADER_ERROR
 
 

@@ -26,8 +26,6 @@ PENDING = {
 
 @dataclass(frozen=True)
 class RemainingStubs:
-    """The stubs that remain."""
-
     problems: list[str]  # the ids of their problems
     names: list[str]  # whole problems, or a problem followed by its functions that are still stubs
     points: float  # the points of their tests
@@ -174,8 +172,6 @@ class Reported:
 
 @dataclass(frozen=True)
 class Format:
-    """A format of a report."""
-
     render: Callable[[Reported], str]  # makes the text
     suffix: str = ""  # the suffix of its files
     # What `grade` and `merge` say of the option that writes one file; empty without it.

@@ -42,7 +42,6 @@ def merged(
 
 
 def _by_device(one: SubmissionResult, other: SubmissionResult) -> list[SubmissionResult]:
-    """Sort the results into the CPU run and the CUDA run."""
     devices = [result.grader.device for result in (one, other)]
     if one.runs or other.runs or not set(devices) <= set(DEVICES):
         raise UsageError(
@@ -98,10 +97,7 @@ def _problem(runs: dict[str, ProblemResult]) -> ProblemResult:
 
 
 def _tests(problem_id: str, runs: dict[str, list[TestResult]]) -> list[TestResult]:
-    """Take each test from the run on its own device, or from the only run.
-
-    If a run could not execute the suite, keep that failure.
-    """
+    """Take each test from the run on its own device, or from a run that could not run the suite."""
     for tests in runs.values():
         if [test.id for test in tests] == [SUITE]:
             return tests

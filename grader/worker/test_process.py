@@ -421,6 +421,7 @@ class _UnpackedSubmission:
     def _describe(self, error: BaseException) -> dict[str, Any]:
         """Describe an exception for the grader, as text and numbers."""
         where, frames = student_place(error, self._folder)
+        text = _text(error)
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._folder):
             where = [
                 str(error.filename).removeprefix(self._folder).lstrip("/"),
@@ -428,10 +429,12 @@ class _UnpackedSubmission:
                 "",
                 error.text or "",
             ]
+            if forbidden_calls.unfinished_merge((error.text or "").encode("utf-8", "replace"), 1):
+                text = forbidden_calls.UNFINISHED
         return {
             "type": type(error).__name__[:100],
             "kinds": [t.__name__ for t in type(error).__mro__ if t.__module__ == "builtins"],
-            "text": _text(error) + _said_by_argparse(error) + from_cause(error)[:MAX_TEXT],
+            "text": text + _said_by_argparse(error) + from_cause(error)[:MAX_TEXT],
             "errno": errno.errorcode.get(getattr(error, "errno", None) or 0),
             "where": where,
             "frames": frames,

@@ -24,10 +24,8 @@ metadata without constructing any object that it names.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 from grader.base.errors import UsageError
@@ -60,8 +58,10 @@ PARTS = {
 FIELD = re.compile(r"\{(\w*)\}")
 
 
-def pieces_of(form: str) -> list[str]:
-    """The form of a name as texts and, at each odd place, parts.
+def pattern_of(form: str) -> re.Pattern[str]:
+    """The names of this form, each part of which is as short as the text after it allows.
+
+    A name that has the form at all has it in this way, so that no other way has to be tried.
 
     Raises:
         UsageError: It has an unknown part, has a part twice, or does not say whose a file is.
@@ -74,45 +74,25 @@ def pieces_of(form: str) -> list[str]:
     named = [part for part in parts if part != "any"]
     if not {"id", "name", "email"} & {*named} or len(named) != len({*named}):
         raise UsageError(f"{what}: expected one of {{id}}, {{name}} and {{email}}, each once")
-    return FIELD.split(form)
-
-
-def parts_of(name: str, pieces: list[str]) -> dict[str, str] | None:
-    """The parts of a name that has this form; None if it has another.
-
-    Each part is as short as the text after it allows. A name that has the form at all has it in
-    this way, so that no other way has to be tried.
-    """
-    first, *others = pieces
-    found = {}
-    start = len(first)
-    if not name.startswith(first):
-        return None
+    first, *others = FIELD.split(form)
+    found = re.escape(first)
     for place in range(0, len(others), 2):
         part, text = others[place : place + 2]
-        least = start + (part != "any")
-        is_last = place + 2 == len(others)
-        end = len(name) - len(text) if is_last else name.find(text, least)
-        if end < least or not name.endswith(text, end, end + len(text)):
-            return None
-        found[part] = name[start:end]
-        start = end + len(text)
-    return found if start == len(name) else None
+        lazy = "?" if others[place + 2 :] else ""
+        field = f".*{lazy}" if part == "any" else f"(?P<{part}>.+{lazy})"
+        found += f"(?>{field}{re.escape(text)})"
+    return re.compile(found, re.DOTALL)
 
 
-def by_pattern(form: str) -> partial[Found]:
-    """A reader of names of this form."""
-    return partial(_read, pieces_of(form), form)
-
-
-def _read(pieces: list[str], form: str, items: list[FolderItem]) -> Found:
+def by_pattern(form: str, items: list[FolderItem]) -> Found:
+    pattern = pattern_of(form)
     found, notes = [], []
     for item in items:
-        parts = parts_of(item.name, pieces)
-        if parts is None or item.kind in ("link", "special"):
+        match = pattern.fullmatch(item.name)
+        if match is None or item.kind in ("link", "special"):
             notes.append(f"{item.name} is left out: it does not fit {one_line(form, 100)}.")
             continue
-        found.append(_record(item, parts))
+        found.append(_record(item, match.groupdict()))
     return found, first_notes(notes)
 
 
@@ -141,8 +121,6 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Intake:
-    """A class's submissions."""
-
     # The submissions, sorted by key, time, number and path. A group's submission occurs once per
     # member.
     handed_in: list[HandedIn]
@@ -157,7 +135,8 @@ def recognise(folder: Path, form: str = "") -> Intake:
         UsageError: The folder or its metadata cannot be read, or it has nothing to grade.
     """
     items = items_in(folder)
-    handed_in, notes = (by_pattern(form) if form else _layout(items))(items)
+    layout = next((read for fits, read in LAYOUTS if fits(items)), plain)
+    handed_in, notes = by_pattern(form, items) if form else layout(items)
     if not handed_in:
         expected = f"no name fits --layout {one_line(form, 100)}" if form else EXPECTED
         raise UsageError(f"{shown(folder)} has nothing to grade: {expected}")
@@ -176,11 +155,6 @@ def _notes_of_the_future(handed_in: list[HandedIn]) -> list[str]:
             if at > soon
         ]
     )
-
-
-def _layout(items: list[FolderItem]) -> Callable[[list[FolderItem]], Found]:
-    """Choose the function that reads the folder's layout."""
-    return next((read for fits, read in LAYOUTS if fits(items)), plain)
 
 
 def _of_kind(items: list[FolderItem], *kinds: str) -> list[FolderItem]:

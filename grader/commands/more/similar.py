@@ -90,7 +90,9 @@ def similar(
         groups += [_of_path(path, book, course, stack) for path in against or ()]
         every = [one for group in groups for one in group.submissions]
         works, unread = _read(every, jobs or usual_jobs())
-        index = pairs.index_of(_split(works, groups), course.given_sources())
+        each = iter(works)
+        of_groups = [list(itertools.islice(each, len(group.submissions))) for group in groups]
+        index = pairs.index_of(of_groups, course.given_sources())
         found = pairs.ranked(index, len(groups[0].submissions), threshold=least)
         sections = _sections(found, groups, top)
         names = [one.name for one in every]
@@ -156,11 +158,6 @@ def _read(every: Sequence[_Compared], jobs: int) -> tuple[list["Work"], list[str
             listed = "; ".join(f"{path} {reason}" for path, reason in work.unread.items())
             unread.append(one_line(f"{one.name}: {listed}", 300))
     return works, unread
-
-
-def _split(works: Sequence["Work"], groups: Sequence[_Cohort]) -> list[list["Work"]]:
-    each = iter(works)
-    return [list(itertools.islice(each, len(group.submissions))) for group in groups]
 
 
 def _sections(found: Sequence["Pair"], groups: Sequence[_Cohort], top: int) -> list["Section"]:

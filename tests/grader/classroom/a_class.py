@@ -55,7 +55,6 @@ WITH_LISTS = class_of(
 
 
 def hand_in(folder, name, source):
-    """Write a submission; if `source` is None, write a file that is not a valid zip."""
     path = folder / f"{name}.zip"
     if source is None:
         path.write_bytes(b"PK\3\4 no zip")
@@ -65,7 +64,6 @@ def hand_in(folder, name, source):
 
 
 def hand_in_class(folder, students):
-    """Write the submissions of these students into a new folder, and return the folder."""
     folder.mkdir()
     for name, (source, _) in students.items():
         hand_in(folder, name, source)

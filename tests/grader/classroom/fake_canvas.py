@@ -85,7 +85,6 @@ class FakeCanvas:
             one["submission_comments"].append(comment)
 
     def queue(self, grades):
-        """Store a job."""
         number = len(self.jobs) + 1
         self.jobs[number] = {"grades": grades, "looks": self.looks, "workflow_state": "queued"}
         return self.progress(number)
@@ -114,7 +113,6 @@ class FakeCanvas:
             job["message"] = f"Couldn't find User(s) with API ids {', '.join(missing)}"
 
     def run_all(self):
-        """Run the jobs that wait."""
         for number, job in self.jobs.items():
             if job["workflow_state"] == "queued":
                 self.run(number)
@@ -127,8 +125,6 @@ class FakeCanvas:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers the requests of one connection."""
-
     canvas: FakeCanvas
 
     def do_GET(self):
@@ -195,14 +191,12 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(404, {"errors": [{"message": "The specified resource does not exist."}]})
 
     def _may(self):
-        """Check the token."""
         if self.headers["Authorization"] == f"Bearer {TOKEN}":
             return True
         self.answer(401, {"errors": [{"message": "Invalid access token."}]}, sign_in=True)
         return False
 
     def answer(self, status, tree, *, link="", sign_in=False):
-        """Answer, unless the test asked for a fault."""
         canvas = self.canvas
         line = f"{self.command} {urlsplit(self.path).path}"
         fault = None

@@ -56,7 +56,6 @@ def course(tmp_path):
 
 @pytest.fixture
 def handed_in(tmp_path):
-    """The folder with the submissions of CLASS."""
     return hand_in_class(tmp_path / "handed_in", CLASS)
 
 
@@ -67,7 +66,6 @@ def batch_of(handed_in, book, course, *options):
 
 
 def points(book):
-    """Each student's points, read from the exported table."""
     out = book.with_suffix(".csv")
     command = [python(), "-m", "grader", "export", book, "--csv", out]
     subprocess.run([*command, "--course", book.parent / "course"], check=True, capture_output=True)
@@ -138,7 +136,6 @@ def test_kill_9_at_any_moment_loses_only_what_was_running(
 
 
 def assert_intact(book):
-    """Check that SQLite finds the gradebook undamaged."""
     database = sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)
     assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     database.close()
@@ -183,7 +180,6 @@ def test_ctrl_c_ends_at_once_and_what_was_graded_is_kept(started):
 
 
 def graded(book):
-    """Count the results in a gradebook; 0 if there is no gradebook yet."""
     try:
         with contextlib.closing(sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)) as database:
             (count,) = database.execute("SELECT COUNT(*) FROM grade").fetchone()

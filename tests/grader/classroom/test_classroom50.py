@@ -42,7 +42,6 @@ def valid(content, kind):
 
 
 def graded(who="Ada", points=3.3333, **given):
-    """A graded student."""
     fields = {"student": Student(id=who), "state": State.GRADED, "points": points, "score": points}
     return Standing(**{**fields, "max_score": 15.0, "submitted_at": AT, **given})
 

@@ -48,12 +48,10 @@ def book(path):
 
 
 def numbered(book, **changed):
-    """The number of SETUP with these changes."""
     return book.setups.number_of(msgspec.structs.replace(SETUP, **changed))
 
 
 def of(text):
-    """A submission with one file of this text."""
     return Submission("ada", {"assignment/linear.py": text.encode()}, [])
 
 
@@ -103,10 +101,7 @@ STUDENTS = ["../é", "\U0001d4b3" * 100, ".", "a/b\n\0=1", "ada", "Ada Lovelace"
 
 
 def test_any_student_has_a_file_of_its_own(tmp_path):
-    """The id decides the name of a report; it stays in its folder, and every file system has it.
-
-    Nor can a student choose an id that is the name of another one's file.
-    """
+    """Nor can a student choose an id that is the name of another one's file."""
     ids = [*STUDENTS, "Ada/Lovelace", "x" * 101, "x" * 102, "a" * 1_000]
     ids += [name for one in ids if (name := gradebook.file_name(one)) != one]
     for one in ids:
@@ -260,7 +255,6 @@ def test_a_second_writer_is_told_who_holds_it_and_a_killed_one_holds_nothing(pat
 
 
 def said(path, *, write=True):
-    """The message with which opening a file fails."""
     with (
         pytest.raises(UsageError) as told,
         gradebook.writing(path) if write else gradebook.reading(path) as opened,

@@ -25,7 +25,6 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def course(root, tmp_path_factory):
-    """A copy of the tiny course."""
     folder = tmp_path_factory.mktemp("course") / "course"
     return shutil.copytree(root / "examples" / "tiny_course", folder)
 
@@ -85,16 +84,12 @@ def programs_without_bubblewrap(folder):
 
 
 def finish(process):
-    """Wait for a batch; return its exit code and its stderr."""
     _, said = process.communicate(timeout=600)
     return process.returncode, said
 
 
 def found(book):
-    """The outcome of every test of every submission, without its message.
-
-    The message about a fork bomb depends on which of its processes fails first.
-    """
+    """Each test's outcome, without its message: that about a fork bomb varies."""
     with gradebook.reading(book) as opened:
         setup = opened.setups.current("cpu")
         grades = opened.results.grades(setup, problems=False)

@@ -52,7 +52,6 @@ def words_of(setups_):
 
 
 def result(setup, submission, status=Status.PASSED):
-    """A result of a setup in which the tests for its device end with this status."""
     same = {name: getattr(setup, name) for name in ("version", "suite_sha256", "device", "seed")}
     info = GraderInfo(**same, isolation=setup.isolation)
     ended = status if setup.device == "cpu" else Status.DEFERRED
@@ -69,7 +68,6 @@ def course(root):
 
 @pytest.fixture
 def class_(monkeypatch, tmp_path, course, typed):
-    """A class of two, whose grading is replaced by stored results."""
     return Classroom(monkeypatch, tmp_path, course, typed)
 
 

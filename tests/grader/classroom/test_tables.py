@@ -23,14 +23,12 @@ PROBLEMS = ["linear", "adamw"]
 
 
 def student(name, **given):
-    """A student whose other fields are derived from the first name."""
     return Student(
         **{"id": name.lower(), "name": name, "email": f"{name.lower()}@example.org"} | given
     )
 
 
 def override(problem, points, reason):
-    """Points that a person set."""
     return Override(problem=problem, points=points, who="prof", reason=reason, at=AT)
 
 
@@ -64,12 +62,10 @@ STARTS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20"
 
 
 def cells(text):
-    """The rows of a CSV text as a spreadsheet reads them."""
     return list(csv.reader(io.StringIO(text, newline="")))
 
 
 def rows(text):
-    """The rows of the exported table by student id."""
     return {row["id"]: row for row in read_csv_table(text)}
 
 

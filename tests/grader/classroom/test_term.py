@@ -61,14 +61,11 @@ HW1 = "--gradebook hw1.sqlite --course hw1"
 
 
 class Term:
-    """The folder of a course, and its commands."""
-
     def __init__(self, folder, typed):
         self.folder, self._typed = folder, typed
         (folder / "roster.csv").write_text(ROSTER)
 
     def new(self, title, *, canvas_id, due):
-        """Start an assignment."""
         small_courses.with_lists(self.folder / title)
         rules = POLICY.format(title=title, canvas_id=canvas_id, due=due)
         (self.folder / title / "policy.toml").write_text(rules)
@@ -103,12 +100,10 @@ class Term:
         return said[0], rows
 
     def table(self, name, *columns):
-        """Columns of a CSV file, by its first column."""
         with (self.folder / name).open(newline="") as file:
             return {row["id"]: [row[one] for one in columns] for row in csv.DictReader(file)}
 
     def lines(self, name):
-        """The lines of a file."""
         return (self.folder / name).read_text().splitlines()
 
 

@@ -26,8 +26,6 @@ OTHER_IDS = """Student,ID,SIS Login ID,Section
 
 
 class Desk:
-    """An empty folder with a course, and the commands."""
-
     def __init__(self, folder, typed):
         self.folder, self.types = folder, typed.all
         small_courses.with_lists(folder / "course")
@@ -48,7 +46,6 @@ class Desk:
         path.write_text(text)
 
     def points(self):
-        """Each student's points in the export."""
         self("export g.sqlite --csv out.csv")
         rows = read_csv_table((self.folder / "out.csv").read_text())
         return {row["id"]: float(row["points"]) if row["points"] else None for row in rows}

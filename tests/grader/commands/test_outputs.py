@@ -81,7 +81,6 @@ ZERO_IS_RIGHT = {"--seed", "--points", "--threshold"}
 
 
 def kinds(parameter):
-    """The kinds of a parameter's value, as in WRONG."""
     members = (parameter.kind, *getattr(parameter.kind, "__args__", ()))
     return [kind for kind in WRONG if kind in members]
 
@@ -104,7 +103,6 @@ WRONG_VALUES = list(wrong_values())
 
 @pytest.fixture(scope="module")
 def course(root, tmp_path_factory):
-    """A copy of the tiny course."""
     return shutil.copytree(
         root / "examples" / "tiny_course", tmp_path_factory.mktemp("course") / "course"
     )
@@ -132,7 +130,6 @@ def places(course, tmp_path):
 
 @cache
 def _graded(folder):
-    """A gradebook in which Ada has a grade of today's setup of the course in this folder."""
     course = load(folder)
     problems = [course.problem(PROBLEM)]
     today = setups.of_today(course, problems, device="cpu", isolation="none", seed=0)
@@ -352,10 +349,7 @@ TWO_OUTPUTS = [
     ids=[f"{name}-{one.name}-{other.name}" for name, one, other in TWO_OUTPUTS],
 )
 def test_two_outputs_never_have_one_name(call, places, tmp_path, name, one, other):
-    """Two files, a file and a folder that gets such files, or two folders that get such files.
-
-    Names that differ in case are one file on some file systems.
-    """
+    """Files, folders of such files, and names that differ in case, one file on some systems."""
     names = {key: tmp_path / f"out.{key}" for key in ("first", "FIRST")}
     first, second = names["first"], names["FIRST"]
     if one.writes.suffix and other.writes.suffix:

@@ -375,6 +375,20 @@ def test_a_test_that_hangs_ends_at_the_limit_with_its_line(work, root, hang, cha
         assert re.search(rf"^{name} +{points} points .* done$", done.stdout, re.MULTILINE)
 
 
+def test_an_import_that_does_not_end_is_told_as_that(work, root):
+    """Its module and the line come first, no limit of a test."""
+    listed = work / "assignment" / "problems.toml"
+    listed.write_text(listed.read_text().replace("cpu_seconds = 10", "cpu_seconds = 2", 1))
+    (module,) = solve(work, root, "linear")
+    module.write_text("while True:\n    pass\n")
+    done = check(work, "linear")
+    assert re.search(
+        r"first failure\nlinear: importing assignment/linear.py takes longer than 2 s of processor "
+        r"time: look for .*\n  at        assignment/linear\.py:[12] in <module>\n",
+        done.stdout,
+    ), done.stdout
+
+
 def test_all_failures_of_a_problem_are_shown_within_the_limits(work, root):
     """With --all, the tests after one that hangs run as well; the next step says so."""
     listed = work / "assignment" / "problems.toml"
@@ -729,7 +743,13 @@ def test_an_import_that_the_grader_lacks_is_told_before_it_costs_a_module(work, 
     assert refused.returncode == 2
     assert told in refused.stderr
     assert not (work / "submission.zip").exists()
-    assert assignment(work, "submit", "--anyway").returncode == 0
+    (module,) = solve(work, root, "optimizers")
+    module.write_text(f"from tqdm import tqdm\n{module.read_text()}")
+    done = assignment(work, "submit", "--anyway")
+    assert done.returncode == 0
+    (note,) = [line for line in done.stdout.splitlines() if "optimizers.py:1 imports" in line]
+    assert note.startswith("  note: optimizers: assignment/optimizers.py:1 imports tqdm; ")
+    assert note.endswith(" (so would adamw, gradient_clipping, lr_schedule)")
 
 
 def test_the_forbidden_use_comes_before_a_wrong_answer_of_the_same_problem(work, root):
@@ -952,6 +972,10 @@ def test_the_same_modules_give_the_same_zip(work):
             lambda a: (a / "data.py").write_bytes(b"x = '\xff'\n"),
             "assignment/data.py.* is not Python",
         ),
+        (
+            lambda a: (a / "data.py").write_text("x = 1\n<<<<<<< HEAD\n=======\n>>>>>>> b\n"),
+            "assignment/data.py:2 is not Python: a merge was not finished: keep the lines",
+        ),
         (lambda a: (a / "data.py").write_bytes(b"x = 1\0\n"), "assignment/data.py.* is not Python"),
         (
             lambda a: (a / "big.py").write_text("#" * 11 * 2**20),
@@ -962,7 +986,7 @@ def test_the_same_modules_give_the_same_zip(work):
             "there are more than 200 files to grade",
         ),
     ],
-    ids=["missing", "syntax", "not utf-8", "nul", "large", "many"],
+    ids=["missing", "syntax", "not utf-8", "merge", "nul", "large", "many"],
 )
 def test_what_the_grader_could_not_run_is_not_submitted(work, break_it, message):
     """The command exits with 2 and one sentence, and writes no zip."""

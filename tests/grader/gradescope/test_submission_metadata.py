@@ -25,7 +25,6 @@ LATE = Policy(per_cent_a_day=10)
 
 @pytest.fixture
 def written(tmp_path):
-    """Write a metadata file and return its path."""
 
     def write(content):
         path = tmp_path / "submission_metadata.json"

@@ -26,7 +26,6 @@ PASSED, FAILED, DEFERRED = Status.PASSED, Status.FAILED, Status.DEFERRED
 
 
 def outcomes(*statuses, weights=None):
-    """Tests t0, t1, … that ended with these statuses."""
     weights = weights or [1] * len(statuses)
     return [
         Outcome(id=f"t{i}", weight=w, status=s)
@@ -44,7 +43,6 @@ def on_both(cpu, cuda):
 
 
 def result(*problems):
-    """A result of these problems."""
     ignored = [Ignored("README.md", "outside assignment/")]
     submission = SubmissionInfo(
         name="ada", sha256="ab" * 32, files=["assignment/a.py"], ignored=ignored
@@ -171,7 +169,6 @@ def test_a_problem_has_the_worst_status_of_the_tests_that_count(device, cpu, cud
 
 
 def p(points, device, cpu, cuda):
-    """A problem whose tests ended with these statuses."""
     return problem_result("p", "m", points, on_both(cpu, cuda), device)
 
 

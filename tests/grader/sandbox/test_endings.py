@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader.base.errors import Crashed, GraderFault, OutOfMemory, Raised, Status, TimedOut
+from grader.course import courses
 from grader.sandbox import endings
 from grader.wire.messages import Ending
 from tests.grader.in_the_sandbox import LEVELS, LIMITS, MIB, answer, ask, fault, session
@@ -26,6 +27,45 @@ def test_processor_time_has_a_limit(sandbox):
         "assignment/m.py in f",
     )
     assert expected == fault(sandbox, TimedOut, "def f():\n    while True: pass\n", cpu_seconds=1)
+
+
+@pytest.mark.parametrize("line", ["while True: pass", "def g():\n    while True: pass\ng()"])
+def test_an_import_that_does_not_end_is_told_as_that(line, sandbox):
+    """No limit of a test is named first, nor a function of the module."""
+    status, text, where = fault(sandbox, TimedOut, f"def f(): pass\n{line}\n", cpu_seconds=1)
+    assert (status, where) == (Status.TIMEOUT, "assignment/m.py")
+    assert text.startswith("importing assignment/m.py takes longer than 1 s of processor time: ")
+
+
+IMPORTING = """
+  File "/b/submission/assignment/m.py", line 9 in <module>
+  File "{outer}", line 241 in _call_with_frames_removed
+"""
+
+
+@pytest.mark.parametrize(
+    ("outer", "late", "asleep"),
+    [
+        (
+            *("<frozen importlib._bootstrap>", "importing assignment/m.py takes longer than 40 s:"),
+            "the import of assignment/m.py stopped doing anything",
+        ),
+        ("<frozen runpy>", "no answer within 40 s, the limit of a test", "it stopped doing"),
+    ],
+)
+def test_the_wait_of_an_import_is_not_that_of_a_program(outer, late, asleep):
+    found = IMPORTING.format(outer=outer)
+    limits = courses.load().limits
+    assert str(endings.late(limits, found, is_cut=False, on_gpu=False)).startswith(late)
+    assert str(endings.asleep(found)).startswith(asleep)
+
+
+def test_a_merge_that_was_not_finished_is_named_in_a_helper_too(sandbox):
+    """The parser would call it invalid syntax."""
+    source = "def f():\n<<<<<<< HEAD\n    return 1\n=======\n    return 2\n>>>>>>> other\n"
+    status, text, where = fault(sandbox, Raised, source)
+    assert (status, where) == (Status.FAILED, "assignment/m.py:2")
+    assert text.startswith("a merge was not finished: keep the lines that you want")
 
 
 @pytest.mark.parametrize(
