@@ -7,13 +7,7 @@ import sys
 import pytest
 
 FIGURES = {
-    "single": (
-        "grade / pytest, wall (median)",
-        "grade / pytest, CPU (of medians)",
-        "warm grade / tests alone, CPU (median)",
-        "empty probe, next one, ms",
-        "10 MB out / copy to warm memory",
-    ),
+    "single": ("grade / pytest, wall (median)", "grade / pytest, CPU (of medians)"),
     "batch": ("a submission / pytest, CPU (median)", "every function sleeps / reference, wall"),
 }
 
