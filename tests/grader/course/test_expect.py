@@ -76,12 +76,10 @@ def test_a_private_report_leaves_out_the_values():
 
 
 def test_without_a_hint_the_handout_alone_is_named():
-    """Without a hint, the last line still names the section of the handout."""
     assert "p · f: wrong\n  see       handout §2.3" == shown(Mismatch("f", "wrong"))
 
 
 def test_a_mismatch_is_an_assertion_with_a_text_of_its_own():
-    """A Mismatch is an AssertionError whose text is readable in a debugger."""
     assert isinstance(FULL, AssertionError)
     assert "f: wrong values" == str(FULL)
 
@@ -128,7 +126,6 @@ def test_a_private_report_gives_no_expected_value_and_no_input_away(check, args,
     ids=repr,
 )
 def test_equal_values_of_equal_types_agree(x):
-    """Equality of values and types is checked at every level of nesting."""
     expect.value(x, x, of="f")
 
 
@@ -165,15 +162,11 @@ def test_equal_values_of_equal_types_agree(x):
     ids=repr,
 )
 def test_values_that_differ_are_told_apart(got, expected, reason):
-    """Only the first difference is reported, with its position.
-
-    A bool never equals an int, and a NaN equals nothing.
-    """
+    """The first difference, with its position. A bool is no int; a NaN equals nothing."""
     assert reason == mismatch(expect.value, got, expected).reason
 
 
 def test_a_wrong_value_word_for_word():
-    """The message contains both values in full, and the inputs."""
     error = mismatch(
         expect.value, (12, 4), (12, 5), inputs="shape (3, 4)", hint="which is the last stride?"
     )
@@ -187,7 +180,6 @@ p · f: wrong value at [1]
 
 
 def test_a_long_value_is_cut():
-    """A long value is shortened, because a page of numbers helps nobody."""
     error = mismatch(expect.value, [1] * 500, [2] * 500)
     assert [200, 200] == [len(text) for _, text in error.values]
     assert all(text.endswith("…") for _, text in error.values)
@@ -288,7 +280,6 @@ def test_no_number_agrees_with_an_expected_nan():
 
 
 def test_a_wrong_number_word_for_word():
-    """The message includes the tolerance."""
     error = mismatch(expect.number, 8.5, 2.0, tolerance=0.001, inputs="2·3·4 by hand")
     expected = """\
 p · f: wrong value
@@ -323,7 +314,6 @@ p · f: wrong value
     ids=repr,
 )
 def test_equal_tensors_agree(got, expected):
-    """Equal tensors of every kind of dtype agree; strides and gradients are not compared."""
     expect.tensor(got, expected, of="f")
 
 
@@ -472,16 +462,11 @@ ORDER = [
 
 @pytest.mark.parametrize(("got", "reason"), ORDER, ids=[reason for _, reason in ORDER])
 def test_the_first_thing_that_is_wrong_is_reported_alone(got, reason):
-    """Only the first error is reported.
-
-    The order is None, type, shape, dtype, device, finite, values, and each answer here is also
-    wrong in every later respect.
-    """
+    """Each answer is also wrong in every later respect."""
     assert reason == mismatch(expect.tensor, got, torch.ones(2)).reason
 
 
 def test_wrong_values_word_for_word():
-    """The message has the first difference, how many and how large they are, and the tolerance."""
     expected = torch.arange(6.0).reshape(2, 3)
     got = expected.clone()
     got[0, 2], got[1, 1] = 2.5, 0.0
@@ -535,7 +520,6 @@ def test_two_numbers_that_differ_never_look_the_same(got, expected, lines):
 
 
 def test_a_property_that_holds_says_nothing():
-    """A property that holds raises nothing; one that fails reports what is wrong."""
     expect.that(True, "x is not a view", of="f")
     facts, values = [("rule", "r")], [("got", "g")]
     error = mismatch(expect.that, False, "x is not a view", facts=facts, values=values, hint="h")
@@ -580,7 +564,6 @@ def test_the_error_asked_for_is_right(error, expected):
 
 
 def test_a_right_call_that_fails_is_told_as_such():
-    """An exception from a valid call carries the call's description; success raises nothing."""
     with expect.right_call("9 tokens"):
         pass
     for error in (Mismatch("f", "wrong value"), raised(["TypeError"], "TypeError", "x", None)):
@@ -653,7 +636,6 @@ def test_a_value_of_another_kind_is_a_mismatch(value, wanted, reason):
     ids=repr,
 )
 def test_anything_else_of_the_students_is_a_mismatch(error, expected, reason):
-    """No error at all, or a different error of the student's code, is a mismatch."""
     with pytest.raises(Mismatch) as caught:
         within(error, expected)
     assert f"expected {reason}" == caught.value.reason
@@ -690,7 +672,6 @@ def test_a_mismatch_inside_stays_the_mismatch_that_it_is(expected):
 
 
 def test_what_is_no_exception_is_not_caught():
-    """A KeyboardInterrupt passes through: Ctrl-C still ends a run of the public tests."""
     with pytest.raises(KeyboardInterrupt):
         within(KeyboardInterrupt(), Exception)
 
@@ -734,7 +715,6 @@ def test_an_input_in_a_few_characters(x, text):
 
 
 def test_every_check_can_fail():
-    """Each check raises for at least one answer and accepts at least one other."""
     one, zero = torch.ones(1), torch.zeros(1)
     pairs = {  # right and wrong arguments
         "value": ((1, 1), (1, 2), {}),

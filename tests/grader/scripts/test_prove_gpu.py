@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.grader.processes import alive, until
+from tests.grader.processes import alive, ran, until
 from tests.grader.sandbox.simulated_machine import ROOT, needs_a_compiler
 
 pytestmark = pytest.mark.slow
@@ -123,7 +123,7 @@ def test_after_an_interrupt_the_next_call_goes_on(tmp_path):
 def test_a_file_that_has_no_results_is_not_overwritten(tmp_path, text):
     (tmp_path / "results.json").write_text(text)
     line = command(tmp_path, 100, one=(PRINTS, 300, 1))
-    done = subprocess.run(line, capture_output=True, text=True)
+    done = ran(line)
     assert (2, True) == (done.returncode, "name another folder" in done.stderr)
     assert text == (tmp_path / "results.json").read_text()
 
@@ -134,7 +134,7 @@ def test_a_file_that_has_no_results_is_not_overwritten(tmp_path, text):
 def prove(folder, *options):
     """Run the command."""
     line = [sys.executable, str(PROVE), str(folder), *options]
-    return subprocess.run(line, capture_output=True, text=True, timeout=3000)
+    return ran(line)
 
 
 @pytest.mark.xdist_group("simulated gpu")
@@ -164,7 +164,6 @@ def test_every_step_ends_as_the_table_says(tmp_path):
 
 
 def test_a_step_that_does_not_exist_is_a_wrong_command(tmp_path):
-    """The message names the steps, and nothing is written."""
     done = prove(tmp_path / "out", "--only", "nothing")
     assert (2, True) == (done.returncode, "the steps are find, reference, " in done.stderr)
     assert not (tmp_path / "out").exists()

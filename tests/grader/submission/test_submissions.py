@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import stat
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -22,6 +21,7 @@ from grader.results.records import Ignored
 from grader.submission import archives, submissions
 from kit import handing_in
 from kit.handing_in import Accepted
+from tests.grader.processes import ran
 
 SOURCES = {"assignment/linear.py": b"x = 1\n", "assignment/parts/more.py": b"y = 2\n"}
 ROOT = Path(submissions.__file__).parents[2]
@@ -103,10 +103,7 @@ def test_one_folder_above_assignment_is_left_out(kind, top, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_the_hash_depends_on_the_graded_sources_alone(kind, tmp_path):
-    """The hash depends on every graded path and byte.
-
-    It does not depend on the format, the order, the name, a folder above, or ignored files.
-    """
+    """Not the format, the order, the name, a folder above, or ignored files."""
     expected = submissions.read(make("zip", tmp_path, SOURCES)).sha256
     others = dict(reversed(SOURCES.items())) | {"assignment/notes.txt": b"x", "README.md": b"x"}
     again = make(
@@ -172,10 +169,7 @@ def test_what_is_not_graded_is_listed_with_its_reason(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_package_of_the_students_own_is_taken_whole(kind, tmp_path):
-    """The student's __init__.py replaces the course's.
-
-    Without it, `from assignment.parts import f` would fail only in the grader.
-    """
+    """Without its __init__.py, `from assignment.parts import f` would fail only here."""
     parts = {
         "assignment/parts/__init__.py": b"from assignment.parts.f import f",
         "assignment/parts/f.py": b"f = 1",
@@ -226,14 +220,12 @@ def test_a_zip_with_folders_and_permissions_is_read(tmp_path):
 
 @pytest.mark.parametrize("count", [199, 200])
 def test_200_files_are_graded(count, tmp_path):
-    """The limit itself is allowed."""
     path = make_zip(tmp_path / "a.zip", {f"assignment/m{i}.py": b"" for i in range(count)})
     assert count == len(submissions.read(path).sources)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_10_mib_are_graded(kind, tmp_path):
-    """Two files together have exactly the limit."""
     half = b"#" * (5 * 2**20)
     assert 2 == len(
         submissions.read(
@@ -309,7 +301,6 @@ def test_a_submission_without_an_assignment_folder_is_refused(kind, files, said,
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_two_folders_deep_inside_are_refused(kind, tmp_path):
-    """Nothing says which one is meant."""
     path = make(kind, tmp_path, {"a/b/Assignment/x.py": b"", "a/c/assignment/x.py": b""})
     assert refusal(path) == "there are 2 assignment/ folders; hand in one"
 
@@ -319,7 +310,6 @@ def test_two_folders_deep_inside_are_refused(kind, tmp_path):
     "place", ["a/b/assignment/", "Assignment/", "x/ASSIGNMENT/", "a/b/c/d/Assignment/"]
 )
 def test_one_assignment_folder_is_found_at_any_depth_and_in_any_case(kind, place, tmp_path):
-    """The report says which folder was taken."""
     files = {
         f"{place}linear.py": b"x = 1",
         f"{place}model/a.py": b"",
@@ -333,14 +323,12 @@ def test_one_assignment_folder_is_found_at_any_depth_and_in_any_case(kind, place
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_an_assignment_folder_without_sources_is_refused(kind, tmp_path):
-    """Nothing would be graded, which cannot be intended."""
     path = make(kind, tmp_path, {"assignment/__init__.py": b"", "assignment/a.txt": b""})
     assert "PATH has an assignment/ folder, but no Python file in it" == refusal(path)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_two_assignment_folders_are_refused(kind, tmp_path):
-    """The grader does not guess which folder is meant."""
     path = make(kind, tmp_path, {"old/assignment/linear.py": b"", "new/assignment/linear.py": b""})
     assert "there are 2 assignment/ folders; hand in one" == refusal(path)
 
@@ -357,7 +345,6 @@ def test_an_assignment_folder_wins_over_one_further_down(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_file_named_assignment_is_refused(kind, tmp_path):
-    """A file has the name that a folder should have."""
     path = make(kind, tmp_path, {"assignment": b"x = 1\n"})
     assert "assignment is a file; it has to be a folder" == refusal(path)
 
@@ -392,7 +379,6 @@ LINK = "assignment/linear.py is not a plain file; only plain files are graded"
 @pytest.mark.parametrize("target", ["/etc/passwd", "../other.py", "more.py"])
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
 def test_a_link_or_a_device_in_a_tar_is_refused(kind, target, tmp_path):
-    """The target of the link does not matter."""
     made = (link("assignment/linear.py", kind, target), None)
     assert LINK == refusal(make_tar(tmp_path / "a.tar.gz", [*SOURCES.items(), made]))
 
@@ -408,14 +394,12 @@ def test_a_link_in_a_zip_is_refused(tmp_path):
 
 
 def test_a_link_in_a_folder_is_refused(tmp_path):
-    """The link's target is not read."""
     make_folder(tmp_path / "ada", {"assignment/more.py": b""})
     (tmp_path / "ada/assignment/linear.py").symlink_to("/etc/passwd")
     assert LINK == refusal(tmp_path / "ada")
 
 
 def test_a_link_to_a_folder_inside_is_refused(tmp_path):
-    """The link is not followed."""
     make_folder(tmp_path / "ada", {"assignment/more.py": b""})
     (tmp_path / "ada/assignment/parts").symlink_to("/etc")
     assert "assignment/parts is not a plain file; only plain files are graded" == refusal(
@@ -424,7 +408,6 @@ def test_a_link_to_a_folder_inside_is_refused(tmp_path):
 
 
 def test_a_link_in_the_place_of_assignment_is_refused(tmp_path):
-    """It is refused even if it leads to a folder with sources."""
     make_folder(tmp_path / "elsewhere", SOURCES)
     (tmp_path / "ada").mkdir()
     (tmp_path / "ada/assignment").symlink_to(tmp_path / "elsewhere/assignment")
@@ -450,7 +433,7 @@ def test_a_fifo_in_a_folder_never_makes_the_grader_wait(name, tmp_path):
         "print(s.read(pathlib.Path(sys.argv[1])).ignored)"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "ada")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    done = ran(command, cwd=ROOT)
     last = (done.stdout + done.stderr).strip().splitlines()[-1]
     if name.endswith(".py"):
         assert f"grader.base.errors.SubmissionRefused: {LINK}" == last
@@ -510,10 +493,7 @@ def test_more_than_10_mib_are_refused(kind, tmp_path):
 
 
 def test_a_zip_that_lies_about_a_size_is_refused(tmp_path):
-    """11 MiB claim to be 20,000 bytes.
-
-    Only the claimed size is read, and the checksum is then wrong.
-    """
+    """11 MiB claim to be 20,000 bytes; only these are read, and the checksum is wrong."""
     path = make_zip(tmp_path / "a.zip", {"assignment/a.py": b"#" * (11 * 2**20)})
     data = path.read_bytes().replace(
         (11 * 2**20).to_bytes(4, "little"), (20_000).to_bytes(4, "little")
@@ -558,7 +538,6 @@ def test_a_zip_of_another_compression_is_refused(method, tmp_path):
 
 
 def test_a_damaged_zip_is_refused(tmp_path):
-    """One byte of the compressed source was changed."""
     path = make_zip(tmp_path / "a.zip", {"assignment/a.py": bytes(range(256)) * 4})
     data = bytearray(path.read_bytes())
     data[200] ^= 255
@@ -568,14 +547,12 @@ def test_a_damaged_zip_is_refused(tmp_path):
 
 @pytest.mark.parametrize("length", [2, 30, -400])
 def test_a_damaged_tar_is_refused(length, tmp_path):
-    """The tar may be cut off anywhere."""
     path = make_tar(tmp_path / "a.tar.gz", {"assignment/a.py": random.Random(0).randbytes(50_000)})
     path.write_bytes(path.read_bytes()[:length])
     assert refusal(path).startswith("PATH is damaged: ")
 
 
 def test_a_gzip_without_a_tar_is_refused(tmp_path):
-    """The file is compressed but contains no tar."""
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(b"x = 1\n" * 500))
     assert "PATH is damaged: invalid header" == refusal(tmp_path / "a.tar.gz")
 
@@ -584,7 +561,6 @@ def test_a_gzip_without_a_tar_is_refused(tmp_path):
 @given(data=st.data())
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_an_archive_with_changed_bytes_is_read_or_refused(kind, data, tmp_path_factory):
-    """Any changed bytes give sources or one sentence, never another exception."""
     path = tmp_path_factory.mktemp("changed") / "a"
     files = SOURCES | {"assignment/a" + "b" * 90 + "/" + "c" * 90 + ".py": b"z"}
     content = (make_zip if kind == "zip" else make_tar)(path, files).read_bytes()
@@ -693,7 +669,6 @@ def test_modules_without_their_folder_are_recognised(tmp_path, kind, place, told
     ],
 )
 def test_what_cannot_be_recognised_is_refused(tmp_path, kind, files, said):
-    """The sentence says what was found, and how to hand in."""
     with pytest.raises(SubmissionRefused) as refused:
         submissions.read(make(kind, tmp_path, dict(sorted(files.items()))), TWO)
     assert str(refused.value) == said
@@ -708,7 +683,6 @@ def test_a_single_file_is_the_only_module_of_a_course(tmp_path, name):
 
 
 def test_a_single_file_of_a_larger_course_needs_its_name(tmp_path):
-    """Another name fits no module."""
     (tmp_path / "linear.py").write_text("x = 1\n")
     read = submissions.read(tmp_path / "linear.py", TWO)
     assert read.sources == {"assignment/linear.py": b"x = 1\n"}
@@ -737,7 +711,6 @@ def test_files_that_the_course_allows_are_handed_in(tmp_path, kind):
 
 
 def test_files_share_the_limits_of_sources(tmp_path):
-    """A large file is refused like a large module."""
     path = make("zip", tmp_path, {"assignment/linear.py": "", "assignment/a.json": ""})
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("assignment/b.json", b"0" * (10 * 2**20 + 1))
