@@ -1,8 +1,16 @@
 """The running processes of this machine, read from /proc, and a wait for conditions."""
 
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
+
+
+def ran(command: Iterable[object], **options: Any) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end; return the completed process, with its outputs as text."""
+    words = [*map(str, command)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=600, **options)
 
 
 def statuses() -> Iterator[dict[str, str]]:

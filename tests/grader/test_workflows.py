@@ -21,6 +21,7 @@ import yaml
 from grader.course import courses
 from grader.sandbox.levels import bubblewrap
 from grader.submission import submissions
+from tests.grader.processes import ran
 from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
@@ -103,7 +104,6 @@ def of_a_job(name, job, workflow):
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
 def test_a_workflow_is_bounded_and_closed_to_strangers(path):
-    """No rule has a complaint."""
     assert complaints(path.read_text(encoding="utf-8")) == []
 
 
@@ -138,7 +138,6 @@ OURS = "lets strangers run code on a machine of our own"
     ],
 )
 def test_each_rule_can_have_a_complaint(path, old, new, complaint):
-    """Each case changes one thing in a workflow."""
     text = path.read_text(encoding="utf-8")
     changed, count = re.subn(old, new, text, count=1)
     assert count == 1
@@ -159,7 +158,6 @@ JOBS = load(CI.read_text(encoding="utf-8"))["jobs"]
 
 
 def test_the_pythons_are_those_that_pyproject_claims():
-    """All minor versions from the first claimed one on are tested."""
     tested = JOBS["test"]["strategy"]["matrix"]["python"]
     assert tested == [n.removeprefix(PYTHON) for n in PROJECT["classifiers"] if PYTHON in n]
     assert PROJECT["requires-python"] == f">={tested[0]}"
@@ -177,7 +175,6 @@ def test_every_job_has_a_python_that_is_tested(path):
 
 
 def test_the_oldest_torch_is_the_one_that_pyproject_names():
-    """The oldest torch is tested with the oldest Python."""
     needed = PROJECT["optional-dependencies"]["assignment"]
     (claimed,) = [one for one in needed if one.startswith("torch")]
     *_, last = JOBS["oldest"]["steps"]
@@ -234,9 +231,7 @@ def trouble_of_make(words):
     for name, value, _ in (word.partition("=") for word in words):
         if value and f"$({name})" not in MAKEFILE:
             return f"the Makefile has no {name}"
-    done = subprocess.run(
-        ["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, timeout=600
-    )
+    done = ran(["make", "-n", *words], cwd=ROOT)
     return done.stderr.strip() if done.returncode else ""
 
 
@@ -256,7 +251,7 @@ def help_of(program):
     """Run one of our programs with --help."""
     plain = {**os.environ, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"}
     command = [python(), *program, "--help"]
-    return subprocess.run(command, cwd=ROOT, env=plain, capture_output=True, text=True, timeout=600)
+    return ran(command, cwd=ROOT, env=plain)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
@@ -300,7 +295,7 @@ def test_make_runs_nothing_that_is_in_the_name_of_a_submission(name, tmp_path):
     command += [f"BIN={Path(sys.executable).parent}", "grade", f"SUBMISSION={name}", "ARGS="]
     # `make test` tells its own options to every make below it.
     env = {key: value for key, value in os.environ.items() if "MAKE" not in key}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    done = ran(command, cwd=tmp_path, env=env)
     assert f"grader: {name} does not exist" in done.stderr
     assert not list(tmp_path.iterdir())
 
@@ -332,7 +327,6 @@ def lint(path):
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
 def test_make_workflows_has_nothing_to_say_of_ours(path):
-    """Both linters exit with 0."""
     assert lint(path) == [0, 0]
 
 
@@ -369,11 +363,10 @@ def test_make_workflows_notices_what_is_wrong(tmp_path, old, new, linter):
 def run_script(name, *arguments):
     """Run a script and return the completed process."""
     command = [python(), f"scripts/{name}.py", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    return ran(command, cwd=ROOT)
 
 
 def test_the_reference_is_packed_as_a_submission(tmp_path):
-    """The zip has every module in the grader's layout, and its folder is created."""
     assert run_script("reference_submission", tmp_path / "new/reference.zip").returncode == 0
     read = submissions.read(tmp_path / "new/reference.zip")
     assert read.sources == courses.sources_in(ROOT / "grader/solutions/reference")
@@ -397,7 +390,6 @@ def result(path, **changed):
 
 
 def test_full_marks_are_all_the_points_of_the_course(tmp_path):
-    """The script prints one line for a summary."""
     total = sum(problem.points for problem in COURSE.problems)
     done = run_script("full_marks", result(tmp_path / "full.json"))
     assert (done.returncode, done.stdout) == (0, f"# {total} of {total} points, on cpu+cuda\n\n")
@@ -408,7 +400,6 @@ def test_full_marks_are_all_the_points_of_the_course(tmp_path):
     [(3.5, "| linear | 3.5 of 4 | passed |"), (None, "| linear | None of 4 | None |")],
 )
 def test_less_than_full_marks_is_told_with_the_problem(tmp_path, score, row):
-    """Lost points and ungraded problems give exit code 1."""
     done = run_script("full_marks", result(tmp_path / "less.json", linear=score))
     assert done.returncode == 1
     assert row in done.stdout.splitlines()

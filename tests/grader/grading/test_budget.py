@@ -92,10 +92,7 @@ def test_both_passes_have_the_time_of_one(course, graded, monkeypatch):
 
 
 def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
-    """A problem's time is its share of the course's points, whichever problems are graded.
-
-    Repeated requests return the same budget.
-    """
+    """It is a share of the course's points; repeated requests return the same budget."""
     problem, budgets = COURSE.problem("lr_schedule"), Budgets(COURSE, "cpu")
     budget = budgets.of(problem)
     seconds = 720 * 2 / sum(one.points for one in COURSE.problems)

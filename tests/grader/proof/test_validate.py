@@ -17,7 +17,7 @@ from grader.solutions import fragments, mistakes
 from grader.solutions.edits import Change, Edit, written
 from grader.solutions.mistakes import Mistake
 from tests.grader.conftest import copied_course, starts_sooner
-from tests.grader.processes import alive, descendants, processes, until
+from tests.grader.processes import alive, descendants, processes, ran, until
 from tests.grader.warm_python import python
 
 COURSE = courses.load()
@@ -27,10 +27,7 @@ POINTS = COURSE.problem("tensor_memory").points
 @pytest.mark.proof
 @pytest.mark.parametrize("part", range(4))
 def test_the_suite_is_proved(grader, part):
-    """The reference and all variants get full marks, stubs get 0, and wrong solutions are caught.
-
-    This is a sample; `make validate` checks every problem.
-    """
+    """A sample: `make validate` checks every problem."""
     problems = [word for problem in COURSE.problems[part::4] for word in ("--only", problem.id)]
     done = grader("validate", *problems, "--quick", "--jobs", 1)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -38,7 +35,6 @@ def test_the_suite_is_proved(grader, part):
 
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_there_is_enough_to_prove_it_with(problem):
-    """Each problem has at least eight wrong solutions and three variants, all with descriptions."""
     wrong = mistakes.load(COURSE.hidden, problem)
     variants = fragments.load(COURSE.hidden, problem)
     assert len(wrong) >= 8
@@ -65,7 +61,6 @@ def test_a_mistake_that_does_not_fit_is_a_complaint_and_the_others_are_tried(mon
 
 @pytest.mark.slow
 def test_nothing_runs_on_where_the_command_is_killed(root, tmp_path):
-    """When the command is killed, its processes and their sandboxes end too."""
     course = ("--course", "examples/byte_pairs", "--only", "codec")  # has no torch to import
     command = [sys.executable, "-m", "grader", "validate", *course, "--jobs", "1"]
     process = subprocess.Popen(
@@ -248,7 +243,6 @@ def complaints_about_tests(grader, tmp_path_factory):
 @pytest.mark.xdist_group("validate --draft")
 @pytest.mark.parametrize("what", NOT_TOTAL)
 def test_a_test_that_is_not_total_is_found_and_named(complaints_about_tests, what):
-    """The complaint names the test and the answer for which it passes or fails."""
     code, lines = complaints_about_tests
     assert code == 1
     assert any(NOT_TOTAL[what][1] in line for line in lines), "\n".join(lines)
@@ -257,7 +251,6 @@ def test_a_test_that_is_not_total_is_found_and_named(complaints_about_tests, wha
 @pytest.mark.slow
 @pytest.mark.xdist_group("validate --draft")
 def test_a_broken_oracle_is_found_and_named(complaints_about_tests):
-    """If a hidden test expects a wrong answer, the reference fails, and the test is named."""
     code, lines = complaints_about_tests
     assert code == 1
     assert any(
@@ -287,7 +280,6 @@ def complaints_about_solutions(grader, tmp_path_factory):
 def test_a_solution_that_is_not_what_it_should_be_is_found_and_named(
     complaints_about_solutions, what
 ):
-    """The complaint names the problem and the solution."""
     code, lines = complaints_about_solutions
     assert code == 1
     assert any(all(part in line for part in SOLUTIONS[what]) for line in lines), lines
@@ -345,9 +337,7 @@ def on_a_cuda_device(course):
 
 def validated(course):
     """The summary and the matrix of a validation, by device."""
-    done = subprocess.run(
-        [python(), "-c", DRIVER], cwd=course, capture_output=True, text=True, timeout=600
-    )
+    done = ran([python(), "-c", DRIVER], cwd=course)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -369,10 +359,7 @@ def tried(found):
 def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_show(
     course_of_two_devices,
 ):
-    """The CPU run leaves out the mistake that needs a device and reports it as owed.
-
-    The CUDA run tries only that mistake.
-    """
+    """The CPU run reports the mistake that needs a device as owed; the CUDA run tries it."""
     got = validated(course_of_two_devices)
     here, there = ["test_three_floats"], ["cuda/test_three_doubles"]
     assert [
@@ -397,10 +384,7 @@ def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_s
 
 @pytest.mark.proof
 def test_a_cuda_problem_is_proved_on_both(course_of_two_devices):
-    """The problem's CPU tests are worth nothing but still have to catch mistakes.
-
-    Its CUDA tests have to catch every mistake.
-    """
+    """Its CPU tests are worth nothing, but have to catch mistakes; its CUDA tests, each one."""
     on_a_cuda_device(course_of_two_devices)
     got = validated(course_of_two_devices)
     here, there = ["test_three_floats"], ["cuda/test_three_doubles"]
@@ -415,10 +399,7 @@ def test_a_cuda_problem_is_proved_on_both(course_of_two_devices):
 
 @pytest.mark.proof
 def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
-    """Each device reports its own complaints, even for tests that are worth nothing.
-
-    The complaints are about a stub that passes a test, a mistake that passes, and an idle test.
-    """
+    """A stub that passes a test, a mistake that passes, an idle test, even if worth nothing."""
     on_a_cuda_device(course_of_two_devices)
     mistakes_of(course_of_two_devices, {"eight": 8, "four": 4, "nine": 9})
     cuda = course_of_two_devices / "tests/hidden/tensor_memory/test_cuda.py"
@@ -450,7 +431,6 @@ def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
 
 
 def test_problems_without_tests_for_the_device_cannot_be_validated(course_of_two_devices):
-    """Such a validation would prove nothing."""
     course = courses.load(course_of_two_devices)
     with pytest.raises(
         UsageError, match=r"^--device cuda: none of these problems has tests for it$"
@@ -459,7 +439,6 @@ def test_problems_without_tests_for_the_device_cannot_be_validated(course_of_two
 
 
 def test_mutants_are_not_tried_on_a_cuda_device(grader):
-    """The command exits with 2 before it looks for a device."""
     done = grader("validate", "--device", "cuda", "--mutants")
     sentence = "grader: --mutants does not go with --device cuda: remove one of them\n"
     assert (2, sentence) == (done.returncode, done.stderr)

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox import ioctls
-from tests.grader.processes import alive, until
+from tests.grader.processes import alive, ran, until
 from tests.grader.sandbox.simulated_machine import ROOT, needs_a_compiler
-from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
 
@@ -125,7 +123,7 @@ def test_after_an_interrupt_the_next_call_goes_on(tmp_path):
 def test_a_file_that_has_no_results_is_not_overwritten(tmp_path, text):
     (tmp_path / "results.json").write_text(text)
     line = command(tmp_path, 100, one=(PRINTS, 300, 1))
-    done = subprocess.run(line, capture_output=True, text=True)
+    done = ran(line)
     assert (2, True) == (done.returncode, "name another folder" in done.stderr)
     assert text == (tmp_path / "results.json").read_text()
 
@@ -136,7 +134,7 @@ def test_a_file_that_has_no_results_is_not_overwritten(tmp_path, text):
 def prove(folder, *options):
     """Run the command."""
     line = [sys.executable, str(PROVE), str(folder), *options]
-    return subprocess.run(line, capture_output=True, text=True, timeout=3000)
+    return ran(line)
 
 
 @pytest.mark.xdist_group("simulated gpu")
@@ -166,7 +164,6 @@ def test_every_step_ends_as_the_table_says(tmp_path):
 
 
 def test_a_step_that_does_not_exist_is_a_wrong_command(tmp_path):
-    """The message names the steps, and nothing is written."""
     done = prove(tmp_path / "out", "--only", "nothing")
     assert (2, True) == (done.returncode, "the steps are find, reference, " in done.stderr)
     assert not (tmp_path / "out").exists()
@@ -199,43 +196,3 @@ def test_the_packed_bubblewrap_needs_nothing_of_the_machine(tmp_path):
     libraries = [w for d in ("/lib", "/usr/lib") for w in ("--ro-bind-try", d, d)]
     done = subprocess.run([box[0], *shell, *libraries, *box[1:]], env={}, capture_output=True)
     assert (0, True) == (done.returncode, done.stdout.startswith(b"bubblewrap ")), done.stderr
-
-
-# --- the script that shows what CUDA needs and the landlock level denies, with a program as CUDA
-
-
-ASKS = """
-import fcntl
-null = open("/dev/null")
-for request in {requests}:
-    try:
-        fcntl.ioctl(null, request)
-    except OSError as e:
-        print(e.errno)
-open("{file}").close()
-"""
-
-
-def test_what_the_level_would_deny_is_listed(root):
-    """A listed request is not named; the program's own calls have their usual results."""
-    listed = ioctls.READ_AND_WRITE | 32 << 16 | ioctls.TYPE | ioctls.OF_THE_GPU["RM_CONTROL"]
-    requests = [listed, *ioctls.TRIED.values()]
-    program = ASKS.format(requests=requests, file="/etc/passwd")
-    command = [python(), "-m", "scripts.asked_of_driver", sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    assert 1 == done.returncode, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(requests) == lines.count("25"), "ENOTTY, as without the script"
-    asked = [line for line in lines if line.startswith("asked ")]
-    assert sorted(f"asked /dev/null for {r:#010x}" for r in ioctls.TRIED.values()) == asked
-    assert "opened /etc/passwd" in lines
-    assert not any("torch" in line for line in lines)
-    assert lines[-1].startswith(f"{len(ioctls.TRIED)} requests and ")
-
-
-def test_without_a_program_it_says_what_to_write(root):
-    """Misuse has the exit code of misuse."""
-    command = [python(), "-m", "scripts.asked_of_driver"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    assert 2 == done.returncode
-    assert "python -m scripts.asked_of_driver python -c" in done.stderr

@@ -25,6 +25,7 @@ from grader.base.errors import SubmissionRefused
 from grader.submission import archives, submissions
 from grader.submission.reader import SubmissionReader
 from kit import handing_in
+from tests.grader.processes import ran
 
 ROOT = Path(submissions.__file__).parents[2]
 EMPTY_BLOCK = b"\0\0\0\xff\xff"  # an empty Deflate block of five bytes
@@ -102,7 +103,6 @@ ZIPS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ZIPS)
 def test_a_hostile_zip_is_refused(name, tmp_path):
-    """A table of contents or an entry is not what an honest program writes."""
     made, said = ZIPS[name]
     (tmp_path / "a.zip").write_bytes(made())
     assert read(tmp_path / "a.zip").startswith(said)
@@ -340,9 +340,7 @@ def test_what_may_not_be_read_is_named(closed, said):
         (Path(folder) / closed).chmod(0)
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", AS_NOBODY]
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
-        )
+        done = ran(command, cwd=folder, env=environment)
         (Path(folder) / closed).chmod(0o755)
     assert (done.stdout, done.stderr) == (f"{said}\n", "")
 
