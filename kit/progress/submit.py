@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -170,18 +171,12 @@ def parse_error(source: bytes) -> ParseError | None:
 def parse_error_of(error: Exception, source: bytes) -> ParseError:
     """What an exception of Python's parser says of a module."""
     message = getattr(error, "msg", None) or str(error)
-    line, begin, end = (getattr(error, key, None) for key in ("lineno", "offset", "end_offset"))
+    line = getattr(error, "lineno", None)
     if begins := unfinished_merge(source, line or 0):
         return ParseError(UNFINISHED, begins, ())
-    text = (getattr(error, "text", None) or "").rstrip()
-    shown = text.lstrip()
-    at = (begin or 0) - 1 - (len(text) - len(shown))
-    if not shown or not 0 <= at < LONGEST_SHOWN:
-        return ParseError(message, line, ())
-    is_on_one_line = getattr(error, "end_lineno", line) == line
-    width = max(1, min(end - begin, len(shown) - at)) if end and is_on_one_line else 1
-    carets = " " * at + "^" * min(width, LONGEST_SHOWN - at)
-    return ParseError(message, line, (printable(shown, LONGEST_SHOWN), carets))
+    told = [text[4:].rstrip() for text in traceback.format_exception_only(error)[1:-1]]
+    shown = [printable(text, LONGEST_SHOWN) for text in told if text[:LONGEST_SHOWN].strip()]
+    return ParseError(message, line, tuple(shown))
 
 
 def _readable(file: Path, path: str) -> bytes:
