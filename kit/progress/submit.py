@@ -110,12 +110,8 @@ def collect(
     left_out: dict[str, str] = {}
     for file in sorted((root / "assignment").rglob("*")):
         path = file.relative_to(root).as_posix()
-        if (
-            not file.is_file()
-            or path in handing_in.THE_COURSES
-            or "__pycache__" in path
-            or file.name == ".DS_Store"
-        ):
+        is_ours = path in handing_in.THE_COURSES or "__pycache__" in path
+        if is_ours or not file.is_file() or file.name == ".DS_Store":
             continue
         if reason := handing_in.reason_to_leave_out(path, accepted):
             left_out[path] = reason
@@ -140,17 +136,11 @@ def collect(
 
 @dataclass(frozen=True)
 class ParseError:
-    """Why a module is not Python.
+    """Why a module is not Python."""
 
-    Attributes:
-        message: What Python says, after the name of the exception.
-        line: The line; None if Python names none.
-        shown: That line, and a line with carets below its wrong part; empty if Python has neither.
-    """
-
-    message: str
-    line: int | None
-    shown: tuple[str, ...]
+    message: str  # what Python says, after the name of the exception
+    line: int | None  # None if Python names none
+    shown: tuple[str, ...]  # that line, and one with carets below its wrong part, if Python has any
 
     def at(self, path: str) -> str:
         """The place in a file, as "assignment/linear.py:12"."""
