@@ -124,7 +124,6 @@ class Intake:
     # The submissions, sorted by key, time, number and path. A group's submission occurs once per
     # member.
     handed_in: list[HandedIn]
-    # Sentences for the teaching assistant about skipped entries and suspicious names.
     notes: list[str]
 
 

@@ -20,10 +20,9 @@ from grader.classroom import batches, setups
 from grader.classroom.executor import Ended, LocalExecutor
 from grader.course import courses
 from grader.submission.submissions import Submission
-from tests.grader import small_courses
-from tests.grader.classroom.a_class import WITH_LISTS, hand_in, hand_in_class, keep
-from tests.grader.classroom.reading_back import read_csv_table
-from tests.grader.processes import descendants, processes, until
+from tests.grader import processes, small_courses
+from tests.grader.classroom.a_class import WITH_LISTS, hand_in, hand_in_class, keep, read_csv_table
+from tests.grader.processes import descendants, until
 from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
@@ -116,13 +115,8 @@ def test_kill_9_at_any_moment_loses_only_what_was_running(
     command = batch_of(handed_in, book, course)
     moments = random.Random(4)
     for _ in range(5):
-        process = subprocess.Popen(
-            command,
-            cwd=root,
-            start_new_session=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = processes.started(command, cwd=root, start_new_session=True, **quiet)
         time.sleep(moments.uniform(1, 12))
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -152,14 +146,8 @@ def started(request, course, handed_in, tmp_path, root):
     for name in ("cyd", "dan"):
         hand_in(handed_in, name, f"import time\ntime.sleep(2)\n{CLASS[name][0]}")
     book = tmp_path / "class.sqlite"
-    process = subprocess.Popen(
-        batch_of(handed_in, book, course, "--jobs", getattr(request, "param", 1)),
-        cwd=root,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = batch_of(handed_in, book, course, "--jobs", getattr(request, "param", 1))
+    process = processes.started(command, cwd=root, start_new_session=True)
     with process:
         until(lambda: graded(book))
         yield process, book
@@ -204,7 +192,8 @@ def test_after_kill_9_the_same_command_goes_on(started, grader, course, handed_i
 def test_a_process_that_is_killed_costs_a_second_try(started):
     """The test acts as the kernel's out-of-memory killer; the class is still completed."""
     process, book = started
-    workers = [one for one in processes("PPid", process.pid) if b"spawn_main" in command_of(one)]
+    children = processes.processes("PPid", process.pid)
+    workers = [one for one in children if b"spawn_main" in command_of(one)]
     os.kill(workers[-1], signal.SIGKILL)
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
@@ -257,13 +246,9 @@ def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(course, handed_
     text = SOMETIMES.format(folder=folder, real=shutil.which("bwrap"))
     (tools / "bwrap").write_text(text)
     (tools / "bwrap").chmod(0o755)
-    with subprocess.Popen(
-        batch_of(handed_in, book, course, "--jobs", 1, "--isolation", "bubblewrap"),
-        cwd=root,
-        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as batch:
+    command = batch_of(handed_in, book, course, "--jobs", 1, "--isolation", "bubblewrap")
+    path = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+    with processes.started(command, cwd=root, env=path) as batch:
         until(lambda: batch.poll() is not None or graded(book))
         for process in descendants(batch.pid):
             if b"boot.py" in command_of(process):

@@ -1,9 +1,8 @@
 """The tables of docs/cluster.md can be recomputed, and its example files are valid."""
 
-import importlib.util
+import importlib
 import json
 import subprocess
-import sys
 
 import jsonschema
 import pytest
@@ -14,16 +13,11 @@ from grader.commands.cli import command_line
 from grader.sandbox.levels import landlock
 
 
-@pytest.fixture(scope="module")
-def cluster(root):
+@pytest.fixture
+def cluster(root, monkeypatch):
     """The module benchmarks/cluster.py, which belongs to no package."""
-    sys.path.insert(0, str(root / "benchmarks"))
-    spec = importlib.util.spec_from_file_location("cluster", root / "benchmarks" / "cluster.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look up their module here
-    spec.loader.exec_module(module)
-    sys.path.remove(str(root / "benchmarks"))
-    return module
+    monkeypatch.syspath_prepend(root / "benchmarks")
+    return importlib.import_module("cluster")
 
 
 @pytest.mark.proof

@@ -1,34 +1,21 @@
 """examples/make_class.py writes a valid class, and the same class for the same seed."""
 
-import importlib.util
 import json
 import statistics
-import sys
 from collections import Counter
 from datetime import timedelta
 
 import pytest
 
+from examples import make_class
 from grader.base.errors import SubmissionRefused
 from grader.course import courses
 from grader.solutions import mistakes
 from grader.submission import submissions
-from tests.grader.conftest import ROOT
 
 COURSE = courses.load()
 
 
-def imported():
-    """Import the script, which belongs to no package."""
-    script = ROOT / "examples" / "make_class.py"
-    spec = importlib.util.spec_from_file_location("make_class", script)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look up their module here
-    spec.loader.exec_module(module)
-    return module
-
-
-make_class = imported()
 TABLE = json.loads(make_class.SCORES.read_text(encoding="utf-8"))
 
 

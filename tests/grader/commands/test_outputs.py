@@ -63,9 +63,7 @@ CALLS = {
     "mistakes": ["BOOK"],
     "similar": ["BOOK"],
 }
-COMMANDS = {
-    one.name or one.callback.__name__: one.callback for one in command_line().registered_commands
-}
+COMMANDS = {c.name or c.callback.__name__: c.callback for c in command_line().registered_commands}
 # Values that are refused for a parameter of each kind, whatever the command does with it.
 WRONG = {
     Path: ["ABSENT/x", "SUBMISSION/x", "x" * 300],
