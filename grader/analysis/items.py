@@ -1,11 +1,8 @@
-"""Item analysis: how hard each hidden test is, and how well it separates strong and weak students.
+"""How hard each test is, how well it separates strong and weak students, and what attempts show.
 
-The definitions are those of classical test theory (Crocker and Algina, 1986, chapter 14). An item's
-difficulty is the share of students who pass it. Its discrimination is the point-biserial
-correlation between passing it and the score on all other items. The correlation is called
-corrected because it leaves out the item itself, which always correlates with itself.
-
-Below is what a class's attempts show: from first to best, where students stall, and on which test.
+Difficulty and discrimination are those of classical test theory (Crocker and Algina, 1986, chapter
+14): the share of students who pass, and the point-biserial correlation between passing and the
+score on all other items, which is called corrected because it leaves out the item itself.
 """
 
 import math

@@ -1,8 +1,4 @@
-"""The results in a gradebook: one for each submission's sources and each setup.
-
-A result is compressed JSON; each problem's score is stored, too, so that a table of the class needs
-no JSON.
-"""
+"""The results of sources and setups in a gradebook, as compressed JSON and problems' scores."""
 
 import sqlite3
 import zlib

@@ -1,8 +1,4 @@
-"""Merge the results of a CPU run and a CUDA run of one submission with the same tests and seed.
-
-Each test is taken from the run on its own device; the other run deferred it. Points are added up
-again over all tests.
-"""
+"""Merge the CPU run and the CUDA run of one submission: each test of its own device's run."""
 
 from collections.abc import Sequence
 

@@ -1,8 +1,7 @@
 """A gradebook goes from one setup to another: nobody loses a grade, and each message has a way out.
 
-Each case has the setups that count in the gradebook and the setup that `batch` asks for. The
-commands that the messages name are run. Grading is replaced by stored results, because no GPU can
-be used here; test_old_gradebooks.py and test_term.py regrade real submissions on a CPU.
+Grading is replaced by stored results, because no GPU can be used here; test_old_gradebooks.py and
+test_term.py regrade real submissions on a CPU.
 """
 
 import itertools

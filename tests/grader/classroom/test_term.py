@@ -84,7 +84,7 @@ class Term:
         starts = [match.start() for match in re.finditer(r"\S+", said[top])]
         rows = {}
         for line in said[top + 1 :]:
-            if line.startswith("regrade requests"):
+            if line.startswith("grader: "):  # what is printed to stderr
                 break
             cells = [line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
             rows[cells[0].split()[0]] = " | ".join(cells[2:6]).rstrip(" |")

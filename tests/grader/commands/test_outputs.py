@@ -1,8 +1,4 @@
-"""No command overwrites what it reads, and a refused command changes nothing.
-
-The cases come from the commands' own parameters, so a new command or option is tested as well; a
-new command only needs a line in CALLS.
-"""
+"""No command overwrites what it reads, and a refused command changes nothing."""
 
 import os
 import shutil
