@@ -147,9 +147,7 @@ def test_no_grade_writes_nothing():
 
 
 def test_points_by_hand_need_no_result_and_never_exceed_the_maximum():
-    found = classroom50.overrides(
-        [graded(points=20.0)], WHERE, lambda _: None, deepcopy(EMPTY), NOW
-    )
+    found = classroom50.overrides([graded(points=20)], WHERE, lambda _: None, deepcopy(EMPTY), NOW)
     record = valid(found.records["Ada"], "result")
     assert (15, 15, []) == (record["score"], record["max-score"], record["tests"])
     assert ["Ada has 20 points; Classroom 50 takes no more than 15"] == found.notes

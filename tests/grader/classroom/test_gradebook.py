@@ -18,8 +18,9 @@ from grader.classroom.standings import standings
 from grader.course.courses import PACKAGE
 from grader.course.policies import Policy
 from grader.results.points import problem_result, submission_result
-from grader.results.records import GraderInfo, Outcome
+from grader.results.records import Outcome
 from grader.submission.submissions import Submission
+from tests.grader.report.samples import GRADER
 from tests.grader.test_layers import imports
 
 SETUP = Setup(
@@ -65,9 +66,7 @@ def result_of(submission, status=Status.PASSED, device="cpu"):
             return Outcome(id=test, device=on, weight=1, status=Status.DEFERRED, what="waits")
         return Outcome(id=test, device=on, weight=1, status=status, what="" if on else "x")
 
-    info = GraderInfo(
-        version="1", suite_sha256="cd" * 32, device=device, isolation="bubblewrap", seed=0
-    )
+    info = msgspec.structs.replace(GRADER, device=device)
     tests = [ended("test_a", "cpu"), ended("cuda/test_b", "cuda")]
     problem = problem_result("linear", "linear", 6, tests)
     return submission_result(submission.info, info, [problem], seconds=1.0)

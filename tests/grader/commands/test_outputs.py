@@ -98,7 +98,7 @@ WRONG_VALUES = list(wrong_values())
 @pytest.fixture(scope="module")
 def course(root, tmp_path_factory):
     return shutil.copytree(
-        root / "examples" / "tiny_course", tmp_path_factory.mktemp("course") / "course"
+        root / "examples" / "tiny_course", tmp_path_factory.mktemp("c") / "course"
     )
 
 
