@@ -109,8 +109,6 @@ class Group:
     points: list[float]  # the points of the students who have a grade
     late: int  # how many students are late
     missing: int  # how many students handed in nothing
-    # For each problem, the mean share of its points, over the students who began it; None if nobody
-    # did.
     shares: list[float | None]
 
     @property

@@ -17,6 +17,8 @@ from grader.submission.submissions import Submission
 from kit import handing_in
 from kit.text import one_line
 
+IN_ORDER = "ORDER BY submitted_at, number, id"
+
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     id: int  # its number in the gradebook, in the order in which attempts were added
@@ -86,9 +88,7 @@ class Attempts(BookPart):
         entries = self.entries
         wanted = entries.of(student) if student else []
         where = f"WHERE student IN ({', '.join('?' * len(wanted))})" if student else ""
-        rows = self._db.execute(
-            f"SELECT * FROM attempt {where} ORDER BY submitted_at, number, id", wanted
-        )
+        rows = self._db.execute(f"SELECT * FROM attempt {where} {IN_ORDER}", wanted)
         found = [
             of_row(
                 Attempt,
@@ -145,9 +145,7 @@ class Attempts(BookPart):
         id_of = self.entries.id_of
         found: dict[int, int] = {}
         count: Counter[str] = Counter()
-        for row in self._db.execute(
-            "SELECT id, student FROM attempt ORDER BY submitted_at, number, id"
-        ):
+        for row in self._db.execute(f"SELECT id, student FROM attempt {IN_ORDER}"):
             count[id_of(row["student"])] += 1
             found[row["id"]] = count[id_of(row["student"])]
         return found

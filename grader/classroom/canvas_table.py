@@ -240,10 +240,8 @@ def _matches(
             )
         owners = list(dict.fromkeys(filter(None, (known.owner(*cell) for cell in cells))))
         if len(owners) > 1:
-            names = ", ".join(one_line(owner, 100) for owner in owners)
-            notes.append(
-                f"row {place + 1} of the file from Canvas matches several students: {names}"
-            )
+            who = ", ".join(one_line(owner, 100) for owner in owners)
+            notes.append(f"row {place + 1} of the file from Canvas matches several students: {who}")
         elif owners:
             places.setdefault(owners[0], []).append(place)
     for owner, found in places.items():

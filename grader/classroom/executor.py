@@ -1,8 +1,6 @@
 """Where the submissions of a class are graded: on this machine, or on a cluster.
 
-An executor has one method, which takes submissions one at a time and yields events about them. An
-executor never writes the gradebook and never decides whether to retry a submission: `batch` does
-both, for all executors.
+An executor yields events. `batch` alone writes the gradebook and decides whether to try again.
 """
 
 from collections.abc import Callable, Generator

@@ -74,7 +74,6 @@ class Difference:
     # What a push would send, and the comments that wait.
     changes: list[PendingPush] = field(default_factory=list)
     same: int = 0  # the number of students of whom Canvas has everything
-    # For each reason, the students who are left alone.
     left: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, change: PendingPush) -> None:

@@ -1,8 +1,4 @@
-"""The results in a gradebook: one for each submission's sources and each setup.
-
-A result is compressed JSON; each problem's score is stored, too, so that a table of the class needs
-no JSON.
-"""
+"""The results of sources and setups in a gradebook, as compressed JSON and problems' scores."""
 
 import sqlite3
 import zlib
@@ -58,9 +54,7 @@ class Results(BookPart):
             " ORDER BY id",
             (setup,),
         )
-        wanted = [
-            row["sources"] for row in rows if of_all or id_of(row["student"]) in facts.students
-        ]
+        wanted = [r["sources"] for r in rows if of_all or id_of(r["student"]) in facts.students]
         return list(dict.fromkeys(wanted))
 
     def keep(self, setup: int, result: SubmissionResult, *, fault: str = "") -> None:
@@ -155,9 +149,7 @@ class Results(BookPart):
             "SELECT id, sources, score, max_score, pending, fault FROM grade WHERE setup = ?",
             (setup,),
         )
-        return {
-            row["sources"]: Grade(**dict(row), problems=scores.get(row["id"], {})) for row in rows
-        }
+        return {r["sources"]: Grade(**dict(r), problems=scores.get(r["id"], {})) for r in rows}
 
     def points(self, setups: Iterable[int]) -> dict[str, float]:
         """The points of each problem when it was graded."""

@@ -62,7 +62,6 @@ class Assigned:
     # Each submission with its student, sorted by the student's id. The attempts of one student are
     # sorted by time, then number, then path.
     attempts: list[tuple[Student, HandedIn]]
-    # The students of the roster who handed in nothing, in the roster's order.
     missing: list[Student]
     # The submissions that match no student, or several. `attempts` contains them too, with a
     # student who is not listed.

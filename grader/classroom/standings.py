@@ -80,9 +80,7 @@ class Class:
         most = self._max_score(setups)
         found = standings(self.book, self.rules, most, setups=setups, problems=problems)
         paths, accepted = self.book.attempts.paths(), self.course.accepted
-        return [
-            _of_another_course(one, paths.get(one.sources or "", set()), accepted) for one in found
-        ]
+        return [_of_another_course(s, paths.get(s.sources or "", set()), accepted) for s in found]
 
     def standing(self, student: str, *, by_beginning: bool = False) -> Standing:
         """The standing of the student whom a person means; see `find`."""
@@ -144,10 +142,8 @@ class Class:
             return None
         # Another student may have handed in the same sources first.
         attempt = self.book.attempts.all(standing.student.id)[standing.attempt - 1]
-        info = msgspec.structs.replace(
-            result.submission, name=attempt.name, ignored=attempt.ignored
-        )
-        return msgspec.structs.replace(result, submission=info)
+        of = msgspec.structs.replace(result.submission, name=attempt.name, ignored=attempt.ignored)
+        return msgspec.structs.replace(result, submission=of)
 
 
 def _of_another_course(standing: Standing, paths: set[str], accepted: Accepted) -> Standing:
@@ -253,10 +249,7 @@ def standings(
 
 def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str, Grade]:
     """The grades by the hash of their sources; if both devices have a run, of both results."""
-    each = {
-        book.setups.get(setup).device: book.results.grades(setup, problems=problems)
-        for setup in setups
-    }
+    each = {book.setups.get(n).device: book.results.grades(n, problems=problems) for n in setups}
     if not {"cpu", "cuda"} <= each.keys():
         return next(iter(each.values()), {})
     found = dict(each.get("cpu+cuda", {}))

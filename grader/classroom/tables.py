@@ -44,10 +44,7 @@ def late_days_table(
     """The late days of a whole course as CSV, with the rows of this title replaced."""
     kept = {key: days for key, days in known.items() if key[1] != title}
     kept |= {(one.student.id, title): one.free_days for one in standings if one.free_days}
-    rows = [
-        [safe_text(student), safe_text(of), str(days)]
-        for (student, of), days in sorted(kept.items())
-    ]
+    rows = [[safe_text(who), safe_text(of), str(days)] for (who, of), days in sorted(kept.items())]
     return csv_of([policies.LATE_DAYS_COLUMNS, *rows])
 
 

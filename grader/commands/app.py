@@ -1,8 +1,7 @@
 """The command-line application: it checks each command's paths before the command runs.
 
-A parameter of a command that names a file or folder to write has the mark `Writes` in its
-annotation. Every other path is an input, and so are the course's own files. `App` checks each
-command's paths before the command runs, so a new option needs nothing but its annotation.
+A parameter that names a file or folder to write has the mark `Writes` in its annotation. Every
+other path is an input, and so are the course's own files.
 """
 
 import functools

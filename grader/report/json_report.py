@@ -1,8 +1,4 @@
-"""The result as JSON, schema 2: the records of grader/results/records.py, field by field.
-
-The JSON is indented by two spaces. Graders before 0.6 wrote schema 1, which is refused. A gradebook
-never contains it, because gradebooks came with 0.8.
-"""
+"""The result as JSON, schema 2: the records of grader/results/records.py, field by field."""
 
 import re
 from pathlib import Path

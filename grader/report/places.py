@@ -1,8 +1,4 @@
-"""Where in a student's code a failure happened.
-
-The source is not parsed, because an untrusted file may contain anything. Definitions are found by
-searching lines for the words `def` and `class`.
-"""
+"""Where a failure happened in a student's code, found without parsing what may contain anything."""
 
 import re
 from collections.abc import Mapping

@@ -8,7 +8,6 @@ from grader.report.wording import clean
 from grader.results.records import WORST_FIRST, ProblemResult, SubmissionResult, TestResult
 from kit.text import labelled
 
-# Tests that ended in one of these ways have not failed.
 QUIET = (Status.PASSED, Status.NOT_ATTEMPTED, Status.DEFERRED)
 
 

@@ -38,7 +38,6 @@ TIME = re.compile(
     re.ASCII,
 )
 
-# Why an entry of each kind is skipped, in every layout.
 REASONS = {
     "link": "it is a link, and links are not followed",
     "special": "it is neither a file nor a folder",

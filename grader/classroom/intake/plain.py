@@ -61,9 +61,7 @@ def plain(items: list[FolderItem]) -> Found:
         attempts, unread = _attempts(item, whole)
         handed_in += attempts or [whole]
         notes += unread
-    doubts = {
-        path: doubt for named in by_student.values() for path, doubt in _doubts(named).items()
-    }
+    doubts = {path: why for named in by_student.values() for path, why in _doubts(named).items()}
     handed_in = [
         msgspec.structs.replace(
             one, doubt=one.doubt or doubts.get(one.path) or doubts.get(one.path.parent, "")

@@ -112,9 +112,7 @@ def similar(
 def _of_class(whole: Class, where: str = "") -> list[_Compared]:
     """What counts of each student."""
     standings = [one for one in whole.standings(problems=False) if one.sources]
-    return [
-        _Compared(called(one.student) + where, partial(whole.sources, one)) for one in standings
-    ]
+    return [_Compared(called(s.student) + where, partial(whole.sources, s)) for s in standings]
 
 
 def _of_path(path: Path, book: Path, course: Course, stack: ExitStack) -> _Cohort:

@@ -1,9 +1,6 @@
-"""A server that behaves like the part of Canvas' documented REST API that `grader push` uses.
+"""A server like the part of Canvas' REST API that `grader push` uses, after its documentation.
 
-The facts are from the "Canvas LMS REST API Documentation" and from the controllers that it is
-generated from: Submissions (list, grade one, grade many), Assignments, Courses, Late Policy,
-Progress, Pagination and Throttling. It speaks HTTP on localhost, and can fail in the ways in which
-servers and networks fail.
+It speaks HTTP on localhost, and can fail in the ways in which servers and networks fail.
 """
 
 import json

@@ -276,9 +276,7 @@ def test_one_student_under_two_ids_is_recognised(before, now):
 def test_ids_that_are_alike_are_not_one_student():
     twins = [Student(id="1", name="Jane Doe"), Student(id="2", name="Jane Doe")]
     assert [] == same_people(twins, [Student(id="3", name="Jane Doe"), Student(id="1")])
-    assert [] == same_people(
-        [Student(id="12", name="A B")], [Student(id="120"), Student(id="1200")]
-    )
+    assert [] == same_people([Student(id="12", name="A")], [Student(id="120"), Student(id="1200")])
 
 
 @pytest.mark.parametrize(

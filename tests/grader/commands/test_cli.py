@@ -56,9 +56,7 @@ def test_the_sample_is_graded_with_exit_code_0(sample):
     statuses = {problem["id"]: problem["status"] for problem in json.loads(text)["problems"]}
     expected = {"tensor_memory": "failed", "storage_views": "crashed", "linear": "passed"}
     expected |= {"adamw": "failed", "get_batch": "failed"}
-    assert {
-        name: status for name, status in statuses.items() if status != "not_attempted"
-    } == expected
+    assert {p: s for p, s in statuses.items() if s != "not_attempted"} == expected
     assert list(statuses) == [problem.id for problem in courses.load().problems]
 
 
@@ -144,9 +142,7 @@ def test_the_reference_has_every_point(grader, typed, root, tmp_path):
     assert typed(*merge, "--json", tmp_path / "merged.json")[0] == 0
     whole = json.loads((tmp_path / "merged.json").read_text())
     assert (of_all, of_all, 0) == (whole["score"], whole["max_score"], whole["pending"])
-    assert {"passed"} == {
-        test["status"] for problem in whole["problems"] for test in problem["tests"]
-    }
+    assert {"passed"} == {t["status"] for p in whole["problems"] for t in p["tests"]}
 
 
 def on_a_gpu(cpu):
@@ -344,9 +340,7 @@ def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, copy_of_the_c
     broken = course / "tests" / "hidden" / "tensor_memory" / "test_hidden.py"
     text = broken.read_text()
     broken.write_text(text.replace("x.numel() * x.element_size()", "x.no_such_thing()"))
-    shutil.copytree(
-        root / "grader" / "solutions" / "reference", course / "handed_in" / "assignment"
-    )
+    shutil.copytree(root / "grader/solutions/reference", course / "handed_in" / "assignment")
     only = ("--only", "tensor_memory", "--only", "storage_views")
     done = grader("grade", "handed_in", *only, "--json", "r.json", cwd=course)
     result = json.loads((course / "r.json").read_text())
