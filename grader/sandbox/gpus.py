@@ -148,13 +148,6 @@ class Gpu:
         with _faults_of(nvml):
             return int(nvml.nvmlDeviceGetMemoryInfo(_handle(self.uuid)).used)
 
-    def busy(self) -> bool | None:
-        """Whether the GPU was computing recently; None if the driver does not report this."""
-        nvml = _nvml()
-        with suppress(nvml.NVMLError):
-            return bool(nvml.nvmlDeviceGetUtilizationRates(_handle(self.uuid)).gpu)
-        return None
-
     def readings(self) -> dict[str, int]:
         """What the driver reports about this moment, without what it does not report.
 

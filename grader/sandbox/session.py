@@ -315,14 +315,10 @@ class Session:
         return self._out_of_time(endings.asleep(child.tracebacks))
 
     def _timed_out(self, child: Child) -> TimedOut:
-        busy = self._sandbox.gpu.busy() if self._sandbox.gpu else False
         self._meter.spend(child.read_traceback())
         self._end(child)
-        on_gpu = busy or (busy is None and endings.waited_for_the_gpu(child.tracebacks))
         is_cut = self._meter.wall_is_cut
-        return self._out_of_time(
-            endings.late(self._limits, child.tracebacks, is_cut=is_cut, on_gpu=on_gpu)
-        )
+        return self._out_of_time(endings.late(self._limits, child.tracebacks, is_cut=is_cut))
 
     def _out_of_time(self, fault: TimedOut) -> TimedOut:
         """Let all further calls of the test end in the same way."""
