@@ -208,7 +208,7 @@ def _column(header: list[str], title: str, assignment_id: int | None) -> int:
 
 
 def _fill(row: list[str], column: int, one: Standing, mark: str) -> list[str]:
-    """Write a student's points, unless excused; return notes about points that are lost."""
+    """Write a student's points, unless excused in Canvas; return notes about lost points."""
     row += [""] * (column + 1 - len(row))
     before = row[column].strip()
     if before.upper() == "EX":

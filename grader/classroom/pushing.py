@@ -239,7 +239,9 @@ def _change(
     text = rules.comments.get(standing.student.id, "")
     comment = f"{text}\n{mark(text)}" if text else ""
     event, at = before.comments.get(mark(text), ("failed", now))
-    is_there = event == "done" or _has_comment(theirs, mark(text))
+    # A student may write a copy of a mark.
+    said = [one for one in theirs.submission_comments if one.author_id != theirs.user_id]
+    is_there = event == "done" or any(mark(text) in (one.comment or "") for one in said)
     waits = bool(comment) and not is_there and event == "sent" and now - at < SETTLES
     ours_only = rules.penalises and rules.late == "ours"
     return PendingPush(
@@ -251,14 +253,6 @@ def _change(
         comment="" if is_there or waits else comment,
         waits=waits,
         exempt=ours_only and _would_lose_twice(theirs, deducts),
-    )
-
-
-def _has_comment(theirs: CanvasSubmission, mark: str) -> bool:
-    """Whether Canvas has a comment with this mark that the student did not write."""
-    return any(
-        mark in (one.comment or "") and one.author_id != theirs.user_id
-        for one in theirs.submission_comments
     )
 
 

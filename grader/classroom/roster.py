@@ -227,7 +227,7 @@ def _shown(path: Path) -> str:
 
 
 def same_people(roster: list[Student], known: list[Student]) -> list[tuple[Student, Student]]:
-    """The known students who have another id in a roster, by name, address, login or a like id."""
+    """The known students whom a roster has under another id, each with the roster's student."""
     by_id = {student.id: student for student in roster}
     index = _index((trait, student) for student in roster for trait in _traits(student))
     found = []

@@ -26,7 +26,7 @@ from kit.text import counted, first, one_line
 
 
 class Class:
-    """An open gradebook, its course, and the rules: those given, or stored, or policy.toml's."""
+    """An open gradebook, its course, and its rules: those given, stored, or of policy.toml."""
 
     def __init__(self, book: Gradebook, course: Course, rules: Policy | None = None) -> None:
         self.book = book
@@ -248,7 +248,7 @@ def standings(
 
 
 def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str, Grade]:
-    """The grades by the hash of their sources; if both devices have a run, of both results."""
+    """The grades, by the hash of their sources; if both devices have a run, it needs both."""
     each = {book.setups.get(n).device: book.results.grades(n, problems=problems) for n in setups}
     if not {"cpu", "cuda"} <= each.keys():
         return next(iter(each.values()), {})

@@ -51,7 +51,7 @@ Found = tuple[list[HandedIn], list[str]]  # the submissions of a layout, and not
 
 @dataclass(frozen=True)
 class FolderItem:
-    """One entry: an "archive", "folder", "module", "file", "hidden", "link" or "special"."""
+    """An entry, whose kind is archive, folder, module, file, hidden, link or special."""
 
     path: Path
     kind: str

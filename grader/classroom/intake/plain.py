@@ -100,7 +100,7 @@ def _unreadable(item: FolderItem) -> HandedIn:
 
 
 def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> list[str]:
-    """Refuse what cannot be a student's folder; note Gradescope's files in it, ignored."""
+    """Refuse a folder that cannot be one student's; return notes on Gradescope's files in it."""
     if item.kind != "folder":
         return []
     if alone and has_file(item.path, EXPORT) and _has_submissions(item.path):

@@ -209,16 +209,12 @@ def test_a_process_that_dies_between_two_submissions_costs_no_try(course):
         if len(left) == 1:
             for process in multiprocessing.active_children():
                 process.kill()
-            until(lambda: "_ExecutorManagerThread" not in map(kind_of, threading.enumerate()))
+            until(lambda: "_ExecutorManagerThread" not in str(threading.enumerate()))
         return left.pop(0) if left else None
 
     events = list(LocalExecutor(here, setup, jobs=1).run(take))
     ended = [event for event in events if isinstance(event, Ended)]
     assert [(bool(one.result), one.fault) for one in ended] == [(True, "")] * 2
-
-
-def kind_of(thread):
-    return type(thread).__name__
 
 
 SOMETIMES = """#!/bin/sh
