@@ -135,11 +135,7 @@ def assert_intact(book):
 
 @pytest.fixture
 def started(request, course, handed_in, tmp_path, root):
-    """A running batch of four that has stored its first result: its process and its gradebook.
-
-    The last two are slow, so that the batch still runs when its first result has been seen. The
-    parameter is the number of its jobs; 1 by default.
-    """
+    """A running batch of four, two of them slow, that has stored its first result."""
     keep(handed_in, *POINTS_OF_FOUR)
     for name in ("cyd", "dan"):
         hand_in(handed_in, name, f"import time\ntime.sleep(2)\n{CLASS[name][0]}")
