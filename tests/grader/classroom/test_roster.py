@@ -156,28 +156,24 @@ JANE = Student(
 ZOE = Student(id="b2", name="Zoë Maria Ålund", email="zoe@x.edu", columns={"GitHub": "zoezoe"})
 
 
-@pytest.mark.parametrize(
-    ("item", "student"),
-    [
-        (handed_in("12345"), JANE),
-        (handed_in("0999", "12345"), JANE),
-        (handed_in("jane@x.EDU"), JANE),
-        (handed_in("0999", email="jane@x.edu"), JANE),
-        (handed_in("JDoe"), JANE),
-        (handed_in("B2"), ZOE),
-        (handed_in("zoezoe"), ZOE),
-        (handed_in("doejane"), JANE),
-        (handed_in("Jane Doe"), JANE),
-        (handed_in("jane_doe"), JANE),
-        (handed_in("0999", student_name="Doe, Jane"), JANE),
-        (handed_in(unicodedata.normalize("NFD", "ålundzoëmaria")), ZOE),
-        (handed_in("Zoe Maria Alund"), ZOE),
-        (handed_in("b2", "zoezoe", email="zoe@x.edu", student_name="Zoë Maria Ålund"), ZOE),
-        (handed_in("Jane Doe", student_name="Jane Doe"), JANE),
-        (handed_in("12345", student_name="Nobody", email="other@x.edu"), JANE),
-    ],
-    ids=range(16),
-)
+FOUND = [
+    (JANE, [
+        *map(handed_in, ("12345", "jane@x.EDU", "JDoe", "doejane", "Jane Doe", "jane_doe")),
+        handed_in("0999", "12345"),
+        handed_in("0999", email="jane@x.edu"),
+        handed_in("0999", student_name="Doe, Jane"),
+        handed_in("Jane Doe", student_name="Jane Doe"),
+        handed_in("12345", student_name="Nobody", email="other@x.edu"),
+    ]),
+    (ZOE, [
+        *map(handed_in, ("B2", "zoezoe", "Zoe Maria Alund")),
+        handed_in(unicodedata.normalize("NFD", "ålundzoëmaria")),
+        handed_in("b2", "zoezoe", email="zoe@x.edu", student_name="Zoë Maria Ålund"),
+    ]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("item", "student"), [(item, s) for s, items in FOUND for item in items])
 def test_a_submission_finds_its_student(item, student):
     """A submission matches by an id, an email address, a value of another column, or a name."""
     found = assign([item], [JANE, ZOE])
@@ -267,12 +263,7 @@ def test_ids_that_are_alike_are_not_one_student():
 @pytest.mark.parametrize(
     "item",
     [
-        handed_in("eve"),
-        handed_in("42"),
-        handed_in("97"),
-        handed_in("doejane2"),
-        handed_in(""),
-        handed_in("012345"),
+        *map(handed_in, ("eve", "42", "97", "doejane2", "", "012345")),
         handed_in("jdoe", "zoezoe"),
         handed_in("x", "jane@x.edu", "zoe@x.edu"),
         handed_in("zoe@x.edu", "jdoe"),
