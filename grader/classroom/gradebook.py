@@ -73,11 +73,7 @@ class Gradebook:
             db.execute("INSERT OR REPLACE INTO fact VALUES (?, ?)", (name, text))
 
     def policy(self) -> Policy | None:
-        """The rules stored in the gradebook; None if none were ever stored.
-
-        Raises:
-            UsageError: They are no rules that a policy could have.
-        """
+        """The stored rules, checked as those of a policy; None if none were ever stored."""
         text = self._fact("policy")
         if text is None:
             return None

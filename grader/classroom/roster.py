@@ -508,20 +508,14 @@ def _is_text(text: str, other: str) -> bool:
 
 
 def _forms(name: str) -> set[str]:
-    """The forms in which platforms write a name: "Jane Doe" gives `janedoe` and `doejane`.
-
-    Without a comma, it is unknown where the last name begins, so any word may come first.
-    """
+    """The forms of a name by the word that comes first: `janedoe` and `doejane`."""
     last, comma, first = name.partition(",")
     words = [last, first] if comma else name.split()
     return {_form(" ".join(words[i:] + words[:i])) for i in range(len(words))}
 
 
 def _form(name: str) -> str:
-    """The letters of a name in lower case and without accents; empty if it has a digit.
-
-    A digit may distinguish two students of the same name, so `doejane2` is not Jane Doe.
-    """
+    """A name's letters without case and accents; empty with a digit, as two may differ by it."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
     if any(c.isdigit() for c in plain):
         return ""

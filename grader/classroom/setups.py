@@ -177,10 +177,7 @@ class StoredSetups(BookPart):
         return steps
 
     def in_force(self) -> dict[str, int]:
-        """The number of the setup whose results count on each device that has one.
-
-        A setup does not count before the other device has a setup that belongs together with it.
-        """
+        """The setup that counts on each device, once those of both devices belong together."""
         steps = self._steps()
         for count in range(len(steps), 0, -1):
             found = {device: setup for step in steps[:count] for device, setup in step.items()}

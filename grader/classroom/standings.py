@@ -336,10 +336,7 @@ def _of_attempt(
 
 
 def _chosen(each: list[Standing], policy: Policy) -> Standing:
-    """The attempt that counts.
-
-    An attempt that is not graded may be the best one, so it has to be graded first.
-    """
+    """The attempt that counts; one without a grade may be the best, so it is graded first."""
     if policy.counts == "best":
         return max(each, key=lambda one: (one.state in WAITS, one.points or 0.0, one.attempt))
     in_time = [one for one in each if one.days_late == 0]
@@ -351,10 +348,7 @@ WAITS = (State.NOT_GRADED, State.GRADER_ERROR)
 
 
 def _overridden(standing: Standing, overrides: list[Override]) -> Standing:
-    """Apply overrides: the late penalty applies to points for a problem, but not to a total.
-
-    Points for a problem do not turn an attempt without a grade into a graded one.
-    """
+    """Apply overrides: those of a problem have the late penalty, and alone make no grade."""
     points = standing.points
     for one in overrides:
         if one.problem and points is not None:

@@ -128,11 +128,7 @@ def _what_was_written() -> str:
 
 
 def _open_streams() -> None:
-    """Make sure that descriptors 0, 1 and 2 are open, and that any character can be printed.
-
-    If one of the three were closed, the next file to be opened would take its number and become,
-    for example, stdout.
-    """
+    """Open descriptors 0 to 2, lest a file take their numbers; let any character be printed."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)

@@ -333,11 +333,7 @@ def _reason(error: Exception) -> str:
 
 
 def require(address: str | None, isolation: Isolation) -> None:
-    """Refuse options that cannot work on any cluster, before anything is read or written.
-
-    Raises:
-        UsageError: Ray is not installed, nothing listens at the address, or isolation is off.
-    """
+    """Refuse options that cannot work on any cluster, before anything is read or written."""
     try:
         import ray  # noqa: F401 - checks whether it is installed
     except ImportError:
