@@ -100,8 +100,7 @@ class PushRules:
     # For each student's id, the text of the comment; empty to send none.
     comments: Mapping[str, str] = field(default_factory=dict)
     penalises: bool = False  # whether our points contain a late penalty
-    # "ours" if only our penalty counts, "both" if Canvas' counts as well, "" if a person has to
-    # choose.
+    # "ours" if only our penalty counts, "both" with Canvas', "" if a person has to choose.
     late: Late = ""
     # Whether points that somebody changed in Canvas after our push are replaced.
     overwrite: bool = False

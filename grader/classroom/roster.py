@@ -59,12 +59,10 @@ NAMED = 9  # the most submissions without a student that a message names
 
 @dataclass(frozen=True)
 class Assigned:
-    # Each submission with its student, sorted by the student's id. The attempts of one student are
-    # sorted by time, then number, then path.
+    # Sorted by the student's id, and each student's by time, then number, then path.
     attempts: list[tuple[Student, HandedIn]]
     missing: list[Student]
-    # The submissions that match no student, or several. `attempts` contains them too, with a
-    # student who is not listed.
+    # Those that match no student, or several; in `attempts`, their student is not listed.
     unknown: list[HandedIn]
     notes: list[str]  # sentences about names that were matched in part, or not at all
 

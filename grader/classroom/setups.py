@@ -19,8 +19,7 @@ from grader.classroom.merged_entries import BookPart
 from grader.course.courses import PACKAGE, Course, Problem
 from grader.sandbox.levels import Isolation
 
-# The parts of the grader that decide a score; a test compares them with the imports of
-# `grading.grade`.
+# The parts of the grader that decide a score; a test compares them with what grading imports.
 DECIDES = (
     "base/errors.py", "base/judging_time.py", "course/courses.py", "course/problems.py", "grading",
     "results", "sandbox", "submission", "tools", "wire", "worker",

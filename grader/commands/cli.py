@@ -37,8 +37,7 @@ MOST_CHARACTERS = 20_000  # of a message
 
 def main() -> None:
     """Run the command line; report a user's mistake in one line on stderr, never as a traceback."""
-    # Processes of Python that a command starts, such as those of multiprocessing, import nothing
-    # from the current folder, which may hold files of strangers.
+    # Processes of Python that a command starts import nothing from a folder that may be strangers'.
     os.environ["PYTHONSAFEPATH"] = "1"
     interrupts.watch()
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)

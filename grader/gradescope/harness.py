@@ -51,8 +51,7 @@ class Platform:
     render: Callable[[Reported], str]  # the result as text
     # The result if the grader failed, for a text that says why.
     without_points: Callable[[str], str]
-    # The result of a submission that cannot be read, for a text that says why and the problems that
-    # it earns nothing for.
+    # For a submission that cannot be read: takes why, and the problems that it earns nothing for.
     nothing_earned: Callable[[str, Iterable[str]], str]
 
 
@@ -178,8 +177,7 @@ def _limits(course: Course, container: Container, seconds: float) -> list[str]:
 
 def _ends(command: list[str], deadline: float) -> int | None:
     """Run a command; return its exit code, or None if it was killed at the deadline."""
-    # In a platform's image, the grader may not be installed. It is then the current folder, from
-    # which the process would import nothing.
+    # In a platform's image, the grader may be the folder from which nothing would be imported.
     environment = {**os.environ, "PYTHONPATH": str(courses.PACKAGE.parent)}
     process = subprocess.Popen(command, process_group=0, env=environment)
     try:

@@ -117,8 +117,7 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Intake:
-    # The submissions, sorted by key, time, number and path. A group's submission occurs once per
-    # member.
+    # Sorted by key, time, number and path. A group's submission occurs once per member.
     handed_in: list[HandedIn]
     notes: list[str]
 

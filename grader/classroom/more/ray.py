@@ -104,8 +104,7 @@ class Grader:
             result = graded(what, self._course, self._sandbox, self._setup)
             reply = Reply(result=msgspec.Raw(result))
         except SandboxUnavailable:
-            # This node has started a sandbox before, so it can grade: the driver gets another
-            # grader there, as if this one had died.
+            # This node could grade before: the driver gets another grader, as if this one had died.
             raise
         except Exception as e:  # one submission never stops the others
             reply = Reply(fault=fault_of(e))
