@@ -216,7 +216,7 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
         database.execute("SELECT * FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         database.close()
-        # In a read-only folder, SQLite has no index of the log. Without a log, the file is complete.
+        # In a read-only folder, SQLite makes no index of its log; without a log, the file is whole.
         if mode != "ro" or Path(f"{path}-wal").exists():
             raise
         database = sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True)

@@ -177,7 +177,8 @@ def _limits(course: Course, container: Container, seconds: float) -> list[str]:
 
 def _ends(command: list[str], deadline: float) -> int | None:
     """Run a command; return its exit code, or None if it was killed at the deadline."""
-    # In a platform's image, the grader may be the folder from which nothing would be imported.
+    # In a platform's image, the grader may not be installed. It is then the current folder, from
+    # which the process would import nothing.
     environment = {**os.environ, "PYTHONPATH": str(courses.PACKAGE.parent)}
     process = subprocess.Popen(command, process_group=0, env=environment)
     try:

@@ -17,7 +17,8 @@ COMMIT_BYTES = 64 * 2**10  # of a commit, whose header comes first
 # For git. It maps packs and indexes into its memory, up to this much.
 SECONDS = 10
 MEMORY_BYTES = 2 * 2**30
-# A repository's settings may be the student's: git reads others, starts and fetches nothing.
+# A repository's own settings may come from the student: git may read no others, start no program,
+# and fetch nothing.
 ALONE = {
     "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0",
