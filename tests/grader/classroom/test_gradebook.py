@@ -197,10 +197,8 @@ with gradebook.writing(Path(sys.argv[1]), create=True):
 @pytest.mark.slow
 def test_a_second_writer_is_told_who_holds_it_and_a_killed_one_holds_nothing(path, root):
     """Readers are never locked out."""
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path)], cwd=root, stdout=subprocess.PIPE, text=True
-    )
-    with holder:
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "open\n"
         with (
             pytest.raises(MachineFault, match=f"is being written by process {holder.pid} of "),
@@ -471,15 +469,8 @@ def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
 # Grading imports these, but they affect no result: printing, files, the naming of mistakes, and
 # rules that a gradebook applies to results.
 DECIDES_NOTHING = {
-    "grader",
-    "grader.base",
-    "grader.course",
-    "grader.base.files",
-    "grader.base.interrupts",
-    "grader.base.temporary",
-    "kit.text",
-    "grader.base.markdown_figures",
-    "grader.base.removable",
+    *("grader", "grader.base", "grader.course", "grader.base.files", "grader.base.interrupts"),
+    *("grader.base.temporary", "kit.text", "grader.base.markdown_figures", "grader.base.removable"),
     "grader.course.policies",
 }
 
