@@ -7,11 +7,7 @@ import math
 import pytest
 import torch
 
-from grader.solutions.reference import (
-    flop_counting,
-    precision,
-    tensor_memory,
-)
+from grader.solutions.reference import flop_counting, precision, tensor_memory
 from grader.solutions.reference import resource_accounting as accounting
 from handout.site import calculators, formulas, micro_batch, numbers, wren
 
@@ -327,8 +323,7 @@ def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
     wrong = tmp_path / "calculators.toml"
     wrong.write_text(
         formulas.SOURCE.read_text(encoding="utf-8").replace(
-            'formula = "viewed(shape, view).elements"',
-            'formula = "product(shape) + bytes"',
+            'formula = "viewed(shape, view).elements"', 'formula = "product(shape) + bytes"'
         ),
         encoding="utf-8",
     )
@@ -374,8 +369,7 @@ def test_numbers_are_written(show, value, text):
 
 
 @pytest.mark.parametrize(
-    ("units", "text"),
-    [("GB", "2.416 GB"), ("GiB", "2.250 GiB"), ("bytes", "2,415,919,104 B")],
+    ("units", "text"), [("GB", "2.416 GB"), ("GiB", "2.250 GiB"), ("bytes", "2,415,919,104 B")]
 )
 def test_bytes_are_in_the_chosen_unit(units, text):
     """A line shows one unit, and a switch changes it."""

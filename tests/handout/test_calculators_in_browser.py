@@ -387,12 +387,7 @@ SENTENCES = [
         "view",
         "(5, -1) has a multiple of 5 elements, and the tensor has 12 at this point.",
     ),
-    (
-        "tensor",
-        {"view": "[3]"},
-        "view",
-        "Index 3 is outside of dimension 0, which has the size 3.",
-    ),
+    ("tensor", {"view": "[3]"}, "view", "Index 3 is outside of dimension 0, which has the size 3."),
     ("tensor", {"view": "[::-1]"}, "view", "The step of a slice must be at least 1."),
     ("tensor", {"view": ".permute(0)"}, "view", "permute takes each of the 2 dimensions once."),
     (

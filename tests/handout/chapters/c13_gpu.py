@@ -24,12 +24,7 @@ from handout.site import wren
 from handout.site.measured import RECORD, cells
 from handout.site.pictures import prefetching
 from kit import stand_in
-from tests.handout.page_figures import (
-    COURSE,
-    HANDOUT,
-    Figures,
-    n,
-)
+from tests.handout.page_figures import COURSE, HANDOUT, Figures, n
 
 BF16, FP16, FP32, UINT8 = torch.bfloat16, torch.float16, torch.float32, torch.uint8
 H100 = ra.H100_SXM
