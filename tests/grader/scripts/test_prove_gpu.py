@@ -171,6 +171,7 @@ def prove(folder, *options):
     return subprocess.run(line, capture_output=True, text=True, timeout=3000)
 
 
+@pytest.mark.proof
 @pytest.mark.xdist_group("simulated gpu")
 @needs_a_compiler
 def test_the_cheap_steps_pass_on_the_simulated_gpu(tmp_path):
