@@ -24,11 +24,15 @@ from torch.utils.flop_counter import FlopCounterMode
 from flight import given, parts
 from flight.flying import Live
 from flight.model import Chick, Size
+from flight.prediction import activation_bytes
 from kit.handing_in import ENTRY
 from kit.progress import submit
 from kit.text import counted, one_line, print_anywhere, ticking
 
 BUDGET = 10**13  # FLOPs, which take two cores some minutes
+# Bytes of weights, gradients, moments and what is kept for a backward pass; at its peak, a step
+# takes up to three times as much.
+MEMORY = 2 * 10**9
 FOLDER = "flights"
 TEXT = ("kit", "tests/public")  # what every student of a course has, whatever the machine
 HELD_OUT = 10  # one of so many files is for validation
@@ -86,7 +90,8 @@ def fly(root: Path, recipe: Recipe, budget: int) -> dict[str, Any]:
     """Train by a recipe until the budget is spent, and measure the loss on the held-out files.
 
     Raises:
-        ValueError: The recipe is wrong, one step takes more than the budget, or the loss overflows.
+        ValueError: The recipe is wrong, one step takes more than the budget or than the memory, or
+            the loss overflows.
     """
     if why := wrong_in(recipe):
         raise ValueError(why)
@@ -96,6 +101,12 @@ def fly(root: Path, recipe: Recipe, budget: int) -> dict[str, Any]:
     steps = budget // each
     if not steps:
         raise ValueError(f"a step takes {each:.3g} FLOPs, more than the budget of {budget:.3g}")
+    if (needed := memory(recipe)) > MEMORY:
+        raise ValueError(
+            f"expected a recipe that takes at most {MEMORY / 1e9:g} GB of memory; got one of "
+            f"{needed / 1e9:.3g} GB: choose a smaller width, context or batch, or fewer layers or "
+            "heads"
+        )
     print(
         f"{counted(steps, 'step')} of {each:.4g} FLOPs spend the budget of {budget:.3g}", flush=True
     )
@@ -207,6 +218,14 @@ def step_flops(recipe: Recipe) -> int:
     return int(counter.get_total_flops())
 
 
+def memory(recipe: Recipe) -> int:
+    """The bytes that a step keeps: 16 of each parameter, and those for the backward pass."""
+    size = _size(recipe)
+    parameters = 12 * size.num_layers * size.d_model**2
+    kept = activation_bytes(size, size.batch, autocast=False, fused=False, segments=0)
+    return 16 * parameters + kept
+
+
 @torch.no_grad()
 def validation_loss(model: Chick, held_out: np.ndarray) -> float:
     """The mean loss per byte of the held-out text, in windows of the model's context."""
@@ -215,9 +234,11 @@ def validation_loss(model: Chick, held_out: np.ndarray) -> float:
     tokens = torch.as_tensor(held_out[: count * context + 1].astype(np.int64))
     inputs, targets = tokens[:-1].view(count, context), tokens[1:].view(count, context)
     total = 0.0
-    for at in range(0, count, 32):
-        logits = model(inputs[at : at + 32]).flatten(0, 1)
-        total += cross_entropy(logits, targets[at : at + 32].flatten(), reduction="sum").item()
+    windows = max(1, 1024 // context)  # at a time, which bounds the memory for their scores
+    for at in range(0, count, windows):
+        logits = model(inputs[at : at + windows]).flatten(0, 1)
+        right = targets[at : at + windows].flatten()
+        total += cross_entropy(logits, right, reduction="sum").item()
     return total / targets.numel()
 
 

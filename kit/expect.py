@@ -28,23 +28,12 @@ sandboxed = False  # whether `student` runs in another process; set by whoever r
 MOST_ENTRIES = 10_000  # of an answer that is compared with the wrong ones that have a hint
 MOST_PRINTED = 1000  # of a tensor that is described by its entries
 
+READ_TOO_EARLY = "is memory of torch.empty read before it is written?"
 # A student's process fills new memory with NaN, so reading unwritten memory gives the same answer
 # in every run.
-UNWRITTEN = (
-    (
-        "NaN",
-        "is memory of torch.empty read before it is written? It holds NaN here. "
-        "Or is 0 divided by 0?",
-    ),
-)
-
-
+UNWRITTEN = (("NaN", f"{READ_TOO_EARLY} It holds NaN here. Or is 0 divided by 0?"),)
 # The same where nothing fills new memory.
-UNWRITTEN_HERE = (
-    ("NaN", "is memory of torch.empty read before it is written? Or is 0 divided by 0?"),
-)
-
-
+UNWRITTEN_HERE = (("NaN", f"{READ_TOO_EARLY} Or is 0 divided by 0?"),)
 # Wrong answers, each with a hint.
 Hints = Mapping[Any, str] | Sequence[tuple[Any, str]]
 

@@ -18,6 +18,7 @@ grader detects those while the code runs.
 
 import ast
 import codecs
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -30,6 +31,12 @@ SETTINGS = (
     *("torch.set_flush_denormal", "torch.autograd.set_detect_anomaly"),
 )
 MAX_USES = 100
+# What git writes at the start of a line where two versions differ.
+MARK = re.compile(rb"(<{7}|>{7}|\|{7})( |\r?$)|={7}\r?$")
+UNFINISHED = (
+    "a merge was not finished: keep the lines that you want, and delete the others and git's marks "
+    "<<<<<<<, ======= and >>>>>>>"
+)
 # The methods that the tests certainly call, directly or through torch.
 ENTRY_METHODS = {
     *("__init__", "__new__", "__call__", "__enter__", "__exit__", "__iter__", "__next__"),
@@ -41,15 +48,6 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 # The meaning of each name in the source: a dotted library name, a definition in the file, or None
 # if it is unknown.
 Names = dict[str, str | Definition | None]
-
-
-class Rules(TypedDict):
-    """The fields of a problem's entry in problems.toml that are needed here."""
-
-    id: str
-    functions: list[str]
-    forbidden: list[str]
-    forbidden_in: dict[str, list[str]]
 
 
 class Use(TypedDict):
@@ -85,7 +83,8 @@ def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
 
     Args:
         source: The file's content.
-        problems: The problems whose definitions are in the file, each with the keys of `Rules`.
+        problems: The problems whose definitions are in the file, each with the keys `id` and
+            `functions`, and perhaps `forbidden` and `forbidden_in`, as in problems.toml.
     """
     if source.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return _unreadable(1, "the file is in UTF-16: save it in UTF-8")
@@ -93,15 +92,30 @@ def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
         tree = ast.parse(source)
         module = Module(tree)
     except SyntaxError as e:
+        if line := unfinished_merge(source, e.lineno or 0):
+            return _unreadable(line, UNFINISHED)
         return _unreadable(e.lineno or 0, e.msg)
     except (ValueError, RecursionError, MemoryError) as e:
         return _unreadable(0, str(e) or "nested too deeply to be parsed")
     return {
         "syntax": None,
-        "uses": [use for problem in problems for use in _uses(module, _rules(problem))],
+        "uses": [use for problem in problems for use in _uses(module, problem)],
         "stubs": _stubs(tree),
         "settings": _settings(module),
     }
+
+
+def unfinished_merge(source: bytes, line: int) -> int:
+    """The line where git left the marks of a merge that was not finished; 0 if it left none.
+
+    Args:
+        source: A file that is not Python.
+        line: Where Python noticed that. A bracket that an earlier line opens moves it.
+    """
+    marks = {n: text[:7] for n, text in enumerate(source.splitlines(), 1) if MARK.match(text)}
+    if {b"<<<<<<<", b">>>>>>>"} <= {*marks.values()}:
+        return next(n for n, mark in marks.items() if mark == b"<<<<<<<")
+    return line if line in marks else 0
 
 
 def _settings(module: "Module") -> list[tuple[int, str]]:
@@ -134,28 +148,19 @@ def _is_of_a_stub(statement: ast.Raise) -> bool:
     return is_named and statement.cause is None
 
 
-def _rules(problem: Mapping[str, Any]) -> Rules:
-    return {
-        "id": problem["id"],
-        "functions": problem["functions"],
-        "forbidden": problem.get("forbidden", []),
-        "forbidden_in": problem.get("forbidden_in", {}),
-    }
-
-
-def _uses(module: "Module", rules: Rules) -> list[Use]:
+def _uses(module: "Module", problem: Mapping[str, Any]) -> list[Use]:
     """The uses of one problem in the order of lines, each line and name once."""
-    if not rules["forbidden"] and not rules["forbidden_in"]:
+    always, inside = problem.get("forbidden", []), problem.get("forbidden_in", {})
+    if not always and not inside:
         return []
     found: dict[tuple[int, str, str], bool] = {}
-    for start in ["", *rules["functions"]]:
-        forbidden = [*rules["forbidden"], *rules["forbidden_in"].get(start, [])]
-        for name, line, certain in _Walk(module, start).uses(forbidden):
-            everywhere = name in RUNS_TEXT or _is_one_of(name, rules["forbidden"])
+    for start in ["", *problem["functions"]]:
+        for name, line, certain in _Walk(module, start).uses([*always, *inside.get(start, [])]):
+            everywhere = name in RUNS_TEXT or _is_one_of(name, always)
             key = (line, name, "" if everywhere else start)
             found[key] = certain or found.get(key, False)
     uses = [
-        Use(problem=rules["id"], definition=definition, name=name, line=line, certain=certain)
+        Use(problem=problem["id"], definition=definition, name=name, line=line, certain=certain)
         for (line, name, definition), certain in sorted(found.items())
     ]
     return sorted(uses, key=lambda use: not use["certain"])[:MAX_USES]
@@ -194,10 +199,7 @@ class Module:
         )
 
     def alias(self, name: str) -> tuple[str, int] | None:
-        """The library's name and the line of a definition that is only an alias.
-
-        An alias is a line like `AdamW = torch.optim.AdamW`.
-        """
+        """The library's name and the line of an alias such as `AdamW = torch.optim.AdamW`."""
         meaning = self.names.get(name)
         if not isinstance(meaning, str):
             return None
@@ -223,8 +225,7 @@ class _Context:
 class _Walk:
     """Follow the code that runs with one definition, or, for "", when the module is imported.
 
-    The walk keeps a queue and never recurses into a part of an expression, so a deeply nested
-    source causes no recursion error.
+    The walk keeps a queue, because a deeply nested source would cause a recursion error.
     """
 
     def __init__(self, module: Module, start: str) -> None:
@@ -246,10 +247,8 @@ class _Walk:
         while self._waiting:
             node, context = self._waiting.popleft()
             if isinstance(node, ast.Call):
-                name, method = (
-                    dotted(node.func, context.names),
-                    f"torch.Tensor.{getattr(node.func, 'attr', '')}",
-                )
+                name = dotted(node.func, context.names)
+                method = f"torch.Tensor.{getattr(node.func, 'attr', '')}"
                 if name in RUNS_TEXT or _is_one_of(name, forbidden):
                     yield name, node.func.lineno, context.certain
                 elif method in forbidden:
@@ -259,10 +258,7 @@ class _Walk:
     def _enter(self, node: Definition, context: _Context, *, entry: bool = False) -> None:
         """Enter the body of a function, or the code that runs when a class is instantiated.
 
-        Args:
-            node: The definition to enter.
-            context: The context of the call.
-            entry: Whether the tests use this class, and so also call its methods.
+        If it is an `entry`, the tests use this class, and so also call its methods.
         """
         if {(node, context.certain), (node, True)} & self._seen:
             return
@@ -272,18 +268,14 @@ class _Walk:
                 self._call(base, context, entry=entry)
             inside = replace(context, owner=node)
             for method in node.body:
-                if isinstance(method, Function) and method.name in (
-                    ENTRY_METHODS if entry else {"__init__", "__new__"}
-                ):
+                called = ENTRY_METHODS if entry else {"__init__", "__new__"}
+                if isinstance(method, Function) and method.name in called:
                     self._enter(method, inside)
         else:
             self._block(node.body, replace(context, names=self._module.inside(node)))
 
     def _call(self, target: ast.expr, context: _Context, *, entry: bool = False) -> None:
-        """Enter the target of a call, or a base class.
-
-        A target that is not in this file is queued as a call.
-        """
+        """Enter the target of a call, or a base class; queue one that is not in this file."""
         called = self._definition(target, context)
         if called:
             owner = context.owner if isinstance(target, ast.Attribute) else None
@@ -292,19 +284,15 @@ class _Walk:
             self._queue([ast.copy_location(ast.Call(target, [], []), target)], context)
 
     def _definition(self, target: ast.expr, context: _Context) -> Definition | None:
-        """The definition in this file that a call means.
-
-        The call is `helper(…)`, `Helper(…)`, or `self.helper(…)` inside a class.
-        """
-        if isinstance(target, ast.Name):
-            meaning = context.names.get(target.id)
-            return meaning if isinstance(meaning, Definition) else None
+        """The definition in this file that `helper(…)`, or `self.helper(…)` in a class, calls."""
         owner = context.owner
-        if owner and isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-            methods = {m.name: m for m in owner.body if isinstance(m, Function)}
-            return (
-                methods.get(target.attr) if target.value.id in ("self", "cls", owner.name) else None
-            )
+        match target:
+            case ast.Name(id=name):
+                meaning = context.names.get(name)
+                return meaning if isinstance(meaning, Definition) else None
+            case ast.Attribute(value=ast.Name(id=name), attr=method) if owner:
+                own = {m.name: m for m in owner.body if isinstance(m, Function)}
+                return own.get(method) if name in ("self", "cls", owner.name) else None
         return None
 
     def _go_on(self, node: ast.AST, context: _Context) -> None:
@@ -338,10 +326,7 @@ class _Walk:
             self._queue(part if isinstance(part, list) else [part], context)
 
     def _block(self, statements: list[ast.stmt], context: _Context) -> None:
-        """Queue statements up to the first one that leaves the block.
-
-        After a statement that may return, the rest is not certain.
-        """
+        """Queue statements up to one that leaves the block; after a `return`, none is certain."""
         for statement in statements:
             self._queue([statement], context)
             if isinstance(statement, (ast.Return, ast.Raise, ast.Continue, ast.Break)):
@@ -381,10 +366,7 @@ def _is_one_of(name: str, forbidden: list[str]) -> bool:
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of one scope in order.
-
-    Statements inside conditions and loops are included, those of inner functions are not.
-    """
+    """The statements of one scope in order, without those of inner functions."""
     waiting: deque[ast.AST] = deque(body)
     while waiting:
         node = waiting.popleft()
@@ -392,11 +374,8 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
         if not isinstance(node, Definition):
             inner = (ast.stmt, ast.ExceptHandler, ast.match_case)
-            waiting.extendleft(
-                reversed(
-                    [child for child in ast.iter_child_nodes(node) if isinstance(child, inner)]
-                )
-            )
+            found = [child for child in ast.iter_child_nodes(node) if isinstance(child, inner)]
+            waiting.extendleft(reversed(found))
 
 
 def _bindings(statement: ast.stmt, names: Names) -> Iterator[tuple[str, str | Definition | None]]:
@@ -409,10 +388,8 @@ def _bindings(statement: ast.stmt, names: Names) -> Iterator[tuple[str, str | De
             yield alias.asname or top, alias.name if alias.asname else top
     elif isinstance(statement, ast.ImportFrom):
         for alias in statement.names:
-            yield (
-                alias.asname or alias.name,
-                f"{statement.module}.{alias.name}" if not statement.level else None,
-            )
+            known = f"{statement.module}.{alias.name}" if not statement.level else None
+            yield alias.asname or alias.name, known
     elif (
         isinstance(statement, ast.Assign)
         and len(statement.targets) == 1

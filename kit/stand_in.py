@@ -26,6 +26,7 @@ import contextlib
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import SimpleNamespace
@@ -51,6 +52,9 @@ FILLED_PER_SECOND = 1e9  # bytes of new tensors
 WRITTEN_PER_SECOND = 50e6  # bytes of results of operations other than products: slow, to be seen
 MEMORY_BYTES = 80 * 10**9
 NAME = "NVIDIA H100 80GB HBM3"  # a name whose peaks are known, so that it can mislead
+PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "matmul", "linear")
+# Functions whose answers are the same for memory of the CPU.
+OF_LAYOUT = ("untyped_storage", "data_ptr", "stride", "size", "dim", "numel", "element_size")
 
 
 @contextlib.contextmanager
@@ -288,8 +292,8 @@ class StandIn:
         self._blocks: dict[int, Block] = {}  # blocks in use by address
         self._free: list[Block] = []
         self._pinned: set[int] = set()
-        self.allocated = self.reserved = self.peak = self.reserved_peak = 0
-        self.requested = self.requested_peak = 0  # before rounding to blocks
+        # Bytes by kind: "allocated", "reserved", and "requested" before rounding to blocks.
+        self._bytes, self._peaks = Counter[str](), Counter[str]()
 
     @property
     def current(self) -> Stream:
@@ -390,8 +394,8 @@ class StandIn:
     def empty(self, shape: Iterable[int], dtype: torch.dtype) -> Tensor:
         """A new tensor on the device, created on the current stream."""
         shape = torch.Size(shape)
-        count = shape.numel()
-        size = -(-count * dtype.itemsize // BLOCK) * BLOCK
+        count, wanted = shape.numel(), shape.numel() * dtype.itemsize
+        size = -(-wanted // BLOCK) * BLOCK
         if not size:
             return torch.empty(shape, dtype=dtype)
         block = next((b for b in self._free if b.fits(size, self.current)), None)
@@ -399,25 +403,18 @@ class StandIn:
             self._free.remove(block)
         else:
             block = Block(size, self.current)
-            self.reserved += size
-        self.allocated += size
-        self.requested += count * dtype.itemsize
-        self.requested_peak = max(self.requested_peak, self.requested)
-        self.peak, self.reserved_peak = (
-            max(self.peak, self.allocated),
-            max(self.reserved_peak, self.reserved),
-        )
+            self._bytes["reserved"] += size
+        self._bytes.update(allocated=size, requested=wanted)
+        self._peaks |= self._bytes
         view, address = memoryview(block.memory), block.address
         self._blocks[address] = block
-        wanted = count * dtype.itemsize
         weakref.finalize(view, self._released, address, wanted).atexit = False
         return torch.frombuffer(view, dtype=dtype, count=count).view(shape)
 
     def _released(self, address: int, wanted: int) -> None:
         block = self._blocks.pop(address)
         block.release()
-        self.allocated -= len(block.memory)
-        self.requested -= wanted
+        self._bytes.subtract({"allocated": len(block.memory), "requested": wanted})
         self._free.append(block)
 
     def pinned(self, x: Tensor) -> Tensor:
@@ -440,27 +437,24 @@ class StandIn:
 
     def forget_peak(self, device: Any = None) -> None:
         """Reset the peaks."""
-        self.peak, self.reserved_peak = self.allocated, self.reserved
-        self.requested_peak = self.requested
+        self._peaks = self._bytes.copy()
 
     def empty_cache(self) -> None:
         """Give back memory that no tensor uses."""
-        self.reserved -= sum(len(block.memory) for block in self._free)
+        self._bytes["reserved"] -= sum(len(block.memory) for block in self._free)
         self._free.clear()
 
     def statistics(self, device: Any = None) -> dict[str, int]:
         """Some of torch.cuda.memory_stats."""
-        kinds = {
-            "allocated_bytes": (self.allocated, self.peak),
-            "reserved_bytes": (self.reserved, self.reserved_peak),
-            "requested_bytes": (self.requested, self.requested_peak),
-        }
-        kinds["active_bytes"] = kinds["allocated_bytes"]
         return {
-            f"{kind}.all.{name}": n
-            for kind, pair in kinds.items()
-            for name, n in zip(("current", "peak"), pair, strict=True)
+            f"{name}_bytes.all.{when}": counted["allocated" if name == "active" else name]
+            for name in ("active", "allocated", "reserved", "requested")
+            for when, counted in (("current", self._bytes), ("peak", self._peaks))
         }
+
+    def memory(self, kind: str, *, peak: bool = False) -> Callable[..., int]:
+        """A function of torch.cuda that returns the bytes of this kind, or the most there were."""
+        return lambda device=None: (self._peaks if peak else self._bytes)[kind]
 
     def _raw(self, x: Tensor) -> Tensor:
         """The memory of a tensor on the device, even after the tensor is gone."""
@@ -497,17 +491,8 @@ class _CountFlops(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = func(*args, **(kwargs or {}))
         if isinstance(out, Tensor) and not func.is_view:
             self.bytes += out.numel() * out.element_size()
-        if func.overloadpacket.__name__ in (
-            "mm",
-            "bmm",
-            "addmm",
-            "baddbmm",
-            "mv",
-            "dot",
-            "matmul",
-            "linear",
-        ):
-            a, b = args[1:3] if func.overloadpacket.__name__ in ("addmm", "baddbmm") else args[:2]
+        if (name := func.overloadpacket.__name__) in PRODUCTS:
+            a, b = args[1:3] if name in ("addmm", "baddbmm") else args[:2]
             self.flops.append((a.dtype, 2 * out.numel() * a.shape[-1]))
             if out.dim() > 1:
                 varied = all(
@@ -533,15 +518,7 @@ class _Intercept(TorchFunctionMode):
         )
         if attribute in ("device", "is_cuda", "is_cpu") and gpu.holds(args[0]):
             return {"device": DEVICE, "is_cuda": True, "is_cpu": False}[attribute]
-        if attribute or name in (
-            "untyped_storage",
-            "data_ptr",
-            "stride",
-            "size",
-            "dim",
-            "numel",
-            "element_size",
-        ):
+        if attribute or name in OF_LAYOUT:
             return func(*args, **kwargs)
         if handler := getattr(self, f"_{name}", None):
             return handler(func, *args, **kwargs)
@@ -570,15 +547,11 @@ class _Intercept(TorchFunctionMode):
     # --- functions about the device, by name
 
     def _to(self, func: Any, x: Tensor, *args: Any, copy: bool = False, **kwargs: Any) -> Tensor:
-        if args and isinstance(args[0], Tensor):
-            args = (
-                DEVICE if self._gpu.holds(args[0]) else args[0].device,
-                args[0].dtype,
-                *args[1:],
-            )
         if "other" in kwargs:
-            other = kwargs.pop("other")
-            args = (DEVICE if self._gpu.holds(other) else other.device, other.dtype)
+            args = (kwargs.pop("other"), *args)
+        if args and isinstance(args[0], Tensor):
+            other = args[0]
+            args = (DEVICE if self._gpu.holds(other) else other.device, other.dtype, *args[1:])
         if args and type(args[0]) is int:
             args = (DEVICE, *args[1:])
         device, dtype, non_blocking, _ = torch._C._nn._parse_to(*args, **kwargs)
@@ -594,13 +567,10 @@ class _Intercept(TorchFunctionMode):
                 if here == "cuda"
                 else x.to(dtype)
             )
-        if wanted == "cuda":
-            return (
-                x
-                if here == "cuda"
-                else self._gpu.copy(self._gpu.empty(x.shape, x.dtype), x, non_blocking)
-            )
-        return self._gpu.copy(torch.empty(x.shape, dtype=x.dtype), x, non_blocking)
+        if wanted == here:
+            return x
+        new = self._gpu.empty if wanted == "cuda" else torch.empty
+        return self._gpu.copy(new(x.shape, dtype=x.dtype), x, non_blocking)
 
     def _cuda(
         self, func: Any, x: Tensor, device: Any = None, non_blocking: bool = False, **kwargs: Any
@@ -639,22 +609,21 @@ class _Intercept(TorchFunctionMode):
 def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
     """The replacements as (module, name, value)."""
 
+    reserved = gpu.memory("reserved")
+
     def stream(given: Stream | None) -> Any:
         return given or contextlib.nullcontext()
 
-    def memory(attribute: str) -> Callable[..., int]:
-        return lambda device=None: getattr(gpu, attribute)
-
     statistics = {
-        "memory_allocated": memory("allocated"),
-        "max_memory_allocated": memory("peak"),
-        "memory_reserved": memory("reserved"),
-        "max_memory_reserved": memory("reserved_peak"),
+        "memory_allocated": gpu.memory("allocated"),
+        "max_memory_allocated": gpu.memory("allocated", peak=True),
+        "memory_reserved": reserved,
+        "max_memory_reserved": gpu.memory("reserved", peak=True),
         "reset_peak_memory_stats": gpu.forget_peak,
         "empty_cache": gpu.empty_cache,
         "memory_stats": gpu.statistics,
     }
-    mem_get_info = {"mem_get_info": lambda device=None: (MEMORY_BYTES - gpu.reserved, MEMORY_BYTES)}
+    mem_get_info = {"mem_get_info": lambda device=None: (MEMORY_BYTES - reserved(), MEMORY_BYTES)}
     streams = {
         "is_available": lambda: True,
         "device_count": lambda: 1,
@@ -694,10 +663,8 @@ def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
         (torch.cuda.memory, {**statistics, **mem_get_info}),
         (getattr(torch, "accelerator", None), {**statistics, **streams}),
         (torch, {"Event": gpu.Event, "Stream": gpu.Stream, "Generator": Generator}),
-        (
-            torch.Tensor,
-            {"record_stream": lambda x, stream: gpu.used_by(x, stream)},
-        ),  # torch accepts only its own streams here
+        # torch accepts only its own streams here.
+        (torch.Tensor, {"record_stream": lambda x, stream: gpu.used_by(x, stream)}),
         (time, {**clock, "sleep": partial(_sleep, gpu, time.sleep, _other_threads())}),
     ]
     for owner, values in replaced:

@@ -120,6 +120,14 @@ def message_of(text: str) -> str:
     return f"torch.load refuses the file{what}, which is neither a tensor nor plain data"
 
 
+def slow_import(module: str, limit: str) -> str:
+    """What is said of a module of this path that is still being imported after this time."""
+    return (
+        f"importing {module} takes longer than {limit}: look for an endless loop outside of all "
+        "functions, or move slow work into one"
+    )
+
+
 def labelled(label: str, text: str) -> str:
     """A line of a failure's message: a label in its own column, then a text."""
     return f"  {label:<9} {text}"

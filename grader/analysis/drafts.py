@@ -31,22 +31,15 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 @dataclass(frozen=True)
 class EqualAnswers:
-    """Students with equal answers to a problem."""
-
     problem: Problem
     alike: Alike  # their answers
     points: float  # the points that it cost each of them
     students: int  # how many they are
-    # The definitions of each that can be a draft, the shortest first.
     programs: list[str] = field(default_factory=list)
 
 
 def groups(whole: Class, *, top: int) -> list[EqualAnswers]:
-    """The largest groups of students whose failures are equal and unexplained, the largest first.
-
-    Args:
-        top: How many groups to return at most.
-    """
+    """The largest groups of students whose failures are equal and unexplained, largest first."""
     found: dict[Alike, EqualAnswers] = {}
     members: dict[Alike, list[Standing]] = {}
     for standing in whole.standings(problems=False):

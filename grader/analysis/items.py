@@ -1,11 +1,8 @@
-"""Item analysis: how hard each hidden test is, and how well it separates strong and weak students.
+"""How hard each test is, how well it separates strong and weak students, and what attempts show.
 
-The definitions are those of classical test theory (Crocker and Algina, 1986, chapter 14). An item's
-difficulty is the share of students who pass it. Its discrimination is the point-biserial
-correlation between passing it and the score on all other items. The correlation is called
-corrected because it leaves out the item itself, which always correlates with itself.
-
-Below is what a class's attempts show: from first to best, where students stall, and on which test.
+Difficulty and discrimination are those of classical test theory (Crocker and Algina, 1986, chapter
+14): the share of students who pass, and the point-biserial correlation between passing and the
+score on all other items, which is called corrected because it leaves out the item itself.
 """
 
 import math
@@ -42,12 +39,8 @@ def difficulty(passed: Sequence[bool]) -> float | None:
 def discrimination(passed: Sequence[bool], rest: Sequence[float]) -> float | None:
     """The corrected point-biserial correlation of a test, from -1 to 1.
 
-    Args:
-        passed: Whether each student passed the test; those who did not attempt it are left out.
-        rest: The points of the same students on all other tests.
-
-    Returns:
-        The correlation; None if it is unknown, for a reason that `why_unknown` gives.
+    `passed` and `rest`, the points on all other tests, are of the students who attempted the test.
+    None if it is unknown, for a reason that `why_unknown` gives.
     """
     if why_unknown(passed, rest):
         return None
@@ -65,12 +58,7 @@ def why_unknown(passed: Sequence[bool], rest: Sequence[float]) -> str:
 
 
 def remark(passed: Sequence[bool], found: float | None) -> str:
-    """A remark about a test; empty if the test is good, or if too few students attempted it.
-
-    Args:
-        passed: Whether each student who attempted the test passed it.
-        found: Its discrimination.
-    """
+    """A remark about a test; empty if it is good, or if too few students attempted it."""
     if len(passed) < FEWEST:
         return ""
     if not any(passed):
@@ -94,16 +82,11 @@ def _upper_limit(correlation: float, students: int) -> float:
     return math.tanh(math.atanh(inside) + DEVIATIONS / math.sqrt(students - 3))
 
 
-# --- attempts -------------------------------------------------------------------------------------
-
-
 EQUAL = 1e-9  # shares that differ by less are equal
 
 
 @dataclass(frozen=True)
 class Try:
-    """One graded attempt of a student."""
-
     score: float  # its score, before the late penalty
     # The share of each problem's points, by id; problems that were not begun are missing.
     shares: Mapping[str, float]
@@ -119,38 +102,28 @@ class Advance:
     first: float  # the mean share of its points in their first attempts
     best: float  # the mean share in their best attempts
     stalled: list[int]  # those of them without all points whose last attempt at it gained nothing
-    # The test that failed most often in the last attempts of those who stalled; empty if nobody
-    # stalled.
+    # The test that failed most often in the last attempts of those who stalled, if any did.
     last_failed: str
     failing: int  # how many of them failed it
 
 
 def advance(problem: str, tries: Sequence[Sequence[Try]]) -> Advance | None:
-    """What happened to a problem; None if nobody began it in two attempts.
-
-    Args:
-        problem: Its id.
-        tries: For each student, the graded attempts in the order of their times.
-    """
-    begun = {
-        number: [one for one in theirs if problem in one.shares]
-        for number, theirs in enumerate(tries)
-    }
+    """What happened to a problem in each student's graded attempts; None if nobody had two."""
+    begun = {n: [one for one in theirs if problem in one.shares] for n, theirs in enumerate(tries)}
     several = {number: theirs for number, theirs in begun.items() if len(theirs) > 1}
     if not several:
         return None
     shares = [[one.shares[problem] for one in theirs] for theirs in several.values()]
     stalled = [n for n, theirs in several.items() if is_stalled(problem, theirs)]
-    tests = Counter(
-        test for n in stalled for test in several[n][-1].failed.get(problem, ())[:1]
-    ).most_common(1)
+    tests = Counter(t for n in stalled for t in several[n][-1].failed.get(problem, ())[:1])
+    (last, failing), *_ = [*tests.most_common(1), ("", 0)]
     return Advance(
         tried=list(several),
         first=statistics.fmean(theirs[0] for theirs in shares),
         best=statistics.fmean(max(theirs) for theirs in shares),
         stalled=stalled,
-        last_failed=clean(tests[0][0], 150) if tests else "",
-        failing=tests[0][1] if tests else 0,
+        last_failed=clean(last, 150),
+        failing=failing,
     )
 
 

@@ -63,31 +63,16 @@ class CanvasUnclear(Exception):
 
 
 class _Throttled(Exception):
-    """Canvas did not carry out a request, because there were too many.
-
-    Args:
-        seconds: How long to wait; 0 if Canvas did not say.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self.seconds = seconds
-
-
-# --- what Canvas answers --------------------------------------------------------------------------
+    """Canvas refused a request because of their number; wait this many seconds, if it said so."""
 
 
 class CanvasCourse(msgspec.Struct, frozen=True):
-    """A course in Canvas."""
-
     name: str = ""
     workflow_state: str = ""
     concluded: bool = False
 
 
 class CanvasAssignment(msgspec.Struct, frozen=True):
-    """An assignment in Canvas."""
-
     name: str = ""
     points_possible: float | None = None
     grading_type: str = "points"
@@ -101,33 +86,20 @@ class CanvasAssignment(msgspec.Struct, frozen=True):
 
 
 class CanvasComment(msgspec.Struct, frozen=True):
-    """A comment on a submission in Canvas."""
-
     author_id: int | None = None
     comment: str | None = None
 
 
 class CanvasSubmission(msgspec.Struct, frozen=True):
-    """A student's submission in Canvas, which also exists if nothing was handed in.
+    """A student's submission in Canvas, which also exists if nothing was handed in."""
 
-    Attributes:
-        user_id: The student; None if the grading is anonymous.
-        score: The points that count, after Canvas' own late policy.
-        entered_score: The points before that; Canvas of before 2018 does not say them.
-        points_deducted: The points that Canvas' late policy took.
-        excused: Whether the student is excused.
-        late: Whether Canvas calls it late.
-        late_policy_status: What a person said about lateness: late, missing, extended, none.
-        submission_comments: The comments.
-    """
-
-    user_id: int | None = None
-    score: float | None = None
-    entered_score: float | None = None
-    points_deducted: float | None = None
+    user_id: int | None = None  # the student; None if the grading is anonymous
+    score: float | None = None  # the points that count, after Canvas' own late policy
+    entered_score: float | None = None  # those before it; Canvas of before 2018 does not say them
+    points_deducted: float | None = None  # by Canvas' late policy
     excused: bool | None = None
     late: bool | None = None
-    late_policy_status: str | None = None
+    late_policy_status: str | None = None  # what a person said: late, missing, extended, none
     submission_comments: list[CanvasComment] = []
 
     @property
@@ -143,19 +115,9 @@ class CanvasProgress(msgspec.Struct, frozen=True):
     workflow_state: str = ""
     message: str | None = None
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the job has ended."""
-        return self.workflow_state in ("completed", "failed")
-
-
-# --- the address and the token --------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class CanvasPlace:
-    """An assignment's address in Canvas."""
-
     base: str
     course: int
     assignment: int
@@ -165,11 +127,7 @@ class CanvasPlace:
 
 
 def place_of(address: str) -> CanvasPlace:
-    """The assignment with this address, as the browser shows it.
-
-    Raises:
-        UsageError: It is not the address of an assignment, or the token would be sent in the clear.
-    """
+    """The assignment with this address, as the browser shows it; a UsageError without TLS."""
     match = ADDRESS.fullmatch(address)
     if match is None:
         raise UsageError(
@@ -182,11 +140,7 @@ def place_of(address: str) -> CanvasPlace:
 
 
 def read_token(path: Path | None) -> str:
-    """The token: from a file that only its owner can read, or else from CANVAS_TOKEN.
-
-    Raises:
-        UsageError: There is no token, or others can read the file.
-    """
+    """The token, from a file that only its owner can read, or CANVAS_TOKEN; or a UsageError."""
     found = os.environ.get("CANVAS_TOKEN", "") if path is None else _token_in(path)
     if not found:
         raise UsageError(
@@ -214,9 +168,6 @@ def _token_in(path: Path) -> str:
         raise UsageError(f"{path} cannot be read: {e.strerror}") from None
 
 
-# --- requests -------------------------------------------------------------------------------------
-
-
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Treats a redirect as an error, so that the token stays with one host."""
 
@@ -225,13 +176,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class CanvasApi:
-    """One assignment in Canvas.
-
-    Args:
-        place: The assignment.
-        token: The access token of somebody who may grade it.
-        sleep: Waits for a number of seconds.
-    """
+    """One assignment in Canvas, with the access token of somebody who may grade it."""
 
     def __init__(
         self, place: CanvasPlace, token: str, *, sleep: Callable[[float], None] = time.sleep
@@ -258,11 +203,9 @@ class CanvasApi:
         return f"{self._course}/assignments/{self.place.assignment}"
 
     def course(self) -> CanvasCourse:
-        """The course."""
         return self._get(f"{self._course}?include[]=concluded", CanvasCourse)
 
     def assignment(self) -> CanvasAssignment:
-        """The assignment."""
         return self._get(self._assignment, CanvasAssignment)
 
     def deducts_for_lateness(self) -> bool:
@@ -278,14 +221,7 @@ class CanvasApi:
         return list(self._pages(url, CanvasSubmission))
 
     def update(self, grades: Mapping[int, Mapping[str, str]]) -> CanvasProgress:
-        """Start a job that grades and comments on many submissions.
-
-        Args:
-            grades: For each student, `posted_grade` and `text_comment`, or one of them.
-
-        Raises:
-            CanvasUnclear: The job may or may not have been started.
-        """
+        """Start a job that gives `posted_grade` or `text_comment`; CanvasUnclear if it may run."""
         fields = [
             (f"grade_data[{user}][{name}]", value)
             for user, given in grades.items()
@@ -299,13 +235,9 @@ class CanvasApi:
             raise CanvasUnclear(str(e)) from None
 
     def wait_for(self, progress: CanvasProgress) -> CanvasProgress:
-        """Wait until a job has ended.
-
-        Raises:
-            CanvasUnclear: It takes too long.
-        """
+        """Wait until a job has ended; CanvasUnclear if it takes too long."""
         for number in range(PROGRESS_TRIES):
-            if progress.has_ended:
+            if progress.workflow_state in ("completed", "failed"):
                 return progress
             self.sleep(min(1.0 + number, 10.0))
             url = f"{self.place.base}/api/v1/progress/{quote(str(progress.id), safe='')}"
@@ -345,14 +277,8 @@ class CanvasApi:
     ) -> tuple[bytes, Message]:
         """Send a request until it is answered; return the answer's body and headers.
 
-        Args:
-            method: GET, PUT or POST.
-            url: An address of this Canvas.
-            fields: What to send.
-            again: Whether it may be repeated if its outcome is unknown.
-
         Raises:
-            CanvasUnclear: The outcome is unknown, and the request may not be repeated.
+            CanvasUnclear: The outcome is unknown, and the request may not be sent `again` then.
             UsageError: Canvas refuses the request.
             MachineFault: Canvas did not answer in time.
         """
@@ -365,7 +291,7 @@ class CanvasApi:
                 return self._once(method, url, fields)
             except _Throttled as e:
                 why = "it limits the number of requests"
-                self.sleep(min(e.seconds or 2.0**number, LONGEST_WAIT))
+                self.sleep(min(e.args[0] or 2.0**number, LONGEST_WAIT))
             except CanvasUnclear as e:
                 if not again:
                     raise
@@ -420,12 +346,7 @@ def _host_of(url: str) -> str:
 
 
 def _body(answer: http.client.HTTPResponse) -> bytes:
-    """An answer's body, however slowly it comes.
-
-    Raises:
-        UsageError: It is too large.
-        CanvasUnclear: It takes too long.
-    """
+    """An answer's body, however slowly it comes."""
     deadline = time.monotonic() + ANSWER_SECONDS
     body = bytearray()
     while piece := answer.read1(2**16):
@@ -438,7 +359,6 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
 
 
 def _refusal(code: int, headers: Message, body: bytes) -> Exception:
-    """What an error of Canvas means."""
     if code == 429 or (code == 403 and b"rate limit exceeded" in body.lower()):
         after = headers.get("Retry-After", "")
         return _Throttled(float(after) if re.fullmatch(r"\d{1,4}", after) else 0.0)
@@ -472,11 +392,7 @@ def _message(body: bytes) -> str:
 
 
 def _decoded(body: bytes, kind: type[Decoded]) -> Decoded:
-    """An answer, whose ids may be numbers or texts.
-
-    Raises:
-        UsageError: It is not what the documentation says.
-    """
+    """An answer, whose ids may be numbers or texts."""
     try:
         return msgspec.json.decode(body, type=kind, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:

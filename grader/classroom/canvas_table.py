@@ -39,15 +39,7 @@ TITLE = re.compile(r"(.*) \((\d+)\)", re.DOTALL)
 def for_canvas(
     standings: Sequence[Standing], rules: Policy, possible: float | None
 ) -> list[Standing]:
-    """The standings with their points as Canvas gets them, scaled and rounded by the policy.
-
-    Args:
-        standings: Each student's standing.
-        possible: The points of the assignment in Canvas; None if unknown.
-
-    Raises:
-        UsageError: Canvas has other points, and the policy does not say what to do about it.
-    """
+    """The points as Canvas gets them, by the policy; a UsageError if it has to say more."""
     most = max((one.max_score for one in standings), default=0.0)
     ours = rules.of(CanvasRules)
     to = ours.canvas_points or most
@@ -76,8 +68,6 @@ def for_canvas(
 
 @dataclass(frozen=True)
 class CanvasTable:
-    """A file for Canvas."""
-
     text: str  # the CSV to import
     notes: list[str]  # sentences about what a person should check
 
@@ -91,15 +81,9 @@ def canvas(
 ) -> CanvasTable:
     """The points as a file that Canvas imports into its gradebook.
 
-    Only graded students have a score; all other cells are empty, which means no score.
-
-    Args:
-        standings: Where each student stands.
-        rules: The policy, with the assignment's title and number in Canvas. Without a number,
-            `exported` is searched for the title.
-        exported: The text of a file that Canvas exported. All of it is kept except for the column
-            of the assignment.
-        former: The former ids of each student.
+    Only graded students have a score; all other cells are empty, which means no score. All of the
+    text of an exported file is kept except for the column of the assignment, which is found by its
+    number in the policy or else by its title. `former` has the former ids of each student.
 
     Raises:
         UsageError: The assignment's column is unknown, so Canvas would create a new assignment; or
@@ -132,10 +116,7 @@ def canvas(
 
 
 def _canvas_row(one: Standing) -> list[str]:
-    """A student's row, with each identity from the roster's column of that name.
-
-    If Canvas exported the roster, its id is Canvas' own. Any other id is probably the SIS id.
-    """
+    """A student's row; an id that is not Canvas' own is probably the SIS id."""
     student = one.student
     known = {name: student.columns[name] for name in IDENTITIES if name in student.columns}
     if (user := canvas_user(student)) is not None:
@@ -148,17 +129,12 @@ def _canvas_row(one: Standing) -> list[str]:
 
 
 def canvas_user(student: Student) -> int | None:
-    """The student's number in Canvas; None if the roster does not say it.
-
-    It says it in a column such as canvas_id, or as the id of a roster that Canvas exported.
-    """
-    named = (value for name, value in student.columns.items() if _is_canvas_id(name))
-    found = next(named, student.id if _is_from_canvas(student) else "")
+    """The number in Canvas, from a column such as canvas_id or an exported roster, or None."""
+    names = {name: re.sub("[^a-z]", "", name.casefold()) for name in student.columns}
+    named = [name for name in names if names[name] in ("canvasid", "canvasuserid")]
+    found = student.id if _is_from_canvas(student) else ""
+    found = student.columns[named[0]] if named else found
     return int(found) if re.fullmatch(r"\d{1,18}", found, re.ASCII) else None
-
-
-def _is_canvas_id(name: str) -> bool:
-    return re.sub("[^a-z]", "", name.casefold()) in ("canvasid", "canvasuserid")
 
 
 def _is_from_canvas(student: Student) -> bool:
@@ -174,7 +150,6 @@ def _score(one: Standing) -> str:
 def _filled_in(
     standings: Sequence[Standing], rules: Policy, exported: str, former: Mapping[str, Sequence[str]]
 ) -> CanvasTable:
-    """The exported file, filled in with the points of its students."""
     mark = BOM if exported.startswith(BOM) else ""
     text = exported.removeprefix(BOM)
     delimiter = _delimiter(text)
@@ -229,10 +204,7 @@ def _column(header: list[str], title: str, assignment_id: int | None) -> int:
 
 
 def _fill(row: list[str], column: int, one: Standing, mark: str) -> list[str]:
-    """Write a student's points into their row; return notes about points that are lost.
-
-    A student who is excused in Canvas stays excused.
-    """
+    """Write a student's points, unless excused in Canvas; return notes about lost points."""
     row += [""] * (column + 1 - len(row))
     before = row[column].strip()
     if before.upper() == "EX":
@@ -247,11 +219,7 @@ def _fill(row: list[str], column: int, one: Standing, mark: str) -> list[str]:
 def _matches(
     rows: list[list[str]], students: Sequence[Student], former: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, int], list[str]]:
-    """Match rows with students: row numbers by student id, and notes about doubtful rows.
-
-    A row is doubtful if its identities belong to different students, or if two rows belong to one
-    student. No points are written into a doubtful row.
-    """
+    """The place of each student's row, and notes on rows of two students or of one twice."""
     columns = [(name, rows[0].index(name)) for name in IDENTITIES if name in rows[0]]
     known = _Known(students, former)
     places: dict[str, list[int]] = {}
@@ -264,10 +232,8 @@ def _matches(
             )
         owners = list(dict.fromkeys(filter(None, (known.owner(*cell) for cell in cells))))
         if len(owners) > 1:
-            names = ", ".join(one_line(owner, 100) for owner in owners)
-            notes.append(
-                f"row {place + 1} of the file from Canvas matches several students: {names}"
-            )
+            who = ", ".join(one_line(owner, 100) for owner in owners)
+            notes.append(f"row {place + 1} of the file from Canvas matches several students: {who}")
         elif owners:
             places.setdefault(owners[0], []).append(place)
     for owner, found in places.items():

@@ -31,8 +31,6 @@ Scores = dict[str, Any]
 
 @dataclass(frozen=True)
 class Overrides:
-    """The grades for Classroom 50."""
-
     scores: Scores  # the content of scores.json
     records: dict[str, Any]  # each graded student's `result/v1`, by the student's id
     notes: list[str]  # sentences about what a person should check
@@ -45,14 +43,9 @@ def overrides(
     collected: Scores,
     now: datetime,
 ) -> Overrides:
-    """Write each graded student's grade into the collected scores.
+    """Write each graded student's grade into the collected scores of a classroom; see `read`.
 
-    Args:
-        standings: Where each student stands.
-        where: The assignment in Classroom 50.
-        reported: A student's result; None if there is none.
-        collected: The content of the classroom's scores.json, see `read`.
-        now: The time for a grade whose submission has none.
+    `now` is the time of a grade whose submission has none.
 
     Raises:
         UsageError: The assignment is one for groups.
@@ -121,16 +114,11 @@ def _is_ours(submission: Scores) -> bool:
 
 
 def text(content: Any) -> str:
-    """A file of Classroom 50."""
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def read(path: Path | None) -> Scores:
-    """The content of a scores.json; without a file, one without assignments.
-
-    Raises:
-        UsageError: It cannot be read, or is not one.
-    """
+    """The content of a scores.json, or a UsageError; without a file, one without assignments."""
     if path is None:
         return {"schema": SCHEMA, "assignments": {}}
     try:
@@ -187,14 +175,7 @@ class Repository:
 
 
 def record(repository: Repository, reported: Reported | None, points: float, most: float) -> Any:
-    """The record of a student's grade.
-
-    Args:
-        repository: The student's repository.
-        reported: The result; None if a person gave points without one.
-        points: The points that count.
-        most: The most points that the assignment can give.
-    """
+    """The record of a student's grade; the result is None if a person gave points without one."""
     where, top = repository.commits, half_up(most)
     return {
         "schema": RECORD,

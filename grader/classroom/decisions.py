@@ -34,13 +34,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 def read(path: Path, whole: Class, *, column: str, reason: str, anyway: bool) -> list[Decision]:
     """Read decisions from a CSV file with a header.
 
-    Its columns are student, the one named here, reason and, for points, problem.
-
-    Args:
-        path: The file.
-        column: "points" or "until".
-        reason: The reason for the rows that have none.
-        anyway: Whether to accept points that `require_possible` refuses.
+    Its columns are student, "points" or "until", reason and, for points, problem. Rows without a
+    reason have the given one, and `anyway` accepts points that `require_possible` refuses.
 
     Raises:
         UsageError: A column is missing, or rows are wrong; the message names their lines.
@@ -110,16 +105,7 @@ def _row(
 def require_possible(
     whole: Class, standing: Standing, points: float, problem: str, option: str = "--points"
 ) -> None:
-    """Refuse points that are probably a slip of the finger.
-
-    Args:
-        standing: The student's standing.
-        problem: The problem; empty for the total.
-        option: Where a person wrote the points.
-
-    Raises:
-        UsageError: There is no such problem, it has fewer points, or the student is missing.
-    """
+    """Refuse points that are a slip: of no problem, above the most, or for nothing handed in."""
     most = whole.problem(problem).points if problem else whole.max_score
     if points > most > 0:
         raise UsageError(
@@ -133,7 +119,6 @@ def require_possible(
 
 
 def write(whole: Class, decisions: Iterable[Decision], *, who: str) -> None:
-    """Write decisions into the gradebook."""
     for one in decisions:
         if one.until is not None:
             whole.book.decisions.extend(one.student, one.until, reason=one.reason, who=who)
@@ -146,14 +131,7 @@ def write(whole: Class, decisions: Iterable[Decision], *, who: str) -> None:
 def notes(
     rules: Policy, standings: Mapping[str, Standing], decisions: Iterable[Decision], now: datetime
 ) -> Iterator[str]:
-    """What a person probably did not expect of the new deadlines and points.
-
-    Args:
-        rules: The rules of the class.
-        standings: The standing of each student after `write`, by id.
-        decisions: What was written.
-        now: The time.
-    """
+    """What a person probably did not expect of decisions, given the standings after `write`."""
     for one in decisions:
         standing = standings[one.student]
         who, deadline = called(standing.student), standing.deadline

@@ -1,8 +1,6 @@
 """Where the submissions of a class are graded: on this machine, or on a cluster.
 
-An executor has one method, which takes submissions one at a time and yields events about them. An
-executor never writes the gradebook and never decides whether to retry a submission: `batch` does
-both, for all executors.
+An executor yields events. `batch` alone writes the gradebook and decides whether to try again.
 """
 
 from collections.abc import Callable, Generator
@@ -30,8 +28,6 @@ TICK_SECONDS = 0.5  # how long an executor waits for an event before it yields N
 
 @dataclass(frozen=True)
 class Started:
-    """A submission is being graded now."""
-
     submission: Submission
     place: str = ""  # the machine that grades it; empty for this one
 
@@ -48,8 +44,6 @@ class Ended:
 
 @dataclass(frozen=True)
 class Noted:
-    """A message for the person who started the batch."""
-
     text: str
 
 
@@ -65,17 +59,10 @@ Take = Callable[[], Submission | None]
 
 
 class Executor(Protocol):
-    """Where submissions are graded."""
-
     def run(self, take: Take) -> Generator[BatchEvent, None, None]:
-        """Grade submissions until none is left.
+        """Grade what `take` returns until it is None; yield events, and None after a while without.
 
-        Args:
-            take: Returns the next submission to grade, or None if none is left. It may return a
-                submission again after its `Ended`, for another try.
-
-        Yields:
-            Events, and None if there was no event for a while.
+        `take` may return a submission again after its `Ended`, for another try.
 
         Raises:
             GraderFault: No submission can be graded.
@@ -87,11 +74,9 @@ class Cluster:
     """A kind of cluster on which submissions can be graded."""
 
     help: str  # what `--executor` says of it
-    # Checks that the cluster at an address can be used with an isolation level; without an address,
-    # the cluster that this machine belongs to. It raises UsageError otherwise.
+    # Raises UsageError if the cluster at an address, or this machine's, cannot be used at a level.
     require: Callable[[str | None, Isolation], None]
-    # Makes the executor of a course, its folder (None for the grader's own) and a setup, with the
-    # keywords `address` and `jobs`.
+    # Takes the course, its folder (None for the grader's own), a setup, `address` and `jobs`.
     executor: Callable[..., Executor]
 
 
@@ -117,16 +102,11 @@ def fault_of(error: Exception) -> str:
 
 
 class LocalExecutor:
-    """Grades in processes on this machine.
+    """Grades in processes on this machine; with a GPU in one, because submissions take turns on it.
 
     Each pool has one process, so that a process that dies affects no other submission. A sandbox
     that cannot be started ends the batch only before the first result: afterwards, this machine is
     known to be able to grade, and only one submission is affected.
-
-    Args:
-        setup: What is graded, and how.
-        jobs: The number of processes; with a GPU, one, because submissions get it in turns.
-        gpu: The GPU that submissions get.
     """
 
     def __init__(self, course: Course, setup: Setup, *, jobs: int, gpu: Gpu | None = None) -> None:
@@ -134,11 +114,7 @@ class LocalExecutor:
         self._gpu = gpu
 
     def run(self, take: Take) -> Generator[BatchEvent, None, None]:
-        """Grade submissions until none is left; see `Executor`.
-
-        Raises:
-            SandboxUnavailable: No submission can be graded on this machine.
-        """
+        """Grade submissions until none is left; see `Executor`."""
         running: dict[Future[bytes], tuple[Submission, Pool]] = {}
         idle: list[Pool] = []
         arrived: SimpleQueue[Future[bytes]] = SimpleQueue()

@@ -59,8 +59,8 @@ class Gradebook:
         text = self._fact("course")
         return None if text is None else msgspec.json.decode(text, type=BookCourse)
 
-    def belongs_to(self, course: BookCourse) -> None:
-        """Store the course for all later commands."""
+    @course.setter
+    def course(self, course: BookCourse) -> None:
         self._store("course", course)
 
     def _fact(self, name: str) -> str | None:
@@ -73,11 +73,7 @@ class Gradebook:
             db.execute("INSERT OR REPLACE INTO fact VALUES (?, ?)", (name, text))
 
     def policy(self) -> Policy | None:
-        """The rules stored in the gradebook; None if none were ever stored.
-
-        Raises:
-            UsageError: They are no rules that a policy could have.
-        """
+        """The stored rules, checked as those of a policy; None if none were ever stored."""
         text = self._fact("policy")
         if text is None:
             return None
@@ -86,42 +82,25 @@ class Gradebook:
         return policy
 
     def remember(self, policy: Policy) -> None:
-        """Store the rules for all later commands."""
         self._store("policy", policies.as_keys(policy))
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[Gradebook]:
-    """Open a gradebook for reading, even while another process writes it.
-
-    Raises:
-        UsageError: It cannot be read, or is not a gradebook.
-    """
+    """Open a gradebook for reading; see `database.to_read`."""
     with database.to_read(path) as opened:
         yield Gradebook(path, opened)
 
 
 @contextmanager
 def writing(path: Path, *, create: bool = False) -> Iterator[Gradebook]:
-    """Open a gradebook as its only writer.
-
-    Args:
-        path: The file.
-        create: Whether to create it if there is none.
-
-    Raises:
-        UsageError: It is not a gradebook.
-        MachineFault: Another process writes it, or it cannot be written.
-    """
+    """Open a gradebook as its only writer, or create it; see `database.to_write`."""
     with database.to_write(path, create=create) as opened:
         yield Gradebook(path, opened)
 
 
 def file_name(student: str) -> str:
-    """A name for a student's file: the id, with characters unsafe in a file name replaced.
-
-    No two ids have the same name: an id that needs a hash, or looks as if it had one, gets one.
-    """
+    """A safe file name that no other id has: the student's id, or a part of it and a hash."""
     safe = re.sub(r"[^\w.@+-]", "_", student).lstrip(".")[:100]
     safe = safe.encode()[:MAX_FILE_NAME].decode("utf-8", "ignore")
     if safe == student and not HASHED.search(student):

@@ -34,7 +34,6 @@ class EntryChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """What it does, for people."""
         why = f" ({self.reason})" if self.reason else ""
         if self.kind == "merge":
             return f"{self.student} and {self.becomes} are one student{why}"
@@ -45,12 +44,6 @@ class EntryChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entries:
-    """The changes of a gradebook's students that count.
-
-    Args:
-        database: The gradebook's database.
-    """
-
     def __init__(self, database: sqlite3.Connection) -> None:
         rows = database.execute(
             "SELECT id, kind, student, becomes, name, reason, who, at FROM change"
@@ -115,18 +108,11 @@ def of_row(kind: type[Record], row: sqlite3.Row, **others: object) -> Record:
 
 
 class BookPart:
-    """Some tables of a gradebook.
-
-    Args:
-        opened: The gradebook's database.
-    """
-
     def __init__(self, opened: sqlite3.Connection) -> None:
         self._db = opened
 
     @property
     def entries(self) -> Entries:
-        """Which entries are one student, and which were renamed or removed."""
         return Entries(self._db)
 
     @contextmanager
@@ -139,22 +125,18 @@ class BookPart:
             yield self._db
 
     def _add(self, table: str, **values: object) -> int:
-        """Add a row that says who decided something, and when; return its number.
-
-        Args:
-            values: Its columns; an empty `who` stands for the user of this program.
-        """
+        """Add a row with who decided it, by default this user, and when; return its number."""
         values |= {"who": values.get("who") or database.user(), "at": database.now()}
+        return int(self._insert(f"INTO {table}", **values).lastrowid or 0)
+
+    def _insert(self, into: str, **values: object) -> sqlite3.Cursor:
+        """Add a row with these columns, as in `INSERT OR IGNORE INTO setup`."""
         marks = ", ".join("?" * len(values))
-        row = self._db.execute(
-            f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
-        )
-        return int(row.lastrowid or 0)
+        query = f"INSERT {into} ({', '.join(values)}) VALUES ({marks})"
+        return self._db.execute(query, tuple(values.values()))
 
 
 class EnrolledStudents(BookPart):
-    """The students of a gradebook, and what was changed about them."""
-
     @property
     def has_roster(self) -> bool:
         """Whether a roster was read into the gradebook."""
@@ -163,11 +145,8 @@ class EnrolledStudents(BookPart):
     def enrol(self, students: Iterable[Student], *, roster: bool = False) -> None:
         """Add students, or replace their stored data.
 
-        A former id of a student whom the roster has by another id keeps its data.
-
-        Args:
-            roster: Whether they come from a roster; later calls without a roster reuse it, and all
-                other students are on no roster any more.
+        A former id of a student whom the roster has by another id keeps its data. After a roster,
+        all other students are on none any more, and later calls without a roster reuse it.
         """
         entries = self.entries
         with self._db as db:
@@ -186,11 +165,7 @@ class EnrolledStudents(BookPart):
             )
 
     def all(self, *, removed: bool = False) -> list[Student]:
-        """All students, by id, without those who are on no roster and have nothing here.
-
-        Args:
-            removed: Whether to include those who were removed.
-        """
+        """All students, by id, without those who are on no roster and have nothing here."""
         entries = self.entries
         found = entries.students(
             [
@@ -212,16 +187,7 @@ class EnrolledStudents(BookPart):
     def change(
         self, kind: Kind, student: str, *, becomes: str = "", name: str = "", reason: str, who: str
     ) -> None:
-        """Merge an entry with another one, rename it, or remove it.
-
-        Args:
-            kind: What to do.
-            student: The student's id.
-            becomes: The id of the other entry, or the new id; empty if the id stays.
-            name: The new name; empty if it stays.
-            reason: Why.
-            who: Who decided it; the user of this program by default.
-        """
+        """Merge an entry with another one, rename it, or remove it; what is empty stays."""
         with self._writes() as db:
             if kind == "rename" and becomes:
                 # Without data of its own, it has that of the entry that it renames.

@@ -43,8 +43,6 @@ Late = Literal["ours", "both", ""]
 
 @dataclass(frozen=True)
 class PendingPush:
-    """What a push would send about a student."""
-
     student: Student
     user: int  # the student's number in Canvas
     before: float | None  # the points in Canvas; None if there are none
@@ -56,12 +54,10 @@ class PendingPush:
 
     @property
     def sends(self) -> bool:
-        """Whether anything is sent."""
         return self.grade or bool(self.comment) or self.exempt
 
     @property
     def mark(self) -> str:
-        """The mark of its comment."""
         return self.comment.rpartition("\n")[2]
 
     @property
@@ -75,12 +71,9 @@ class PendingPush:
 
 @dataclass
 class Difference:
-    """How a class differs from what Canvas has."""
-
     # What a push would send, and the comments that wait.
     changes: list[PendingPush] = field(default_factory=list)
     same: int = 0  # the number of students of whom Canvas has everything
-    # For each reason, the students who are left alone.
     left: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, change: PendingPush) -> None:
@@ -91,12 +84,10 @@ class Difference:
             self.same += 1
 
     def leave(self, student: Student, why: str) -> None:
-        """Leave a student alone."""
         self.left.setdefault(why, []).append(called(student))
 
     @property
     def notes(self) -> list[str]:
-        """A sentence for each reason."""
         return [
             f"{counted(len(who), 'student is', 'students are')} left alone, because "
             f"{why}: {', '.join(who[:SHOWN])}{' and more' if len(who) > SHOWN else ''}"
@@ -106,13 +97,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class PushRules:
-    """What a push sends."""
-
     # For each student's id, the text of the comment; empty to send none.
     comments: Mapping[str, str] = field(default_factory=dict)
     penalises: bool = False  # whether our points contain a late penalty
-    # "ours" if only our penalty counts, "both" if Canvas' counts as well, "" if a person has to
-    # choose.
+    # "ours" if only our penalty counts, "both" with Canvas', "" if a person has to choose.
     late: Late = ""
     # Whether points that somebody changed in Canvas after our push are replaced.
     overwrite: bool = False
@@ -123,15 +111,8 @@ def mark(text: str) -> str:
     return f"[grader {hashlib.sha256(text.encode()).hexdigest()[:10]}]"
 
 
-# --- the difference -------------------------------------------------------------------------------
-
-
 def require_gradable(course: CanvasCourse, assignment: CanvasAssignment) -> None:
-    """Refuse an assignment whose grades cannot be set, or mean something else than points.
-
-    Raises:
-        UsageError: It cannot be graded; the text says why.
-    """
+    """Refuse an assignment whose grades cannot be set, or mean something else than points."""
     for is_so, why in (
         (course.concluded or course.workflow_state == "completed", "the course is concluded"),
         (not assignment.published, "it is not published"),
@@ -164,13 +145,8 @@ def difference(
 ) -> Difference:
     """Compare a class with what Canvas has.
 
-    Args:
-        standings: Where each student stands.
-        submissions: What Canvas has; a student may occur twice if pages moved while being read.
-        pushed: What was sent earlier, by student.
-        rules: What a push sends.
-        deducts: Whether Canvas' late policy takes points.
-        now: The time.
+    A submission may occur twice, if pages moved while they were read. `pushed` is what was sent
+    earlier, by student; `deducts` says whether Canvas' late policy takes points.
 
     Raises:
         UsageError: Canvas does not say whose submission is whose.
@@ -262,7 +238,9 @@ def _change(
     text = rules.comments.get(standing.student.id, "")
     comment = f"{text}\n{mark(text)}" if text else ""
     event, at = before.comments.get(mark(text), ("failed", now))
-    is_there = event == "done" or _has_comment(theirs, mark(text))
+    # A student may write a copy of a mark.
+    said = [one for one in theirs.submission_comments if one.author_id != theirs.user_id]
+    is_there = event == "done" or any(mark(text) in (one.comment or "") for one in said)
     waits = bool(comment) and not is_there and event == "sent" and now - at < SETTLES
     ours_only = rules.penalises and rules.late == "ours"
     return PendingPush(
@@ -277,17 +255,6 @@ def _change(
     )
 
 
-def _has_comment(theirs: CanvasSubmission, mark: str) -> bool:
-    """Whether Canvas has a comment with this mark that the student did not write."""
-    return any(
-        mark in (one.comment or "") and one.author_id != theirs.user_id
-        for one in theirs.submission_comments
-    )
-
-
-# --- the push -------------------------------------------------------------------------------------
-
-
 def push(
     api: CanvasApi,
     book: Gradebook,
@@ -298,14 +265,8 @@ def push(
     """Send what differs; return what differs after that, and Canvas' last complaint.
 
     A job of Canvas that fails may have done a part, so what is left is sent again: first together,
-    then the first students one by one, so that one of them cannot stop the others.
-
-    Args:
-        api: The assignment.
-        book: The gradebook, which records what is sent.
-        found: What differs.
-        compare: Reads what Canvas has, and compares it.
-        advance: Shows the progress.
+    then the first students one by one, so that one of them cannot stop the others. `compare` reads
+    what Canvas has, and `advance` shows the progress.
     """
     complaint = ""
     for size, most in ((CHUNK, len(found.changes)), (CHUNK, len(found.changes)), (1, CHUNK)):

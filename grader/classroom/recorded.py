@@ -22,10 +22,7 @@ class Decisions(BookPart):
 
     @contextmanager
     def together(self, *, keep: bool) -> Iterator[None]:
-        """Write several decisions as one or, to show what they would change, drop them at the end.
-
-        Only `override`, `extend`, `change` and reading are allowed inside.
-        """
+        """Write several decisions as one or, to show what they change, drop them at the end."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -110,15 +107,7 @@ class Feedback(BookPart):
     def comment(
         self, student: str, text: str, *, problem: str = "", attempt: int | None = None, name: str
     ) -> int:
-        """Add a comment; return its number.
-
-        Args:
-            student: The student's id.
-            text: What to say.
-            problem: The problem that it is about; empty for the whole submission.
-            attempt: The id of the attempt that it is about; None if there is none.
-            name: A name by which `named_comments` finds the text again; empty for none.
-        """
+        """Add a comment; `named_comments` finds its text again by the name. Return its number."""
         with self._db:
             return self._add(
                 "comment", student=student, attempt=attempt, problem=problem, name=name, text=text
@@ -152,14 +141,7 @@ class Feedback(BookPart):
     def request(
         self, attempt: Attempt, setup: int, *, problem: str, test: str, evidence: str, text: str
     ) -> int:
-        """Add a regrade request; return its number.
-
-        Args:
-            attempt: The attempt that it is about.
-            setup: The setup whose result has the test.
-            evidence: How the test ended.
-            text: What the student says.
-        """
+        """Add a regrade request, with the setup of the test's result; return its number."""
         with self._db:
             of = {"student": attempt.student, "attempt": attempt.id, "setup": setup}
             about = {"problem": problem, "test": test, "evidence": evidence, "text": text}
@@ -168,10 +150,7 @@ class Feedback(BookPart):
     def answer(
         self, request: RegradeRequest, *, accepted: bool, points: float | None, reason: str
     ) -> None:
-        """Answer a regrade request, and give the points that come with the answer.
-
-        A refusal takes back the points of an earlier answer, unless a person gave others since.
-        """
+        """Answer a regrade request, perhaps with points; a refusal takes back earlier ones."""
         with self._db:
             given = {"accepted": int(accepted), "points": points, "reason": reason}
             self._add("answer", request=request.id, **given)
@@ -210,18 +189,10 @@ class Feedback(BookPart):
 
 
 class Pushes(BookPart):
-    """What was sent to other systems."""
-
     def note(
         self, place: str, sent: Iterable[tuple[str, float | None, str]], event: PushEvent
     ) -> None:
-        """Record what was sent to another system, and what became of it.
-
-        Args:
-            place: The assignment's address there.
-            sent: For each student the id, the points or None, and the mark of the comment.
-            event: "sent" before a request, then "done" or "failed".
-        """
+        """Record for each student the id, the points or None, and the mark of the comment sent."""
         with self._db:
             for student, points, comment in sent:
                 known = NO_POINTS if points is None else points

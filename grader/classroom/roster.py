@@ -59,15 +59,10 @@ NAMED = 9  # the most submissions without a student that a message names
 
 @dataclass(frozen=True)
 class Assigned:
-    """The student of each submission."""
-
-    # Each submission with its student, sorted by the student's id. The attempts of one student are
-    # sorted by time, then number, then path.
+    # Sorted by the student's id, and each student's by time, then number, then path.
     attempts: list[tuple[Student, HandedIn]]
-    # The students of the roster who handed in nothing, in the roster's order.
     missing: list[Student]
-    # The submissions that match no student, or several. `attempts` contains them too, with a
-    # student who is not listed.
+    # Those that match no student, or several; in `attempts`, their student is not listed.
     unknown: list[HandedIn]
     notes: list[str]  # sentences about names that were matched in part, or not at all
 
@@ -76,11 +71,7 @@ class Assigned:
 
 
 def read(path: Path, notes: list[str] | None = None) -> list[Student]:
-    """Read a roster.
-
-    Args:
-        path: The file.
-        notes: A list for sentences about rows that are left out.
+    """Read a roster; rows that are left out are said in `notes`.
 
     Raises:
         UsageError: The file cannot be read, is not a CSV file with a column for the id, gives an id
@@ -147,9 +138,7 @@ def table(
 ) -> tuple[int, list[str], Iterator[tuple[int, list[str]]]]:
     """Read a CSV file: the header's line and cells, and the line and cells of each row after it.
 
-    Args:
-        path: The file.
-        known: The names of columns by which the delimiter is recognised, as letters and digits.
+    The delimiter is recognised by the known names of columns, as letters and digits.
 
     Raises:
         UsageError: It cannot be read, or is empty or not CSV.
@@ -180,13 +169,6 @@ def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[
 
 
 class _Columns:
-    """The role of each column of a roster.
-
-    Args:
-        header: The names of the columns.
-        where: The file and the header's line.
-    """
-
     def __init__(self, header: list[str], where: str) -> None:
         places: dict[str, int] = {}
         for place, name in enumerate(header):
@@ -243,10 +225,7 @@ def _shown(path: Path) -> str:
 
 
 def same_people(roster: list[Student], known: list[Student]) -> list[tuple[Student, Student]]:
-    """The known students whom a roster has under another id, each with the roster's student.
-
-    Both have the same name, address or login, or ids that a spreadsheet could have changed.
-    """
+    """The known students whom a roster has under another id, each with the roster's student."""
     by_id = {student.id: student for student in roster}
     index = _index((trait, student) for student in roster for trait in _traits(student))
     found = []
@@ -420,8 +399,6 @@ def _without_namesakes(matches: list[_Match]) -> list[_Match]:
 
 
 class _StudentFinder:
-    """Finds a submission's student on a roster."""
-
     def __init__(self, roster: list[Student]) -> None:
         self._students = {s.id: s for s in roster}
         self._ids = _index((_same(s.id), s) for s in roster)
@@ -529,20 +506,14 @@ def _is_text(text: str, other: str) -> bool:
 
 
 def _forms(name: str) -> set[str]:
-    """The forms in which platforms write a name: "Jane Doe" gives `janedoe` and `doejane`.
-
-    Without a comma, it is unknown where the last name begins, so any word may come first.
-    """
+    """The forms of a name by the word that comes first: `janedoe` and `doejane`."""
     last, comma, first = name.partition(",")
     words = [last, first] if comma else name.split()
     return {_form(" ".join(words[i:] + words[:i])) for i in range(len(words))}
 
 
 def _form(name: str) -> str:
-    """The letters of a name in lower case and without accents; empty if it has a digit.
-
-    A digit may distinguish two students of the same name, so `doejane2` is not Jane Doe.
-    """
+    """A name's letters without case and accents; empty with a digit, as two may differ by it."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
     if any(c.isdigit() for c in plain):
         return ""

@@ -26,13 +26,7 @@ from kit.text import counted, first, one_line
 
 
 class Class:
-    """A class: an open gradebook, its course, and the rules that apply.
-
-    Args:
-        course: The course that it belongs to.
-        rules: The rules; None for those stored in the gradebook or, if there are none, those in the
-            course's policy.toml.
-    """
+    """An open gradebook, its course, and its rules: those given, stored, or of policy.toml."""
 
     def __init__(self, book: Gradebook, course: Course, rules: Policy | None = None) -> None:
         self.book = book
@@ -64,11 +58,7 @@ class Class:
         return self.course.handout_links(self.rules.handout_url)
 
     def problem(self, name: str) -> Problem:
-        """A problem of the course.
-
-        Raises:
-            UsageError: There is no such problem.
-        """
+        """A problem of the course; a UsageError if there is none."""
         known = {problem.id: problem for problem in self.course.problems}
         if name not in known:
             raise UsageError(f"problem {one_line(name, 50)}: {no_such('problem', name, known)}")
@@ -90,30 +80,21 @@ class Class:
         most = self._max_score(setups)
         found = standings(self.book, self.rules, most, setups=setups, problems=problems)
         paths, accepted = self.book.attempts.paths(), self.course.accepted
-        return [
-            _of_another_course(one, paths.get(one.sources or "", set()), accepted) for one in found
-        ]
+        return [_of_another_course(s, paths.get(s.sources or "", set()), accepted) for s in found]
 
     def standing(self, student: str, *, by_beginning: bool = False) -> Standing:
-        """A student's standing.
-
-        Args:
-            student: The id, or else a name, an address or a former id, in any case.
-            by_beginning: Whether the beginning of one of these is enough.
-
-        Raises:
-            UsageError: The gradebook does not have the student, or several fit.
-        """
+        """The standing of the student whom a person means; see `find`."""
         wanted = self.find(student, by_beginning=by_beginning)
         return next(one for one in self.standings(problems=False) if one.student.id == wanted)
 
     def find(self, text: str, *, by_beginning: bool = False, removed: bool = False) -> str:
-        """The id of the student whom a person means; see `standing`.
+        """The id of the student with this id, or else name, address or former id, in any case.
 
-        Args:
-            text: What the person wrote.
-            by_beginning: Whether the beginning of an id, a name or an address is enough.
-            removed: Whether to look among the students who were removed, too.
+        With `by_beginning`, the beginning of one of these is enough; with `removed`, the students
+        who were removed are found, too.
+
+        Raises:
+            UsageError: The gradebook does not have the student, or several fit.
         """
         entries = self.book.students.entries
         known = self.book.students.all(removed=True)
@@ -161,10 +142,8 @@ class Class:
             return None
         # Another student may have handed in the same sources first.
         attempt = self.book.attempts.all(standing.student.id)[standing.attempt - 1]
-        info = msgspec.structs.replace(
-            result.submission, name=attempt.name, ignored=attempt.ignored
-        )
-        return msgspec.structs.replace(result, submission=info)
+        of = msgspec.structs.replace(result.submission, name=attempt.name, ignored=attempt.ignored)
+        return msgspec.structs.replace(result, submission=of)
 
 
 def _of_another_course(standing: Standing, paths: set[str], accepted: Accepted) -> Standing:
@@ -237,14 +216,6 @@ def standings(
     setups: Sequence[int] | None = None,
     problems: bool = True,
 ) -> list[Standing]:
-    """Every student's standing, by id.
-
-    Args:
-        policy: The course's rules.
-        max_score: The most points that the assignment can give.
-        setups: The setups whose results count, best first; those of the gradebook by default.
-        problems: Whether to read each problem's score, which takes a second for a large class.
-    """
     overrides, extensions, comments = (
         book.decisions.overrides(),
         book.decisions.extensions(),
@@ -277,14 +248,8 @@ def standings(
 
 
 def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str, Grade]:
-    """The grades, by the hash of their sources.
-
-    If both devices have a run, a grade needs both results: half of the points are not a grade.
-    """
-    each = {
-        book.setups.get(setup).device: book.results.grades(setup, problems=problems)
-        for setup in setups
-    }
+    """The grades, by the hash of their sources; if both devices have a run, it needs both."""
+    each = {book.setups.get(n).device: book.results.grades(n, problems=problems) for n in setups}
     if not {"cpu", "cuda"} <= each.keys():
         return next(iter(each.values()), {})
     found = dict(each.get("cpu+cuda", {}))
@@ -371,10 +336,7 @@ def _of_attempt(
 
 
 def _chosen(each: list[Standing], policy: Policy) -> Standing:
-    """The attempt that counts.
-
-    An attempt that is not graded may be the best one, so it has to be graded first.
-    """
+    """The attempt that counts; one without a grade may be the best, so it is graded first."""
     if policy.counts == "best":
         return max(each, key=lambda one: (one.state in WAITS, one.points or 0.0, one.attempt))
     in_time = [one for one in each if one.days_late == 0]
@@ -386,10 +348,7 @@ WAITS = (State.NOT_GRADED, State.GRADER_ERROR)
 
 
 def _overridden(standing: Standing, overrides: list[Override]) -> Standing:
-    """Apply overrides: the late penalty applies to points for a problem, but not to a total.
-
-    Points for a problem do not turn an attempt without a grade into a graded one.
-    """
+    """Apply overrides: those of a problem have the late penalty, and alone make no grade."""
     points = standing.points
     for one in overrides:
         if one.problem and points is not None:
@@ -402,6 +361,5 @@ def _overridden(standing: Standing, overrides: list[Override]) -> Standing:
 
 
 def counts(found: Iterable[Standing]) -> dict[State, int]:
-    """How many students are in each state."""
     states = [one.state for one in found]
     return {state: states.count(state) for state in State}

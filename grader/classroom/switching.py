@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from grader.base.errors import UsageError
+from grader.base.errors import Status, UsageError
 from grader.classroom import setups
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import Standing, State
@@ -28,12 +28,7 @@ CHOSEN = ("seed", "isolation", "problems")
 
 
 class Switch:
-    """The change of a gradebook's setup to the one that a command asks for.
-
-    Args:
-        today: The setup that the command asks for.
-        folder: The folder of the course, as the command line names it.
-    """
+    """The change of a gradebook's setup to `today`, the one that a command asks for."""
 
     def __init__(self, book: Gradebook, today: Setup, course: Course, folder: Path | None) -> None:
         self.book, self.today, self._course, self._folder = book, today, course, folder
@@ -64,24 +59,14 @@ class Switch:
         return self._other is None or setups.belong_together(self.today, self._other)
 
     def require_none(self) -> None:
-        """Check that `batch` can add results of this setup to the gradebook.
-
-        It can also if nothing has been graded yet.
-
-        Raises:
-            UsageError: Another setup counts; the message names the ways out.
-        """
+        """Check that `batch` can add results of this setup, or that nothing has been graded yet."""
         if self.old is not None and not self.is_same and self.book.results.has_grades:
             raise UsageError(self._another_setup(self.old))
         if self.is_needed and self._other is not None and not self._fits_other:
             raise UsageError(self._another_run(self._other))
 
     def require_partner(self) -> None:
-        """Check that the other device has results that can count together with new ones.
-
-        Raises:
-            UsageError: It has none; the message names the commands that produce them.
-        """
+        """Check that the other device has results that can count together with new ones."""
         if self._setups_with(0) is None:
             assert self._other is not None
             first, then = self._commands()
@@ -92,14 +77,7 @@ class Switch:
             )
 
     def counting_with(self, number: int) -> list[int] | None:
-        """The setups that would count together with the new one, best first, merged if necessary.
-
-        Args:
-            number: The new setup's number in the gradebook.
-
-        Returns:
-            None if the other device has no results that belong to those of the new setup.
-        """
+        """The setups that would count with the new one, merged; None without a partner."""
         new = self._setups_with(number)
         if new is None:
             return None
@@ -128,10 +106,7 @@ class Switch:
         return " ".join([*self._start(), "--undo"])
 
     def command_back_to(self, undone: Setup) -> str:
-        """The command that makes undone results count again; empty if there is none.
-
-        There is none if the suite, the grader or torch has changed since they were graded.
-        """
+        """The command that makes undone results count again; empty if there is none."""
         same = {name: getattr(undone, name) for name in (*CHOSEN, "device")}
         if msgspec.structs.replace(self.today, **same) != undone:
             return ""
@@ -180,9 +155,8 @@ class Switch:
     def _changed(self, old: Setup) -> str:
         like = msgspec.structs.replace(old, device=self.today.device)
         if old.device != self.today.device:  # of another device, only these have to be equal
-            like = msgspec.structs.replace(
-                self.today, **{name: getattr(old, name) for name in setups.SHARED}
-            )
+            same = {name: getattr(old, name) for name in setups.SHARED}
+            like = msgspec.structs.replace(self.today, **same)
         return "; ".join(setups.differences(like, self.today))
 
     def _like_today(self, other: Setup) -> Setup:
@@ -237,22 +211,17 @@ SMALL = 0.005  # points; smaller differences are not shown anywhere
 
 @dataclass(frozen=True)
 class GradeChange:
-    """One student whose points would change."""
-
     before: Standing  # the standing that counts
     after: Standing  # the standing with the new results
     tests: list[str]  # the tests whose outcome changes, as "problem, test: was, now is"
 
     @property
     def points(self) -> float:
-        """The difference in points."""
         return (self.after.points or 0.0) - (self.before.points or 0.0)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All changes of a regrade."""
-
     changes: list[GradeChange]  # the students whose points or state would change
     tests: "Counter[tuple[str, str]]"  # how many students gain (or lose) points on each test
     before: float  # the sum of the points that count
@@ -281,7 +250,8 @@ def compare(whole: Class, old: Sequence[int], new: Sequence[int]) -> Comparison:
             book.results.first_result(before.sources, old),
             book.results.first_result(after.sources, new),
         )
-        tests = [test for test in changed_tests(*results) if test.gains_or_loses]
+        changed = changed_tests(*results)
+        tests = [test for test in changed if Status.PASSED in (test.before, test.after)]
         counted.update((test.name, "gain" if test.passes else "lose") for test in tests)
         changes.append(GradeChange(before, after, [test.text for test in tests]))
     return Comparison(

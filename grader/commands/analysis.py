@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
-import typer
-
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.base.outputs import Holds, Writes
 from grader.classroom import gradebook
 from grader.commands.classes import Book, RulesOption, class_of
-from grader.commands.options import Folder, app
+from grader.commands.options import Folder, app, argument, option
 from kit.text import counted
 
 # grader.analysis imports numpy and the libraries for pages, so only these commands import it.
@@ -21,16 +19,16 @@ from kit.text import counted
 @app.command()
 def page(
     book: Book,
-    out: Annotated[Path, typer.Argument(metavar="OUT.html", help="The page to write."), Writes()],
+    out: Annotated[Path, argument("The page to write.", "OUT.html"), Writes()],
     anonymous: Annotated[
-        bool, typer.Option("--anonymous", help="Leave out names, to show the page in class.")
+        bool, option("--anonymous", "Leave out names, to show the page in class.")
     ] = False,
     reports: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--reports",
-            metavar="DIR",
-            help="Link each student to the page that `grader export --html DIR` wrote.",
+            "Link each student to the page that `grader export --html DIR` wrote.",
+            "DIR",
         ),
         Holds(),
     ] = None,
@@ -63,15 +61,13 @@ def page(
 @app.command()
 def mistakes(
     book: Book,
-    top: Annotated[
-        int, typer.Option("--top", min=1, help="How many mistakes and tests to show.")
-    ] = 15,
+    top: Annotated[int, option("--top", "How many mistakes and tests to show.", min=1)] = 15,
     draft: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--draft",
-            metavar="DIR",
-            help="Write drafts of known mistakes, from failures that no known mistake explains.",
+            "Write drafts of known mistakes, from failures that no known mistake explains.",
+            "DIR",
         ),
         Writes("edits"),
     ] = None,

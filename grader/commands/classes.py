@@ -41,10 +41,12 @@ from grader.commands.options import (
     Only,
     Seed,
     app,
+    argument,
     chosen,
     device_named,
     level_named,
     one_of,
+    option,
 )
 from grader.commands.parameters import parameters_of
 from grader.commands.reports import Export, Paths, reported, to_folders
@@ -60,48 +62,40 @@ from grader.sandbox.pool import usual_jobs
 from kit.text import counted, first, one_line
 
 SHOWN = 9  # the most students that a message names
-Book = Annotated[
-    Path, typer.Argument(metavar="GRADEBOOK", help="The gradebook that `grader batch` wrote.")
-]
+Book = Annotated[Path, argument("The gradebook that `grader batch` wrote.", "GRADEBOOK")]
 BookOption = Annotated[
-    Path,
-    typer.Option("--gradebook", metavar="FILE", help="The gradebook that `grader batch` wrote."),
+    Path, option("--gradebook", "The gradebook that `grader batch` wrote.", "FILE")
 ]
-StudentId = Annotated[
-    str, typer.Argument(metavar="STUDENT", help="The student's id, name or address, in any case.")
-]
-Who = Annotated[str, typer.Option("--by", help="Who decided this (default: your user name).")]
+StudentId = Annotated[str, argument("The student's id, name or address, in any case.", "STUDENT")]
+Who = Annotated[str, option("--by", "Who decided this (default: your user name).")]
 Jobs = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--jobs",
+        "Number of processes (default: one per processor; with --device cuda always one per GPU).",
         min=1,
-        help="Number of processes (default: one per processor; with --device cuda always one per "
-        "GPU).",
     ),
 ]
 # By the name that `--executor` takes.
 CLUSTERS: dict[str, Cluster] = removable.objects("grader.classroom.more", "CLUSTER")
 EXECUTORS = {"local": "this machine"} | {name: one.help for name, one in CLUSTERS.items()}
 Where = Annotated[
-    str,
-    typer.Option("--executor", help=" ".join(f"{name}: {one}." for name, one in EXECUTORS.items())),
+    str, option("--executor", " ".join(f"{name}: {one}." for name, one in EXECUTORS.items()))
 ]
 Address = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--address",
-        metavar="HOST:PORT",
-        help="The cluster's address (default: the cluster that this machine belongs to).",
+        "The cluster's address (default: the cluster that this machine belongs to).",
+        "HOST:PORT",
     ),
 ]
 RulesOption = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--policy",
-        metavar="FILE",
-        help="Deadlines and late penalties (default: those that `grader batch` stored, or "
-        "policy.toml).",
+        "Deadlines and late penalties (default: those that `grader batch` stored, or policy.toml).",
+        "FILE",
     ),
 ]
 
@@ -116,14 +110,9 @@ def course_and_rules(
 ) -> tuple[Course, Policy | None]:
     """The course, and the rules that --policy names, if it names any.
 
-    A mistake in the course's own policy is reported now, not when the policy is first used.
-
-    Args:
-        folder: The folder of the course; None for that of the gradebook.
-        book: The gradebook, which may not exist yet.
-        grades: Whether the command runs the course's tests, which whoever made the gradebook must
-            not choose.
-        tells_changes: Whether the command says itself that the tests have changed.
+    A mistake in the course's own policy is reported now, not when the policy is first used. With
+    `grades`, the command runs the course's tests, which whoever made the gradebook must not choose.
+    With `tells_changes`, it says itself that the tests have changed.
 
     Raises:
         UsageError: The gradebook is of another course, or its course is not there any more, or has
@@ -157,7 +146,6 @@ def course_and_rules(
 def class_of(
     book: Path, folder: Path | None, rules_file: Path | None, *, writes: bool = False
 ) -> Iterator[Class]:
-    """Open a gradebook with its course and rules."""
     course, rules = course_and_rules(folder, rules_file, book)
     with (gradebook.writing if writes else gradebook.reading)(book) as opened:
         yield Class(opened, course, rules)
@@ -178,9 +166,7 @@ def _require_course(
     now = _described(course)
     is_there = stored is not None and (not stored.folder or Path(stored.folder).is_dir())
     is_other = stored and stored.folder != now.folder and stored.title != now.title
-    if (is_there and is_other) or (
-        known and known.isdisjoint(problem.id for problem in course.problems)
-    ):
+    if (is_there and is_other) or (known and known.isdisjoint(p.id for p in course.problems)):
         theirs = f" of {stored.folder or 'the grader'} ({stored.title})" if stored else ""
         raise UsageError(
             f"{book} is of another course{theirs}, with the problems "
@@ -190,7 +176,6 @@ def _require_course(
 
 
 def _described(course: Course) -> BookCourse:
-    """A course as a gradebook stores it."""
     is_own = course.root == courses.load().root
     folder = "" if is_own else str(course.root.resolve())
     return BookCourse(folder, policies.load(course.policy).title)
@@ -201,39 +186,34 @@ def _described(course: Course) -> BookCourse:
 
 @app.command()
 def batch(
-    folder: Annotated[
-        Path, typer.Argument(help="The folder with one file or folder per submission.")
-    ],
+    folder: Annotated[Path, argument("The folder with one file or folder per submission.")],
     book: Annotated[
-        Path,
-        typer.Option("--gradebook", metavar="FILE", help="The gradebook (SQLite)."),
-        Writes(sidecars=True),
+        Path, option("--gradebook", "The gradebook (SQLite).", "FILE"), Writes(sidecars=True)
     ],
     listed: Annotated[
-        Path | None,
-        typer.Option("--roster", metavar="FILE.csv", help="Students: id, name, e-mail, section."),
+        Path | None, option("--roster", "Students: id, name, e-mail, section.", "FILE.csv")
     ] = None,
     same_students: Annotated[
         bool,
-        typer.Option(
+        option(
             "--same-students",
-            help="The roster has new ids for students whom the gradebook knows: give each the "
+            "The roster has new ids for students whom the gradebook knows: give each the "
             "roster's id.",
         ),
     ] = False,
     layout: Annotated[
         str,
-        typer.Option(
+        option(
             "--layout",
-            metavar="FORM",
-            help="The form of the names, such as 'hw1-{id}_{any}.zip' ({id}, {name}, {email}, "
+            "The form of the names, such as 'hw1-{id}_{any}.zip' ({id}, {name}, {email}, "
             "{time}, {any}), if they have one that is not recognised.",
+            "FORM",
         ),
     ] = "",
     jobs: Jobs = None,
     only: Only = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Grade at most this many submissions now.")
+        int | None, option("--limit", "Grade at most this many submissions now.", min=1)
     ] = None,
     device: DeviceOption = "cpu",
     seed: Seed = 0,
@@ -271,7 +251,7 @@ def batch(
             notes += _one_entry_each(opened, students, join=same_students)
         if rules:
             opened.remember(rules)
-        opened.belongs_to(_described(course))
+        opened.course = _described(course)
         if students is None and opened.students.has_roster:
             students = [one for one in opened.students.all(removed=True) if one.listed]
         entries = opened.students.entries
@@ -300,12 +280,7 @@ def batch(
 
 
 def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> list[str]:
-    """Check that a roster gives no student of the gradebook a second entry; return notes.
-
-    Args:
-        students: The roster.
-        join: Whether to make the two entries of a student one.
-    """
+    """Check that a roster gives no known student a second entry, or join the two; return notes."""
     entries, work, listed = (
         book.students.entries,
         book.students.with_work(),
@@ -317,9 +292,8 @@ def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> 
     if join:
         for old, new in pairs:
             book.students.change("merge", old.id, becomes=new.id, reason="the roster's id", who="")
-        return [
-            f"{counted(len(pairs), 'student has', 'students have')} the roster's id from now on"
-        ]
+        have = counted(len(pairs), "student has", "students have")
+        return [f"{have} the roster's id from now on"]
     some = first([one_line(f"{called(old)} is {new.id}", 120) for old, new in pairs], SHOWN)
     if len(pairs) > 1 or len(pairs) == len(students):
         raise UsageError(
@@ -335,10 +309,7 @@ def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> 
 def _opened(
     path: Path, today: Setup, where: "ExecutorFor", course: Course, folder: Path | None
 ) -> Iterator[tuple[Gradebook, Executor]]:
-    """Open or create a gradebook for `batch`, together with what grades.
-
-    Nothing is written before it is certain that the setup is right and that this machine can grade.
-    """
+    """Open or create a gradebook with what grades; write nothing before that is certain."""
     with ExitStack() as stack:
         opened = stack.enter_context(gradebook.writing(path)) if path.exists() else None
         if opened is not None:
@@ -400,7 +371,6 @@ def _where(
 
 
 def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None = None) -> None:
-    """Grade the remaining submissions, and print how long it took."""
     started = time.monotonic()
     files.kept.append(book.path)
     # A cluster may print its events on stdout.
@@ -421,13 +391,13 @@ def _any_fault(book: Gradebook, setup: int) -> bool:
 @app.command()
 def status(
     book: Book,
-    verbose: Annotated[bool, typer.Option("--verbose", help="List every student.")] = False,
+    verbose: Annotated[bool, option("--verbose", "List every student.")] = False,
     since: Annotated[
         str,
-        typer.Option(
+        option(
             "--since",
-            metavar="DAY",
-            help="List what was handed in and decided since then instead, like 2026-10-05.",
+            "List what was handed in and decided since then instead, like 2026-10-05.",
+            "DAY",
         ),
     ] = "",
     rules_file: RulesOption = None,
@@ -468,33 +438,32 @@ def show(
 @app.command()
 def regrade(
     book: Book,
-    apply: Annotated[bool, typer.Option("--apply", help="Make the new results count.")] = False,
+    apply: Annotated[bool, option("--apply", "Make the new results count.")] = False,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Make the results before the last --apply count again.")
+        bool, option("--undo", "Make the results before the last --apply count again.")
     ] = False,
     jobs: Jobs = None,
     only: Only = None,
     students: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--student",
-            metavar="STUDENT",
-            help="Only this student; may be repeated. All others keep their results.",
+            "Only this student; may be repeated. All others keep their results.",
+            "STUDENT",
         ),
     ] = None,
     keep_others: Annotated[
-        bool, typer.Option("--keep-others", help="With --only: keep the results of all else.")
+        bool, option("--keep-others", "With --only: keep the results of all else.")
     ] = False,
     all_problems: Annotated[
-        bool, typer.Option("--all-problems", help="All problems (default: those graded before).")
+        bool, option("--all-problems", "All problems (default: those graded before).")
     ] = False,
     device: DeviceOption = "cpu",
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Another seed (default: the one used before).")
+        int | None, option("--seed", "Another seed (default: the one used before).")
     ] = None,
     isolation: Annotated[
-        str | None,
-        typer.Option("--isolation", help="Another level (default: the one used before)."),
+        str | None, option("--isolation", "Another level (default: the one used before).")
     ] = None,
     executor: Where = "local",
     address: Address = None,
@@ -554,10 +523,7 @@ def regrade(
 def _part(book: Gradebook, was: Setup, part: Setup, where: ExecutorFor) -> Setup:
     """Grade a part of the class or of the problems again; return the setup of all results.
 
-    Args:
-        was: The setup that counts, whose results all others keep.
-        part: The setup of the students and problems to grade again.
-        where: What grades.
+    All others keep their results of the setup `was`, which counts.
     """
     whole = msgspec.structs.replace(part, problems=was.problems, rest=was.sha256)
     number = book.setups.number_of(part)
@@ -635,22 +601,19 @@ def _ids(found: list[Standing]) -> str:
 
 @app.command()
 def diff(
-    book: Annotated[
-        Path, typer.Argument(metavar="GRADEBOOK", help="The gradebook, or a result as JSON.")
-    ],
+    book: Annotated[Path, argument("The gradebook, or a result as JSON.", "GRADEBOOK")],
     new: Annotated[
-        Path | None,
-        typer.Argument(metavar="NEW.json", help="A newer result, to compare two results."),
+        Path | None, argument("A newer result, to compare two results.", "NEW.json")
     ] = None,
     exported: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--gradescope",
-            metavar="FILE.csv",
-            help="Scores exported from Gradescope: list the students whose points differ instead.",
+            "Scores exported from Gradescope: list the students whose points differ instead.",
+            "FILE.csv",
         ),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="List every change.")] = False,
+    verbose: Annotated[bool, option("--verbose", "List every change.")] = False,
     device: DeviceOption = "cpu",
     rules_file: RulesOption = None,
     course_folder: Folder = None,
@@ -690,7 +653,6 @@ def diff(
 
 
 def _say_differences(whole: Class, exported: Path) -> None:
-    """Print which points differ from Gradescope's; exit 1 if any do."""
     theirs = gradescope_scores.read(exported)
     found = gradescope_scores.differences(whole.standings(problems=False), theirs)
     files.say(texts.compared(found, len(theirs)))
@@ -699,7 +661,6 @@ def _say_differences(whole: Class, exported: Path) -> None:
 
 
 def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:
-    """Print which students gain or lose points between two setups' results."""
     found, book = switching.compare(whole, [old], [new]), whole.book
     said = texts.changes(
         book.path, found, book.setups.get(old), book.setups.get(new), verbose=verbose
@@ -727,17 +688,15 @@ READ = {name for one in EXPORTS.values() for name, (*_, mark) in one.options.ite
 @to_folders(EXPORTS)
 def export(
     book: Book,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", help="Everything in one table."), Writes()
-    ] = None,
+    csv: Annotated[Path | None, option("--csv", "Everything in one table."), Writes()] = None,
     *,
     paths: Paths,
     late_days_file: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--late-days",
-            metavar="FILE.csv",
-            help="The late days of all assignments: replace the rows of this one.",
+            "The late days of all assignments: replace the rows of this one.",
+            "FILE.csv",
         ),
         Writes(),
     ] = None,
@@ -770,13 +729,11 @@ def export(
 
 
 def _say_notes(notes: Iterable[str]) -> None:
-    """Say what a person should check."""
     for note in notes:
         print(f"grader: {note}", file=sys.stderr)
 
 
 def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind: Format) -> None:
-    """Write a report of this format for each student who has a result."""
     files.make_folder(folder)
     for one in found:
         interrupts.stop_if_seen()

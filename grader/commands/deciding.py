@@ -6,35 +6,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.classroom import decisions, texts
 from grader.classroom.decisions import Decision
 from grader.classroom.standings import Class
 from grader.commands.classes import BookOption, RulesOption, Who, class_of
-from grader.commands.options import Folder, app, chosen, require_one_of_two
+from grader.commands.options import Folder, app, argument, chosen, option, require_one_of_two
 from grader.course import policies
 from kit.text import one_line
 
-OneStudent = Annotated[
-    str, typer.Argument(metavar="STUDENT", help="The student's id, name or address, in any case.")
-]
-Reason = Annotated[
-    str, typer.Option("--reason", help="The reason, which the student's report shows.")
-]
+OneStudent = Annotated[str, argument("The student's id, name or address, in any case.", "STUDENT")]
+Reason = Annotated[str, option("--reason", "The reason, which the student's report shows.")]
 Apply = Annotated[
     bool,
-    typer.Option(
-        "--apply", help="With several students: write it; without it, only show the difference."
-    ),
+    option("--apply", "With several students: write it; without it, only show the difference."),
 ]
 Anyway = Annotated[
-    bool,
-    typer.Option(
-        "--anyway", help="Give more points than there are, or points for nothing handed in."
-    ),
+    bool, option("--anyway", "Give more points than there are, or points for nothing handed in.")
 ]
 
 
@@ -43,21 +32,19 @@ def override(
     book: BookOption,
     student: OneStudent = "",
     reason: Reason = "",
-    points: Annotated[
-        float | None, typer.Option("--points", min=0, help="The points to give.")
-    ] = None,
+    points: Annotated[float | None, option("--points", "The points to give.", min=0)] = None,
     problem: Annotated[
-        str, typer.Option("--problem", help="Give the points for this problem, not as the total.")
+        str, option("--problem", "Give the points for this problem, not as the total.")
     ] = "",
     remove: Annotated[
-        bool, typer.Option("--remove", help="Withdraw the points that an override gave.")
+        bool, option("--remove", "Withdraw the points that an override gave.")
     ] = False,
     rows: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--from",
-            metavar="FILE.csv",
-            help="Give points to several students: columns student, points, problem, reason.",
+            "Give points to several students: columns student, points, problem, reason.",
+            "FILE.csv",
         ),
     ] = None,
     apply: Apply = False,
@@ -102,18 +89,18 @@ def extend(
     book: BookOption,
     student: OneStudent = "",
     until: Annotated[
-        str, typer.Option("--until", help="The new deadline: 2026-10-05T23:59:00-07:00, or a day.")
+        str, option("--until", "The new deadline: 2026-10-05T23:59:00-07:00, or a day.")
     ] = "",
     reason: Reason = "",
     section: Annotated[
-        str, typer.Option("--section", help="Extend the deadline of everybody in this section.")
+        str, option("--section", "Extend the deadline of everybody in this section.")
     ] = "",
     rows: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--from",
-            metavar="FILE.csv",
-            help="Extend several students' deadlines: columns student, until, reason.",
+            "Extend several students' deadlines: columns student, until, reason.",
+            "FILE.csv",
         ),
     ] = None,
     apply: Apply = False,
@@ -142,13 +129,7 @@ def extend(
 def _decide(
     whole: Class, decided: Callable[[Class], list[Decision]], *, by: str, keep: bool | None
 ) -> None:
-    """Write decisions and show what they changed.
-
-    Args:
-        decided: A function that gives the decisions.
-        by: Who decided.
-        keep: Whether to keep what was written; None for one student, where nobody is asked.
-    """
+    """Write decisions and show what they changed; `keep` is None for one student."""
     found = decided(whole)
     rules = whole.rules
     before = {one.student.id: texts.grade_and_deadline(rules, one) for one in whole.standings()}

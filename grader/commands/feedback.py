@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-import typer
-
 from grader.base import files
 from grader.base.errors import UsageError, no_such
 from grader.classroom import texts
@@ -11,7 +9,7 @@ from grader.classroom.attempts import Attempt
 from grader.classroom.gradebook import Gradebook
 from grader.commands.classes import BookOption, RulesOption, StudentId, class_of
 from grader.commands.deciding import require_points
-from grader.commands.options import Folder, app, chosen, require_one_of_two
+from grader.commands.options import Folder, app, argument, chosen, option, require_one_of_two
 from grader.report.wording import MAX_TEXT
 from grader.results.records import TestResult
 from kit.text import counted, one_line
@@ -21,18 +19,14 @@ from kit.text import counted, one_line
 def comment(
     student: StudentId,
     book: BookOption,
-    text: Annotated[str, typer.Option("--text", help="The comment.")] = "",
-    again: Annotated[
-        str, typer.Option("--again", metavar="NAME", help="Use the comment of this name again.")
-    ] = "",
-    name: Annotated[
-        str, typer.Option("--name", help="A name for the comment, for --again later.")
-    ] = "",
+    text: Annotated[str, option("--text", "The comment.")] = "",
+    again: Annotated[str, option("--again", "Use the comment of this name again.", "NAME")] = "",
+    name: Annotated[str, option("--name", "A name for the comment, for --again later.")] = "",
     problem: Annotated[
-        str, typer.Option("--problem", help="The problem it is about (default: the submission).")
+        str, option("--problem", "The problem it is about (default: the submission).")
     ] = "",
     remove: Annotated[
-        int | None, typer.Option("--remove", min=1, help="Withdraw the comment of this number.")
+        int | None, option("--remove", "Withdraw the comment of this number.", min=1)
     ] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
@@ -68,7 +62,6 @@ def _named(book: Gradebook, name: str) -> str:
 
 
 def _line(text: str, option: str) -> str:
-    """A text as one line, with single spaces."""
     line = " ".join(text.split())
     if not line:
         raise UsageError(f"{option} is empty: expected a text")
@@ -81,12 +74,11 @@ def _line(text: str, option: str) -> str:
 def request(
     student: StudentId,
     book: BookOption,
-    problem: Annotated[str, typer.Option("--problem", help="The problem of the test.")],
-    test: Annotated[str, typer.Option("--test", help="The test, as the report names it.")],
-    text: Annotated[str, typer.Option("--text", help="What the student says.")],
+    problem: Annotated[str, option("--problem", "The problem of the test.")],
+    test: Annotated[str, option("--test", "The test, as the report names it.")],
+    text: Annotated[str, option("--text", "What the student says.")],
     attempt: Annotated[
-        int | None,
-        typer.Option("--attempt", min=1, help="The attempt (default: the one that counts)."),
+        int | None, option("--attempt", "The attempt (default: the one that counts).", min=1)
     ] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
@@ -137,18 +129,13 @@ def _evidence(book: Gradebook, attempt: Attempt, problem: str, test: str) -> tup
 
 @app.command()
 def answer(
-    number: Annotated[
-        int, typer.Argument(metavar="REQUEST", min=1, help="The number of the regrade request.")
-    ],
+    number: Annotated[int, argument("The number of the regrade request.", "REQUEST", min=1)],
     book: BookOption,
-    reason: Annotated[
-        str, typer.Option("--reason", help="The reason, which the student's report contains.")
-    ],
-    accept: Annotated[bool, typer.Option("--accept", help="Accept the request.")] = False,
-    refuse: Annotated[bool, typer.Option("--refuse", help="Refuse the request.")] = False,
+    reason: Annotated[str, option("--reason", "The reason, which the student's report contains.")],
+    accept: Annotated[bool, option("--accept", "Accept the request.")] = False,
+    refuse: Annotated[bool, option("--refuse", "Refuse the request.")] = False,
     points: Annotated[
-        float | None,
-        typer.Option("--points", min=0, help="With --accept: the points for the problem."),
+        float | None, option("--points", "With --accept: the points for the problem.", min=0)
     ] = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,

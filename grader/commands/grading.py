@@ -28,10 +28,12 @@ from grader.commands.options import (
     Seed,
     Verbose,
     app,
+    argument,
     chosen,
     device_named,
     level_named,
     one_of,
+    option,
 )
 from grader.commands.progress import advancing
 from grader.course import courses, policies
@@ -62,9 +64,7 @@ from kit.text import counted, one_line
 def grade(
     submission: Annotated[
         Path,
-        typer.Argument(
-            help="A folder, .zip or .tar.gz that holds assignment/; or one module or notebook."
-        ),
+        argument("A folder, .zip or .tar.gz that holds assignment/; or one module or notebook."),
     ],
     only: Only = None,
     device: DeviceOption = "cpu",
@@ -74,15 +74,11 @@ def grade(
     isolation: LevelOption = "auto",
     seconds: Annotated[
         float | None,
-        typer.Option(
-            "--seconds", min=1, help="Time limit for all tests together (default: the course's)."
-        ),
+        option("--seconds", "Time limit for all tests together (default: the course's).", min=1),
     ] = None,
     memory: Annotated[
         int | None,
-        typer.Option(
-            "--memory-mib", min=1, help="Memory limit of each test (default: the course's)."
-        ),
+        option("--memory-mib", "Memory limit of each test (default: the course's).", min=1),
     ] = None,
     annotations: Annotations = False,
     verbose: Verbose = False,
@@ -124,12 +120,8 @@ def grade(
 @app.command()
 @reports.to_files
 def merge(
-    one: Annotated[
-        Path, typer.Argument(metavar="CPU.json", help="The result of `grade --device cpu --json`.")
-    ],
-    other: Annotated[
-        Path, typer.Argument(metavar="GPU.json", help="The result of `grade --device cuda --json`.")
-    ],
+    one: Annotated[Path, argument("The result of `grade --device cpu --json`.", "CPU.json")],
+    other: Annotated[Path, argument("The result of `grade --device cuda --json`.", "GPU.json")],
     paths: reports.Paths,
     verbose: Verbose = False,
     folder: Folder = None,
@@ -148,10 +140,8 @@ def merge(
 
 @app.command()
 def new(
-    folder: Annotated[Path, typer.Argument(help="The folder to write."), Writes(suffix="py")],
-    plain: Annotated[
-        bool, typer.Option("--plain", help="A course in plain Python, for any subject.")
-    ] = False,
+    folder: Annotated[Path, argument("The folder to write."), Writes(suffix="py")],
+    plain: Annotated[bool, option("--plain", "A course in plain Python, for any subject.")] = False,
 ) -> None:
     """Start a course of your own: a small, complete one, to be changed step by step."""
     written = new_course.write(folder, plain=plain)
@@ -165,8 +155,7 @@ def new(
 @app.command()
 def stubs(
     check: Annotated[
-        bool,
-        typer.Option("--check", help="Write nothing; exit 1 if a stub differs from its reference."),
+        bool, option("--check", "Write nothing; exit 1 if a stub differs from its reference.")
     ] = False,
     folder: Folder = None,
 ) -> None:
@@ -192,57 +181,43 @@ def validate(
     device: DeviceOption = "cpu",
     seeds: Annotated[
         int,
-        typer.Option(
-            "--seeds", min=1, help="Number of seeds that the reference and the variants must pass."
-        ),
+        option("--seeds", "Number of seeds that the reference and the variants must pass.", min=1),
     ] = 1,
     with_mutants: Annotated[
-        bool,
-        typer.Option(
-            "--mutants", help="Also try automatic mutants of the reference (takes minutes)."
-        ),
+        bool, option("--mutants", "Also try automatic mutants of the reference (takes minutes).")
     ] = False,
     quick: Annotated[
         bool,
-        typer.Option(
+        option(
             "--quick",
-            help="Try only every twelfth known mistake and every fourth variant, without a matrix.",
+            "Try only every twelfth known mistake and every fourth variant, without a matrix.",
         ),
     ] = False,
     draft: Annotated[
         bool,
-        typer.Option(
-            "--draft",
-            help="Skip the sandbox: twice as fast. Use it to write tests, not to prove them.",
+        option(
+            "--draft", "Skip the sandbox: twice as fast. Use it to write tests, not to prove them."
         ),
     ] = False,
     prices: Annotated[
-        bool,
-        typer.Option(
-            "--prices", help="Only show what tests and known mistakes cost, by class of harm."
-        ),
+        bool, option("--prices", "Only show what tests and known mistakes cost, by class of harm.")
     ] = False,
     light: Annotated[
         bool,
-        typer.Option(
-            "--light", help="Only what costs the author nothing: no known mistakes, no reasons."
-        ),
+        option("--light", "Only what costs the author nothing: no known mistakes, no reasons."),
     ] = False,
     digests: Annotated[
         bool,
-        typer.Option(
+        option(
             "--digests",
-            help="Only write into known mistakes which text of its stub each one contradicts.",
+            "Only write into known mistakes which text of its stub each one contradicts.",
         ),
     ] = False,
     jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", min=1, help="Number of processes (default: one per processor)."),
+        int | None, option("--jobs", "Number of processes (default: one per processor).", min=1)
     ] = None,
     matrix: Annotated[
-        Path | None,
-        typer.Option("--matrix", metavar="FILE", help="Write the matrix: .json or .md."),
-        Writes(),
+        Path | None, option("--matrix", "Write the matrix: .json or .md.", "FILE"), Writes()
     ] = None,
     folder: Folder = None,
 ) -> None:
@@ -287,7 +262,6 @@ def validate(
         raise typer.Exit(1)
 
 
-# For each option of `validate`, those that it does not go with.
 NOT_TOGETHER = {
     "--prices": ("--mutants", "--quick", "--draft", "--light", "--seeds", "--device cuda"),
     "--mutants": ("--device cuda",),
@@ -296,7 +270,6 @@ NOT_TOGETHER = {
 
 
 def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
-    """What `validate` prints."""
     if prices:
         return matrix_report.prices(found)
     console = Console(highlight=False)
@@ -317,26 +290,22 @@ def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
 def release(
     kind: Annotated[
         str,
-        typer.Argument(
-            metavar="student|gradescope",
-            help="student: stubs, public tests, probes, handout. gradescope: the autograder, "
+        argument(
+            "student: stubs, public tests, probes, handout. gradescope: the autograder, "
             "including everything that is secret.",
+            "student|gradescope",
         ),
     ],
-    out: Annotated[Path, typer.Argument(metavar="OUT.zip", help="The zip to write."), Writes()],
+    out: Annotated[Path, argument("The zip to write.", "OUT.zip"), Writes()],
     handout: Annotated[
         Path | None,
         typer.Option(help="The built handout (default: handout/build, from `make handout`)."),
     ] = None,
     index_url: Annotated[
-        str,
-        typer.Option(
-            "--index-url", help="gradescope: an extra package index, such as torch's for CPUs."
-        ),
+        str, option("--index-url", "gradescope: an extra package index, such as torch's for CPUs.")
     ] = "",
     wheels: Annotated[
-        Path | None,
-        typer.Option("--wheels", help="gradescope: a folder of wheels for an offline install."),
+        Path | None, option("--wheels", "gradescope: a folder of wheels for an offline install.")
     ] = None,
     folder: Folder = None,
 ) -> None:
@@ -381,14 +350,12 @@ def release(
 
 @app.command()
 def autograde(
-    home: Annotated[
-        Path | None, typer.Argument(help="The run's folder (default: the platform's).")
-    ] = None,
+    home: Annotated[Path | None, argument("The run's folder (default: the platform's).")] = None,
     platform: Annotated[
         str,
-        typer.Option(
+        option(
             "--platform",
-            help=" ".join(f"{k}: {p.submission} to {p.result}." for k, p in PLATFORMS.items()),
+            " ".join(f"{k}: {p.submission} to {p.result}." for k, p in PLATFORMS.items()),
         ),
     ] = "gradescope",
     folder: Folder = None,
@@ -405,8 +372,7 @@ def autograde(
 @app.command()
 def isolation(
     device: Annotated[
-        str,
-        typer.Option("--device", help="cuda: also with this machine's GPU, which is used once."),
+        str, option("--device", "cuda: also with this machine's GPU, which is used once.")
     ] = "cpu",
     folder: Folder = None,
 ) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import typer
 
@@ -18,6 +18,15 @@ from grader.sandbox.levels import Isolation
 
 Choice = TypeVar("Choice", bound=str)
 
+
+def option(name: str, text: str, metavar: str | None = None, **more: Any) -> Any:
+    return typer.Option(name, help=text, metavar=metavar, **more)
+
+
+def argument(text: str, metavar: str | None = None, **more: Any) -> Any:
+    return typer.Argument(help=text, metavar=metavar, **more)
+
+
 app = App(
     name="grader",
     help="Grade submissions in a sandbox, and prove that the hidden tests can be trusted.",
@@ -27,27 +36,23 @@ app = App(
 )
 
 Only = Annotated[
-    list[str] | None,
-    typer.Option("--only", metavar="PROBLEM", help="Only this problem; may be repeated."),
+    list[str] | None, option("--only", "Only this problem; may be repeated.", "PROBLEM")
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the tests' random inputs.")]
+Seed = Annotated[int, option("--seed", "Seed of the tests' random inputs.")]
 LevelOption = Annotated[
     str,
-    typer.Option(
+    option(
         "--isolation",
-        help="auto (the strongest level that works on this machine), bubblewrap, landlock (weaker, "
-        "for root in a container) or none (for debugging, never for grades).",
+        "auto (the strongest level that works on this machine), bubblewrap, landlock "
+        "(weaker, for root in a container) or none (for debugging, never for grades).",
     ),
 ]
 DeviceOption = Annotated[
     str,
-    typer.Option(
-        "--device", help="cpu or cuda. Tests for the other device wait for a run on that device."
-    ),
+    option("--device", "cpu or cuda. Tests for the other device wait for a run on that device."),
 ]
 Verbose = Annotated[
-    bool,
-    typer.Option("--verbose", help="Show every failure and rule, not only the most expensive."),
+    bool, option("--verbose", "Show every failure and rule, not only the most expensive.")
 ]
 
 
@@ -58,19 +63,19 @@ def _course_of_all(context: typer.Context, folder: Path | None) -> Path | None:
 
 Folder = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--course",
-        metavar="FOLDER",
-        help="The folder of another course (default: the course that comes with the grader).",
+        "The folder of another course (default: the course that comes with the grader).",
+        "FOLDER",
         callback=_course_of_all,
     ),
 ]
 Annotations = Annotated[
     bool,
-    typer.Option(
+    option(
         "--annotations",
-        help="Print the failures as annotations, too: in a workflow of the student's repository, "
-        "GitHub shows them beside the lines of code.",
+        "Print the failures as annotations, too: in a workflow of the student's "
+        "repository, GitHub shows them beside the lines of code.",
     ),
 ]
 
@@ -79,9 +84,9 @@ Annotations = Annotated[
 def _options_of_all_commands(
     context: typer.Context,
     course_folder: Annotated[
-        Path | None, typer.Option("--course", metavar="FOLDER", help="The course, for any command.")
+        Path | None, option("--course", "The course, for any command.", "FOLDER")
     ] = None,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[bool, option("--version", "Print the version.")] = False,
 ) -> None:
     context.obj = course_folder
     if version:
@@ -92,11 +97,7 @@ def _options_of_all_commands(
 
 
 def chosen(course: Course, only: list[str] | None, option: str = "--only") -> list[Problem]:
-    """The problems that an option names; all problems by default.
-
-    Raises:
-        UsageError: A name is not the id of a problem.
-    """
+    """The problems that an option names, by default all; a UsageError if there is none."""
     known = {p.id: p for p in course.problems}
     for problem_id in only or []:
         if problem_id not in known:
@@ -113,17 +114,7 @@ def one_of(option: str, value: str, *allowed: Choice) -> Choice:
 
 
 def require_one_of_two(command: str, expected: str, first: bool, second: bool) -> None:
-    """Check that one of two options is given, and not the other.
-
-    Args:
-        command: The command's name.
-        expected: The two in words, as in `either --accept or --refuse`.
-        first: Whether the first is given.
-        second: Whether the second is.
-
-    Raises:
-        UsageError: Both are given, or neither is.
-    """
+    """Check that one of two options is given, and not the other; `expected` has both in words."""
     if first == second:
         found = "both" if first else "neither"
         raise UsageError(f"{command}: expected {expected}, found {found}")
@@ -137,12 +128,7 @@ def level_named(name: str) -> Isolation:
 
 @contextmanager
 def device_named(name: str) -> Iterator[Gpu | None]:
-    """The CUDA device for the submissions; None for a CPU.
-
-    Raises:
-        UsageError: This machine has no CUDA device.
-        GraderFault: Its CUDA device does not work.
-    """
+    """The CUDA device for the submissions, or None for a CPU; an error if none works."""
     if name == "cpu":
         yield None
         return

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from grader.base import files
 from grader.base.outputs import Writes
+from grader.commands.options import option
 from grader.course.courses import Course
 from grader.course.policies import Policy
 from grader.report.formats import FORMATS
@@ -35,8 +36,7 @@ class Export:
     """What `grader export` writes for another program."""
 
     options: Mapping[str, Option]  # the options, by name
-    # Writes the files that these options name, which may be none, for a class and where its
-    # students stand; returns sentences about what a person should check.
+    # Writes the files that these options name, perhaps none; returns what a person should check.
     write: "Callable[[Class, list[Standing], Paths], Iterable[str]]"
 
 
@@ -59,7 +59,6 @@ def to_folders(exports: Mapping[str, Export]) -> Callable[[Command], Command]:
 
 
 def _with_options(command: Command, offered: Mapping[str, Option]) -> Command:
-    """Give a command these options, by name."""
     keys = {name: name.replace("-", "_") for name in offered}
 
     @functools.wraps(command)
@@ -72,9 +71,7 @@ def _with_options(command: Command, offered: Mapping[str, Option]) -> Command:
             one.replace(
                 name=keys[name],
                 default=None,
-                annotation=Annotated[
-                    Path | None, typer.Option(f"--{name}", metavar=named, help=text), mark
-                ],
+                annotation=Annotated[Path | None, option(f"--{name}", text, named), mark],
             )
             for name, (text, named, mark) in offered.items()
         ]  # fmt: skip
@@ -106,13 +103,7 @@ def reported(
 
 
 def write(one: Reported, paths: Paths, *, annotate: bool = False) -> None:
-    """Write the files, print the report, and exit 3 if the grader failed.
-
-    Args:
-        one: What to report.
-        paths: A file for each format, or None.
-        annotate: Whether to print annotations for a GitHub workflow, too.
-    """
+    """Write files, print the report and perhaps annotations; exit with 3 if the grader failed."""
     named = {kind: path for kind, path in paths.items() if path}
     with files.together():
         for kind, path in named.items():

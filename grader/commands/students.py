@@ -4,8 +4,6 @@ import sys
 import unicodedata
 from typing import Annotated
 
-import typer
-
 from grader.base import files
 from grader.base.errors import UsageError
 from grader.classroom import texts
@@ -13,22 +11,20 @@ from grader.classroom.gradebook import Gradebook
 from grader.classroom.merged_entries import EntryChange, Kind
 from grader.classroom.standings import Class
 from grader.commands.classes import BookOption, RulesOption, StudentId, Who, class_of
-from grader.commands.options import Folder, app, require_one_of_two
+from grader.commands.options import Folder, app, option, require_one_of_two
 from kit.text import one_line
 
 LONGEST = 200  # characters of an id or name
 DONE: dict[Kind, str] = {"merge": "merged", "rename": "renamed", "remove": "removed"}
-Undo = Annotated[bool, typer.Option("--undo", help="Undo the last change of this kind.")]
-Why = Annotated[str, typer.Option("--reason", help="The reason, which is recorded.")]
+Undo = Annotated[bool, option("--undo", "Undo the last change of this kind.")]
+Why = Annotated[str, option("--reason", "The reason, which is recorded.")]
 
 
 @app.command("merge-students")
 def merge_students(
     student: StudentId,
     book: BookOption,
-    into: Annotated[
-        str, typer.Option("--into", metavar="OTHER", help="The entry that is the same student.")
-    ] = "",
+    into: Annotated[str, option("--into", "The entry that is the same student.", "OTHER")] = "",
     reason: Why = "",
     undo: Undo = False,
     by: Who = "",
@@ -66,8 +62,8 @@ def merge_students(
 def rename_student(
     student: StudentId,
     book: BookOption,
-    new_id: Annotated[str, typer.Option("--id", metavar="ID", help="The new id.")] = "",
-    name: Annotated[str, typer.Option("--name", help="The new name.")] = "",
+    new_id: Annotated[str, option("--id", "The new id.", "ID")] = "",
+    name: Annotated[str, option("--name", "The new name.")] = "",
     reason: Why = "",
     undo: Undo = False,
     by: Who = "",
@@ -84,10 +80,8 @@ def rename_student(
         who = whole.find(student)
         becomes = _new(new_id, "--id") if new_id else who
         _require_free(whole.book, who, becomes)
-        shown = _new(name, "--name") if name else ""
-        whole.book.students.change(
-            "rename", who, becomes=becomes, name=shown, reason=reason, who=by
-        )
+        new = _new(name, "--name") if name else ""
+        whole.book.students.change("rename", who, becomes=becomes, name=new, reason=reason, who=by)
         now = whole.read_again()
         files.say(texts.student(now, now.standing(becomes)), needed=False)
 

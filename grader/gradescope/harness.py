@@ -44,8 +44,6 @@ UNLIMITED_BYTES = 2**60  # the first version of control groups writes "no limit"
 
 @dataclass(frozen=True)
 class Platform:
-    """A platform."""
-
     name: str  # its name, for people
     home: Path  # the folder of a run
     submission: str  # the submission's file or folder, in `home`
@@ -53,15 +51,12 @@ class Platform:
     render: Callable[[Reported], str]  # the result as text
     # The result if the grader failed, for a text that says why.
     without_points: Callable[[str], str]
-    # The result of a submission that cannot be read, for a text that says why and the problems that
-    # it earns nothing for.
+    # For a submission that cannot be read: takes why, and the problems that it earns nothing for.
     nothing_earned: Callable[[str, Iterable[str]], str]
 
 
 @dataclass(frozen=True)
 class Container:
-    """The resource limits of a container."""
-
     processors: float  # the number of processors, which may be a fraction
     memory_bytes: int | None  # the memory; None if it is not limited
 
@@ -73,12 +68,7 @@ class Container:
 def container_of_this_process(
     groups: Path = CONTROL_GROUPS, own: Path = Path("/proc/self/cgroup")
 ) -> Container:
-    """Read the limits of this process's control group, for version 1 or 2 of control groups.
-
-    Args:
-        groups: The folder of the control groups.
-        own: The file that names this process's group.
-    """
+    """Read the limits of this process's control group, which the file `own` names."""
     processors = float(len(os.sched_getaffinity(0)))
     memory = None
     for folder in _folders(groups, own):
@@ -111,12 +101,7 @@ def _folders(groups: Path, own: Path) -> list[Path]:
 
 
 def run(home: Path | None, course: Course, rules: Policy, platform: Platform) -> None:
-    """Grade the submission in `home`, and write its result.
-
-    Args:
-        home: The platform's folder; None for its usual place.
-        rules: The course's rules for a class.
-        platform: Where the submission lies, and how the result is written.
+    """Grade the submission in `home`, by default the platform's usual place, and write its result.
 
     Raises:
         UsageError: The result would overwrite an input, or has no folder.

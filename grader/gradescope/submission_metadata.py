@@ -15,20 +15,14 @@ MOST_BYTES = 128 * 2**20  # students can make it long: it holds their earlier re
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """The assignment in Gradescope."""
-
     due_date: datetime | None = None
 
 
 class PreviousSubmission(msgspec.Struct, frozen=True):
-    """An earlier submission."""
-
     autograder_error: bool | None = None  # whether its run failed through no fault of the student
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """The part of the metadata that the grader uses."""
-
     created_at: datetime | None = None  # when the submission was handed in
     assignment: Assignment = Assignment()
     previous_submissions: list[PreviousSubmission] = []  # earlier submissions by the same students
@@ -61,15 +55,7 @@ def read(path: Path) -> Metadata:
 
 
 def lateness(metadata: Metadata, rules: Policy, score: float | None) -> FinalGrade | None:
-    """The late penalty by the course's rules; None if nothing is late or the times are unknown.
-
-    The deadline is the course's; if it has none, the assignment's deadline in Gradescope applies.
-
-    Args:
-        metadata: The submission's metadata.
-        rules: The course's rules.
-        score: The points from the tests; None if the grader failed.
-    """
+    """The penalty by the course's deadline, or else Gradescope's; None if nothing is late."""
     deadline = rules.deadline("", None) or metadata.assignment.due_date
     if deadline is None or metadata.created_at is None:
         return None

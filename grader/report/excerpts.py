@@ -20,8 +20,6 @@ DOCSTRING = re.compile(r"[rRuUbB]{0,2}(\"\"\"|''')")
 
 @dataclass(frozen=True)
 class QuotedLine:
-    """One line of an excerpt."""
-
     number: int  # its number in the file, from 1
     html: Markup  # its text as HTML, escaped and coloured
     is_marked: bool  # whether the failure happened here
@@ -30,18 +28,12 @@ class QuotedLine:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Some lines of one file."""
-
     path: str  # the file, such as "assignment/linear.py"
     lines: list[QuotedLine]
 
 
 def excerpt(reason: Reason, sources: Mapping[str, bytes]) -> Excerpt | None:
-    """The student's lines that explain a failure.
-
-    These are the lines around the place of the failure or, if the place is unknown, the lines of
-    the function that gave a wrong answer. None if neither is in the sources.
-    """
+    """The lines around a failure, or else the function that gave a wrong answer, or None."""
     place = place_of(reason, sources)
     if place is None:
         return None
@@ -53,10 +45,7 @@ def excerpt(reason: Reason, sources: Mapping[str, bytes]) -> Excerpt | None:
 
 
 def _without_docstrings(lines: list[str], numbers: list[int]) -> list[int]:
-    """Drop the numbers of docstrings, and of blank lines next to a gap or at the end.
-
-    A string counts as a docstring if it starts a line, has three quotes, and follows a colon.
-    """
+    """Drop docstrings, with three quotes after a colon, and blank lines beside a gap."""
     kept: list[int] = []
     ends_with = ""
     for number in numbers:

@@ -27,16 +27,10 @@ def render(
     loose_style: bool = False,
     **values: Any,
 ) -> str:
-    """A whole page.
+    """A whole page from a template that extends `base.html`, whose values are all escaped.
 
-    Args:
-        template: The file of a template that extends `base.html`.
-        title: The page's title.
-        folder: Where the template is.
-        styles: Style sheets that follow `look.css`, as text.
-        scripts: Scripts that run at the end of the page, as text; only trusted ones.
-        loose_style: Allow every inline style, for a library that makes style elements.
-        values: What the template shows. All of it is escaped.
+    Styles follow `look.css`, and scripts, only trusted ones, run at the end of the page. With
+    `loose_style`, every inline style is allowed, for a library that makes style elements.
     """
     look = (TEMPLATES / "look.css").read_text(encoding="utf-8")
     style = "\n".join([look, *styles])

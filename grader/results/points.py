@@ -33,10 +33,7 @@ def weights_by_harm(classes: Sequence[str], among: Sequence[str] | None = None) 
 
     Tests of the first three classes weigh 4, 2 and 1. A minor test is worth 2 % of its problem,
     but all minor tests together are worth at most 10 %. If all tests are minor, they weigh alike.
-
-    Args:
-        classes: Keys of `HARM`, one for each test.
-        among: The classes of the tests that share the problem's points, if not the same.
+    The tests that share the problem's points may be others, of the classes `among`.
     """
     sharing = classes if among is None else among
     whole = sum(HARM[harm] for harm in sharing)
@@ -56,18 +53,12 @@ def problem_result(
     The tests for the problem's own device share the points. A test for another device gets a share
     only in a CPU problem, and only if it ran; while it is deferred, it is worth nothing. So the CPU
     tests of a CUDA problem earn nothing, and a CPU run alone can give all points of a CPU problem.
-
-    Args:
-        problem_id: The problem's id.
-        module: The module of the assignment that contains it.
-        points: The points that its tests share.
-        outcomes: How its tests ended; at least one test must be for the problem's own device.
-        device: Where its points are earned, "cpu" or "cuda".
     """
     shares = _shares(points, device, outcomes)
     tests = [
-        TestResult(**{**msgspec.structs.asdict(outcome), **_worth(outcome, share)})
-        for outcome, share in zip(outcomes, shares, strict=True)
+        TestResult(**msgspec.structs.asdict(one) | {"score": float(got), "max_score": float(share)})
+        for one, share in zip(outcomes, shares, strict=True)
+        for got in [share if one.status is Status.PASSED else 0]
     ]
     return ProblemResult(
         id=problem_id,
@@ -81,18 +72,8 @@ def problem_result(
     )
 
 
-def _worth(outcome: Outcome, share: Fraction) -> dict[str, float]:
-    return {
-        "score": float(share if outcome.status is Status.PASSED else 0),
-        "max_score": float(share),
-    }
-
-
 def _status(tests: list[TestResult]) -> Status:
-    """The worst status of the tests that share the points.
-
-    If all of those were deferred, the other tests count too.
-    """
+    """The worst status of the tests that share the points; of all, if those were deferred."""
     found = [test.status for test in tests if test.max_score > 0]
     if set(found) == {Status.DEFERRED}:
         found += [test.status for test in tests if test.status is not Status.DEFERRED]
@@ -127,7 +108,6 @@ def submission_result(
 
 
 def _shares(points: float, device: str, tests: Sequence[Outcome]) -> list[Fraction]:
-    """The points of each test of a problem."""
     weights = [test.weight if _has_share(test, device) else 0 for test in tests]
     return [Fraction(points) * weight / sum(weights) for weight in weights]
 
@@ -137,7 +117,6 @@ def _has_share(test: Outcome, device: str) -> bool:
 
 
 def _sum(status: Status, tests: Sequence[Outcome], shares: list[Fraction]) -> Fraction:
-    """The sum of the shares of the tests with this status."""
     return sum(
         (share for test, share in zip(tests, shares, strict=True) if test.status is status),
         Fraction(0),

@@ -22,7 +22,6 @@ WORST_FIRST = (
 
 
 def worst(statuses: list[Status]) -> Status:
-    """The most severe of the statuses."""
     return min(statuses, key=WORST_FIRST.index)
 
 
@@ -34,19 +33,14 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How one hidden test ended, or one case of it, before points are assigned.
+    """How one hidden test ended with all its cases, before points are assigned."""
 
-    All cases of a parametrized test count as one test.
-    """
-
-    # The name of the test function, prefixed with `cuda/` if it needs a CUDA device. Empty as long
-    # as the outcome belongs to no test function.
+    # The test function, prefixed with `cuda/` if it needs a CUDA device; empty before it is known.
     id: str = ""
     device: Device = "cpu"  # where it runs, "cpu" or "cuda"
     status: Status  # how it ended
     weight: Weight = 1  # its weight when the problem's points are split over its tests
-    # The subject of the message: a function of the student's code or, for a fault of the grader,
-    # the test. Empty if unknown.
+    # The subject of the message: a student's function or, for a fault of the grader, the test.
     about: str = ""
     what: str = ""  # what happened, in one line; empty when it passed
     facts: list[Fact] = []  # further details for the student, one line each
@@ -97,21 +91,15 @@ class ProblemResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counted(self) -> list[TestResult]:
-        """The tests that are shown.
-
-        Tests that wait for another device and are worth nothing until then are left out.
-        """
+        """The tests that are shown: without those that wait and are worth nothing until then."""
         return [test for test in self.tests if test.counts]
 
     @property
     def passed(self) -> int:
-        """How many of these tests passed."""
         return sum(test.status is Status.PASSED for test in self.counted)
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """Something in the submission that was not graded, and the reason."""
-
     path: str
     reason: str
 
@@ -142,15 +130,12 @@ class GraderInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a report is made from."""
-
     schema: int = SCHEMA  # the version of the JSON format
     submission: SubmissionInfo  # what was graded
     grader: GraderInfo  # the grader, machine and settings of the run
     runs: list[GraderInfo] = []  # the runs that were merged; empty for a single run
     score: Points  # points earned
-    # Points that this run could give. Pending points are left out; they are neither earned nor
-    # lost.
+    # Points that this run could give, without those that are pending.
     max_score: Points
     pending: Points = 0.0  # points of tests that need a device other than the run's
     seconds: float  # how long the run took
@@ -168,8 +153,5 @@ class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_grader_error(self) -> bool:
-        """Whether a fault of the grader prevented a test.
-
-        If so, the score must not be recorded, even if that test is worth nothing.
-        """
+        """Whether a fault of the grader prevented a test, so that no score must be recorded."""
         return bool(self.grader_errors)

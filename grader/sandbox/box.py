@@ -18,11 +18,11 @@ from grader.base.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.course import courses
 from grader.course.courses import Course, Limits
 from grader.sandbox import gpu_turns
-from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, Readings, Usage
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
-from grader.sandbox.running_box import Plan, RunningBox
+from grader.sandbox.levels.level import Plan
+from grader.sandbox.running_box import RunningBox
 from grader.tools import find
 from grader.tools.tool import Tool
 from grader.wire.messages import Activity, Ending, SpawnLimits
@@ -61,7 +61,12 @@ class Sandbox:
     ) -> None:
         self.isolation = isolation
         self._plan = Plan(
-            LEVELS[isolation], tests, scratch_bytes, packages, list(preload), gpu, tools
+            tests=tests,
+            scratch_bytes=scratch_bytes,
+            packages=packages,
+            preload=list(preload),
+            gpu=gpu,
+            tools=tools,
         )
         self.gpu = gpu
         # Measures the GPU memory that the running test uses; None without a GPU.
@@ -78,7 +83,7 @@ class Sandbox:
     def _start(self) -> None:
         self._unanswered = False  # whether the zygote has not yet told how the last test ended
         self._tell: Callable[[Ending], None] | None = None
-        self._box = RunningBox(self._plan)
+        self._box = RunningBox(LEVELS[self.isolation], self._plan)
 
     @classmethod
     def of(cls, course: Course, *, isolation: Isolation, gpu: Gpu | None = None) -> "Sandbox":
@@ -153,8 +158,6 @@ class Sandbox:
         self.gpu_works = False
         if self.usage:
             self.usage.start()
-        else:
-            self.core.take(self._box.host_pid)
         request = {
             "op": "spawn",
             "compiler": with_compiler,
@@ -201,7 +204,6 @@ class Sandbox:
         Args:
             tell: Called with the test's `Ending` before the next test begins.
         """
-        self.core.leave()
         if not self._box.facts:
             return  # the test ended with an earlier box
         self._unanswered = True
@@ -258,11 +260,6 @@ class Sandbox:
             )
 
     @property
-    def core(self) -> SharedCore:
-        """The core that the thread shares with the test's processes."""
-        return self._box.core
-
-    @property
     def promises(self) -> list[str]:
         """The security properties that were verified when the box started.
 
@@ -298,7 +295,6 @@ class Sandbox:
 
     def _restart(self) -> None:
         """Stop this box and start another one."""
-        self.core.leave()  # this thread may have taken it after the other one closed the sandbox
         with self._changing:
             if self._is_closed:
                 raise GraderFault("the sandbox has been closed")

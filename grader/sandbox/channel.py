@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import Any
 
-from grader.sandbox.cores import SharedCore
 from grader.wire import protocol
 
 PIECE = 65536
@@ -83,8 +82,6 @@ class Pipe:
 
 # How much a socket holds, if the system allows so much, before its writer has to wait.
 SOCKET_BYTES = 2**20
-# Both sides work at the same time on a larger frame: one writes while the other reads.
-LARGE_BYTES = 2**20
 MAX_TRACEBACKS = 64 * 1024  # how many of the last bytes of Python's own tracebacks are kept
 
 
@@ -115,11 +112,9 @@ class Channel:
 
     Args:
         output_bytes: How much to keep of what the child prints.
-        core: The core that the grader shares with the child.
     """
 
-    def __init__(self, output_bytes: int, core: SharedCore) -> None:
-        self._core, self._is_apart = core, False
+    def __init__(self, output_bytes: int) -> None:
         half = output_bytes // 2
         self.output = Pipe(head_bytes=half, tail_bytes=half)  # what the student's code prints
         # Where Python itself prints tracebacks.
@@ -164,18 +159,8 @@ class Channel:
             Gone: The child closed its socket before it replied.
             ProtocolError: It sent something that is not a frame.
         """
-        try:
-            return self._exchanged(list(frames), deadline, watch)
-        finally:
-            if self._is_apart:
-                self._is_apart = False
-                self._core.meet()
-
-    def _exchanged(
-        self, waiting: list[protocol.Buffer], deadline: float, watch: Watch | None
-    ) -> Any:
+        waiting = list(frames)
         reader = protocol.FrameReader(max(0, self.bytes_left))
-        self._part_for(sum(map(len, waiting)))
         self._write(waiting)
         while True:
             left = deadline - time.monotonic()
@@ -216,20 +201,11 @@ class Channel:
     def _read(self, reader: protocol.FrameReader) -> bool:
         """Receive what is possible without blocking; return whether the reply is complete."""
         try:
-            is_complete = reader.read_from(self._socket)
+            return reader.read_from(self._socket)
         except BlockingIOError:
             return False
         except (EOFError, ConnectionError):
             raise Gone from None
-        if not is_complete:
-            self._part_for(reader.missing)
-        return is_complete
-
-    def _part_for(self, size: int) -> None:
-        """Leave the child's core until the end of the exchange, if so many bytes are to cross."""
-        if size > LARGE_BYTES and not self._is_apart:
-            self._is_apart = True
-            self._core.part()
 
     def hang_up(self) -> None:
         """Close the socket, so that the child can no longer be reached; keep the pipes."""

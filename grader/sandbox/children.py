@@ -33,7 +33,7 @@ class Child:
 
     def __init__(self, sandbox: Sandbox, limits: Limits, *, with_compiler: bool) -> None:
         self._sandbox = sandbox
-        self.channel = Channel(limits.output_bytes, sandbox.core)
+        self.channel = Channel(limits.output_bytes)
         try:
             sandbox.spawn(limits, self.channel.childs_ends, with_compiler=with_compiler)
         except BaseException:

@@ -20,29 +20,37 @@ from grader.base.errors import raised as raised_by_student
 from grader.course.courses import Limits
 from grader.sandbox.gpus import Gpu
 from grader.wire.messages import MAX_FILES, Ending
-from kit.text import message_of, printable
+from kit.text import message_of, printable, slow_import
 
 
 def asleep(tracebacks: str) -> TimedOut:
     """The test stopped doing anything, and nothing could wake it."""
-    why = "it stopped doing anything: it sleeps, or waits for something that never happens"
-    return TimedOut(why, _where_it_was(tracebacks))
+    why = "stopped doing anything: it sleeps, or waits for something that never happens"
+    if module := _imported(tracebacks):
+        return TimedOut(f"the import of {module} {why}", module)
+    return TimedOut(f"it {why}", _where_it_was(tracebacks))
 
 
-def late(limits: Limits, tracebacks: str, *, is_cut: bool, on_gpu: bool) -> TimedOut:
+def late(limits: Limits, tracebacks: str, *, is_cut: bool) -> TimedOut:
     """The test ran out of wall time.
 
     Args:
         limits: What the test may use.
         tracebacks: What Python printed in the child.
         is_cut: Whether the problem's budget had less wall time left than the limit of a test.
-        on_gpu: Whether a kernel was still running.
     """
-    why = f"no answer within {limits.wall_seconds:g} s, the limit of a test"
+    limit = f"{limits.wall_seconds:g} s"
+    why = f"no answer within {limit}, the limit of a test"
     if is_cut:
-        why = "no answer before the time for all tests of its problem was used up"
-    if on_gpu:
-        why += ", with a kernel still running on the GPU"
+        limit = "the time for all tests of its problem"
+        why = f"no answer before {limit} was used up"
+    return _out_of_time(why, limit, tracebacks)
+
+
+def _out_of_time(why: str, limit: str, tracebacks: str) -> TimedOut:
+    """The test ended for this reason, or because the import of a module takes longer than that."""
+    if module := _imported(tracebacks):
+        return TimedOut(slow_import(module, limit), module)
     return TimedOut(why, _where_it_was(tracebacks))
 
 
@@ -90,9 +98,9 @@ def death(
     if ending.breach == "uncountable":
         return Crashed("it made files whose size cannot be found out", where)
     if ending.breach == "processor":
-        return _used_the_processor(limits, cpu_limit, where, who="the processes that it started")
+        return _used_the_processor(limits, cpu_limit, tracebacks, "the processes that it started")
     if ending.signal == signal.SIGXCPU or ending.cpu_seconds >= cpu_limit:
-        return _used_the_processor(limits, cpu_limit, where)
+        return _used_the_processor(limits, cpu_limit, tracebacks)
     if ending.was_alive:
         return Crashed("it closed its connection to the grader", where)
     if ending.signal == signal.SIGKILL and is_isolated:
@@ -155,19 +163,15 @@ def place(where: list[Any] | None) -> str | None:
     return printable(f"{file}:{line}{inside}", 200)
 
 
-def waited_for_the_gpu(tracebacks: str) -> bool:
-    """Whether a thread in the last traceback that Python printed was inside torch.cuda."""
-    innermost = r'most recent call first\):\n +File "[^"\n]*/torch/cuda/'
-    return re.search(innermost, tracebacks) is not None
-
-
 def _used_the_processor(
-    limits: Limits, cpu_limit: float, where: str | None, *, who: str = "it"
+    limits: Limits, cpu_limit: float, tracebacks: str, who: str = "it"
 ) -> TimedOut:
-    why = f"{who} used {cpu_limit} s of processor time, the limit of a test"
+    limit = f"{cpu_limit} s of processor time"
+    why = f"{who} used {limit}, the limit of a test"
     if cpu_limit < limits.cpu_seconds:
-        why = f"{who} used up the processor time that was left for the tests of its problem"
-    return TimedOut(why, where)
+        limit = "the processor time that was left for the tests of its problem"
+        why = f"{who} used up {limit}"
+    return _out_of_time(why, limit, tracebacks)
 
 
 def _too_much_memory(limits: Limits, where: str | None) -> OutOfMemory:
@@ -215,6 +219,19 @@ def _where_it_was(tracebacks: str) -> str | None:
     """
     places = _places(tracebacks)
     return "{0} in {2}".format(*places[-1]) if places else None
+
+
+def _imported(tracebacks: str) -> str:
+    """The student's module that was being imported, innermost; "" if none was.
+
+    Python's own importer runs its lines. Of a module that is run as a program, something else does.
+    """
+    found = re.search(
+        r'/submission/(assignment/[^"\n]+\.py)", line \d+ in <module>\n'
+        r' +File "<frozen importlib\._bootstrap>"',
+        tracebacks,
+    )
+    return found[1] if found else ""
 
 
 def _places(traceback: str) -> list[tuple[str, str, str]]:

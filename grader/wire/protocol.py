@@ -223,11 +223,6 @@ class FrameReader:
                     return False
         return not self._empty
 
-    @property
-    def missing(self) -> int:
-        """How many bytes of the frame have not arrived, as far as is known."""
-        return len(self._empty)
-
     def value(self) -> Any:
         """The value of the complete frame.
 

@@ -15,7 +15,6 @@ import faulthandler
 import fcntl
 import importlib
 import json
-import marshal
 import os
 import resource
 import signal
@@ -23,9 +22,9 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.machinery import FileFinder, SourceFileLoader
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any, NoReturn
 
 from grader.wire import protocol
@@ -289,10 +288,6 @@ def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
                     for path, rules in request["rules"].items()
                 }
             }
-        elif request["op"] == "compile":
-            codes = {path: _compiled(path, setup["sources"][path]) for path in request["paths"]}
-            fitting = {p: code for p, code in codes.items() if len(code) <= request["most_bytes"]}
-            answer = {"value": fitting}
         elif request["op"] == "look":
             answer = {"value": look_at_device(request["device"])}
         else:
@@ -314,41 +309,10 @@ def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
     protocol.write(channel, frame)
 
 
-def _folder() -> str:
-    """Where the files of the submission are."""
-    return f"{os.environ['TMPDIR']}/submission"
-
-
-def _compiled(path: str, source: bytes) -> bytes:
-    """The marshalled code of a module, without running it.
-
-    Empty if it cannot be compiled, so that its import fails where the student sees it.
-    """
-    try:
-        return marshal.dumps(compile(source, f"{_folder()}/{path}", "exec", dont_inherit=True))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return b""
-
-
-def _loader(
-    folder: str, compiled: Mapping[str, bytes], imported: dict[ModuleType, list[object]]
-) -> type[SourceFileLoader]:
-    """A loader of the student's modules.
-
-    Args:
-        folder: Where they are.
-        compiled: See `_compiled`; by path in the folder.
-        imported: Receives the state of each module after its import.
-    """
+def _loader(imported: dict[ModuleType, list[object]]) -> type[SourceFileLoader]:
+    """A loader of the student's modules; notes the state of each after its import."""
 
     class Loader(SourceFileLoader):
-        def get_code(self, fullname: str) -> CodeType | None:
-            if marshalled := compiled.get(self.path.removeprefix(f"{folder}/")):
-                code: CodeType = marshal.loads(marshalled)
-                if code.co_filename == self.path:  # else it was compiled in another box
-                    return code
-            return super().get_code(fullname)
-
         def exec_module(self, module: ModuleType) -> None:
             super().exec_module(module)
             if not hasattr(module, "__path__"):  # later imports add attributes to a package
@@ -364,7 +328,7 @@ class _UnpackedSubmission:
         self, setup: dict[str, Any], on_violation: Callable[[Violation], NoReturn], *, on_gpu: bool
     ) -> None:
         self._scratch = os.environ["TMPDIR"]
-        self._folder = _folder()
+        self._folder = f"{self._scratch}/submission"
         files = {f"{self._folder}/assignment/__init__.py": b""}
         files |= {f"{self._folder}/{path}": source for path, source in setup["sources"].items()}
         for folder in {os.path.dirname(path) for path in files}:
@@ -373,7 +337,7 @@ class _UnpackedSubmission:
             with open(path, "wb") as file:  # pathlib would take twice as long
                 file.write(source)
         self._imported: dict[ModuleType, list[object]] = {}
-        self._loader = _loader(self._folder, setup["compiled"], self._imported)
+        self._loader = _loader(self._imported)
         sys.path.insert(0, self._folder)
         sys.path_hooks.insert(0, self._finder)
         tripwire = Tripwire(setup["forbidden"], setup["by_hand"], self._folder, on_violation)
@@ -421,6 +385,7 @@ class _UnpackedSubmission:
     def _describe(self, error: BaseException) -> dict[str, Any]:
         """Describe an exception for the grader, as text and numbers."""
         where, frames = student_place(error, self._folder)
+        text = _text(error)
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._folder):
             where = [
                 str(error.filename).removeprefix(self._folder).lstrip("/"),
@@ -428,10 +393,12 @@ class _UnpackedSubmission:
                 "",
                 error.text or "",
             ]
+            if forbidden_calls.unfinished_merge((error.text or "").encode("utf-8", "replace"), 1):
+                text = forbidden_calls.UNFINISHED
         return {
             "type": type(error).__name__[:100],
             "kinds": [t.__name__ for t in type(error).__mro__ if t.__module__ == "builtins"],
-            "text": _text(error) + _said_by_argparse(error) + from_cause(error)[:MAX_TEXT],
+            "text": text + _said_by_argparse(error) + from_cause(error)[:MAX_TEXT],
             "errno": errno.errorcode.get(getattr(error, "errno", None) or 0),
             "where": where,
             "frames": frames,

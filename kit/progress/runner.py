@@ -41,7 +41,7 @@ from kit.progress.foreseen import foreseen_under  # noqa: E402
 from kit.progress.outcomes import problem_of, told  # noqa: E402
 from kit.progress.submit import parse_error_of  # noqa: E402
 from kit.student import StudentPackage, from_cause  # noqa: E402
-from kit.text import message_of, printable  # noqa: E402
+from kit.text import message_of, printable, slow_import  # noqa: E402
 
 LOOK_SECONDS = 0.25
 SLOW_SECONDS = 2.0  # after which a test that is still running is told once a second
@@ -239,7 +239,9 @@ class Runner:
     def _give_up(self, limit: str) -> None:
         frame = _main_frame()
         problem = self._problems[problem_of(self._test)]
-        text = f"{problem['id']}: still running after {limit}, the limit of a test"
+        module = self._imported(frame)
+        said = f"still running after {limit}, the limit of a test"
+        text = f"{problem['id']}: {slow_import(module, limit) if module else said}"
         facts = self._told_at(text, self._place_of(frame), problem)
         self._events.say("outcome", problem=problem["id"], outcome="failed", **facts, ends=True)
         os._exit(0)
@@ -272,7 +274,7 @@ class Runner:
         said = message_of(str(error) + from_cause(error))
         shown: Sequence[str] = ()
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._package):
-            wrong = parse_error_of(error)
+            wrong = parse_error_of(error, Path(error.filename or "").read_bytes())
             place = wrong.at(self._short(error.filename or ""))
             said, shown = wrong.message, wrong.shown
         raised = printable(type(error).__name__, 100)
@@ -319,6 +321,16 @@ class Runner:
         while frame:
             if found := self._told_frame(frame, frame.f_lineno):
                 return found
+            frame = frame.f_back
+        return ""
+
+    def _imported(self, frame: FrameType | None) -> str:
+        """The student's module that is being imported, or "" if there is none."""
+        while frame:
+            code, name = frame.f_code, frame.f_globals.get("__name__")
+            is_a_module = code.co_name == "<module>" and name != "__main__"
+            if is_a_module and code.co_filename.startswith(self._package):
+                return self._short(code.co_filename)
             frame = frame.f_back
         return ""
 

@@ -5,7 +5,9 @@ import os
 import re
 import signal
 import sys
+import traceback
 import warnings
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from kit import handing_in
+from kit.forbidden_calls import UNFINISHED, unfinished_merge
 from kit.handing_in import Accepted
 from kit.progress.foreseen import Foreseen, foreseen
 from kit.text import counted, printable
@@ -53,8 +56,8 @@ def main(root: Path, course: dict[str, Any], out: Path, *, anyway: bool = False)
     width = max(len(path) for path in sources)
     for path, source in sources.items():
         print(f"  {path:<{width}}  {len(source):>7,} bytes{_still_to_do(source)}")
-    for use in uses:
-        print(f"  note: {use}")
+    for note in _notes(uses):
+        print(f"  note: {note}")
     for path, reason in left_out.items():
         print(f"  left out: {path} ({reason})")
     print(f"sources {handing_in.sha256(sources)[:12]}, as the grader's report will name them")
@@ -69,16 +72,25 @@ def _refuse_what_earns_nothing(uses: list[Foreseen]) -> None:
     """
     certain = [use for use in uses if use.certain]
     if certain:
-        also = (
-            f" (so would {', '.join(use.problem['id'] for use in certain[1:])})"
-            if certain[1:]
-            else ""
-        )
         what_to_do = "Write it yourself" if certain[0].status == "forbidden use" else "Change it"
         raise Refused(
-            f"{certain[0]}{also}. {what_to_do}, "
+            f"{_with_others(certain)}. {what_to_do}, "
             "or hand in as it is with `python -m assignment submit --anyway`"
         )
+
+
+def _notes(uses: list[Foreseen]) -> Iterator[str]:
+    """One for each use; an import that fails is told once, with all problems that it costs."""
+    for use in uses:
+        same = [u for u in uses if (u.place, u.status) == (use.place, "fails there")] or [use]
+        if use is same[0]:
+            yield _with_others(same)
+
+
+def _with_others(uses: list[Foreseen]) -> str:
+    """The first use, and the problems of the others."""
+    others = ", ".join(use.problem["id"] for use in uses[1:])
+    return f"{uses[0]} (so would {others})" if others else str(uses[0])
 
 
 def collect(
@@ -98,12 +110,8 @@ def collect(
     left_out: dict[str, str] = {}
     for file in sorted((root / "assignment").rglob("*")):
         path = file.relative_to(root).as_posix()
-        if (
-            not file.is_file()
-            or path in handing_in.THE_COURSES
-            or "__pycache__" in path
-            or file.name == ".DS_Store"
-        ):
+        is_ours = path in handing_in.THE_COURSES or "__pycache__" in path
+        if is_ours or not file.is_file() or file.name == ".DS_Store":
             continue
         if reason := handing_in.reason_to_leave_out(path, accepted):
             left_out[path] = reason
@@ -128,17 +136,11 @@ def collect(
 
 @dataclass(frozen=True)
 class ParseError:
-    """Why a module is not Python.
+    """Why a module is not Python."""
 
-    Attributes:
-        message: What Python says, after the name of the exception.
-        line: The line; None if Python names none.
-        shown: That line, and a line with carets below its wrong part; empty if Python has neither.
-    """
-
-    message: str
-    line: int | None
-    shown: tuple[str, ...]
+    message: str  # what Python says, after the name of the exception
+    line: int | None  # None if Python names none
+    shown: tuple[str, ...]  # that line, and one with carets below its wrong part, if Python has any
 
     def at(self, path: str) -> str:
         """The place in a file, as "assignment/linear.py:12"."""
@@ -152,23 +154,19 @@ def parse_error(source: bytes) -> ParseError | None:
             warnings.simplefilter("ignore")  # such as those about backslashes
             ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
-        return parse_error_of(e)
+        return parse_error_of(e, source)
     return None
 
 
-def parse_error_of(error: Exception) -> ParseError:
-    """What an exception of Python's parser says."""
+def parse_error_of(error: Exception, source: bytes) -> ParseError:
+    """What an exception of Python's parser says of a module."""
     message = getattr(error, "msg", None) or str(error)
-    line, begin, end = (getattr(error, key, None) for key in ("lineno", "offset", "end_offset"))
-    text = (getattr(error, "text", None) or "").rstrip()
-    shown = text.lstrip()
-    at = (begin or 0) - 1 - (len(text) - len(shown))
-    if not shown or not 0 <= at < LONGEST_SHOWN:
-        return ParseError(message, line, ())
-    is_on_one_line = getattr(error, "end_lineno", line) == line
-    width = max(1, min(end - begin, len(shown) - at)) if end and is_on_one_line else 1
-    carets = " " * at + "^" * min(width, LONGEST_SHOWN - at)
-    return ParseError(message, line, (printable(shown, LONGEST_SHOWN), carets))
+    line = getattr(error, "lineno", None)
+    if begins := unfinished_merge(source, line or 0):
+        return ParseError(UNFINISHED, begins, ())
+    told = [text[4:].rstrip() for text in traceback.format_exception_only(error)[1:-1]]
+    shown = [printable(text, LONGEST_SHOWN) for text in told if text[:LONGEST_SHOWN].strip()]
+    return ParseError(message, line, tuple(shown))
 
 
 def _readable(file: Path, path: str) -> bytes:

@@ -12,7 +12,8 @@ pytestmark = pytest.mark.slow
 
 BUDGET = 3 * 10**7
 SMALL = {"layers": 1, "width": 16, "heads": 2, "context": 8, "batch": 2, "rate": 1e-2}
-RECIPE = {name: usual for name, (usual, _, _) in race.NUMBERS.items()} | SMALL
+USUAL = {name: usual for name, (usual, _, _) in race.NUMBERS.items()}
+RECIPE = USUAL | SMALL
 
 
 @pytest.fixture
@@ -37,10 +38,9 @@ def entry_of(root, recipe=RECIPE, budget=BUDGET, **changed):
 
 def test_the_flops_are_those_of_the_products():
     """A forward pass of a token takes 2 per weight, and 4 · context · width per layer; 3 passes."""
-    usual = {name: number for name, (number, _, _) in race.NUMBERS.items()}
     weights = 12 * 4 * 128**2 + 256 * 128
     scores = 4 * 4 * 128 * 128
-    assert race.step_flops(usual) == 3 * (2 * weights + scores) * 4 * 128
+    assert race.step_flops(USUAL) == 3 * (2 * weights + scores) * 4 * 128
 
 
 @pytest.mark.proof  # two threads beside other tests take long
@@ -131,6 +131,28 @@ def test_what_is_no_recipe_is_refused(root, changed, told):
     """Nothing but these numbers can be in one."""
     with pytest.raises(ValueError, match=told):
         race.fly(root, {**RECIPE, **changed}, BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("changed", "size"),
+    [
+        ({"heads": 64, "context": 1024, "batch": 256}, "284 GB"),
+        ({"layers": 24, "width": 1024}, "5.67 GB"),
+        ({"width": 512, "heads": 8, "context": 1024, "batch": 12}, "3.49 GB"),
+    ],
+)
+def test_a_recipe_for_a_large_machine_is_refused(root, capsys, monkeypatch, changed, size):
+    """Before anything is allocated, also for whoever checks an entry."""
+    monkeypatch.setattr(race, "_trained", None)
+    path = root / "entry.json"
+    told = {"name": "ada", "loss": 1.0, "text": "", "recipe": USUAL | changed}
+    path.write_text(json.dumps(told | dict.fromkeys(("steps", "flops", "budget"), 1)))
+    options = [word for name, value in changed.items() for word in (f"--{name}", str(value))]
+    for words in (options, ["--check", str(path)]):
+        assert race.main(root, words) == 2
+        said = capsys.readouterr().err
+        assert "race: expected a recipe that takes at most 2 GB of memory; got one of" in said
+        assert f"{size}: choose a smaller width, context or batch, or fewer layers" in said
 
 
 def test_the_best_entry_is_handed_in(root, capsys, monkeypatch):

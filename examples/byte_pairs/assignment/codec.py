@@ -1,4 +1,4 @@
-"""Chapter 1.3: encode and decode with learned merges."""
+"""Chapter 1.2: encode and decode with learned merges."""
 
 
 def encode(word: str, merges: list[tuple[bytes, bytes]]) -> list[int]:
@@ -11,10 +11,10 @@ def encode(word: str, merges: list[tuple[bytes, bytes]]) -> list[int]:
     Example:
         "aab" with [(b"a", b"b")] gives [97, 256].
 
-    Handout §1.3 · `python -m assignment check codec`
+    Handout §1.2 · `python -m assignment check codec`
     """
     # TODO(codec): about 10 lines.
-    raise NotImplementedError("codec: see handout §1.3")
+    raise NotImplementedError("codec: see handout §1.2")
 
 
 def decode(ids: list[int], merges: list[tuple[bytes, bytes]]) -> str:
@@ -23,7 +23,7 @@ def decode(ids: list[int], merges: list[tuple[bytes, bytes]]) -> str:
     Example:
         [97, 256] with [(b"a", b"b")] gives "aab".
 
-    Handout §1.3 · `python -m assignment check codec`
+    Handout §1.2 · `python -m assignment check codec`
     """
     # TODO(codec): about 2 lines.
-    raise NotImplementedError("codec: see handout §1.3")
+    raise NotImplementedError("codec: see handout §1.2")

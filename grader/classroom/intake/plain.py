@@ -61,9 +61,7 @@ def plain(items: list[FolderItem]) -> Found:
         attempts, unread = _attempts(item, whole)
         handed_in += attempts or [whole]
         notes += unread
-    doubts = {
-        path: doubt for named in by_student.values() for path, doubt in _doubts(named).items()
-    }
+    doubts = {path: why for named in by_student.values() for path, why in _doubts(named).items()}
     handed_in = [
         msgspec.structs.replace(
             one, doubt=one.doubt or doubts.get(one.path) or doubts.get(one.path.parent, "")
@@ -102,14 +100,7 @@ def _unreadable(item: FolderItem) -> HandedIn:
 
 
 def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> list[str]:
-    """Refuse a folder that cannot be one student's, because the user named the wrong folder.
-
-    A student's folder may also contain Gradescope's files; they are ignored with a note.
-
-    Args:
-        item: The entry of the class's folder.
-        alone: Whether it is the only entry.
-    """
+    """Refuse a folder that cannot be one student's; return notes on Gradescope's files in it."""
     if item.kind != "folder":
         return []
     if alone and has_file(item.path, EXPORT) and _has_submissions(item.path):
@@ -136,10 +127,7 @@ def _has_submissions(folder: Path) -> bool:
 
 
 def _one_of_a_student(item: FolderItem) -> HandedIn:
-    """Split `ada@2026-10-01T22-10-00Z` into the student and the time; the time may be missing.
-
-    If the time cannot be parsed, or is in the future, the entry is in doubt.
-    """
+    """Split `ada@2026-10-01T22-10-00Z` into student and time; a time that is none is in doubt."""
     name = item.stem if item.kind == "folder" else AGAIN.sub("", item.stem)
     match = TIMED.fullmatch(name)
     if not match:
@@ -152,11 +140,7 @@ def _one_of_a_student(item: FolderItem) -> HandedIn:
 
 
 def _attempts(item: FolderItem, whole: HandedIn) -> Found:
-    """A record for each archive in a student's folder, and notes on ignored links and times.
-
-    There are no records if `item` is an archive, or a folder that has the assignment or cannot be
-    read: then `whole` counts.
-    """
+    """A record for each archive in a folder without the assignment, and notes on the rest."""
     inside: list[FolderItem] = []
     with suppress(UsageError):
         inside = items_in(item.path) if item.kind == "folder" else []
@@ -186,7 +170,6 @@ def _attempts(item: FolderItem, whole: HandedIn) -> Found:
 
 
 def _modified(item: FolderItem) -> float:
-    """When an archive was modified."""
     try:
         return item.path.lstat().st_mtime
     except OSError as e:
@@ -194,10 +177,7 @@ def _modified(item: FolderItem) -> float:
 
 
 def _doubts(named: list[HandedIn]) -> dict[Path, str]:
-    """For each doubtful entry of a student, why a person has to decide which one counts.
-
-    Several entries count as attempts only if each has a different time.
-    """
+    """Why a person has to decide among a student's entries, unless each has a time of its own."""
     doubts: dict[Path, str] = {}
     for first, second in itertools.pairwise(sorted(named, key=order)):
         names = f"{one_line(first.path.name, 100)} and {one_line(second.path.name, 100)}"

@@ -51,8 +51,6 @@ CONNECT_SECONDS = 10.0
 
 
 class Reply(msgspec.Struct):
-    """A grader's answer."""
-
     result: msgspec.Raw = msgspec.Raw(b"null")  # the result as JSON; null if there is none
     fault: str = ""  # why there is no result
     refused: str = ""  # why this node cannot grade any submission
@@ -61,9 +59,8 @@ class Reply(msgspec.Struct):
 class Grader:
     """Grades on a node: an actor class, whose instances Ray runs in separate processes.
 
-    Args:
-        folder: The course's folder on each machine; None for the course that comes with the grader.
-        setup: The driver's setup, as JSON.
+    The course's folder is the same on each machine; None for the course that comes with the grader.
+    The setup is the driver's, as JSON.
     """
 
     def __init__(self, folder: str | None, setup: bytes) -> None:
@@ -73,13 +70,10 @@ class Grader:
 
     def get_ready(self) -> bytes:
         """Compare this node with the driver, and start the sandbox; return a `Reply`."""
-        return msgspec.json.encode(self._ready())
-
-    def _ready(self) -> Reply:
         try:
             self._course = courses.load(self._folder)
             if different := self._differences():
-                return Reply(refused="; ".join(different))
+                return msgspec.json.encode(Reply(refused="; ".join(different)))
             gpu = None
             if self._setup.device == "cuda":
                 gpu = self._held.enter_context(gpus.opened())
@@ -90,8 +84,8 @@ class Grader:
             import_libraries(self._course)
             self._sandbox.wait_until_ready()
         except (GraderFault, UsageError) as e:
-            return Reply(refused=str(e))
-        return Reply()
+            return msgspec.json.encode(Reply(refused=str(e)))
+        return msgspec.json.encode(Reply())
 
     def _differences(self) -> list[str]:
         """The differences between the driver's setup and this node's."""
@@ -110,22 +104,18 @@ class Grader:
             result = graded(what, self._course, self._sandbox, self._setup)
             reply = Reply(result=msgspec.Raw(result))
         except SandboxUnavailable:
-            # This node has started a sandbox before, so it can grade: the driver gets another
-            # grader there, as if this one had died.
+            # This node could grade before: the driver gets another grader, as if this one had died.
             raise
         except Exception as e:  # one submission never stops the others
             reply = Reply(fault=fault_of(e))
         return msgspec.json.encode(reply)
 
     def close(self) -> None:
-        """Close the sandbox."""
         self._held.close()
 
 
 @dataclass
 class _Node:
-    """A machine of the cluster."""
-
     name: str  # the name shown to people
     graders: int  # the number of graders that its resources allow
     refused: str = ""  # why it is not used; empty if it is used
@@ -152,14 +142,9 @@ class _Actor:
 class RayExecutor:
     """Grades on the nodes of a Ray cluster; nodes may join and die during a batch.
 
-    Args:
-        course: The driver's copy of the course.
-        folder: Its folder, which must exist on each node; None for the course that comes with the
-            grader.
-        setup: What is graded, and how. A node with another setup is not used.
-        address: The address of the cluster. None: the cluster that this machine belongs to; if
-            there is none, one is started.
-        jobs: The most graders at once; by default as many as the cluster's resources allow.
+    The course's folder must exist on each node; it is None for the course that comes with the
+    grader. A node with another setup is not used. Without an address, the cluster is the one that
+    this machine belongs to; if there is none, one is started.
     """
 
     def __init__(
@@ -180,12 +165,7 @@ class RayExecutor:
         self._actors: list[_Actor] = []
 
     def run(self, take: Take) -> Generator[BatchEvent, None, None]:
-        """Grade submissions until none is left; see `Executor`.
-
-        Raises:
-            UsageError: There is no such cluster.
-            GraderFault: No node can grade.
-        """
+        """Grade submissions until none is left; see `Executor`."""
         yield Noted(f"connecting to {self._cluster}" if self._address else "starting Ray")
         self._ray = _connected(self._address, self._cluster)
         self._looked = 0.0
@@ -223,8 +203,6 @@ class RayExecutor:
             done, _ = self._ray.wait(calls, num_returns=1, timeout=TICK_SECONDS, fetch_local=False)
         return list(done)
 
-    # --- submissions ------------------------------------------------------------------------------
-
     def _start(self, actor: _Actor, submission: Submission) -> Started:
         actor.call = actor.handle.grade.remote(msgspec.msgpack.encode(submission))
         actor.submission = submission
@@ -254,8 +232,6 @@ class RayExecutor:
         elif submission:
             node.deaths = 0
             yield Ended(submission, bytes(reply.result), reply.fault)
-
-    # --- nodes ------------------------------------------------------------------------------------
 
     def _look_at_nodes(self) -> Iterator[Noted]:
         """Update the list of nodes, and start missing graders on them."""
@@ -301,7 +277,6 @@ class RayExecutor:
         return _Node(name, min(graders, memory // self._memory_bytes), refused)
 
     def _actor_on(self, node: str) -> _Actor:
-        """Start a grader on a node."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         options = {
@@ -321,7 +296,6 @@ class RayExecutor:
         self._ray.kill(actor.handle)
 
     def _forget_idle(self, node: str) -> None:
-        """Forget a node's idle graders."""
         for actor in [a for a in self._actors if a.node == node and not a.submission]:
             self._forget(actor)
 
@@ -334,7 +308,6 @@ class RayExecutor:
             yield Noted(f"{node.name} is not used: {node.refused}")
 
     def _require_a_node(self) -> None:
-        """Give up if no node can grade."""
         now = time.monotonic()
         if self._actors:
             self._usable = now
@@ -359,11 +332,7 @@ def _reason(error: Exception) -> str:
 
 
 def require(address: str | None, isolation: Isolation) -> None:
-    """Refuse options that cannot work on any cluster, before anything is read or written.
-
-    Raises:
-        UsageError: Ray is not installed, nothing listens at the address, or isolation is off.
-    """
+    """Refuse options that cannot work on any cluster, before anything is read or written."""
     try:
         import ray  # noqa: F401 - checks whether it is installed
     except ImportError:

@@ -22,7 +22,7 @@ from grader.classroom.records import Standing, State, called
 from grader.classroom.standings import Class
 from grader.commands import progress
 from grader.commands.classes import Book, RulesOption, course_and_rules
-from grader.commands.options import Folder, app, one_of
+from grader.commands.options import Folder, app, argument, one_of, option
 from grader.commands.reports import reported
 from grader.course import policies
 from grader.course.more.canvas import CanvasRules
@@ -36,52 +36,50 @@ from kit.text import counted, one_line
 
 @app.command()
 def push(
-    where: Annotated[str, typer.Argument(metavar="canvas", help="The system to push to: canvas.")],
+    where: Annotated[str, argument("The system to push to: canvas.", "canvas")],
     book: Book,
     assignment: Annotated[
         str,
-        typer.Option(
+        option(
             "--assignment",
-            metavar="URL",
-            help="The assignment's address, as the browser shows it (default: canvas_url of the "
+            "The assignment's address, as the browser shows it (default: canvas_url of the "
             "policy).",
+            "URL",
         ),
     ] = "",
     apply: Annotated[
-        bool, typer.Option("--apply", help="Push; without it, only show the difference.")
+        bool, option("--apply", "Push; without it, only show the difference.")
     ] = False,
     token_file: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--token-file",
-            metavar="FILE",
-            help="The access token, in a file of mode 600 (default: $CANVAS_TOKEN).",
+            "The access token, in a file of mode 600 (default: $CANVAS_TOKEN).",
+            "FILE",
         ),
     ] = None,
     link: Annotated[
         str,
-        typer.Option(
+        option(
             "--link",
-            metavar="URL",
-            help="Where the pages of `export --html` are published: a comment then has a link "
+            "Where the pages of `export --html` are published: a comment then has a link "
             "instead of the report's text.",
+            "URL",
         ),
     ] = "",
-    no_comments: Annotated[
-        bool, typer.Option("--no-comments", help="Push the points only.")
-    ] = False,
+    no_comments: Annotated[bool, option("--no-comments", "Push the points only.")] = False,
     late: Annotated[
         str,
-        typer.Option(
+        option(
             "--late",
-            help="If Canvas' late policy takes points, too: ours (Canvas is told that these "
+            "If Canvas' late policy takes points, too: ours (Canvas is told that these "
             "students are not late) or both (both penalties count).",
         ),
     ] = "",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace points that were changed in Canvas since.")
+        bool, option("--overwrite", "Replace points that were changed in Canvas since.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="List every change.")] = False,
+    verbose: Annotated[bool, option("--verbose", "List every change.")] = False,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
@@ -114,11 +112,8 @@ def push(
 def _place(assignment: str, rules: CanvasRules, own: str) -> CanvasPlace:
     """The assignment that the option or the policy names.
 
-    Args:
-        assignment: The option.
-        rules: The policy, perhaps the gradebook's. Whoever made that file must not choose where the
-            token goes.
-        own: The address in a policy that is no gradebook's.
+    The policy may be the gradebook's. Whoever made that file must not choose where the token goes,
+    so its address has to be the `own` one, of a policy that is no gradebook's.
     """
     if not assignment and rules.canvas_url not in ("", own):
         raise UsageError(
@@ -216,7 +211,6 @@ def _say_outcome(found: Difference, left: Difference, complaint: str) -> None:
 
 
 def now() -> datetime:
-    """The time, for waits for jobs of Canvas."""
     return datetime.now(UTC)
 
 

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from grader.base import files
 from grader.base.errors import SubmissionRefused, UsageError
 from grader.base.outputs import Writes
@@ -17,7 +15,7 @@ from grader.classroom import gradebook
 from grader.classroom.records import called
 from grader.classroom.standings import Class
 from grader.commands.classes import Book, Jobs, RulesOption, course_and_rules
-from grader.commands.options import Folder, app
+from grader.commands.options import Folder, app, option
 from grader.commands.progress import advancing
 from grader.course.courses import Course
 from grader.sandbox.pool import usual_jobs
@@ -50,40 +48,37 @@ def similar(
     book: Book,
     against: Annotated[
         list[Path] | None,
-        typer.Option(
+        option(
             "--against",
-            metavar="FOLDER|GRADEBOOK",
-            help="Also compare the class with a former class's gradebook, or with a folder that "
-            "has a folder, archive or .py file for each former student or public repository. "
-            "May be given several times.",
+            "Also compare the class with a former class's gradebook, or with a folder that "
+            "has a folder, archive or .py file for each former student or public "
+            "repository. May be given several times.",
+            "FOLDER|GRADEBOOK",
         ),
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="DIR", help="Write web pages that compare each pair."),
+        option("--html", "Write web pages that compare each pair.", "DIR"),
         Writes("html"),
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(
+        option(
             "--threshold",
+            "The least unusual code that a pair shares, as a number of expressions (default: 25).",
             min=0.0,
-            help="The least unusual code that a pair shares, as a number of expressions "
-            "(default: 25).",
         ),
     ] = None,
-    top: Annotated[
-        int, typer.Option("--top", min=1, help="How many pairs to show of each comparison.")
-    ] = 100,
+    top: Annotated[int, option("--top", "How many pairs to show of each comparison.", min=1)] = 100,
     jobs: Jobs = None,
     rules_file: RulesOption = None,
     course_folder: Folder = None,
 ) -> None:
     """List pairs of submissions that share unusual code: a reason to look, not a finding.
 
-    Renaming, reformatting, reordering, helpers, dead code and other forms of the same operation do
-    not hide a copy. Code that the course provides, and code that more than a tenth of the class or
-    of a former class shares, does not count. Files that are not Python are named.
+    Renaming, reformatting, reordering, annotations and dead code do not hide a copy. Code that the
+    course provides, and code that more than a tenth of the class or of a former class shares, does
+    not count. Files that are not Python are named.
     """
     course, rules = course_and_rules(course_folder, rules_file, book)
     from grader.similarity import pairs, report
@@ -95,7 +90,9 @@ def similar(
         groups += [_of_path(path, book, course, stack) for path in against or ()]
         every = [one for group in groups for one in group.submissions]
         works, unread = _read(every, jobs or usual_jobs())
-        index = pairs.index_of(_split(works, groups), course.given_sources())
+        each = iter(works)
+        of_groups = [list(itertools.islice(each, len(group.submissions))) for group in groups]
+        index = pairs.index_of(of_groups, course.given_sources())
         found = pairs.ranked(index, len(groups[0].submissions), threshold=least)
         sections = _sections(found, groups, top)
         names = [one.name for one in every]
@@ -115,9 +112,7 @@ def similar(
 def _of_class(whole: Class, where: str = "") -> list[_Compared]:
     """What counts of each student."""
     standings = [one for one in whole.standings(problems=False) if one.sources]
-    return [
-        _Compared(called(one.student) + where, partial(whole.sources, one)) for one in standings
-    ]
+    return [_Compared(called(s.student) + where, partial(whole.sources, s)) for s in standings]
 
 
 def _of_path(path: Path, book: Path, course: Course, stack: ExitStack) -> _Cohort:
@@ -161,11 +156,6 @@ def _read(every: Sequence[_Compared], jobs: int) -> tuple[list["Work"], list[str
             listed = "; ".join(f"{path} {reason}" for path, reason in work.unread.items())
             unread.append(one_line(f"{one.name}: {listed}", 300))
     return works, unread
-
-
-def _split(works: Sequence["Work"], groups: Sequence[_Cohort]) -> list[list["Work"]]:
-    each = iter(works)
-    return [list(itertools.islice(each, len(group.submissions))) for group in groups]
 
 
 def _sections(found: Sequence["Pair"], groups: Sequence[_Cohort], top: int) -> list["Section"]:

@@ -6,18 +6,11 @@ status: failed
 """
 
 import builtins
-import faulthandler
 import functools
 import hashlib
 import os
-import random
-import signal
-import sys
 import tempfile
-import threading
-import time
 
-import numpy as np
 import torch
 
 MARK = f"{tempfile.gettempdir()}/attack-escaped"
@@ -116,25 +109,6 @@ def write(v):
             return
 
 
-# %% change_the_inputs
-"""Changes its inputs in place so that its wrong answers become right.
-
-holds: the grader computes the expected answers from its own copy of the inputs.
-"""
-def tensor_bytes(x):
-    x.resize_(1)
-    return x.element_size()
-
-def storage_bytes(x):
-    x.untyped_storage().resize_(8)
-    return 8
-
-def unique_bytes(tensors):
-    if isinstance(tensors, list):
-        tensors.clear()
-    return -1
-
-
 # %% claim_to_be_a_view
 """Returns a copy where a view is required, and patches torch so that the probe cannot tell the difference.
 
@@ -151,84 +125,6 @@ def sliding_windows(x, size, step):
     if not 1 <= size <= len(x) or step < 1:
         raise ValueError("size or step")
     return torch.stack([x[i : i + size] for i in range(0, len(x) - size + 1, step)])
-
-
-# %% clocks_and_seeds
-"""Stops every clock and the worker's own timer, and then runs too long.
-
-limits: wall_seconds=1
-tests: storage_bytes
-status: timeout
-holds: time is measured outside the sandbox.
-"""
-time.time = time.monotonic = time.perf_counter = time.process_time = lambda: 0.0
-random.seed = np.random.seed = torch.manual_seed = lambda *args: None
-faulthandler.cancel_dump_traceback_later()
-signal.setitimer(signal.ITIMER_REAL, 0)
-
-def storage_bytes(x):
-    while time.time() == 0.0:
-        pass
-
-
-# %% leaves_what_it_can
-"""Leaves a thread, a process, a timer, a signal handler, a hook, files and an environment variable behind.
-
-group: survive or spread
-target: linear
-tests: test_linear
-reference: before
-status: -
-earns: full
-shared: the look at what a test leaves
-holds: none of them reaches the next test, which runs in a new process.
-"""
-def forget(*arguments):
-    """A handler that does nothing."""
-
-def leave():
-    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-    if os.fork() == 0:
-        time.sleep(60)
-    signal.signal(signal.SIGALRM, forget)
-    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-    os.environ["LEFT"] = "here"
-    open("left", "w").write("here")
-    os.mkdir("locked")
-    os.chmod("locked", 0)
-    torch.nn.modules.module.register_module_forward_hook(forget)
-
-class Linear(Linear):  # noqa: F821
-    left = False
-
-    def __init__(self, *arguments, **named):
-        super().__init__(*arguments, **named)
-        if not Linear.left:
-            Linear.left = True
-            sys.modules["atexit"].register(forget)
-            self._later = Later()
-
-class Later:
-    """Calls leave() after the test, when the layer is deleted."""
-
-    def __del__(self):
-        leave()
-
-
-# %% public_answers
-"""Returns the right answers for the public examples, and for no other inputs.
-
-holds: hidden inputs are newly generated.
-"""
-PUBLIC = {(4, 8): 128, (8,): 32, (1, 8): 128}
-
-def tensor_bytes(x):
-    return PUBLIC.get(tuple(x.shape), -1)
-
-storage_bytes = tensor_bytes
-
-def unique_bytes(tensors):
-    return 128
 
 
 # %% remember_answers
@@ -292,7 +188,8 @@ def late(function):
 
     return called
 
-tensor_bytes, storage_bytes, unique_bytes = map(late, (tensor_bytes, storage_bytes, unique_bytes))
+honest = tensor_bytes, storage_bytes, unique_bytes  # noqa: F821
+tensor_bytes, storage_bytes, unique_bytes = map(late, honest)
 
 
 # %% two_answers
@@ -319,24 +216,3 @@ def shares_storage(a, b):
 
 def element_offset(x, index):
     return right[1](x, index) + (is_used() and min(index, default=0) < 0)
-
-
-# %% wrong_in_a_used_process
-"""Answers correctly in a new process, and crashes once earlier tests have used the process.
-
-reference: before
-earns: full
-holds: a wrong answer from a shared process is asked for again in a new process, where it is right.
-status: -
-"""
-calls = 0
-
-def moody(function):
-    def called(*arguments):
-        global calls
-        calls += 1
-        return function(*arguments) if calls < 100 else os.abort()
-
-    return called
-
-tensor_bytes, storage_bytes, unique_bytes = map(moody, (tensor_bytes, storage_bytes, unique_bytes))

@@ -6,6 +6,7 @@ tests: storage_bytes
 """
 
 import ctypes
+import faulthandler
 import fcntl
 import mmap
 import os
@@ -102,13 +103,16 @@ def storage_bytes(x):
 
 
 # %% endless_loop
-"""Ignores every signal, and calls C code that runs for a very long time and never releases the GIL.
+"""Stops clocks and timers, ignores signals, and calls C code that runs for long and keeps the GIL.
 
 limits: wall_seconds=1
 status: timeout
 shared: the grader's deadline
-holds: the deadline is enforced from outside the process, without its cooperation.
+holds: time is measured and the deadline enforced from outside, without the process's cooperation.
 """
+time.time = time.monotonic = time.perf_counter = time.process_time = lambda: 0.0
+faulthandler.cancel_dump_traceback_later()
+signal.setitimer(signal.ITIMER_REAL, 0)
 for number in signal.valid_signals():
     with suppress(OSError):
         signal.signal(number, signal.SIG_IGN)
@@ -128,26 +132,6 @@ holds: reading the output does not delay the deadline.
 def storage_bytes(x):
     while True:
         print("passed " * 1000)
-
-
-# %% endless_recursion
-"""Calls itself forever, with the recursion limit lifted.
-
-tests: -
-status: crashed, failed, memory
-shared: the limit of the stack
-holds: a stack overflow ends only one process.
-"""
-sys.setrecursionlimit(10**9)
-
-class Endless:
-    def __repr__(self):
-        return repr(self)
-
-def tensor_bytes(x):
-    return repr(Endless())
-
-storage_bytes = unique_bytes = tensor_bytes
 
 
 # %% files_without_a_name

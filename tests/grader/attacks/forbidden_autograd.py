@@ -108,30 +108,6 @@ def derived(fn, leaves, grad_output):
     return unit.linear(*leaves, grad_output)
 
 
-# %% backward_as_an_operator
-"""Starts the backward pass with the operator behind Tensor.backward, found in torch's registry.
-
-holds: a backward pass is detected, whatever code started it.
-"""
-run = torch._C._jit_get_operation("aten::_" + "backward")[0]
-
-def derived(fn, leaves, grad_output):
-    run(fn(*leaves), leaves, grad_output)
-    return tuple(x.grad for x in leaves)
-
-
-# %% engine_of_autograd
-"""Calls autograd's engine directly.
-
-holds: a backward pass is detected, whatever code started it.
-"""
-engine = torch.autograd.Variable._execution_engine
-
-def derived(fn, leaves, grad_output):
-    options = False, False, tuple(leaves), False
-    return engine.run_backward((fn(*leaves),), (grad_output,), *options, accumulate_grad=False)
-
-
 # %% forward_mode
 """Uses forward-mode differentiation, one input element at a time.
 

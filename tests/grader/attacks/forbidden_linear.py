@@ -76,16 +76,6 @@ def linear(x, weight):
     return table[0](x, weight)
 
 
-# %% c_function
-"""Calls the C function behind the forbidden function, through a local name.
-
-holds: the call is detected at run time.
-"""
-def linear(x, weight):
-    nn_c = torch._C._nn
-    return nn_c.linear(x, weight)
-
-
 # %% text_as_code
 """Runs the forbidden call from a string, with exec under another name.
 
@@ -125,15 +115,6 @@ class Linear(nn.Module):
 
     def forward(self, x):
         return self.inner(x)
-
-
-# %% operator_by_its_schema
-"""Looks the operator up by its schema in torch's registry.
-
-holds: the operator's kernels are guarded, whatever code looks them up.
-"""
-def linear(x, weight):
-    return torch._C._jit_get_operation("aten::linear")[0](x, weight)
 
 
 # %% torchscript

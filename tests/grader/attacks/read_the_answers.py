@@ -9,7 +9,6 @@ status: failed
 import contextlib
 import ctypes
 import gc
-import glob
 import importlib
 import os
 import platform
@@ -78,36 +77,6 @@ for name in names.split():
     with contextlib.suppress(ImportError):
         raise RuntimeError(f"BREACH: {importlib.import_module(name)}")
 report([])
-
-
-# %% look_for_an_earlier_submission
-"""Leaves traces wherever it can, and looks in the same places for traces of an earlier submission.
-
-holds: a test finds nothing that an earlier test left.
-"""
-left = [p for p in glob.glob(f"{TMP}/**", recursive=True) if "attack-escaped" in p]
-with contextlib.suppress(OSError):
-    socket.socket(socket.AF_UNIX).connect("\0attack-escaped")
-    left.append("a listening socket")
-if os.environ.get("ATTACK") or hasattr(sys, "attack"):
-    left.append("a variable")
-if left:
-    raise RuntimeError(f"BREACH: {left}")
-
-os.environ["ATTACK"] = sys.attack = "1"
-open(f"{TMP}/attack-escaped", "w").close()
-os.makedirs(f"{TMP}/.hidden/attack-escaped")
-if os.fork() == 0:
-    os.setsid()
-    try:
-        server = socket.socket(socket.AF_UNIX)
-        server.bind("\0attack-escaped")
-        server.listen()
-        server.accept()
-    finally:
-        while True:
-            pass
-raise LookupError("nothing found")
 
 
 # %% memory_of_process_1

@@ -12,8 +12,6 @@ import json
 import os
 import random
 import sys
-import tempfile
-import time
 import types
 import typing
 
@@ -135,28 +133,6 @@ while True:
     request = protocol.receive(channel)
 
 
-# %% replies_that_are_none
-"""Sends malformed replies, with fields missing or of the wrong type, each from a list of odd values.
-
-group: forge the verdict
-target: linear
-tests: test_linear
-status: crashed, policy
-holds: a malformed reply counts as the student's crash, never as a grader fault or an expected error.
-"""
-tensor = torch.zeros(4, dtype=torch.uint8)
-odd = [tensor, None, -1, True, 0.5, "x", [1], {}, {1: tensor}, object()]
-one = random.choice(odd)
-raised = {"kinds": one, "text": "x", "type": random.choice(odd), "errno": tensor, "where": tensor}
-said = {"name": random.choice(odd), "where": random.choice(odd)}
-reply = random.choice([
-    one, {"id": 1}, {"id": random.choice(odd), "value": one}, {"id": 1, "raised": one},
-    {"id": 1, "raised": raised}, {"id": 1, "policy": one}, {"id": 1, "policy": said},
-    {"id": 1, "unsendable": one},
-])
-send(b"".join(protocol.encode(reply)))
-
-
 # %% replies_in_advance
 """Sends a thousand answers before the questions, which also claim a pass.
 
@@ -257,21 +233,6 @@ names = "args names weights trainable state output weight_gradients x_gradient x
 send(b"".join(protocol.encode({"id": 1, "value": dict.fromkeys(names, 5)})))
 
 
-# %% frames_without_end
-"""Sends an answer that claims to be exabytes long, one that never ends, or one nested too deep to be read.
-
-holds: no memory is allocated because a header claims a size, and every frame has a maximum size.
-"""
-deep, digits = b"[" * 1_000_000, b"9" * 1_000_000
-keys = json.dumps({"pairs": [[k * (2**61 - 1), 0] for k in range(100_000)]}).encode()
-# Fewer of them are an answer.
-assert protocol.decode(b'{"pairs":[[7,0]]}', memoryview(b"")) == {7: 0}
-assert protocol.decode(b"99", memoryview(b"")) == 99
-claims = [protocol.HEADER.pack(*sizes) for sizes in ((2**32 - 1, 2**64 - 1), (0, 2**62), (0, 0))]
-ends = [b"\xff" * 1_000_000, b'{"value": 4}\n' * 1000, *map(framed, (deep, keys, digits))]
-send(random.choice([*claims, *ends]))
-
-
 # %% shown_many_times
 """Sends a small answer that shows the same megabyte four thousand times, as tensors, views or arrays.
 
@@ -335,26 +296,3 @@ def tensor_bytes(x):
         os.write(3, piece)
 
 storage_bytes = unique_bytes = tensor_bytes
-
-
-# %% daemon
-"""Forks twice to start a daemon that writes answers later.
-
-group: survive or spread
-status: crashed, failed
-holds: every process of a test has ended when the next test starts.
-"""
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        os.umask(0)
-        while True:
-            open(f"{tempfile.gettempdir()}/attack-escaped", "w").close()
-            time.sleep(0.01)
-            try:
-                os.write(3, b"".join(protocol.encode({"id": 1, "value": 4})))
-            except OSError:
-                pass
-    os._exit(0)
-os.wait()
-os._exit(0)

@@ -1,9 +1,6 @@
-"""A server that behaves like the part of Canvas' documented REST API that `grader push` uses.
+"""A server like the part of Canvas' REST API that `grader push` uses, after its documentation.
 
-The facts are from the "Canvas LMS REST API Documentation" and from the controllers that it is
-generated from: Submissions (list, grade one, grade many), Assignments, Courses, Late Policy,
-Progress, Pagination and Throttling. It speaks HTTP on localhost, and can fail in the ways in which
-servers and networks fail.
+It speaks HTTP on localhost, and can fail in the ways in which servers and networks fail.
 """
 
 import json
@@ -22,15 +19,8 @@ LATE_POINTS = 2.0  # what the late policy takes
 class FakeCanvas:
     """The state of the server, and what a test may change.
 
-    Attributes:
-        submissions: For each student, the submission.
-        log: A line for each request that was answered, such as "POST …/update_grades 200".
-        faults: For the next requests whose line contains a text: (text, fault). A fault is a
-            status, "lost" (the connection ends before an answer), "cut" (the answer ends early),
-            "throttle", or a function of the handler.
-        page: How many items a page has at most.
-        looks: How often a job is looked at before it runs.
-        poison: Students at whom a job breaks.
+    `faults` are for the next requests whose line contains a text: a status, "lost" (the connection
+    ends before an answer), "cut" (the answer ends early), "throttle", or a function of the handler.
     """
 
     def __init__(self, students):
@@ -69,8 +59,6 @@ class FakeCanvas:
     def posts(self):
         return [line for line in self.log if line.startswith("POST")]
 
-    # --- what Canvas does -------------------------------------------------------------------------
-
     def grade(self, user, given):
         """Grade and comment on one submission, as a job or a request does."""
         one = self.submissions[user]
@@ -87,7 +75,6 @@ class FakeCanvas:
             one["submission_comments"].append(comment)
 
     def queue(self, grades):
-        """Store a job."""
         number = len(self.jobs) + 1
         self.jobs[number] = {"grades": grades, "looks": self.looks, "workflow_state": "queued"}
         return self.progress(number)
@@ -116,7 +103,6 @@ class FakeCanvas:
             job["message"] = f"Couldn't find User(s) with API ids {', '.join(missing)}"
 
     def run_all(self):
-        """Run the jobs that wait."""
         for number, job in self.jobs.items():
             if job["workflow_state"] == "queued":
                 self.run(number)
@@ -129,8 +115,6 @@ class FakeCanvas:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers the requests of one connection."""
-
     canvas: FakeCanvas
 
     def do_GET(self):
@@ -197,14 +181,12 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(404, {"errors": [{"message": "The specified resource does not exist."}]})
 
     def _may(self):
-        """Check the token."""
         if self.headers["Authorization"] == f"Bearer {TOKEN}":
             return True
         self.answer(401, {"errors": [{"message": "Invalid access token."}]}, sign_in=True)
         return False
 
     def answer(self, status, tree, *, link="", sign_in=False):
-        """Answer, unless the test asked for a fault."""
         canvas = self.canvas
         line = f"{self.command} {urlsplit(self.path).path}"
         fault = None

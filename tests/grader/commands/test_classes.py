@@ -14,8 +14,6 @@ from grader.commands import classes
 from grader.course.policies import Policy
 from tests.grader.in_this_process import DUE, hand_in, of, older, result_of
 
-# --- rules ----------------------------------------------------------------------------------------
-
 
 def test_a_gradebook_charges_lateness_by_the_rules_that_it_remembers(begun, typed):
     """Later commands need no --policy; with --policy, they show what other rules would give."""
@@ -45,9 +43,6 @@ def test_sections_without_a_deadline_and_deadlines_without_a_section_are_said(be
     assert "no deadline for section A: nobody in it is late" in said
     assert "there is a deadline for section a, which has no students" in said
     assert "section B" not in said
-
-
-# --- one student ----------------------------------------------------------------------------------
 
 
 def test_a_report_has_the_name_of_its_own_student(begun, typed, tmp_path):
@@ -104,9 +99,6 @@ def test_show_says_why_an_attempt_counts(begun, typed, rules, days, told):
     assert told in shown
 
 
-# --- grading again --------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def regraded(tmp_path, today):
     """A regrade in which Zoe gains all points and Bob loses all points."""
@@ -116,33 +108,6 @@ def regraded(tmp_path, today):
         hand_in(book, "zoe", "x = 1", setup_1=Status.FAILED, setup_2=Status.PASSED)
         hand_in(book, "bob", "x = 2", setup_1=Status.PASSED, setup_2=Status.FAILED)
     return tmp_path / "class.sqlite"
-
-
-def test_a_regrade_is_shown_before_it_counts_and_after(regraded, typed):
-    """All results already exist, so nothing is graded here. An undo reverts the regrade."""
-    changes = [
-        "changed: the suite: 000000000000, now ",
-        "2 students: 1 gain, 1 lose, 0 change otherwise; "
-        "points of the class before 7.00, after 7.00",
-        "  adamw, test_steps: 1 gain points",
-        "  bob: 7.00, then 0.00 (-7.00)",
-        "      adamw, test_steps: passed, now failed",
-    ]
-    undo = f"`grader regrade {regraded} --undo`"
-    for (command, *options), last in (
-        (("diff",), ""),
-        (("regrade",), "the old results still count; --apply changes that\n"),
-        (("regrade", "--apply"), f"the new results count; {undo} reverts that\n"),
-        (("diff",), "this regrade was applied: the new results count\n"),
-    ):
-        code, said, _ = typed(command, regraded, *options)
-        assert code == 0
-        assert all(line in said for line in changes), said
-        assert said.endswith(last)
-    assert "zoe: 7.00 of 7" in typed("show", "zoe", "--gradebook", regraded)[1]
-    assert typed("regrade", regraded, "--undo")[0] == 0
-    assert "zoe: 0.00 of 7" in typed("show", "zoe", "--gradebook", regraded)[1]
-    assert typed("regrade", regraded, "--undo")[0] == 2
 
 
 def test_a_newer_regrade_is_shown_rather_than_the_applied_one(regraded, today, typed):
@@ -172,9 +137,6 @@ def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, typed, mo
     assert typed(*override)[0] == 0
     assert typed("regrade", regraded, "--apply")[0] == 0
     assert "zoe: 7.00 of 7" in typed("show", "zoe", "--gradebook", regraded)[1]
-
-
-# --- other systems --------------------------------------------------------------------------------
 
 
 def test_each_student_gets_a_page_with_the_points_that_count(begun, typed, tmp_path):

@@ -1,13 +1,12 @@
 """Hostile inputs for everything that reads what a stranger wrote.
 
-Each function of SUBMISSIONS writes one into a folder and returns its path; the value is what its
-refusal says, or the total size of what is read. `OTHERS` are inputs for other readers, with the
-function that reads each. As a program, this reads one input, with limits on itself.
+SUBMISSIONS are archives, notebooks and folders, and OTHERS are inputs of other readers. Each has a
+function that writes it into a folder and returns its path. As a program, this reads one input, with
+limits on itself.
 
     python -m tests.grader.hostile_inputs.inputs NAME EMPTY_FOLDER
 """
 
-import gzip
 import io
 import json
 import os
@@ -42,31 +41,9 @@ MODULE = "assignment/activations.py"
 ACCEPTED = Accepted((MODULE,), ("*.json", "*/*.json"))
 CPU_SECONDS = 30  # of this program; about 2 are used
 MEMORY_BYTES = 2 * 2**30
-SUBMISSIONS = {}
-OTHERS = {}
 
 
-def submission(outcome):
-    """Mark a function that writes a submission: what is said about it, or how much is read."""
-
-    def marked(function):
-        SUBMISSIONS[function.__name__] = function, outcome
-        return function
-
-    return marked
-
-
-def other(reader, outcome):
-    """Mark a function that writes another input: the function that reads it, and what is said."""
-
-    def marked(function):
-        OTHERS[function.__name__] = function, reader, outcome
-        return function
-
-    return marked
-
-
-# --- notebooks ------------------------------------------------------------------------------------
+# --- how inputs are written -----------------------------------------------------------------------
 
 
 def cell(text, **more):
@@ -80,61 +57,6 @@ def notebook(folder, *cells, text=None):
     path = folder / "a.ipynb"
     path.write_text(json.dumps(whole, separators=(",", ":")) if text is None else text)
     return path
-
-
-@submission("none of its cells is a module")
-def notebook_with_spaces_in_its_first_line(folder):
-    return notebook(folder, cell(f"%%writefile a{' ' * 2**20}b\nx = 1\n"))
-
-
-@submission("more than 512 MiB of memory")
-def notebook_of_ten_million_objects(folder):
-    return zipped(folder, {"a.ipynb": notebook(folder, cell("", metadata={"a": [{}] * 10**7}))})
-
-
-@submission(9_360_001)
-def notebook_of_180_000_cells_that_append(folder):
-    first = cell(f"%%writefile {MODULE}\n" + "#" * 9_000_000 + "\n")
-    return notebook(folder, first, *[cell(f"%%file -a {MODULE}\n#")] * 180_000)
-
-
-@submission("together are more than 10 MiB")
-def notebook_of_11_mib_of_modules(folder):
-    return notebook(folder, *[cell(f"%%file -a {MODULE}\n" + "#" * 2**20)] * 11)
-
-
-@submission("is no valid notebook")
-def notebook_of_a_million_levels(folder):
-    return notebook(folder, text='{"cells":' + "[" * 10**6)
-
-
-@submission("is no valid notebook")
-def notebook_with_a_number_of_a_million_digits(folder):
-    return notebook(folder, text='{"cells":' + "1" * 10**6 + "}")
-
-
-@submission("is larger than 32 MiB")
-def notebook_of_32_mib_and_a_byte(folder):
-    return zipped(folder, {"a.ipynb": b" " * (32 * 2**20 + 1)})
-
-
-@submission(6)
-def notebook_of_32_mib_of_wide_characters(folder):
-    text = "\N{GRINNING FACE}" + "x" * (31 * 2**20)
-    return notebook(folder, cell(f"%%file {MODULE}\nx = 1"), {"cell_type": "raw", "source": text})
-
-
-@submission("more than 200 files")
-def notebook_of_201_modules(folder):
-    return notebook(folder, *[cell(f"%%file assignment/a{n}.py\n") for n in range(201)])
-
-
-@submission("is too long: the name")
-def notebook_with_a_name_of_a_million_letters(folder):
-    return notebook(folder, cell(f"%%file assignment/{'a' * 10**6}.py\n"))
-
-
-# --- names ----------------------------------------------------------------------------------------
 
 
 def zipped(folder, files):
@@ -162,73 +84,32 @@ def tarred(folder, *members):
     return path
 
 
-@submission("has a character that cannot be printed")
-def name_that_is_not_utf_8(folder):
-    return tarred(folder, ("assignment/\xff\xfe.json", b"{}"))
-
-
-@submission("has a character that cannot be printed")
-def name_that_is_not_utf_8_in_a_folder(folder):
-    (folder / "a" / "assignment").mkdir(parents=True)
-    (folder / "a" / MODULE).write_bytes(b"")
-    Path(os.fsdecode(bytes(folder / "a" / "assignment") + b"/\xff.json")).write_text("{}")
+def in_a_folder(folder, make):
+    """A folder in which this function makes the module."""
+    path = folder / "a" / MODULE
+    path.parent.mkdir(parents=True)
+    make(path)
     return folder / "a"
 
 
-@submission("has 385 bytes; the name of a file or of its folder may have 100")
-def name_of_95_emoji(folder):
-    return named(folder, "\N{GRINNING FACE}" * 95 + ".json")
-
-
-@submission("has a character that cannot be printed")
-def name_with_a_line_end(folder):
-    return named(folder, "b.json 2\n{}assignment/c.json")
-
-
-@submission("has a character that cannot be printed")
-def name_that_is_written_from_right_to_left(folder):
-    return named(folder, "\u202eb.json")
-
-
-@submission(f"{MODULE} is both a file and a folder")
-def module_that_is_a_folder_too(folder):
-    return named(folder, "activations.py/y.json")
-
-
-@submission(f"{MODULE} is both a file and a folder")
-def folder_with_the_name_of_a_missing_module(folder):
-    files = {"assignment/other.py": b"", f"{MODULE}/y.json": b"{}"}
-    return zipped(folder, files)
-
-
-@submission("assignment/x.json is both a file and a folder")
-def data_file_that_is_a_folder_too(folder):
-    return named(folder, "x.json", "x.json/y.json")
-
-
-@submission(2)
-def name_with_two_slashes(folder):
-    return named(folder, "x.json", "/x.json")
-
-
-@submission("leads out of the submission")
-def name_that_leads_out(folder):
-    return named(folder, "../../x.json")
-
-
-@submission("contains a null byte")
-def name_with_a_null_byte(folder):
-    path = named(folder, "x0.json")
-    path.write_bytes(path.read_bytes().replace(b"x0", b"x\0"))
+def sparse(path, size):
+    """A file of this size that takes no space; return its path."""
+    with path.open("wb") as file:
+        file.truncate(size)
     return path
 
 
-@submission("is longer than 1024 bytes")
-def name_of_1025_bytes(folder):
-    return named(folder, "x" * 1025)
+def with_a_name_that_is_not_utf_8(module):
+    module.write_bytes(b"")
+    Path(os.fsdecode(bytes(module.parent) + b"/\xff.json")).write_text("{}")
 
 
-@submission("is damaged: an entry has no name")
+def changed(path, old, new):
+    """Replace bytes of a file; return its path."""
+    path.write_bytes(path.read_bytes().replace(old, new))
+    return path
+
+
 def name_of_no_bytes(folder):
     path = named(folder, "x.json")
     content = bytearray(path.read_bytes())
@@ -241,77 +122,11 @@ def name_of_no_bytes(folder):
     return path
 
 
-@submission("is damaged: 'utf-8' codec can't decode byte 0xff")
-def name_that_only_claims_to_be_utf_8(folder):
-    path = named(folder, "\N{LATIN SMALL LETTER E WITH ACUTE}.json")
-    path.write_bytes(path.read_bytes().replace("\xe9".encode(), b"\xff\xff"))
-    return path
-
-
-# --- archives and folders -------------------------------------------------------------------------
-
-
-@submission("has more than 10000 entries")
-def zip_of_10_001_entries(folder):
-    return named(folder, *(f"{n}.txt" for n in range(10_000)))
-
-
-@submission("together are more than 10 MiB")
-def zip_bomb(folder):
-    return zipped(folder, {MODULE: b"#" * (10 * 2**20 + 1)})
-
-
-@submission("is larger than 64 MiB")
-def archive_of_64_mib_and_a_byte(folder):
-    path = folder / "a.zip"
-    with path.open("wb") as file:
-        file.truncate(64 * 2**20 + 1)
-    return path
-
-
-@submission("unpacks to more than 256 MiB")
-def tar_bomb(folder):
-    members = [(f"{n}.bin", bytes(16 * 2**20)) for n in range(17)]
-    return tarred(folder, *members)
-
-
-@submission("is a gzip file of more than 10000 parts")
-def gzip_of_10_001_parts(folder):
-    path = tarred(folder)
-    path.write_bytes(gzip.compress(b"") * 10_001 + path.read_bytes())
-    return path
-
-
-@submission("has an extended header of")
-def tar_with_a_header_of_a_mebibyte(folder):
+def long_link(content):
+    """A member of a tar whose extended header has this content."""
     info = tarfile.TarInfo("././@LongLink")
     info.type = tarfile.GNUTYPE_LONGNAME
-    return tarred(folder, (info, b"a" * 2**20))
-
-
-@submission("is not a plain file")
-def pipe_instead_of_a_module(folder):
-    (folder / "a" / "assignment").mkdir(parents=True)
-    os.mkfifo(folder / "a" / MODULE)
-    return folder / "a"
-
-
-@submission("is not a plain file")
-def link_to_an_endless_device(folder):
-    (folder / "a" / "assignment").mkdir(parents=True)
-    (folder / "a" / MODULE).symlink_to("/dev/zero")
-    return folder / "a"
-
-
-@submission("together are more than 10 MiB")
-def sparse_module_of_a_tebibyte(folder):
-    (folder / "a" / "assignment").mkdir(parents=True)
-    with (folder / "a" / MODULE).open("wb") as file:
-        file.truncate(2**40)
-    return folder / "a"
-
-
-# --- a class's folder and tables ------------------------------------------------------------------
+    return info, content
 
 
 def put(folder, name, content):
@@ -321,43 +136,10 @@ def put(folder, name, content):
     return path
 
 
-@other(lambda folder: intake.recognise(folder, "{any}_{any}_{any}_{any}_{id}x.zip"), "nothing to")
-def name_of_250_underscores(folder):
-    put(folder, f"{'_' * 250}.zip", "")
-    return folder
-
-
-@other(intake.recognise, "it has more than 1,000,000 values")
-def export_of_a_million_values(folder):
-    put(folder, "submission_metadata.yml", "a: [" + "b," * 10**6 + "]")
-    return folder
-
-
-@other(intake.recognise, "exceeded maximum nesting depth")
-def export_of_many_levels(folder):
-    put(folder, "submission_metadata.yml", "a: " + "[" * 10**6)
-    return folder
-
-
-@other(intake.recognise, "is larger than 64 MiB")
-def export_of_64_mib_and_a_byte(folder):
-    put(folder, "submission_metadata.yml", b"a" * (64 * 2**20 + 1))
-    return folder
-
-
-@other(intake.recognise, "is not Gradescope's metadata")
-def autograder_metadata_of_many_levels(folder):
+def of_one_submission(folder, name, content):
+    """A file of a folder that Gradescope makes for each submission."""
     (folder / "submission_1").mkdir()
-    put(folder / "submission_1", "submission_metadata.json", '{"x":' + "[" * 10**6)
-    return folder
-
-
-@other(intake.recognise, "1 handed in, ")
-def student_with_a_name_of_accents(folder):
-    (folder / "submission_1").mkdir()
-    users = [{"name": "a" + "\u0315\u0300" * 10**6}]
-    text = json.dumps({"users": users, "created_at": "2026-10-01T00:00:00Z"})
-    put(folder / "submission_1", "submission_metadata.json", text)
+    put(folder / "submission_1", name, content)
     return folder
 
 
@@ -378,35 +160,6 @@ def repository(folder, header, message):
 WHO = "author A <a> 1790000000 +0000\ncommitter A <a> 1790000000 +0000\n"
 
 
-@other(intake.recognise, "2 handed in, 2 with a time")
-def commit_with_a_message_of_256_mib(folder):
-    return repository(folder, WHO, b"a" * 2**28)
-
-
-@other(intake.recognise, "2 handed in, 0 with a time")
-def commit_with_a_header_of_a_mebibyte(folder):
-    return repository(folder, "parent " + "0" * 40 + "\n" + "x" * 2**20 + WHO, b"")
-
-
-@other(intake.recognise, "2 handed in, 0 with a time")
-def commit_at_an_impossible_time(folder):
-    return repository(folder, WHO.replace("1790000000", "9" * 12), b"")
-
-
-@other(intake.recognise, "2 handed in, 0 with a time")
-def commit_at_the_end_of_the_year_9999(folder):
-    return repository(folder, WHO.replace("1790000000", "253402300799"), b"")
-
-
-@other(intake.recognise, "2 handed in, 0 with a time")
-def settings_that_include_an_endless_device(folder):
-    repository(folder, WHO, b"")
-    for name in ("hw1-ada", "hw1-bob"):
-        (folder / name / ".git" / "config").write_text("[include]\npath = /dev/zero\n")
-    return folder
-
-
-@other(intake.recognise, "2 handed in, 0 with a time")
 def references_of_half_a_gibibyte(folder):
     repository(folder, WHO, b"")
     for name in ("hw1-ada", "hw1-bob"):
@@ -417,29 +170,123 @@ def references_of_half_a_gibibyte(folder):
     return folder
 
 
-@other(roster.read, "is larger than 16 MiB")
-def roster_of_16_mib_and_a_byte(folder):
-    return put(folder, "a.csv", b"a" * (16 * 2**20 + 1))
+def settings_that_include_an_endless_device(folder):
+    repository(folder, WHO, b"")
+    for name in ("hw1-ada", "hw1-bob"):
+        (folder / name / ".git" / "config").write_text("[include]\npath = /dev/zero\n")
+    return folder
 
 
-@other(roster.read, "the table has more than 4,000,000 cells")
-def roster_of_wide_and_many_rows(folder):
-    return put(folder, "a.csv", "id" + ",a" * 10_000 + "\n" + "".join(f"{n}\n" for n in range(500)))
+WHO = "author A <a> 1790000000 +0000\ncommitter A <a> 1790000000 +0000\n"
+ACCENTS = "\u0315\u0300"
 
 
-@other(roster.read, "has more than 10,000 characters in one cell")
-def roster_with_a_long_cell(folder):
-    return put(folder, "a.csv", "id,name\n1," + "\u0315\u0300" * 5_001)
+def answers(folder, body, **how):
+    """How a server answers; see `asked`."""
+    return put(folder, "a.json", json.dumps({"body": body, **how}))
 
 
-@other(roster.read, "is not valid CSV: field larger than field limit")
-def roster_with_an_open_quote(folder):
-    return put(folder, "a.csv", 'id,name\n1,"' + "a" * 2**20)
+# --- submissions ----------------------------------------------------------------------------------
 
+NO_NOTEBOOK, TOO_MUCH = "is no valid notebook", "together are more than 10 MiB"
+ODD_CHARACTER = "has a character that cannot be printed"
+BOTH = f"{MODULE} is both a file and a folder"
+# By name, what is said about it, or how much is read; and the function that writes it.
+SUBMISSIONS = {
+    # Notebooks.
+    "notebook_with_spaces_in_its_first_line": (
+        "none of its cells is a module",
+        lambda at: notebook(at, cell(f"%%writefile a{' ' * 2**20}b\nx = 1\n")),
+    ),
+    "notebook_of_ten_million_objects": (
+        "more than 512 MiB of memory",
+        lambda at: zipped(at, {"a.ipynb": notebook(at, cell("", metadata={"a": [{}] * 10**7}))}),
+    ),
+    "notebook_of_180_000_cells_that_append": (
+        9_360_001,
+        lambda at: notebook(
+            at,
+            cell(f"%%writefile {MODULE}\n" + "#" * 9_000_000 + "\n"),
+            *[cell(f"%%file -a {MODULE}\n#")] * 180_000,
+        ),
+    ),
+    "notebook_of_11_mib_of_modules": (
+        TOO_MUCH,
+        lambda at: notebook(at, *[cell(f"%%file -a {MODULE}\n" + "#" * 2**20)] * 11),
+    ),
+    "notebook_with_a_number_of_a_million_digits": (
+        NO_NOTEBOOK, lambda at: notebook(at, text='{"cells":' + "1" * 10**6 + "}")
+    ),
+    "notebook_of_32_mib_and_a_byte": (
+        "is larger than 32 MiB", lambda at: zipped(at, {"a.ipynb": b" " * (32 * 2**20 + 1)})
+    ),
+    "notebook_of_32_mib_of_wide_characters": (
+        6,
+        lambda at: notebook(
+            at,
+            cell(f"%%file {MODULE}\nx = 1"),
+            {"cell_type": "raw", "source": "\N{GRINNING FACE}" + "x" * (31 * 2**20)},
+        ),
+    ),
+    "notebook_of_201_modules": (
+        "more than 200 files",
+        lambda at: notebook(at, *[cell(f"%%file assignment/a{n}.py\n") for n in range(201)]),
+    ),
+    "notebook_with_a_name_of_a_million_letters": (
+        "is too long: the name",
+        lambda at: notebook(at, cell(f"%%file assignment/{'a' * 10**6}.py\n")),
+    ),
+    # Names.
+    "name_that_is_not_utf_8": (
+        ODD_CHARACTER, lambda at: tarred(at, ("assignment/\xff\xfe.json", b"{}"))
+    ),
+    "name_that_is_not_utf_8_in_a_folder": (
+        ODD_CHARACTER, lambda at: in_a_folder(at, with_a_name_that_is_not_utf_8)
+    ),
+    "name_of_95_emoji": (
+        "has 385 bytes; the name of a file or of its folder may have 100",
+        lambda at: named(at, "\N{GRINNING FACE}" * 95 + ".json"),
+    ),
+    "name_with_a_line_end": (
+        ODD_CHARACTER, lambda at: named(at, "b.json 2\n{}assignment/c.json")
+    ),
+    "name_that_is_written_from_right_to_left": (
+        ODD_CHARACTER, lambda at: named(at, "\u202eb.json")
+    ),
+    "module_that_is_a_folder_too": (BOTH, lambda at: named(at, "activations.py/y.json")),
+    "folder_with_the_name_of_a_missing_module": (
+        BOTH, lambda at: zipped(at, {"assignment/other.py": b"", f"{MODULE}/y.json": b"{}"})
+    ),
+    "data_file_that_is_a_folder_too": (
+        "assignment/x.json is both a file and a folder",
+        lambda at: named(at, "x.json", "x.json/y.json"),
+    ),
+    "name_with_two_slashes": (2, lambda at: named(at, "x.json", "/x.json")),
+    "name_of_no_bytes": ("is damaged: an entry has no name", name_of_no_bytes),
+    "name_that_only_claims_to_be_utf_8": (
+        "is damaged: 'utf-8' codec can't decode byte 0xff",
+        lambda at: changed(named(at, "\xe9.json"), "\xe9".encode(), b"\xff\xff"),
+    ),
+    # Archives and folders.
+    "zip_bomb": (TOO_MUCH, lambda at: zipped(at, {MODULE: b"#" * (10 * 2**20 + 1)})),
+    "tar_bomb": (
+        "unpacks to more than 256 MiB",
+        lambda at: tarred(at, *((f"{n}.bin", bytes(16 * 2**20)) for n in range(17))),
+    ),
+    "tar_with_a_header_of_a_mebibyte": (
+        "is longer than 1024 bytes",
+        lambda at: tarred(at, long_link(b"a" * 2**20), ("b", b"")),
+    ),
+    "pipe_instead_of_a_module": ("is not a plain file", lambda at: in_a_folder(at, os.mkfifo)),
+    "link_to_an_endless_device": (
+        "is not a plain file", lambda at: in_a_folder(at, lambda one: one.symlink_to("/dev/zero"))
+    ),
+    "sparse_module_of_a_tebibyte": (
+        TOO_MUCH, lambda at: in_a_folder(at, lambda one: sparse(one, 2**40))
+    ),
+}  # fmt: skip
 
-@other(lambda path: tables.csv_table([], [p.read_text() for p in [path]] * 20_000), "id,name")
-def problem_names_that_are_equal(folder):
-    return put(folder, "a", "relu")
+# --- other readers --------------------------------------------------------------------------------
 
 
 def filled_in(path):
@@ -447,86 +294,10 @@ def filled_in(path):
     return canvas_table.canvas([], Policy(title="a"), exported=path.read_text())
 
 
-@other(filled_in, "the table has more than 4,000,000 cells")
-def canvas_export_of_many_cells(folder):
-    return put(folder, "a.csv", "Student,ID,\n" + "," * 4_000_001)
-
-
-@other(filled_in, "has no column for an assignment")
-def canvas_export_of_brackets(folder):
-    return put(folder, "a.csv", "Student,ID," + " (1" * 3_000 + "\n")
-
-
-@other(gradescope_scores.read, "is not valid CSV: field larger than field limit")
-def scores_with_a_long_cell(folder):
-    return put(folder, "a.csv", "SID,Total Score\n" + "1" * 200_000)
-
-
-@other(policies.late_days_in, "expected a student, an assignment and a whole number of days")
-def late_days_of_5000_digits(folder):
-    return put(folder, "a.csv", "student,assignment,days\na,b," + "9" * 5_000)
-
-
-@other(classroom50.read, "is larger than 16 MiB")
-def classroom_of_16_mib_and_a_byte(folder):
-    return put(folder, "a.json", b" " * (16 * 2**20 + 1))
-
-
-@other(classroom50.read, "is not JSON")
-def classroom_of_many_levels(folder):
-    return put(folder, "a.json", "[" * 10**6)
-
-
-@other(classroom50.read, "is not a scores.json of Classroom 50")
-def classroom_of_many_objects(folder):
-    return put(folder, "a.json", "[" + "{}," * (5 * 2**20) + "{}]")
-
-
-@other(json_report.read, "is larger than 32 MiB")
-def result_of_32_mib_and_a_byte(folder):
-    return put(folder, "a.json", b" " * (32 * 2**20 + 1))
-
-
-@other(json_report.read, "is not JSON")
-def result_of_many_levels(folder):
-    return put(folder, "a.json", "[" * 10**6)
-
-
-@other(lambda path: policies.load(path, needed=True), "is larger than 1 MiB")
-def policy_of_a_mebibyte_and_a_byte(folder):
-    return put(folder, "policy.toml", b"#" * (2**20 + 1))
-
-
-@other(lambda path: policies.load(path, needed=True), "is not TOML")
-def policy_of_many_levels(folder):
-    return put(folder, "policy.toml", "a = " + "[" * 10**6)
-
-
-@other(submission_metadata.read, "is larger than 128 MiB")
-def metadata_of_128_mib_and_a_byte(folder):
-    path = folder / "submission_metadata.json"
-    with path.open("wb") as file:
-        file.truncate(128 * 2**20 + 1)
-    return path
-
-
-@other(lambda path: submission_metadata.read(path).attempt, "1")
-def metadata_of_many_levels(folder):
-    return put(folder, "submission_metadata.json", '{"x":' + "[" * 10**6)
-
-
 def opened(path):
     """Open a gradebook for reading."""
     with database.to_read(path) as book:
         return len(book.execute("SELECT * FROM student").fetchall())
-
-
-@other(opened, "expected a gradebook of `grader batch`, found another file")
-def gradebook_of_zeros_and_a_byte(folder):
-    return put(folder, "a.sqlite", b"SQLite format 3\0" + b"\xff" * 2**20)
-
-
-# --- Canvas ---------------------------------------------------------------------------------------
 
 
 def asked(path):
@@ -558,34 +329,164 @@ def asked(path):
     return len(canvas_api.CanvasApi(place, "token", sleep=lambda _: None).submissions())
 
 
-def answers(folder, body, **how):
-    """How a server answers."""
-    return put(folder, "a.json", json.dumps({"body": body, **how}))
+def equal_problem_names(path):
+    return tables.csv_table([], [path.read_text()] * 20_000)
 
 
-@other(asked, "an answer of Canvas is larger than 8 MiB")
-def canvas_answer_of_8_mib_and_a_byte(folder):
-    return answers(folder, " ", times=8 * 2**20 + 1)
+def policy(path):
+    return policies.load(path, needed=True)
 
 
-@other(asked, "list is larger than 64 MiB")
-def canvas_list_of_large_pages(folder):
-    return answers(folder, "[" + " " * (8 * 2**20 - 2) + "]", next=True)
+def attempt(path):
+    return submission_metadata.read(path).attempt
 
 
-@other(asked, "list has more than 50 pages")
-def canvas_list_without_an_end(folder):
-    return answers(folder, "[]", next=True, pages=50)
+def names_of(pattern):
+    """Recognise a folder whose names have this pattern."""
+    return lambda folder: intake.recognise(folder, pattern)
 
 
-@other(asked, "Canvas' answer is not as documented")
-def canvas_answer_of_many_levels(folder):
-    return answers(folder, "[" * 2**20)
-
-
-@other(asked, "its answer took more than 0 seconds")
-def canvas_answer_drop_by_drop(folder):
-    return answers(folder, "[" + " " * 2**20, part=1, pause=0.01, seconds=0.2)
+TWO, NOBODY = "2 handed in, 2 with a time", "2 handed in, 0 with a time"
+MANY_CELLS = "the table has more than 4,000,000 cells"
+LONG_FIELD = "is not valid CSV: field larger than field limit"
+# By name: the function that reads it, what is said, and the function that writes it.
+OTHERS = {
+    # A class's folder.
+    "name_of_250_underscores": (
+        names_of("{any}_{any}_{any}_{any}_{id}x.zip"), "nothing to",
+        lambda at: put(at, f"{'_' * 250}.zip", "").parent,
+    ),
+    "export_of_a_million_values": (
+        intake.recognise, "it has more than 1,000,000 values",
+        lambda at: put(at, "submission_metadata.yml", "a: [" + "b," * 10**6 + "]").parent,
+    ),
+    "export_of_many_levels": (
+        intake.recognise, "exceeded maximum nesting depth",
+        lambda at: put(at, "submission_metadata.yml", "a: " + "[" * 10**6).parent,
+    ),
+    "export_of_64_mib_and_a_byte": (
+        intake.recognise, "is larger than 64 MiB",
+        lambda at: put(at, "submission_metadata.yml", b"a" * (64 * 2**20 + 1)).parent,
+    ),
+    "autograder_metadata_of_many_levels": (
+        intake.recognise, "is not Gradescope's metadata",
+        lambda at: of_one_submission(at, "submission_metadata.json", '{"x":' + "[" * 10**6),
+    ),
+    "student_with_a_name_of_accents": (
+        intake.recognise, "1 handed in, ",
+        lambda at: of_one_submission(at, "submission_metadata.json", json.dumps({
+            "users": [{"name": "a" + ACCENTS * 10**6}], "created_at": "2026-10-01T00:00:00Z",
+        })),
+    ),
+    "commit_with_a_message_of_256_mib": (
+        intake.recognise, TWO, lambda at: repository(at, WHO, b"a" * 2**28)
+    ),
+    "commit_with_a_header_of_a_mebibyte": (
+        intake.recognise, NOBODY,
+        lambda at: repository(at, "parent " + "0" * 40 + "\n" + "x" * 2**20 + WHO, b""),
+    ),
+    "commit_at_an_impossible_time": (
+        intake.recognise, NOBODY,
+        lambda at: repository(at, WHO.replace("1790000000", "9" * 12), b""),
+    ),
+    "commit_at_the_end_of_the_year_9999": (
+        intake.recognise, NOBODY,
+        lambda at: repository(at, WHO.replace("1790000000", "253402300799"), b""),
+    ),
+    "settings_that_include_an_endless_device": (
+        intake.recognise, NOBODY, settings_that_include_an_endless_device
+    ),
+    "references_of_half_a_gibibyte": (intake.recognise, NOBODY, references_of_half_a_gibibyte),
+    # Tables.
+    "roster_of_16_mib_and_a_byte": (
+        roster.read, "is larger than 16 MiB",
+        lambda at: put(at, "a.csv", b"a" * (16 * 2**20 + 1)),
+    ),
+    "roster_of_wide_and_many_rows": (
+        roster.read, MANY_CELLS,
+        lambda at: put(at, "a.csv", "id" + ",a" * 10_000 + "".join(f"\n{n}" for n in range(500))),
+    ),
+    "roster_with_a_long_cell": (
+        roster.read, "has more than 10,000 characters in one cell",
+        lambda at: put(at, "a.csv", "id,name\n1," + ACCENTS * 5_001),
+    ),
+    "roster_with_an_open_quote": (
+        roster.read, LONG_FIELD, lambda at: put(at, "a.csv", 'id,name\n1,"' + "a" * 2**20)
+    ),
+    "problem_names_that_are_equal": (
+        equal_problem_names, "id,name", lambda at: put(at, "a", "relu")
+    ),
+    "canvas_export_of_many_cells": (
+        filled_in, MANY_CELLS, lambda at: put(at, "a.csv", "Student,ID,\n" + "," * 4_000_001)
+    ),
+    "canvas_export_of_brackets": (
+        filled_in, "has no column for an assignment",
+        lambda at: put(at, "a.csv", "Student,ID," + " (1" * 3_000 + "\n"),
+    ),
+    "scores_with_a_long_cell": (
+        gradescope_scores.read, LONG_FIELD,
+        lambda at: put(at, "a.csv", "SID,Total Score\n" + "1" * 200_000),
+    ),
+    "late_days_of_5000_digits": (
+        policies.late_days_in, "expected a student, an assignment and a whole number of days",
+        lambda at: put(at, "a.csv", "student,assignment,days\na,b," + "9" * 5_000),
+    ),
+    # Files of JSON, TOML and SQLite.
+    "classroom_of_16_mib_and_a_byte": (
+        classroom50.read, "is larger than 16 MiB",
+        lambda at: put(at, "a.json", b" " * (16 * 2**20 + 1)),
+    ),
+    "classroom_of_many_levels": (
+        classroom50.read, "is not JSON", lambda at: put(at, "a.json", "[" * 10**6)
+    ),
+    "classroom_of_many_objects": (
+        classroom50.read, "is not a scores.json of Classroom 50",
+        lambda at: put(at, "a.json", "[" + "{}," * (5 * 2**20) + "{}]"),
+    ),
+    "result_of_32_mib_and_a_byte": (
+        json_report.read, "is larger than 32 MiB",
+        lambda at: put(at, "a.json", b" " * (32 * 2**20 + 1)),
+    ),
+    "result_of_many_levels": (
+        json_report.read, "is not JSON", lambda at: put(at, "a.json", "[" * 10**6)
+    ),
+    "policy_of_a_mebibyte_and_a_byte": (
+        policy, "is larger than 1 MiB", lambda at: put(at, "policy.toml", b"#" * (2**20 + 1))
+    ),
+    "policy_of_many_levels": (
+        policy, "is not TOML", lambda at: put(at, "policy.toml", "a = " + "[" * 10**6)
+    ),
+    "metadata_of_128_mib_and_a_byte": (
+        submission_metadata.read, "is larger than 128 MiB",
+        lambda at: sparse(at / "submission_metadata.json", 128 * 2**20 + 1),
+    ),
+    "metadata_of_many_levels": (
+        attempt, "1", lambda at: put(at, "submission_metadata.json", '{"x":' + "[" * 10**6)
+    ),
+    "gradebook_of_zeros_and_a_byte": (
+        opened, "expected a gradebook of `grader batch`, found another file",
+        lambda at: put(at, "a.sqlite", b"SQLite format 3\0" + b"\xff" * 2**20),
+    ),
+    # Canvas.
+    "canvas_answer_of_8_mib_and_a_byte": (
+        asked, "an answer of Canvas is larger than 8 MiB",
+        lambda at: answers(at, " ", times=8 * 2**20 + 1),
+    ),
+    "canvas_list_of_large_pages": (
+        asked, "list is larger than 64 MiB",
+        lambda at: answers(at, "[" + " " * (8 * 2**20 - 2) + "]", next=True),
+    ),
+    "canvas_list_without_an_end": (
+        asked, "list has more than 50 pages", lambda at: answers(at, "[]", next=True, pages=50)
+    ),
+    "canvas_answer_of_many_levels": (
+        asked, "Canvas' answer is not as documented", lambda at: answers(at, "[" * 2**20)
+    ),
+    "canvas_answer_drop_by_drop": (
+        asked, "its answer took more than 0 seconds",
+        lambda at: answers(at, "[" + " " * 2**20, part=1, pause=0.01, seconds=0.2),
+    ),
+}  # fmt: skip
 
 
 # --- reading one ----------------------------------------------------------------------------------
@@ -609,11 +510,11 @@ def main(name, folder):
     """Read an input within limits; print what is said, and what it took."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.RLIM_INFINITY))
-    write, *reader, _ = OTHERS[name] if name in OTHERS else SUBMISSIONS[name]
+    read, _, write = OTHERS[name] if name in OTHERS else (read_submission, *SUBMISSIONS[name])
     path = write(folder)
     code = 0
     try:
-        said = shown((reader[0] if reader else read_submission)(path))
+        said = shown(read(path))
     except EndsCommand as e:
         code, said = e.exit_code, str(e)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize("name", [*inputs.SUBMISSIONS, *inputs.OTHERS])
 def test_a_hostile_input_is_read_within_limits(name, tmp_path):
     """It is refused in words, or harmless; limits of the kernel bound its processor time."""
-    *_, expected = (inputs.SUBMISSIONS | inputs.OTHERS)[name]
+    expected = (inputs.SUBMISSIONS | inputs.OTHERS)[name][-2]
     done = subprocess.run(
         [python(), "-m", "tests.grader.hostile_inputs.inputs", name, tmp_path],
         cwd=ROOT,
@@ -65,7 +65,7 @@ def test_hostile_submissions_cost_their_neighbours_nothing(step, tmp_path, grade
     listed = course / "assignment" / "problems.toml"
     listed.write_text('files = ["*.json", "*/*.json"]\n' + listed.read_text())
     handed_in = tmp_path / "class"
-    for name, (write, _) in hostile.items():
+    for name, (_, write) in hostile.items():
         (handed_in / name).mkdir(parents=True)
         path = write(handed_in / name)
         if path.is_file():
@@ -88,7 +88,7 @@ def test_hostile_submissions_cost_their_neighbours_nothing(step, tmp_path, grade
             )
         )
     assert (found.pop("aaron"), found.pop("zoe")) == (3.0, 3.0)
-    for name, (_, expected) in hostile.items():
+    for name, (expected, _) in hostile.items():
         said = found.pop(name if name in found else f"{name}-folder")
         assert said == 0.0 if isinstance(expected, int) else expected in said, name
     assert not found
@@ -307,8 +307,7 @@ LIMITS = {
     "an archive": [
         f"{archives.MAX_ARCHIVE_BYTES // MIB} MiB", f"{archives.MAX_ENTRIES:,} entries",
         f"{archives.MAX_PATH_BYTES:,} bytes",
-        f"directory of {archives.MAX_DIRECTORY_BYTES // MIB} MiB",
-        f"{archives.MAX_UNPACKED_BYTES // MIB} MiB unpacked", f"in {archives.UNPACK_SECONDS} s",
+        f"{archives.MAX_UNPACKED_BYTES // MIB} MiB unpacked",
     ],
     "a notebook": [f"{notebooks.MAX_NOTEBOOK_BYTES // MIB} MiB"],
     "files to grade": [
@@ -342,8 +341,7 @@ LIMITS = {
     ],
     "sources in a gradebook": [f"{handing_in.MAX_BYTES // MIB} MiB"],
     "`grader similar`, one file": [
-        f"{normal_form.MAX_SOURCE:,} characters", f"{normal_form.FILE_STEPS:,} steps",
-        f"{normal_form.STEPS_PER_CHARACTER} per", f"{limited.SECONDS:.0f} s of",
+        f"{normal_form.MAX_SOURCE:,} characters", f"{limited.SECONDS:.0f} s of",
         f"{limited.MEMORY_BYTES // 2**30} GiB", f"{pairs.MAX_FEATURES:,} different",
     ],
     "`grader similar`, one submission": [

@@ -26,7 +26,6 @@ PASSED, FAILED, DEFERRED = Status.PASSED, Status.FAILED, Status.DEFERRED
 
 
 def outcomes(*statuses, weights=None):
-    """Tests t0, t1, … that ended with these statuses."""
     weights = weights or [1] * len(statuses)
     return [
         Outcome(id=f"t{i}", weight=w, status=s)
@@ -44,7 +43,6 @@ def on_both(cpu, cuda):
 
 
 def result(*problems):
-    """A result of these problems."""
     ignored = [Ignored("README.md", "outside assignment/")]
     submission = SubmissionInfo(
         name="ada", sha256="ab" * 32, files=["assignment/a.py"], ignored=ignored
@@ -67,16 +65,10 @@ WITH_EVERYTHING = result(
 )
 
 
-# --- points ---------------------------------------------------------------------------------------
-
-
 def test_points_are_split_by_weight():
     """A test of weight 3 next to one of weight 1 is worth three quarters."""
     got = problem_result("p", "m", 6, outcomes(PASSED, FAILED, weights=[3, 1]))
-    assert ([4.5, 1.5], [4.5, 0.0]) == (
-        [t.max_score for t in got.tests],
-        [t.score for t in got.tests],
-    )
+    assert [(4.5, 4.5), (1.5, 0.0)] == [(t.max_score, t.score) for t in got.tests]
 
 
 @given(
@@ -103,9 +95,6 @@ def test_only_a_pass_earns_points(status):
         got.score,
         got.status,
     )
-
-
-# --- points by device -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -177,7 +166,6 @@ def test_a_problem_has_the_worst_status_of_the_tests_that_count(device, cpu, cud
 
 
 def p(points, device, cpu, cuda):
-    """A problem whose tests ended with these statuses."""
     return problem_result("p", "m", points, on_both(cpu, cuda), device)
 
 
@@ -200,8 +188,6 @@ def test_full_marks_are_the_maximum_on_each_device(problems):
     assert here.score == here.max_score == float(of_cpu)
 
 
-# --- statuses -------------------------------------------------------------------------------------
-
 WORDS = "grader_error policy crashed timeout memory failed not_attempted deferred passed"
 ORDER = WORDS.split()
 
@@ -223,9 +209,6 @@ def test_one_fault_of_ours_marks_the_whole_result():
     assert not result(good).has_grader_error
     assert result(good, bad).has_grader_error
     assert 7.5 == result(good, bad).score
-
-
-# --- JSON -----------------------------------------------------------------------------------------
 
 
 TEST = "id device status weight about what facts rule mistake hint seconds score max_score"

@@ -214,6 +214,28 @@ def test_reading_finds_nothing_in_the_reference(module, root):
         ]
 
 
+CONFLICT = "<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> 1f2e3d4\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        (CONFLICT, 1),
+        (f'"""Title\n=======\n"""\n{CONFLICT}', 4),
+        (f"y = (\n{CONFLICT}", 2),
+        ("x = 1\n=======\nx = 2\n", 2),
+        ("x = 1\r\n>>>>>>> other\r\n", 2),
+        (f'"""\n{CONFLICT}"""\n', 0),
+        ('"""Title\n=======\n"""\nx = (\n', 0),
+        ("x = 1 <<<<<<< 2\n", 0),
+    ],
+)
+def test_an_unfinished_merge_is_named(source, line):
+    """A heading in a docstring is none, and neither is any text in a file that is Python."""
+    found = forbidden_calls.read(source.encode(), [])["syntax"] or (0, "")
+    assert (found[0] if found[1] == forbidden_calls.UNFINISHED else 0) == line
+
+
 def test_no_source_is_nested_too_deep_to_be_read():
     """Long sums, long chains of elif, and helpers that call each other can all be read."""
     chain = "if a: pass\n" + "elif a: pass\n" * 900

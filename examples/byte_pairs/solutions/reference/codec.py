@@ -1,4 +1,4 @@
-"""Chapter 1.3: encode and decode with learned merges."""
+"""Chapter 1.2: encode and decode with learned merges."""
 
 
 def encode(word: str, merges: list[tuple[bytes, bytes]]) -> list[int]:
@@ -11,7 +11,7 @@ def encode(word: str, merges: list[tuple[bytes, bytes]]) -> list[int]:
     Example:
         "aab" with [(b"a", b"b")] gives [97, 256].
 
-    Handout §1.3 · `python -m assignment check codec`
+    Handout §1.2 · `python -m assignment check codec`
     """
     # BEGIN SOLUTION(codec)
     tokens = [bytes([b]) for b in word.encode()]
@@ -33,7 +33,7 @@ def decode(ids: list[int], merges: list[tuple[bytes, bytes]]) -> str:
     Example:
         [97, 256] with [(b"a", b"b")] gives "aab".
 
-    Handout §1.3 · `python -m assignment check codec`
+    Handout §1.2 · `python -m assignment check codec`
     """
     # BEGIN SOLUTION(codec)
     tokens = [bytes([b]) for b in range(256)] + [first + second for first, second in merges]
