@@ -131,16 +131,8 @@ def installed(root, tmp_path_factory):
     The values are its interpreter and the grader's folder in it.
     """
     folder = tmp_path_factory.mktemp("installed")
-    build = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "--target",
-        "wheel",
-        "--directory",
-        str(folder / "wheel"),
-    ]
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
+    build += ["--directory", str(folder / "wheel")]
     subprocess.run(build, cwd=root, check=True, capture_output=True)
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True
@@ -149,17 +141,8 @@ def installed(root, tmp_path_factory):
     # Python does not read the .pth files inside a folder that a .pth file adds.
     (packages / "torch-and-others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     (wheel,) = (folder / "wheel").glob("*.whl")
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(packages),
-    ]
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    install += ["--target", str(packages)]
     subprocess.run([*install, str(wheel)], check=True, capture_output=True)
     return folder / "venv" / "bin" / "python", packages / "grader"
 
