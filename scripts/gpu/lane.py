@@ -31,8 +31,8 @@ from grader.base.errors import GraderFault, StudentFault  # noqa: E402
 from grader.course import courses  # noqa: E402
 from grader.course.courses import Limits  # noqa: E402
 from grader.sandbox import gpu_turns, gpus, levels, preflight  # noqa: E402
-from grader.sandbox.box import GIVE_BACK_SECONDS, Sandbox  # noqa: E402
-from grader.sandbox.gpu_readings import SLACK_BYTES  # noqa: E402
+from grader.sandbox.box import Sandbox  # noqa: E402
+from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, SLACK_BYTES  # noqa: E402
 from grader.sandbox.gpus import Gpu  # noqa: E402
 from grader.sandbox.session import Session  # noqa: E402
 from kit.student import call  # noqa: E402

@@ -158,6 +158,16 @@ def test_nothing_is_seen_of_a_grader_installed_from_a_wheel(installed, tmp_path)
 
 @pytest.mark.slow
 @IN_ONE_ENVIRONMENT
+def test_a_wheel_carries_all_that_only_the_bundle_has(installed, root):
+    """An installed grader makes the same bundle, including the hidden folder with the workflow."""
+    ours, theirs = (folder / "publish/bundle/student" for folder in (root / "grader", installed[1]))
+    files = [path.relative_to(ours) for path in ours.rglob("*") if path.is_file()]
+    assert Path(".github/workflows/check.yml") in files
+    assert [one for one in files if (ours / one).read_bytes() != (theirs / one).read_bytes()] == []
+
+
+@pytest.mark.slow
+@IN_ONE_ENVIRONMENT
 def test_an_installed_grader_has_the_suite_of_the_checkout(installed, tmp_path):
     """So their results can be merged, and neither makes the other's grades out of date."""
     python, _ = installed

@@ -316,7 +316,6 @@ def test_a_missing_package_is_one_sentence(work):
 
 
 def test_an_old_python_is_one_sentence(work):
-    """The message comes before any import that needs a newer Python."""
     program = (
         "import sys, runpy; sys.version_info = (3, 10, 1); sys.modules['tomllib'] = None; "
         "runpy.run_module('assignment', run_name='__main__')"
@@ -1088,7 +1087,6 @@ PLACES = "places in the storage|expected    got|"
     ids=itertools.count(),
 )
 def test_what_was_expected_is_drawn_beside_what_came(error, drawn, view):
-    """Layouts, small tensors and segments; whatever cannot be drawn has no picture."""
     assert "|".join(line.strip() for line in pictures.picture(error).splitlines()) == drawn
     assert pictures.calculator(error) == view
 

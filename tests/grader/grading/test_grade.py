@@ -1025,16 +1025,8 @@ def test_the_processes_of_tests_get_compiled_modules(results):
 def test_the_tests_of_the_last_grade_are_not_collected_again(results):
     """They are as good as new, even if the last grade stopped after its first failure."""
     by = [
-        "first",
-        "three cases",
-        "one module",
-        "counts",
-        "in doubt",
-        "seed 1",
-        "unreadable",
-        "short",
-        "cuda",
-        "waiting",
+        *("first", "three cases", "one module", "counts", "in doubt", "seed 1", "unreadable"),
+        *("short", "cuda", "waiting"),
     ]
     by += ["options", "leaves", "leaves again"]  # what was interrupted is not used again
     assert by == json.loads(results["collected"])

@@ -169,6 +169,8 @@ def test_of_types(student):
         "tensor_memory · types numpy's ints (seed 0): test_of_types fails",
     ),
 }
+# A hidden test that expects a wrong answer: the reference fails.
+ORACLE = "storage_views · reference reference (seed 0): test_shares_storage_of_views fails"
 
 
 STATEFUL = """
@@ -241,23 +243,11 @@ def complaints_about_tests(grader, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("validate --draft")
-@pytest.mark.parametrize("what", NOT_TOTAL)
-def test_a_test_that_is_not_total_is_found_and_named(complaints_about_tests, what):
+@pytest.mark.parametrize("said", [*(said for _, said in NOT_TOTAL.values()), ORACLE])
+def test_a_test_that_is_not_total_is_found_and_named(complaints_about_tests, said):
     code, lines = complaints_about_tests
     assert code == 1
-    assert any(NOT_TOTAL[what][1] in line for line in lines), "\n".join(lines)
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("validate --draft")
-def test_a_broken_oracle_is_found_and_named(complaints_about_tests):
-    code, lines = complaints_about_tests
-    assert code == 1
-    assert any(
-        "storage_views · reference reference (seed 0): " in line
-        and "test_shares_storage_of_views" in line
-        for line in lines
-    ), lines
+    assert any(said in line for line in lines), "\n".join(lines)
 
 
 @pytest.fixture(scope="module")

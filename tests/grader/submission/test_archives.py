@@ -217,7 +217,6 @@ NAMES = ["assignment/linear.py", f"assignment/{'m' * 90}/{'n' * 80}.py"]
 
 @pytest.mark.parametrize("form", ["gnu", "pax", "ustar", "v7"])
 def test_a_tar_of_the_tar_command_is_read(form, tmp_path):
-    """It has folders, a file above assignment/, and a long path in each form that can hold one."""
     names = NAMES[: 1 if form == "v7" else 2]
     for name in ("notes.txt", *names):
         (tmp_path / "ada" / name).parent.mkdir(parents=True, exist_ok=True)
