@@ -595,14 +595,8 @@ def make_course(root: Path) -> None:
         functions = json.dumps(
             ["layer"] if forbidden else ["lr_cosine_schedule"] if name == "lr_schedule" else ["f"]
         )
-        listed += PROBLEM.format(
-            id=name,
-            module=module,
-            points=points,
-            device=device,
-            forbidden=json.dumps(forbidden),
-            functions=functions,
-        )
+        keys = {"id": name, "module": module, "points": points, "device": device}
+        listed += PROBLEM.format(**keys, forbidden=json.dumps(forbidden), functions=functions)
         if name == "ends":
             listed += "limits = { wall_seconds = 1.0 }\n"
         if tests is not None:
