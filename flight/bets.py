@@ -37,25 +37,15 @@ UNIT = re.compile(r" \(in ([^()]+)\)$")
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its answer.
+    """A question with its answer."""
 
-    Attributes:
-        where: Its section, such as "§1.2", or its page.
-        asks: The question.
-        answer: A number, or the letter of a choice.
-        because: The reason.
-        choices: The text of each choice by its letter; empty where the answer is a number.
-        within: The share by which a number may differ.
-        hints: Wrong numbers, each with what it means.
-    """
-
-    where: str
+    where: str  # its section, such as "§1.2", or its page
     asks: str
-    answer: str
-    because: str
-    choices: dict[str, str]
-    within: float = 0.0
-    hints: tuple[tuple[float, str], ...] = ()
+    answer: str  # a number, or the letter of a choice
+    because: str  # the reason
+    choices: dict[str, str]  # the text of each by its letter; empty where the answer is a number
+    within: float = 0.0  # the share by which a number may differ
+    hints: tuple[tuple[float, str], ...] = ()  # wrong numbers, each with what it means
 
     @property
     def key(self) -> str:

@@ -62,10 +62,8 @@ def _main(root: Path, chosen: argparse.Namespace) -> int:
     for row in rows:
         print(f"  {row.what:40}{page.number(row.predicted, row.unit):>14}")
     if seconds := expected[SECONDS]:
-        least = settings.steps * seconds / 60
-        print(
-            f"  at this peak, the formula gives {least:.1f} minutes for the flight; small products"
-        )
+        least = f"{settings.steps * seconds / 60:.1f}"
+        print(f"  at this peak, the formula gives {least} minutes for the flight; small products")
         print("  and Python come on top, and the flight counts down what is left")
     measured = [row for row in rows if LINES[row.what][2] in ("", *own)]
     bets = _bets(folder / "bets.json", measured)
@@ -142,37 +140,25 @@ def _parser() -> argparse.ArgumentParser:
         description="Train a small language model made of your own modules on the source of "
         "Python's standard library: first a prediction, then the flight, then a comparison.",
     )
-    parser.add_argument(
-        "--size",
-        choices=list(SIZES),
-        default="hatchling",
-        help="hatchling: 1 million parameters, 5,000 small steps until it writes words (the "
-        "default); egg: the same, 300 steps; chick: 10 million; wren: the handout's model, for a "
-        "GPU of 80 GB",
+    add = parser.add_argument
+    sizes = (
+        "hatchling: 1 million parameters, 5,000 small steps until it writes words (the default); "
+        "egg: the same, 300 steps; chick: 10 million; wren: the handout's model, for a GPU of 80 GB"
     )
-    parser.add_argument("--steps", type=int, help="default: that of the size")
-    parser.add_argument("--batch", type=int, help="sequences of a step")
-    parser.add_argument("--micro-batch", type=int, help="sequences at a time; default: the batch")
-    parser.add_argument(
-        "--checkpointing",
-        type=int,
-        metavar="SEGMENTS",
-        default=0,
-        help="checkpoint the layers in so many segments",
-    )
-    parser.add_argument("--autocast", action="store_true", help="compute products in bfloat16")
-    parser.add_argument("--no-momentum", action="store_true", help="AdamW with a β₁ of 0")
-    parser.add_argument("--no-warmup", action="store_true", help="start at the highest rate")
-    parser.add_argument("--seed", type=int, default=0, help="of the weights and the batches")
-    parser.add_argument(
-        "--mine",
-        action="append",
-        default=[],
-        metavar="PROBLEM",
-        choices=list(parts.OF_PROBLEM),
-        help="use your part of this problem even if its public tests fail; may be repeated",
-    )
-    parser.add_argument("--again", action="store_true", help="start over instead of going on")
+    add("--size", choices=list(SIZES), default="hatchling", help=sizes)
+    add("--steps", type=int, help="default: that of the size")
+    add("--batch", type=int, help="sequences of a step")
+    add("--micro-batch", type=int, help="sequences at a time; default: the batch")
+    segments = "checkpoint the layers in so many segments"
+    add("--checkpointing", type=int, metavar="SEGMENTS", default=0, help=segments)
+    add("--autocast", action="store_true", help="compute products in bfloat16")
+    add("--no-momentum", action="store_true", help="AdamW with a β₁ of 0")
+    add("--no-warmup", action="store_true", help="start at the highest rate")
+    add("--seed", type=int, default=0, help="of the weights and the batches")
+    mine = "use your part of PROBLEM even if its public tests fail; may be repeated"
+    problems = list(parts.OF_PROBLEM)
+    add("--mine", metavar="PROBLEM", action="append", default=[], choices=problems, help=mine)
+    add("--again", action="store_true", help="start over instead of going on")
     return parser
 
 

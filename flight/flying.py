@@ -29,31 +29,18 @@ RATES = {"hatchling": 2e-3, "chick": 1e-3, "egg": 2e-3, "wren": 2e-4}
 
 @dataclass(frozen=True)
 class Settings:
-    """The switches of a flight.
+    """The switches of a flight."""
 
-    Args:
-        size: A name of `SIZES`.
-        steps: Steps of the flight.
-        batch: Sequences of a step.
-        micro_batch: Sequences that go through the model at a time.
-        segments: Checkpointed segments of layers; 0 for none.
-        autocast: Whether products run in bfloat16.
-        momentum: Whether AdamW averages gradients over steps.
-        warmup: Whether the learning rate rises from 0 at the start.
-        device: "cpu" or "cuda".
-        seed: Seed of weights and batches.
-    """
-
-    size: str
+    size: str  # a name of `SIZES`
     steps: int
-    batch: int
-    micro_batch: int
-    segments: int = 0
-    autocast: bool = False
-    momentum: bool = True
-    warmup: bool = True
-    device: str = "cpu"
-    seed: int = 0
+    batch: int  # sequences of a step
+    micro_batch: int  # sequences that go through the model at a time
+    segments: int = 0  # of layers that are checkpointed; 0 for none
+    autocast: bool = False  # whether products run in bfloat16
+    momentum: bool = True  # whether AdamW averages gradients over steps
+    warmup: bool = True  # whether the learning rate rises from 0 at the start
+    device: str = "cpu"  # or "cuda"
+    seed: int = 0  # of weights and batches
 
     @property
     def shape(self) -> Size:
@@ -264,13 +251,8 @@ def new_model(parts: Parts, settings: Settings) -> tuple[Chick, Any]:
 def first_step(parts: Parts, settings: Settings, tokens: np.ndarray) -> dict[str, float | None]:
     """Measurements of one step of a model that is thrown away."""
     model, optimizer = new_model(parts, settings)
-    batch = parts.get_batch(
-        tokens,
-        settings.batch,
-        settings.shape.context_length,
-        settings.device,
-        torch.Generator().manual_seed(settings.seed),
-    )
+    generator, context = torch.Generator().manual_seed(settings.seed), settings.shape.context_length
+    batch = parts.get_batch(tokens, settings.batch, context, settings.device, generator)
     return prediction.measured(parts, model, optimizer, batch, settings)
 
 

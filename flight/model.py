@@ -56,20 +56,11 @@ class Size:
 
 
 SIZES = {
-    "hatchling": Size(
-        num_layers=5, d_model=128, num_heads=4, context_length=128, batch=4, steps=5000
-    ),
-    "chick": Size(num_layers=8, d_model=320, num_heads=5, context_length=256, batch=8, steps=300),
-    "wren": Size(
-        num_layers=24,
-        d_model=2048,
-        num_heads=16,
-        context_length=1024,
-        batch=8,
-        steps=10,
-        vocab_size=32_000,
-    ),
-    "egg": Size(num_layers=5, d_model=128, num_heads=4, context_length=128, batch=16, steps=300),
+    # Layers, features, heads, context, batch and steps.
+    "hatchling": Size(5, 128, 4, 128, 4, 5000),
+    "chick": Size(8, 320, 5, 256, 8, 300),
+    "wren": Size(24, 2048, 16, 1024, 8, 10, vocab_size=32_000),
+    "egg": Size(5, 128, 4, 128, 16, 300),
 }
 
 

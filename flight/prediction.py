@@ -35,23 +35,14 @@ LINES = {
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: what was predicted, what was measured, and why they differ.
-
-    Args:
-        what: What the numbers are.
-        predicted: The prediction; None without the problem that predicts it.
-        measured: The measurement; None if it is not known (yet).
-        unit: The unit of both.
-        reason: Why they differ, or what is missing.
-        bet: The student's own guess; None if there is none.
-    """
+    """A line of the table: what was predicted, what was measured, and why they differ."""
 
     what: str
-    predicted: float | None
-    measured: float | None
-    unit: str
-    reason: str = ""
-    bet: float | None = None
+    predicted: float | None  # None without the problem that predicts it
+    measured: float | None  # None if it is not known (yet)
+    unit: str  # of both
+    reason: str = ""  # why they differ, or what is missing
+    bet: float | None = None  # the student's own guess
 
 
 def seconds_of(work: Callable[[], Any], device: str, budget: float = 0.5) -> float:
@@ -119,6 +110,12 @@ def activation_bytes(size: Size, rows: int, *, autocast: bool, fused: bool, segm
     return kept + ends + (2 * size.vocab_size * d if autocast else 0) + 4
 
 
+def _kept(parts: Parts, size: Size, rows: int, settings: Any) -> int:
+    """The same with these parts and settings."""
+    switches = {"autocast": settings.autocast, "segments": settings.segments}
+    return activation_bytes(size, rows, fused=not parts.has("einops"), **switches)
+
+
 def loss_of(model: Chick, x: Tensor, y: Tensor, *, autocast: bool) -> Tensor:
     """The loss of a batch."""
     with torch.autocast(x.device.type, BF16, enabled=autocast):
@@ -136,13 +133,7 @@ def predicted(parts: Parts, size: Size, settings: Any, machine: Machine) -> dict
         found[STATES] = each * parts.transformer_parameters(size)
     if parts.has("flop_formulas"):
         found[FLOPS] = step_flops(parts, size, settings.segments)
-    found[KEPT] = activation_bytes(
-        size,
-        min(settings.micro_batch, settings.batch),
-        autocast=settings.autocast,
-        fused=not parts.has("einops"),
-        segments=settings.segments,
-    )
+    found[KEPT] = _kept(parts, size, min(settings.micro_batch, settings.batch), settings)
     found[FIRST] = log(size.vocab_size)
     found[SECONDS] = seconds(parts, size, settings, machine)
     return found
@@ -151,12 +142,9 @@ def predicted(parts: Parts, size: Size, settings: Any, machine: Machine) -> dict
 def measured(
     parts: Parts, model: Chick, optimizer: Any, batch: tuple[Tensor, Tensor], settings: Any
 ) -> dict[str, float | None]:
-    """Everything but time, measured in one real step, which changes the model.
+    """Everything but time, measured in one real step, which changes the new model.
 
     Args:
-        parts: The parts of the flight.
-        model: A new model.
-        optimizer: Its optimizer, before its first step.
         batch: Inputs and targets of one step, on the model's device.
         settings: A `flying.Settings`.
     """
@@ -220,13 +208,6 @@ def seconds(parts: Parts, size: Size, settings: Any, machine: Machine) -> float 
     dtype = BF16 if settings.autocast else FP32
     parameters = 12 * size.num_layers * size.d_model**2
     # What the layers keep is written and read once; AdamW reads and writes 28 bytes per parameter.
-    kept = activation_bytes(
-        size,
-        size.batch,
-        autocast=settings.autocast,
-        fused=not parts.has("einops"),
-        segments=settings.segments,
-    )
-    moved = 2 * kept + 28 * parameters
+    moved = 2 * _kept(parts, size, size.batch, settings) + 28 * parameters
     flops = step_flops(parts, size, settings.segments)
     return float(parts.roofline_seconds(flops, moved, machine, dtype))

@@ -23,6 +23,13 @@ from kit.student import StudentPackage, generator_of
 from kit.text import message_of
 
 NOT_ATTEMPTED = "not attempted"
+MARKS = (
+    "own_process: the grader runs no other test in this test's process",
+    "points(weight): this test's share of its problem's points",
+    "stage(number): the stage of its problem that a test belongs to, for the handout",
+    "harm(kind): what a failure costs in practice, which decides the test's weight: trains worse, "
+    "wrong number, crash, not refused or rare",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,18 +54,8 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "own_process: the grader runs no other test in this test's process"
-    )
-    config.addinivalue_line("markers", "points(weight): this test's share of its problem's points")
-    config.addinivalue_line(
-        "markers", "stage(number): the stage of its problem that a test belongs to, for the handout"
-    )
-    config.addinivalue_line(
-        "markers",
-        "harm(kind): what a failure costs in practice, which decides the test's weight: "
-        "trains worse, wrong number, crash, not refused or rare",
-    )
+    for mark in MARKS:
+        config.addinivalue_line("markers", mark)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

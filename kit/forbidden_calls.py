@@ -50,15 +50,6 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Names = dict[str, str | Definition | None]
 
 
-class Rules(TypedDict):
-    """The fields of a problem's entry in problems.toml that are needed here."""
-
-    id: str
-    functions: list[str]
-    forbidden: list[str]
-    forbidden_in: dict[str, list[str]]
-
-
 class Use(TypedDict):
     """One line that uses a forbidden name: by calling it, or as a base class.
 
@@ -92,7 +83,8 @@ def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
 
     Args:
         source: The file's content.
-        problems: The problems whose definitions are in the file, each with the keys of `Rules`.
+        problems: The problems whose definitions are in the file, each with the keys `id` and
+            `functions`, and perhaps `forbidden` and `forbidden_in`, as in problems.toml.
     """
     if source.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return _unreadable(1, "the file is in UTF-16: save it in UTF-8")
@@ -107,7 +99,7 @@ def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
         return _unreadable(0, str(e) or "nested too deeply to be parsed")
     return {
         "syntax": None,
-        "uses": [use for problem in problems for use in _uses(module, _rules(problem))],
+        "uses": [use for problem in problems for use in _uses(module, problem)],
         "stubs": _stubs(tree),
         "settings": _settings(module),
     }
@@ -156,28 +148,19 @@ def _is_of_a_stub(statement: ast.Raise) -> bool:
     return is_named and statement.cause is None
 
 
-def _rules(problem: Mapping[str, Any]) -> Rules:
-    return {
-        "id": problem["id"],
-        "functions": problem["functions"],
-        "forbidden": problem.get("forbidden", []),
-        "forbidden_in": problem.get("forbidden_in", {}),
-    }
-
-
-def _uses(module: "Module", rules: Rules) -> list[Use]:
+def _uses(module: "Module", problem: Mapping[str, Any]) -> list[Use]:
     """The uses of one problem in the order of lines, each line and name once."""
-    if not rules["forbidden"] and not rules["forbidden_in"]:
+    always, inside = problem.get("forbidden", []), problem.get("forbidden_in", {})
+    if not always and not inside:
         return []
     found: dict[tuple[int, str, str], bool] = {}
-    for start in ["", *rules["functions"]]:
-        forbidden = [*rules["forbidden"], *rules["forbidden_in"].get(start, [])]
-        for name, line, certain in _Walk(module, start).uses(forbidden):
-            everywhere = name in RUNS_TEXT or _is_one_of(name, rules["forbidden"])
+    for start in ["", *problem["functions"]]:
+        for name, line, certain in _Walk(module, start).uses([*always, *inside.get(start, [])]):
+            everywhere = name in RUNS_TEXT or _is_one_of(name, always)
             key = (line, name, "" if everywhere else start)
             found[key] = certain or found.get(key, False)
     uses = [
-        Use(problem=rules["id"], definition=definition, name=name, line=line, certain=certain)
+        Use(problem=problem["id"], definition=definition, name=name, line=line, certain=certain)
         for (line, name, definition), certain in sorted(found.items())
     ]
     return sorted(uses, key=lambda use: not use["certain"])[:MAX_USES]
@@ -216,10 +199,7 @@ class Module:
         )
 
     def alias(self, name: str) -> tuple[str, int] | None:
-        """The library's name and the line of a definition that is only an alias.
-
-        An alias is a line like `AdamW = torch.optim.AdamW`.
-        """
+        """The library's name and the line of an alias such as `AdamW = torch.optim.AdamW`."""
         meaning = self.names.get(name)
         if not isinstance(meaning, str):
             return None
@@ -245,8 +225,7 @@ class _Context:
 class _Walk:
     """Follow the code that runs with one definition, or, for "", when the module is imported.
 
-    The walk keeps a queue and never recurses into a part of an expression, so a deeply nested
-    source causes no recursion error.
+    The walk keeps a queue, because a deeply nested source would cause a recursion error.
     """
 
     def __init__(self, module: Module, start: str) -> None:
@@ -268,10 +247,8 @@ class _Walk:
         while self._waiting:
             node, context = self._waiting.popleft()
             if isinstance(node, ast.Call):
-                name, method = (
-                    dotted(node.func, context.names),
-                    f"torch.Tensor.{getattr(node.func, 'attr', '')}",
-                )
+                name = dotted(node.func, context.names)
+                method = f"torch.Tensor.{getattr(node.func, 'attr', '')}"
                 if name in RUNS_TEXT or _is_one_of(name, forbidden):
                     yield name, node.func.lineno, context.certain
                 elif method in forbidden:
@@ -281,10 +258,7 @@ class _Walk:
     def _enter(self, node: Definition, context: _Context, *, entry: bool = False) -> None:
         """Enter the body of a function, or the code that runs when a class is instantiated.
 
-        Args:
-            node: The definition to enter.
-            context: The context of the call.
-            entry: Whether the tests use this class, and so also call its methods.
+        If it is an `entry`, the tests use this class, and so also call its methods.
         """
         if {(node, context.certain), (node, True)} & self._seen:
             return
@@ -294,18 +268,14 @@ class _Walk:
                 self._call(base, context, entry=entry)
             inside = replace(context, owner=node)
             for method in node.body:
-                if isinstance(method, Function) and method.name in (
-                    ENTRY_METHODS if entry else {"__init__", "__new__"}
-                ):
+                called = ENTRY_METHODS if entry else {"__init__", "__new__"}
+                if isinstance(method, Function) and method.name in called:
                     self._enter(method, inside)
         else:
             self._block(node.body, replace(context, names=self._module.inside(node)))
 
     def _call(self, target: ast.expr, context: _Context, *, entry: bool = False) -> None:
-        """Enter the target of a call, or a base class.
-
-        A target that is not in this file is queued as a call.
-        """
+        """Enter the target of a call, or a base class; queue one that is not in this file."""
         called = self._definition(target, context)
         if called:
             owner = context.owner if isinstance(target, ast.Attribute) else None
@@ -314,19 +284,15 @@ class _Walk:
             self._queue([ast.copy_location(ast.Call(target, [], []), target)], context)
 
     def _definition(self, target: ast.expr, context: _Context) -> Definition | None:
-        """The definition in this file that a call means.
-
-        The call is `helper(…)`, `Helper(…)`, or `self.helper(…)` inside a class.
-        """
-        if isinstance(target, ast.Name):
-            meaning = context.names.get(target.id)
-            return meaning if isinstance(meaning, Definition) else None
+        """The definition in this file that `helper(…)`, or `self.helper(…)` in a class, calls."""
         owner = context.owner
-        if owner and isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-            methods = {m.name: m for m in owner.body if isinstance(m, Function)}
-            return (
-                methods.get(target.attr) if target.value.id in ("self", "cls", owner.name) else None
-            )
+        match target:
+            case ast.Name(id=name):
+                meaning = context.names.get(name)
+                return meaning if isinstance(meaning, Definition) else None
+            case ast.Attribute(value=ast.Name(id=name), attr=method) if owner:
+                own = {m.name: m for m in owner.body if isinstance(m, Function)}
+                return own.get(method) if name in ("self", "cls", owner.name) else None
         return None
 
     def _go_on(self, node: ast.AST, context: _Context) -> None:
@@ -360,10 +326,7 @@ class _Walk:
             self._queue(part if isinstance(part, list) else [part], context)
 
     def _block(self, statements: list[ast.stmt], context: _Context) -> None:
-        """Queue statements up to the first one that leaves the block.
-
-        After a statement that may return, the rest is not certain.
-        """
+        """Queue statements up to one that leaves the block; after a `return`, none is certain."""
         for statement in statements:
             self._queue([statement], context)
             if isinstance(statement, (ast.Return, ast.Raise, ast.Continue, ast.Break)):
@@ -403,10 +366,7 @@ def _is_one_of(name: str, forbidden: list[str]) -> bool:
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of one scope in order.
-
-    Statements inside conditions and loops are included, those of inner functions are not.
-    """
+    """The statements of one scope in order, without those of inner functions."""
     waiting: deque[ast.AST] = deque(body)
     while waiting:
         node = waiting.popleft()
@@ -414,11 +374,8 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
         if not isinstance(node, Definition):
             inner = (ast.stmt, ast.ExceptHandler, ast.match_case)
-            waiting.extendleft(
-                reversed(
-                    [child for child in ast.iter_child_nodes(node) if isinstance(child, inner)]
-                )
-            )
+            found = [child for child in ast.iter_child_nodes(node) if isinstance(child, inner)]
+            waiting.extendleft(reversed(found))
 
 
 def _bindings(statement: ast.stmt, names: Names) -> Iterator[tuple[str, str | Definition | None]]:
@@ -431,10 +388,8 @@ def _bindings(statement: ast.stmt, names: Names) -> Iterator[tuple[str, str | De
             yield alias.asname or top, alias.name if alias.asname else top
     elif isinstance(statement, ast.ImportFrom):
         for alias in statement.names:
-            yield (
-                alias.asname or alias.name,
-                f"{statement.module}.{alias.name}" if not statement.level else None,
-            )
+            known = f"{statement.module}.{alias.name}" if not statement.level else None
+            yield alias.asname or alias.name, known
     elif (
         isinstance(statement, ast.Assign)
         and len(statement.targets) == 1

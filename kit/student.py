@@ -20,10 +20,8 @@ class StudentPackage:
 
     This class imports the package into the current process, so a debugger can step into it. The
     grader gives hidden tests a sandboxed student with the same two interfaces, where
-    `student.module.function(...)` takes and returns plain data.
-
-    A module may seed the global generators when it is imported. A test does not see that, because
-    the import happens wherever the test first names the module.
+    `student.module.function(...)` takes and returns plain data. A module may seed the global
+    generators when it is imported; a test does not see that.
     """
 
     def __init__(self, package: str = "assignment") -> None:

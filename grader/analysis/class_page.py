@@ -104,9 +104,7 @@ TIMES = [(72.0, "3 days before the deadline, or earlier"), (24.0, "1 to 3 days b
 
 def _by_time(survey: Survey) -> list[tuple[str, Spread]]:
     """The scores, before the late penalty, of those who handed in at about the same time."""
-    found: dict[str, list[float]] = {
-        words: [] for words in (*(words for _, words in TIMES), "late")
-    }
+    found: dict[str, list[float]] = {words: [] for words in (*dict(TIMES).values(), "late")}
     for member in survey.members:
         hours, score = member.hours_before, member.standing.score
         if hours is not None and score is not None:

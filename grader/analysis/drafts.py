@@ -35,7 +35,6 @@ class EqualAnswers:
     alike: Alike  # their answers
     points: float  # the points that it cost each of them
     students: int  # how many they are
-    # The definitions of each that can be a draft, the shortest first.
     programs: list[str] = field(default_factory=list)
 
 

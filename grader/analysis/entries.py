@@ -42,9 +42,7 @@ class RaceRow:
     @property
     def options(self) -> str:
         """The recipe as options of the command that repeats it."""
-        return " ".join(
-            f"--{clean(name, 20)} {value:g}" for name, value in self.entry.recipe.items()
-        )
+        return " ".join(f"--{clean(name, 20)} {v:g}" for name, v in self.entry.recipe.items())
 
 
 def read(sources: dict[str, bytes]) -> RaceEntry | None:

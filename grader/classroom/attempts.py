@@ -17,6 +17,8 @@ from grader.submission.submissions import Submission
 from kit import handing_in
 from kit.text import one_line
 
+IN_ORDER = "ORDER BY submitted_at, number, id"
+
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     id: int  # its number in the gradebook, in the order in which attempts were added
@@ -86,9 +88,7 @@ class Attempts(BookPart):
         entries = self.entries
         wanted = entries.of(student) if student else []
         where = f"WHERE student IN ({', '.join('?' * len(wanted))})" if student else ""
-        rows = self._db.execute(
-            f"SELECT * FROM attempt {where} ORDER BY submitted_at, number, id", wanted
-        )
+        rows = self._db.execute(f"SELECT * FROM attempt {where} {IN_ORDER}", wanted)
         found = [
             of_row(
                 Attempt,
@@ -105,13 +105,7 @@ class Attempts(BookPart):
         return sorted(found, key=lambda one: one.student)  # stable, so the order above is kept
 
     def submission(self, sources: str) -> Submission:
-        """The stored sources with this hash, as a submission with the name of the first attempt.
-
-        Other students may have handed in the same sources.
-
-        Raises:
-            UsageError: They do not have this hash.
-        """
+        """The stored sources with this hash, by the name of the first attempt; or a UsageError."""
         rows = self._db.execute(
             "SELECT path, compressed FROM source JOIN content ON content = sha256"
             " WHERE sources = ? ORDER BY path",
@@ -145,9 +139,7 @@ class Attempts(BookPart):
         id_of = self.entries.id_of
         found: dict[int, int] = {}
         count: Counter[str] = Counter()
-        for row in self._db.execute(
-            "SELECT id, student FROM attempt ORDER BY submitted_at, number, id"
-        ):
+        for row in self._db.execute(f"SELECT id, student FROM attempt {IN_ORDER}"):
             count[id_of(row["student"])] += 1
             found[row["id"]] = count[id_of(row["student"])]
         return found

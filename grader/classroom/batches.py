@@ -47,9 +47,7 @@ class BatchProgress:
     total: int  # the number of submissions to grade
     done: int = 0  # the number of submissions that are finished, including those with a fault
     faults: int = 0  # the number of submissions on which the grader failed
-    # The submissions that are being graded, by the hash of their sources.
     running: dict[str, Running] = field(default_factory=dict)
-    # The number of submissions that each other machine has graded.
     done_on: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)  # messages for the person who started the batch
     waits: str = ""  # what the batch waits for before it can go on; empty if it can
@@ -108,9 +106,7 @@ def _as_module(path: Path, course: Course) -> dict[str, Path]:
     with suppress(OSError):
         if path.suffix == ".py" and path.is_file() and path.stat().st_size <= MAX_BYTES:
             defined.update(DEFINES.findall(path.read_text("utf-8", "replace")))
-    fits = {
-        one.path for one in course.problems if defined & {f.split(".")[0] for f in one.functions}
-    }
+    fits = {p.path for p in course.problems if defined & {f.split(".")[0] for f in p.functions}}
     return {fits.pop().removeprefix("assignment/"): path} if len(fits) == 1 else {}
 
 

@@ -95,9 +95,7 @@ def _lines() -> Show:
         now = time.monotonic()
         if now - last >= SECONDS_BETWEEN_LINES:
             last = now
-            runs = [
-                f"{one_line(run.name, 60)} ({_since(run, now)})" for run in _longest_first(progress)
-            ]
+            runs = [f"{one_line(r.name, 60)} ({_since(r, now)})" for r in _longest_first(progress)]
             more = f", and {len(runs) - SHOWN} more" if len(runs) > SHOWN else ""
             waits = f"; {progress.waits}" if progress.waits else ""
             line = f"{summary(progress, now)}; now {', '.join(runs[:SHOWN])}{more}{waits}"

@@ -11,7 +11,6 @@ from grader.classroom.records import Standing
 from kit.text import one_line
 
 SCORE = "Total Score"
-# The columns by which a student is found, in this order; the others are only shown.
 IDENTITIES = ("SID", "Email")
 NAMES = ("Name", "First Name", "Last Name")
 ROUNDING = 0.005 + 1e-9  # Gradescope writes two decimals

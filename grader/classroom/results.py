@@ -1,8 +1,4 @@
-"""The results in a gradebook: one for each submission's sources and each setup.
-
-A result is compressed JSON; each problem's score is stored, too, so that a table of the class needs
-no JSON.
-"""
+"""The results in a gradebook, per sources and setup: compressed JSON and problems' scores."""
 
 import sqlite3
 import zlib
@@ -49,7 +45,7 @@ class Results(BookPart):
         )
 
     def to_grade(self, setup: int) -> list[str]:
-        """The hashes of the sources without a result but a fault, in the order of submission."""
+        """The hashes of the sources without a result but a fault, by the order of submission."""
         facts, id_of = self._setups.get(setup), self.entries.id_of
         of_all = not facts.is_part
         rows = self._db.execute(
@@ -58,9 +54,7 @@ class Results(BookPart):
             " ORDER BY id",
             (setup,),
         )
-        wanted = [
-            row["sources"] for row in rows if of_all or id_of(row["student"]) in facts.students
-        ]
+        wanted = [r["sources"] for r in rows if of_all or id_of(r["student"]) in facts.students]
         return list(dict.fromkeys(wanted))
 
     def keep(self, setup: int, result: SubmissionResult, *, fault: str = "") -> None:
@@ -143,7 +137,7 @@ class Results(BookPart):
         return next((result for result in found if result is not None), None)
 
     def grades(self, setup: int, *, problems: bool = True) -> dict[str, Grade]:
-        """The results of a setup, by the hash of their sources; problems take a second more."""
+        """The results of a setup, by the hash of their sources; reading problems takes a second."""
         scores: dict[int, dict[str, float]] = {}
         for row in self._db.execute(
             "SELECT score.grade, problem, score.score FROM score JOIN grade ON grade.id = grade"
@@ -155,9 +149,7 @@ class Results(BookPart):
             "SELECT id, sources, score, max_score, pending, fault FROM grade WHERE setup = ?",
             (setup,),
         )
-        return {
-            row["sources"]: Grade(**dict(row), problems=scores.get(row["id"], {})) for row in rows
-        }
+        return {r["sources"]: Grade(**dict(r), problems=scores.get(r["id"], {})) for r in rows}
 
     def points(self, setups: Iterable[int]) -> dict[str, float]:
         """The points of each problem when it was graded."""

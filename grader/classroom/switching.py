@@ -155,9 +155,8 @@ class Switch:
     def _changed(self, old: Setup) -> str:
         like = msgspec.structs.replace(old, device=self.today.device)
         if old.device != self.today.device:  # of another device, only these have to be equal
-            like = msgspec.structs.replace(
-                self.today, **{name: getattr(old, name) for name in setups.SHARED}
-            )
+            same = {name: getattr(old, name) for name in setups.SHARED}
+            like = msgspec.structs.replace(self.today, **same)
         return "; ".join(setups.differences(like, self.today))
 
     def _like_today(self, other: Setup) -> Setup:

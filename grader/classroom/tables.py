@@ -44,10 +44,7 @@ def late_days_table(
     """The late days of a whole course as CSV, with the rows of this title replaced."""
     kept = {key: days for key, days in known.items() if key[1] != title}
     kept |= {(one.student.id, title): one.free_days for one in standings if one.free_days}
-    rows = [
-        [safe_text(student), safe_text(of), str(days)]
-        for (student, of), days in sorted(kept.items())
-    ]
+    rows = [[safe_text(who), safe_text(of), str(days)] for (who, of), days in sorted(kept.items())]
     return csv_of([policies.LATE_DAYS_COLUMNS, *rows])
 
 
@@ -107,10 +104,7 @@ def csv_of(rows: Iterable[Sequence[str]], delimiter: str = ",", line_end: str = 
 
 
 def _line(row: Sequence[str], delimiter: str) -> str:
-    """One row without its line end.
-
-    `csv.writer` quotes a cell with a line end only if `lineterminator` contains that character.
-    """
+    """One row; `csv.writer` quotes a line end only if `lineterminator` contains it."""
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
     return file.getvalue().removesuffix("\r\n")

@@ -20,7 +20,6 @@ from grader.report.remarks import Override, RegradeRequest
 from kit import handing_in
 from kit.text import counted, first, one_line
 
-# The states that need attention come first.
 ORDER = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED, State.MISSING, State.GRADED)
 SHOWN = 40  # the most students or tests in a list without --verbose
 WIDE = 200  # the width if stdout is not a terminal, so that lines stay whole
@@ -248,9 +247,7 @@ def compared(found: list[ScoreDifference], students: int) -> str:
     width = max((len(one.student) for one in found), default=0)
     for one in found:
         why = f"  {one.why}" if one.why else ""
-        theirs, ours = (
-            "none" if points is None else f"{points:.2f}" for points in (one.theirs, one.ours)
-        )
+        theirs, ours = ("none" if it is None else f"{it:.2f}" for it in (one.theirs, one.ours))
         lines.append(f"  {one.student:<{width}}  Gradescope {theirs:>7}  ours {ours:>7}{why}")
     return "".join(f"{line}\n" for line in lines)
 

@@ -1,8 +1,7 @@
 """The command-line application: it checks each command's paths before the command runs.
 
-A parameter of a command that names a file or folder to write has the mark `Writes` in its
-annotation. Every other path is an input, and so are the course's own files. `App` checks each
-command's paths before the command runs, so a new option needs nothing but its annotation.
+A parameter that names a file or folder to write has the mark `Writes` in its annotation. Every
+other path is an input, and so are the course's own files.
 """
 
 import functools
@@ -72,7 +71,7 @@ class App(typer.Typer):
 
     @contextmanager
     def _only_the_named(self) -> Iterator[None]:
-        """Give Typer the named command alone: the parameters of all take long to work out."""
+        """Give Typer only the named command: to work out all parameters takes longer than many."""
         every = self.registered_commands
         named = [one for one in every if sys.argv[1:2] == [name_of(one)]]
         self.registered_commands = named or every

@@ -166,9 +166,7 @@ def _require_course(
     now = _described(course)
     is_there = stored is not None and (not stored.folder or Path(stored.folder).is_dir())
     is_other = stored and stored.folder != now.folder and stored.title != now.title
-    if (is_there and is_other) or (
-        known and known.isdisjoint(problem.id for problem in course.problems)
-    ):
+    if (is_there and is_other) or (known and known.isdisjoint(p.id for p in course.problems)):
         theirs = f" of {stored.folder or 'the grader'} ({stored.title})" if stored else ""
         raise UsageError(
             f"{book} is of another course{theirs}, with the problems "
@@ -294,9 +292,8 @@ def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> 
     if join:
         for old, new in pairs:
             book.students.change("merge", old.id, becomes=new.id, reason="the roster's id", who="")
-        return [
-            f"{counted(len(pairs), 'student has', 'students have')} the roster's id from now on"
-        ]
+        have = counted(len(pairs), "student has", "students have")
+        return [f"{have} the roster's id from now on"]
     some = first([one_line(f"{called(old)} is {new.id}", 120) for old, new in pairs], SHOWN)
     if len(pairs) > 1 or len(pairs) == len(students):
         raise UsageError(

@@ -262,7 +262,6 @@ def validate(
         raise typer.Exit(1)
 
 
-# For each option of `validate`, those that it does not go with.
 NOT_TOGETHER = {
     "--prices": ("--mutants", "--quick", "--draft", "--light", "--seeds", "--device cuda"),
     "--mutants": ("--device cuda",),

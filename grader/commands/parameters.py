@@ -51,9 +51,7 @@ class Parameter:
         """What its value has to be, in words; empty if any text may be right."""
         kinds = {int: "a whole number", float: "a number"}
         kind = next((kinds[one] for one in (self.kind, *get_args(self.kind)) if one in kinds), "")
-        least = next(
-            (one.min for one in self.marks if isinstance(one, ArgumentInfo | OptionInfo)), None
-        )
+        least = next((m.min for m in self.marks if isinstance(m, ArgumentInfo | OptionInfo)), None)
         return kind if least is None else f"{kind} of at least {least:g}"
 
 

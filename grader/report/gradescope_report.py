@@ -1,8 +1,4 @@
-"""The result as Gradescope's results.json, after its "Autograder Specifications".
-
-Gradescope shows one box per entry of `tests`. The entries' `max_score` add up to the points of the
-assignment.
-"""
+"""Gradescope's results.json ("Autograder Specifications"): a box per entry of `tests`."""
 
 import json
 from collections.abc import Iterable

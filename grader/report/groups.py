@@ -1,8 +1,4 @@
-"""The tests of a problem in groups, each of which a platform shows as one test.
-
-The tests of a problem share an entry if they passed, or if they failed for the same reason. The
-points of a problem's entries add up to the points of the problem.
-"""
+"""The tests of a problem that passed, or failed for one reason, as one test with their points."""
 
 from dataclasses import dataclass
 from decimal import Decimal

@@ -1,8 +1,4 @@
-"""Where in a student's code a failure happened.
-
-The source is not parsed, because an untrusted file may contain anything. Definitions are found by
-searching lines for the words `def` and `class`.
-"""
+"""Where a failure happened in a student's code, found without parsing what may contain anything."""
 
 import re
 from collections.abc import Mapping
@@ -27,8 +23,7 @@ class Place:
     path: str  # the file, such as "assignment/linear.py"
     lines: list[str]  # all its lines
     numbers: range  # the numbers of the lines that explain it, from 1
-    # Whether that is the one line where it happened; otherwise it is the definition of the function
-    # that gave a wrong answer.
+    # Whether that is the very line; otherwise it is the definition that gave a wrong answer.
     is_exact: bool
 
 

@@ -1,8 +1,4 @@
-"""What a gradebook adds to a result: why the points that count differ from the score, and what
-people wrote.
-
-`grader.classroom` makes these records, and reports read them.
-"""
+"""What a gradebook adds to a result: what changed its points, and what people wrote."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -26,6 +26,13 @@ import tomllib
 
 from kit.text import print_anywhere
 
+SWITCHES = {  # of `check`
+    "all": "show every failure and not only the first; each test has the grader's time limit",
+    "hint": "give one more hint on the first failure each time",
+    "watch": "run again whenever you save a file, and go on to the next problem, until Ctrl-C",
+    "annotations": "also print the failures as annotations, which GitHub shows beside the lines of "
+    "code",
+}
 ACTIVATE = r".venv\Scripts\activate" if os.name == "nt" else ". .venv/bin/activate"
 
 
@@ -69,12 +76,9 @@ def _main(root: Path, arguments: list[str], others: dict[str, str]) -> int:
                 f"there is no problem {name}; "
                 + (f"did you mean {near[0]}?" if near else f"there are {', '.join(ids)}")
             )
-    if parsed.markdown and (
-        parsed.markdown.is_dir() or not parsed.markdown.absolute().parent.is_dir()
-    ):
-        parser.error(
-            f"{parsed.markdown} cannot be written: it has to be a file in an existing folder"
-        )
+    page = parsed.markdown
+    if page and (page.is_dir() or not page.absolute().parent.is_dir()):
+        parser.error(f"{page} cannot be written: it has to be a file in an existing folder")
     if missing := [name for name in packages(course) if not _is_installed(name)]:
         print(
             f"{', '.join(missing)} not installed in {sys.executable}: activate the environment of "
@@ -86,7 +90,7 @@ def _main(root: Path, arguments: list[str], others: dict[str, str]) -> int:
 
     chosen = [p for p in problems if p["id"] in (parsed.problem or ids)]
     options = check.Options(
-        parsed.markdown, parsed.watch, parsed.annotations, parsed.every, True, parsed.hint, others
+        parsed.markdown, parsed.watch, parsed.annotations, parsed.all, True, parsed.hint, others
     )
     return check.main(root, chosen, course, options)
 
@@ -119,31 +123,10 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
         "check", help="run the public tests and show what to do next (the default)"
     )
     check.add_argument("problem", nargs="*", help="only these problems", metavar="PROBLEM")
-    check.add_argument(
-        "--markdown",
-        type=Path,
-        metavar="FILE",
-        help="also write the results as Markdown, for a workflow's summary",
-    )
-    check.add_argument(
-        "--all",
-        action="store_true",
-        dest="every",
-        help="show every failure and not only the first; each test has the grader's time limit",
-    )
-    check.add_argument(
-        "--hint", action="store_true", help="give one more hint on the first failure each time"
-    )
-    check.add_argument(
-        "--watch",
-        action="store_true",
-        help="run again whenever you save a file, and go on to the next problem, until Ctrl-C",
-    )
-    check.add_argument(
-        "--annotations",
-        action="store_true",
-        help="also print the failures as annotations, which GitHub shows beside the lines of code",
-    )
+    page = "also write the results as Markdown, for a workflow's summary"
+    check.add_argument("--markdown", type=Path, metavar="FILE", help=page)
+    for name, about in SWITCHES.items():
+        check.add_argument(f"--{name}", action="store_true", help=about)
     submit = commands.add_parser(
         "submit", help="check that your modules would be accepted, and write them to a zip"
     )

@@ -39,14 +39,8 @@ from kit.text import counted, printable
 from kit.workflow_commands import annotations
 
 BAR = 16
-COLOURS = {
-    "done": "32",
-    "not attempted": "33",
-    "to be finished": "33",
-    "failing": "31",
-    "forbidden use": "31",
-    "fails there": "31",
-}
+COLOURS = {"done": "32"} | dict.fromkeys(("not attempted", "to be finished"), "33")
+COLOURS |= dict.fromkeys(("failing", "forbidden use", "fails there"), "31")
 LOOK_SECONDS = 0.05
 GOODBYE_SECONDS = 3.0
 PRINTED_LINES = 10
@@ -56,25 +50,17 @@ LONGEST_LINE = 2_000
 
 @dataclass(frozen=True)
 class Options:
-    """How the tests are run and shown.
+    """How the tests are run and shown."""
 
-    Attributes:
-        page: A file for the same results as Markdown.
-        watch: Run again whenever a file in assignment/ is saved, and go on to the next problem when
-            all tests pass. Ctrl-C ends a test that is running, or else the command.
-        annotate: Print the failures as annotations for a GitHub workflow, too.
-        every: Show every failure, and go on after a test that takes too long or crashes.
-        advise: Say what to do next, after the first failure.
-        hint: Give one more hint on the first failure than the last time.
-        others: The course's own commands, each with what it does.
-    """
-
-    page: Path | None = None
+    page: Path | None = None  # a file for the same results as Markdown
+    # Run again whenever a file in assignment/ is saved, and go on to the next problem when all
+    # tests pass. Ctrl-C ends a test that is running, or else the command.
     watch: bool = False
-    annotate: bool = False
-    every: bool = False
-    advise: bool = True
-    hint: bool = False
+    annotate: bool = False  # print the failures as annotations for a GitHub workflow, too
+    every: bool = False  # show every failure; go on after a test that takes too long or crashes
+    advise: bool = True  # say what to do next, after the first failure
+    hint: bool = False  # give one more hint on the first failure than the last time
+    # The course's own commands, each with what it does.
     others: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -454,15 +440,8 @@ class _Run:
             stopped = f"stopped{' at ' + self._stopped if self._stopped else ''}"
         rank = {p["id"]: i for i, p in enumerate(self._in_order)}
         failures = sorted(self._failures, key=lambda f: rank[f.problem["id"]])
-        outcome = RunOutcome(
-            list(self._rows.values()),
-            failures,
-            stopped,
-            self._notes,
-            self._whole,
-            self._asked.every,
-            self._others,
-        )
+        shown = (stopped, self._notes, self._whole, self._asked.every, self._others)
+        outcome = RunOutcome(list(self._rows.values()), failures, *shown)
         if stopped:
             self._print(f"\n{stopped}")
             return outcome
@@ -518,11 +497,8 @@ class _Run:
         width = max(len(problem_id) for problem_id in self._rows)
         filled = BAR * row.passed // max(1, row.tests)
         status = row.status if end else status or f"running, {len(row.ended)} so far"
-        text = (
-            f"{row.problem['id']:<{width}}  {row.problem['points']:>2} points  "
-            f"{'█' * filled}{'·' * (BAR - filled)}"
-        )
-        text += f"  {row.passed:>2}/{row.tests:<2}  "
+        text = f"{row.problem['id']:<{width}}  {row.problem['points']:>2} points  "
+        text += f"{'█' * filled}{'·' * (BAR - filled)}  {row.passed:>2}/{row.tests:<2}  "
         room = shutil.get_terminal_size().columns - len(text) - 1
         if self._live:
             status = f"\033[{COLOURS.get(status, '36')}m{status[: max(0, room)]}\033[0m"

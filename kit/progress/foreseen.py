@@ -48,24 +48,19 @@ WRITES = re.compile(
     r"""|(write_text|write_bytes|touch|save\w*|tofile|to_csv)\(.*\)$""",
     re.DOTALL,
 )
+# What is inside may never run.
+DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ExceptHandler)
 CATCHES_IMPORTS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 
 
 @dataclass(frozen=True)
 class Foreseen:
-    """A line that would cost points, or that may.
+    """A line that would cost points, or that may."""
 
-    Attributes:
-        problem: The entry of problems.toml.
-        text: What is wrong with the line, and what to do.
-        place: The file and line, such as "assignment/optimizers.py:12".
-        status: The problem's status in two words, if the problem, or a definition of it, would
-            certainly earn nothing; else "".
-    """
-
-    problem: Mapping[str, Any]
-    text: str
-    place: str
+    problem: Mapping[str, Any]  # the entry of problems.toml
+    text: str  # what is wrong with the line, and what to do
+    place: str  # such as "assignment/optimizers.py:12"
+    # Of the problem, in two words, if it or a definition of it would certainly earn nothing.
     status: str = ""
 
     @property
@@ -137,18 +132,12 @@ def _uses(problem: dict[str, Any], path: str, source: bytes) -> Iterator[Foresee
 
 @dataclass(frozen=True)
 class _OnlyHere:
-    """A line that does something else on the grader's machine.
-
-    Attributes:
-        path, line: Where it is.
-        text: What the line does, what the grader has, and what to write instead.
-        fails: Whether the module certainly cannot be imported there.
-    """
+    """A line that does something else on the grader's machine."""
 
     path: str
     line: int
-    text: str
-    fails: bool
+    text: str  # what the line does, what the grader has, and what to write instead
+    fails: bool  # whether the module certainly cannot be imported there
 
     def of(self, problem: dict[str, Any], path: str) -> Foreseen:
         """What it means for a problem in the module of this path, which may be another one."""
@@ -200,10 +189,9 @@ def _told_of(
             if told := _about_import(name, node, sources, course):
                 yield told, certain
                 return
-    elif isinstance(node, ast.Attribute) and (
-        version := NEWER_NAMES.get(dotted(node, module.names))
-    ):
-        yield _about_newer(f"uses {dotted(node, module.names)}", version), certain
+    elif isinstance(node, ast.Attribute):
+        if (name := dotted(node, module.names)) in NEWER_NAMES:
+            yield _about_newer(f"uses {name}", NEWER_NAMES[name]), certain
     elif isinstance(node, ast.Call):
         called = dotted(node.func, {**BUILT_IN, **module.names})
         if not called and isinstance(node.func, ast.Attribute):
@@ -252,14 +240,12 @@ def _about_import(
     named = course.get("packages", kit.USUAL_PACKAGES)
     if top in sys.stdlib_module_names or top in ("assignment", "__future__"):
         return ""
-    if f"assignment/{top}.py" in sources or any(
-        p.startswith(f"assignment/{top}/") for p in sources
-    ):
-        instead = (
-            f"from assignment.{name.rpartition('.')[0]} import {name.rpartition('.')[2]}"
-            if isinstance(node, ast.ImportFrom)
-            else f"from assignment import {top}"
-        )
+    own = (f"assignment/{top}.py", f"assignment/{top}/")
+    if any(path == own[0] or path.startswith(own[1]) for path in sources):
+        instead = f"from assignment import {top}"
+        if isinstance(node, ast.ImportFrom):
+            module, _, imported = name.rpartition(".")
+            instead = f"from assignment.{module} import {imported}"
         return f"imports {top}, which the grader has as a part of assignment: write `{instead}`"
     if top in importable(tuple(named)):
         return ""
@@ -322,15 +308,12 @@ def _running(tree: ast.Module) -> Iterator[tuple[Any, bool]]:
         elif isinstance(node, (ast.With, ast.AsyncWith)) and _suppresses_imports(node):
             inside = []
         elif isinstance(node, ast.If):
-            inside = (
-                node.orelse if never_holds(node.test) else [node.test, *node.body, *node.orelse]
-            )
+            never = never_holds(node.test)
+            inside = node.orelse if never else inside
             if "version_info" in ast.dump(node.test):
                 inside = []
-            certain = certain and never_holds(node.test)
-        elif isinstance(
-            node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ExceptHandler)
-        ):
+            certain = certain and never
+        elif isinstance(node, DEFERRED):
             certain = False
         waiting += [(each, certain) for each in reversed(inside)]
 

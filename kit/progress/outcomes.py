@@ -23,24 +23,15 @@ FORMULA = re.compile(r"[^.\n]{1,40} [=←] ")
 
 @dataclass
 class ProblemProgress:
-    """The progress on one problem.
+    """The progress on one problem."""
 
-    Attributes:
-        problem: The problem's entry in problems.toml.
-        tests: The number of its public tests.
-        ended: For each test that has run, "passed", "not attempted" or "failed".
-        foreseen: Why it would certainly earn nothing, in two words, such as "forbidden use"; "" if
-            nothing is known.
-        shown: Whether its row is on the screen in full.
-        story: A sentence of the course's story, if the problem has just been done.
-    """
-
-    problem: dict[str, Any]
-    tests: int = 0
+    problem: dict[str, Any]  # its entry in problems.toml
+    tests: int = 0  # the number of its public tests
+    # For each test that has run, "passed", "not attempted" or "failed".
     ended: list[str] = field(default_factory=list)
-    foreseen: str = ""
-    shown: bool = False
-    story: str = ""
+    foreseen: str = ""  # why it would certainly earn nothing, such as "forbidden use"
+    shown: bool = False  # whether its row is on the screen in full
+    story: str = ""  # a sentence of the course's story, if the problem has just been done
 
     @property
     def passed(self) -> int:
@@ -67,23 +58,14 @@ class ProblemProgress:
 
 @dataclass
 class Failure:
-    """A failure to look at.
+    """A failure to look at."""
 
-    Attributes:
-        problem: The problem's entry in problems.toml.
-        attempted: Whether the student has written code for it.
-        text: The failure, in the form of `expect.render`.
-        place: The place in the student's code, or "".
-        test: The test that failed, or "" if it was not a test.
-        calculator: The calculator's fields for these numbers, or "".
-    """
-
-    problem: dict[str, Any]
-    attempted: bool
-    text: str
-    place: str
-    test: str
-    calculator: str = ""
+    problem: dict[str, Any]  # its entry in problems.toml
+    attempted: bool  # whether the student has written code for it
+    text: str  # in the form of `expect.render`
+    place: str  # in the student's code, or ""
+    test: str  # "" if it was not a test
+    calculator: str = ""  # the calculator's fields for these numbers
 
     def __str__(self) -> str:
         return f"{self.text}\n{labelled('test', self.test)}" if self.test else self.text
@@ -91,25 +73,15 @@ class Failure:
 
 @dataclass
 class RunOutcome:
-    """The outcome of a whole run.
+    """The outcome of a whole run."""
 
-    Attributes:
-        rows: The problems, in the order of the handout.
-        failures: The tests that do not pass, in the order of the tests.
-        stopped: Where the run was stopped by hand, such as "stopped at assignment/linear.py:40", or
-            "" if it was not stopped.
-        notes: Further sentences for the student.
-        whole: Whether all problems of the course were tested.
-        every: Whether all failures were shown.
-        others: The course's own commands, each with what it does.
-    """
-
-    rows: list[ProblemProgress]
-    failures: list[Failure]
-    stopped: str = ""
-    notes: list[str] = field(default_factory=list)
-    whole: bool = True
-    every: bool = False
+    rows: list[ProblemProgress]  # in the order of the handout
+    failures: list[Failure]  # the tests that do not pass, in the order of the tests
+    stopped: str = ""  # where by hand, such as "stopped at assignment/linear.py:40"
+    notes: list[str] = field(default_factory=list)  # further sentences for the student
+    whole: bool = True  # whether all problems of the course were tested
+    every: bool = False  # whether all failures were shown
+    # The course's own commands, each with what it does.
     others: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -153,10 +125,7 @@ class RunOutcome:
         place = to_do.place or handing_in.path_of(problem["module"])
         shows = " --all` (all of its failures)" if to_do.attempted and not self.every else "`"
         read = f"read handout §{problem['section']}, then " if "section" in problem else ""
-        steps = [
-            f"{verb} {place}",
-            f"{read}run `python -m assignment check {problem['id']}{shows}",
-        ]
+        steps = [f"{verb} {place}", f"{read}run `python -m assignment check {problem['id']}{shows}"]
         if not any(row.status == "done" for row in self.rows):
             steps += [f"or begin with {other}" for other in self._others()[:1]]
         return "\n".join(steps)

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -109,12 +110,8 @@ def collect(
     left_out: dict[str, str] = {}
     for file in sorted((root / "assignment").rglob("*")):
         path = file.relative_to(root).as_posix()
-        if (
-            not file.is_file()
-            or path in handing_in.THE_COURSES
-            or "__pycache__" in path
-            or file.name == ".DS_Store"
-        ):
+        is_ours = path in handing_in.THE_COURSES or "__pycache__" in path
+        if is_ours or not file.is_file() or file.name == ".DS_Store":
             continue
         if reason := handing_in.reason_to_leave_out(path, accepted):
             left_out[path] = reason
@@ -139,17 +136,11 @@ def collect(
 
 @dataclass(frozen=True)
 class ParseError:
-    """Why a module is not Python.
+    """Why a module is not Python."""
 
-    Attributes:
-        message: What Python says, after the name of the exception.
-        line: The line; None if Python names none.
-        shown: That line, and a line with carets below its wrong part; empty if Python has neither.
-    """
-
-    message: str
-    line: int | None
-    shown: tuple[str, ...]
+    message: str  # what Python says, after the name of the exception
+    line: int | None  # None if Python names none
+    shown: tuple[str, ...]  # that line, and one with carets below its wrong part, if Python has any
 
     def at(self, path: str) -> str:
         """The place in a file, as "assignment/linear.py:12"."""
@@ -170,18 +161,12 @@ def parse_error(source: bytes) -> ParseError | None:
 def parse_error_of(error: Exception, source: bytes) -> ParseError:
     """What an exception of Python's parser says of a module."""
     message = getattr(error, "msg", None) or str(error)
-    line, begin, end = (getattr(error, key, None) for key in ("lineno", "offset", "end_offset"))
+    line = getattr(error, "lineno", None)
     if begins := unfinished_merge(source, line or 0):
         return ParseError(UNFINISHED, begins, ())
-    text = (getattr(error, "text", None) or "").rstrip()
-    shown = text.lstrip()
-    at = (begin or 0) - 1 - (len(text) - len(shown))
-    if not shown or not 0 <= at < LONGEST_SHOWN:
-        return ParseError(message, line, ())
-    is_on_one_line = getattr(error, "end_lineno", line) == line
-    width = max(1, min(end - begin, len(shown) - at)) if end and is_on_one_line else 1
-    carets = " " * at + "^" * min(width, LONGEST_SHOWN - at)
-    return ParseError(message, line, (printable(shown, LONGEST_SHOWN), carets))
+    told = [text[4:].rstrip() for text in traceback.format_exception_only(error)[1:-1]]
+    shown = [printable(text, LONGEST_SHOWN) for text in told if text[:LONGEST_SHOWN].strip()]
+    return ParseError(message, line, tuple(shown))
 
 
 def _readable(file: Path, path: str) -> bytes:

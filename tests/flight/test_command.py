@@ -133,11 +133,10 @@ def test_a_switch_names_the_problem_that_it_needs(options, problem):
         (["--checkpointing", "9"], "--checkpointing is between 0 and 5"),
     ],
 )
-def test_settings_that_cannot_fly_are_refused_at_once(folder, options, said):
+def test_settings_that_cannot_fly_are_refused_at_once(tmp_path, capsys, options, said):
     """The message says what is possible."""
-    done = fly(folder, *options)
-    assert done.returncode == 2
-    assert said in done.stderr
+    assert command.main(tmp_path, options) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_a_part_that_breaks_is_named(bundle, tmp_path):

@@ -12,13 +12,13 @@ import pytest
 
 from grader.base.errors import Raised, StudentFault
 from grader.course import courses
-from grader.sandbox import seccomp
+from grader.sandbox import levels, seccomp
 from grader.sandbox.box import Sandbox
-from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
 from kit.student import call
 
 COURSE = courses.load()
+POINTS = sum(problem.points for problem in COURSE.problems)
 MIB = 2**20
 LIMITS = msgspec.structs.replace(
     COURSE.limits, wall_seconds=120.0, cpu_seconds=60, memory_bytes=512 * MIB
@@ -30,7 +30,7 @@ PLAIN = courses.load(COURSE.root / "examples" / "byte_pairs")
 
 
 NEEDS_LANDLOCK = pytest.mark.skipif(
-    landlock.why_not() is not None, reason=f"the second level: {landlock.why_not()}"
+    bool(levels.why_not("landlock")), reason=f"the second level: {levels.why_not('landlock')}"
 )
 LEVELS = ["bubblewrap", pytest.param("landlock", marks=NEEDS_LANDLOCK)]
 

@@ -40,6 +40,12 @@ def alive(among: list[int]) -> list[int]:
     return [process for process in among if process in running]
 
 
+def started(command: Iterable[object], **given: Any) -> "subprocess.Popen[str]":
+    """A process whose output can be read as text."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*map(str, command)], text=True, **pipes | given)
+
+
 def until(holds: Callable[[], object]) -> None:
     """Wait until `holds()` is true, for at most ten minutes: the machine may be very busy."""
     deadline = time.monotonic() + 600

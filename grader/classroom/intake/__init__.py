@@ -1,23 +1,19 @@
 """List a class's submissions in one folder, in one of several layouts.
 
 Gradescope's export
-    `submission_metadata.yml` next to one folder `submission_<number>/` per submission. The file
-    lists the students, the time and the earlier submissions of each folder.
+    `submission_metadata.yml`, which lists students, time and earlier submissions of each
+    `submission_<number>/`.
 Gradescope's folders for an autograder
-    One folder per submission, each with a `submission_metadata.json`. The grader recognises this
-    layout only if every folder has such a file, and if there are several folders or the only one is
-    named `submission_<number>`; otherwise the file may come from a student.
+    Folders that all have a `submission_metadata.json`; several, or one of Gradescope's name, as
+    otherwise the file may come from a student.
 Downloads
     What other platforms give a teacher, such as files with numbers in their names; see `more/`.
 Clones
-    Folders that are git repositories, such as `hw1-ada` and `hw1-bob`. Their times are those of the
-    last commits, which students can choose.
+    Git repositories such as `hw1-ada`. Students can choose the times of their last commits.
 Plain
-    `<student>.zip`, `<student>.tar.gz`, `<student>.tgz`, a folder `<student>/`, or a single module
-    or notebook `<student>.py`. A name may end
-    with the time, as in `ada@2026-10-01T22:10:00Z.zip` or `ada@2026-10-01T22-10-00+0200.zip`. A
-    folder that has archives but no assignment/ gives one attempt per archive. They all get the
-    folder's time, because the student chooses the names inside it.
+    `<student>.zip`, .tar.gz, .tgz, .py or .ipynb, or a folder, perhaps with the time, as in
+    `ada@2026-10-01T22-10-00+0200.zip`. Each archive in a folder without assignment/ is an attempt
+    at the folder's time, because the student chooses the names inside it.
 
 Names and metadata are untrusted: this package opens no archive, follows no link, and parses the
 metadata without constructing any object that it names.
@@ -121,19 +117,13 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Intake:
-    # The submissions, sorted by key, time, number and path. A group's submission occurs once per
-    # member.
+    # Sorted by key, time, number and path. A group's submission occurs once per member.
     handed_in: list[HandedIn]
-    # Sentences for the teaching assistant about skipped entries and suspicious names.
     notes: list[str]
 
 
 def recognise(folder: Path, form: str = "") -> Intake:
-    """List the submissions in a class's folder.
-
-    Raises:
-        UsageError: The folder or its metadata cannot be read, or it has nothing to grade.
-    """
+    """List the submissions in a class's folder, whose names may have a form; or a UsageError."""
     items = items_in(folder)
     layout = next((read for fits, read in LAYOUTS if fits(items)), plain)
     handed_in, notes = by_pattern(form, items) if form else layout(items)

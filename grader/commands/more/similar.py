@@ -76,9 +76,9 @@ def similar(
 ) -> None:
     """List pairs of submissions that share unusual code: a reason to look, not a finding.
 
-    Renaming, reformatting, reordering, helpers, dead code and other forms of the same operation do
-    not hide a copy. Code that the course provides, and code that more than a tenth of the class or
-    of a former class shares, does not count. Files that are not Python are named.
+    Renaming, reformatting, reordering, annotations and dead code do not hide a copy. Code that the
+    course provides, and code that more than a tenth of the class or of a former class shares, does
+    not count. Files that are not Python are named.
     """
     course, rules = course_and_rules(course_folder, rules_file, book)
     from grader.similarity import pairs, report
@@ -112,9 +112,7 @@ def similar(
 def _of_class(whole: Class, where: str = "") -> list[_Compared]:
     """What counts of each student."""
     standings = [one for one in whole.standings(problems=False) if one.sources]
-    return [
-        _Compared(called(one.student) + where, partial(whole.sources, one)) for one in standings
-    ]
+    return [_Compared(called(s.student) + where, partial(whole.sources, s)) for s in standings]
 
 
 def _of_path(path: Path, book: Path, course: Course, stack: ExitStack) -> _Cohort:

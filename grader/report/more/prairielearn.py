@@ -1,8 +1,4 @@
-"""The result as the results.json of an external grader, after PrairieLearn's "External grading".
-
-PrairieLearn's score is a share between 0 and 1. A result that is not `gradable` costs the student
-neither points nor an attempt.
-"""
+"""PrairieLearn's results.json ("External grading"): a share; without one, no attempt is taken."""
 
 import json
 from collections.abc import Iterable

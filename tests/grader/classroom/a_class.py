@@ -1,7 +1,10 @@
-"""Submissions of a class, for the tiny course and for the same course without torch."""
+"""Submissions of a class, with torch and without it, and its exported table, read back."""
 
+import csv
+import io
 import zipfile
 
+from grader.classroom import tables
 from tests.grader.small_courses import LISTS
 
 SOLVED = """
@@ -75,3 +78,15 @@ def keep(handed_in, *names):
     for path in handed_in.glob("*.zip"):
         if path.stem not in names:
             path.unlink()
+
+
+def read_csv_table(text):
+    """The cells of each row, by the name of their column, without the apostrophes of formulas."""
+    header, *others = csv.reader(io.StringIO(text, newline=""), strict=True)
+    return [dict(zip(map(original, header), map(original, row), strict=True)) for row in others]
+
+
+def original(cell):
+    """A cell's text without the apostrophes that keep a spreadsheet from running it."""
+    parts = cell.split(";")
+    return ";".join(p[1:] if p.startswith("'") and tables._is_formula(p) else p for p in parts)

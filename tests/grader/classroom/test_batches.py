@@ -20,10 +20,9 @@ from grader.classroom import batches, setups
 from grader.classroom.executor import Ended, LocalExecutor
 from grader.course import courses
 from grader.submission.submissions import Submission
-from tests.grader import small_courses
-from tests.grader.classroom.a_class import WITH_LISTS, hand_in, hand_in_class, keep
-from tests.grader.classroom.reading_back import read_csv_table
-from tests.grader.processes import descendants, processes, until
+from tests.grader import processes, small_courses
+from tests.grader.classroom.a_class import WITH_LISTS, hand_in, hand_in_class, keep, read_csv_table
+from tests.grader.processes import descendants, until
 from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
@@ -42,9 +41,7 @@ def test_a_refused_file_is_read_only_if_it_is_as_small_as_an_archive(tmp_path):
         file.truncate(2**40)  # to read it would take hours
     assert f"name large of {2**40} bytes" == batches._hash_of(large)
     os.mkfifo(pipe)  # to open it would take forever
-    assert ["name pipe", "name absent"] == [
-        batches._hash_of(p) for p in (pipe, tmp_path / "absent")
-    ]
+    assert ["name pipe", "name no"] == [batches._hash_of(p) for p in (pipe, tmp_path / "no")]
     assert f"name {tmp_path.name}" == batches._hash_of(tmp_path)
 
 
@@ -116,13 +113,8 @@ def test_kill_9_at_any_moment_loses_only_what_was_running(
     command = batch_of(handed_in, book, course)
     moments = random.Random(4)
     for _ in range(5):
-        process = subprocess.Popen(
-            command,
-            cwd=root,
-            start_new_session=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = processes.started(command, cwd=root, start_new_session=True, **quiet)
         time.sleep(moments.uniform(1, 12))
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -143,23 +135,13 @@ def assert_intact(book):
 
 @pytest.fixture
 def started(request, course, handed_in, tmp_path, root):
-    """A running batch of four that has stored its first result: its process and its gradebook.
-
-    The last two are slow, so that the batch still runs when its first result has been seen. The
-    parameter is the number of its jobs; 1 by default.
-    """
+    """A running batch of four, two of them slow, that has stored its first result."""
     keep(handed_in, *POINTS_OF_FOUR)
     for name in ("cyd", "dan"):
         hand_in(handed_in, name, f"import time\ntime.sleep(2)\n{CLASS[name][0]}")
     book = tmp_path / "class.sqlite"
-    process = subprocess.Popen(
-        batch_of(handed_in, book, course, "--jobs", getattr(request, "param", 1)),
-        cwd=root,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = batch_of(handed_in, book, course, "--jobs", getattr(request, "param", 1))
+    process = processes.started(command, cwd=root, start_new_session=True)
     with process:
         until(lambda: graded(book))
         yield process, book
@@ -204,7 +186,8 @@ def test_after_kill_9_the_same_command_goes_on(started, grader, course, handed_i
 def test_a_process_that_is_killed_costs_a_second_try(started):
     """The test acts as the kernel's out-of-memory killer; the class is still completed."""
     process, book = started
-    workers = [one for one in processes("PPid", process.pid) if b"spawn_main" in command_of(one)]
+    children = processes.processes("PPid", process.pid)
+    workers = [one for one in children if b"spawn_main" in command_of(one)]
     os.kill(workers[-1], signal.SIGKILL)
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
@@ -222,16 +205,12 @@ def test_a_process_that_dies_between_two_submissions_costs_no_try(course):
         if len(left) == 1:
             for process in multiprocessing.active_children():
                 process.kill()
-            until(lambda: "_ExecutorManagerThread" not in map(kind_of, threading.enumerate()))
+            until(lambda: "_ExecutorManagerThread" not in str(threading.enumerate()))
         return left.pop(0) if left else None
 
     events = list(LocalExecutor(here, setup, jobs=1).run(take))
     ended = [event for event in events if isinstance(event, Ended)]
     assert [(bool(one.result), one.fault) for one in ended] == [(True, "")] * 2
-
-
-def kind_of(thread):
-    return type(thread).__name__
 
 
 SOMETIMES = """#!/bin/sh
@@ -257,13 +236,9 @@ def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(course, handed_
     text = SOMETIMES.format(folder=folder, real=shutil.which("bwrap"))
     (tools / "bwrap").write_text(text)
     (tools / "bwrap").chmod(0o755)
-    with subprocess.Popen(
-        batch_of(handed_in, book, course, "--jobs", 1, "--isolation", "bubblewrap"),
-        cwd=root,
-        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as batch:
+    command = batch_of(handed_in, book, course, "--jobs", 1, "--isolation", "bubblewrap")
+    path = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+    with processes.started(command, cwd=root, env=path) as batch:
         until(lambda: batch.poll() is not None or graded(book))
         for process in descendants(batch.pid):
             if b"boot.py" in command_of(process):

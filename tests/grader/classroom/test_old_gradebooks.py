@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.grader.classroom.a_class import SOLVED, hand_in
-from tests.grader.classroom.reading_back import read_csv_table
+from tests.grader.classroom.a_class import SOLVED, hand_in, read_csv_table
 
 WRITTEN = Path(__file__).parent / "gradebooks"
 VERSIONS = {"0.8.0": 1, "0.9.0-before-changes": 2}

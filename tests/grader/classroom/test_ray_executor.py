@@ -13,7 +13,7 @@ from grader.sandbox import gpu_turns
 from tests.grader.classroom.a_class import SOLVED, WITH_TORCH, hand_in, hand_in_class, keep
 from tests.grader.classroom.raylets import RAY, Raylets
 from tests.grader.classroom.test_batches import graded
-from tests.grader.processes import until
+from tests.grader.processes import started, until
 from tests.grader.stand_in_gpu import Machine
 
 pytestmark = [
@@ -64,13 +64,7 @@ def batch(course, raylets, handed_in):
         command += ["--course", course, "--executor", executor, *options]
         if executor == "ray":
             command += ["--address", cluster.address]
-        return subprocess.Popen(
-            list(map(str, command)),
-            env=cluster.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return started(command, env=cluster.environment)
 
     return start
 
@@ -96,9 +90,7 @@ def found(book):
         assert set() == {grade.fault for grade in grades.values()} - {""}
         results = {name: opened.results.result(name, setup) for name in grades}
     tests = {name: [t for p in one.problems for t in p.tests] for name, one in results.items()}
-    return {
-        name: [(t.id, t.status, t.score, t.mistake, t.rule) for t in tests[name]] for name in tests
-    }
+    return {n: [(t.id, t.status, t.score, t.mistake, t.rule) for t in tests[n]] for n in tests}
 
 
 def assert_as_on_this_machine(batch, there, count, *options):
@@ -110,11 +102,13 @@ def assert_as_on_this_machine(batch, there, count, *options):
     assert len(found(here)) == count
 
 
-def test_a_class_has_the_results_of_a_run_on_this_machine(batch, handed_in, tmp_path):
+def test_a_class_is_graded_on_a_cluster(batch, handed_in, tmp_path):
     keep(handed_in, "bob", "gil", "ian", "slow1")  # wrong, hostile, unreadable and right
     code, said = finish(batch(tmp_path / "there.sqlite", "--jobs", 1))
     assert code == 0, said
-    assert_as_on_this_machine(batch, tmp_path / "there.sqlite", 3, "--jobs", 1)
+    results = found(tmp_path / "there.sqlite").values()
+    assert [0.0, 2.0, 3.0] == sorted(sum(score for _, _, score, *_ in tests) for tests in results)
+    assert any(mistake for tests in results for *_, mistake, _ in tests)
 
 
 @pytest.mark.proof
@@ -133,13 +127,8 @@ def test_a_cluster_takes_turns_on_a_gpu_and_a_killed_grader_ends_its_turn(
     try:
         machine.keep_tests()
         with machine.turn():
-            process = subprocess.Popen(
-                [*map(str, command), "--address", raylets.address],
-                env=raylets.environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+            command += ["--address", raylets.address]
+            process = started(command, env=raylets.environment)
             until(lambda: len(machine.queue()) == 2)
             _, waits = machine.queue()
         until(lambda: machine.log)

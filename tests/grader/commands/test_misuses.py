@@ -1,8 +1,6 @@
 """A head TA's mistakes: each is one sentence with the exit code 2 (3 if the machine is at fault).
 
-A row of the table is a command line, its exit code and what the sentence has to say: what was
-expected, what was found, or what to do next. The commands run in this process, in a folder that
-has a graded class of the tiny course. No row may leave a new or a changed file.
+The sentence says what was expected or found, or what to do. No row leaves a new or a changed file.
 """
 
 import resource
@@ -40,29 +38,20 @@ FILES = {
     "notes.pdf": b"%PDF-1.4 \xe2\xe3",
     "text.sqlite": b"id,name\n" * 200,
     "roster.csv": b"id,name\nada,Ada\n",
-    "no_id.csv": b"name,section\nAda,A\n",
-    "empty.csv": b"",
     "latin.csv": "id,name\nzoe,Zoë\n".encode("latin-1"),
     "utf16.csv": "id,name\nada,Ada\n".encode("utf-16-le"),
-    "twice.csv": b"id,name\nada,Ada\nada,Ada\n",
     "old.xls": b"\xd0\xcf\x11\xe0" + bytes(600),
     "points.csv": b"student,points,problem,reason\nada,9,relu,oral\nbob,nan,,x\nade,1,,x\n",
     "column.csv": b"student,marks\nada,9\n",
     "days.csv": b"who,days\nada,1\n",
     "token": b"secret",
     "key.toml": b"[policy]\nlate_day = 2\n",
-    "kind.toml": b'[policy]\nlate_days = "2"\n',
-    "below.toml": b"[policy.gradescope]\ntest = 'hidden'\n",
     "lacks.toml": b'[policy.classroom50]\norganization = "o"\n',
     "above.toml": b"late_days = 2\n",
-    "table.toml": b"[polcy]\nlate_days = 2\n",
-    "day.toml": b"[policy.deadlines]\ndefault = 2026-10-02\n",
     "quoted.toml": b"[policy.deadlines]\ndefault = 'Friday'\n",
-    "large.toml": b"[policy]\ncap = 150\n",
     "bank.toml": b'[policy]\nlate_days_file = "days.csv"\n',
     "nowhere.toml": b'[policy]\nlate_days_file = "other/days.csv"\n',
     "canvas.toml": b'[policy]\ncanvas_url = "canvas"\n',
-    "bracket.toml": b"[policy\n",
 }
 # (command line, exit code, parts of the sentence)
 ROWS = [
@@ -108,10 +97,6 @@ ROWS = [
     (f"{BATCH} --roster roster.xlsx", 2, ["roster.xlsx is an Excel file", EXCEL]),
     (f"{BATCH} --roster old.xls", 2, ["old.xls is an Excel file", EXCEL]),
     (f"{BATCH} --roster utf16.csv", 2, ["utf16.csv:1 is UTF-16 text without a byte order", EXCEL]),
-    (f"{BATCH} --roster latin.csv", 2, ["latin.csv:2 is not UTF-8 text", EXCEL]),
-    (f"{BATCH} --roster no_id.csv", 2, ["expected a header with a column named id", "found name"]),
-    (f"{BATCH} --roster empty.csv", 2, ["empty.csv is empty: expected a header and one line per"]),
-    (f"{BATCH} --roster twice.csv", 2, ["twice.csv has the id ada twice, in lines 2 and 3"]),
     (f"{BATCH} --roster handed_in", 2, ["handed_in cannot be read: it is a folder, not a file"]),
     (f"{BATCH} --roster nowhere.csv", 2, ["nowhere.csv cannot be read: there is no such file"]),
     (f"{BATCH} --layout {{x}}.zip", 2, ["--layout {x}.zip: {x} is unknown; there are {id}"]),
@@ -128,18 +113,12 @@ ROWS = [
     ("regrade nowhere.sqlite", 2, ["there is no such gradebook; `grader batch` creates one"]),
     # --- the policy
     (f"{POLICY} key.toml", 2, ["[policy] has no key late_day; did you mean late_days? It can hav"]),
-    (f"{POLICY} kind.toml", 2, ["late_days in [policy] is '2'; expected a whole number"]),
-    (f"{POLICY} below.toml", 2, ["[policy.gradescope] has no key test; did you mean tests?"]),
     (f"{POLICY} lacks.toml", 2, ["[policy.classroom50] lacks the key classroom; expected a short"]),
     (f"{POLICY} above.toml", 2, ["expected only the table [policy], found the key late_days outs"]),
-    (f"{POLICY} table.toml", 2, ["expected only the table [policy], found [polcy]"]),
-    (f"{POLICY} day.toml", 2, ["the deadline default in [policy.deadlines] has no time z"]),
     (f"{POLICY} quoted.toml", 2, ["is 'Friday'; expected a time without quotes, such as 2026-"]),
-    (f"{POLICY} large.toml", 2, ["large.toml: cap in [policy] is 150; expected at most 100 per c"]),
     (f"{POLICY} bank.toml", 2, ["days.csv:1: expected a file of late days", "found who, days"]),
     (f"{POLICY} nowhere.toml", 2, ["late_days_file in [policy] is other/days.csv; there is no fo"]),
     (f"{POLICY} canvas.toml", 2, ["canvas_url in [policy] is canvas; expected the assign"]),
-    (f"{POLICY} bracket.toml", 2, ["bracket.toml is not TOML", "at line 1"]),
     # --- one student
     (f"show ade {BOOK}", 2, ["class.sqlite has no student ade; did you mean ada?"]),
     (f"show zed {BOOK}", 2, ["`grader status class.sqlite --verbose` lists all"]),
@@ -209,6 +188,8 @@ ROWS = [
     ("export class.sqlite --csv t --classroom50 s", 2, ["expected organization, classroom and as"]),
     ("export class.sqlite --csv t --late-days days.csv", 2, ["days.csv:1: expected a file of lat"]),
     ("similar class.sqlite --against nowhere", 2, ["there is no such folder or gradebook"]),
+    ("page class.sqlite x.html --anonymous --reports empty", 2, ["the reports contain names"]),
+    ("page class.sqlite x.html --reports nowhere", 2, ["expected the folder that `export --html`"]),
     ("page class.sqlite class.sqlite", 2, ["OUT.html class.sqlite would overwrite GRADEBOOK"]),
     ("push moodle class.sqlite", 2, ["push moodle: expected canvas"]),
     ("push canvas class.sqlite", 2, ["from --assignment or canvas_url in the policy"]),

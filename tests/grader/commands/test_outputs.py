@@ -1,8 +1,4 @@
-"""No command overwrites what it reads, and a refused command changes nothing.
-
-The cases come from the commands' own parameters, so a new command or option is tested as well; a
-new command only needs a line in CALLS.
-"""
+"""No command overwrites what it reads, and a refused command changes nothing."""
 
 import os
 import shutil
@@ -63,9 +59,7 @@ CALLS = {
     "mistakes": ["BOOK"],
     "similar": ["BOOK"],
 }
-COMMANDS = {
-    one.name or one.callback.__name__: one.callback for one in command_line().registered_commands
-}
+COMMANDS = {c.name or c.callback.__name__: c.callback for c in command_line().registered_commands}
 # Values that are refused for a parameter of each kind, whatever the command does with it.
 WRONG = {
     Path: ["ABSENT/x", "SUBMISSION/x", "x" * 300],
@@ -104,7 +98,7 @@ WRONG_VALUES = list(wrong_values())
 @pytest.fixture(scope="module")
 def course(root, tmp_path_factory):
     return shutil.copytree(
-        root / "examples" / "tiny_course", tmp_path_factory.mktemp("course") / "course"
+        root / "examples" / "tiny_course", tmp_path_factory.mktemp("c") / "course"
     )
 
 

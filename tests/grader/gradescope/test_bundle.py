@@ -1,6 +1,4 @@
-"""The zip for Gradescope, unpacked and run as Gradescope runs it.
-
-Whatever happens, results.json states whose fault it is.
+"""The zip for Gradescope, run as there: whatever happens, results.json states whose fault it is.
 
 The tests use their own Python in place of the container's, so setup.sh is only parsed, not run.
 """

@@ -341,8 +341,7 @@ LIMITS = {
     ],
     "sources in a gradebook": [f"{handing_in.MAX_BYTES // MIB} MiB"],
     "`grader similar`, one file": [
-        f"{normal_form.MAX_SOURCE:,} characters", f"{normal_form.FILE_STEPS:,} steps",
-        f"{normal_form.STEPS_PER_CHARACTER} per", f"{limited.SECONDS:.0f} s of",
+        f"{normal_form.MAX_SOURCE:,} characters", f"{limited.SECONDS:.0f} s of",
         f"{limited.MEMORY_BYTES // 2**30} GiB", f"{pairs.MAX_FEATURES:,} different",
     ],
     "`grader similar`, one submission": [

@@ -13,9 +13,11 @@ from grader.base.errors import UsageError
 from grader.course import courses
 from grader.proof import validate as validation
 from grader.proof.validate import How, validate
+from grader.publish import stub_files
 from grader.solutions import fragments, mistakes
 from grader.solutions.edits import Change, Edit, written
 from grader.solutions.mistakes import Mistake
+from tests.grader import small_courses
 from tests.grader.conftest import copied_course, starts_sooner
 from tests.grader.processes import alive, descendants, processes, ran, until
 from tests.grader.warm_python import python
@@ -131,46 +133,42 @@ def small_course(folder):
 NOT_TOTAL = {
     "a test that a constant passes": (
         """
-@pytest.mark.harm("crash")
-def test_of_an_empty_list(student):
-    expect.value(student.tensor_memory.unique_bytes([]), 0, of="unique_bytes")
+def test_of_no_word(student):
+    expect.value(student.words.count_words(""), {}, of="count_words")
 """,
-        "tensor_memory · junk 0 (seed 0): test_of_an_empty_list passes with this answer; ask for",
+        "junk an empty dict (seed 0): test_of_no_word passes with this answer; ask for",
     ),
     "a test that raises over a wrong type": (
         """
-@pytest.mark.harm("crash")
 def test_of_two(student):
-    got = student.tensor_memory.unique_bytes([torch.ones(2)])
-    expect.that(got > 7, "too few", of="unique_bytes")
+    got = student.words.count_words("a a")
+    expect.that(sum(got.values()) == 2, "too few", of="count_words")
 """,
-        "tensor_memory · junk None (seed 0): test_of_two raises an exception of its own "
-        "(expected int, got NoneType); judge the answer first",
+        "junk None (seed 0): test_of_two raises an exception of its own "
+        "(expected dict with the keys 'a', got NoneType); judge the answer first",
     ),
     "a test that reads the words of an error": (
         """
-@pytest.mark.harm("crash")
 def test_of_words(student):
-    expect.value(student.tensor_memory.tensor_bytes(torch.ones(2)), 8, of="tensor_bytes")
+    expect.value(student.words.count_words("a"), {"a": 1}, of="count_words")
     try:
-        student.tensor_memory.element_offset(torch.ones(2, 2), [0])
+        student.words.count_words("0")
     except Exception as e:
-        expect.that("entries" in str(e), "no number of entries", of="tensor_bytes")
+        expect.that("zero" in str(e), "no zero", of="count_words")
 """,
-        "tensor_memory · words other words (seed 0): test_of_words fails",
+        "words other words (seed 0): test_of_words fails",
     ),
     "a test that asks for an exact type": (
         """
-@pytest.mark.harm("crash")
 def test_of_types(student):
-    got = student.run(probes.type_of_tensor_bytes)
-    expect.value(got, "int 8", of="tensor_bytes")
+    got = student.run(probes.type_of_counts)
+    expect.value(got, "dict {'a': 1}", of="count_words")
 """,
-        "tensor_memory · types numpy's ints (seed 0): test_of_types fails",
+        "types ordered dicts (seed 0): test_of_types fails",
     ),
 }
 # A hidden test that expects a wrong answer: the reference fails.
-ORACLE = "storage_views · reference reference (seed 0): test_shares_storage_of_views fails"
+ORACLE = "mean_length · reference reference (seed 0): test_the_mean"
 
 
 STATEFUL = """
@@ -218,32 +216,31 @@ def complaints_about_tests(grader, tmp_path_factory):
 
     They are every one of NOT_TOTAL and, in another problem, one that expects a wrong answer.
     """
-    course = small_course(tmp_path_factory.mktemp("not_total"))
-    probe = course / "tests" / "probes" / "tensor_memory.py"
-    probe.write_text(
-        probe.read_text() + "\n\ndef type_of_tensor_bytes(student):\n    import torch\n"
-        "    got = student.tensor_memory.tensor_bytes(torch.ones(2))\n"
-        "    return f'{type(got).__name__} {int(got)}'\n"
+    course = small_courses.plain_python(tmp_path_factory.mktemp("not_total") / "course")
+    (course / "tests/probes/words.py").write_text(
+        "def type_of_counts(student) -> str:\n    got = student.words.count_words('a')\n"
+        "    return f'{type(got).__name__} {dict(got)}'\n"
     )
-    hidden = course / "tests" / "hidden" / "tensor_memory" / "test_hidden.py"
+    solved = course / "solutions/reference/words.py"
+    begins = "    counts: dict"
+    refusal = f"    if text == '0':\n        raise ValueError('a zero')\n{begins}"
+    solved.write_text(solved.read_text().replace(begins, refusal))
+    hidden = course / "tests/hidden/count_words/test_hidden.py"
     added = "\n".join(source for source, _ in NOT_TOTAL.values())
     added = added.replace("def test_", '@pytest.mark.harm("crash")\ndef test_')
-    hidden.write_text(
-        f"{hidden.read_text()}\n\nfrom tests.probes import tensor_memory as probes\n\n{added}"
-    )
-    keep_one(course / "tests/hidden/storage_views/right.py")
-    (course / "tests/hidden/storage_views/wrong.edits").unlink()
-    oracle = course / "tests" / "hidden" / "storage_views" / "test_hidden.py"
-    keep_tests(oracle, "test_shares_storage_of_views")
-    oracle.write_text(oracle.read_text().replace("(pair, True, hint)", "(pair, False, hint)", 1))
-    problems = ("--only", "tensor_memory", "--only", "storage_views")
-    done = grader("validate", *problems, "--draft", "--jobs", 1, cwd=course)
+    imported = "from tests.probes import words as probes"
+    hidden.write_text(f"{hidden.read_text()}\n\n{imported}\n\n{added}")
+    oracle = course / "tests/hidden/mean_length/test_hidden.py"
+    oracle.write_text(oracle.read_text().replace("statistics.mean(", "max("))
+    stub_files.write(courses.load(course))
+    problems = ("--course", course, "--only", "count_words", "--only", "mean_length")
+    done = grader("validate", *problems, "--draft", "--jobs", 1, warm=False)
     return done.returncode, done.stderr.splitlines()
 
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("validate --draft")
-@pytest.mark.parametrize("said", [*(said for _, said in NOT_TOTAL.values()), ORACLE])
+@pytest.mark.parametrize("said", [*(f"count_words · {s}" for _, s in NOT_TOTAL.values()), ORACLE])
 def test_a_test_that_is_not_total_is_found_and_named(complaints_about_tests, said):
     code, lines = complaints_about_tests
     assert code == 1

@@ -29,7 +29,6 @@ def asked(problem, test, answer=None):
     return RegradeRequest(**about, evidence="failed", text="?", at=at, answer=answer)
 
 
-# Formats that are shown as plain text.
 PLAIN = ("terminal", "json", "gradescope", "annotations", "prairielearn", "autolab")
 
 NOTES = {

@@ -68,10 +68,7 @@ WITH_EVERYTHING = result(
 def test_points_are_split_by_weight():
     """A test of weight 3 next to one of weight 1 is worth three quarters."""
     got = problem_result("p", "m", 6, outcomes(PASSED, FAILED, weights=[3, 1]))
-    assert ([4.5, 1.5], [4.5, 0.0]) == (
-        [t.max_score for t in got.tests],
-        [t.score for t in got.tests],
-    )
+    assert [(4.5, 4.5), (1.5, 0.0)] == [(t.max_score, t.score) for t in got.tests]
 
 
 @given(
