@@ -348,7 +348,6 @@ def test_make_workflows_has_nothing_to_say_of_ours(path):
     ],
 )
 def test_make_workflows_notices_what_is_wrong(tmp_path, old, new, linter):
-    """Either the schema check or zizmor reports the error."""
     path = tmp_path / ".github/workflows/ci.yml"
     path.parent.mkdir(parents=True)
     changed, count = re.subn(old, new, CI.read_text(encoding="utf-8"), count=1)

@@ -49,7 +49,6 @@ def graded(course, box, source=None):
 
 @NEEDS_COMPILER
 def test_the_reference_is_compiled_and_passes(course, box):
-    """Twice in a row, as in a batch."""
     for _ in range(2):
         problem = graded(course, box)
         assert (Status.PASSED, 2.0) == (problem.status, problem.score), problem.tests
@@ -83,7 +82,6 @@ def test_a_wrong_kernel_fails_and_a_crash_is_a_crash(course, box):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_no_compiler_is_shown_to_a_course_that_names_none(course, level):
-    """Other courses have a box without programs."""
     with Sandbox.of(msgspec.structs.replace(course, tools=()), isolation=level) as box:
         problem = graded(course, box)
     assert {"FileNotFoundError", "PermissionError"} & set(
