@@ -9,7 +9,6 @@ The folder has
 - tree/        this repository's tracked files, as they are now
 - wheels/      the packages of the grader and the assignment for that Python, without torch
 - bubblewrap/  this machine's bubblewrap with its libraries and their loader
-- driver/      the simulated driver, for a rehearsal on a machine without a compiler
 
 Exit codes: 0 packed; 2 a wrong command; 3 this machine lacks something.
 """
@@ -25,10 +24,6 @@ import tomllib
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TREE / "scripts" / "gpu"))
-
-import simulated  # noqa: E402
-
 EXTRAS = ("assignment", "grader", "cuda")
 MORE = ("hypothesis>=6.100", "pytest-xdist>=3.6")  # for the attack suite
 # bubblewrap gets an empty environment from the grader, so its own loader finds its libraries.
@@ -124,21 +119,7 @@ def pack_bubblewrap(place: Path, python: str) -> str:
     return f"{said.stdout.strip()}, {len(libraries)} libraries"
 
 
-def pack_driver(place: Path, python: str) -> str:
-    """Build the simulated driver."""
-    try:
-        simulated.build_driver(place)
-    except simulated.Impossible as e:
-        raise Lacks(str(e)) from None
-    return "simulated, for a rehearsal"
-
-
-PARTS = {
-    "tree": pack_tree,
-    "wheels": pack_wheels,
-    "bubblewrap": pack_bubblewrap,
-    "driver": pack_driver,
-}
+PARTS = {"tree": pack_tree, "wheels": pack_wheels, "bubblewrap": pack_bubblewrap}
 
 
 if __name__ == "__main__":

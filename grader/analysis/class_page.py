@@ -3,7 +3,6 @@
 import json
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,17 +24,6 @@ SHOWN_TESTS = 12  # tests that are shown at first
 TROUBLE = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED)
 
 
-@dataclass(frozen=True)
-class Concern:
-    """A student whom a person has to look at, and why."""
-
-    number: int
-    name: str
-    what: str
-    why: str
-    look: str
-
-
 def render(
     survey: Survey,
     *,
@@ -45,6 +33,7 @@ def render(
     link: Callable[[Member], str] = lambda member: "",
 ) -> str:
     """The page, which is one file; `link` gives the address of a student's own page, or nothing."""
+    states = [m.standing.state for m in survey.members]
     return pages.render(
         "class.html",
         title=f"{clean(title, 100)}: the class",
@@ -59,7 +48,7 @@ def render(
         spread=Spread.of(survey.points),
         by_time=_by_time(survey),
         advances=[at for at, topic in enumerate(survey.problems) if topic.advance],
-        states=_states(survey),
+        states=[(state.words, states.count(state)) for state in State if state in states],
         late=sum(m.standing.days_late > 0 for m in survey.members),
         cases=_cases(survey, with_names),
         reteach=sorted(
@@ -79,33 +68,32 @@ def render(
     )
 
 
-def _states(survey: Survey) -> list[tuple[str, int]]:
-    """How many students are in each state, without empty ones."""
-    states = [m.standing.state for m in survey.members]
-    return [(state.words, states.count(state)) for state in State if state in states]
-
-
-def _cases(survey: Survey, with_names: bool) -> list[Concern]:
+def _cases(survey: Survey, with_names: bool) -> list[dict[str, object]]:
     """The students who need attention: grader faults first, then unreadable and unfinished work."""
-    found = []
+    found: list[dict[str, object]] = []
+
+    def add(number: int, what: str, why: str, look: str) -> None:
+        name = survey.members[number].name
+        found.append({"number": number, "name": name, "what": what, "why": why, "look": look})
+
     for state in TROUBLE:
         for n, m in enumerate(survey.members):
             if m.standing.state is state:
                 look = "ours" if state is State.GRADER_ERROR else "warn"
                 why = clean(m.standing.why, 200) if with_names else ""
-                found.append(Concern(n, m.name, state.words, why, look))
+                add(n, state.words, why, look)
     for n, m in enumerate(survey.members):
         if m.ended:
             why = ", ".join(f"{problem}: {status.value}" for problem, status in m.ended.items())
-            found.append(Concern(n, m.name, "did not finish", clean(why, 200), "bad"))
+            add(n, "did not finish", clean(why, 200), "bad")
     for n, m in enumerate(survey.members):
         if with_names and m.standing.state is State.GRADED and m.standing.why:
-            found.append(Concern(n, m.name, "to check", clean(m.standing.why, 200), "warn"))
+            add(n, "to check", clean(m.standing.why, 200), "warn")
     for n in survey.slowest:
         seconds = survey.members[n].seconds or 0.0
         if seconds > 3 * _usual(survey):
             text = f"grading took {seconds:.0f} s; the median is {_usual(survey):.0f} s"
-            found.append(Concern(n, survey.members[n].name, "slow", text, "muted"))
+            add(n, "slow", text, "muted")
     return found
 
 
@@ -115,13 +103,8 @@ TIMES = [(72.0, "3 days before the deadline, or earlier"), (24.0, "1 to 3 days b
 
 
 def _by_time(survey: Survey) -> list[tuple[str, Spread]]:
-    """The grader's scores of those who handed in at about the same time; the late ones come last.
-
-    They are before the late penalty, so that the penalty is not taken for worse work.
-    """
-    found: dict[str, list[float]] = {
-        words: [] for words in (*(words for _, words in TIMES), "late")
-    }
+    """The scores, before the late penalty, of those who handed in at about the same time."""
+    found: dict[str, list[float]] = {words: [] for words in (*dict(TIMES).values(), "late")}
     for member in survey.members:
         hours, score = member.hours_before, member.standing.score
         if hours is not None and score is not None:

@@ -31,13 +31,10 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 @dataclass(frozen=True)
 class EqualAnswers:
-    """Students with equal answers to a problem."""
-
     problem: Problem
     alike: Alike  # their answers
     points: float  # the points that it cost each of them
     students: int  # how many they are
-    # The definitions of each that can be a draft, the shortest first.
     programs: list[str] = field(default_factory=list)
 
 

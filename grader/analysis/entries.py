@@ -42,9 +42,7 @@ class RaceRow:
     @property
     def options(self) -> str:
         """The recipe as options of the command that repeats it."""
-        return " ".join(
-            f"--{clean(name, 20)} {value:g}" for name, value in self.entry.recipe.items()
-        )
+        return " ".join(f"--{clean(name, 20)} {v:g}" for name, v in self.entry.recipe.items())
 
 
 def read(sources: dict[str, bytes]) -> RaceEntry | None:
@@ -57,10 +55,7 @@ def read(sources: dict[str, bytes]) -> RaceEntry | None:
 
 
 def table(found: list[tuple[str, RaceEntry]]) -> list[RaceRow]:
-    """The entries by loss; those of another text, of another budget or above it come last.
-
-    The student's name is empty on an anonymous page.
-    """
+    """The entries by loss; those of another text or budget, or above it, come last."""
     usual = Counter((entry.text, entry.budget) for _, entry in found).most_common(1)
     rows = []
     for student, entry in found:

@@ -1,11 +1,8 @@
-"""Item analysis: how hard each hidden test is, and how well it separates strong and weak students.
+"""How hard each test is, how well it separates strong and weak students, and what attempts show.
 
-The definitions are those of classical test theory (Crocker and Algina, 1986, chapter 14). An item's
-difficulty is the share of students who pass it. Its discrimination is the point-biserial
-correlation between passing it and the score on all other items. The correlation is called
-corrected because it leaves out the item itself, which always correlates with itself.
-
-Below is what a class's attempts show: from first to best, where students stall, and on which test.
+Difficulty and discrimination are those of classical test theory (Crocker and Algina, 1986, chapter
+14): the share of students who pass, and the point-biserial correlation between passing and the
+score on all other items, which is called corrected because it leaves out the item itself.
 """
 
 import math
@@ -61,10 +58,7 @@ def why_unknown(passed: Sequence[bool], rest: Sequence[float]) -> str:
 
 
 def remark(passed: Sequence[bool], found: float | None) -> str:
-    """A remark about a test; empty if the test is good, or if too few students attempted it.
-
-    `found` is its discrimination.
-    """
+    """A remark about a test; empty if it is good, or if too few students attempted it."""
     if len(passed) < FEWEST:
         return ""
     if not any(passed):
@@ -93,8 +87,6 @@ EQUAL = 1e-9  # shares that differ by less are equal
 
 @dataclass(frozen=True)
 class Try:
-    """One graded attempt of a student."""
-
     score: float  # its score, before the late penalty
     # The share of each problem's points, by id; problems that were not begun are missing.
     shares: Mapping[str, float]
@@ -118,25 +110,21 @@ class Advance:
 
 def advance(problem: str, tries: Sequence[Sequence[Try]]) -> Advance | None:
     """What happened to a problem in each student's graded attempts; None if nobody had two."""
-    begun = {
-        number: [one for one in theirs if problem in one.shares]
-        for number, theirs in enumerate(tries)
-    }
+    begun = {n: [one for one in theirs if problem in one.shares] for n, theirs in enumerate(tries)}
     several = {number: theirs for number, theirs in begun.items() if len(theirs) > 1}
     if not several:
         return None
     shares = [[one.shares[problem] for one in theirs] for theirs in several.values()]
     stalled = [n for n, theirs in several.items() if is_stalled(problem, theirs)]
-    tests = Counter(
-        test for n in stalled for test in several[n][-1].failed.get(problem, ())[:1]
-    ).most_common(1)
+    tests = Counter(t for n in stalled for t in several[n][-1].failed.get(problem, ())[:1])
+    (last, failing), *_ = [*tests.most_common(1), ("", 0)]
     return Advance(
         tried=list(several),
         first=statistics.fmean(theirs[0] for theirs in shares),
         best=statistics.fmean(max(theirs) for theirs in shares),
         stalled=stalled,
-        last_failed=clean(tests[0][0], 150) if tests else "",
-        failing=tests[0][1] if tests else 0,
+        last_failed=clean(last, 150),
+        failing=failing,
     )
 
 

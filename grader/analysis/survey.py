@@ -25,8 +25,6 @@ SLOWEST = 5  # how many of the slowest submissions are listed
 
 @dataclass(frozen=True)
 class Member:
-    """One student of the class."""
-
     standing: Standing  # the student's standing
     name: str  # the name to show; a number if names are left out
     # How long grading took for the attempt that counts; None if it has no result.
@@ -51,8 +49,6 @@ class Member:
 
 @dataclass(frozen=True)
 class Item:
-    """One hidden test."""
-
     id: str  # the name
     problem: int  # the number of its problem, in `Survey.problems`
     tried: int  # how many students attempted it
@@ -108,20 +104,15 @@ class Topic:
 
 @dataclass(frozen=True)
 class Group:
-    """One section of the class."""
-
     name: str  # the section; empty if students have none
     members: int  # how many students it has
     points: list[float]  # the points of the students who have a grade
     late: int  # how many students are late
     missing: int  # how many students handed in nothing
-    # For each problem, the mean share of its points, over the students who began it; None if nobody
-    # did.
     shares: list[float | None]
 
     @property
     def spread(self) -> "Spread | None":
-        """The statistics of its points."""
         return Spread.of(self.points)
 
 
@@ -141,7 +132,6 @@ class Spread:
 
     @classmethod
     def of(cls, points: list[float]) -> "Spread | None":
-        """The statistics of some points; None if there are none."""
         if not points:
             return None
         both = points if len(points) > 1 else points * 2  # quantiles need two values
@@ -152,8 +142,6 @@ class Spread:
 
 @dataclass(frozen=True)
 class Survey:
-    """The statistics of a class."""
-
     max_score: float  # the points that the assignment can give
     members: list[Member]  # the students
     problems: list[Topic]  # the problems in the order of the course
@@ -170,8 +158,9 @@ class Survey:
     @property
     def suspicious(self) -> list[int]:
         """The numbers of the tests that may themselves be wrong, the worst first."""
-        found = [number for number, item in enumerate(self.tests) if item.is_suspicious]
-        return sorted(found, key=lambda number: _badness(self.tests[number]))
+        found = [(number, item) for number, item in enumerate(self.tests) if item.is_suspicious]
+        worst = [(items.SUSPICIOUS.index(i.remark), i.discrimination or 0.0, n) for n, i in found]
+        return [number for *_, number in sorted(worst)]
 
     @property
     def judged(self) -> int:
@@ -199,16 +188,8 @@ class Survey:
         return [number for _, number in sorted(timed, reverse=True)[:SLOWEST]]
 
 
-def _badness(item: Item) -> tuple[int, float]:
-    return items.SUSPICIOUS.index(item.remark), item.discrimination or 0.0
-
-
 def survey(whole: Class, *, names: bool = True) -> Survey:
-    """Read the results that count.
-
-    Without names, the students are numbered in random order, and a failure that fewer than three
-    students have is left out.
-    """
+    """Read the results that count; without names, in random order and without rare failures."""
     standings = whole.standings()
     if not names:
         random.SystemRandom().shuffle(standings)
@@ -265,8 +246,6 @@ def costs(problem: ProblemResult) -> dict[Alike, float]:
 
 @dataclass
 class _TestData:
-    """The data collected for one test while the results are read."""
-
     number: int
     passed: list[bool] = field(default_factory=list)
     rest: list[float] = field(default_factory=list)
@@ -285,7 +264,6 @@ class _Reading:
         self._mistakes: dict[Alike, dict[int, float]] = {}
 
     def member(self, standing: Standing, number: int, names: bool) -> Member:
-        """Read a student's result."""
         result = self._whole.result(standing) if standing.state is State.GRADED else None
         found = {p.id: p for p in result.problems} if result else {}
         mine = [found.get(problem.id) for problem in self.problems]
@@ -329,7 +307,6 @@ class _Reading:
         return failed
 
     def items(self) -> list[Item]:
-        """The tests, in the order of their numbers."""
         return [_item(at, name, trial) for (at, name), trial in self._trials.items()]
 
     def mistakes(self, *, fewest: int) -> list[CommonMistake]:
@@ -401,7 +378,6 @@ def _topic(whole: Class, problem: Problem, at: int, members: list[Member]) -> To
 
 
 def _groups(members: list[Member], problems: int) -> list[Group]:
-    """The sections, by name."""
     names = sorted({m.standing.student.section for m in members})
     return [
         _group(name, [m for m in members if m.standing.student.section == name], problems)

@@ -17,10 +17,10 @@ from grader.submission.submissions import Submission
 from kit import handing_in
 from kit.text import one_line
 
+IN_ORDER = "ORDER BY submitted_at, number, id"
+
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a student handed in."""
-
     id: int  # its number in the gradebook, in the order in which attempts were added
     student: str  # the student's id
     name: str  # the name of the file or folder, safe to print
@@ -33,8 +33,6 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempts(BookPart):
-    """The attempts in a gradebook."""
-
     def add(
         self,
         student: str,
@@ -67,22 +65,12 @@ class Attempts(BookPart):
         ).fetchall()
         if hashed in [row["identity"] for row in (earlier if at else earlier[:1])]:
             return False
-        with self._db as db:
-            db.execute(
-                "INSERT INTO attempt (student, identity, submitted_at, late, number, name, sources,"
-                " ignored, refused, added_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    student,
-                    hashed,
-                    at,
-                    int(late),
-                    number,
-                    name,
-                    hashed if submission else None,
-                    ignored,
-                    "" if submission else what,
-                    database.now(),
-                ),
+        values = {"student": student, "identity": hashed, "submitted_at": at, "late": int(late)}
+        values |= {"number": number, "name": name, "sources": hashed if submission else None}
+        refused = "" if submission else what
+        with self._db:
+            self._insert(
+                "INTO attempt", **values, ignored=ignored, refused=refused, added_at=database.now()
             )
             if submission:
                 self._store(hashed, submission.sources)
@@ -100,16 +88,14 @@ class Attempts(BookPart):
         entries = self.entries
         wanted = entries.of(student) if student else []
         where = f"WHERE student IN ({', '.join('?' * len(wanted))})" if student else ""
-        rows = self._db.execute(
-            f"SELECT * FROM attempt {where} ORDER BY submitted_at, number, id", wanted
-        )
+        rows = self._db.execute(f"SELECT * FROM attempt {where} {IN_ORDER}", wanted)
         found = [
             of_row(
                 Attempt,
                 row,
                 student=entries.id_of(row["student"]),
                 name=one_line(row["name"], MAX_TEXT),
-                submitted_at=_time(row["submitted_at"]),
+                submitted_at=datetime.fromisoformat(at) if (at := row["submitted_at"]) else None,
                 late=bool(row["late"]),
                 ignored=json_report.decoded(row["ignored"], list[Ignored]),
                 refused=one_line(row["refused"], MAX_TEXT),
@@ -159,9 +145,7 @@ class Attempts(BookPart):
         id_of = self.entries.id_of
         found: dict[int, int] = {}
         count: Counter[str] = Counter()
-        for row in self._db.execute(
-            "SELECT id, student FROM attempt ORDER BY submitted_at, number, id"
-        ):
+        for row in self._db.execute(f"SELECT id, student FROM attempt {IN_ORDER}"):
             count[id_of(row["student"])] += 1
             found[row["id"]] = count[id_of(row["student"])]
         return found
@@ -170,7 +154,3 @@ class Attempts(BookPart):
 def text_of(when: datetime | None) -> str:
     """A time in UTC, so that sorting the texts sorts the times; empty if unknown."""
     return when.astimezone(UTC).isoformat(timespec="seconds") if when else ""
-
-
-def _time(text: str) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None

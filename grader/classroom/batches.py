@@ -37,8 +37,6 @@ DEFINES = re.compile(r"^(?:async +def|def|class) +(\w+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Running:
-    """A submission that is being graded."""
-
     name: str
     place: str  # the machine that grades it; empty for this one
     started: float  # the time at which it started
@@ -46,14 +44,10 @@ class Running:
 
 @dataclass
 class BatchProgress:
-    """The progress of a batch, for a display."""
-
     total: int  # the number of submissions to grade
     done: int = 0  # the number of submissions that are finished, including those with a fault
     faults: int = 0  # the number of submissions on which the grader failed
-    # The submissions that are being graded, by the hash of their sources.
     running: dict[str, Running] = field(default_factory=dict)
-    # The number of submissions that each other machine has graded.
     done_on: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)  # messages for the person who started the batch
     waits: str = ""  # what the batch waits for before it can go on; empty if it can
@@ -75,10 +69,7 @@ def add(
     show: Callable[[str], None],
     course: Course,
 ) -> int:
-    """Read attempts into the gradebook; return how many are new.
-
-    An attempt that cannot be graded is stored with the reason.
-    """
+    """Read attempts into the gradebook, or why they cannot be graded; return how many are new."""
     new = 0
     with SubmissionReader() as reader:
         for student, handed_in in attempts:
@@ -98,7 +89,6 @@ def add(
 
 
 def _read(reader: SubmissionReader, handed_in: HandedIn, course: Course) -> Submission | str:
-    """A submission, or why it cannot be graded."""
     if handed_in.doubt:
         return one_line(handed_in.doubt, 500)
     try:
@@ -111,25 +101,17 @@ def _read(reader: SubmissionReader, handed_in: HandedIn, course: Course) -> Subm
 
 
 def _as_module(path: Path, course: Course) -> dict[str, Path]:
-    """A student's only file as the one module whose functions it defines; empty if that is unclear.
-
-    It is read as text, and nothing of it is run.
-    """
+    """A student's only file as the one module whose functions it defines; empty if unclear."""
     defined: set[str] = set()
     with suppress(OSError):
         if path.suffix == ".py" and path.is_file() and path.stat().st_size <= MAX_BYTES:
             defined.update(DEFINES.findall(path.read_text("utf-8", "replace")))
-    fits = {
-        one.path for one in course.problems if defined & {f.split(".")[0] for f in one.functions}
-    }
+    fits = {p.path for p in course.problems if defined & {f.split(".")[0] for f in p.functions}}
     return {fits.pop().removeprefix("assignment/"): path} if len(fits) == 1 else {}
 
 
 def _hash_of(path: Path) -> str:
-    """The identity of a refused submission: a hash of an archive's bytes, or the name and size.
-
-    What is larger than any archive is not read, and neither is what is no file.
-    """
+    """The identity of a refused submission: a hash, or the name and size of what is no archive."""
     try:
         size = path.stat().st_size if path.is_file() else None
         if size is not None and size <= MAX_ARCHIVE_BYTES:
@@ -198,7 +180,6 @@ class _Queue:
             self.progress.done_on[was.place] += 1
 
     def _give_up(self, sources: str, fault: str) -> None:
-        """Store that a submission has no result."""
         self.book.results.note_fault(self.setup, sources, one_line(fault, 500))
         self.progress.done += 1
         self.progress.faults += 1

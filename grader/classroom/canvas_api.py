@@ -63,10 +63,7 @@ class CanvasUnclear(Exception):
 
 
 class _Throttled(Exception):
-    """Canvas did not carry out a request, because there were too many.
-
-    Its argument is the seconds to wait; 0 if Canvas did not say.
-    """
+    """Canvas refused a request because of their number; wait this many seconds, if it said so."""
 
 
 class CanvasCourse(msgspec.Struct, frozen=True):
@@ -121,8 +118,6 @@ class CanvasProgress(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class CanvasPlace:
-    """An assignment's address in Canvas."""
-
     base: str
     course: int
     assignment: int
@@ -216,11 +211,9 @@ class CanvasApi:
         return f"{self._course}/assignments/{self.place.assignment}"
 
     def course(self) -> CanvasCourse:
-        """The course."""
         return self._get(f"{self._course}?include[]=concluded", CanvasCourse)
 
     def assignment(self) -> CanvasAssignment:
-        """The assignment."""
         return self._get(self._assignment, CanvasAssignment)
 
     def deducts_for_lateness(self) -> bool:
@@ -382,7 +375,6 @@ def _body(answer: http.client.HTTPResponse) -> bytes:
 
 
 def _refusal(code: int, headers: Message, body: bytes) -> Exception:
-    """What an error of Canvas means."""
     if code == 429 or (code == 403 and b"rate limit exceeded" in body.lower()):
         after = headers.get("Retry-After", "")
         return _Throttled(float(after) if re.fullmatch(r"\d{1,4}", after) else 0.0)

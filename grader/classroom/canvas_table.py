@@ -72,8 +72,6 @@ def for_canvas(
 
 @dataclass(frozen=True)
 class CanvasTable:
-    """A file for Canvas."""
-
     text: str  # the CSV to import
     notes: list[str]  # sentences about what a person should check
 
@@ -122,10 +120,7 @@ def canvas(
 
 
 def _canvas_row(one: Standing) -> list[str]:
-    """A student's row, with each identity from the roster's column of that name.
-
-    If Canvas exported the roster, its id is Canvas' own. Any other id is probably the SIS id.
-    """
+    """A student's row; an id that is not Canvas' own is probably the SIS id."""
     student = one.student
     known = {name: student.columns[name] for name in IDENTITIES if name in student.columns}
     if (user := canvas_user(student)) is not None:
@@ -138,17 +133,12 @@ def _canvas_row(one: Standing) -> list[str]:
 
 
 def canvas_user(student: Student) -> int | None:
-    """The student's number in Canvas; None if the roster does not say it.
-
-    It says it in a column such as canvas_id, or as the id of a roster that Canvas exported.
-    """
-    named = (value for name, value in student.columns.items() if _is_canvas_id(name))
-    found = next(named, student.id if _is_from_canvas(student) else "")
+    """The number in Canvas, from a column such as canvas_id or an exported roster, or None."""
+    names = {name: re.sub("[^a-z]", "", name.casefold()) for name in student.columns}
+    named = [name for name in names if names[name] in ("canvasid", "canvasuserid")]
+    found = student.id if _is_from_canvas(student) else ""
+    found = student.columns[named[0]] if named else found
     return int(found) if re.fullmatch(r"\d{1,18}", found, re.ASCII) else None
-
-
-def _is_canvas_id(name: str) -> bool:
-    return re.sub("[^a-z]", "", name.casefold()) in ("canvasid", "canvasuserid")
 
 
 def _is_from_canvas(student: Student) -> bool:
@@ -164,7 +154,6 @@ def _score(one: Standing) -> str:
 def _filled_in(
     standings: Sequence[Standing], rules: Policy, exported: str, former: Mapping[str, Sequence[str]]
 ) -> CanvasTable:
-    """The exported file, filled in with the points of its students."""
     mark = BOM if exported.startswith(BOM) else ""
     text = exported.removeprefix(BOM)
     delimiter = _delimiter(text)
@@ -219,10 +208,7 @@ def _column(header: list[str], title: str, assignment_id: int | None) -> int:
 
 
 def _fill(row: list[str], column: int, one: Standing, mark: str) -> list[str]:
-    """Write a student's points into their row; return notes about points that are lost.
-
-    A student who is excused in Canvas stays excused.
-    """
+    """Write a student's points, unless excused; return notes about points that are lost."""
     row += [""] * (column + 1 - len(row))
     before = row[column].strip()
     if before.upper() == "EX":
@@ -254,10 +240,8 @@ def _matches(
             )
         owners = list(dict.fromkeys(filter(None, (known.owner(*cell) for cell in cells))))
         if len(owners) > 1:
-            names = ", ".join(one_line(owner, 100) for owner in owners)
-            notes.append(
-                f"row {place + 1} of the file from Canvas matches several students: {names}"
-            )
+            who = ", ".join(one_line(owner, 100) for owner in owners)
+            notes.append(f"row {place + 1} of the file from Canvas matches several students: {who}")
         elif owners:
             places.setdefault(owners[0], []).append(place)
     for owner, found in places.items():

@@ -31,8 +31,6 @@ Scores = dict[str, Any]
 
 @dataclass(frozen=True)
 class Overrides:
-    """The grades for Classroom 50."""
-
     scores: Scores  # the content of scores.json
     records: dict[str, Any]  # each graded student's `result/v1`, by the student's id
     notes: list[str]  # sentences about what a person should check
@@ -116,7 +114,6 @@ def _is_ours(submission: Scores) -> bool:
 
 
 def text(content: Any) -> str:
-    """A file of Classroom 50."""
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 

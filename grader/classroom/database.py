@@ -5,7 +5,6 @@
 
 import fcntl
 import getpass
-import hashlib
 import os
 import socket
 import sqlite3
@@ -30,11 +29,6 @@ APPLICATION = 0x67726472  # "grdr", in the header of the file
 STATISTICS = (
     "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
     "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
-)
-# What `_schema` gives for files of the first days of 0.8.0, before its format was settled.
-FIRST_DAYS = (
-    "72b40f11fe914e16c750a1a73b076e5524d614e9f2932f5ab7dc3dd16a4f7467",
-    "4dea5ed77eb05d23f082427c74b1b31e3e521084e48c64c8fed0ecac6f2fbcd2",
 )
 # Migration number n, counted from 1, brings a file to version n.
 MIGRATIONS = [
@@ -267,24 +261,8 @@ def _check_values(database: sqlite3.Connection) -> None:
 
 def _migrate(database: sqlite3.Connection, version: int) -> None:
     """Bring a database of this version to today's version, one migration at a time."""
-    scripts = [_with_what_there_is(database, MIGRATIONS[0]), *MIGRATIONS[1:]]
-    for number, script in enumerate(scripts[version:], start=version + 1):
+    for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
         database.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT")
-
-
-def _with_what_there_is(database: sqlite3.Connection, script: str) -> str:
-    """The first migration, also for a file of the first days, which has such tables already."""
-    names = [*database.execute("SELECT type, name FROM sqlite_master WHERE sql != ''")]
-    tables = [name for kind, name in names if kind == "table"]
-    return "; ".join(
-        [
-            *(f"DROP INDEX {name}" for kind, name in names if kind == "index"),
-            *(f"ALTER TABLE {name} RENAME TO earlier_{name}" for name in tables),
-            script,
-            *(f"INSERT INTO {name} SELECT * FROM earlier_{name}" for name in tables),
-            *(f"DROP TABLE earlier_{name}" for name in tables),
-        ]
-    )
 
 
 def _version(path: Path, database: sqlite3.Connection) -> int:
@@ -303,10 +281,7 @@ def _version(path: Path, database: sqlite3.Connection) -> int:
             f"{path} was written by a newer grader (version {version} of the format; this grader "
             f"knows {len(MIGRATIONS)})"
         )
-    schema = _schema(database)
-    if version == 1 and hashlib.sha256(repr(sorted(schema)).encode()).hexdigest() in FIRST_DAYS:
-        return 0
-    if schema != _schema_of(version):
+    if _schema(database) != _schema_of(version):
         raise UsageError(f"{path}: its tables are not those of a gradebook; use a backup of it")
     return int(version)
 

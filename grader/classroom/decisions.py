@@ -123,7 +123,6 @@ def require_possible(
 
 
 def write(whole: Class, decisions: Iterable[Decision], *, who: str) -> None:
-    """Write decisions into the gradebook."""
     for one in decisions:
         if one.until is not None:
             whole.book.decisions.extend(one.student, one.until, reason=one.reason, who=who)
@@ -136,10 +135,7 @@ def write(whole: Class, decisions: Iterable[Decision], *, who: str) -> None:
 def notes(
     rules: Policy, standings: Mapping[str, Standing], decisions: Iterable[Decision], now: datetime
 ) -> Iterator[str]:
-    """What a person probably did not expect of the new deadlines and points.
-
-    The standings are those after `write`, by the student's id.
-    """
+    """What a person probably did not expect of decisions, given the standings after `write`."""
     for one in decisions:
         standing = standings[one.student]
         who, deadline = called(standing.student), standing.deadline

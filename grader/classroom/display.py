@@ -20,7 +20,6 @@ SHOWN = 20  # the most lines in a table, and the most names in a line
 
 @contextmanager
 def display() -> Iterator[Show]:
-    """Show the progress of a batch on stderr."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield _lines()
@@ -36,7 +35,6 @@ def display() -> Iterator[Show]:
 
 
 def _new_notes(progress: BatchProgress) -> list[str]:
-    """The notes that have not been shown yet, as lines."""
     notes, progress.notes = progress.notes, []
     return [f"grader: {one_line(note, 500)}" for note in notes]
 
@@ -46,7 +44,7 @@ def _table(progress: BatchProgress) -> Table:
     table = Table.grid()
     table.add_row(Text(summary(progress, now)))
     table.add_row(ProgressBar(total=max(1, progress.total), completed=progress.done, width=60))
-    lines = [_line(run, now) for run in _longest_first(progress)]
+    lines = [f"{one_line(run.name, 60)}  {_since(run, now)}" for run in _longest_first(progress)]
     if len(lines) > SHOWN:
         lines[SHOWN:] = [f"and {len(lines) - SHOWN} more"]
     if progress.waits:
@@ -60,10 +58,6 @@ def _table(progress: BatchProgress) -> Table:
 
 def _longest_first(progress: BatchProgress) -> list[Running]:
     return sorted(progress.running.values(), key=lambda run: run.started)
-
-
-def _line(run: Running, now: float) -> str:
-    return f"{one_line(run.name, 60)}  {_since(run, now)}"
 
 
 def _since(run: Running, now: float) -> str:
@@ -101,9 +95,7 @@ def _lines() -> Show:
         now = time.monotonic()
         if now - last >= SECONDS_BETWEEN_LINES:
             last = now
-            runs = [
-                f"{one_line(run.name, 60)} ({_since(run, now)})" for run in _longest_first(progress)
-            ]
+            runs = [f"{one_line(r.name, 60)} ({_since(r, now)})" for r in _longest_first(progress)]
             more = f", and {len(runs) - SHOWN} more" if len(runs) > SHOWN else ""
             waits = f"; {progress.waits}" if progress.waits else ""
             line = f"{summary(progress, now)}; now {', '.join(runs[:SHOWN])}{more}{waits}"

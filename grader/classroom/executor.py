@@ -1,8 +1,6 @@
 """Where the submissions of a class are graded: on this machine, or on a cluster.
 
-An executor has one method, which takes submissions one at a time and yields events about them. An
-executor never writes the gradebook and never decides whether to retry a submission: `batch` does
-both, for all executors.
+An executor yields events. `batch` alone writes the gradebook and decides whether to try again.
 """
 
 from collections.abc import Callable, Generator
@@ -30,8 +28,6 @@ TICK_SECONDS = 0.5  # how long an executor waits for an event before it yields N
 
 @dataclass(frozen=True)
 class Started:
-    """A submission is being graded now."""
-
     submission: Submission
     place: str = ""  # the machine that grades it; empty for this one
 
@@ -48,8 +44,6 @@ class Ended:
 
 @dataclass(frozen=True)
 class Noted:
-    """A message for the person who started the batch."""
-
     text: str
 
 
@@ -65,8 +59,6 @@ Take = Callable[[], Submission | None]
 
 
 class Executor(Protocol):
-    """Where submissions are graded."""
-
     def run(self, take: Take) -> Generator[BatchEvent, None, None]:
         """Grade what `take` returns until it is None; yield events, and None after a while without.
 

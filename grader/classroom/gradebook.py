@@ -59,8 +59,8 @@ class Gradebook:
         text = self._fact("course")
         return None if text is None else msgspec.json.decode(text, type=BookCourse)
 
-    def belongs_to(self, course: BookCourse) -> None:
-        """Store the course for all later commands."""
+    @course.setter
+    def course(self, course: BookCourse) -> None:
         self._store("course", course)
 
     def _fact(self, name: str) -> str | None:
@@ -86,7 +86,6 @@ class Gradebook:
         return policy
 
     def remember(self, policy: Policy) -> None:
-        """Store the rules for all later commands."""
         self._store("policy", policies.as_keys(policy))
 
 
@@ -105,10 +104,7 @@ def writing(path: Path, *, create: bool = False) -> Iterator[Gradebook]:
 
 
 def file_name(student: str) -> str:
-    """A name for a student's file: the id, with characters unsafe in a file name replaced.
-
-    No two ids have the same name: an id that needs a hash, or looks as if it had one, gets one.
-    """
+    """A safe name for a student's file, which no other id has: the id, or a part and a hash."""
     safe = re.sub(r"[^\w.@+-]", "_", student).lstrip(".")[:100]
     safe = safe.encode()[:MAX_FILE_NAME].decode("utf-8", "ignore")
     if safe == student and not HASHED.search(student):

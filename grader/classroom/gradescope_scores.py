@@ -11,7 +11,6 @@ from grader.classroom.records import Standing
 from kit.text import one_line
 
 SCORE = "Total Score"
-# The columns by which a student is found, in this order; the others are only shown.
 IDENTITIES = ("SID", "Email")
 NAMES = ("Name", "First Name", "Last Name")
 ROUNDING = 0.005 + 1e-9  # Gradescope writes two decimals
@@ -19,8 +18,6 @@ ROUNDING = 0.005 + 1e-9  # Gradescope writes two decimals
 
 @dataclass(frozen=True)
 class GradescopeScore:
-    """A student's row in Gradescope's file."""
-
     line: int  # the line of the file
     known_as: tuple[str, ...]  # the student's id and e-mail address, without empty ones
     called: str  # the student's name, id or address, safe to print

@@ -34,7 +34,6 @@ class EntryChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """What it does, for people."""
         why = f" ({self.reason})" if self.reason else ""
         if self.kind == "merge":
             return f"{self.student} and {self.becomes} are one student{why}"
@@ -45,8 +44,6 @@ class EntryChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entries:
-    """The changes of a gradebook's students that count."""
-
     def __init__(self, database: sqlite3.Connection) -> None:
         rows = database.execute(
             "SELECT id, kind, student, becomes, name, reason, who, at FROM change"
@@ -111,14 +108,11 @@ def of_row(kind: type[Record], row: sqlite3.Row, **others: object) -> Record:
 
 
 class BookPart:
-    """Some tables of a gradebook."""
-
     def __init__(self, opened: sqlite3.Connection) -> None:
         self._db = opened
 
     @property
     def entries(self) -> Entries:
-        """Which entries are one student, and which were renamed or removed."""
         return Entries(self._db)
 
     @contextmanager
@@ -131,21 +125,18 @@ class BookPart:
             yield self._db
 
     def _add(self, table: str, **values: object) -> int:
-        """Add a row that says who decided something, and when; return its number.
-
-        An empty `who` stands for the user of this program.
-        """
+        """Add a row with who decided it, by default this user, and when; return its number."""
         values |= {"who": values.get("who") or database.user(), "at": database.now()}
+        return int(self._insert(f"INTO {table}", **values).lastrowid or 0)
+
+    def _insert(self, into: str, **values: object) -> sqlite3.Cursor:
+        """Add a row with these columns, as in `INSERT OR IGNORE INTO setup`."""
         marks = ", ".join("?" * len(values))
-        row = self._db.execute(
-            f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
-        )
-        return int(row.lastrowid or 0)
+        query = f"INSERT {into} ({', '.join(values)}) VALUES ({marks})"
+        return self._db.execute(query, tuple(values.values()))
 
 
 class EnrolledStudents(BookPart):
-    """The students of a gradebook, and what was changed about them."""
-
     @property
     def has_roster(self) -> bool:
         """Whether a roster was read into the gradebook."""

@@ -43,8 +43,6 @@ Late = Literal["ours", "both", ""]
 
 @dataclass(frozen=True)
 class PendingPush:
-    """What a push would send about a student."""
-
     student: Student
     user: int  # the student's number in Canvas
     before: float | None  # the points in Canvas; None if there are none
@@ -56,12 +54,10 @@ class PendingPush:
 
     @property
     def sends(self) -> bool:
-        """Whether anything is sent."""
         return self.grade or bool(self.comment) or self.exempt
 
     @property
     def mark(self) -> str:
-        """The mark of its comment."""
         return self.comment.rpartition("\n")[2]
 
     @property
@@ -75,12 +71,9 @@ class PendingPush:
 
 @dataclass
 class Difference:
-    """How a class differs from what Canvas has."""
-
     # What a push would send, and the comments that wait.
     changes: list[PendingPush] = field(default_factory=list)
     same: int = 0  # the number of students of whom Canvas has everything
-    # For each reason, the students who are left alone.
     left: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, change: PendingPush) -> None:
@@ -91,12 +84,10 @@ class Difference:
             self.same += 1
 
     def leave(self, student: Student, why: str) -> None:
-        """Leave a student alone."""
         self.left.setdefault(why, []).append(called(student))
 
     @property
     def notes(self) -> list[str]:
-        """A sentence for each reason."""
         return [
             f"{counted(len(who), 'student is', 'students are')} left alone, because "
             f"{why}: {', '.join(who[:SHOWN])}{' and more' if len(who) > SHOWN else ''}"
@@ -106,8 +97,6 @@ class Difference:
 
 @dataclass(frozen=True)
 class PushRules:
-    """What a push sends."""
-
     # For each student's id, the text of the comment; empty to send none.
     comments: Mapping[str, str] = field(default_factory=dict)
     penalises: bool = False  # whether our points contain a late penalty

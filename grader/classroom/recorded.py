@@ -22,10 +22,7 @@ class Decisions(BookPart):
 
     @contextmanager
     def together(self, *, keep: bool) -> Iterator[None]:
-        """Write several decisions as one or, to show what they would change, drop them at the end.
-
-        Only `override`, `extend`, `change` and reading are allowed inside.
-        """
+        """Write several decisions, and nothing else, as one, or show what they would change."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -144,10 +141,7 @@ class Feedback(BookPart):
     def request(
         self, attempt: Attempt, setup: int, *, problem: str, test: str, evidence: str, text: str
     ) -> int:
-        """Add a regrade request about an attempt; return its number.
-
-        The setup is that whose result has the test, and the evidence is how the test ended.
-        """
+        """Add a regrade request, with the setup of the test's result; return its number."""
         with self._db:
             of = {"student": attempt.student, "attempt": attempt.id, "setup": setup}
             about = {"problem": problem, "test": test, "evidence": evidence, "text": text}
@@ -156,10 +150,7 @@ class Feedback(BookPart):
     def answer(
         self, request: RegradeRequest, *, accepted: bool, points: float | None, reason: str
     ) -> None:
-        """Answer a regrade request, and give the points that come with the answer.
-
-        A refusal takes back the points of an earlier answer, unless a person gave others since.
-        """
+        """Answer a regrade request and give points; a refusal takes back those of an answer."""
         with self._db:
             given = {"accepted": int(accepted), "points": points, "reason": reason}
             self._add("answer", request=request.id, **given)
@@ -198,15 +189,10 @@ class Feedback(BookPart):
 
 
 class Pushes(BookPart):
-    """What was sent to other systems."""
-
     def note(
         self, place: str, sent: Iterable[tuple[str, float | None, str]], event: PushEvent
     ) -> None:
-        """Record what was sent to an address of another system, and what became of it.
-
-        For each student, this is the id, the points or None, and the mark of the comment.
-        """
+        """Record for each student the id, the points or None, and the mark of the comment sent."""
         with self._db:
             for student, points, comment in sent:
                 known = NO_POINTS if points is None else points

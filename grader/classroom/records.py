@@ -12,8 +12,6 @@ from kit.text import one_line
 
 
 class Student(msgspec.Struct, frozen=True, kw_only=True):
-    """One student."""
-
     # Identifies the student in the gradebook: the roster's id or, without a roster, the key from
     # the file's name.
     id: str
@@ -51,8 +49,6 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(StrEnum):
-    """The state of a student's grade."""
-
     GRADED = "graded"
     MISSING = "missing"  # the student handed in nothing
     REFUSED = "refused"  # it cannot be graded, such as a broken zip: a person has to decide
@@ -87,12 +83,10 @@ class Standing(FinalGrade, frozen=True, kw_only=True):
     # The grader's score, before late penalty and overrides; None if there is none.
     score: float | None = None
     pending: float = 0.0  # points that only a run on another device can give
-    # The grader's score for each problem.
     problems: dict[str, float] = msgspec.field(default_factory=dict)
     attempts: int = 0  # how many attempts there are
     # The hash of the sources of the attempt that counts; None if there are none.
     sources: str | None = None
-    # When the attempt that counts was handed in; None if unknown.
     submitted_at: datetime | None = None
     # When it was due, with the student's extension; None if there is no deadline.
     deadline: datetime | None = None

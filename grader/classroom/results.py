@@ -1,8 +1,4 @@
-"""The results in a gradebook: one for each submission's sources and each setup.
-
-A result is compressed JSON; each problem's score is stored, too, so that a table of the class needs
-no JSON.
-"""
+"""The results of sources and setups in a gradebook, as compressed JSON and problems' scores."""
 
 import sqlite3
 import zlib
@@ -18,6 +14,8 @@ from grader.results.merge import merged
 from grader.results.points import submission_result
 from grader.results.records import SubmissionResult
 
+POINTS = ("score", "max_score", "pending")
+
 
 class Grade(msgspec.Struct, frozen=True, kw_only=True):
     """The stored result of some sources, without its tests."""
@@ -32,8 +30,6 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Results(BookPart):
-    """The results in a gradebook."""
-
     def __init__(self, opened: sqlite3.Connection) -> None:
         super().__init__(opened)
         self._setups = StoredSetups(opened)
@@ -49,10 +45,7 @@ class Results(BookPart):
         )
 
     def to_grade(self, setup: int) -> list[str]:
-        """The hashes of the sources without a result of this setup, in the order of submission.
-
-        A result in which the grader failed does not count as a result.
-        """
+        """The hashes of the sources without a result but a fault, in the order of submission."""
         facts, id_of = self._setups.get(setup), self.entries.id_of
         of_all = not facts.is_part
         rows = self._db.execute(
@@ -61,42 +54,24 @@ class Results(BookPart):
             " ORDER BY id",
             (setup,),
         )
-        wanted = [
-            row["sources"] for row in rows if of_all or id_of(row["student"]) in facts.students
-        ]
+        wanted = [r["sources"] for r in rows if of_all or id_of(r["student"]) in facts.students]
         return list(dict.fromkeys(wanted))
 
     def keep(self, setup: int, result: SubmissionResult, *, fault: str = "") -> None:
         """Store the result of some sources; it replaces only a result with a grader fault."""
         sources = result.submission.sha256
+        same = {name: getattr(result, name) for name in (*POINTS, "seconds")}
         text = zlib.compress(msgspec.json.encode(result), 6)
         old = "SELECT id FROM grade WHERE sources = ? AND setup = ? AND fault != ''"
         with self._db as db:
             db.execute(f"DELETE FROM score WHERE grade IN ({old})", (sources, setup))
             db.execute(f"DELETE FROM grade WHERE id IN ({old})", (sources, setup))
-            done = db.execute(
-                "INSERT INTO grade (sources, setup, score, max_score, pending, fault, seconds, at,"
-                " result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (
-                    sources,
-                    setup,
-                    result.score,
-                    result.max_score,
-                    result.pending,
-                    fault,
-                    result.seconds,
-                    database.now(),
-                    text,
-                ),
-            )
-            if done.rowcount:
-                db.executemany(
-                    "INSERT INTO score VALUES (?, ?, ?, ?, ?, ?)",
-                    [
-                        (done.lastrowid, p.id, p.score, p.max_score, p.pending, str(p.status))
-                        for p in result.problems
-                    ],
-                )
+            about = {"sources": sources, "setup": setup, "fault": fault, "at": database.now()}
+            done = self._insert("OR IGNORE INTO grade", **about, **same, result=text)
+            for p in result.problems if done.rowcount else ():
+                points = {name: getattr(p, name) for name in POINTS}
+                of = {"grade": done.lastrowid, "problem": p.id, "status": str(p.status)}
+                self._insert("INTO score", **of, **points)
 
     def note_fault(self, setup: int, sources: str, fault: str) -> None:
         """Record that the grader failed on some sources without producing a result."""
@@ -162,10 +137,7 @@ class Results(BookPart):
         return next((result for result in found if result is not None), None)
 
     def grades(self, setup: int, *, problems: bool = True) -> dict[str, Grade]:
-        """The results of a setup, by the hash of their sources.
-
-        To read each problem's score takes a second for a large class.
-        """
+        """The results of a setup, by the hash of their sources; problems take a second more."""
         scores: dict[int, dict[str, float]] = {}
         for row in self._db.execute(
             "SELECT score.grade, problem, score.score FROM score JOIN grade ON grade.id = grade"
@@ -177,9 +149,7 @@ class Results(BookPart):
             "SELECT id, sources, score, max_score, pending, fault FROM grade WHERE setup = ?",
             (setup,),
         )
-        return {
-            row["sources"]: Grade(**dict(row), problems=scores.get(row["id"], {})) for row in rows
-        }
+        return {r["sources"]: Grade(**dict(r), problems=scores.get(r["id"], {})) for r in rows}
 
     def points(self, setups: Iterable[int]) -> dict[str, float]:
         """The points of each problem when it was graded."""
@@ -192,10 +162,7 @@ class Results(BookPart):
         return {row["problem"]: row["points"] for row in rows}
 
     def counting(self, numbers: Mapping[str, int] | None = None) -> list[int]:
-        """The setups whose results count; if several have a result, the first one's counts.
-
-        If both devices have a run, the setup of the merged results comes first.
-        """
+        """The setups whose results count, best first: that of merged results, if there is one."""
         found = self._setups.in_force() if numbers is None else numbers
         each = [found[device] for device in ("cpu", "cuda") if device in found]
         if len(each) < 2:

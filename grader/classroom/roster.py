@@ -59,12 +59,9 @@ NAMED = 9  # the most submissions without a student that a message names
 
 @dataclass(frozen=True)
 class Assigned:
-    """The student of each submission."""
-
     # Each submission with its student, sorted by the student's id. The attempts of one student are
     # sorted by time, then number, then path.
     attempts: list[tuple[Student, HandedIn]]
-    # The students of the roster who handed in nothing, in the roster's order.
     missing: list[Student]
     # The submissions that match no student, or several. `attempts` contains them too, with a
     # student who is not listed.
@@ -174,8 +171,6 @@ def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[
 
 
 class _Columns:
-    """The role of each column of a roster."""
-
     def __init__(self, header: list[str], where: str) -> None:
         places: dict[str, int] = {}
         for place, name in enumerate(header):
@@ -232,10 +227,7 @@ def _shown(path: Path) -> str:
 
 
 def same_people(roster: list[Student], known: list[Student]) -> list[tuple[Student, Student]]:
-    """The known students whom a roster has under another id, each with the roster's student.
-
-    Both have the same name, address or login, or ids that a spreadsheet could have changed.
-    """
+    """The known students who have another id in a roster, by name, address, login or a like id."""
     by_id = {student.id: student for student in roster}
     index = _index((trait, student) for student in roster for trait in _traits(student))
     found = []
@@ -409,8 +401,6 @@ def _without_namesakes(matches: list[_Match]) -> list[_Match]:
 
 
 class _StudentFinder:
-    """Finds a submission's student on a roster."""
-
     def __init__(self, roster: list[Student]) -> None:
         self._students = {s.id: s for s in roster}
         self._ids = _index((_same(s.id), s) for s in roster)

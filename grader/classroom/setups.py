@@ -141,15 +141,12 @@ def _files() -> list[Path]:
 
 
 class StoredSetups(BookPart):
-    """The setups of a gradebook, by their numbers."""
-
     def number_of(self, setup: Setup) -> int:
         """The number of a setup; a new setup is added."""
-        with self._db as db:
-            db.execute(
-                "INSERT OR IGNORE INTO setup (sha256, device, facts) VALUES (?, ?, ?)",
-                (setup.sha256, setup.device, msgspec.json.encode(setup).decode()),
-            )
+        facts = msgspec.json.encode(setup).decode()
+        with self._db:
+            into = "OR IGNORE INTO setup"
+            self._insert(into, sha256=setup.sha256, device=setup.device, facts=facts)
         number = self.find(setup)
         assert number is not None
         return number
@@ -160,7 +157,6 @@ class StoredSetups(BookPart):
         return row and int(row["id"])
 
     def get(self, number: int) -> Setup:
-        """The setup with this number."""
         row = self._db.execute("SELECT facts FROM setup WHERE id = ?", (number,)).fetchone()
         return msgspec.json.decode(row["facts"], type=Setup)
 
@@ -199,20 +195,10 @@ class StoredSetups(BookPart):
 
     def apply(self, *numbers: int, why: str, who: str = "") -> None:
         """Make the results of setups count from now on, as one step: one setup for each device."""
-        with self._db as db:
-            db.executemany(
-                "INSERT INTO applied (device, setup, who, why, at) VALUES (?, ?, ?, ?, ?)",
-                [
-                    (
-                        self.get(setup).device,
-                        setup,
-                        who or database.user(),
-                        "together" if place else why,
-                        database.now(),
-                    )
-                    for place, setup in enumerate(numbers)
-                ],
-            )
+        with self._db:
+            for setup in numbers:
+                self._add("applied", device=self.get(setup).device, setup=setup, who=who, why=why)
+                why = "together"
 
     def undo(self, *, who: str = "") -> bool:
         """Make the results before the last step count again; return whether there were any."""
@@ -244,10 +230,7 @@ class StoredSetups(BookPart):
         return {row["device"]: row["count"] for row in rows if row["device"] not in counting}
 
     def unfinished(self) -> list[tuple[int, int, str]]:
-        """The regrades that stopped: the setup that counts, the new one, and how much it graded.
-
-        Of each device, it is the newest setup that never counted.
-        """
+        """The regrades that stopped: the setup that counts, the new one, how much it graded."""
         every = self._db.execute("SELECT COUNT(DISTINCT sources) FROM attempt").fetchone()[0]
         rows = self._db.execute(
             "SELECT device, MAX(setup.id) AS id, (SELECT COUNT(*) FROM grade"

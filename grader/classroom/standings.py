@@ -26,10 +26,7 @@ from kit.text import counted, first, one_line
 
 
 class Class:
-    """A class: an open gradebook, its course, and the rules that apply.
-
-    These are the given ones, or those stored in the gradebook, or else those of policy.toml.
-    """
+    """An open gradebook, its course, and the rules: those given, or stored, or policy.toml's."""
 
     def __init__(self, book: Gradebook, course: Course, rules: Policy | None = None) -> None:
         self.book = book
@@ -83,9 +80,7 @@ class Class:
         most = self._max_score(setups)
         found = standings(self.book, self.rules, most, setups=setups, problems=problems)
         paths, accepted = self.book.attempts.paths(), self.course.accepted
-        return [
-            _of_another_course(one, paths.get(one.sources or "", set()), accepted) for one in found
-        ]
+        return [_of_another_course(s, paths.get(s.sources or "", set()), accepted) for s in found]
 
     def standing(self, student: str, *, by_beginning: bool = False) -> Standing:
         """The standing of the student whom a person means; see `find`."""
@@ -147,10 +142,8 @@ class Class:
             return None
         # Another student may have handed in the same sources first.
         attempt = self.book.attempts.all(standing.student.id)[standing.attempt - 1]
-        info = msgspec.structs.replace(
-            result.submission, name=attempt.name, ignored=attempt.ignored
-        )
-        return msgspec.structs.replace(result, submission=info)
+        of = msgspec.structs.replace(result.submission, name=attempt.name, ignored=attempt.ignored)
+        return msgspec.structs.replace(result, submission=of)
 
 
 def _of_another_course(standing: Standing, paths: set[str], accepted: Accepted) -> Standing:
@@ -223,7 +216,6 @@ def standings(
     setups: Sequence[int] | None = None,
     problems: bool = True,
 ) -> list[Standing]:
-    """Every student's standing, by id; see `Class.standings`."""
     overrides, extensions, comments = (
         book.decisions.overrides(),
         book.decisions.extensions(),
@@ -256,14 +248,8 @@ def standings(
 
 
 def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str, Grade]:
-    """The grades, by the hash of their sources.
-
-    If both devices have a run, a grade needs both results: half of the points are not a grade.
-    """
-    each = {
-        book.setups.get(setup).device: book.results.grades(setup, problems=problems)
-        for setup in setups
-    }
+    """The grades by the hash of their sources; if both devices have a run, of both results."""
+    each = {book.setups.get(n).device: book.results.grades(n, problems=problems) for n in setups}
     if not {"cpu", "cuda"} <= each.keys():
         return next(iter(each.values()), {})
     found = dict(each.get("cpu+cuda", {}))
@@ -381,6 +367,5 @@ def _overridden(standing: Standing, overrides: list[Override]) -> Standing:
 
 
 def counts(found: Iterable[Standing]) -> dict[State, int]:
-    """How many students are in each state."""
     states = [one.state for one in found]
     return {state: states.count(state) for state in State}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from grader.base.errors import UsageError
+from grader.base.errors import Status, UsageError
 from grader.classroom import setups
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import Standing, State
@@ -77,10 +77,7 @@ class Switch:
             )
 
     def counting_with(self, number: int) -> list[int] | None:
-        """The setups that would count together with the new one, best first, merged if necessary.
-
-        None if the other device has no results that belong to those of the new setup.
-        """
+        """The setups that would count with the new one, merged; None without a partner."""
         new = self._setups_with(number)
         if new is None:
             return None
@@ -109,10 +106,7 @@ class Switch:
         return " ".join([*self._start(), "--undo"])
 
     def command_back_to(self, undone: Setup) -> str:
-        """The command that makes undone results count again; empty if there is none.
-
-        There is none if the suite, the grader or torch has changed since they were graded.
-        """
+        """The command that makes undone results count again; empty if there is none."""
         same = {name: getattr(undone, name) for name in (*CHOSEN, "device")}
         if msgspec.structs.replace(self.today, **same) != undone:
             return ""
@@ -161,9 +155,8 @@ class Switch:
     def _changed(self, old: Setup) -> str:
         like = msgspec.structs.replace(old, device=self.today.device)
         if old.device != self.today.device:  # of another device, only these have to be equal
-            like = msgspec.structs.replace(
-                self.today, **{name: getattr(old, name) for name in setups.SHARED}
-            )
+            same = {name: getattr(old, name) for name in setups.SHARED}
+            like = msgspec.structs.replace(self.today, **same)
         return "; ".join(setups.differences(like, self.today))
 
     def _like_today(self, other: Setup) -> Setup:
@@ -218,22 +211,17 @@ SMALL = 0.005  # points; smaller differences are not shown anywhere
 
 @dataclass(frozen=True)
 class GradeChange:
-    """One student whose points would change."""
-
     before: Standing  # the standing that counts
     after: Standing  # the standing with the new results
     tests: list[str]  # the tests whose outcome changes, as "problem, test: was, now is"
 
     @property
     def points(self) -> float:
-        """The difference in points."""
         return (self.after.points or 0.0) - (self.before.points or 0.0)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All changes of a regrade."""
-
     changes: list[GradeChange]  # the students whose points or state would change
     tests: "Counter[tuple[str, str]]"  # how many students gain (or lose) points on each test
     before: float  # the sum of the points that count
@@ -262,7 +250,8 @@ def compare(whole: Class, old: Sequence[int], new: Sequence[int]) -> Comparison:
             book.results.first_result(before.sources, old),
             book.results.first_result(after.sources, new),
         )
-        tests = [test for test in changed_tests(*results) if test.gains_or_loses]
+        changed = changed_tests(*results)
+        tests = [test for test in changed if Status.PASSED in (test.before, test.after)]
         counted.update((test.name, "gain" if test.passes else "lose") for test in tests)
         changes.append(GradeChange(before, after, [test.text for test in tests]))
     return Comparison(

@@ -9,7 +9,6 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 
 from grader.classroom.records import Standing, Student
 from grader.course import policies
@@ -32,10 +31,7 @@ BOM = "\ufeff"
 
 
 def csv_table(standings: Sequence[Standing], problems: Sequence[str]) -> str:
-    """The class as CSV: one row per student, with `\\n` at the end of each line.
-
-    A cell is empty if its value is unknown. Texts lose line ends and unsafe characters.
-    """
+    """The class as CSV without unsafe characters: a row per student, unknown values empty."""
     others = list(dict.fromkeys(name for one in standings for name in one.student.columns))
     header = _unique([*BEFORE_PROBLEMS, *problems, *AFTER_PROBLEMS, *others])
     rows = [_row(one, problems, others) for one in standings]
@@ -45,16 +41,10 @@ def csv_table(standings: Sequence[Standing], problems: Sequence[str]) -> str:
 def late_days_table(
     known: Mapping[tuple[str, str], int], title: str, standings: Sequence[Standing]
 ) -> str:
-    """The late days of a whole course as CSV, with the rows of this title replaced.
-
-    Who used no late day gets no row.
-    """
+    """The late days of a whole course as CSV, with the rows of this title replaced."""
     kept = {key: days for key, days in known.items() if key[1] != title}
     kept |= {(one.student.id, title): one.free_days for one in standings if one.free_days}
-    rows = [
-        [safe_text(student), safe_text(of), str(days)]
-        for (student, of), days in sorted(kept.items())
-    ]
+    rows = [[safe_text(who), safe_text(of), str(days)] for (who, of), days in sorted(kept.items())]
     return csv_of([policies.LATE_DAYS_COLUMNS, *rows])
 
 
@@ -72,14 +62,14 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 
 def _row(one: Standing, problems: Sequence[str], others: Sequence[str]) -> list[str]:
-    student = one.student
+    student, times = one.student, (one.submitted_at, one.deadline)
     return [
         *map(
             safe_text, (student.id, student.name, student.email, student.section, one.state.value)
         ),
         *map(decimal, (one.points, one.score, one.max_score, one.pending, one.penalty)),
         *map(str, (one.days_late, one.free_days, one.attempt, one.attempts)),
-        *map(_time, (one.submitted_at, one.deadline)),
+        *(at.isoformat(timespec="seconds") if at else "" for at in times),
         *(decimal(one.problems.get(problem)) for problem in problems),
         safe_text(
             "; ".join(
@@ -97,15 +87,8 @@ def decimal(value: float | None) -> str:
     return "" if value is None else number(value, 4)
 
 
-def _time(time: datetime | None) -> str:
-    return time.isoformat(timespec="seconds") if time else ""
-
-
 def safe_text(text: str) -> str:
-    """A text as one line that no spreadsheet runs as a formula.
-
-    A spreadsheet whose cells end at semicolons would make several cells of it.
-    """
+    """A text as one line whose parts between semicolons no spreadsheet runs as formulas."""
     parts = printable(LINE_ENDS.sub(" ", text), MAX_CELL).split(";")
     return ";".join(f"'{part}" if _is_formula(part) else part for part in parts)
 
@@ -131,6 +114,5 @@ def _line(row: Sequence[str], delimiter: str) -> str:
 
 
 def called(student: Student) -> str:
-    """A student's id and name, for a note."""
     name = f" ({one_line(student.name, 100)})" if student.name else ""
     return f"{one_line(student.id, 100)}{name}"

@@ -20,7 +20,6 @@ from grader.report.remarks import Override, RegradeRequest
 from kit import handing_in
 from kit.text import counted, first, one_line
 
-# The states that need attention come first.
 ORDER = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED, State.MISSING, State.GRADED)
 SHOWN = 40  # the most students or tests in a list without --verbose
 WIDE = 200  # the width if stdout is not a terminal, so that lines stay whole
@@ -47,7 +46,8 @@ def status(whole: Class, *, verbose: bool) -> str:
             console.print(Text(note))
         for note in _notes_on_names(whole, found):
             console.print(Text(note))
-        listed = found if verbose else [one for one in found if _needs_a_person(one)]
+        need = [one for one in found if one.state is not State.GRADED or one.why]
+        listed = found if verbose else need
         if listed:
             listed.sort(key=lambda one: (ORDER.index(one.state), one.student.id))
             console.print(_table(listed if verbose else listed[:SHOWN]))
@@ -152,10 +152,6 @@ def _note_on_removed(whole: Class) -> list[str]:
     return [f"removed and not counted: {first(gone, SHOWN)}; {how}"]
 
 
-def _needs_a_person(standing: Standing) -> bool:
-    return standing.state is not State.GRADED or bool(standing.why)
-
-
 def _table(listed: list[Standing]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("student", "section", "state", "points", "attempt", "late", "note"):
@@ -229,7 +225,6 @@ def grade(standing: Standing) -> str:
 
 
 def grade_and_deadline(rules: Policy, standing: Standing) -> list[str]:
-    """A student's grade and deadline."""
     deadline = standing.deadline
     due = rules.local(deadline).isoformat() if deadline else "no deadline applies"
     return [grade(standing), f"deadline: {due}"]
@@ -252,9 +247,7 @@ def compared(found: list[ScoreDifference], students: int) -> str:
     width = max((len(one.student) for one in found), default=0)
     for one in found:
         why = f"  {one.why}" if one.why else ""
-        theirs, ours = (
-            "none" if points is None else f"{points:.2f}" for points in (one.theirs, one.ours)
-        )
+        theirs, ours = ("none" if it is None else f"{it:.2f}" for it in (one.theirs, one.ours))
         lines.append(f"  {one.student:<{width}}  Gradescope {theirs:>7}  ours {ours:>7}{why}")
     return "".join(f"{line}\n" for line in lines)
 

@@ -1,8 +1,7 @@
 """The command-line application: it checks each command's paths before the command runs.
 
-A parameter of a command that names a file or folder to write has the mark `Writes` in its
-annotation. Every other path is an input, and so are the course's own files. `App` checks each
-command's paths before the command runs, so a new option needs nothing but its annotation.
+A parameter that names a file or folder to write has the mark `Writes` in its annotation. Every
+other path is an input, and so are the course's own files.
 """
 
 import functools
@@ -47,7 +46,8 @@ class App(typer.Typer):
             @functools.wraps(function)
             def checked(**values: Any) -> None:
                 _check(parameters, values)
-                with _faults_of(next(map(values.get, _course_keys(parameters)), None)):
+                course = [values[one.key] for one in parameters if one.name == "--course"]
+                with _faults_of(next(iter(course), None)):
                     function(**values)
 
             add(checked)
@@ -71,10 +71,7 @@ class App(typer.Typer):
 
     @contextmanager
     def _only_the_named(self) -> Iterator[None]:
-        """Typer works out the parameters of all commands, which takes longer than many a command.
-
-        So it gets only the one that is named, if there is one.
-        """
+        """Give Typer the named command alone: the parameters of all take long to work out."""
         every = self.registered_commands
         named = [one for one in every if sys.argv[1:2] == [name_of(one)]]
         self.registered_commands = named or every
@@ -96,10 +93,6 @@ class App(typer.Typer):
 def name_of(command: CommandInfo) -> str | None:
     """A command's name on the command line."""
     return command.name or getattr(command.callback, "__name__", None)
-
-
-def _course_keys(parameters: Iterable[Parameter]) -> list[str]:
-    return [one.key for one in parameters if one.name == "--course"]
 
 
 @contextmanager

@@ -146,7 +146,6 @@ def course_and_rules(
 def class_of(
     book: Path, folder: Path | None, rules_file: Path | None, *, writes: bool = False
 ) -> Iterator[Class]:
-    """Open a gradebook with its course and rules."""
     course, rules = course_and_rules(folder, rules_file, book)
     with (gradebook.writing if writes else gradebook.reading)(book) as opened:
         yield Class(opened, course, rules)
@@ -167,9 +166,7 @@ def _require_course(
     now = _described(course)
     is_there = stored is not None and (not stored.folder or Path(stored.folder).is_dir())
     is_other = stored and stored.folder != now.folder and stored.title != now.title
-    if (is_there and is_other) or (
-        known and known.isdisjoint(problem.id for problem in course.problems)
-    ):
+    if (is_there and is_other) or (known and known.isdisjoint(p.id for p in course.problems)):
         theirs = f" of {stored.folder or 'the grader'} ({stored.title})" if stored else ""
         raise UsageError(
             f"{book} is of another course{theirs}, with the problems "
@@ -179,7 +176,6 @@ def _require_course(
 
 
 def _described(course: Course) -> BookCourse:
-    """A course as a gradebook stores it."""
     is_own = course.root == courses.load().root
     folder = "" if is_own else str(course.root.resolve())
     return BookCourse(folder, policies.load(course.policy).title)
@@ -255,7 +251,7 @@ def batch(
             notes += _one_entry_each(opened, students, join=same_students)
         if rules:
             opened.remember(rules)
-        opened.belongs_to(_described(course))
+        opened.course = _described(course)
         if students is None and opened.students.has_roster:
             students = [one for one in opened.students.all(removed=True) if one.listed]
         entries = opened.students.entries
@@ -296,9 +292,8 @@ def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> 
     if join:
         for old, new in pairs:
             book.students.change("merge", old.id, becomes=new.id, reason="the roster's id", who="")
-        return [
-            f"{counted(len(pairs), 'student has', 'students have')} the roster's id from now on"
-        ]
+        have = counted(len(pairs), "student has", "students have")
+        return [f"{have} the roster's id from now on"]
     some = first([one_line(f"{called(old)} is {new.id}", 120) for old, new in pairs], SHOWN)
     if len(pairs) > 1 or len(pairs) == len(students):
         raise UsageError(
@@ -314,10 +309,7 @@ def _one_entry_each(book: Gradebook, students: list[Student], *, join: bool) -> 
 def _opened(
     path: Path, today: Setup, where: "ExecutorFor", course: Course, folder: Path | None
 ) -> Iterator[tuple[Gradebook, Executor]]:
-    """Open or create a gradebook for `batch`, together with what grades.
-
-    Nothing is written before it is certain that the setup is right and that this machine can grade.
-    """
+    """Open or create a gradebook with what grades; write nothing before that is certain."""
     with ExitStack() as stack:
         opened = stack.enter_context(gradebook.writing(path)) if path.exists() else None
         if opened is not None:
@@ -379,7 +371,6 @@ def _where(
 
 
 def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None = None) -> None:
-    """Grade the remaining submissions, and print how long it took."""
     started = time.monotonic()
     files.kept.append(book.path)
     # A cluster may print its events on stdout.
@@ -662,7 +653,6 @@ def diff(
 
 
 def _say_differences(whole: Class, exported: Path) -> None:
-    """Print which points differ from Gradescope's; exit 1 if any do."""
     theirs = gradescope_scores.read(exported)
     found = gradescope_scores.differences(whole.standings(problems=False), theirs)
     files.say(texts.compared(found, len(theirs)))
@@ -671,7 +661,6 @@ def _say_differences(whole: Class, exported: Path) -> None:
 
 
 def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:
-    """Print which students gain or lose points between two setups' results."""
     found, book = switching.compare(whole, [old], [new]), whole.book
     said = texts.changes(
         book.path, found, book.setups.get(old), book.setups.get(new), verbose=verbose
@@ -740,13 +729,11 @@ def export(
 
 
 def _say_notes(notes: Iterable[str]) -> None:
-    """Say what a person should check."""
     for note in notes:
         print(f"grader: {note}", file=sys.stderr)
 
 
 def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind: Format) -> None:
-    """Write a report of this format for each student who has a result."""
     files.make_folder(folder)
     for one in found:
         interrupts.stop_if_seen()

@@ -129,10 +129,7 @@ def extend(
 def _decide(
     whole: Class, decided: Callable[[Class], list[Decision]], *, by: str, keep: bool | None
 ) -> None:
-    """Write decisions and show what they changed.
-
-    `keep` says whether to keep what was written; None for one student, where nobody is asked.
-    """
+    """Write decisions and show what they changed; `keep` is None for one student."""
     found = decided(whole)
     rules = whole.rules
     before = {one.student.id: texts.grade_and_deadline(rules, one) for one in whole.standings()}

@@ -62,7 +62,6 @@ def _named(book: Gradebook, name: str) -> str:
 
 
 def _line(text: str, option: str) -> str:
-    """A text as one line, with single spaces."""
     line = " ".join(text.split())
     if not line:
         raise UsageError(f"{option} is empty: expected a text")

@@ -262,7 +262,6 @@ def validate(
         raise typer.Exit(1)
 
 
-# For each option of `validate`, those that it does not go with.
 NOT_TOGETHER = {
     "--prices": ("--mutants", "--quick", "--draft", "--light", "--seeds", "--device cuda"),
     "--mutants": ("--device cuda",),
@@ -271,7 +270,6 @@ NOT_TOGETHER = {
 
 
 def _proof_in_words(found: Matrix, *, in_detail: bool, prices: bool) -> str:
-    """What `validate` prints."""
     if prices:
         return matrix_report.prices(found)
     console = Console(highlight=False)

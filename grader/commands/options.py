@@ -20,12 +20,10 @@ Choice = TypeVar("Choice", bound=str)
 
 
 def option(name: str, text: str, metavar: str | None = None, **more: Any) -> Any:
-    """An option of a command, with its help, for an annotation."""
     return typer.Option(name, help=text, metavar=metavar, **more)
 
 
 def argument(text: str, metavar: str | None = None, **more: Any) -> Any:
-    """An argument of a command, with its help, for an annotation."""
     return typer.Argument(help=text, metavar=metavar, **more)
 
 

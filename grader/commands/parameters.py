@@ -20,8 +20,6 @@ from kit.text import one_line
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a command, as its annotation describes it."""
-
     key: str  # its name in Python
     name: str  # its name on the command line, as in `--json` or `SUBMISSION`
     options: tuple[str, ...]  # the names of the option; empty for an argument
@@ -46,7 +44,6 @@ class Parameter:
 
     @property
     def takes_text(self) -> bool:
-        """Whether its value is any text."""
         return self.kind is str
 
     @property
@@ -54,14 +51,11 @@ class Parameter:
         """What its value has to be, in words; empty if any text may be right."""
         kinds = {int: "a whole number", float: "a number"}
         kind = next((kinds[one] for one in (self.kind, *get_args(self.kind)) if one in kinds), "")
-        least = next(
-            (one.min for one in self.marks if isinstance(one, ArgumentInfo | OptionInfo)), None
-        )
+        least = next((m.min for m in self.marks if isinstance(m, ArgumentInfo | OptionInfo)), None)
         return kind if least is None else f"{kind} of at least {least:g}"
 
 
 def parameters_of(function: Callable[..., object]) -> list[Parameter]:
-    """The parameters of a command."""
     return [
         _described(key, parameter.annotation)
         for key, parameter in inspect.signature(function).parameters.items()
@@ -97,7 +91,6 @@ def help_of(error: Any) -> str | None:
 def sentence(
     error: Any, arguments: Sequence[str], parameters: Mapping[str, Sequence[Parameter]]
 ) -> str:
-    """What is wrong with a command line."""
     said = " ".join(str(error.format_message()).split())
     context = getattr(error, "ctx", None)
     command = getattr(context, "command", None)

@@ -10,7 +10,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from grader.base import interrupts
 
-# Seconds between two lines of progress when stderr is not a terminal.
 SECONDS_BETWEEN_LINES = 60.0
 
 

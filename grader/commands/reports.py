@@ -60,7 +60,6 @@ def to_folders(exports: Mapping[str, Export]) -> Callable[[Command], Command]:
 
 
 def _with_options(command: Command, offered: Mapping[str, Option]) -> Command:
-    """Give a command these options, by name."""
     keys = {name: name.replace("-", "_") for name in offered}
 
     @functools.wraps(command)
@@ -105,10 +104,7 @@ def reported(
 
 
 def write(one: Reported, paths: Paths, *, annotate: bool = False) -> None:
-    """Write the files, print the report and perhaps annotations for a GitHub workflow.
-
-    The command exits with 3 if the grader failed.
-    """
+    """Write files, print the report and perhaps annotations; exit with 3 if the grader failed."""
     named = {kind: path for kind, path in paths.items() if path}
     with files.together():
         for kind, path in named.items():

@@ -80,10 +80,8 @@ def rename_student(
         who = whole.find(student)
         becomes = _new(new_id, "--id") if new_id else who
         _require_free(whole.book, who, becomes)
-        shown = _new(name, "--name") if name else ""
-        whole.book.students.change(
-            "rename", who, becomes=becomes, name=shown, reason=reason, who=by
-        )
+        new = _new(name, "--name") if name else ""
+        whole.book.students.change("rename", who, becomes=becomes, name=new, reason=reason, who=by)
         now = whole.read_again()
         files.say(texts.student(now, now.standing(becomes)), needed=False)
 

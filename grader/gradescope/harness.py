@@ -44,8 +44,6 @@ UNLIMITED_BYTES = 2**60  # the first version of control groups writes "no limit"
 
 @dataclass(frozen=True)
 class Platform:
-    """A platform."""
-
     name: str  # its name, for people
     home: Path  # the folder of a run
     submission: str  # the submission's file or folder, in `home`
@@ -60,8 +58,6 @@ class Platform:
 
 @dataclass(frozen=True)
 class Container:
-    """The resource limits of a container."""
-
     processors: float  # the number of processors, which may be a fraction
     memory_bytes: int | None  # the memory; None if it is not limited
 

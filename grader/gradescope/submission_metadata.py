@@ -15,20 +15,14 @@ MOST_BYTES = 128 * 2**20  # students can make it long: it holds their earlier re
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """The assignment in Gradescope."""
-
     due_date: datetime | None = None
 
 
 class PreviousSubmission(msgspec.Struct, frozen=True):
-    """An earlier submission."""
-
     autograder_error: bool | None = None  # whether its run failed through no fault of the student
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """The part of the metadata that the grader uses."""
-
     created_at: datetime | None = None  # when the submission was handed in
     assignment: Assignment = Assignment()
     previous_submissions: list[PreviousSubmission] = []  # earlier submissions by the same students

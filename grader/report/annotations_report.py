@@ -45,7 +45,6 @@ def _title(reason: Reason) -> str:
 
 
 def _problems(reported: Reported) -> list[str]:
-    """The points of the problems, one line each."""
     return [
         f"{clean(one.id, 100)}: {number(one.score)} of {in_points(one.max_score)}"
         for one in reported.result.problems

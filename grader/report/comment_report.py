@@ -37,7 +37,6 @@ def safe(lines: list[str]) -> str:
 
 
 def _reason(reason: Reason) -> str:
-    """One mistake and its cost, in one line."""
     first = reason.first
     cost = "our fault" if reason.is_ours else f"{in_points(reason.points)} lost"
     parts = [reason.head, f"looks like: {first.mistake}" if first.mistake else ""]

@@ -11,25 +11,16 @@ ABSENT = "absent"
 
 @dataclass(frozen=True)
 class ChangedTest:
-    """A test that ends differently in two results."""
-
     name: str  # the problem and the test
     before: str  # how it ended in the old result; ABSENT if the old result has no such test
     after: str  # how it ended in the new result
 
     @property
-    def gains_or_loses(self) -> bool:
-        """Whether it passes in exactly one of the results."""
-        return Status.PASSED in (self.before, self.after)
-
-    @property
     def passes(self) -> bool:
-        """Whether it passes in the new result."""
         return self.after == Status.PASSED
 
     @property
     def text(self) -> str:
-        """The change in one line."""
         return f"{self.name}: {self.before}, now {self.after}"
 
 

@@ -20,8 +20,6 @@ DOCSTRING = re.compile(r"[rRuUbB]{0,2}(\"\"\"|''')")
 
 @dataclass(frozen=True)
 class QuotedLine:
-    """One line of an excerpt."""
-
     number: int  # its number in the file, from 1
     html: Markup  # its text as HTML, escaped and coloured
     is_marked: bool  # whether the failure happened here
@@ -30,8 +28,6 @@ class QuotedLine:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Some lines of one file."""
-
     path: str  # the file, such as "assignment/linear.py"
     lines: list[QuotedLine]
 

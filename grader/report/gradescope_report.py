@@ -1,8 +1,4 @@
-"""The result as Gradescope's results.json, after its "Autograder Specifications".
-
-Gradescope shows one box per entry of `tests`. The entries' `max_score` add up to the points of the
-assignment.
-"""
+"""Gradescope's results.json ("Autograder Specifications"): a box per entry of `tests`."""
 
 import json
 from collections.abc import Iterable
@@ -26,6 +22,8 @@ def render(reported: Reported) -> str:
     grader = result.grader
     versions = {"grader": clean(grader.version), "suite_sha256": clean(grader.suite_sha256)}
     attempt = {} if reported.attempt is None else {"attempt": reported.attempt}
+    # Gradescope adds the nickname that the student chose.
+    entry = {"name": "Points", "value": round(points or 0.0, 2), "order": "desc"}
     return _text(
         {
             **score,
@@ -35,17 +33,14 @@ def render(reported: Reported) -> str:
             "visibility": shows.results,
             "stdout_visibility": shows.printed,
             "extra_data": {**versions, **attempt},
-            **({} if points is None or not shows.leaderboard else _leaderboard(points)),
+            **({} if points is None or not shows.leaderboard else {"leaderboard": [entry]}),
             **({"tests": [_test(entry, shows) for entry in shown]} if shown else {}),
         }
     )
 
 
 def without_points(text: str) -> str:
-    """A results.json without a score, not even 0, that says why.
-
-    Gradescope shows it as a failed run and offers a new run.
-    """
+    """A results.json without a score, for which Gradescope offers a new run; it says why."""
     return _text(_said(text))
 
 
@@ -61,11 +56,6 @@ def _said(text: str) -> dict[str, Any]:
 
 def _text(content: dict[str, Any]) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-
-
-def _leaderboard(points: float) -> dict[str, Any]:
-    """The entry of a leaderboard; Gradescope adds the nickname that the student chose."""
-    return {"leaderboard": [{"name": "Points", "value": round(points, 2), "order": "desc"}]}
 
 
 def _test(entry: ReportEntry, shows: Shows) -> dict[str, Any]:

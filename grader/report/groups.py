@@ -1,8 +1,4 @@
-"""The tests of a problem in groups, each of which a platform shows as one test.
-
-The tests of a problem share an entry if they passed, or if they failed for the same reason. The
-points of a problem's entries add up to the points of the problem.
-"""
+"""The tests of a problem that passed, or failed for one reason, as one test with their points."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -40,7 +36,6 @@ class ReportEntry:
 
     @property
     def earned(self) -> float:
-        """The points earned."""
         return self.worth if self.passed else 0.0
 
 
@@ -80,7 +75,6 @@ def _entry(group: Reason, worth: float, number: str, *, reasons: bool) -> Report
 
 
 def _explained(group: Reason) -> list[str]:
-    """The lines that explain an entry."""
     first, names = group.first, _names(group)
     if first.status is Status.PASSED:
         return [names]

@@ -3,14 +3,14 @@
 The page needs no other file, no network and no script, and prints on two sheets.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from markupsafe import escape
 
 from grader.base.errors import Status
 from grader.report import pages
-from grader.report.excerpts import Excerpt, excerpt
+from grader.report.excerpts import excerpt
 from grader.report.reasons import Reason
 from grader.report.reported import RemainingStubs, Reported
 from grader.report.wording import clean, in_points, number
@@ -37,49 +37,15 @@ LOOKS = {
 }
 
 
-@dataclass(frozen=True)
-class ProblemRow:
-    """A problem in the table."""
-
-    id: str
-    link: str
-    section: str
-    score: str
-    of: str
-    share: float
-    tests: str
-    status: str
-    look: str
+# What the template shows of a problem in the table, or of a reason.
+Shown = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class ReasonBlock:
-    """One reason, with all details that the page shows."""
-
-    problem: str
-    cost: str
-    look: str
-    head: str
-    facts: list[tuple[str, str]]
-    mistake: str
-    rules: list[str]
-    more_rules: int
-    hint: str
-    link: str
-    section: str
-    tests: list[str]
-    more_tests: int
-    count: str
-    excerpt: Excerpt | None
-    is_ours: bool
-
-    @property
-    def size(self) -> int:
-        """The approximate size of the block in the page, in bytes."""
-        facts = [part for fact in self.facts for part in fact]
-        quoted = [line.html for line in self.excerpt.lines] if self.excerpt else []
-        texts = [self.head, self.mistake, self.hint, *self.rules, *self.tests, *facts, *quoted]
-        return 1_500 + sum(len(escape(text).encode()) + 60 for text in texts)
+def _size(block: Shown) -> int:
+    facts = [part for fact in block["facts"] for part in fact]
+    quoted = [line.html for line in block["excerpt"].lines] if block["excerpt"] else []
+    texts = [block["head"], block["mistake"], block["hint"], *block["rules"], *block["tests"]]
+    return 1_500 + sum(len(escape(text).encode()) + 60 for text in [*texts, *facts, *quoted])
 
 
 def render(reported: Reported) -> str:
@@ -108,7 +74,7 @@ def render(reported: Reported) -> str:
         pending=result.pending,
         rows=[_row(problem, reported) for problem in result.problems[:MAX_ROWS]],
         blocks=blocks,
-        left=[_named(reason) for reason in left[:MAX_LEFT]],
+        left=[f"{clean(one.head, 200)} ({_cost(one)})" for one in left[:MAX_LEFT]],
         more_left=max(0, len(left) - MAX_LEFT),
         foot=_foot(reported),
         ignored=[
@@ -119,51 +85,51 @@ def render(reported: Reported) -> str:
     )
 
 
-def _blocks(reported: Reported, room: int) -> list[ReasonBlock]:
+def _blocks(reported: Reported, room: int) -> list[Shown]:
     """The reasons that fit with all details into this number of bytes."""
-    blocks: list[ReasonBlock] = []
+    blocks: list[Shown] = []
     for reason in reported.reasons[:MAX_BLOCKS]:
         block = _block(reason, reported)
-        if (room := room - block.size) < 0:
+        if (room := room - _size(block)) < 0:
             break
         blocks.append(block)
     return blocks
 
 
-def _row(problem: ProblemResult, reported: Reported) -> ProblemRow:
-    return ProblemRow(
-        id=clean(problem.id, 100),
-        link=reported.links.get(problem.id, ""),
-        section=reported.sections.get(problem.id, ""),
-        score=number(problem.score),
-        of=number(problem.max_score),
-        share=problem.score / problem.max_score if problem.max_score else 0.0,
-        tests=f"{problem.passed} of {len(problem.counted)}",
-        status=problem.status.words,
-        look=LOOKS.get(problem.status, "bad"),
-    )
+def _row(problem: ProblemResult, reported: Reported) -> Shown:
+    return {
+        "id": clean(problem.id, 100),
+        "link": reported.links.get(problem.id, ""),
+        "section": reported.sections.get(problem.id, ""),
+        "score": number(problem.score),
+        "of": number(problem.max_score),
+        "share": problem.score / problem.max_score if problem.max_score else 0.0,
+        "tests": f"{problem.passed} of {len(problem.counted)}",
+        "status": problem.status.words,
+        "look": LOOKS.get(problem.status, "bad"),
+    }
 
 
-def _block(reason: Reason, reported: Reported) -> ReasonBlock:
+def _block(reason: Reason, reported: Reported) -> Shown:
     first, problem, rules = reason.first, reason.problem.id, reason.rules
-    return ReasonBlock(
-        problem=clean(problem, 100),
-        cost=_cost(reason),
-        look=LOOKS.get(first.status, "bad"),
-        head=clean(first.said),
-        facts=[(clean(f.label, 30), clean(f.text, 500)) for f in first.facts[:MAX_FACTS]],
-        mistake=clean(first.mistake, LONGEST),
-        rules=[clean(rule, LONGEST) for rule in rules[:MAX_RULES]],
-        more_rules=max(0, len(rules) - MAX_RULES),
-        hint=clean(first.hint or "", LONGEST),
-        link=reported.links.get(problem, ""),
-        section=reported.sections.get(problem, ""),
-        tests=[clean(test.id, 150) for test in reason.tests[:MAX_TESTS]],
-        more_tests=max(0, len(reason.tests) - MAX_TESTS),
-        count=reason.share,
-        excerpt=None if reason.is_ours else excerpt(reason, reported.sources),
-        is_ours=reason.is_ours,
-    )
+    return {
+        "problem": clean(problem, 100),
+        "cost": _cost(reason),
+        "look": LOOKS.get(first.status, "bad"),
+        "head": clean(first.said),
+        "facts": [(clean(f.label, 30), clean(f.text, 500)) for f in first.facts[:MAX_FACTS]],
+        "mistake": clean(first.mistake, LONGEST),
+        "rules": [clean(rule, LONGEST) for rule in rules[:MAX_RULES]],
+        "more_rules": max(0, len(rules) - MAX_RULES),
+        "hint": clean(first.hint or "", LONGEST),
+        "link": reported.links.get(problem, ""),
+        "section": reported.sections.get(problem, ""),
+        "tests": [clean(test.id, 150) for test in reason.tests[:MAX_TESTS]],
+        "more_tests": max(0, len(reason.tests) - MAX_TESTS),
+        "count": reason.share,
+        "excerpt": None if reason.is_ours else excerpt(reason, reported.sources),
+        "is_ours": reason.is_ours,
+    }
 
 
 def _cost(reason: Reason) -> str:
@@ -174,20 +140,13 @@ def _cost(reason: Reason) -> str:
     return f"−{in_points(reason.points)}"
 
 
-def _named(reason: Reason) -> str:
-    """One line about a reason that has no block."""
-    return f"{clean(reason.head, 200)} ({_cost(reason)})"
-
-
 def _untouched(missing: RemainingStubs) -> str:
-    """A sentence about the stubs that remain; empty if there are none."""
     if not missing.names:
         return ""
     return f"Not begun, {in_points(missing.points)}: {clean(', '.join(missing.names))}."
 
 
-def _first_stub(reported: Reported) -> ProblemRow | None:
-    """The first problem that has not been begun."""
+def _first_stub(reported: Reported) -> Shown | None:
     for problem in reported.result.problems:
         if problem.status is Status.NOT_ATTEMPTED and not problem.score:
             return _row(problem, reported)

@@ -1,8 +1,4 @@
-"""The result as JSON, schema 2: the records of grader/results/records.py, field by field.
-
-The JSON is indented by two spaces. Graders before 0.6 wrote schema 1, which is refused. A gradebook
-never contains it, because gradebooks came with 0.8.
-"""
+"""The result as JSON, schema 2: the records of grader/results/records.py, field by field."""
 
 import re
 from pathlib import Path
@@ -88,10 +84,7 @@ def read(path: Path) -> SubmissionResult:
 
 
 def _safe(value: Any, *, lines: bool = False) -> Any:
-    """A JSON value with every text in it made printable.
-
-    Newlines are kept only with `lines`.
-    """
+    """A JSON value with every text in it made printable, in several lines only with `lines`."""
     if isinstance(value, str):
         return printable(value, MAX_TEXT) if lines else one_line(value, MAX_TEXT)
     if isinstance(value, list):

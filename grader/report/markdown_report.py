@@ -164,5 +164,4 @@ def prose(text: str, limit: int = 300) -> str:
 
 
 def _longest_run(text: str) -> int:
-    """The length of the longest run of backticks."""
     return max(map(len, re.findall("`+", text)), default=0)

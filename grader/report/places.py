@@ -1,8 +1,4 @@
-"""Where in a student's code a failure happened.
-
-The source is not parsed, because an untrusted file may contain anything. Definitions are found by
-searching lines for the words `def` and `class`.
-"""
+"""Where a failure happened in a student's code, found without parsing what may contain anything."""
 
 import re
 from collections.abc import Mapping
@@ -33,10 +29,7 @@ class Place:
 
 
 def place_of(reason: Reason, sources: Mapping[str, bytes]) -> Place | None:
-    """Where a failure happened or, if that is unknown, the function that gave a wrong answer.
-
-    None if neither is in the sources.
-    """
+    """Where a failure happened, or else the function that gave a wrong answer, or None."""
     first = reason.first
     exact = (PLACE.match(fact.text) for fact in first.facts if fact.label == "at")
     if match := next(filter(None, exact), None):
@@ -57,10 +50,7 @@ def _lines(source: bytes) -> list[str]:
 
 
 def _definition(lines: list[str], names: list[str]) -> range:
-    """The numbers of the lines of a definition such as ["Linear", "forward"].
-
-    If the class has no such method, the lines of the class; an empty range if there is no class.
-    """
+    """The numbers of the lines of `Linear.forward`, or else of `Linear`, or else none."""
     body, found = range(len(lines)), False
     for name in names[:MAX_NAMES]:
         head = re.compile(rf"(\s*)(?:async\s+)?(?:def|class)\s+{re.escape(name)}\b")

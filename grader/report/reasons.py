@@ -8,7 +8,6 @@ from grader.report.wording import clean
 from grader.results.records import WORST_FIRST, ProblemResult, SubmissionResult, TestResult
 from kit.text import labelled
 
-# Tests that ended in one of these ways have not failed.
 QUIET = (Status.PASSED, Status.NOT_ATTEMPTED, Status.DEFERRED)
 
 
@@ -31,7 +30,6 @@ class Reason:
 
     @property
     def fact_lines(self) -> list[str]:
-        """The facts as lines of plain text."""
         return [labelled(clean(fact.label, 20), clean(fact.text)) for fact in self.first.facts]
 
     @property
@@ -51,7 +49,6 @@ class Reason:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is a fault of the grader."""
         return self.first.status is Status.GRADER_ERROR
 
 

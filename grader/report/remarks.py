@@ -1,8 +1,4 @@
-"""What a gradebook adds to a result: why the points that count differ from the score, and what
-people wrote.
-
-`grader.classroom` makes these records, and reports read them.
-"""
+"""What a gradebook adds to a result: what changed its points, and what people wrote."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,15 +30,12 @@ class Comment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a regrade request."""
-
     accepted: bool  # whether it was accepted; otherwise it was refused
     points: float | None  # the points for the problem that came with it; None if there were none
     reason: str  # why
 
     @property
     def word(self) -> str:
-        """The answer in one word."""
         return "accepted" if self.accepted else "refused"
 
 
@@ -114,7 +107,6 @@ def _lateness(grade: FinalGrade) -> list[str]:
 
 
 def _given(given: Override) -> str:
-    """A sentence about an override and its reason."""
     what = clean(given.problem) or "the total"
     reason = f": {clean(given.reason)}" if given.reason else ""
     return f"A person set {what} to {in_points(given.points)}{reason}"
@@ -151,5 +143,4 @@ def _request(one: RegradeRequest, counts: int) -> str:
 
 
 def _attempt(number: int, counts: int) -> str:
-    """The attempt, if it is not the one that counts."""
     return "" if number in (0, counts) else f" (attempt {number})"

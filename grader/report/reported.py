@@ -26,8 +26,6 @@ PENDING = {
 
 @dataclass(frozen=True)
 class RemainingStubs:
-    """The stubs that remain."""
-
     problems: list[str]  # the ids of their problems
     names: list[str]  # whole problems, or a problem followed by its functions that are still stubs
     points: float  # the points of their tests
@@ -126,9 +124,7 @@ class Reported:
         problems, names, points = [], [], 0.0
         for problem in self.result.problems:
             missing = [t for t in problem.tests if t.status is Status.NOT_ATTEMPTED and t.max_score]
-            functions = ", ".join(
-                dict.fromkeys(name for t in missing if (name := t.about.split(".")[0]))
-            )
+            functions = ", ".join(dict.fromkeys(f for t in missing if (f := t.about.split(".")[0])))
             if missing:
                 points += sum(test.max_score for test in missing)
                 problems.append(problem.id)
@@ -174,13 +170,9 @@ class Reported:
 
 @dataclass(frozen=True)
 class Format:
-    """A format of a report."""
-
     render: Callable[[Reported], str]  # makes the text
     suffix: str = ""  # the suffix of its files
-    # What `grade` and `merge` say of the option that writes one file; empty without it.
     file: str = ""
-    # What `export` says of the option that writes a file per student; empty without it.
     folder: str = ""
     quotes: bool = False  # whether it quotes the student's code
     of_refused: bool = True  # whether a student whose submission was refused gets one, too

@@ -17,7 +17,7 @@ from grader.base.errors import Status
 from grader.report.reasons import Reason
 from grader.report.reported import RemainingStubs, Reported
 from grader.report.wording import in_column
-from grader.results.records import ProblemResult, SubmissionResult
+from grader.results.records import ProblemResult
 from kit.text import counted
 
 WIDTH = 80
@@ -61,7 +61,8 @@ def render(reported: Reported) -> str:
 
 
 def _report(reported: Reported, console: Console) -> RenderableType:
-    above = [_head(reported.result), _table(reported), Text()]
+    head = Rule(Text(reported.result.submission.name), characters="─", style="dim")
+    above: list[RenderableType] = [head, _table(reported), Text()]
     below = [
         *map(Text, reported.measured),
         *([Text()] if reported.measured else []),
@@ -95,7 +96,6 @@ def _lines(part: RenderableType, console: Console) -> int:
 
 
 def _more(reasons: list[Reason]) -> list[RenderableType]:
-    """A line about the reasons that are not shown."""
     if not reasons:
         return []
     points = sum(reason.points for reason in reasons)
@@ -103,10 +103,6 @@ def _more(reasons: list[Reason]) -> list[RenderableType]:
     count = counted(len(reasons), "more reason")
     text = f"{count}, {points:.2f} points, in {problems}: the grader's --verbose shows all"
     return [Text(text), Text()]
-
-
-def _head(result: SubmissionResult) -> RenderableType:
-    return Rule(Text(result.submission.name), characters="─", style="dim")
 
 
 def _table(reported: Reported) -> Table:
@@ -143,13 +139,11 @@ def _add_row(table: Table, name: str, problems: list[ProblemResult]) -> None:
 
 
 def _notes(reported: Reported) -> list[RenderableType]:
-    """What people wrote, one paragraph each."""
     texts = [Text(note.text, style="bold") for note in reported.notes]
     return [*texts, Text()] if texts else []
 
 
 def _not_attempted(missing: RemainingStubs) -> list[RenderableType]:
-    """One paragraph about remaining stubs."""
     if not missing.names:
         return []
     text = f"not attempted, {missing.points:.2f} points: {', '.join(missing.names)}"
@@ -227,7 +221,6 @@ def _foot(reported: Reported) -> RenderableType:
 
 
 def _ignored(reported: Reported) -> list[RenderableType]:
-    """The files that were not graded."""
     lines = [f"{reason}: {', '.join(names)}" for reason, names in reported.ignored.items()]
     indented = [Padding(Text(line), (0, 0, 0, 2)) for line in lines]
     return [Text("not graded:"), *indented] if lines else []

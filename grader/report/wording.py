@@ -23,7 +23,6 @@ def unlinked(text: str) -> str:
 
 
 def number(value: float, decimals: int = 2) -> str:
-    """A rounded number without trailing zeros."""
     text = f"{value:.{decimals}f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text
@@ -35,10 +34,7 @@ def half_up(value: float) -> int:
 
 
 def whole_parts(parts: Sequence[float]) -> list[int]:
-    """Numbers of at least 0, rounded so that the parts add up to their rounded sum.
-
-    Each is rounded down; those with the largest fractions then get one more.
-    """
+    """Numbers rounded down or up, by their fractions, so that they add up to their rounded sum."""
     found = [math.floor(part + 1e-9) for part in parts]
     by_fraction = sorted(range(len(parts)), key=lambda i: found[i] - parts[i])
     for place in by_fraction[: half_up(math.fsum(parts)) - sum(found)]:

@@ -1,8 +1,4 @@
-"""Merge the results of a CPU run and a CUDA run of one submission with the same tests and seed.
-
-Each test is taken from the run on its own device; the other run deferred it. Points are added up
-again over all tests.
-"""
+"""Merge the CPU run and the CUDA run of one submission: each test of its own device's run."""
 
 from collections.abc import Sequence
 
@@ -22,16 +18,10 @@ def merged(
     """Merge the results of two runs, in any order; a UsageError if they do not belong together."""
     cpu, cuda = _by_device(one, other)
     _refuse_strangers(cpu, cuda)
-    runs = {
-        device: {p.id: p for p in run.problems} for device, run in (("cpu", cpu), ("cuda", cuda))
-    }
+    runs = {d: {p.id: p for p in run.problems} for d, run in (("cpu", cpu), ("cuda", cuda))}
     places = {problem_id: place for place, problem_id in enumerate(order)}
-    ids = sorted(
-        runs["cpu"] | runs["cuda"], key=lambda problem_id: places.get(problem_id, len(places))
-    )
-    problems = [
-        _problem({device: runs[device][i] for device in DEVICES if i in runs[device]}) for i in ids
-    ]
+    ids = sorted(runs["cpu"] | runs["cuda"], key=lambda i: places.get(i, len(places)))
+    problems = [_problem({d: runs[d][i] for d in DEVICES if i in runs[d]}) for i in ids]
     return submission_result(
         cpu.submission,
         _info(cpu.grader, cuda.grader),
@@ -42,7 +32,6 @@ def merged(
 
 
 def _by_device(one: SubmissionResult, other: SubmissionResult) -> list[SubmissionResult]:
-    """Sort the results into the CPU run and the CUDA run."""
     devices = [result.grader.device for result in (one, other)]
     if one.runs or other.runs or not set(devices) <= set(DEVICES):
         raise UsageError(
@@ -98,10 +87,7 @@ def _problem(runs: dict[str, ProblemResult]) -> ProblemResult:
 
 
 def _tests(problem_id: str, runs: dict[str, list[TestResult]]) -> list[TestResult]:
-    """Take each test from the run on its own device, or from the only run.
-
-    If a run could not execute the suite, keep that failure.
-    """
+    """Take each test from the run on its own device, or from a run that could not run the suite."""
     for tests in runs.values():
         if [test.id for test in tests] == [SUITE]:
             return tests

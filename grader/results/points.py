@@ -56,8 +56,9 @@ def problem_result(
     """
     shares = _shares(points, device, outcomes)
     tests = [
-        TestResult(**{**msgspec.structs.asdict(outcome), **_worth(outcome, share)})
-        for outcome, share in zip(outcomes, shares, strict=True)
+        TestResult(**msgspec.structs.asdict(one) | {"score": float(got), "max_score": float(share)})
+        for one, share in zip(outcomes, shares, strict=True)
+        for got in [share if one.status is Status.PASSED else 0]
     ]
     return ProblemResult(
         id=problem_id,
@@ -71,18 +72,8 @@ def problem_result(
     )
 
 
-def _worth(outcome: Outcome, share: Fraction) -> dict[str, float]:
-    return {
-        "score": float(share if outcome.status is Status.PASSED else 0),
-        "max_score": float(share),
-    }
-
-
 def _status(tests: list[TestResult]) -> Status:
-    """The worst status of the tests that share the points.
-
-    If all of those were deferred, the other tests count too.
-    """
+    """The worst status of the tests that share the points; of all, if those were deferred."""
     found = [test.status for test in tests if test.max_score > 0]
     if set(found) == {Status.DEFERRED}:
         found += [test.status for test in tests if test.status is not Status.DEFERRED]
@@ -117,7 +108,6 @@ def submission_result(
 
 
 def _shares(points: float, device: str, tests: Sequence[Outcome]) -> list[Fraction]:
-    """The points of each test of a problem."""
     weights = [test.weight if _has_share(test, device) else 0 for test in tests]
     return [Fraction(points) * weight / sum(weights) for weight in weights]
 
@@ -127,7 +117,6 @@ def _has_share(test: Outcome, device: str) -> bool:
 
 
 def _sum(status: Status, tests: Sequence[Outcome], shares: list[Fraction]) -> Fraction:
-    """The sum of the shares of the tests with this status."""
     return sum(
         (share for test, share in zip(tests, shares, strict=True) if test.status is status),
         Fraction(0),

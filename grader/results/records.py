@@ -22,7 +22,6 @@ WORST_FIRST = (
 
 
 def worst(statuses: list[Status]) -> Status:
-    """The most severe of the statuses."""
     return min(statuses, key=WORST_FIRST.index)
 
 
@@ -34,10 +33,7 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How one hidden test ended, or one case of it, before points are assigned.
-
-    All cases of a parametrized test count as one test.
-    """
+    """How one hidden test ended with all its cases, before points are assigned."""
 
     # The name of the test function, prefixed with `cuda/` if it needs a CUDA device. Empty as long
     # as the outcome belongs to no test function.
@@ -97,21 +93,15 @@ class ProblemResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counted(self) -> list[TestResult]:
-        """The tests that are shown.
-
-        Tests that wait for another device and are worth nothing until then are left out.
-        """
+        """The tests that are shown: without those that wait and are worth nothing until then."""
         return [test for test in self.tests if test.counts]
 
     @property
     def passed(self) -> int:
-        """How many of these tests passed."""
         return sum(test.status is Status.PASSED for test in self.counted)
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """Something in the submission that was not graded, and the reason."""
-
     path: str
     reason: str
 
@@ -142,8 +132,6 @@ class GraderInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a report is made from."""
-
     schema: int = SCHEMA  # the version of the JSON format
     submission: SubmissionInfo  # what was graded
     grader: GraderInfo  # the grader, machine and settings of the run
@@ -168,8 +156,5 @@ class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_grader_error(self) -> bool:
-        """Whether a fault of the grader prevented a test.
-
-        If so, the score must not be recorded, even if that test is worth nothing.
-        """
+        """Whether a fault of the grader prevented a test, so that no score must be recorded."""
         return bool(self.grader_errors)

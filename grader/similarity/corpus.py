@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from grader.base.errors import SubmissionRefused, UsageError
+from grader.base.limited import Readers, Unread
 from grader.submission.archives import DAMAGED, entries
 from kit.handing_in import MAX_BYTES
 from kit.text import one_line
@@ -49,9 +50,29 @@ def _is_work(path: Path) -> bool:
 def sources(path: Path) -> dict[str, bytes]:
     """The Python files of a work, by path; MAX_FILES and MAX_BYTES of them at most.
 
+    A process with limits opens an archive.
+
     Raises:
         SubmissionRefused: It cannot be read.
     """
+    if path.is_dir():
+        return _sources(path)
+    with Readers(_read, 1) as readers:
+        (found,) = readers.each([path])
+    if isinstance(found, (str, Unread)):
+        raise SubmissionRefused(found if isinstance(found, str) else f"{path} {found.reason}")
+    return found
+
+
+def _read(path: Path) -> dict[str, bytes] | str:
+    """The Python files of an archive, or why it cannot be read."""
+    try:
+        return _sources(path)
+    except SubmissionRefused as e:
+        return str(e)
+
+
+def _sources(path: Path) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     left = MAX_BYTES
     try:

@@ -3,9 +3,7 @@
 find        the GPU, its driver, its partition, and a first product in the box
 attacks     hostile code with the device in the box; afterwards the GPU must work
 second      a second grader waits for the first one's GPU
-launches    launches per second in the box and outside
-seeds FIRST END [PROBLEM …]   the reference with these seeds in one sandbox
-flight SIZE                   the flight of the reference, with all its parts
+flight SIZE the flight of the reference, with all its parts
 
 The last line is JSON: whether it held, and a figure.
 """
@@ -18,10 +16,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, perf_counter  # before a simulated device replaces them
+from time import monotonic  # before a simulated device replaces them
 from typing import Any
 
 TREE = Path(__file__).resolve().parents[2]
@@ -48,9 +46,7 @@ LIMITS = msgspec.structs.replace(
 # An attack that must end otherwise than by its time has more of it, also on a busy machine.
 PATIENT = msgspec.structs.replace(LIMITS, wall_seconds=6 * WALL_SECONDS)
 # The simulated GPU computes with the CPU, in the memory of the process.
-IS_SIMULATED = "SIMULATED_MACHINE" in os.environ
-LAUNCHES = 2_000 if IS_SIMULATED else 20_000
-LEFT_MIB = 16 if IS_SIMULATED else 1024
+LEFT_MIB = 16 if "SIMULATED_MACHINE" in os.environ else 1024
 WAITS_SECONDS = 60.0
 Told = tuple[bool, str]
 
@@ -213,10 +209,7 @@ def f():
 @contextmanager
 def boxed() -> Iterator[Sandbox]:
     """The strongest sandbox that works here, with the GPU; `grade` takes the GPU's turn itself."""
-    with (
-        gpus.opened() as gpu,
-        Sandbox.of(COURSE, isolation=levels.strongest(), gpu=gpu) as sandbox,
-    ):
+    with gpus.opened() as gpu, Sandbox.of(COURSE, isolation=levels.strongest(), gpu=gpu) as sandbox:
         yield sandbox
 
 
@@ -323,11 +316,7 @@ def _recovered(sandbox: Sandbox) -> str:
 
 def second() -> Told:
     """Start a second grader while this process has the GPU; it must say that it waits."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        gpus.opened() as gpu,
-        gpu_turns.turn(gpu, print),
-    ):
+    with tempfile.TemporaryDirectory() as folder, gpus.opened() as gpu, gpu_turns.turn(gpu, print):
         shutil.copytree(COURSE.reference, Path(folder, "assignment"))
         environment = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
         line = [sys.executable, "-m", "grader", "grade", folder, "--device", "cuda"]
@@ -352,86 +341,6 @@ def second() -> Told:
     print(said.decode(errors="replace"))
     waits = b"waiting for GPU" in said
     return waits, f"it {'waits' if waits else 'did not wait'}, after {seconds:.1f} s"
-
-
-LAUNCH = """
-import time, torch
-def f(count):
-    x = torch.ones(16, device="cuda")
-    torch.cuda.synchronize()
-    started = time.perf_counter()
-    for _ in range(count):
-        x.add_(1)
-    torch.cuda.synchronize()
-    return time.perf_counter() - started
-"""
-
-
-def launches() -> Told:
-    """Time launches in the box by both clocks, and outside the box."""
-    outside = subprocess.run(
-        [sys.executable, __file__, "launches-outside"], capture_output=True, text=True, check=True
-    )
-    bare = json.loads(outside.stdout.splitlines()[-1])
-    with alone() as sandbox, ExitStack() as stack:
-        made = Session(sandbox, {"assignment/m.py": LAUNCH.encode()}, LIMITS)
-        stack.callback(made.close)
-
-        def asked(count: int) -> tuple[float, float]:
-            began = monotonic()
-            asks = {"module": "m", "function": "f", "args": (count,), "kwargs": {}}
-            own: float = made.run(call, asks)
-            return monotonic() - began, own
-
-        asked(100)
-        few, many = asked(LAUNCHES // 10), asked(LAUNCHES)
-    more = LAUNCHES - LAUNCHES // 10
-    by_ours, own = more / (many[0] - few[0]), LAUNCHES / many[1]
-    figure = (
-        f"{by_ours:,.0f} launches/s in the box by the grader's clock, {own:,.0f} by the process's; "
-        f"{bare:,.0f} outside the box"
-    )
-    return IS_SIMULATED or by_ours > bare / 2, figure  # times of a simulation mean nothing
-
-
-def launches_outside() -> None:
-    """Print the launches per second of this process."""
-    if IS_SIMULATED:
-        import simulated_cuda
-
-        simulated_cuda.begin()
-    space: dict[str, Any] = {}
-    exec(LAUNCH, space)
-    space["f"](100)
-    began = perf_counter()
-    space["f"](LAUNCHES)
-    print(json.dumps(LAUNCHES / (perf_counter() - began)))
-
-
-def seeds(first: str, end: str, *names: str) -> Told:
-    """Grade the reference with these seeds in one sandbox."""
-    from grader.grading.grade import grade
-    from grader.submission.submissions import Submission
-
-    problems = [COURSE.problem(name) for name in names] or COURSE.problems
-    submission = Submission("reference", courses.sources_in(COURSE.reference), [])
-    short = []
-    with boxed() as sandbox:
-        for seed in range(int(first), int(end)):
-            began = monotonic()
-            result = grade(submission, COURSE, sandbox, problems=problems, device="cuda", seed=seed)
-            tests = [t for p in result.problems for t in p.tests if t.device == "cuda"]
-            wrong = [t for t in tests if t.status != "passed"]
-            short += [seed] if wrong else []
-            print(
-                f"seed {seed}: {result.score:g} of {result.max_score:g} points, "
-                f"{len(tests) - len(wrong)} of {len(tests)} tests, {monotonic() - began:.1f} s",
-                *(f"\n  {test.id}: {test.said}" for test in wrong),
-                flush=True,
-            )
-    count = int(end) - int(first)
-    full = f"{count - len(short)} of {count} seeds have full points"
-    return not short, f"{full}; not: {short}" if short else full
 
 
 def flight(size: str) -> Told:
@@ -459,17 +368,12 @@ COMMANDS: dict[str, Callable[..., Told]] = {
     "find": find,
     "attacks": attacks,
     "second": second,
-    "launches": launches,
-    "seeds": seeds,
     "flight": flight,
 }
 
 
 def main() -> int:
     """Run the command; print whether it held, and its figure."""
-    if sys.argv[1:2] == ["launches-outside"]:
-        launches_outside()
-        return 0
     held, figure = COMMANDS[sys.argv[1]](*sys.argv[2:])
     print(json.dumps({"held": held, "figure": figure}), flush=True)
     return 0 if held else 1

@@ -5,7 +5,7 @@ bubblewrap shows the machine in a mount namespace of its own, in which
 - /dev has the device files of an NVIDIA GPU, which are other devices;
 - torch/version.py names a version of CUDA, as in a build for CUDA;
 - tests/probes has one more file, simulated_cuda.py, which makes kit/stand_in.py the CUDA device;
-- libcuda and libnvidia-ml are driver.c. Without a C compiler, a packed library is used.
+- libcuda and libnvidia-ml are driver.c.
 
 Nothing is written outside of a temporary folder.
 """
@@ -35,22 +35,21 @@ class Impossible(Exception):
     """This machine cannot show a simulated one; the text says why."""
 
 
-def command(words: list[str], folder: Path, packed: Path | None = None) -> list[str]:
+def command(words: list[str], folder: Path) -> list[str]:
     """The command line that runs a command on the simulated machine.
 
     Args:
         words: The command.
         folder: An empty folder for the driver and for what else is made for that machine.
-        packed: The folder of a packed driver; used without a C compiler.
 
     Raises:
-        Impossible: bubblewrap, torch, or both the compiler and the packed driver are missing.
+        Impossible: bubblewrap, torch, or a C compiler is missing.
     """
     bubblewrap = shutil.which("bwrap")
     torch = importlib.util.find_spec("torch")
     if not bubblewrap or not torch or not torch.origin:
         raise Impossible(f"{'torch' if bubblewrap else 'bubblewrap'} is not installed")
-    build_driver(folder, packed)
+    _build_driver(folder)
     version = Path(torch.origin).with_name("version.py")
     text = version.read_text().replace("cuda: Optional[str] = None", f"cuda = {VERSION!r}")
     (folder / "version.py").write_text(text)
@@ -75,20 +74,14 @@ def command(words: list[str], folder: Path, packed: Path | None = None) -> list[
     ]
 
 
-def build_driver(folder: Path, packed: Path | None = None) -> None:
-    """Put the simulated driver's libraries into a folder.
-
-    Raises:
-        Impossible: There is neither a C compiler nor a packed driver.
-    """
+def _build_driver(folder: Path) -> None:
+    """Put the simulated driver's libraries into a folder."""
+    compiler = shutil.which("cc")
+    if not compiler:
+        raise Impossible("there is no C compiler")
     first, *others = (folder / name for name in LIBRARIES)
-    if compiler := shutil.which("cc"):
-        line = [compiler, "-shared", "-fPIC", "-o", str(first), str(HERE / "driver.c")]
-        subprocess.run(line, check=True)
-    elif packed and (packed / first.name).is_file():
-        shutil.copy(packed / first.name, first)
-    else:
-        raise Impossible("there is neither a C compiler nor a packed driver")
+    line = [compiler, "-shared", "-fPIC", "-o", str(first), str(HERE / "driver.c")]
+    subprocess.run(line, check=True)
     for other in others:
         shutil.copy(first, other)
 

@@ -3,11 +3,13 @@
 import json
 import re
 import sys
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from running import FAILED, Judge, Step
-
+PASSED, FAILED, IMPOSSIBLE, NOT_REACHED = "passed", "failed", "not possible here", "not reached"
+# Judges the exit code of a step and what it printed: whether it passed, and its figure.
+Judge = Callable[[int, str], tuple[bool, str]]
 TREE = Path(__file__).resolve().parents[2]
 LANE = str(Path(__file__).with_name("lane.py"))
 # A step that hangs costs TIMES its usual seconds, and at least LEAST seconds.
@@ -18,6 +20,31 @@ NOBODY = (
     *("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"),
     *("--inh-caps=-all", "--ambient-caps=-all"),
 )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to be shown.
+
+    Attributes:
+        name: Its name in the results and on the command line.
+        owed: What it shows, in a line.
+        commands: Command lines, run in order until one fails.
+        judge: Judges their output.
+        usual: The seconds that it needs; with fewer left, it is not started.
+        limit: The seconds after which the step has failed.
+        needs: What it needs of the machine; see `prove_gpu._missing`.
+        simulated: The verdict that it must have on the simulated GPU.
+    """
+
+    name: str
+    owed: str
+    commands: tuple[tuple[str, ...], ...]
+    judge: Judge
+    usual: float
+    limit: float = 0.0
+    needs: tuple[str, ...] = ()
+    simulated: str = PASSED
 
 
 def steps(folder: Path, *, rehearsal: bool) -> list[Step]:
@@ -35,7 +62,7 @@ def _steps(folder: Path, rehearsal: bool) -> list[Step]:
     Args:
         folder: Where they put what they write.
         rehearsal: Whether they run on the simulated GPU: then with one problem instead of all, with
-            fewer seeds, and with the flight's smallest model.
+            one seed, and with the flight's smallest model.
     """
     one, size = (("--only", "gpu_memory"), "egg") if rehearsal else ((), "wren")
     reference, cpu, cuda, both = (
@@ -68,7 +95,6 @@ def _steps(folder: Path, rehearsal: bool) -> list[Step]:
             simulated=FAILED,  # one problem has not all points
         ),
         _lane("second", "a second grader waits for the GPU", "second"),
-        _lane("launches", "launches per second, in the box and outside", "launches"),
         _lane("user", "the attacks as an ordinary user", "attacks", usual=60, nobody=True),
         _benchmark(folder, rehearsal),
         Step(
@@ -81,7 +107,7 @@ def _steps(folder: Path, rehearsal: bool) -> list[Step]:
         ),
         _lane("flight", "the flight of the real Wren", "flight", size, usual=60),
         *_each_problem(rehearsal),
-        *_seeds(rehearsal),
+        *(_seed(folder, seed, one) for seed in range(1, 2 if rehearsal else 10)),
     ]
 
 
@@ -120,18 +146,18 @@ def _each_problem(rehearsal: bool) -> list[Step]:
     return [_validate(name) for name in (names[:1] if rehearsal else names)]
 
 
-def _seeds(rehearsal: bool) -> list[Step]:
-    """Ten seeds of the reference, two in a step."""
-    firsts, names = ([0], ["gpu_memory"]) if rehearsal else (range(0, 10, 2), [])
-    return [
-        _lane(
-            f"seeds-{first}",
-            f"the reference with seeds {first} and {first + 1}",
-            *("seeds", str(first), str(first + 2), *names),
-            usual=60,
-        )
-        for first in firsts
-    ]
+def _seed(folder: Path, seed: int, only: tuple[str, ...]) -> Step:
+    """The reference with other inputs."""
+    out = folder / f"seed-{seed}.json"
+    options = ("--device", "cuda", "--seed", str(seed), "--json", str(out))
+    return Step(
+        f"seed-{seed}",
+        f"the reference with seed {seed}",
+        (_grader("grade", str(folder / "reference.zip"), *only, *options),),
+        _full_on_the_gpu(out),
+        usual=60,
+        needs=GPU,
+    )
 
 
 def _lane(name: str, owed: str, *words: str, usual: int = 15, nobody: bool = False) -> Step:
@@ -167,7 +193,7 @@ def _as_told(code: int, text: str) -> tuple[bool, str]:
         told = json.loads(text.strip().splitlines()[-1])
         return bool(told["held"]), told["figure"]
     except (ValueError, IndexError, KeyError, TypeError):
-        return False, f"exit code {code}: {_last(text)}"
+        return False, f"exit code {code}: {last(text)}"
 
 
 def _by_exit_code(shown: str) -> Judge:
@@ -175,8 +201,8 @@ def _by_exit_code(shown: str) -> Judge:
 
     def judge(code: int, text: str) -> tuple[bool, str]:
         lines = [" ".join(line.split()) for line in re.findall(rf"(?m)^{shown}$", text)]
-        figure = "; ".join(lines[:4])[:400] or _last(text)
-        return code == 0, figure if code == 0 else f"exit code {code}: {figure}; {_last(text)}"
+        figure = "; ".join(lines[:4])[:400] or last(text)
+        return code == 0, figure if code == 0 else f"exit code {code}: {figure}; {last(text)}"
 
     return judge
 
@@ -186,7 +212,7 @@ def _full_on_the_gpu(path: Path) -> Judge:
 
     def judge(code: int, text: str) -> tuple[bool, str]:
         if code or not path.is_file():
-            return False, f"exit code {code}: {_last(text)}"
+            return False, f"exit code {code}: {last(text)}"
         problems = json.loads(path.read_text())["problems"]
         own = [p for p in problems if p["device"] == "cuda"]
         tests = [t for p in problems for t in p["tests"] if t["device"] == "cuda"]
@@ -198,5 +224,6 @@ def _full_on_the_gpu(path: Path) -> Judge:
     return judge
 
 
-def _last(text: str) -> str:
+def last(text: str) -> str:
+    """The last line of an output."""
     return next((line for line in reversed(text.splitlines()) if line.strip()), "no output")[:300]

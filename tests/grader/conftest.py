@@ -10,6 +10,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -99,12 +100,15 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def grader() -> Run:
-    """Run `grader` as a command with these arguments, and return the completed process."""
+    """Run `grader` as a command with these arguments, and return the completed process.
+
+    With `warm=False`, it has not imported torch, for which `validate` would have further trials.
+    """
 
     def run(
-        *arguments: object, cwd: Path = ROOT, env: dict[str, str] | None = None
+        *arguments: object, cwd: Path = ROOT, env: dict[str, str] | None = None, warm: bool = True
     ) -> "subprocess.CompletedProcess[str]":
-        command = [python(), "-m", "grader", *map(str, arguments)]
+        command = [python() if warm else sys.executable, "-m", "grader", *map(str, arguments)]
         return subprocess.run(
             command, cwd=cwd, env=env, capture_output=True, text=True, timeout=600
         )

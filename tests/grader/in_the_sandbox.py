@@ -5,16 +5,15 @@ import platform
 import subprocess
 import sys
 import textwrap
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import msgspec
 import pytest
 
-from grader.base.errors import Raised
+from grader.base.errors import Raised, StudentFault
 from grader.course import courses
-from grader.sandbox import seccomp
+from grader.sandbox import levels, seccomp
 from grader.sandbox.box import Sandbox
-from grader.sandbox.levels import landlock
 from grader.sandbox.session import Session
 from kit.student import call
 
@@ -31,7 +30,7 @@ PLAIN = courses.load(COURSE.root / "examples" / "byte_pairs")
 
 
 NEEDS_LANDLOCK = pytest.mark.skipif(
-    landlock.why_not() is not None, reason=f"the second level: {landlock.why_not()}"
+    bool(levels.why_not("landlock")), reason=f"the second level: {levels.why_not('landlock')}"
 )
 LEVELS = ["bubblewrap", pytest.param("landlock", marks=NEEDS_LANDLOCK)]
 
@@ -53,36 +52,16 @@ def warm(test):
 
 
 @contextmanager
-def session(
-    sandbox,
-    source,
-    *,
-    seed=0,
-    compiled=None,
-    forbidden=(),
-    by_hand=(),
-    budget=None,
-    patience=None,
-    **limits,
-):
-    """A sandbox session for one test, in which the student's module is assignment/m.py."""
+def session(sandbox, source, **options):
+    """A sandbox session for one test, in which the student's module is assignment/m.py.
+
+    The options are those of a session, and limits.
+    """
     sources = {"assignment/m.py": textwrap.dedent(source).encode()}
+    limits = {name: options.pop(name) for name in LIMITS.__struct_fields__ if name in options}
     limited = msgspec.structs.replace(LIMITS, **limits)
-    made = Session(
-        sandbox,
-        sources,
-        limited,
-        seed=seed,
-        compiled=compiled,
-        forbidden=forbidden,
-        by_hand=by_hand,
-        budget=budget,
-        patience=patience,
-    )
-    try:
+    with closing(Session(sandbox, sources, limited, **options)) as made:
         yield made
-    finally:
-        made.close()
 
 
 def ask(made, *args, function="f"):
@@ -100,7 +79,7 @@ def fault(sandbox, kind, source, *args, **options):
     """Return the fault that ends a call of f, as (status, text, where)."""
     with session(sandbox, source, **options) as made, pytest.raises(kind) as caught:
         ask(made, *args)
-    assert kind is type(caught.value) or kind is Raised
+    assert kind in (type(caught.value), Raised, StudentFault)
     return caught.value.status, str(caught.value), caught.value.where
 
 
@@ -112,24 +91,11 @@ LOOK = (
 
 def graded_in_a_shell(first, submission, *options, **environment):
     """Run `grader grade --only napkin_math` in a shell, after another command in that shell."""
-    command = [
-        sys.executable,
-        "-m",
-        "grader",
-        "grade",
-        str(submission),
-        "--only",
-        "napkin_math",
-        *map(str, options),
-    ]
-    shell = ["bash", "-c", f'{first} && exec "$@"', "bash", *command]
+    line = ["bash", "-c", f'{first} && exec "$@"', "bash", sys.executable, "-m", "grader", "grade"]
+    line += [str(submission), "--only", "napkin_math", *map(str, options)]
+    env = {**os.environ, **environment}
     return subprocess.run(
-        shell,
-        cwd=COURSE.root,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
+        line, cwd=COURSE.root, env=env, capture_output=True, text=True, timeout=600
     )
 
 

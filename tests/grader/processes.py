@@ -1,8 +1,16 @@
 """The running processes of this machine, read from /proc, and a wait for conditions."""
 
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
+
+
+def ran(command: Iterable[object], **options: Any) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end; return the completed process, with its outputs as text."""
+    words = [*map(str, command)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=600, **options)
 
 
 def statuses() -> Iterator[dict[str, str]]:
@@ -30,6 +38,12 @@ def alive(among: list[int]) -> list[int]:
     """The processes in this list that still run; zombies do not count."""
     running = {int(s["Pid"]) for s in statuses() if s["State"][0] not in "ZX"}
     return [process for process in among if process in running]
+
+
+def started(command: Iterable[object], **given: Any) -> "subprocess.Popen[str]":
+    """A process whose output can be read as text."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*map(str, command)], text=True, **pipes | given)
 
 
 def until(holds: Callable[[], object]) -> None:

@@ -28,7 +28,6 @@ def test_it_is_graded_at_both_levels(grader, root, solved, level):
 
 
 def test_a_package_that_the_course_does_not_name_is_not_there(grader, root, solved):
-    """The report says what may be imported."""
     source = solved / "assignment" / "codec.py"
     source.write_text(f"import numpy\n{source.read_text()}")
     done = grader("grade", "--course", root / COURSE, solved, "--only", "codec")
@@ -39,7 +38,6 @@ def test_a_package_that_the_course_does_not_name_is_not_there(grader, root, solv
 
 @pytest.mark.proof
 def test_it_is_proved(grader, root):
-    """Its wrong solutions and both bundles are tried."""
     done = grader("validate", "--course", root / COURSE)
     assert 0 == done.returncode, done.stdout + done.stderr
     assert "public tests: as required" in done.stdout

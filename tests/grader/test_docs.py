@@ -82,14 +82,12 @@ OTHERS = (
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, *OTHERS])
 def test_each_file_exists(root, document):
-    """A reader finds every file and folder that a document names by its path."""
     folders = "assignment|benchmarks|docs|examples|grader|handout|kit|scripts|tests"
     named = re.findall(rf"`((?:{folders})/[\w./-]+)`", (root / document).read_text())
     assert [path for path in named if not (root / path).exists()] == []
 
 
 def test_the_example_of_a_policy_is_one(root, tmp_path):
-    """Its keys and values are valid."""
     (example,) = re.findall(r"```toml\n(.*?)```", (root / "docs/class.md").read_text(), re.DOTALL)
     (tmp_path / "policy.toml").write_text(example)
     got = policies.load(tmp_path / "policy.toml")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from grader.course import courses
+from tests.grader.processes import ran
 
 IN_ONE_ENVIRONMENT = pytest.mark.xdist_group("installed")  # creating the environment is slow
 
@@ -99,9 +100,7 @@ def spy(python: Path, folder: Path) -> dict[str, list[str]]:
     (folder / "driver.py").write_text(DRIVER)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [str(python), "-P", str(folder / "driver.py"), str(folder / "spy.py")]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
-    )
+    done = ran(command, cwd=folder, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -120,7 +119,6 @@ def nothing_is_seen(seen: dict[str, list[str]]) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_seen_of_an_editable_grader(tmp_path, root):
-    """The installed grader is the checkout that this test runs in."""
     seen = spy(Path(sys.executable), tmp_path)
     assert seen["package"] == str(root / "grader")
     nothing_is_seen(seen)
@@ -169,7 +167,6 @@ def installed(root, tmp_path_factory):
 @pytest.mark.slow
 @IN_ONE_ENVIRONMENT
 def test_nothing_is_seen_of_a_grader_installed_from_a_wheel(installed, tmp_path):
-    """The grader is installed in a separate environment."""
     python, package = installed
     seen = spy(python, tmp_path)
     assert seen["package"] == str(package)
@@ -182,7 +179,7 @@ def test_an_installed_grader_has_the_suite_of_the_checkout(installed, tmp_path):
     """So their results can be merged, and neither makes the other's grades out of date."""
     python, _ = installed
     code = "from grader.course import courses; print(courses.load().suite_sha256())"
-    done = subprocess.run([python, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = ran([python, "-P", "-c", code], cwd=tmp_path)
     assert (courses.load().suite_sha256() + "\n", "") == (done.stdout, done.stderr)
 
 
@@ -194,14 +191,7 @@ def test_an_installed_grader_starts_grades_proves_and_hands_out_a_course(install
 
     def run(*words, folder=tmp_path):
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        done = subprocess.run(
-            [str(python), "-P", *words],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        done = ran([str(python), "-P", *words], cwd=folder, env=environment)
         # A slow machine shows the progress on stderr.
         assert done.returncode == 0, (words, done.stderr)
         return done.stdout

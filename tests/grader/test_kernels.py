@@ -108,7 +108,6 @@ def test_a_ratio_is_that_of_the_two_sides_although_the_machine_becomes_slower(me
 
 
 def test_slow_code_fails_with_the_ratio(measured):
-    """The fact is what a passed test records."""
     with pytest.raises(expect.Mismatch, match="too slow") as caught:
         measured(student=2.0, reference=1.0)
     ((label, said),) = caught.value.facts
@@ -117,7 +116,6 @@ def test_slow_code_fails_with_the_ratio(measured):
 
 
 def test_each_output_is_checked(measured):
-    """A wrong one ends the measurement."""
     checked = []
 
     def check(got, seed, at):
@@ -146,7 +144,6 @@ def test_its_reference_in_cpp_has_all_points(grader, tmp_path):
 @pytest.mark.proof
 @NEEDS_COMPILER
 def test_it_is_proved(grader):
-    """Both problems, and both bundles."""
     done = grader("validate", "--course", COURSE, "--light")
     assert 0 == done.returncode, done.stdout + done.stderr
     assert "the zip for Gradescope: as required" in done.stdout

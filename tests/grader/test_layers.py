@@ -4,7 +4,6 @@ import ast
 import graphlib
 import subprocess
 import sys
-from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -21,10 +20,7 @@ GRADER = ROOT / "grader"
 COURSE_CODE = ("solutions/reference", "course_files")
 
 # The modules that both the grader and the sandbox load.
-SHARED = {
-    "grader.wire",
-    *(f"grader.wire.{p.stem}" for p in (GRADER / "wire").glob("[!_]*.py")),
-}
+SHARED = {"grader.wire", *(f"grader.wire.{p.stem}" for p in (GRADER / "wire").glob("[!_]*.py"))}
 # The layers of the grader: a component may import those of the layers above its line. A component
 # is a folder of grader/, or a module next to these folders. Imports inside a component form no
 # cycle.
@@ -111,91 +107,93 @@ PROGRAM = [
     p for p in sources("grader") if not p.relative_to(GRADER).as_posix().startswith(COURSE_CODE)
 ]
 TRUSTED = [p for p in PROGRAM if name_of(p) not in WORKER]
-REPORTS = sources("grader/report")
-PUBLIC = [
-    *sources("assignment", "kit", "tests/public", "tests/probes"),
-    *HIDDEN_TESTS,
-    ROOT / "tests/conftest.py",
-]
+PROBES, KIT = sources("tests/probes"), sources("kit")
 # The modules of the kit that also run in the student's process.
 KIT_IN_THE_BOX = {"kit", *(f"kit.{name}" for name in kit.IN_THE_BOX)}
+BOXED = [path for path in KIT if name_of(path) in KIT_IN_THE_BOX]
+OF_TORCH = {"torch", "numpy", "einops", "jaxtyping"}
+# An annotation names a type of another module; no problem needs another module to run.
+ANNOTATED = [ROOT / "assignment" / f"{name}.py" for name in ("resource_accounting", "gpu")]
+STUBS = [p for p in sources("assignment") if p.name != "__main__.py" and p not in ANNOTATED]
+ZYGOTE = GRADER / "worker" / "zygote.py"
+OTHER_WORKERS = [path for path in sources("grader/worker") if path != ZYGOTE]
+IN_THE_WORKER = {"grader", *SHARED, *WORKER, *KIT_IN_THE_BOX}
+SHARING = [path for path in sources("grader/wire") if path.name != "__init__.py"]
+REPORT = {"grader", "kit", "rich", "msgspec", "jinja2", "markupsafe", "pygments"}
+HIDDEN = [*HIDDEN_TESTS, *sources("tests/public")]
+TEST = {"torch", "numpy", "einops", "pytest", "kit", "tests"}
+KNOWN_TO_TESTS = {"kit.expect", *KIT_IN_THE_BOX, *map(name_of, PROBES)}
+# Files, the packages that they may import besides the standard library, and of our own packages the
+# modules; None for all modules.
+RULES = {
+    # Results and drawing libraries, but no sandbox, tests or torch.
+    "reports": (sources("grader/report"), REPORT, None),
+    # What both sides share, torch and NumPy; the zygote imports what submissions will import, too.
+    "worker": (OTHER_WORKERS, {"torch", "numpy", "grader", "kit"}, IN_THE_WORKER),
+    "zygote": ([ZYGOTE], {*OF_TORCH, "grader", "kit", "tests"}, {*IN_THE_WORKER, "tests.probes"}),
+    "wire": (SHARING, {"torch", "numpy", "grader"}, SHARED),
+    # Probes run where a student's code could read them: no expectation, no test and no pytest.
+    "probes": (
+        PROBES,
+        {"torch", "numpy", "einops", "kit", "tests"},
+        {*KIT_IN_THE_BOX, *map(name_of, PROBES)},
+    ),
+    # The kit knows no course; what also runs in the student's process knows nothing of a test.
+    "kit": ([p for p in KIT if p not in BOXED], {"torch", "numpy", "kit", "pytest"}, None),
+    "kit in the box": (BOXED, {"torch", "numpy", "kit"}, KIT_IN_THE_BOX),
+    "assignment": (STUBS, OF_TORCH, set()),
+    "annotated": (ANNOTATED, {*OF_TORCH, "assignment"}, None),
+    "its command": ([ROOT / "assignment/__main__.py"], {"kit", "flight"}, None),
+    # Importing the package would run student code in the grader's process.
+    "tests": ([p for p in HIDDEN if p.name != "test_cuda.py"], TEST, KNOWN_TO_TESTS),
+    "CUDA tests": (sorted(ROOT.glob("tests/hidden/*/test_cuda.py")), TEST, {
+        *KNOWN_TO_TESTS, *map(name_of, HIDDEN_TESTS)
+    }),
+    "conftest": ([ROOT / "tests/conftest.py"], {"pytest", "kit"}, None),
+}  # fmt: skip
+OURS = {"grader", "kit", "tests"}
+CASES = [
+    pytest.param(path, packages, modules, id=f"{name}: {path.relative_to(ROOT)}")
+    for name, (paths, packages, modules) in RULES.items()
+    for path in paths
+]
+
+
+@pytest.mark.parametrize(("path", "packages", "modules"), CASES)
+def test_a_file_imports_only_what_is_there_where_it_runs(path, packages, modules):
+    """A student has no grader, a box no test, and the worker nothing that it does not need."""
+    names = imports(path)
+    assert tops(names) - sys.stdlib_module_names <= packages
+    if modules is not None:
+        ours = {name for name in names if tops([name]) <= OURS}
+        assert ours - modules == set()
 
 
 @pytest.mark.parametrize("path", TRUSTED, ids=ids(TRUSTED))
 def test_dependencies_of_the_grader_point_one_way(path):
-    """A component imports only from layers listed above its own, anywhere in its files."""
+    """A component imports only from layers listed above its own, anywhere in its files.
+
+    The trusted side handles the worker, solutions and tests as files, never as modules.
+    """
     room = room_of(name_of(path))
     assert room in FLOOR, f"{room} has no line in FLOORS"
     others = {room_of(name) for name in imports(path) if tops([name]) == {"grader"}} - {room}
     assert set() == {other for other in others if FLOOR[other] >= FLOOR[room]}
+    forbidden = (
+        "grader.worker",
+        "grader.solutions.reference",
+        "tests.hidden",
+        "assignment",
+        "handout",
+    )
+    assert set() == {name for name in imports(path) if name.startswith(forbidden)}
 
 
 def test_no_room_has_a_circle():
-    """The imports inside a component have no cycle either."""
     graph = {
         name_of(p): {n for n in imports(p) if room_of(n) == room_of(name_of(p))} for p in TRUSTED
     }
     list(graphlib.TopologicalSorter(graph).static_order())
-
-
-@pytest.mark.parametrize("path", TRUSTED, ids=ids(TRUSTED))
-def test_the_trusted_side_never_imports_the_worker_or_a_solution(path):
-    """The trusted side handles them as files, never as modules."""
-    forbidden = ("grader.worker", "grader.solutions.reference", "tests.hidden", "assignment")
-    assert set() == {name for name in imports(path) if name.startswith(forbidden)}
-
-
-@pytest.mark.parametrize("path", REPORTS, ids=ids(REPORTS))
-def test_reports_know_results_alone(path):
-    """Reports import results and drawing libraries, but no sandbox, tests or torch."""
-    allowed = {
-        "grader.results.records",
-        "grader.base.errors",
-        "grader.base.files",
-        "kit.text",
-        "grader.base.markdown_figures",
-        "grader.base.removable",
-        "grader.course.policies",
-        "grader.report",
-    }
-    inner = {
-        name
-        for name in imports(path)
-        if name.split(".")[0] == "grader" and not name.startswith("grader.report.")
-    }
-    assert inner <= allowed
-    assert tops(imports(path)) - sys.stdlib_module_names <= {
-        "grader",
-        "kit",
-        "rich",
-        "msgspec",
-        "jinja2",
-        "markupsafe",
-        "pygments",
-    }
-
-
-@pytest.mark.parametrize("path", sources("grader/worker"), ids=ids(sources("grader/worker")))
-def test_the_worker_imports_little(path):
-    """The worker imports the standard library, torch, numpy, and what both sides share.
-
-    The zygote also imports the probes and what submissions will import.
-    """
-    warm = {"einops", "jaxtyping", "kit", "tests"} if path.name == "zygote.py" else {"kit"}
-    names = imports(path)
-    assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "grader", *warm}
-    assert {n for n in names if n.split(".")[0] == "grader"} <= {
-        "grader",
-        *SHARED,
-        *WORKER,
-    }
-
-
-@pytest.mark.parametrize("name", sorted(SHARED - {"grader.wire"}))
-def test_what_both_sides_share_imports_only_what_both_have(name):
-    path = (ROOT / name.replace(".", "/")).with_suffix(".py")
-    assert tops(imports(path)) - sys.stdlib_module_names <= {"torch", "numpy", "grader"}
-    assert {n for n in imports(path) if tops([n]) == {"grader"}} <= SHARED
 
 
 @pytest.mark.parametrize("path", PROGRAM, ids=ids(PROGRAM))
@@ -205,114 +203,18 @@ def test_nothing_is_ever_unpickled(path):
     The students' processes themselves read the code that another such process has compiled.
     """
     at_home = {"marshal"} if name_of(path) == "grader.worker.test_process" else set()
-    assert at_home == tops(imports(path)) & {
-        "pickle",
-        "dill",
-        "cloudpickle",
-        "marshal",
-        "shelve",
-        "joblib",
-        "multiprocess",
-    }
+    unsafe = {"pickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "multiprocess"}
+    assert at_home == tops(imports(path)) & unsafe
     calls = {ast.unparse(node.func) for node in nodes_of(path) if isinstance(node, ast.Call)}
     # mistake_matching executes wrong solutions, which are ours.
     allowed = {"exec"} if name_of(path) == "grader.grading.mistake_matching" else set()
-    assert (
-        set()
-        == calls
-        & {"torch.load", "torch.save", "np.load", "numpy.load", "eval", "exec", "yaml.load"}
-        - allowed
-    )
-
-
-@pytest.mark.parametrize("path", PUBLIC, ids=ids(PUBLIC))
-def test_the_course_never_imports_the_grader(path):
-    """A student has the assignment, the public tests, the probes and the kit, but no grader.
-
-    Hidden tests do not need the grader.
-    """
-    assert "grader" not in tops(imports(path))
-
-
-@pytest.mark.parametrize("path", sources("tests/probes"), ids=ids(sources("tests/probes")))
-def test_probes_judge_nothing(path):
-    """Probes run where a student's code could read them, so they contain nothing of a test.
-
-    They import no expectation, no test and no pytest.
-    """
-    names = imports(path)
-    assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "einops", "kit", "tests"}
-    assert {n for n in names if n.split(".")[0] in ("kit", "tests")} <= {
-        *KIT_IN_THE_BOX,
-        *(name_of(p) for p in sources("tests/probes")),
-    }
-
-
-@pytest.mark.parametrize("path", sources("kit"), ids=ids(sources("kit")))
-def test_the_kit_imports_only_what_every_student_has(path):
-    """It knows no course; what also runs in the student's process knows nothing of a test."""
-    names = imports(path)
-    is_in_the_box = name_of(path) in KIT_IN_THE_BOX
-    tools = set() if is_in_the_box else {"pytest"}
-    assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "kit", *tools}
-    if is_in_the_box:
-        assert {n for n in names if n.split(".")[0] == "kit"} <= KIT_IN_THE_BOX
-
-
-@pytest.mark.parametrize("path", sources("assignment"), ids=ids(sources("assignment")))
-def test_the_assignment_imports_what_the_sandbox_has(path):
-    """The sandbox has no other packages; the assignment's commands run on a student's machine."""
-    allowed = (
-        {"kit", "flight"}
-        if path.name == "__main__.py"
-        else {"torch", "numpy", "einops", "jaxtyping"}
-    )
-    if path.name in ("resource_accounting.py", "gpu.py"):
-        # An annotation names a type of another module; no problem needs another module to run.
-        allowed |= {"assignment"}
-    assert tops(imports(path)) - sys.stdlib_module_names <= allowed
-
-
-HIDDEN = [*HIDDEN_TESTS, *sources("tests/public")]
-
-
-@pytest.mark.parametrize("path", HIDDEN, ids=ids(HIDDEN))
-def test_tests_see_the_student_through_the_fixture_alone(path):
-    """Importing the package would run student code in the grader's process."""
-    names = imports(path)
-    assert tops(names) - sys.stdlib_module_names <= {
-        *("torch", "numpy", "einops", "pytest", "kit", "tests")
-    }
-    inner = {n for n in names if n.split(".")[0] in ("kit", "tests")}
-    # A test may apply to both devices.
-    both = ("tests.hidden.",) if path.name == "test_cuda.py" else ()
-    known = {"kit.expect", *KIT_IN_THE_BOX}
-    assert all(n in known or n.startswith(("tests.probes", *both)) for n in inner)
-
-
-def test_no_class_name_has_two_meanings():
-    """Each class of the program has a name of its own, also without a leading underscore.
-
-    The course's solutions are not part of the program.
-    """
-    program = [p for p in [*PROGRAM, *sources("kit")] if "vendor" not in p.parts]
-    names = Counter(
-        node.name.lstrip("_")
-        for path in program
-        for node in nodes_of(path)
-        if isinstance(node, ast.ClassDef)
-    )
-    assert [] == [name for name, count in names.items() if count > 1]
+    unsafe = {"torch.load", "torch.save", "np.load", "numpy.load", "eval", "exec", "yaml.load"}
+    assert set() == calls & unsafe - allowed
 
 
 def test_no_import_hides_in_a_call():
-    """Only modules that import a solution may use importlib.
-
-    These are the worker, the probes, those that run one of our solutions in their own process, and
-    what imports the modules that a course preloads or forbids, torch's compiler, or what the codec
-    knows of a library, and what can be removed.
-    """
-    users = {name_of(p) for p in [*TRUSTED, *PUBLIC] for n in imports(p) if n == "importlib"}
+    """Only modules that import a solution, or what can be removed or is not installed, may."""
+    users = {name_of(p) for p in [*TRUSTED, *KIT, *PROBES] for n in imports(p) if n == "importlib"}
     assert users == {
         "kit.student",
         "grader.base.removable",
@@ -324,77 +226,23 @@ def test_no_import_hides_in_a_call():
     }
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "grader.sandbox.box",
-        "grader.commands.cli",
-        "grader.commands.analysis",
-        "grader.commands.more.similar",
-        "grader.submission.submissions",
-        "grader.results.records",
-    ],
-)
-def test_what_has_to_start_fast_leaves_torch_and_pytest_alone(module):
+def test_what_has_to_start_fast_leaves_torch_and_pytest_alone():
     """The zygote's slow imports and the grader's own imports can therefore run in parallel."""
-    program = (
-        f"import sys, {module}; print(sorted({{'torch', 'numpy', 'pytest'}} & set(sys.modules)))"
+    modules = (
+        *("grader.sandbox.box", "grader.commands.cli", "grader.commands.analysis"),
+        *("grader.commands.more.similar", "grader.submission.submissions"),
+        "grader.results.records",
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=600,
-    )
+    slow = "print(sorted({'torch', 'numpy', 'pytest'} & set(sys.modules)))"
+    program = f"import sys, {', '.join(modules)}; {slow}"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "[]" == done.stdout.strip()
 
 
-HANDOUT = sources("handout")
-HANDOUT_LAYERS = [
-    ["handout", "handout.conf", "handout.site"],
-    [
-        f"handout.site.{name}"
-        for name in ("agreement", "formulas", "numbers", "svg", "mathml", "browser", "micro_batch")
-    ],
-    ["handout.site.wren"],
-    [
-        f"handout.site.{name}"
-        for name in (
-            "calculators",
-            "measured",
-            "pdf",
-            "stubs",
-            *(
-                f"pictures.{part}"
-                for part in ("tensors", "accounting", "training", "prefetching", "flights")
-            ),
-        )
-    ],
-    ["handout.site.pictures", "handout.site.quizzes"],
-    ["handout.site.notebooks"],
-    ["handout.site.extension"],
-    ["handout.site.__main__"],
-]
-HANDOUT_RANK = {name: rank for rank, names in enumerate(HANDOUT_LAYERS) for name in names}
-
-
-@pytest.mark.parametrize("path", HANDOUT, ids=ids(HANDOUT))
-def test_dependencies_of_the_handout_point_one_way(path):
-    """The handout imports only the grader's problems, reference and figure marks."""
-    name = name_of(path)
-    assert name in HANDOUT_RANK, f"HANDOUT_LAYERS has no line for {name}"
-    inner = {other for other in imports(path) if tops([other]) == {"handout"}}
-    assert set() == {other for other in inner if HANDOUT_RANK[other] >= HANDOUT_RANK[name]}
-    known = {
-        other
-        for other in imports(path)
-        if tops([other]) == {"grader"} and not other.startswith("grader.solutions.reference")
-    }
+@pytest.mark.parametrize("path", sources("handout"), ids=ids(sources("handout")))
+def test_the_handout_imports_only_problems_reference_and_figure_marks(path):
+    """The grader, in turn, only publishes the finished build of the handout."""
+    of_grader = {name for name in imports(path) if tops([name]) == {"grader"}}
+    known = {name for name in of_grader if not name.startswith("grader.solutions.reference")}
     assert known <= {"grader", "grader.course.courses", "grader.base.markdown_figures"}
-
-
-def test_the_grader_does_not_import_the_handout():
-    """The grader only publishes the finished build of the handout."""
-    assert [path.name for path in PROGRAM if "handout" in tops(imports(path))] == []

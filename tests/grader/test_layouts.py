@@ -2,12 +2,12 @@
 
 import json
 import shutil
-import subprocess
 import zipfile
 
 import pytest
 
 from tests.grader.in_the_sandbox import LEVELS
+from tests.grader.processes import ran
 from tests.grader.sampling import every
 from tests.grader.warm_python import python
 
@@ -117,7 +117,6 @@ def test_stubs_are_written_below_folders_and_given_modules_are_copied(course):
 
 @pytest.mark.proof
 def test_the_course_is_proved(grader, course):
-    """Junk, mistakes, public tests and both bundles."""
     done = grader("validate", "--course", course)
     assert 0 == done.returncode, done.stdout + done.stderr
 
@@ -140,19 +139,18 @@ def test_a_module_in_a_package_is_graded(grader, course, solved, tmp_path, level
 
 
 def test_a_student_gets_the_package_and_hands_it_in(grader, course, tmp_path):
-    """Progress and the zip know the module by its path."""
     assert 0 == grader("release", "student", "--course", course, tmp_path / "s.zip").returncode
     with zipfile.ZipFile(tmp_path / "s.zip") as archive:
         archive.extractall(tmp_path)
     work = tmp_path / "student"
     command = [python(), "-m", "assignment"]
-    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
+    done = ran(command, cwd=work)
     assert "0 of 1 problem" in done.stdout, done.stderr
     (work / "assignment/model/layers.py").write_text(LAYERS)
-    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
+    done = ran(command, cwd=work)
     assert (0, "") == (done.returncode, done.stderr)
     command.append("submit")
-    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
+    done = ran(command, cwd=work)
     assert (0, "") == (done.returncode, done.stderr)
     done = grader("grade", "--course", course, work / "submission.zip")
     assert "score 2.00 of 2" in done.stdout, done.stderr

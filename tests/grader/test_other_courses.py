@@ -2,12 +2,12 @@
 
 import json
 import shutil
-import subprocess
 
 import pytest
 
 from tests.grader import small_courses
 from tests.grader.conftest import starts_sooner
+from tests.grader.processes import ran
 from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
@@ -53,7 +53,6 @@ def test_a_new_course_is_this_one_under_another_name(grader, root, kind, options
 
 
 def test_it_is_graded(grader, course, solved, tmp_path):
-    """The course's own points count, and a known mistake is named."""
     done = grader("grade", "--course", course, solved, "--json", tmp_path / "r.json")
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "r.json").read_text())
@@ -88,7 +87,6 @@ def test_it_is_proved(grader, course, tmp_path):
 
 
 def test_the_course_may_be_named_before_the_command(grader, course, tmp_path):
-    """A course that is named after the command is the one that counts."""
     assert grader("--course", course, "stubs", "--check").returncode == 0
     refused = grader("--course", tmp_path, "stubs", "--check")
     said = f"--course {tmp_path}: expected the folder of a course; there is no "
@@ -97,7 +95,6 @@ def test_the_course_may_be_named_before_the_command(grader, course, tmp_path):
 
 
 def test_a_folder_that_is_no_course_is_refused(grader, tmp_path, solved):
-    """One sentence names the folder."""
     done = grader("grade", "--course", tmp_path, solved)
     assert done.returncode == 2
     assert f"--course {tmp_path}: expected the folder of a course; there is no " in done.stderr
@@ -130,10 +127,7 @@ print(json.dumps([graded(root) for root in sys.argv[2:]]))
 
 
 def test_each_of_two_courses_is_graded_by_its_own_tests(root, tmp_path):
-    """The second course has another hint and one test more.
-
-    The first course gives the same result before and after the second.
-    """
+    """The first one gives the same result before and after the second."""
     first, other = (small_courses.with_lists(tmp_path / name) for name in ("first", "other"))
     hidden = other / "tests" / "hidden" / "relu" / "test_hidden.py"
     nothing = "\n\n@pytest.mark.harm('crash')\ndef test_nothing():\n    pass\n"
@@ -142,9 +136,7 @@ def test_each_of_two_courses_is_graded_by_its_own_tests(root, tmp_path):
     given.mkdir(parents=True)
     (given / "activations.py").write_text("def relu(x): return [abs(n) for n in x]\n")
     command = [python(), "-c", PROGRAM, given.parent, first, other, first]
-    done = subprocess.run(
-        [*map(str, command)], cwd=root, capture_output=True, text=True, timeout=600
-    )
+    done = ran([*map(str, command)], cwd=root)
     assert done.returncode == 0, done.stderr
     one, two, again = json.loads(done.stdout)
     assert one == again

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.grader.processes import ran
 from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
@@ -39,14 +40,11 @@ def test_it_does_what_python_does(arguments, safe, tmp_path):
     (tmp_path / "script.py").write_text("import sys\nprint(__name__, __file__, sys.argv, sys.path)")
 
     def run(executable):
-        done = subprocess.run(
+        done = ran(
             ["sh", "-c", 'trap "" HUP; umask 27; exec "$@" 5>out', "sh", executable, *arguments],
             cwd=tmp_path,
             env={**os.environ, "PYTHONSAFEPATH": safe},
             input="typed",
-            capture_output=True,
-            text=True,
-            timeout=600,
         )
         return done.returncode, done.stdout, done.stderr.splitlines()[-1:]
 
@@ -56,9 +54,9 @@ def test_it_does_what_python_does(arguments, safe, tmp_path):
 def test_a_variable_that_python_reads_at_its_start_is_followed():
     """Such a process is a new one; the others have imported torch already."""
     program = [python(), "-c", "import sys; print('torch' in sys.modules, sys.flags.utf8_mode)"]
-    warm = subprocess.run(program, capture_output=True, text=True)
+    warm = ran(program)
     new = {**os.environ, "PYTHONUTF8": "1"}
-    cold = subprocess.run(program, env=new, capture_output=True, text=True)
+    cold = ran(program, env=new)
     assert ("True 0\n", "False 1\n") == (warm.stdout, cold.stdout)
 
 
@@ -103,9 +101,7 @@ def test_a_group_of_tests_runs_in_one_worker(tmp_path):
         "no:cacheprovider",
     ]
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=alone, capture_output=True, text=True, timeout=600
-    )
+    done = ran(command, cwd=tmp_path, env=alone)
     assert len(re.findall(r"^\[gw\d\].* PASSED", done.stdout, re.MULTILINE)) == 4, done.stdout
     assert len(set(re.findall(r"^\[(gw\d)\].* PASSED", done.stdout, re.MULTILINE))) == 1, (
         done.stdout

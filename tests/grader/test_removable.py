@@ -2,12 +2,12 @@
 
 import re
 import shutil
-import subprocess
 import sys
 
 import pytest
 
 from tests.grader import small_courses
+from tests.grader.processes import ran
 from tests.grader.sampling import every
 
 # The files of each below grader/, and a word that no other file there has.
@@ -63,7 +63,7 @@ def without(names, root, folder):
 
     def run(*arguments):
         command = [sys.executable, "-m", "grader", *map(str, arguments)]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        done = ran(command, cwd=folder)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
@@ -73,13 +73,11 @@ def without(names, root, folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", every(4, PARTS))
 def test_it_can_be_deleted(root, tmp_path, name):
-    """All other commands are there."""
     assert "autograde" in without([name], root, tmp_path)("--help")
 
 
 @pytest.mark.slow
 def test_all_can_be_deleted(root, tmp_path):
-    """A problem is graded and reported."""
     run = without(PARTS, root, tmp_path)
     course = small_courses.plain_python(tmp_path / "course")
     given = shutil.copytree(course / "solutions" / "reference", tmp_path / "given" / "assignment")

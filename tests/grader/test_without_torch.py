@@ -17,6 +17,7 @@ from grader.course import courses
 from grader.sandbox.box import Sandbox
 from tests.grader import small_courses
 from tests.grader.in_the_sandbox import LEVELS
+from tests.grader.processes import ran
 from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
@@ -89,11 +90,10 @@ def handed_in(course, folder, old="", new=""):
 
 
 def test_torch_is_really_absent(plain, with_numpy):
-    """The environments have what their names say."""
     code = "from importlib.util import find_spec\n"
     code += "print([name for name in ('torch', 'numpy') if not find_spec(name)])"
     for python, missing in ((plain[0], ["torch", "numpy"]), (with_numpy[0], ["torch"])):
-        done = subprocess.run([python, "-c", code], capture_output=True, text=True)
+        done = ran([python, "-c", code])
         assert (done.stdout, done.stderr) == (f"{missing}\n", "")
 
 
@@ -115,10 +115,7 @@ def test_such_a_course_is_graded(course, points, isolation, tmp_path):
 
 @pytest.mark.parametrize(
     ("course", "old", "new"),
-    [
-        ("plain", ".lower()", ""),
-        ("with_numpy", "axis=-1", "axis=0"),
-    ],
+    [("plain", ".lower()", ""), ("with_numpy", "axis=-1", "axis=0")],
     indirect=["course"],
 )
 def test_a_known_mistake_is_named(course, old, new, tmp_path):
@@ -154,7 +151,7 @@ def test_students_check_their_work(course, tmp_path):
     for path in (folder / "solutions" / "reference").iterdir():
         shutil.copy(path, tmp_path / "student" / "assignment")
     command = [python, "-m", "assignment"]
-    done = subprocess.run(command, cwd=tmp_path / "student", capture_output=True, text=True)
+    done = ran(command, cwd=tmp_path / "student")
     assert done.returncode == 0, done.stderr
 
 
@@ -176,9 +173,9 @@ def test_a_plain_course_says_nothing_of_what_it_has_not(plain, tmp_path):
     words.write_text(words.read_text().replace("raise NotImplementedError", "return 5  #", 1))
     for arguments in ((), ("--help",), ("check", "count_words"), ("check", "report")):
         command = [python, "-m", "assignment", *arguments]
-        ran = subprocess.run(command, cwd=student, capture_output=True, text=True)
-        assert "Traceback" not in ran.stderr
-        said += [ran.stdout, ran.stderr]
+        done = ran(command, cwd=student)
+        assert "Traceback" not in done.stderr
+        said += [done.stdout, done.stderr]
     html, markdown = tmp_path / "r.html", tmp_path / "r.md"
     options = ("--html", html, "--markdown", markdown, "--annotations")
     done = grader(python, "grade", "--course", folder, student, *options)

@@ -1,33 +1,27 @@
 """List a class's submissions in one folder, in one of several layouts.
 
 Gradescope's export
-    `submission_metadata.yml` next to one folder `submission_<number>/` per submission. The file
-    lists the students, the time and the earlier submissions of each folder.
+    `submission_metadata.yml`, which lists students, time and earlier submissions of each
+    `submission_<number>/`.
 Gradescope's folders for an autograder
-    One folder per submission, each with a `submission_metadata.json`. The grader recognises this
-    layout only if every folder has such a file, and if there are several folders or the only one is
-    named `submission_<number>`; otherwise the file may come from a student.
+    Folders that all have a `submission_metadata.json`; several, or one of Gradescope's name, as
+    otherwise the file may come from a student.
 Downloads
     What other platforms give a teacher, such as files with numbers in their names; see `more/`.
 Clones
-    Folders that are git repositories, such as `hw1-ada` and `hw1-bob`. Their times are those of the
-    last commits, which students can choose.
+    Git repositories such as `hw1-ada`. Students can choose the times of their last commits.
 Plain
-    `<student>.zip`, `<student>.tar.gz`, `<student>.tgz`, a folder `<student>/`, or a single module
-    or notebook `<student>.py`. A name may end
-    with the time, as in `ada@2026-10-01T22:10:00Z.zip` or `ada@2026-10-01T22-10-00+0200.zip`. A
-    folder that has archives but no assignment/ gives one attempt per archive. They all get the
-    folder's time, because the student chooses the names inside it.
+    `<student>.zip`, .tar.gz, .tgz, .py or .ipynb, or a folder, perhaps with the time, as in
+    `ada@2026-10-01T22-10-00+0200.zip`. Each archive in a folder without assignment/ is an attempt
+    at the folder's time, because the student chooses the names inside it.
 
 Names and metadata are untrusted: this package opens no archive, follows no link, and parses the
 metadata without constructing any object that it names.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 from grader.base.errors import UsageError
@@ -60,8 +54,10 @@ PARTS = {
 FIELD = re.compile(r"\{(\w*)\}")
 
 
-def pieces_of(form: str) -> list[str]:
-    """The form of a name as texts and, at each odd place, parts.
+def pattern_of(form: str) -> re.Pattern[str]:
+    """The names of this form, each part of which is as short as the text after it allows.
+
+    A name that has the form at all has it in this way, so that no other way has to be tried.
 
     Raises:
         UsageError: It has an unknown part, has a part twice, or does not say whose a file is.
@@ -74,45 +70,25 @@ def pieces_of(form: str) -> list[str]:
     named = [part for part in parts if part != "any"]
     if not {"id", "name", "email"} & {*named} or len(named) != len({*named}):
         raise UsageError(f"{what}: expected one of {{id}}, {{name}} and {{email}}, each once")
-    return FIELD.split(form)
-
-
-def parts_of(name: str, pieces: list[str]) -> dict[str, str] | None:
-    """The parts of a name that has this form; None if it has another.
-
-    Each part is as short as the text after it allows. A name that has the form at all has it in
-    this way, so that no other way has to be tried.
-    """
-    first, *others = pieces
-    found = {}
-    start = len(first)
-    if not name.startswith(first):
-        return None
+    first, *others = FIELD.split(form)
+    found = re.escape(first)
     for place in range(0, len(others), 2):
         part, text = others[place : place + 2]
-        least = start + (part != "any")
-        is_last = place + 2 == len(others)
-        end = len(name) - len(text) if is_last else name.find(text, least)
-        if end < least or not name.endswith(text, end, end + len(text)):
-            return None
-        found[part] = name[start:end]
-        start = end + len(text)
-    return found if start == len(name) else None
+        lazy = "?" if others[place + 2 :] else ""
+        field = f".*{lazy}" if part == "any" else f"(?P<{part}>.+{lazy})"
+        found += f"(?>{field}{re.escape(text)})"
+    return re.compile(found, re.DOTALL)
 
 
-def by_pattern(form: str) -> partial[Found]:
-    """A reader of names of this form."""
-    return partial(_read, pieces_of(form), form)
-
-
-def _read(pieces: list[str], form: str, items: list[FolderItem]) -> Found:
+def by_pattern(form: str, items: list[FolderItem]) -> Found:
+    pattern = pattern_of(form)
     found, notes = [], []
     for item in items:
-        parts = parts_of(item.name, pieces)
-        if parts is None or item.kind in ("link", "special"):
+        match = pattern.fullmatch(item.name)
+        if match is None or item.kind in ("link", "special"):
             notes.append(f"{item.name} is left out: it does not fit {one_line(form, 100)}.")
             continue
-        found.append(_record(item, parts))
+        found.append(_record(item, match.groupdict()))
     return found, first_notes(notes)
 
 
@@ -141,12 +117,9 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Intake:
-    """A class's submissions."""
-
     # The submissions, sorted by key, time, number and path. A group's submission occurs once per
     # member.
     handed_in: list[HandedIn]
-    # Sentences for the teaching assistant about skipped entries and suspicious names.
     notes: list[str]
 
 
@@ -157,7 +130,8 @@ def recognise(folder: Path, form: str = "") -> Intake:
         UsageError: The folder or its metadata cannot be read, or it has nothing to grade.
     """
     items = items_in(folder)
-    handed_in, notes = (by_pattern(form) if form else _layout(items))(items)
+    layout = next((read for fits, read in LAYOUTS if fits(items)), plain)
+    handed_in, notes = by_pattern(form, items) if form else layout(items)
     if not handed_in:
         expected = f"no name fits --layout {one_line(form, 100)}" if form else EXPECTED
         raise UsageError(f"{shown(folder)} has nothing to grade: {expected}")
@@ -176,11 +150,6 @@ def _notes_of_the_future(handed_in: list[HandedIn]) -> list[str]:
             if at > soon
         ]
     )
-
-
-def _layout(items: list[FolderItem]) -> Callable[[list[FolderItem]], Found]:
-    """Choose the function that reads the folder's layout."""
-    return next((read for fits, read in LAYOUTS if fits(items)), plain)
 
 
 def _of_kind(items: list[FolderItem], *kinds: str) -> list[FolderItem]:

@@ -38,7 +38,6 @@ TIME = re.compile(
     re.ASCII,
 )
 
-# Why an entry of each kind is skipped, in every layout.
 REASONS = {
     "link": "it is a link, and links are not followed",
     "special": "it is neither a file nor a folder",
@@ -52,17 +51,13 @@ Found = tuple[list[HandedIn], list[str]]  # the submissions of a layout, and not
 
 @dataclass(frozen=True)
 class FolderItem:
-    """One entry of the folder.
-
-    Its kind is "archive", "folder", "module", "file", "hidden", "link" or "special".
-    """
+    """One entry: an "archive", "folder", "module", "file", "hidden", "link" or "special"."""
 
     path: Path
     kind: str
 
     @property
     def name(self) -> str:
-        """The name on one line."""
         return one_line(self.path.name, MAX_NAME)
 
     @property
@@ -124,7 +119,6 @@ def has_file(folder: Path, name: str) -> bool:
 
 
 def text_of(path: Path) -> str:
-    """Read a file of metadata."""
     return files.decoded(path, files.read(path, most=MAX_METADATA_BYTES))
 
 

@@ -4,6 +4,7 @@ import unicodedata
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import yaml
@@ -28,8 +29,6 @@ MAX_SUBMITTERS = 1000  # of one submission
 
 
 class _Submitter(msgspec.Struct, frozen=True):
-    """A student in Gradescope's metadata."""
-
     name: str | None = None
     sid: str | int | None = None
     email: str | None = None
@@ -37,11 +36,16 @@ class _Submitter(msgspec.Struct, frozen=True):
 
 
 class _Exported(msgspec.Struct, frozen=True):
-    """A submission in the export's metadata."""
-
     submitters: list[_Submitter] | None = None
     created_at: str | None = None
-    earlier: int = 0
+    history: Any = None
+
+    @property
+    def number(self) -> int:
+        """The number of the attempt; runs that failed through no fault of the student were none."""
+        earlier = self.history if isinstance(self.history, list) else []
+        failed = [isinstance(e, dict) and e.get("autograder_error") == "true" for e in earlier]
+        return failed.count(False) + 1
 
 
 class _EarlierSubmission(msgspec.Struct, frozen=True):
@@ -51,15 +55,12 @@ class _EarlierSubmission(msgspec.Struct, frozen=True):
 
 
 class _AutograderMetadata(msgspec.Struct, frozen=True):
-    """The metadata that an autograder gets with one submission."""
-
     users: list[_Submitter] | None = None
     created_at: str | None = None
     previous_submissions: list[_EarlierSubmission] | None = None
 
 
 def export(items: list[FolderItem]) -> Found:
-    """Read Gradescope's export."""
     source = next(item.path for item in items if item.path.name == EXPORT)
     described = _described(source)
     folders = {item.path.name: item for item in items if item.kind == "folder"}
@@ -71,7 +72,7 @@ def export(items: list[FolderItem]) -> Found:
             item,
             submission.submitters or [],
             moment(submission.created_at, f"{shown(source)}: {item.name}"),
-            submission.earlier + 1 if name in described else None,
+            submission.number if name in described else None,
         )
         if not submission.submitters:
             nameless.append(f"{item.name} has no student in {EXPORT}.")
@@ -85,7 +86,6 @@ def export(items: list[FolderItem]) -> Found:
 
 
 def _described(path: Path) -> dict[str, _Exported]:
-    """Read the export's metadata of each folder."""
     try:
         tree = parse(text_of(path))
     except yaml.YAMLError as e:
@@ -98,44 +98,13 @@ def _described(path: Path) -> dict[str, _Exported]:
     described = {}
     for name, fields in tree.items():
         try:
-            described[name] = msgspec.convert(_relevant(fields), _Exported)
+            described[name] = msgspec.convert(fields, _Exported)
         except msgspec.ValidationError as e:
             raise UsageError(
                 f"{shown(path)}: {one_line(name, MAX_NAME)} is not in Gradescope's format: "
                 f"{one_line(str(e), 200)}"
             ) from None
     return described
-
-
-def _relevant(fields: object) -> object:
-    """Keep the fields that the grader needs. Their keys are Ruby symbols, like `:sid`."""
-    if not isinstance(fields, dict):
-        return fields
-    fields = _without_colons(fields)
-    submitters, history = fields.get("submitters"), fields.get("history")
-    if isinstance(submitters, list):
-        submitters = [
-            _without_colons(one) if isinstance(one, dict) else one
-            for one in submitters[: MAX_SUBMITTERS + 1]
-        ]
-    return {
-        "submitters": submitters,
-        "created_at": fields.get("created_at"),
-        "earlier": _attempts(history) if isinstance(history, list) else 0,
-    }
-
-
-def _attempts(history: list[object]) -> int:
-    """The earlier submissions, without those whose run failed through no fault of the student."""
-    failed = [
-        isinstance(one, dict) and _without_colons(one).get("autograder_error") == "true"
-        for one in history
-    ]
-    return failed.count(False)
-
-
-def _without_colons(fields: dict[str, object]) -> dict[str, object]:
-    return {key.removeprefix(":"): value for key, value in fields.items()}
 
 
 def autograder_folders(items: list[FolderItem]) -> Found:
@@ -240,14 +209,15 @@ def _value(event: yaml.Event, anchors: dict[str | None, tuple[object, int]]) -> 
 
 
 def _close(container: object, children: list[object], event: yaml.Event) -> None:
-    """Fill a list or dict with its collected values."""
+    """Fill a list or dict with its collected values; keys are Ruby's symbols, such as `:sid`."""
     if isinstance(container, list):
         container += children
     elif isinstance(container, dict):
         keys = children[::2]
         if not all(isinstance(key, str) for key in keys):
             raise _unfit(event, "a key is not text")
-        container.update(zip(keys, children[1::2], strict=True))
+        names = [key.removeprefix(":") for key in keys if isinstance(key, str)]
+        container.update(zip(names, children[1::2], strict=True))
 
 
 def _unfit(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:

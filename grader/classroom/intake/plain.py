@@ -61,9 +61,7 @@ def plain(items: list[FolderItem]) -> Found:
         attempts, unread = _attempts(item, whole)
         handed_in += attempts or [whole]
         notes += unread
-    doubts = {
-        path: doubt for named in by_student.values() for path, doubt in _doubts(named).items()
-    }
+    doubts = {path: why for named in by_student.values() for path, why in _doubts(named).items()}
     handed_in = [
         msgspec.structs.replace(
             one, doubt=one.doubt or doubts.get(one.path) or doubts.get(one.path.parent, "")
@@ -102,10 +100,7 @@ def _unreadable(item: FolderItem) -> HandedIn:
 
 
 def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> list[str]:
-    """Refuse a folder that cannot be one student's, because the user named the wrong folder.
-
-    A student's folder may also contain Gradescope's files; they are ignored with a note.
-    """
+    """Refuse what cannot be a student's folder; note Gradescope's files in it, ignored."""
     if item.kind != "folder":
         return []
     if alone and has_file(item.path, EXPORT) and _has_submissions(item.path):
@@ -132,10 +127,7 @@ def _has_submissions(folder: Path) -> bool:
 
 
 def _one_of_a_student(item: FolderItem) -> HandedIn:
-    """Split `ada@2026-10-01T22-10-00Z` into the student and the time; the time may be missing.
-
-    If the time cannot be parsed, or is in the future, the entry is in doubt.
-    """
+    """Split `ada@2026-10-01T22-10-00Z` into student and time; a time that is none is in doubt."""
     name = item.stem if item.kind == "folder" else AGAIN.sub("", item.stem)
     match = TIMED.fullmatch(name)
     if not match:
@@ -182,7 +174,6 @@ def _attempts(item: FolderItem, whole: HandedIn) -> Found:
 
 
 def _modified(item: FolderItem) -> float:
-    """When an archive was modified."""
     try:
         return item.path.lstat().st_mtime
     except OSError as e:
@@ -190,10 +181,7 @@ def _modified(item: FolderItem) -> float:
 
 
 def _doubts(named: list[HandedIn]) -> dict[Path, str]:
-    """For each doubtful entry of a student, why a person has to decide which one counts.
-
-    Several entries count as attempts only if each has a different time.
-    """
+    """Why a person has to decide among a student's entries, unless each has a time of its own."""
     doubts: dict[Path, str] = {}
     for first, second in itertools.pairwise(sorted(named, key=order)):
         names = f"{one_line(first.path.name, 100)} and {one_line(second.path.name, 100)}"

@@ -51,8 +51,6 @@ CONNECT_SECONDS = 10.0
 
 
 class Reply(msgspec.Struct):
-    """A grader's answer."""
-
     result: msgspec.Raw = msgspec.Raw(b"null")  # the result as JSON; null if there is none
     fault: str = ""  # why there is no result
     refused: str = ""  # why this node cannot grade any submission
@@ -72,13 +70,10 @@ class Grader:
 
     def get_ready(self) -> bytes:
         """Compare this node with the driver, and start the sandbox; return a `Reply`."""
-        return msgspec.json.encode(self._ready())
-
-    def _ready(self) -> Reply:
         try:
             self._course = courses.load(self._folder)
             if different := self._differences():
-                return Reply(refused="; ".join(different))
+                return msgspec.json.encode(Reply(refused="; ".join(different)))
             gpu = None
             if self._setup.device == "cuda":
                 gpu = self._held.enter_context(gpus.opened())
@@ -89,8 +84,8 @@ class Grader:
             import_libraries(self._course)
             self._sandbox.wait_until_ready()
         except (GraderFault, UsageError) as e:
-            return Reply(refused=str(e))
-        return Reply()
+            return msgspec.json.encode(Reply(refused=str(e)))
+        return msgspec.json.encode(Reply())
 
     def _differences(self) -> list[str]:
         """The differences between the driver's setup and this node's."""
@@ -117,14 +112,11 @@ class Grader:
         return msgspec.json.encode(reply)
 
     def close(self) -> None:
-        """Close the sandbox."""
         self._held.close()
 
 
 @dataclass
 class _Node:
-    """A machine of the cluster."""
-
     name: str  # the name shown to people
     graders: int  # the number of graders that its resources allow
     refused: str = ""  # why it is not used; empty if it is used
@@ -286,7 +278,6 @@ class RayExecutor:
         return _Node(name, min(graders, memory // self._memory_bytes), refused)
 
     def _actor_on(self, node: str) -> _Actor:
-        """Start a grader on a node."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         options = {
@@ -306,7 +297,6 @@ class RayExecutor:
         self._ray.kill(actor.handle)
 
     def _forget_idle(self, node: str) -> None:
-        """Forget a node's idle graders."""
         for actor in [a for a in self._actors if a.node == node and not a.submission]:
             self._forget(actor)
 
@@ -319,7 +309,6 @@ class RayExecutor:
             yield Noted(f"{node.name} is not used: {node.refused}")
 
     def _require_a_node(self) -> None:
-        """Give up if no node can grade."""
         now = time.monotonic()
         if self._actors:
             self._usable = now

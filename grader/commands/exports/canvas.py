@@ -10,7 +10,6 @@ from grader.commands.reports import Export, Paths
 
 
 def _write(whole: Class, found: list[Standing], paths: Paths) -> list[str]:
-    """Write the file, and return what a person should check."""
     path, exported = paths["canvas"], paths["canvas-export"]
     if exported and not path:
         raise UsageError("export: --canvas-export needs --canvas, the file to write")

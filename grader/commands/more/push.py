@@ -211,7 +211,6 @@ def _say_outcome(found: Difference, left: Difference, complaint: str) -> None:
 
 
 def now() -> datetime:
-    """The time, for waits for jobs of Canvas."""
     return datetime.now(UTC)
 
 

@@ -76,9 +76,9 @@ def similar(
 ) -> None:
     """List pairs of submissions that share unusual code: a reason to look, not a finding.
 
-    Renaming, reformatting, reordering, helpers, dead code and other forms of the same operation do
-    not hide a copy. Code that the course provides, and code that more than a tenth of the class or
-    of a former class shares, does not count. Files that are not Python are named.
+    Renaming, reformatting, reordering, annotations and dead code do not hide a copy. Code that the
+    course provides, and code that more than a tenth of the class or of a former class shares, does
+    not count. Files that are not Python are named.
     """
     course, rules = course_and_rules(course_folder, rules_file, book)
     from grader.similarity import pairs, report
@@ -90,7 +90,9 @@ def similar(
         groups += [_of_path(path, book, course, stack) for path in against or ()]
         every = [one for group in groups for one in group.submissions]
         works, unread = _read(every, jobs or usual_jobs())
-        index = pairs.index_of(_split(works, groups), course.given_sources())
+        each = iter(works)
+        of_groups = [list(itertools.islice(each, len(group.submissions))) for group in groups]
+        index = pairs.index_of(of_groups, course.given_sources())
         found = pairs.ranked(index, len(groups[0].submissions), threshold=least)
         sections = _sections(found, groups, top)
         names = [one.name for one in every]
@@ -110,9 +112,7 @@ def similar(
 def _of_class(whole: Class, where: str = "") -> list[_Compared]:
     """What counts of each student."""
     standings = [one for one in whole.standings(problems=False) if one.sources]
-    return [
-        _Compared(called(one.student) + where, partial(whole.sources, one)) for one in standings
-    ]
+    return [_Compared(called(s.student) + where, partial(whole.sources, s)) for s in standings]
 
 
 def _of_path(path: Path, book: Path, course: Course, stack: ExitStack) -> _Cohort:
@@ -156,11 +156,6 @@ def _read(every: Sequence[_Compared], jobs: int) -> tuple[list["Work"], list[str
             listed = "; ".join(f"{path} {reason}" for path, reason in work.unread.items())
             unread.append(one_line(f"{one.name}: {listed}", 300))
     return works, unread
-
-
-def _split(works: Sequence["Work"], groups: Sequence[_Cohort]) -> list[list["Work"]]:
-    each = iter(works)
-    return [list(itertools.islice(each, len(group.submissions))) for group in groups]
 
 
 def _sections(found: Sequence["Pair"], groups: Sequence[_Cohort], top: int) -> list["Section"]:

@@ -17,10 +17,7 @@ ABOVE_THE_SCORES = "The next line is for Autolab:"
 
 
 def render(reported: Reported) -> str:
-    """The output, with the points of the tests; Autolab itself deducts a penalty for lateness.
-
-    If the grader failed, there is no last line and thus no score.
-    """
+    """The output with the tests' points, before Autolab's penalty; none if the grader failed."""
     result = reported.result
     lines = [reported.headline, *reported.said]
     if result.has_grader_error:

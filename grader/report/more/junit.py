@@ -98,7 +98,6 @@ def _case(problem: ProblemResult, test: TestResult) -> ET.Element:
 
 
 def _details(test: TestResult) -> list[str]:
-    """The facts of a failure, then its possible explanations."""
     labelled = [(fact.label, fact.text) for fact in test.facts]
     labelled += [("looks like", test.mistake), ("rule", test.rule), ("hint", test.hint or "")]
     return [f"{_text(label)}: {_text(text)}" for label, text in labelled if text]

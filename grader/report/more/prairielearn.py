@@ -1,8 +1,4 @@
-"""The result as the results.json of an external grader, after PrairieLearn's "External grading".
-
-PrairieLearn's score is a share between 0 and 1. A result that is not `gradable` costs the student
-neither points nor an attempt.
-"""
+"""PrairieLearn's results.json ("External grading"): a share; without one, no attempt is taken."""
 
 import json
 from collections.abc import Iterable
@@ -17,7 +13,6 @@ CHARACTERS = 200_000
 
 
 def render(reported: Reported) -> str:
-    """The text of results.json."""
     result, points = reported.result, reported.points
     message = "\n".join([reported.headline, *reported.said])
     if points is None or not result.max_score:
@@ -45,10 +40,7 @@ def without_points(text: str) -> str:
 
 
 def nothing_earned(text: str, problems: Iterable[str]) -> str:
-    """A results.json for a submission that cannot be graded; it says why.
-
-    As for any input that cannot be read, PrairieLearn takes no attempt for it.
-    """
+    """A results.json for what cannot be graded, for which PrairieLearn takes no attempt."""
     del problems  # one score is for all
     return _text({"gradable": False, "format_errors": [text]})
 

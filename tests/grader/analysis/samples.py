@@ -31,15 +31,7 @@ def skipped(name):
 
 @contextmanager
 def class_of(path, students, *, problems=PROBLEMS, sources=None):
-    """Open a gradebook with these students and results.
-
-    Args:
-        path: Path of the new gradebook.
-        students: For each id, the student's fields and the outcomes of the tests by problem, or
-            None if the student handed in nothing.
-        problems: The graded problems.
-        sources: The files of each student; by default a single short file.
-    """
+    """Open a new gradebook with these fields and outcomes; None for nothing handed in."""
     listed, made = [COURSE.problem(name) for name in problems], {}
     with gradebook.writing(path, create=True) as book:
         setup = book.setups.number_of(

@@ -51,10 +51,7 @@ def tiny(root):
 
 @pytest.mark.slow
 def test_equal_answers_become_a_mistake_that_validate_accepts(grader, tmp_path):
-    """Three students write the same mistake; its draft names nobody, and runs in a sandbox only.
-
-    Once a person has read it, removed what is hostile and said so, the mistake is recognised.
-    """
+    """The draft names nobody and runs in a sandbox only, until a person has read it and says so."""
     marker = tmp_path / "executed"
     course = small_courses.with_lists(tmp_path / "course")
     stub_files.write(courses.load(course))

@@ -20,7 +20,6 @@ EPS = "Epsilon stands inside the square root."
 
 
 def work(linear, adamw):
-    """One student's outcomes for the tests of both problems."""
     return {"linear": linear, "adamw": adamw}
 
 
@@ -152,7 +151,6 @@ def test_an_empty_class_is_no_error(tmp_path):
 
 
 def pass_or_fail(path, passes, fails):
-    """The survey of a class whose students pass both tests of `linear`, or fail both."""
     right, wrong = ({"linear": [one("a"), one("b")]} for one in (passed, failed))
     works = [right] * passes + [wrong] * fails
     students = {f"s{n:02}": ({}, work) for n, work in enumerate(works)}
@@ -206,7 +204,6 @@ def test_the_tests_that_enough_students_attempted_are_counted(tmp_path):
 
 
 def entry(**changed):
-    """The bytes of an entry of the open task."""
     usual = {"name": "a<b>", "loss": 2.0, "steps": 10, "flops": 9, "budget": 10, "text": "t"}
     return json.dumps(usual | {"recipe": {"width": 64, "rate": 0.01}} | changed).encode()
 

@@ -17,6 +17,7 @@ from grader.base import files, interrupts
 from grader.course import courses
 from tests.grader.in_the_sandbox import plain_box
 from tests.grader.in_this_process import run_on
+from tests.grader.processes import ran
 from tests.grader.sampling import every
 
 INTERRUPTED = "grader: interrupted; nothing was written\n"
@@ -83,14 +84,7 @@ def interrupted(root, tmp_path):
         command = [sys.executable, "-m", "grader", *arguments]
         driver = [sys.executable, "-c", DRIVER, moment, seconds, whom, int(number), *command]
         environment = {**os.environ, "TMPDIR": str(scratch)}
-        done = subprocess.run(
-            [*map(str, driver)],
-            cwd=root,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        done = ran([*map(str, driver)], cwd=root, env=environment)
         assert done.returncode == 0, done.stderr
         left = [
             path.name for path in scratch.iterdir() if not path.name.startswith("torchinductor")
@@ -125,11 +119,7 @@ MOMENTS = [
 def test_a_grade_that_is_interrupted_writes_nothing(
     moment, seconds, whom, number, interrupted, root, tmp_path
 ):
-    """The command prints one line and exits with 130, or 143 for SIGTERM.
-
-    An earlier result stays the same byte for byte, and no process or file is left. Grading the
-    reference takes longer than the longest wait.
-    """
+    """One line and exit code 130, or 143 for SIGTERM; an earlier result stays as it was."""
     shutil.copytree(root / "grader/solutions/reference", tmp_path / "ada/assignment")
     result = tmp_path / "r.json"
     result.write_bytes(OLD)
@@ -162,11 +152,7 @@ def test_a_grade_that_is_interrupted_writes_nothing(
 def test_a_validation_that_is_interrupted_leaves_nobody(
     moment, seconds, whom, number, interrupted, tmp_path
 ):
-    """Its processes and their sandboxes end, and no matrix is written.
-
-    A Ctrl-C in a terminal reaches its child processes as well. The course has no torch, so that its
-    processes start at once.
-    """
+    """A Ctrl-C in a terminal reaches its child processes as well; their sandboxes end, too."""
     course = ("--course", "examples/byte_pairs", "--only", "codec")
     arguments = ("validate", *course, "--jobs", "2", "--matrix", tmp_path / "m.json")
     got = interrupted(*arguments, moment=moment, seconds=seconds, whom=whom, number=number)
@@ -176,11 +162,7 @@ def test_a_validation_that_is_interrupted_leaves_nobody(
 
 @pytest.mark.parametrize("exits", ["", "multiprocessing.util._exit_function()"])
 def test_a_process_of_the_pool_that_is_told_to_end_many_times_ends_once(root, exits):
-    """Everything is closed once, and nothing is printed.
-
-    A terminated pool sends SIGTERM twice, and the end of the parent is a third reason to exit. At
-    that moment, the process may be exiting already.
-    """
+    """A terminated pool sends SIGTERM twice, and the end of the parent is a third reason."""
     program = """
 import multiprocessing.util, threading, time
 from grader.sandbox import pool
@@ -203,17 +185,14 @@ for _ in range(3):
 EXITS
 time.sleep(10)
 """.replace("EXITS", exits)
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    done = ran([sys.executable, "-c", program], cwd=root)
     assert (done.returncode, done.stdout, done.stderr) == (1, "closes a\ncloses b\n", "")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", every(3, [0.5, 0.53, 0.56]))
 def test_an_interrupt_while_tasks_are_waited_for_stops_their_pool(root, tmp_path, seconds):
-    """The pool stops although thousands of its tasks are still waiting.
-
-    If the command waited for their futures, three of four interrupts would hang it.
-    """
+    """If the command waited for their futures, three of four interrupts would hang it."""
     program = tmp_path / "program.py"
     program.write_text(
         f"SECONDS = {seconds}"
@@ -251,7 +230,6 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("command", ["merge", "release"])
 def test_other_commands_that_are_interrupted_write_nothing(command, interrupted, tmp_path):
-    """The interrupt comes at the start, while the command imports its modules."""
     cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
     arguments = {"merge": ("merge", cpu, cuda, "--json"), "release": ("release", "student")}[
         command
@@ -262,10 +240,7 @@ def test_other_commands_that_are_interrupted_write_nothing(command, interrupted,
 
 
 def test_what_was_written_before_an_interrupt_is_said(root, tmp_path):
-    """While the report waits for a reader, the file is already complete.
-
-    The exit code is 130, and the line names the file.
-    """
+    """While the report waits for a reader, the file is already complete; the line names it."""
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     try:
@@ -300,7 +275,7 @@ def test_a_signal_that_is_ignored_stays_ignored(root, tmp_path):
         "from grader.base import interrupts\n"
     )
     program += "interrupts.watch(); signal.raise_signal(signal.SIGHUP); print(interrupts.seen())"
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    done = ran([sys.executable, "-c", program], cwd=root)
     assert (done.stdout, done.stderr) == ("0\n", "")
 
 
@@ -331,7 +306,6 @@ def test_an_interrupt_that_is_swallowed_is_raised_again(signals):
 
 
 def test_an_interrupt_waits_while_it_is_held(signals):
-    """A held interrupt is raised when the hold ends."""
     interrupts.watch()
     reached = []
 
@@ -411,10 +385,7 @@ def test_nothing_is_written_after_an_interrupt(signals, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_an_interrupt_while_a_box_is_tried_waits_for_it(root, tmp_path):
-    """A Ctrl-C in a terminal arrives while bubblewrap starts.
-
-    If bubblewrap were killed at that moment, its child would wait forever.
-    """
+    """If bubblewrap were killed while it starts, its child would wait forever."""
     ended = tmp_path / "ended"
     real = shutil.which("bwrap")
     (tmp_path / "bwrap").write_text(

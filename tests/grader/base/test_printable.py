@@ -32,10 +32,7 @@ from kit.text import UNSAFE, message_of, printable
     ids=ascii,
 )
 def test_what_is_not_plain_is_shown_as_an_escape(text, shown):
-    """Colours, carriage returns, bidi controls, invisible characters and surrogates are escaped.
-
-    Line ends stay.
-    """
+    """Colours, carriage returns, bidi controls, invisible characters; line ends stay."""
     assert shown == printable(text, 100)
 
 

@@ -100,7 +100,4 @@ def test_a_file_system_without_locks_keeps_everything(place, monkeypatch):
     (place / "grader-tmp-abcdefgh").mkdir()
     with temporary.TemporaryFolder() as mine:
         temporary.remove_left(str(place))
-        assert {path.name for path in place.iterdir()} == {
-            "grader-tmp-abcdefgh",
-            Path(mine).name,
-        }
+        assert {path.name for path in place.iterdir()} == {"grader-tmp-abcdefgh", Path(mine).name}

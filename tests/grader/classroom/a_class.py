@@ -1,7 +1,10 @@
-"""Submissions of a class, for the tiny course and for the same course without torch."""
+"""Submissions of a class, with torch and without it, and its exported table, read back."""
 
+import csv
+import io
 import zipfile
 
+from grader.classroom import tables
 from tests.grader.small_courses import LISTS
 
 SOLVED = """
@@ -55,7 +58,6 @@ WITH_LISTS = class_of(
 
 
 def hand_in(folder, name, source):
-    """Write a submission; if `source` is None, write a file that is not a valid zip."""
     path = folder / f"{name}.zip"
     if source is None:
         path.write_bytes(b"PK\3\4 no zip")
@@ -65,7 +67,6 @@ def hand_in(folder, name, source):
 
 
 def hand_in_class(folder, students):
-    """Write the submissions of these students into a new folder, and return the folder."""
     folder.mkdir()
     for name, (source, _) in students.items():
         hand_in(folder, name, source)
@@ -77,3 +78,15 @@ def keep(handed_in, *names):
     for path in handed_in.glob("*.zip"):
         if path.stem not in names:
             path.unlink()
+
+
+def read_csv_table(text):
+    """The cells of each row, by the name of their column, without the apostrophes of formulas."""
+    header, *others = csv.reader(io.StringIO(text, newline=""), strict=True)
+    return [dict(zip(map(original, header), map(original, row), strict=True)) for row in others]
+
+
+def original(cell):
+    """A cell's text without the apostrophes that keep a spreadsheet from running it."""
+    parts = cell.split(";")
+    return ";".join(p[1:] if p.startswith("'") and tables._is_formula(p) else p for p in parts)

@@ -1,9 +1,6 @@
-"""A server that behaves like the part of Canvas' documented REST API that `grader push` uses.
+"""A server like the part of Canvas' REST API that `grader push` uses, after its documentation.
 
-The facts are from the "Canvas LMS REST API Documentation" and from the controllers that it is
-generated from: Submissions (list, grade one, grade many), Assignments, Courses, Late Policy,
-Progress, Pagination and Throttling. It speaks HTTP on localhost, and can fail in the ways in which
-servers and networks fail.
+It speaks HTTP on localhost, and can fail in the ways in which servers and networks fail.
 """
 
 import json
@@ -85,7 +82,6 @@ class FakeCanvas:
             one["submission_comments"].append(comment)
 
     def queue(self, grades):
-        """Store a job."""
         number = len(self.jobs) + 1
         self.jobs[number] = {"grades": grades, "looks": self.looks, "workflow_state": "queued"}
         return self.progress(number)
@@ -114,7 +110,6 @@ class FakeCanvas:
             job["message"] = f"Couldn't find User(s) with API ids {', '.join(missing)}"
 
     def run_all(self):
-        """Run the jobs that wait."""
         for number, job in self.jobs.items():
             if job["workflow_state"] == "queued":
                 self.run(number)
@@ -127,8 +122,6 @@ class FakeCanvas:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers the requests of one connection."""
-
     canvas: FakeCanvas
 
     def do_GET(self):
@@ -195,14 +188,12 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(404, {"errors": [{"message": "The specified resource does not exist."}]})
 
     def _may(self):
-        """Check the token."""
         if self.headers["Authorization"] == f"Bearer {TOKEN}":
             return True
         self.answer(401, {"errors": [{"message": "Invalid access token."}]}, sign_in=True)
         return False
 
     def answer(self, status, tree, *, link="", sign_in=False):
-        """Answer, unless the test asked for a fault."""
         canvas = self.canvas
         line = f"{self.command} {urlsplit(self.path).path}"
         fault = None

@@ -76,7 +76,6 @@ class Raylets:
         process.wait()
 
     def close(self):
-        """Stop all nodes."""
         for name in list(self.nodes):
             self.kill(name)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -20,10 +20,9 @@ from grader.classroom import batches, setups
 from grader.classroom.executor import Ended, LocalExecutor
 from grader.course import courses
 from grader.submission.submissions import Submission
-from tests.grader import small_courses
-from tests.grader.classroom.a_class import WITH_LISTS, hand_in, hand_in_class, keep
-from tests.grader.classroom.reading_back import read_csv_table
-from tests.grader.processes import descendants, processes, until
+from tests.grader import processes, small_courses
+from tests.grader.classroom.a_class import WITH_LISTS, hand_in, hand_in_class, keep, read_csv_table
+from tests.grader.processes import descendants, until
 from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
@@ -42,9 +41,7 @@ def test_a_refused_file_is_read_only_if_it_is_as_small_as_an_archive(tmp_path):
         file.truncate(2**40)  # to read it would take hours
     assert f"name large of {2**40} bytes" == batches._hash_of(large)
     os.mkfifo(pipe)  # to open it would take forever
-    assert ["name pipe", "name absent"] == [
-        batches._hash_of(p) for p in (pipe, tmp_path / "absent")
-    ]
+    assert ["name pipe", "name no"] == [batches._hash_of(p) for p in (pipe, tmp_path / "no")]
     assert f"name {tmp_path.name}" == batches._hash_of(tmp_path)
 
 
@@ -56,7 +53,6 @@ def course(tmp_path):
 
 @pytest.fixture
 def handed_in(tmp_path):
-    """The folder with the submissions of CLASS."""
     return hand_in_class(tmp_path / "handed_in", CLASS)
 
 
@@ -67,7 +63,6 @@ def batch_of(handed_in, book, course, *options):
 
 
 def points(book):
-    """Each student's points, read from the exported table."""
     out = book.with_suffix(".csv")
     command = [python(), "-m", "grader", "export", book, "--csv", out]
     subprocess.run([*command, "--course", book.parent / "course"], check=True, capture_output=True)
@@ -118,13 +113,8 @@ def test_kill_9_at_any_moment_loses_only_what_was_running(
     command = batch_of(handed_in, book, course)
     moments = random.Random(4)
     for _ in range(5):
-        process = subprocess.Popen(
-            command,
-            cwd=root,
-            start_new_session=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = processes.started(command, cwd=root, start_new_session=True, **quiet)
         time.sleep(moments.uniform(1, 12))
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -138,7 +128,6 @@ def test_kill_9_at_any_moment_loses_only_what_was_running(
 
 
 def assert_intact(book):
-    """Check that SQLite finds the gradebook undamaged."""
     database = sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)
     assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     database.close()
@@ -155,14 +144,8 @@ def started(request, course, handed_in, tmp_path, root):
     for name in ("cyd", "dan"):
         hand_in(handed_in, name, f"import time\ntime.sleep(2)\n{CLASS[name][0]}")
     book = tmp_path / "class.sqlite"
-    process = subprocess.Popen(
-        batch_of(handed_in, book, course, "--jobs", getattr(request, "param", 1)),
-        cwd=root,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = batch_of(handed_in, book, course, "--jobs", getattr(request, "param", 1))
+    process = processes.started(command, cwd=root, start_new_session=True)
     with process:
         until(lambda: graded(book))
         yield process, book
@@ -183,7 +166,6 @@ def test_ctrl_c_ends_at_once_and_what_was_graded_is_kept(started):
 
 
 def graded(book):
-    """Count the results in a gradebook; 0 if there is no gradebook yet."""
     try:
         with contextlib.closing(sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)) as database:
             (count,) = database.execute("SELECT COUNT(*) FROM grade").fetchone()
@@ -208,7 +190,8 @@ def test_after_kill_9_the_same_command_goes_on(started, grader, course, handed_i
 def test_a_process_that_is_killed_costs_a_second_try(started):
     """The test acts as the kernel's out-of-memory killer; the class is still completed."""
     process, book = started
-    workers = [one for one in processes("PPid", process.pid) if b"spawn_main" in command_of(one)]
+    children = processes.processes("PPid", process.pid)
+    workers = [one for one in children if b"spawn_main" in command_of(one)]
     os.kill(workers[-1], signal.SIGKILL)
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
@@ -261,13 +244,9 @@ def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(course, handed_
     text = SOMETIMES.format(folder=folder, real=shutil.which("bwrap"))
     (tools / "bwrap").write_text(text)
     (tools / "bwrap").chmod(0o755)
-    with subprocess.Popen(
-        batch_of(handed_in, book, course, "--jobs", 1, "--isolation", "bubblewrap"),
-        cwd=root,
-        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as batch:
+    command = batch_of(handed_in, book, course, "--jobs", 1, "--isolation", "bubblewrap")
+    path = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+    with processes.started(command, cwd=root, env=path) as batch:
         until(lambda: batch.poll() is not None or graded(book))
         for process in descendants(batch.pid):
             if b"boot.py" in command_of(process):

@@ -1,8 +1,8 @@
 """Overrides and records for Classroom 50: whole points, nothing lost, hostile names left out."""
 
-import copy
 import json
 import math
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -42,7 +42,6 @@ def valid(content, kind):
 
 
 def graded(who="Ada", points=3.3333, **given):
-    """A graded student."""
     fields = {"student": Student(id=who), "state": State.GRADED, "points": points, "score": points}
     return Standing(**{**fields, "max_score": 15.0, "submitted_at": AT, **given})
 
@@ -50,9 +49,7 @@ def graded(who="Ada", points=3.3333, **given):
 def made(*standings, collected=EMPTY, found=None):
     """The overrides, checked; the argument stays as it is."""
     reported = Reported(found or every_status())
-    made = classroom50.overrides(
-        standings, WHERE, lambda _: reported, copy.deepcopy(collected), NOW
-    )
+    made = classroom50.overrides(standings, WHERE, lambda _: reported, deepcopy(collected), NOW)
     valid(made.scores, "scores")
     for record in made.records.values():
         valid(record, "result")
@@ -117,7 +114,7 @@ def test_a_second_export_changes_nothing():
 
 def test_what_was_collected_stays_below_and_beside():
     """History, other assignments and fields that we do not know survive; our old record goes."""
-    collected = copy.deepcopy(made(graded("ada", 1.0)).scores)
+    collected = deepcopy(made(graded("ada", 1.0)).scores)
     theirs = collected["assignments"]["primitives"]["entries"][0]["submissions"][0] | {
         "submission": "submit/2026-09-30T00-00-00Z-abc1234",
         "late": False,
@@ -135,7 +132,7 @@ def test_what_was_collected_stays_below_and_beside():
 
 def test_an_override_of_a_teacher_is_kept_and_said():
     """Only a person may change what a person decided."""
-    collected = copy.deepcopy(made(graded("ada", 1.0)).scores)
+    collected = deepcopy(made(graded("ada", 1.0)).scores)
     (entry,) = collected["assignments"]["primitives"]["entries"]
     entry["submissions"][0]["submission"] = "submit/manual-2026-10-03T00-00-00Z"
     found = made(graded("ada", 4.0), collected=collected)
@@ -150,9 +147,7 @@ def test_no_grade_writes_nothing():
 
 
 def test_points_by_hand_need_no_result_and_never_exceed_the_maximum():
-    found = classroom50.overrides(
-        [graded(points=20.0)], WHERE, lambda _: None, copy.deepcopy(EMPTY), NOW
-    )
+    found = classroom50.overrides([graded(points=20)], WHERE, lambda _: None, deepcopy(EMPTY), NOW)
     record = valid(found.records["Ada"], "result")
     assert (15, 15, []) == (record["score"], record["max-score"], record["tests"])
     assert ["Ada has 20 points; Classroom 50 takes no more than 15"] == found.notes

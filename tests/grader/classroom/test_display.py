@@ -52,9 +52,7 @@ def test_a_wait_and_a_note_are_said_once(capsys, monkeypatch):
     """The table and the lines have the reason of a wait, as long as it lasts."""
     said = "waiting for GPU 0: 2 turns ahead; ada (process 7) has it"
     note = "node2 is not used: no bubblewrap\x1b[2J"
-    progress = BatchProgress(
-        9, running={"1": Running("ada.zip", "", 0.0)}, waits=said, notes=[note]
-    )
+    progress = BatchProgress(9, running={"1": Running("a.zip", "", 0.0)}, waits=said, notes=[note])
     assert lines_of(progress)[-1] == said
     monkeypatch.setattr(display, "SECONDS_BETWEEN_LINES", 0.0)
     show = display._lines()

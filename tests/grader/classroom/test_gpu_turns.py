@@ -2,14 +2,13 @@
 
 import os
 import signal
-import subprocess
 import sys
 
 import pytest
 
 from grader.sandbox import gpu_turns
 from tests.grader.classroom.a_class import NO_SHIFT, SOLVED, hand_in
-from tests.grader.processes import until
+from tests.grader.processes import started, until
 from tests.grader.stand_in_gpu import Machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gpu-turns")]
@@ -35,14 +34,8 @@ def test_a_batch_and_a_grade_share_a_gpu_and_kill_9_gives_it_to_the_next(machine
 
     def start(command):
         options = ["--course", machine.course, "--device", "cuda"]
-        return subprocess.Popen(
-            [sys.executable, "-m", "grader", *map(str, [*command, *options])],
-            env=machine.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        words = [sys.executable, "-m", "grader", *command, *options]
+        return started(words, env=machine.environment, start_new_session=True)
 
     machine.keep_tests()
     with machine.turn():

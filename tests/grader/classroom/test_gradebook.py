@@ -11,14 +11,17 @@ import msgspec
 import pytest
 
 from grader.base.errors import MachineFault, Status, UsageError
-from grader.classroom import database, gradebook
+from grader.classroom import database, gradebook, setups
 from grader.classroom.records import State, Student
 from grader.classroom.setups import Setup
 from grader.classroom.standings import standings
+from grader.course.courses import PACKAGE
 from grader.course.policies import Policy
 from grader.results.points import problem_result, submission_result
-from grader.results.records import GraderInfo, Outcome
+from grader.results.records import Outcome
 from grader.submission.submissions import Submission
+from tests.grader.report.samples import GRADER
+from tests.grader.test_layers import imports
 
 SETUP = Setup(
     device="cpu",
@@ -48,12 +51,10 @@ def book(path):
 
 
 def numbered(book, **changed):
-    """The number of SETUP with these changes."""
     return book.setups.number_of(msgspec.structs.replace(SETUP, **changed))
 
 
 def of(text):
-    """A submission with one file of this text."""
     return Submission("ada", {"assignment/linear.py": text.encode()}, [])
 
 
@@ -65,9 +66,7 @@ def result_of(submission, status=Status.PASSED, device="cpu"):
             return Outcome(id=test, device=on, weight=1, status=Status.DEFERRED, what="waits")
         return Outcome(id=test, device=on, weight=1, status=status, what="" if on else "x")
 
-    info = GraderInfo(
-        version="1", suite_sha256="cd" * 32, device=device, isolation="bubblewrap", seed=0
-    )
+    info = msgspec.structs.replace(GRADER, device=device)
     tests = [ended("test_a", "cpu"), ended("cuda/test_b", "cuda")]
     problem = problem_result("linear", "linear", 6, tests)
     return submission_result(submission.info, info, [problem], seconds=1.0)
@@ -103,10 +102,7 @@ STUDENTS = ["../é", "\U0001d4b3" * 100, ".", "a/b\n\0=1", "ada", "Ada Lovelace"
 
 
 def test_any_student_has_a_file_of_its_own(tmp_path):
-    """The id decides the name of a report; it stays in its folder, and every file system has it.
-
-    Nor can a student choose an id that is the name of another one's file.
-    """
+    """Nor can a student choose an id that is the name of another one's file."""
     ids = [*STUDENTS, "Ada/Lovelace", "x" * 101, "x" * 102, "a" * 1_000]
     ids += [name for one in ids if (name := gradebook.file_name(one)) != one]
     for one in ids:
@@ -169,29 +165,6 @@ def test_a_cuda_run_completes_the_cpu_run(book):
     assert standings(book, Policy(), 6.0)[1].state is State.GRADER_ERROR
 
 
-def test_runs_of_two_suites_are_never_merged(book):
-    """After a regrade on one device, the old grade counts until the other one is regraded too."""
-    book.attempts.add("ada", "one", of("one"))
-    for device in ("cpu", "cuda"):
-        setup = numbered(book, device=device)
-        book.setups.apply(setup, why="batch")
-        book.results.keep(setup, result_of(of("one"), device=device))
-    book.results.merge_devices()
-    assert standings(book, Policy(), 6.0)[0].points == 6.0
-    newer = numbered(book, suite_sha256="99" * 32)
-    book.results.keep(newer, result_of(of("one"), Status.FAILED))
-    old = book.setups.in_force()
-    book.setups.apply(newer, why="regrade")
-    book.results.merge_devices()
-    assert (book.setups.in_force(), standings(book, Policy(), 6.0)[0].points) == (old, 6.0)
-    cuda = numbered(book, suite_sha256="99" * 32, device="cuda")
-    book.results.keep(cuda, result_of(of("one"), Status.FAILED, device="cuda"))
-    book.setups.apply(cuda, why="regrade")
-    assert book.setups.in_force() == {"cpu": newer, "cuda": cuda}
-    assert book.setups.undo()
-    assert (book.setups.in_force(), standings(book, Policy(), 6.0)[0].points) == (old, 6.0)
-
-
 def test_an_undo_takes_back_the_last_step_on_whichever_device(book):
     """A step may change both devices. Two steps may be equal, so each is known by its place."""
     one, two, cuda, cuda_two = (
@@ -210,23 +183,6 @@ def test_an_undo_takes_back_the_last_step_on_whichever_device(book):
     assert not book.setups.undo()
     book.setups.apply(two, why="regrade")
     assert (book.setups.current("cpu"), book.setups.before("cpu")) == (two, one)
-
-
-def test_points_by_hand_are_a_list_of_which_the_last_counts(book):
-    """Each problem and the total has its own override; withdrawing one keeps the history."""
-    book.decisions.override("ada", 3, reason="typo", who="ta")
-    book.decisions.override("ada", 4, reason="two typos", who="ta")
-    book.decisions.override("ada", 2, reason="fair", problem="linear", who="ta")
-
-    def count():
-        return [(o.problem, o.points) for o in book.decisions.overrides()["ada"]]
-
-    assert count() == [("", 4), ("linear", 2)]
-    book.decisions.override("ada", None, reason="no", who="ta")
-    assert count() == [("linear", 2)]
-    book.decisions.extend("ada", NOON, reason="ill", who="ta")
-    assert book.decisions.extensions() == {"ada": NOON}
-    assert len(book.decisions.history("ada")) == 5
 
 
 HOLD = """
@@ -260,7 +216,6 @@ def test_a_second_writer_is_told_who_holds_it_and_a_killed_one_holds_nothing(pat
 
 
 def said(path, *, write=True):
-    """The message with which opening a file fails."""
     with (
         pytest.raises(UsageError) as told,
         gradebook.writing(path) if write else gradebook.reading(path) as opened,
@@ -522,3 +477,44 @@ def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
     said = mounted(root, tmp_path, f"mount -t tmpfs -o size=3m tmpfs {tmp_path}", FULL)
     sentence = "there is no space left; everything written before is kept"
     assert said == f"{tmp_path}/class.sqlite: {sentence}\nTrue True ok\n"
+
+
+# Grading imports these, but they affect no result: printing, files, the naming of mistakes, and
+# rules that a gradebook applies to results.
+DECIDES_NOTHING = {
+    "grader",
+    "grader.base",
+    "grader.course",
+    "grader.base.files",
+    "grader.base.interrupts",
+    "grader.base.temporary",
+    "kit.text",
+    "grader.base.markdown_figures",
+    "grader.base.removable",
+    "grader.course.policies",
+}
+
+
+def test_all_that_grading_imports_is_in_the_hash():
+    """A new module that affects scores cannot be left out of the hash."""
+    found, left = set(), {"grader.grading.grade"}
+    while left:
+        name = left.pop()
+        found.add(name)
+        path = PACKAGE.parent.joinpath(*name.split("."))
+        file = path.with_suffix(".py")
+        path = file if file.is_file() else path / "__init__.py"
+        left |= {n for n in imports(path) if n.split(".")[0] == "grader"} - found
+    hashed = tuple("grader." + n.removesuffix(".py").replace("/", ".") for n in setups.DECIDES)
+    left_out = {name for name in found - DECIDES_NOTHING if not name.startswith(hashed)}
+    assert all(name.startswith("grader.solutions") for name in left_out)
+
+
+def test_each_field_changes_the_hash_and_is_told():
+    others = {"seed": 1, "problems": ["linear", "adamw"]}
+    for field in setups.Setup.__struct_fields__:
+        other = msgspec.structs.replace(SETUP, **{field: others.get(field, "another")})
+        assert other.sha256 != SETUP.sha256
+        if field not in ("with_cuda", "rest"):
+            assert len(setups.differences(SETUP, other)) == 1
+    assert setups.differences(SETUP, SETUP) == []

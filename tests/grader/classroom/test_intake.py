@@ -34,12 +34,10 @@ def put(folder: Path, *names: str) -> Path:
 
 
 def keys(folder: Path) -> list[str]:
-    """The keys of the recognized submissions."""
     return [item.key for item in recognise(folder).handed_in]
 
 
 def refusal(folder: Path) -> str:
-    """The one sentence with which a folder is refused."""
     with pytest.raises(UsageError) as caught:
         recognise(folder)
     assert "\n" not in str(caught.value)
@@ -87,10 +85,7 @@ def export(folder: Path, text: str = YAML, *names: str) -> Path:
 
 
 def test_an_export_gives_students_times_and_numbers(tmp_path):
-    """A group submission is listed once per member, and an unquoted id keeps its zeros.
-
-    A run that failed through no fault of the student was no attempt.
-    """
+    """Groups are listed per member, ids keep zeros, and a run that we failed was none."""
     bob, jane, zoe = sorted(recognise(export(tmp_path)).handed_in, key=lambda i: i.student_name)
     assert ("0123", ("jane@x.edu", "Jane Doe"), 3) == (jane.key, jane.known_as, jane.number)
     assert datetime(2024, 10, 10, 4, 1, 31, 534866, UTC) == jane.submitted_at

@@ -1,19 +1,15 @@
 """examples/make_class.py writes a valid class, and the same class for the same seed."""
 
-import importlib.util
 from collections import Counter
 
 import pytest
 
+from examples import make_class
 from grader.base.errors import SubmissionRefused
 from grader.course import courses
 from grader.submission import submissions
-from tests.grader.conftest import ROOT
 
 COURSE = courses.load()
-SPEC = importlib.util.spec_from_file_location("make_class", ROOT / "examples" / "make_class.py")
-make_class = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(make_class)
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,8 @@
 
 The files in `gradebooks/` were written by these versions: `grader batch` of the tiny course with
 Ada, who solved it, Bob, whose softmax overflows, and Cyd, whose zip is broken; then 2.5 points by
-hand for Bob and an extension for Ada. `0.8.0-first` is of the first commit of 0.8.0, whose tables
-changed before its last one; `0.9.0-before-changes` is of the format before students could be
-merged. Earlier versions had no gradebook.
+hand for Bob and an extension for Ada. `0.9.0-before-changes` is of the format before students could
+be merged. Earlier versions had no gradebook.
 """
 
 import gzip
@@ -15,16 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.grader.classroom.a_class import SOLVED, hand_in
-from tests.grader.classroom.reading_back import read_csv_table
+from tests.grader.classroom.a_class import SOLVED, hand_in, read_csv_table
 
 WRITTEN = Path(__file__).parent / "gradebooks"
-VERSIONS = {"0.8.0-first": 1, "0.8.0": 1, "0.9.0-before-changes": 2}
+VERSIONS = {"0.8.0": 1, "0.9.0-before-changes": 2}
 
 
 @pytest.fixture(params=VERSIONS)
 def book(request, tmp_path):
-    """A copy of an old gradebook."""
     path = tmp_path / "class.sqlite"
     path.write_bytes(gzip.decompress((WRITTEN / f"{request.param}.sqlite.gz").read_bytes()))
     assert version_of(path) == VERSIONS[request.param]
@@ -65,11 +62,7 @@ def test_an_old_gradebook_is_read_as_it_is(book, grader, tmp_path):
 
 @pytest.mark.parametrize(
     "book",
-    [
-        "0.8.0-first",
-        pytest.param("0.8.0", marks=pytest.mark.proof),
-        pytest.param("0.9.0-before-changes", marks=pytest.mark.proof),
-    ],
+    ["0.8.0", pytest.param("0.9.0-before-changes", marks=pytest.mark.proof)],
     indirect=True,
 )
 @pytest.mark.slow

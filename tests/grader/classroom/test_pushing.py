@@ -32,7 +32,6 @@ def canvas(monkeypatch):
 
 @pytest.fixture(scope="module")
 def graded(today, tmp_path_factory):
-    """A gradebook with a grade of each student."""
     path = tmp_path_factory.mktemp("graded") / "class.sqlite"
     with new_book(path, today) as opened:
         for student, number in USERS.items():
@@ -51,7 +50,6 @@ def book(graded, tmp_path):
 
 @pytest.fixture
 def push(book, canvas, typed):
-    """Run `grader push canvas`; return the exit code, stdout and the last sentence."""
     return lambda *options: typed("push", "canvas", book, "--assignment", canvas.address, *options)
 
 
@@ -234,10 +232,7 @@ def test_canvas_late_policy_takes_points_twice_only_if_a_person_says_so(push, ca
 
 
 def test_the_policy_can_name_the_assignment(push, canvas, book, typed, tmp_path):
-    """Its number has to be that of the policy's canvas_id, if there is one.
-
-    Whoever made the gradebook does not choose where the token goes.
-    """
+    """But whoever made the gradebook does not choose where the token goes."""
     policy = tmp_path / "policy.toml"
     policy.write_text(f'[policy]\ncanvas_url = "{canvas.address}"\ncanvas_id = 2\n')
     with gradebook.writing(book) as opened:

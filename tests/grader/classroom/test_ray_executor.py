@@ -13,7 +13,7 @@ from grader.sandbox import gpu_turns
 from tests.grader.classroom.a_class import SOLVED, WITH_TORCH, hand_in, hand_in_class, keep
 from tests.grader.classroom.raylets import RAY, Raylets
 from tests.grader.classroom.test_batches import graded
-from tests.grader.processes import until
+from tests.grader.processes import started, until
 from tests.grader.stand_in_gpu import Machine
 
 pytestmark = [
@@ -25,7 +25,6 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def course(root, tmp_path_factory):
-    """A copy of the tiny course."""
     folder = tmp_path_factory.mktemp("course") / "course"
     return shutil.copytree(root / "examples" / "tiny_course", folder)
 
@@ -65,13 +64,7 @@ def batch(course, raylets, handed_in):
         command += ["--course", course, "--executor", executor, *options]
         if executor == "ray":
             command += ["--address", cluster.address]
-        return subprocess.Popen(
-            list(map(str, command)),
-            env=cluster.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return started(command, env=cluster.environment)
 
     return start
 
@@ -85,25 +78,19 @@ def programs_without_bubblewrap(folder):
 
 
 def finish(process):
-    """Wait for a batch; return its exit code and its stderr."""
     _, said = process.communicate(timeout=600)
     return process.returncode, said
 
 
 def found(book):
-    """The outcome of every test of every submission, without its message.
-
-    The message about a fork bomb depends on which of its processes fails first.
-    """
+    """Each test's outcome, without its message: that about a fork bomb varies."""
     with gradebook.reading(book) as opened:
         setup = opened.setups.current("cpu")
         grades = opened.results.grades(setup, problems=False)
         assert set() == {grade.fault for grade in grades.values()} - {""}
         results = {name: opened.results.result(name, setup) for name in grades}
     tests = {name: [t for p in one.problems for t in p.tests] for name, one in results.items()}
-    return {
-        name: [(t.id, t.status, t.score, t.mistake, t.rule) for t in tests[name]] for name in tests
-    }
+    return {n: [(t.id, t.status, t.score, t.mistake, t.rule) for t in tests[n]] for n in tests}
 
 
 def assert_as_on_this_machine(batch, there, count, *options):
@@ -138,13 +125,8 @@ def test_a_cluster_takes_turns_on_a_gpu_and_a_killed_grader_ends_its_turn(
     try:
         machine.keep_tests()
         with machine.turn():
-            process = subprocess.Popen(
-                [*map(str, command), "--address", raylets.address],
-                env=raylets.environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+            command += ["--address", raylets.address]
+            process = started(command, env=raylets.environment)
             until(lambda: len(machine.queue()) == 2)
             _, waits = machine.queue()
         until(lambda: machine.log)

@@ -12,14 +12,12 @@ from grader.classroom.roster import assign, read, same_people
 
 
 def roster(folder: Path, content: str | bytes) -> Path:
-    """A roster file with this content."""
     path = folder / "roster.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
 
 
 def refusal(path: Path) -> str:
-    """The one sentence with which a roster is refused."""
     with pytest.raises(UsageError) as caught:
         read(path)
     assert str(caught.value).isprintable()
@@ -27,12 +25,10 @@ def refusal(path: Path) -> str:
 
 
 def handed_in(key: str, *known_as: str, **more: object) -> HandedIn:
-    """A submission with this key."""
     return HandedIn(**{"path": Path(f"{key}.zip"), "key": key, "known_as": known_as, **more})
 
 
 def at(day: int) -> datetime:
-    """A day in October."""
     return datetime(2026, 10, day, tzinfo=UTC)
 
 
@@ -280,9 +276,7 @@ def test_one_student_under_two_ids_is_recognised(before, now):
 def test_ids_that_are_alike_are_not_one_student():
     twins = [Student(id="1", name="Jane Doe"), Student(id="2", name="Jane Doe")]
     assert [] == same_people(twins, [Student(id="3", name="Jane Doe"), Student(id="1")])
-    assert [] == same_people(
-        [Student(id="12", name="A B")], [Student(id="120"), Student(id="1200")]
-    )
+    assert [] == same_people([Student(id="12", name="A")], [Student(id="120"), Student(id="1200")])
 
 
 @pytest.mark.parametrize(

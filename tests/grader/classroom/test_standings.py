@@ -130,6 +130,8 @@ def test_points_by_hand_change_the_points_and_never_what_was_found(book):
     assert (ada(book).points, ada(book).score, ada(book).problems) == (4.5, 0.0, {"linear": 0.0})
     book.decisions.override("ada", 6, reason="agreed")
     assert (ada(book).points, ada(book).score) == (6, 0.0)
+    book.decisions.override("ada", None, reason="not agreed")
+    assert (ada(book).points, len(book.decisions.history("ada"))) == (4.5, 3)
 
 
 def test_points_for_a_problem_alone_are_no_grade(book):
@@ -139,9 +141,3 @@ def test_points_for_a_problem_alone_are_no_grade(book):
     assert (ada(book).state, ada(book).points) == (State.NOT_GRADED, None)
     book.decisions.override("ada", 5, reason="fair")
     assert (ada(book).state, ada(book).points) == (State.GRADED, 5)
-
-
-def test_a_student_whom_the_roster_lacks_is_graded_and_named(book):
-    hand_in(book, "one", None)
-    book.students.enrol([Student(id="ada", listed=False)])
-    assert (ada(book).points, ada(book).why) == (6.0, "the roster does not have this student")

@@ -1,8 +1,7 @@
 """A gradebook goes from one setup to another: nobody loses a grade, and each message has a way out.
 
-Each case has the setups that count in the gradebook and the setup that `batch` asks for. The
-commands that the messages name are run. Grading is replaced by stored results, because no GPU can
-be used here; test_old_gradebooks.py and test_term.py regrade real submissions on a CPU.
+Grading is replaced by stored results, because no GPU can be used here; test_old_gradebooks.py and
+test_term.py regrade real submissions on a CPU.
 """
 
 import itertools
@@ -52,7 +51,6 @@ def words_of(setups_):
 
 
 def result(setup, submission, status=Status.PASSED):
-    """A result of a setup in which the tests for its device end with this status."""
     same = {name: getattr(setup, name) for name in ("version", "suite_sha256", "device", "seed")}
     info = GraderInfo(**same, isolation=setup.isolation)
     ended = status if setup.device == "cpu" else Status.DEFERRED
@@ -69,7 +67,6 @@ def course(root):
 
 @pytest.fixture
 def class_(monkeypatch, tmp_path, course, typed):
-    """A class of two, whose grading is replaced by stored results."""
     return Classroom(monkeypatch, tmp_path, course, typed)
 
 
@@ -115,15 +112,16 @@ class Classroom:
         with gradebook.writing(self.book, create=True) as book:
             for name in STUDENTS:
                 book.students.enrol([Student(id=name)])
-                book.attempts.add(name, f"{name}.zip", read(self.folder / f"{name}.zip"))
+                book.attempts.add(name, f"{name}.zip", self.read(name))
             for one in chosen:
                 setup = book.setups.number_of(self.setup(one))
                 book.setups.apply(setup, why="batch")
                 for name in STUDENTS:
-                    book.results.keep(
-                        setup, result(book.setups.get(setup), read(self.folder / f"{name}.zip"))
-                    )
+                    book.results.keep(setup, result(book.setups.get(setup), self.read(name)))
             book.results.merge_devices()
+
+    def read(self, name):
+        return read(self.folder / f"{name}.zip")
 
     def setup(self, chosen):
         problems = [self.course.problem(name) for name in chosen["problems"]]
@@ -181,9 +179,7 @@ def test_each_message_names_commands_that_lead_to_the_setup_asked_for(class_, ha
         if code == 0:
             break
         assert code == 2, said
-        commands = [
-            one for one in re.findall("`grader (regrade .*?)`", said) if "--undo" not in one
-        ]
+        commands = [c for c in re.findall("`grader (regrade .*?)`", said) if "--undo" not in c]
         assert commands, said
         assert class_.grades() == before
         for command in commands:
@@ -200,29 +196,17 @@ def test_each_message_names_commands_that_lead_to_the_setup_asked_for(class_, ha
 
 @pytest.mark.parametrize(
     ("had", "asked"),
-    [
-        (one, other)
-        for one, other in itertools.product(CHOICES[:2], CHOICES)
-        if {**one} != {**other}
-    ],
+    [(one, other) for one, other in itertools.product(CHOICES[:2], CHOICES) if one != other],
     ids=str,
 )
 def test_the_options_that_keep_the_setup_are_named(class_, had, asked):
     class_.has(had | {"device": "cpu"})
     _, said = class_.batch(asked | {"device": "cpu"})
     (added,) = re.findall(r"To keep the setup, add (.*) to this command", said)
-    words = shlex.split(added)
-    chosen = dict(asked)
-    while words:
-        option, *rest = words
-        if option == "--all-problems":  # an option of regrade: for batch, it is the default
-            chosen["problems"], words = EVERY, rest
-            continue
-        value, words = rest[0], rest[1:]
-        name = {"--seed": "seed", "--isolation": "isolation", "--only": "problems"}[option]
-        chosen[name] = {"seed": int(value) if value.isdigit() else 0, "problems": [value]}.get(
-            name, value
-        )
+    chosen = asked | dict(re.findall(r"--(seed|isolation) (\S+)", added))
+    if "--all-problems" in added:  # an option of regrade: for batch, it is the default
+        chosen["problems"] = EVERY
+    chosen["problems"] = re.findall(r"--only (\S+)", added) or chosen["problems"]
     assert class_.batch(chosen | {"device": "cpu"})[0] == 0
 
 

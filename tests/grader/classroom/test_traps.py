@@ -7,8 +7,7 @@ import pytest
 
 from grader.classroom import gradebook
 from tests.grader import small_courses
-from tests.grader.classroom.a_class import WITH_LISTS, hand_in
-from tests.grader.classroom.reading_back import read_csv_table
+from tests.grader.classroom.a_class import WITH_LISTS, hand_in, read_csv_table
 
 pytestmark = [
     pytest.mark.slow,
@@ -26,8 +25,6 @@ OTHER_IDS = """Student,ID,SIS Login ID,Section
 
 
 class Desk:
-    """An empty folder with a course, and the commands."""
-
     def __init__(self, folder, typed):
         self.folder, self.types = folder, typed.all
         small_courses.with_lists(folder / "course")
@@ -48,7 +45,6 @@ class Desk:
         path.write_text(text)
 
     def points(self):
-        """Each student's points in the export."""
         self("export g.sqlite --csv out.csv")
         rows = read_csv_table((self.folder / "out.csv").read_text())
         return {row["id"]: float(row["points"]) if row["points"] else None for row in rows}
@@ -221,8 +217,11 @@ def test_times_without_an_offset_are_in_the_zone_of_the_policy(graded):
     graded.write("more.csv", "student;until;reason\ns02;2026-11-09 12:00;ill\n")
     said = graded("extend --from more.csv --gradebook g.sqlite --apply")
     assert "2026-11-09T12:00:00-05:00" in said
-    graded.write("points.csv", "student;points;problem;reason\ns02;1,5;softmax;oral\n")
-    graded("override --from points.csv --gradebook g.sqlite --apply")
+    graded.write("points.csv", "Student;Points;Problem;Reason\nS02;1,5;softmax;'=oral\n")
+    override = "override --from points.csv --gradebook g.sqlite --by ta"
+    assert "+ s02 Bo Lee: 2.50 of 3; 1.5 for softmax by ta: =oral\n" in graded(override)
+    assert graded.points()["s02"] == 2
+    graded(f"{override} --apply")
     assert graded.points()["s02"] == 2.5
 
 

@@ -15,7 +15,6 @@ STUDENTS = {
 
 @pytest.fixture
 def book(tmp_path):
-    """A gradebook of four students with the same mistakes."""
     path = tmp_path / "class.sqlite"
     with class_of(path, STUDENTS):
         pass

@@ -110,33 +110,6 @@ def regraded(tmp_path, today):
     return tmp_path / "class.sqlite"
 
 
-def test_a_regrade_is_shown_before_it_counts_and_after(regraded, typed):
-    """All results already exist, so nothing is graded here. An undo reverts the regrade."""
-    changes = [
-        "changed: the suite: 000000000000, now ",
-        "2 students: 1 gain, 1 lose, 0 change otherwise; "
-        "points of the class before 7.00, after 7.00",
-        "  adamw, test_steps: 1 gain points",
-        "  bob: 7.00, then 0.00 (-7.00)",
-        "      adamw, test_steps: passed, now failed",
-    ]
-    undo = f"`grader regrade {regraded} --undo`"
-    for (command, *options), last in (
-        (("diff",), ""),
-        (("regrade",), "the old results still count; --apply changes that\n"),
-        (("regrade", "--apply"), f"the new results count; {undo} reverts that\n"),
-        (("diff",), "this regrade was applied: the new results count\n"),
-    ):
-        code, said, _ = typed(command, regraded, *options)
-        assert code == 0
-        assert all(line in said for line in changes), said
-        assert said.endswith(last)
-    assert "zoe: 7.00 of 7" in typed("show", "zoe", "--gradebook", regraded)[1]
-    assert typed("regrade", regraded, "--undo")[0] == 0
-    assert "zoe: 0.00 of 7" in typed("show", "zoe", "--gradebook", regraded)[1]
-    assert typed("regrade", regraded, "--undo")[0] == 2
-
-
 def test_a_newer_regrade_is_shown_rather_than_the_applied_one(regraded, today, typed):
     assert typed("regrade", regraded, "--apply")[0] == 0
     newest = msgspec.structs.replace(today, suite_sha256="ff" * 32)

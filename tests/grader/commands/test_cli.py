@@ -56,9 +56,7 @@ def test_the_sample_is_graded_with_exit_code_0(sample):
     statuses = {problem["id"]: problem["status"] for problem in json.loads(text)["problems"]}
     expected = {"tensor_memory": "failed", "storage_views": "crashed", "linear": "passed"}
     expected |= {"adamw": "failed", "get_batch": "failed"}
-    assert {
-        name: status for name, status in statuses.items() if status != "not_attempted"
-    } == expected
+    assert {p: s for p, s in statuses.items() if s != "not_attempted"} == expected
     assert list(statuses) == [problem.id for problem in courses.load().problems]
 
 
@@ -121,10 +119,7 @@ def test_two_runs_with_one_seed_give_the_same_json(sample, grader, root, tmp_pat
 
 @pytest.mark.slow
 def test_the_reference_has_every_point(grader, typed, root, tmp_path):
-    """A CPU run gives the reference exactly full marks, with the points of CUDA problems pending.
-
-    Merged with a CUDA run, it has all points.
-    """
+    """A CPU run has full marks, with pending points; merged with a CUDA run, all points."""
     right = tmp_path / "right"
     shutil.copytree(root / "grader" / "solutions" / "reference", right / "assignment")
     done = grader("grade", right, "--json", tmp_path / "r.json")
@@ -147,16 +142,11 @@ def test_the_reference_has_every_point(grader, typed, root, tmp_path):
     assert typed(*merge, "--json", tmp_path / "merged.json")[0] == 0
     whole = json.loads((tmp_path / "merged.json").read_text())
     assert (of_all, of_all, 0) == (whole["score"], whole["max_score"], whole["pending"])
-    assert {"passed"} == {
-        test["status"] for problem in whole["problems"] for test in problem["tests"]
-    }
+    assert {"passed"} == {t["status"] for p in whole["problems"] for t in p["tests"]}
 
 
 def on_a_gpu(cpu):
-    """A CUDA run's result in which every test passes, derived from a CPU run's result.
-
-    This machine has no GPU to make a real one.
-    """
+    """A CUDA run's result in which every test passes, made from a CPU run's."""
     ends = {"cpu": Status.DEFERRED, "cuda": Status.PASSED}
     problems = []
     for p in cpu.problems:
@@ -214,10 +204,7 @@ def test_two_results_are_compared(typed, tmp_path):
 
 
 def test_a_fault_of_the_grader_in_one_run_is_one_of_the_merged_result(typed, tmp_path):
-    """The command exits with 3 and a prominent message, and still writes the JSON.
-
-    Escape sequences in a message are shown as plain text.
-    """
+    """The command exits with 3 and still writes the JSON; escape sequences are shown as text."""
     cuda = tmp_path / "cuda.json"
     run_on("cuda", cuda, status=Status.GRADER_ERROR, what="the device was lost\x1b]0;owned\x07")
     cpu = run_on("cpu", tmp_path / "cpu.json")
@@ -260,7 +247,6 @@ def test_a_cuda_device_is_looked_for_only_for_a_cuda_run(monkeypatch):
 
 
 def opened(path):
-    """How often this process has a file open."""
     return sum(os.path.realpath(link) == path for link in Path("/proc/self/fd").iterdir())
 
 
@@ -354,9 +340,7 @@ def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, copy_of_the_c
     broken = course / "tests" / "hidden" / "tensor_memory" / "test_hidden.py"
     text = broken.read_text()
     broken.write_text(text.replace("x.numel() * x.element_size()", "x.no_such_thing()"))
-    shutil.copytree(
-        root / "grader" / "solutions" / "reference", course / "handed_in" / "assignment"
-    )
+    shutil.copytree(root / "grader/solutions/reference", course / "handed_in" / "assignment")
     only = ("--only", "tensor_memory", "--only", "storage_views")
     done = grader("grade", "handed_in", *only, "--json", "r.json", cwd=course)
     result = json.loads((course / "r.json").read_text())

@@ -38,7 +38,6 @@ MISSING = [
 ]
 # `isolation` reads no course, and MORE contains more thorough calls of `validate`.
 LEFT_OUT = ("isolation", "validate")
-# Further calls of commands that read the course.
 MORE = [
     ["validate", "--only", "relu", "--draft", "--mutants", "--jobs", "1"],
     ["validate", "--only", "relu", "--quick", "--jobs", "1"],

@@ -1,8 +1,6 @@
 """A head TA's mistakes: each is one sentence with the exit code 2 (3 if the machine is at fault).
 
-A row of the table is a command line, its exit code and what the sentence has to say: what was
-expected, what was found, or what to do next. The commands run in this process, in a folder that
-has a graded class of the tiny course. No row may leave a new or a changed file.
+The sentence says what was expected or found, or what to do. No row leaves a new or a changed file.
 """
 
 import resource

@@ -20,10 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def merge(root, tmp_path):
-    """Merge two results in a shell with these redirections.
-
-    Returns the completed process.
-    """
+    """Merge two results in a shell with these redirections; return the completed process."""
     cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
 
     def run(redirections, *options, **environment):
@@ -63,10 +60,7 @@ CLOSED = "grader: the report cannot be printed: stdout is closed\n"
 def test_the_file_and_the_code_do_not_depend_on_who_reads_the_report(
     merge, tmp_path, redirections, written, code, said
 ):
-    """The JSON is written first, and the exit code is that of the grade, here 0.
-
-    Without a file, a report that is lost is an error, unless its reader has read enough.
-    """
+    """Without a file, a report that is lost is an error, unless its reader has read enough."""
     done = merge(redirections, *(("--json", tmp_path / "r.json") if written else ()))
     assert (done.returncode, done.stderr) == (code, said)
     assert not written or json.loads((tmp_path / "r.json").read_text())["score"] == 10

@@ -1,8 +1,4 @@
-"""No command overwrites what it reads, and a refused command changes nothing.
-
-The cases come from the commands' own parameters, so a new command or option is tested as well; a
-new command only needs a line in CALLS.
-"""
+"""No command overwrites what it reads, and a refused command changes nothing."""
 
 import os
 import shutil
@@ -63,9 +59,7 @@ CALLS = {
     "mistakes": ["BOOK"],
     "similar": ["BOOK"],
 }
-COMMANDS = {
-    one.name or one.callback.__name__: one.callback for one in command_line().registered_commands
-}
+COMMANDS = {c.name or c.callback.__name__: c.callback for c in command_line().registered_commands}
 # Values that are refused for a parameter of each kind, whatever the command does with it.
 WRONG = {
     Path: ["ABSENT/x", "SUBMISSION/x", "x" * 300],
@@ -81,7 +75,6 @@ ZERO_IS_RIGHT = {"--seed", "--points", "--threshold"}
 
 
 def kinds(parameter):
-    """The kinds of a parameter's value, as in WRONG."""
     members = (parameter.kind, *getattr(parameter.kind, "__args__", ()))
     return [kind for kind in WRONG if kind in members]
 
@@ -104,9 +97,8 @@ WRONG_VALUES = list(wrong_values())
 
 @pytest.fixture(scope="module")
 def course(root, tmp_path_factory):
-    """A copy of the tiny course."""
     return shutil.copytree(
-        root / "examples" / "tiny_course", tmp_path_factory.mktemp("course") / "course"
+        root / "examples" / "tiny_course", tmp_path_factory.mktemp("c") / "course"
     )
 
 
@@ -132,7 +124,6 @@ def places(course, tmp_path):
 
 @cache
 def _graded(folder):
-    """A gradebook in which Ada has a grade of today's setup of the course in this folder."""
     course = load(folder)
     problems = [course.problem(PROBLEM)]
     today = setups.of_today(course, problems, device="cpu", isolation="none", seed=0)
@@ -352,10 +343,7 @@ TWO_OUTPUTS = [
     ids=[f"{name}-{one.name}-{other.name}" for name, one, other in TWO_OUTPUTS],
 )
 def test_two_outputs_never_have_one_name(call, places, tmp_path, name, one, other):
-    """Two files, a file and a folder that gets such files, or two folders that get such files.
-
-    Names that differ in case are one file on some file systems.
-    """
+    """Files, folders of such files, and names that differ in case, one file on some systems."""
     names = {key: tmp_path / f"out.{key}" for key in ("first", "FIRST")}
     first, second = names["first"], names["FIRST"]
     if one.writes.suffix and other.writes.suffix:

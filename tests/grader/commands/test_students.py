@@ -157,20 +157,12 @@ def test_a_removed_student_is_nowhere_and_comes_back(class_, typed, tmp_path):
     assert typed("status", class_, "--verbose")[1] == shown
 
 
-def test_points_from_a_file_are_shown_and_then_written(class_, typed, tmp_path):
-    """A spreadsheet's semicolons and apostrophes are read; a text that is a formula stays text."""
-    file, words = tmp_path / "points.csv", ("--gradebook", class_, "--reason", "oral", "--by", "ta")
-    file.write_text("Student;Points;Problem;Reason\nBOB;4;;'=1+1\nada;3;adamw;\n")
-    before = rows(class_)
-    code, said, _ = typed("override", "--from", file, *words)
-    assert (code, rows(class_)) == (0, before)
-    assert said == (
-        "- bob Bob B: 7.00 of 7\n+ bob Bob B: 4.00 of 7; 4 by ta: =1+1\n"
-        "- ada: 2.00 of 7; 2 for adamw by ta: fair\n+ ada: 3.00 of 7; 3 for adamw by ta: oral\n"
-        "nothing is written; --apply writes this\n"
-    )
-    assert "this is written" in typed("override", "--from", file, "--apply", *words)[1]
-    assert typed("show", "bob", "--gradebook", class_)[1].startswith("bob Bob B: 4.00 of 7")
+def test_points_for_nothing_are_given_and_withdrawn(class_, typed):
+    """Also more than there are."""
+    words = ("override", "eve", "--gradebook", class_, "--reason", "oral", "--by", "ta")
+    assert typed(*words, "--points", 8, "--anyway")[1] == "eve Eve E: 8.00 of 7; 8 by ta: oral\n"
+    assert "2 with points by hand" in typed("status", class_)[1]
+    assert typed(*words, "--remove")[1] == "eve Eve E: missing\n"
 
 
 def test_one_wrong_row_and_nothing_is_written(class_, typed, tmp_path):

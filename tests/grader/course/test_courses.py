@@ -47,7 +47,6 @@ def test_a_course_that_names_no_packages_has_the_usual_ones(tiny):
     ],
 )
 def test_a_missing_package_is_one_sentence(tiny, package, found):
-    """The sentence names the line, what is expected, what is there, and the command to run."""
     course = with_packages(tiny, f'["numpy", "{package}"]')
     with pytest.raises(CourseFault) as raised:
         courses.check_packages(course)
@@ -60,14 +59,10 @@ def test_a_missing_package_is_one_sentence(tiny, package, found):
 
 
 @pytest.mark.parametrize(
-    "place",
-    ["tests/hidden/data/expected.json", "tests/probes/corpus.txt", "assignment/given.py"],
+    "place", ["tests/hidden/data/expected.json", "tests/probes/corpus.txt", "assignment/given.py"]
 )
 def test_the_data_of_tests_belong_to_the_suite(tiny, place):
-    """A changed expected value or given module is another suite.
-
-    What Python leaves is not, and neither is a solution that proves the tests.
-    """
+    """What Python leaves is no part of it, and neither is a solution that proves the tests."""
     course = courses.load(tiny)
     hashes = [course.suite_sha256()]
     for content in ("1", "2"):
@@ -83,7 +78,6 @@ def test_the_data_of_tests_belong_to_the_suite(tiny, place):
 
 
 def test_a_course_without_solutions_does_not_get_those_of_another(tiny):
-    """The sentence names the file that is missing."""
     shutil.rmtree(tiny / "solutions")
     course = courses.load(tiny)
     with pytest.raises(CourseFault, match=r"tiny/solutions/reference/activations.py cannot be"):
@@ -211,7 +205,6 @@ WRONG = [
 
 
 def test_what_is_right_is_loaded():
-    """The example above and the course's own file are valid."""
     listed = problems.load(RIGHT, LIMITS)
     assert [problem["id"] for problem in listed["problem"]] == ["linear", "autograd"]
     assert courses.load().problem("autograd").points >= 1
@@ -223,7 +216,6 @@ def test_what_is_right_is_loaded():
     ("old", "new", "line", "said"), WRONG, ids=[f"{line} {said[-50:]}" for *_, line, said in WRONG]
 )
 def test_what_is_wrong_is_said_with_its_line(old, new, line, said):
-    """The message says what was expected, what was found and, if possible, what was meant."""
     assert RIGHT.count(old) == 1
     found = problems.load(RIGHT.replace(old, new), LIMITS)
     assert isinstance(found, problems.Wrong), found
@@ -232,7 +224,6 @@ def test_what_is_wrong_is_said_with_its_line(old, new, line, said):
 
 
 def test_a_table_that_is_a_list_is_said():
-    """A list in place of a table is reported, and a table in place of a list."""
     one = problems.load(RIGHT.replace("[limits]  #", "[[limits]]  #"), LIMITS)
     other = problems.load(
         RIGHT.replace("[[problem]]", "[problem]", 1).split("[[problem]]")[0], LIMITS
@@ -244,7 +235,6 @@ def test_a_table_that_is_a_list_is_said():
 
 
 def test_the_fault_is_the_courses(grader, copy_of_the_course):
-    """A command exits with 3 and one line with file and line, before it reads a submission."""
     file = copy_of_the_course / "assignment/problems.toml"
     text = file.read_text()
     line = text[: text.index('device = "cpu"')].count("\n") + 1
@@ -258,7 +248,6 @@ def test_the_fault_is_the_courses(grader, copy_of_the_course):
 
 
 def test_a_missing_course_is_said(tmp_path):
-    """The message names the missing file; another encoding is reported too."""
     with pytest.raises(UsageError, match=r"expected the folder of a course; there is no .*toml"):
         courses.load(tmp_path)
     shutil.copytree(courses.load().root / "assignment", tmp_path / "assignment")
@@ -268,7 +257,6 @@ def test_a_missing_course_is_said(tmp_path):
 
 
 def test_a_course_of_an_earlier_version_is_said(root, tmp_path):
-    """The message names the file that the kit has replaced, and the new import."""
     course = shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
     courses.load(course)
     (course / "tests" / "expect.py").write_text("")
@@ -278,7 +266,6 @@ def test_a_course_of_an_earlier_version_is_said(root, tmp_path):
 
 @given(data=st.data())
 def test_any_value_in_any_place_is_taken_or_said(data):
-    """Any value is accepted or reported with an existing line; no other exception occurs."""
     values = st.sampled_from(
         [
             "0",

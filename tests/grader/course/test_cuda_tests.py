@@ -46,7 +46,6 @@ CASES = [(f.parent.name, *case) for f in OF_CPU_PROBLEMS for case in functions_o
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_reference_passes_on_a_cpu(file, name, function, chosen, seed):
-    """The reference passes every CUDA test on a CPU too, so a mistake in such a test shows here."""
     given = {
         "student": StudentPackage("grader.solutions.reference"),
         "rng": torch.Generator().manual_seed(seed),
@@ -77,7 +76,6 @@ def test_every_test_of_the_stand_in_is_one_for_a_gpu(problem):
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.parent.name)
 def test_tests_for_a_gpu_belong_to_a_problem(file):
-    """Each file of CUDA tests is named after a problem and can be imported without a GPU."""
     assert list(functions_of(file.parent.name))
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from grader.course import courses
 from grader.publish import bundles
+from tests.grader.processes import ran
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +76,6 @@ def change(folder, statement):
 
 
 def test_check_and_submit_work_without_what_windows_lacks(solved):
-    """All public tests pass, and the zip is written."""
     code, output = assignment(solved, "check", "--all")
     assert code == 0, output
     number = len(COURSE.problems)
@@ -88,7 +88,6 @@ def test_check_and_submit_work_without_what_windows_lacks(solved):
 
 @pytest.mark.proof
 def test_a_flight_works_without_what_windows_lacks(solved):
-    """It is predicted and flown."""
     code, output = assignment(solved, *SMALL_FLIGHT)
     assert code == 0, output
     assert re.search(r"^FLOPs of a step +(\S+) +\1 +1$", output, re.MULTILINE)
@@ -99,7 +98,7 @@ def test_a_file_whose_name_is_no_text_can_be_deleted(tmp_path):
     program = "import os; name = b'caf\\xe9'; open(name, 'w').close(); os.unlink(os.fsdecode(name))"
     environment = {**os.environ, "PYTHONPATH": str(LIKE_WINDOWS)}
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = ran(command, cwd=tmp_path, env=environment)
     assert (0, "") == (done.returncode, done.stderr)
     assert list(tmp_path.iterdir()) == []
 
@@ -113,10 +112,7 @@ def test_help_can_be_printed(work):
 
 @pytest.mark.proof
 def test_a_crash_has_its_line_and_ends_no_other_problem(work, root):
-    """The path has characters that Python escapes when it reports a crash.
-
-    The next process is told which tests have run, in more words than fit a command line.
-    """
+    """The path has characters that Python escapes; the next command would be too long."""
     for name in ("linear", "optimizers"):
         shutil.copy(root / f"grader/solutions/reference/{name}.py", work / "assignment")
     change(work, "import os; os.abort()")
@@ -145,7 +141,6 @@ def test_ctrl_c_stops_where_no_signal_can_be_sent(solved):
 
 
 def test_the_interpreter_lacks_what_it_should(tmp_path):
-    """A program that needs what Windows lacks fails in it."""
     programs = {
         "import os; os.fork()": "AttributeError",
         "import fcntl": "ModuleNotFoundError",

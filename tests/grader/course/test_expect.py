@@ -17,12 +17,10 @@ from grader.base.errors import (
     GraderFault,
     NotAttempted,
     PolicyBroken,
-    Status,
     TimedOut,
     raised,
 )
 from grader.grading.verdict import verdict_on
-from grader.results.records import Outcome
 from grader.wire.protocol import Other
 from kit import expect
 from kit.expect import Mismatch
@@ -30,6 +28,9 @@ from tests.grader.told import told
 
 F16, F32, F64 = torch.float16, torch.float32, torch.float64
 NAN, INF = math.nan, math.inf
+RETURN = "returned None: is a `return` missing?"
+VALUES = "wrong values (shape and dtype are right)"
+VALUES_OF_Y = "wrong values of y (shape and dtype are right)"
 
 
 def mismatch(check, *args, **kwargs):
@@ -42,18 +43,7 @@ def mismatch(check, *args, **kwargs):
 def shown(error, *, private=False):
     """A mismatch as it is shown for problem `p`."""
     if private:
-        verdict = verdict_on(error, test="t", rule="", asked="")
-        return told(
-            "p",
-            Outcome(
-                id="t",
-                weight=1,
-                status=Status.FAILED,
-                about=verdict.about,
-                what=verdict.what,
-                facts=verdict.facts,
-            ),
-        )
+        return told("p", verdict_on(error, test="t", rule="", asked=""))
     return expect.render(error, problem="p", section="2.3")
 
 
@@ -86,12 +76,10 @@ def test_a_private_report_leaves_out_the_values():
 
 
 def test_without_a_hint_the_handout_alone_is_named():
-    """Without a hint, the last line still names the section of the handout."""
     assert "p · f: wrong\n  see       handout §2.3" == shown(Mismatch("f", "wrong"))
 
 
 def test_a_mismatch_is_an_assertion_with_a_text_of_its_own():
-    """A Mismatch is an AssertionError whose text is readable in a debugger."""
     assert isinstance(FULL, AssertionError)
     assert "f: wrong values" == str(FULL)
 
@@ -138,15 +126,14 @@ def test_a_private_report_gives_no_expected_value_and_no_input_away(check, args,
     ids=repr,
 )
 def test_equal_values_of_equal_types_agree(x):
-    """Equality of values and types is checked at every level of nesting."""
     expect.value(x, x, of="f")
 
 
 @pytest.mark.parametrize(
     ("got", "expected", "reason"),
     [
-        (None, 5, "returned None: is a `return` missing?"),
-        (None, False, "returned None: is a `return` missing?"),
+        (None, 5, RETURN),
+        (None, False, RETURN),
         (5, None, "wrong type: expected NoneType, got int"),
         (True, 1, "wrong type: expected int, got bool"),
         (1, True, "wrong type: expected bool, got int"),
@@ -175,15 +162,11 @@ def test_equal_values_of_equal_types_agree(x):
     ids=repr,
 )
 def test_values_that_differ_are_told_apart(got, expected, reason):
-    """Only the first difference is reported, with its position.
-
-    A bool never equals an int, and a NaN equals nothing.
-    """
+    """The first difference, with its position. A bool is no int; a NaN equals nothing."""
     assert reason == mismatch(expect.value, got, expected).reason
 
 
 def test_a_wrong_value_word_for_word():
-    """The message contains both values in full, and the inputs."""
     error = mismatch(
         expect.value, (12, 4), (12, 5), inputs="shape (3, 4)", hint="which is the last stride?"
     )
@@ -197,7 +180,6 @@ p · f: wrong value at [1]
 
 
 def test_a_long_value_is_cut():
-    """A long value is shortened, because a page of numbers helps nobody."""
     error = mismatch(expect.value, [1] * 500, [2] * 500)
     assert [200, 200] == [len(text) for _, text in error.values]
     assert all(text.endswith("…") for _, text in error.values)
@@ -274,7 +256,7 @@ def test_numbers_within_the_tolerance_agree(got, expected):
 @pytest.mark.parametrize(
     ("got", "reason"),
     [
-        (None, "returned None: is a `return` missing?"),
+        (None, RETURN),
         (True, "wrong type: expected float, got bool"),
         (10**400, "the number is inf, not finite"),
         ("1.0", "wrong type: expected float, got str"),
@@ -298,7 +280,6 @@ def test_no_number_agrees_with_an_expected_nan():
 
 
 def test_a_wrong_number_word_for_word():
-    """The message includes the tolerance."""
     error = mismatch(expect.number, 8.5, 2.0, tolerance=0.001, inputs="2·3·4 by hand")
     expected = """\
 p · f: wrong value
@@ -333,7 +314,6 @@ p · f: wrong value
     ids=repr,
 )
 def test_equal_tensors_agree(got, expected):
-    """Equal tensors of every kind of dtype agree; strides and gradients are not compared."""
     expect.tensor(got, expected, of="f")
 
 
@@ -341,12 +321,8 @@ def test_tensors_within_the_tolerance_agree():
     """The bound is |got - expected| <= atol + rtol·|expected|, inclusive; here 0.5 + 0.25·2 = 1."""
     expected = torch.tensor([2.0, -2.0])
     expect.tensor(torch.tensor([3.0, -3.0]), expected, of="f", atol=0.5, rtol=0.25)
-    assert (
-        "wrong values (shape and dtype are right)"
-        == mismatch(
-            expect.tensor, torch.tensor([3.0, -3.001]), expected, atol=0.5, rtol=0.25
-        ).reason
-    )
+    wrong = torch.tensor([3.0, -3.001])
+    assert VALUES == mismatch(expect.tensor, wrong, expected, atol=0.5, rtol=0.25).reason
 
 
 @pytest.mark.parametrize(
@@ -358,48 +334,20 @@ def test_tensors_within_the_tolerance_agree():
         (torch.ones(3), torch.ones(2), "wrong shape of y: expected (2,), got (3,)"),
         (torch.ones(1, 2), torch.ones(2), "wrong shape of y: expected (2,), got (1, 2)"),
         (torch.ones(()), torch.ones(1), "wrong shape of y: expected (1,), got ()"),
-        (
-            torch.ones(2, dtype=F64),
-            torch.ones(2),
-            "wrong dtype of y: expected float32, got float64",
-        ),
-        (
-            torch.ones(2, dtype=torch.int64),
-            torch.ones(2, dtype=torch.bool),
-            "wrong dtype of y: expected bool, got int64",
-        ),
+        (torch.ones(2).double(), torch.ones(2), "wrong dtype of y: expected float32, got float64"),
+        (torch.ones(2).long(), torch.ones(2).bool(), "wrong dtype of y: expected bool, got int64"),
         (torch.ones(2, device="meta"), torch.ones(2), "wrong device of y: expected cpu, got meta"),
         (torch.ones(2), torch.ones(2, device="meta"), "wrong device of y: expected meta, got cpu"),
         (torch.tensor([NAN, 1.0, INF]), torch.ones(3), "2 of 3 entries of y are NaN or infinite"),
-        (torch.tensor([1.0, 2.0]), torch.ones(2), "wrong values of y (shape and dtype are right)"),
+        (torch.tensor([1.0, 2.0]), torch.ones(2), VALUES_OF_Y),
         (torch.tensor([NAN]), torch.tensor([NAN]), "1 of 1 entries of y are NaN or infinite"),
-        (torch.tensor([1.0]), torch.tensor([NAN]), "wrong values of y (shape and dtype are right)"),
+        (torch.tensor([1.0]), torch.tensor([NAN]), VALUES_OF_Y),
         (torch.tensor([NAN]), torch.tensor([INF]), "1 of 1 entries of y are NaN or infinite"),
-        (
-            torch.tensor([-INF]),
-            torch.tensor([INF]),
-            "wrong values of y (shape and dtype are right)",
-        ),
-        (
-            torch.tensor([True]),
-            torch.tensor([False]),
-            "wrong values of y (shape and dtype are right)",
-        ),
-        (
-            torch.tensor([2**62 + 1]),
-            torch.tensor([2**62]),
-            "wrong values of y (shape and dtype are right)",
-        ),
-        (
-            torch.tensor([1 + 2j]),
-            torch.tensor([1 - 2j]),
-            "wrong values of y (shape and dtype are right)",
-        ),
-        (
-            torch.tensor([1], dtype=torch.uint64),
-            torch.tensor([2], dtype=torch.uint64),
-            "wrong values of y (shape and dtype are right)",
-        ),
+        (torch.tensor([-INF]), torch.tensor([INF]), VALUES_OF_Y),
+        (torch.tensor([True]), torch.tensor([False]), VALUES_OF_Y),
+        (torch.tensor([2**62 + 1]), torch.tensor([2**62]), VALUES_OF_Y),
+        (torch.tensor([1 + 2j]), torch.tensor([1 - 2j]), VALUES_OF_Y),
+        (torch.ones(1, dtype=torch.uint64), torch.zeros(1, dtype=torch.uint64), VALUES_OF_Y),
     ],
     ids=repr,
 )
@@ -412,7 +360,7 @@ def test_tensors_that_differ_are_told_apart(got, expected, reason):
 def test_none_is_told_by_what_it_stands_for():
     """A function that may return None lacks no `return`; nor does one whose part is None."""
     for check, expected in ((expect.tensor, torch.ones(2)), (expect.value, 5), (expect.kind, int)):
-        assert mismatch(check, None, expected).reason == "returned None: is a `return` missing?"
+        assert mismatch(check, None, expected).reason == RETURN
         assert mismatch(check, None, expected, name="y").reason == "None instead of y"
     reason = "returned None where there is a result"
     for check, expected in ((expect.value, 5), (expect.kind, int)):
@@ -502,40 +450,29 @@ def test_a_share_of_infinity_is_no_tolerance(got):
 
 
 ORDER = [
-    (None, "returned None: is a `return` missing?"),
+    (None, RETURN),
     (Other("set"), "wrong type: expected a tensor, got set"),
     (torch.full((3,), NAN, dtype=F64, device="meta"), "wrong shape: expected (2,), got (3,)"),
     (torch.full((2,), NAN, dtype=F64, device="meta"), "wrong dtype: expected float32, got float64"),
     (torch.full((2,), NAN, device="meta"), "wrong device: expected cpu, got meta"),
     (torch.tensor([5.0, NAN]), "1 of 2 entries are NaN or infinite"),
-    (torch.tensor([5.0, 1.0]), "wrong values (shape and dtype are right)"),
+    (torch.tensor([5.0, 1.0]), VALUES),
 ]
 
 
 @pytest.mark.parametrize(("got", "reason"), ORDER, ids=[reason for _, reason in ORDER])
 def test_the_first_thing_that_is_wrong_is_reported_alone(got, reason):
-    """Only the first error is reported.
-
-    The order is None, type, shape, dtype, device, finite, values, and each answer here is also
-    wrong in every later respect.
-    """
+    """Each answer is also wrong in every later respect."""
     assert reason == mismatch(expect.tensor, got, torch.ones(2)).reason
 
 
 def test_wrong_values_word_for_word():
-    """The message has the first difference, how many and how large they are, and the tolerance."""
     expected = torch.arange(6.0).reshape(2, 3)
     got = expected.clone()
     got[0, 2], got[1, 1] = 2.5, 0.0
-    error = mismatch(
-        expect.tensor,
-        got,
-        expected,
-        atol=1e-5,
-        rtol=1e-4,
-        inputs="x float32[2, 3]",
-        hint="which axis?",
-    )
+    bounds = {"atol": 1e-5, "rtol": 1e-4}
+    said = {"inputs": "x float32[2, 3]", "hint": "which axis?"}
+    error = mismatch(expect.tensor, got, expected, **bounds, **said)
     text = """\
 p · f: wrong values (shape and dtype are right)
   expected  2 at [0, 2]
@@ -554,67 +491,40 @@ p · f: wrong values (shape and dtype are right)
 @pytest.mark.parametrize(
     ("got", "expected", "lines"),
     [
-        (
-            torch.tensor(3),
-            torch.tensor(4),
-            ["4 at []", "3", "1 of 1 entries, by up to 1; tolerance 0"],
-        ),
-        (
-            torch.tensor([1234568]),
-            torch.tensor([1234567]),
-            ["1234567 at [0]", "1234568", "1 of 1 entries, by up to 1; tolerance 0"],
-        ),
+        (torch.tensor(3), torch.tensor(4), ["4 at []", "3", "1"]),
+        (torch.tensor([1234568]), torch.tensor([1234567]), ["1234567 at [0]", "1234568", "1"]),
         (
             torch.tensor([0.1]) + 1e-7,
             torch.tensor([0.1]),
-            ["0.100000001 at [0]", "0.100000098", "1 of 1 entries, by up to 9.69e-08; tolerance 0"],
+            ["0.100000001 at [0]", "0.100000098", "9.69e-08"],
         ),
         (
             torch.tensor([1 / 3 + 1e-12], dtype=F64),
             torch.tensor([1 / 3], dtype=F64),
-            [
-                "0.33333333333333331 at [0]",
-                "0.33333333333433329",
-                "1 of 1 entries, by up to 1e-12; tolerance 0",
-            ],
+            ["0.33333333333333331 at [0]", "0.33333333333433329", "1e-12"],
         ),
-        (
-            torch.tensor([False]),
-            torch.tensor([True]),
-            ["True at [0]", "False", "1 of 1 entries, by up to 1; tolerance 0"],
-        ),
-        (
-            torch.tensor([1j]),
-            torch.tensor([1 + 1j]),
-            ["1+1j at [0]", "0+1j", "1 of 1 entries, by up to 1; tolerance 0"],
-        ),
+        (torch.tensor([False]), torch.tensor([True]), ["True at [0]", "False", "1"]),
+        (torch.tensor([1j]), torch.tensor([1 + 1j]), ["1+1j at [0]", "0+1j", "1"]),
     ],
     ids=["scalar", "large integer", "close floats", "closer floats", "bool", "complex"],
 )
 def test_two_numbers_that_differ_never_look_the_same(got, expected, lines):
     """Numbers are printed with six digits, and with more where six would look equal."""
     error = mismatch(expect.tensor, got, expected)
-    assert lines == [text for _, text in (*error.values, *error.facts)]
+    *numbers, off = lines
+    off = f"1 of 1 entries, by up to {off}; tolerance 0"
+    assert [*numbers, off] == [text for _, text in (*error.values, *error.facts)]
 
 
 # --- that -----------------------------------------------------------------------------------------
 
 
 def test_a_property_that_holds_says_nothing():
-    """A property that holds raises nothing; one that fails reports what is wrong."""
     expect.that(True, "x is not a view", of="f")
-    error = mismatch(
-        expect.that,
-        False,
-        "x is not a view",
-        facts=[("rule", "r")],
-        values=[("got", "g")],
-        hint="h",
-    )
-    assert (
-        "p · f: x is not a view\n  got       g\n  rule      r\n  hint      h    handout §2.3"
-        == shown(error)
-    )
+    facts, values = [("rule", "r")], [("got", "g")]
+    error = mismatch(expect.that, False, "x is not a view", facts=facts, values=values, hint="h")
+    said = "p · f: x is not a view\n  got       g\n  rule      r\n  hint      h    handout §2.3"
+    assert said == shown(error)
 
 
 # --- raises ---------------------------------------------------------------------------------------
@@ -627,6 +537,11 @@ def within(error, expected=ValueError, **options):
             raise error
 
 
+def theirs(kind, name):
+    """An exception of the student's own, of another process."""
+    return raised([kind], name, "x", None)
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
@@ -634,19 +549,8 @@ def within(error, expected=ValueError, **options):
         (UnicodeError("x"), ValueError),
         (KeyError("x"), (ValueError, KeyError)),
         (raised(["ValueError", "Exception"], "ValueError", "x", None), ValueError),
-        (
-            raised(
-                ["UnicodeDecodeError", "UnicodeError", "ValueError"],
-                "UnicodeDecodeError",
-                "x",
-                None,
-            ),
-            ValueError,
-        ),
-        (
-            raised(["FileNotFoundError", "OSError"], "FileNotFoundError", "x", "a.py:1"),
-            (ValueError, FileNotFoundError),
-        ),
+        (raised(["UnicodeError", "ValueError"], "UnicodeError", "x", None), ValueError),
+        (raised(["FileNotFoundError", "OSError"], "F", "x", "a.py:1"), (ValueError, OSError)),
         (raised(["IndentationError", "SyntaxError"], "IndentationError", "x", None), SyntaxError),
         (raised(["StopIteration"], "Ended", "x", None), StopIteration),
         (raised(["EOFError"], "EOFError", "x", None), EOFError),
@@ -660,7 +564,6 @@ def test_the_error_asked_for_is_right(error, expected):
 
 
 def test_a_right_call_that_fails_is_told_as_such():
-    """An exception from a valid call carries the call's description; success raises nothing."""
     with expect.right_call("9 tokens"):
         pass
     for error in (Mismatch("f", "wrong value"), raised(["TypeError"], "TypeError", "x", None)):
@@ -710,37 +613,32 @@ def test_a_value_of_another_kind_is_a_mismatch(value, wanted, reason):
 @pytest.mark.parametrize(
     ("error", "expected", "reason"),
     [
-        (None, ValueError, "expected ValueError when size is 0, but nothing was raised"),
+        (None, ValueError, "ValueError when size is 0, but nothing was raised"),
         (
             None,
             (ValueError, KeyError),
-            "expected ValueError or KeyError when size is 0, but nothing was raised",
+            "ValueError or KeyError when size is 0, but nothing was raised",
         ),
-        (KeyError("x"), ValueError, "expected ValueError when size is 0, got KeyError"),
-        (AssertionError("x"), ValueError, "expected ValueError when size is 0, got AssertionError"),
+        (KeyError("x"), ValueError, "ValueError when size is 0, got KeyError"),
+        (AssertionError("x"), ValueError, "ValueError when size is 0, got AssertionError"),
+        (theirs("KeyError", "MyKeyError"), ValueError, "ValueError when size is 0, got MyKeyError"),
         (
-            raised(["KeyError"], "MyKeyError", "x", None),
-            ValueError,
-            "expected ValueError when size is 0, got MyKeyError",
-        ),
-        (
-            raised(["Exception"], "SyntaxError", "a class of that name", None),
+            theirs("Exception", "SyntaxError"),
             SyntaxError,
-            "expected SyntaxError when size is 0, got SyntaxError",
+            "SyntaxError when size is 0, got SyntaxError",
         ),
         (
-            raised(["SystemExit"], "SystemExit", "1", None),
+            theirs("SystemExit", "SystemExit"),
             ValueError,
-            "expected ValueError when size is 0, got SystemExit",
+            "ValueError when size is 0, got SystemExit",
         ),
     ],
     ids=repr,
 )
 def test_anything_else_of_the_students_is_a_mismatch(error, expected, reason):
-    """No error at all, or a different error of the student's code, is a mismatch."""
     with pytest.raises(Mismatch) as caught:
         within(error, expected)
-    assert reason == caught.value.reason
+    assert f"expected {reason}" == caught.value.reason
 
 
 @pytest.mark.parametrize("expected", [ValueError, RuntimeError, NotImplementedError, Exception])
@@ -774,7 +672,6 @@ def test_a_mismatch_inside_stays_the_mismatch_that_it_is(expected):
 
 
 def test_what_is_no_exception_is_not_caught():
-    """A KeyboardInterrupt passes through: Ctrl-C still ends a run of the public tests."""
     with pytest.raises(KeyboardInterrupt):
         within(KeyboardInterrupt(), Exception)
 
@@ -818,34 +715,17 @@ def test_an_input_in_a_few_characters(x, text):
 
 
 def test_every_check_can_fail():
-    """Each check raises for at least one answer and accepts at least one other."""
     one, zero = torch.ones(1), torch.zeros(1)
-    tried = {
-        "value": (lambda: expect.value(1, 1, of="f"), lambda: expect.value(1, 2, of="f")),
-        "number": (
-            lambda: expect.number(1.0, 1.0, of="f", tolerance=0),
-            lambda: expect.number(1.0, 2.0, of="f", tolerance=0),
-        ),
-        "tensor": (
-            lambda: expect.tensor(one, one, of="f"),
-            lambda: expect.tensor(one, zero, of="f"),
-        ),
-        "array": (
-            lambda: expect.array(np.ones(1), np.ones(1), of="f", atol=0),
-            lambda: expect.array(np.ones(1), np.zeros(1), of="f", atol=0),
-        ),
-        "lines": (
-            lambda: expect.lines("a \n\n", ["a"], of="f"),
-            lambda: expect.lines("a\nb", ["a"], of="f"),
-        ),
-        "parts": (lambda: expect.parts([], 0, of="f"), lambda: expect.parts([], 1, of="f")),
-        "kind": (lambda: expect.kind(1, int, of="f"), lambda: expect.kind(1, str, of="f")),
-        "that": (lambda: expect.that(True, "r", of="f"), lambda: expect.that(False, "r", of="f")),
-        "raises": (lambda: within(ValueError()), lambda: within(None)),
-        "generators_left": (
-            lambda: expect.generators_left([], of="f"),
-            lambda: expect.generators_left(["torch"], of="f"),
-        ),
+    pairs = {  # right and wrong arguments
+        "value": ((1, 1), (1, 2), {}),
+        "number": ((1.0, 1.0), (1.0, 2.0), {"tolerance": 0}),
+        "tensor": ((one, one), (one, zero), {}),
+        "array": ((np.ones(1), np.ones(1)), (np.ones(1), np.zeros(1)), {"atol": 0}),
+        "lines": (("a \n\n", ["a"]), ("a\nb", ["a"]), {}),
+        "parts": (([], 0), ([], 1), {}),
+        "kind": ((1, int), (1, str), {}),
+        "that": ((True, "r"), (False, "r"), {}),
+        "generators_left": (([],), (["torch"],), {}),
     }
     helpers = {"render", "right_call", "is_students", "describe", "dtype_name", "type_name"}
     helpers |= {"hint_for", "short", "drawn"}
@@ -854,11 +734,10 @@ def test_every_check_can_fail():
         for n, f in vars(expect).items()
         if callable(f) and getattr(f, "__module__", "") == "kit.expect"
     }
-    assert {*tried, *helpers, "Mismatch"} == {n for n in public if not n.startswith("_")}
-    for passes, fails in tried.values():
-        passes()
-        with pytest.raises(Mismatch):
-            fails()
+    assert {*pairs, *helpers, "raises", "Mismatch"} == {n for n in public if not n.startswith("_")}
+    for name, (right, wrong, options) in pairs.items():
+        getattr(expect, name)(*right, of="f", **options)
+        mismatch(getattr(expect, name), *wrong, **options)
 
 
 # --- `expect.array` judges as `expect.tensor` does, and in the same words -------------------------

@@ -168,7 +168,6 @@ def test_late_days_are_counted_over_a_course(tmp_path):
     ],
 )
 def test_a_wrong_file_of_late_days_is_named(tmp_path, text, said):
-    """The message names the file, the line, what was expected and what was found."""
     path = tmp_path / "late.csv"
     path.write_text(text)
     with pytest.raises(UsageError, match=said):

@@ -38,7 +38,6 @@ before = replaced()
 
 
 def test_everything_is_as_it_was_afterwards():
-    """The stand-in restores everything, also after an exception."""
     with pytest.raises(KeyError):
         broken_off()
     assert before == replaced()
@@ -92,10 +91,7 @@ def test_a_copy_is_late_until_somebody_waits_for_it(waits):
 
 @pytest.mark.parametrize(("pinned", "written"), [(True, 9), (False, 7)])
 def test_a_copy_reads_its_source_when_it_runs(pinned, written):
-    """A copy from pinned memory reads its source when it runs.
-
-    A copy from other memory is done when the call returns.
-    """
+    """A copy from pinned memory; one from other memory is done when the call returns."""
     with stand_in.gpu(slow="copies") as gpu:
         source, side = torch.full((4,), 7), torch.cuda.Stream()
         source = source.pin_memory() if pinned else source
@@ -108,10 +104,7 @@ def test_a_copy_reads_its_source_when_it_runs(pinned, written):
 
 @pytest.mark.parametrize("told", [False, True])
 def test_memory_goes_to_the_next_tensor_of_its_stream(told):
-    """Freed memory is reused by its stream.
-
-    The exception is memory for which record_stream named another stream with unfinished work.
-    """
+    """Except memory for which record_stream named another stream with unfinished work."""
     with stand_in.gpu(slow="kernels") as gpu:
         side = torch.cuda.Stream()
         with torch.cuda.stream(side):
@@ -129,10 +122,7 @@ def test_memory_goes_to_the_next_tensor_of_its_stream(told):
 
 
 def test_memory_is_counted_in_blocks():
-    """Views keep their storage, and freed memory stays reserved until the cache is emptied.
-
-    The peak starts again from the current value when it is reset.
-    """
+    """Views keep their storage, and freed memory stays reserved until the cache is emptied."""
     with stand_in.gpu():
         x = torch.empty(MIB + 1, dtype=torch.uint8, device="cuda")
         view = x[5:7]

@@ -26,6 +26,7 @@ from kit.handing_in import Accepted
 from kit.progress import check as checking
 from kit.progress import last_time, markdown, pictures, submit
 from kit.progress.outcomes import Failure, ProblemProgress, RunOutcome, hints
+from tests.grader.processes import ran
 from tests.grader.sampling import every
 from tests.grader.warm_python import python
 
@@ -45,10 +46,15 @@ def work(tmp_path, root):
     return folder
 
 
+def run(folder, *words, **options):
+    """Run `python -m` with these words in that folder."""
+    command = [python(), "-m", *words]
+    return ran(command, cwd=folder, **options)
+
+
 def assignment(folder, *arguments):
     """Run `python -m assignment` in that folder."""
-    command = [python(), "-m", "assignment", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    return run(folder, "assignment", *arguments)
 
 
 FORWARD = "return x @ self.weight.T"
@@ -68,26 +74,23 @@ def solve(folder, root, *modules):
 
 def linear(folder, root, forward):
     """Solve linear.py, but for the line of Linear.forward; return its path."""
-    (module,) = solve(folder, root, "linear")
-    source = module.read_text()
+    (path,) = solve(folder, root, "linear")
+    source = path.read_text()
     assert source.count(FORWARD) == 1
-    module.write_text(source.replace(FORWARD, forward))
-    return module
+    path.write_text(source.replace(FORWARD, forward))
+    return path
 
 
 # --- check
 
 
 def test_progress_has_a_row_a_problem_and_says_what_is_next(work, root):
-    """Each problem has one row: done, to be finished or not attempted.
-
-    Below the rows, the first thing to do is given with its file, line, section and command.
-    """
-    (module,) = solve(work, root, "tensor_memory")
-    source = module.read_text()
+    """Below the rows is the first thing to do, with its file, line, section and command."""
+    (path,) = solve(work, root, "tensor_memory")
+    source = path.read_text()
     start = source.index("def contiguous_strides")
     body = source.index("# BEGIN SOLUTION", start)
-    module.write_text(
+    path.write_text(
         f'{source[:body]}raise NotImplementedError("storage_views: see handout §1.2")\n'
         f"    {source[body:]}"
     )
@@ -139,7 +142,6 @@ def test_each_call_gives_one_more_hint_and_never_the_solution(work, root):
 
 @pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)
 def test_every_definition_has_hints(root, problem):
-    """Each problem's hints begin with the place and end with the module's solved example."""
     entry = {"id": problem.id, "module": problem.module, "section": problem.section}
     for name in problem.functions:
         failure = Failure({**entry, "functions": [name]}, False, "", "", "")
@@ -165,9 +167,9 @@ RIGHT = "return x.numel() * x.element_size()"
 def test_a_problem_that_turns_green_tells_its_sentence_once(work, root, body, tells):
     """Another number than the sentence's, or a call that ends the program: nothing."""
     shutil.copytree(root / "flight", work / "flight")
-    (module,) = solve(work, root, "tensor_memory")
-    source = module.read_text(encoding="utf-8")
-    module.write_text(source.replace(RIGHT, body), encoding="utf-8")
+    (path,) = solve(work, root, "tensor_memory")
+    source = path.read_text(encoding="utf-8")
+    path.write_text(source.replace(RIGHT, body), encoding="utf-8")
     first, second = (check(work, "tensor_memory") for _ in range(2))
     assert (first.returncode, second.returncode) == (0, 0), first.stdout + first.stderr
     sentence = "\n  Wren's weights take 5.09 GB in float32: they fit.\n"
@@ -177,10 +179,7 @@ def test_a_problem_that_turns_green_tells_its_sentence_once(work, root, body, te
 
 
 def test_a_wrong_answer_is_shown_in_full(work, root):
-    """The failure shows expected, got, inputs, the test and the definition to fix.
-
-    An earlier problem that was not attempted does not hide it.
-    """
+    """An earlier problem that was not attempted does not hide it."""
     linear(work, root, "return 2 * x @ self.weight.T")
     done = check(work, "storage_views", "linear")
     assert re.search(r"^linear +4 points .* failing$", done.stdout, re.MULTILINE)
@@ -194,11 +193,11 @@ def test_a_wrong_answer_is_shown_in_full(work, root):
 
 def test_a_wrong_answer_is_told_in_a_few_lines_by_pytest(work, root):
     """The expected value, the answer, the inputs and the section to read."""
-    (module,) = solve(work, root, "tensor_memory")
-    module.write_text(module.read_text().replace(RIGHT, f"{RIGHT} + 1"))
+    (path,) = solve(work, root, "tensor_memory")
+    path.write_text(path.read_text().replace(RIGHT, f"{RIGHT} + 1"))
     chosen = ["-W", "error", "-q", "-k", "test_tensor_memory and tensor_bytes", "tests/public"]
     command = [python(), "-P", "-m", "pytest", "-p", "no:cacheprovider", *chosen]
-    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
+    done = ran(command, cwd=work)
     assert (
         "tensor_memory · tensor_bytes: wrong value\n"
         "  expected  128\n"
@@ -209,7 +208,6 @@ def test_a_wrong_answer_is_told_in_a_few_lines_by_pytest(work, root):
 
 
 def test_an_exception_is_told_with_its_place(work, root):
-    """An exception is reported in one line with the student's line of code, not as a traceback."""
     linear(work, root, 'return x @ self["weight"].T')
     done = check(work, "linear")
     where = r"  at        assignment/linear\.py:\d+ in Linear\.forward"
@@ -219,14 +217,14 @@ def test_an_exception_is_told_with_its_place(work, root):
 
 def test_an_answer_that_a_test_cannot_use_is_told_with_the_line_of_the_test(work, root):
     """The function that answered is named, also where the test stumbles over the answer later."""
-    (module,) = solve(work, root, "autograd")
+    (path,) = solve(work, root, "autograd")
     wrong = {
         "linear_backward": "(x, weight, upstream): return x.sum()",
         "mlp_backward": "(*args): return 2.0",
         "numerical_gradient": "(*args, **options): return None",
     }
     sources = [f"def {name}{rest}\n" for name, rest in wrong.items()]
-    module.write_text("\n\n".join([module.read_text(), *sources]))
+    path.write_text("\n\n".join([path.read_text(), *sources]))
     done = check(work, "autograd", "--all")
     stopped = r"the test cannot go on: \w+Error: .+"
     at = r"\n  at        tests/public/test_autograd\.py:\d+\n {12}\S"
@@ -241,10 +239,7 @@ def test_an_answer_that_a_test_cannot_use_is_told_with_the_line_of_the_test(work
 
 
 def test_a_syntax_error_is_told_with_its_line(work, root):
-    """A syntax error is reported once for its own module, and the other problems still run.
-
-    Its line has carets, and each problem of the module has the number of its tests.
-    """
+    """Once for its module, with carets and the number of tests; other problems still run."""
     (work / "assignment/optimizers.py").write_text("if 1:\n    x = 2 +\n")
     done = check(work, "tensor_memory", "adamw", "lr_schedule", "--all")
     assert done.stdout.count("\nadamw, lr_schedule: raised SyntaxError: invalid syntax\n") == 1
@@ -261,8 +256,8 @@ def test_a_syntax_error_is_told_with_its_line(work, root):
 
 def test_a_syntax_error_in_a_helper_is_told_with_its_line(work, root):
     """Python finds it when the module is imported."""
-    (module,) = solve(work, root, "linear")
-    module.write_text("from assignment.helpers import x\n" + module.read_text())
+    (path,) = solve(work, root, "linear")
+    path.write_text("from assignment.helpers import x\n" + path.read_text())
     (work / "assignment/helpers.py").write_text("x = )\n")
     done = check(work, "linear")
     shown = "  at        assignment/helpers.py:1\n            x = )\n                ^\n"
@@ -274,14 +269,13 @@ def test_a_syntax_error_in_a_helper_is_told_with_its_line(work, root):
 )
 def test_what_torch_advises_against_the_handout_is_not_shown(work, root, command):
     """torch.load explains how to load a file as a program, with codes for bold text."""
-    (module,) = solve(work, root, "checkpointing")
-    text = module.read_text().replace(
+    (path,) = solve(work, root, "checkpointing")
+    text = path.read_text().replace(
         '"iteration": iteration', '"iteration": __import__("fractions").Fraction(iteration)'
     )
-    assert text != module.read_text()
-    module.write_text(text)
-    words = [python(), "-m", *command]
-    done = subprocess.run(words, cwd=work, capture_output=True, text=True, timeout=600)
+    assert text != path.read_text()
+    path.write_text(text)
+    done = run(work, *command)
     said = "UnpicklingError: torch.load refuses the file: it contains fractions.Fraction, which is"
     assert said in " ".join(done.stdout.split()), done.stdout
     assert not re.search(r"\x1b|x1b|weights_only.*False|trust", done.stdout)
@@ -289,10 +283,7 @@ def test_what_torch_advises_against_the_handout_is_not_shown(work, root, command
 
 def test_what_the_code_prints_is_shown_above_its_row(work, root):
     """Printed text is shown for debugging; it changes neither the table nor the exit code."""
-    (module,) = solve(work, root, "linear")
-    line = "return x @ self.weight.T"
-    prints = 'print("x is", tuple(x.shape), "\\x1b[2J")'
-    module.write_text(module.read_text().replace(line, f"{prints}\n        {line}"))
+    linear(work, root, f'print("x is", tuple(x.shape), "\\x1b[2J")\n        {FORWARD}')
     done = check(work, "linear")
     assert done.returncode == 0
     assert "\n  | x is (2,) \\x1b[2J\n" in done.stdout
@@ -307,9 +298,7 @@ def test_the_first_line_does_not_wait_for_torch(work):
         "import sys; from pathlib import Path; from kit.progress import check, read_course; "
         "print(sorted({'torch', 'numpy', 'pytest'} & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=work, capture_output=True, text=True, timeout=600
-    )
+    done = ran([sys.executable, "-c", program], cwd=work)
     assert done.stdout == "[]\n", done.stderr
 
 
@@ -320,7 +309,7 @@ def test_a_missing_package_is_one_sentence(work):
         "sys.exit(progress.main(Path.cwd(), ['check']))"
     )
     command = [sys.executable, "-S", "-c", program]  # -S: no installed packages
-    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
+    done = ran(command, cwd=work)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("torch, einops, numpy, jaxtyping, pytest not installed in ")
     assert "activate the environment" in done.stderr
@@ -333,7 +322,7 @@ def test_an_old_python_is_one_sentence(work):
         "runpy.run_module('assignment', run_name='__main__')"
     )
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
+    done = ran(command, cwd=work)
     assert done.stderr.startswith("Python 3.11 or later is needed; this is 3.10 (")
     assert "Traceback" not in done.stderr
 
@@ -379,8 +368,8 @@ def test_an_import_that_does_not_end_is_told_as_that(work, root):
     """Its module and the line come first, no limit of a test."""
     listed = work / "assignment" / "problems.toml"
     listed.write_text(listed.read_text().replace("cpu_seconds = 10", "cpu_seconds = 2", 1))
-    (module,) = solve(work, root, "linear")
-    module.write_text("while True:\n    pass\n")
+    (path,) = solve(work, root, "linear")
+    path.write_text("while True:\n    pass\n")
     done = check(work, "linear")
     assert re.search(
         r"first failure\nlinear: importing assignment/linear.py takes longer than 2 s of processor "
@@ -393,13 +382,13 @@ def test_all_failures_of_a_problem_are_shown_within_the_limits(work, root):
     """With --all, the tests after one that hangs run as well; the next step says so."""
     listed = work / "assignment" / "problems.toml"
     listed.write_text(listed.read_text().replace("cpu_seconds = 10", "cpu_seconds = 4", 1))
-    (module,) = solve(work, root, "optimizers")
+    (path,) = solve(work, root, "optimizers")
     body = "    # BEGIN SOLUTION(lr_schedule)\n"
     wrong = "    while (it, warmup_iters, max_learning_rate) == (20, 10, 1.0):\n        pass\n"
     wrong += "    if it == 30:\n        return 9.0\n"
-    text = module.read_text()
+    text = path.read_text()
     assert text.count(body) == 1
-    module.write_text(text.replace(body, body + wrong))
+    path.write_text(text.replace(body, body + wrong))
     done = check(work, "lr_schedule", "gradient_clipping", "--all")
     assert done.returncode == 1
     found = re.findall(r"^lr_schedule(?: · \w+)?: (.*)$", done.stdout, re.MULTILINE)
@@ -414,8 +403,7 @@ def test_all_failures_of_a_problem_are_shown_within_the_limits(work, root):
 
 def test_tests_that_were_not_attempted_take_one_line_in_pytest(work):
     """Its own output has no section for each of them, and it still exits with 1."""
-    command = [python(), "-m", "pytest", "-q", "-k", "lr_schedule"]
-    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
+    done = run(work, "pytest", "-q", "-k", "lr_schedule")
     assert done.returncode == 1
     assert re.search(
         r"^\d+ tests not attempted yet: lr_schedule: see handout §8\.4$", done.stdout, re.MULTILINE
@@ -427,15 +415,14 @@ def test_tests_that_were_not_attempted_take_one_line_in_pytest(work):
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="Windows ends pytest instead")
 def test_pytest_alone_has_the_limit_of_a_test_too(work, root):
     """The test that hangs fails, wherever its code is, and the others run."""
-    (module,) = solve(work, root, "tensor_memory")
-    source = module.read_text()
+    (path,) = solve(work, root, "tensor_memory")
+    source = path.read_text()
     start = source.index("def tensor_bytes")
     body = source.index("# BEGIN SOLUTION", start)
-    module.write_text(f"{source[:body]}while True: pass\n    {source[body:]}")
+    path.write_text(f"{source[:body]}while True: pass\n    {source[body:]}")
     problems = work / "assignment/problems.toml"
     problems.write_text(problems.read_text().replace("wall_seconds = 40.0", "wall_seconds = 0.5"))
-    command = [python(), "-m", "pytest", "-q", "-k", "tensor_memory"]
-    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
+    done = run(work, "pytest", "-q", "-k", "tensor_memory")
     assert done.returncode == 1
     assert "still running after 0.5 s, the limit of a test" in done.stdout
     assert re.search(r"\d+ failed, \d+ passed", done.stdout), done.stdout
@@ -457,8 +444,8 @@ def test_whoever_reads_enough_of_a_command_ends_it_without_a_word(work):
 def test_a_test_that_crashes_ends_alone(work, root, crash):
     """Python's own crash report is not shown."""
     linear(work, root, crash)
-    (module,) = solve(work, root, "optimizers")
-    module.write_text(f"{module.read_text()}\n\ndef never():\n    open('/home/me/x')\n")
+    (path,) = solve(work, root, "optimizers")
+    path.write_text(f"{path.read_text()}\n\ndef never():\n    open('/home/me/x')\n")
     done = check(work, "linear", "adamw")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.count("a file that the grader does not have") == 1  # of two processes
@@ -469,7 +456,6 @@ def test_a_test_that_crashes_ends_alone(work, root, crash):
 
 
 def test_what_is_not_python_is_told_before_anything_runs(work, root):
-    """A missing module is also reported before anything runs."""
     solve(work, root, "optimizers")
     (work / "assignment/linear.py").write_text("def broken(:\n")
     (work / "assignment/data.py").unlink()
@@ -481,13 +467,8 @@ def test_what_is_not_python_is_told_before_anything_runs(work, root):
 
 def test_breakpoint_stops_where_the_student_wants(work, root):
     """The debugger reads from the terminal, and quitting it ends the run."""
-    (module,) = solve(work, root, "linear")
-    line = "        return x @ self.weight.T"
-    module.write_text(module.read_text().replace(line, f"        breakpoint()\n{line}"))
-    command = [python(), "-m", "assignment", "check", "linear"]
-    done = subprocess.run(
-        command, cwd=work, input="p tuple(x.shape)\nc\nq\n", capture_output=True, text=True
-    )
+    linear(work, root, f"breakpoint()\n        {FORWARD}")
+    done = run(work, "assignment", "check", "linear", input="p tuple(x.shape)\nc\nq\n")
     # Python 3.13 ends the prompt's line.
     assert re.search(r"^\(Pdb\) \n?\(2,\)$", done.stdout, re.MULTILINE), done.stdout
     assert re.search(r"^stopped at assignment/linear\.py:\d+ in ", done.stdout, re.MULTILINE)
@@ -495,10 +476,10 @@ def test_breakpoint_stops_where_the_student_wants(work, root):
 
 def test_the_next_run_begins_with_what_has_changed(work, root):
     """Problems that were done and have not changed are listed in one line at the end."""
-    (module,) = solve(work, root, "linear")
+    (path,) = solve(work, root, "linear")
     solve(work, root, "tensor_memory")
     assert "still done" not in check(work, "tensor_memory", "storage_views", "linear").stdout
-    module.write_text(module.read_text().replace("return x @ self.weight.T", "return 2 * x"))
+    path.write_text(path.read_text().replace("return x @ self.weight.T", "return 2 * x"))
     done = check(work, "tensor_memory", "storage_views", "linear")
     assert done.stdout.startswith("3 problems; changed ones first: linear\n")
     rows = [line.split()[0] for line in done.stdout.splitlines() if " points " in line]
@@ -541,9 +522,8 @@ def test_ctrl_c_ends_the_watch_at_any_moment(monkeypatch, capfd, work, owner, mo
 
 def test_watch_runs_again_when_a_file_is_saved(work, root):
     """The command goes on to the first open problem, and keeps watching until Ctrl-C."""
-    (module,) = solve(work, root, "linear")
-    right = module.read_text()
-    module.write_text(right.replace("return x @ self.weight.T", "return 2 * x @ self.weight.T"))
+    path = linear(work, root, "return 2 * x @ self.weight.T")
+    right = path.read_text().replace("return 2 * x", "return x")
     command = [python(), "-m", "assignment", "check", "linear", "--watch"]
     process = subprocess.Popen(
         command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -559,7 +539,7 @@ def test_watch_runs_again_when_a_file_is_saved(work, root):
     with process:
         assert "0 of 1 problems done" in next_run()
         (work / "right").write_text(right)
-        (work / "right").replace(module)  # one change, not two
+        (work / "right").replace(path)  # one change, not two
         after = next_run()
         assert re.search("1 of 1 problems done.*\non to tensor_memory\n.*0 of 1", after, re.DOTALL)
         process.send_signal(signal.SIGINT)
@@ -591,7 +571,6 @@ def test_the_watch_survives_ctrl_c_in_an_endless_loop(work, root):
 
 
 def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
-    """Ctrl-C shows the line that was running, without a traceback."""
     loop = 'open("started", "w").close()\n        while True:\n            pass'
     linear(work, root, loop)
     command = [python(), "-m", "assignment", "check", "linear", "--markdown", "page.md"]
@@ -618,19 +597,14 @@ def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
 
 
 def test_an_unknown_problem_is_a_usage_error(work):
-    """An unknown problem is refused with a suggestion of the closest id."""
     done = check(work, "adamv")
     assert done.returncode == 2
     assert "there is no problem adamv; did you mean adamw?" in done.stderr
 
 
 def test_k_with_a_problem_id_means_that_problem(work):
-    """`-k` with a problem's id selects that problem alone.
-
-    This holds even if the id is part of another problem's id or of a test's name.
-    """
-    command = [python(), "-m", "pytest", "-q", "-k", "checkpoint", "-p", "no:cacheprovider"]
-    output = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600).stdout
+    """Even if the id is part of another problem's id or of a test's name."""
+    output = run(work, "pytest", "-q", "-k", "checkpoint", "-p", "no:cacheprovider").stdout
     assert re.findall(r"not attempted yet: (\w+)", output) == ["checkpoint"]
 
 
@@ -653,16 +627,13 @@ SENTENCE = (
 
 def delegate(work, root):
     """A correct optimizers.py, except that AdamW is torch's."""
-    (module,) = solve(work, root, "optimizers")
-    module.write_text(module.read_text() + DELEGATED)
-    return module
+    (path,) = solve(work, root, "optimizers")
+    path.write_text(path.read_text() + DELEGATED)
+    return path
 
 
 def test_a_problem_that_is_left_to_the_library_is_not_done(work, root):
-    """A problem solved by the library is not done, although its public tests pass.
-
-    The report names the line, and another problem of the same module still counts as done.
-    """
+    """Its public tests pass; the line is named, and another problem of the module is done."""
     delegate(work, root)
     done = check(work, "lr_schedule", "adamw", "--markdown", "page.md", "--annotations")
     assert done.returncode == 1
@@ -684,13 +655,8 @@ def test_a_problem_that_is_left_to_the_library_is_not_done(work, root):
 
 def test_what_may_be_left_to_the_library_is_noted(work, root):
     """A library call behind a condition is only noted; it costs nothing until it runs."""
-    (module,) = solve(work, root, "linear")
-    line = "return x @ self.weight.T"
-    module.write_text(
-        module.read_text().replace(
-            line, f"if x is None:\n            return nn.functional.linear(x)\n        {line}"
-        )
-    )
+    condition = "if x is None:\n            return nn.functional.linear(x)"
+    linear(work, root, f"{condition}\n        {FORWARD}")
     done = check(work, "linear", "--markdown", "page.md")
     assert done.returncode == 0
     note = re.search(
@@ -703,10 +669,7 @@ def test_what_may_be_left_to_the_library_is_noted(work, root):
 
 
 def test_submit_refuses_what_would_earn_nothing(work, root):
-    """`submit` exits with 2, names file, line and remedy in one sentence, and writes no zip.
-
-    With --anyway it writes the zip and prints the same sentence.
-    """
+    """One sentence names file, line and remedy; with --anyway, it comes with the zip."""
     delegate(work, root)
     refused = assignment(work, "submit")
     assert refused.returncode == 2
@@ -730,9 +693,9 @@ PROBLEM = {"id": "linear", "module": "linear", "section": "7.1", "points": 5}
 
 def test_an_import_that_the_grader_lacks_is_told_before_it_costs_a_module(work, root):
     """The package is on the student's machine, so that every public test passes."""
-    (module,) = solve(work, root, "linear")
+    (path,) = solve(work, root, "linear")
     (work / "tqdm.py").write_text("def tqdm(x): return x")
-    module.write_text(f"from tqdm import tqdm\n{module.read_text()}")
+    path.write_text(f"from tqdm import tqdm\n{path.read_text()}")
     told = r"assignment/linear.py:1 imports tqdm; the grader has only the standard library, torch, "
     checked = check(work, "linear")
     assert checked.returncode == 1
@@ -743,8 +706,8 @@ def test_an_import_that_the_grader_lacks_is_told_before_it_costs_a_module(work, 
     assert refused.returncode == 2
     assert told in refused.stderr
     assert not (work / "submission.zip").exists()
-    (module,) = solve(work, root, "optimizers")
-    module.write_text(f"from tqdm import tqdm\n{module.read_text()}")
+    (path,) = solve(work, root, "optimizers")
+    path.write_text(f"from tqdm import tqdm\n{path.read_text()}")
     done = assignment(work, "submit", "--anyway")
     assert done.returncode == 0
     (note,) = [line for line in done.stdout.splitlines() if "optimizers.py:1 imports" in line]
@@ -754,8 +717,8 @@ def test_an_import_that_the_grader_lacks_is_told_before_it_costs_a_module(work, 
 
 def test_the_forbidden_use_comes_before_a_wrong_answer_of_the_same_problem(work, root):
     """It costs all points of the problem."""
-    module = delegate(work, root)
-    module.write_text(module.read_text().replace("torch.optim.AdamW", "torch.optim.Adam"))
+    path = delegate(work, root)
+    path.write_text(path.read_text().replace("torch.optim.AdamW", "torch.optim.Adam"))
     done = check(work, "adamw")
     assert "failing" not in done.stdout
     assert re.search(r"^first failure\nadamw: .*:\d+ uses torch.optim.Adam,", done.stdout, re.M)
@@ -786,11 +749,7 @@ def parts(page):
 
 
 def test_the_page_says_what_the_terminal_says(work, root):
-    """The page has the same content as the terminal's report.
-
-    The content is the headline, the advisory sentence, one row per problem, the first failure and
-    the next step. The exit code stays 1.
-    """
+    """Headline, advisory sentence, a row per problem, first failure and next step."""
     linear(work, root, "return 2 * x @ self.weight.T")
     solve(work, root, "resource_accounting")
     done = check(work, "napkin_math", "linear", "adamw", "--markdown", "page.md")
@@ -817,7 +776,6 @@ def test_the_page_says_what_the_terminal_says(work, root):
 
 
 def test_the_page_of_a_finished_problem_has_no_failure(work, root):
-    """The exit code is 0, and the next step is to hand in."""
     solve(work, root, "linear")
     done = check(work, "linear", "--markdown", "page.md")
     assert done.returncode == 0
@@ -841,10 +799,9 @@ def test_a_page_that_cannot_be_written_is_told_before_a_test_runs(work, target):
 
 
 def test_a_page_whose_folder_is_gone_after_the_tests_is_told(work, root):
-    """The exit code is 2 although all tests pass, and the terminal's report is complete."""
-    (module,) = solve(work, root, "linear")
+    (path,) = solve(work, root, "linear")
     (work / "gone").mkdir()
-    module.write_text(f'{module.read_text()}\n\nimport os\n\nos.rmdir("gone")\n')
+    path.write_text(f'{path.read_text()}\n\nimport os\n\nos.rmdir("gone")\n')
     done = check(work, "linear", "--markdown", "gone/page.md")
     assert done.returncode == 2
     assert done.stderr == "gone/page.md cannot be written: No such file or directory\n"
@@ -863,12 +820,11 @@ def test_the_page_stays_as_it_was_where_the_tests_could_not_be_run(work):
 
 def test_an_exception_of_the_students_cannot_break_the_page(work, root):
     """Fences, tables, HTML, control characters and lone surrogates in an exception do no harm."""
-    (module,) = solve(work, root, "linear")
     error = (
         r"""type("E```<b>", (Exception,), {})("a\n````\n# owned\n<img src=x>\r| a | b |"""
         r"""\x1b[2J \u202e \ud800 @all")"""
     )
-    module.write_text(module.read_text().replace("return x @ self.weight.T", f"raise {error}"))
+    linear(work, root, f"raise {error}")
     assert check(work, "linear", "--markdown", "page.md").returncode == 1
     kinds, texts = parts((work / "page.md").read_text(encoding="utf-8"))
     assert kinds == parts(markdown.render(outcome()))[0]
@@ -886,10 +842,7 @@ def test_an_exception_of_the_students_cannot_break_the_page(work, root):
     )
 )
 def test_no_text_breaks_the_page(text):
-    """Any message, place and id give the same headings, table and blocks.
-
-    The page never contains a link, emphasis or HTML from such a text.
-    """
+    """The page never has a link, emphasis or HTML from any message, place or id."""
     page = markdown.render(outcome(text, {**PROBLEM, "id": text}, place=text))
     page.encode()
     kinds, texts = parts(page)
@@ -942,7 +895,6 @@ def test_what_is_submitted_is_what_the_grader_takes(work):
 
 
 def test_submit_says_what_is_not_done(work, root):
-    """`submit` accepts a stub, and prints the number of definitions still to write."""
     solve(work, root, "linear")
     lines = assignment(work, "submit").stdout.splitlines()
     assert any(re.search(r"linear\.py +[\d,]+ bytes$", line) for line in lines)
@@ -952,7 +904,6 @@ def test_submit_says_what_is_not_done(work, root):
 
 
 def test_the_same_modules_give_the_same_zip(work):
-    """The zip does not depend on when it is made."""
     assignment(work, "submit", "one.zip")
     for path in (work / "assignment").glob("*.py"):
         os.utime(path, (1_000_000_000, 1_000_000_000))
@@ -989,7 +940,6 @@ def test_the_same_modules_give_the_same_zip(work):
     ids=["missing", "syntax", "not utf-8", "merge", "nul", "large", "many"],
 )
 def test_what_the_grader_could_not_run_is_not_submitted(work, break_it, message):
-    """The command exits with 2 and one sentence, and writes no zip."""
     break_it(work / "assignment")
     done = assignment(work, "submit")
     assert done.returncode == 2
@@ -999,7 +949,6 @@ def test_what_the_grader_could_not_run_is_not_submitted(work, break_it, message)
 
 
 def test_a_zip_that_cannot_be_written_is_told(work):
-    """The path of the zip is a folder, or its parent folder is missing."""
     (work / "taken").mkdir()
     for out, message in [
         ("taken", "taken is a folder"),
@@ -1034,7 +983,6 @@ def test_an_interrupted_submit_leaves_the_old_zip_and_nothing_else(
 
 
 def test_submit_killed_from_outside_leaves_no_half_written_zip(tmp_path):
-    """SIGTERM during the write keeps the old zip and removes the temporary file."""
     program = (
         "import os, sys, time; from pathlib import Path; from kit.progress import submit\n"
         "def wait(fd):\n"
@@ -1079,21 +1027,16 @@ def test_what_the_grader_would_refuse_is_not_written(work, path):
 
 def test_in_the_folder_below_one_sentence_says_where_to_go(root):
     """`python -m assignment` in assignment/ needs no package and imports none."""
-    done = subprocess.run(
-        [sys.executable, "-S", "-m", "assignment"],
-        cwd=root / "assignment",
-        capture_output=True,
-        text=True,
-    )
+    done = ran([sys.executable, "-S", "-m", "assignment"], cwd=root / "assignment")
     said = f'`python -m assignment` runs in the folder above this one: first `cd "{root}"`\n'
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
 def test_the_next_step_has_the_address_of_its_section_and_of_these_numbers(work):
     """They point to the handout in the student's folder, if there is one."""
-    module = work / "assignment" / "tensor_memory.py"
+    path = work / "assignment" / "tensor_memory.py"
     wrong = "\n\ndef contiguous_strides(shape):\n    return tuple(shape)\n"
-    module.write_text(module.read_text(encoding="utf-8") + wrong, encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8") + wrong, encoding="utf-8")
     assert "open file:" not in check(work, "storage_views").stdout
     site = work / "handout" / "site"
     site.mkdir(parents=True)

@@ -1,6 +1,4 @@
-"""The zip for Gradescope, unpacked and run as Gradescope runs it.
-
-Whatever happens, results.json states whose fault it is.
+"""The zip for Gradescope, run as there: whatever happens, results.json states whose fault it is.
 
 The tests use their own Python in place of the container's, so setup.sh is only parsed, not run.
 """
@@ -63,7 +61,6 @@ def home(unpacked, tmp_path):
 
 
 def run(home, **environment):
-    """Run run_autograder; return the process and the content of results.json."""
     (home / "tmp").mkdir(exist_ok=True)
     shutil.copy(home / "source" / "run_autograder", home)
     done = subprocess.run(
@@ -83,7 +80,6 @@ def run(home, **environment):
 
 
 def valid(tree):
-    """Check a result against Gradescope's schema, and return it."""
     jsonschema.validate(tree, SCHEMA)
     return tree
 
@@ -99,10 +95,7 @@ def test_the_zip_has_what_gradescope_needs(unpacked):
 
 
 def test_the_suite_in_the_zip_is_the_suite_here(unpacked):
-    """Both have the same hash, so results can be compared.
-
-    Solutions of other courses are left out.
-    """
+    """So results can be compared. Solutions of other courses are left out."""
     there, here = (courses.load(f) for f in (unpacked / "course", unpacked.parent / "course"))
     assert there.suite_sha256() == here.suite_sha256()
     assert unpacked / "course" / "solutions" == there.solutions
@@ -128,10 +121,7 @@ def without_bubblewrap(folder):
 @pytest.mark.skipif(os.geteuid() != 0, reason="a container grades as root")
 @pytest.mark.parametrize("level", every(2, ["landlock", "bubblewrap"]))
 def test_what_set_up_closes_to_other_users_is_graded(home, tmp_path, level):
-    """The submission's user may not read the grader and the course, and the worker needs neither.
-
-    The container that grades may have bubblewrap or only landlock.
-    """
+    """The worker needs neither the grader nor the course. The container may have only landlock."""
     source = home / "source"
     lines = (source / "setup.sh").read_text().splitlines()
     closed = [line for line in lines if line.startswith("chmod ")]
@@ -146,10 +136,7 @@ def test_what_set_up_closes_to_other_users_is_graded(home, tmp_path, level):
 
 
 def test_a_right_submission_earns_everything_and_a_second_run_starts_anew(home):
-    """The late penalty and the visibility follow the course's policy.
-
-    The second result contains nothing of the first submission.
-    """
+    """Late penalty and visibility follow the policy; nothing of the first submission is left."""
     (home / "submission_metadata.json").write_text(
         '{"created_at": "2026-10-04T09:00:00Z", "previous_submissions": [{}],'
         ' "assignment": {"due_date": "2026-10-04T08:00:00Z"}}'

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def source(root, tmp_path):
-    """The folder of an image that holds the grader and the course."""
     folder = tmp_path / "source"
     (folder / ".venv" / "bin").mkdir(parents=True)
     program = folder / ".venv" / "bin" / "python"
@@ -34,7 +33,6 @@ def solution(source):
 
 
 def run(*command, folder, **environment):
-    """Run a program of an image; return what it prints."""
     done = subprocess.run(
         command,
         cwd=folder,

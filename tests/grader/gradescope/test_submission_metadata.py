@@ -9,7 +9,6 @@ from grader.course.policies import Policy
 from grader.gradescope import submission_metadata
 from grader.gradescope.submission_metadata import Metadata
 
-# The parts of Gradescope's file that the grader reads.
 WRITTEN = {
     "created_at": "2026-10-05T09:30:11.123456-07:00",
     "assignment": {"due_date": "2026-10-03T23:59:00.000000-07:00", "title": "Homework 2"},
@@ -25,7 +24,6 @@ LATE = Policy(per_cent_a_day=10)
 
 @pytest.fixture
 def written(tmp_path):
-    """Write a metadata file and return its path."""
 
     def write(content):
         path = tmp_path / "submission_metadata.json"

@@ -255,16 +255,8 @@ NAN8 = ("float32[2]", "float8_e4m3fn[2] with NaN or inf")
         (torch.tensor([240.0, 1]).to(torch.float8_e4m3fn), torch.ones(2), FINITE8),
         (torch.empty(0, 2**40), torch.ones(2), ("float32[2]", f"float32[0, {2**40}]")),
         (torch.ones(2), torch.ones(3), ("float32[3]", "float32[2]")),
-        (
-            torch.tensor([1, torch.nan]),
-            torch.ones(2),
-            ("float32[2]", "float32[2] with NaN or inf"),
-        ),
-        (
-            torch.ones(2, device="meta"),
-            torch.ones(2),
-            ("float32[2]", "float32[2] on meta"),
-        ),
+        (torch.tensor([1, torch.nan]), torch.ones(2), ("float32[2]", "float32[2] with NaN or inf")),
+        (torch.ones(2, device="meta"), torch.ones(2), ("float32[2]", "float32[2] on meta")),
         (np.ones(2), torch.ones(2), ("float32[2]", "float64[2]")),
         (torch.ones(2), torch.zeros(2), ("another value", "float32[2]")),
     ],

@@ -2,108 +2,105 @@
 
 import pytest
 
-from grader.base.errors import (
-    Status,
-)
+from grader.base.errors import Status
+from grader.course import courses
 from grader.course.courses import SPARE_SHARE
 from grader.grading import plugin, sandboxed_student
 from grader.grading.grade import grade
 from grader.grading.sandboxed_student import Budgets
 from grader.sandbox.box import Sandbox
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import COURSE, POINTS
-from tests.grader.test_attacks import ALL
+from tests.grader import small_courses
+from tests.grader.in_the_sandbox import COURSE
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("budget")]  # for its sandbox
-PROBLEM = COURSE.problem("storage_views")  # has more than 15 tests
-SECONDS = 0.02
-# The first call of every test takes its time, and in a used process some answers are wrong.
+TESTS, SECONDS = 8, 0.05
+TEST = """
+def test_{}(student):
+    expect.value(student.activations.relu(1), 1, of="relu")
+"""
+# Each call takes its time, and in a used process the answers are wrong.
 SLOW = f"""
-import time
+import functools, time
 
 @functools.cache
-def take_time(test):
+def calls():
+    return []
+
+def relu(x):
+    calls().append(x)
     end = time.process_time() + {SECONDS}
     while time.process_time() < end:
         pass
-
-def slowly(function):
-    @functools.wraps(function)
-    def called(*args, **kwargs):
-        take_time(torch.initial_seed())  # which differs from test to test
-        return function(*args, **kwargs)
-    return called
-
-for name in {PROBLEM.functions!r}:
-    globals()[name] = slowly(globals()[name])
+    return x if len(calls()) == 1 else 0
 """
 
 
 @pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox.of(COURSE, isolation="bubblewrap") as running:
+def course(tmp_path_factory):
+    """A course without torch, whose first problem has this many tests."""
+    folder = small_courses.with_lists(tmp_path_factory.mktemp("course"))
+    tests = "".join(map(TEST.format, range(TESTS)))
+    (folder / "tests/hidden/relu/test_hidden.py").write_text(f"from kit import expect\n{tests}")
+    return courses.load(folder)
+
+
+@pytest.fixture(scope="module")
+def sandbox(course):
+    with Sandbox.of(course, isolation="bubblewrap") as running:
         yield running
 
 
 @pytest.fixture
-def graded(sandbox, monkeypatch):
-    """Grades the submission; returns its result and the budgets that were made for it."""
+def graded(course, sandbox, monkeypatch):
+    """Grades the submission; returns its tests and the budget that was made for its problem."""
+    problem, made = course.problem("relu"), []
 
-    def run(course=COURSE):
-        made = []
+    def kept(*arguments):
+        made.append(sandboxed_student.Budgets(*arguments))
+        return made[-1]
 
-        def kept(*arguments):
-            made.append(sandboxed_student.Budgets(*arguments))
-            return made[-1]
-
+    def run(course=course):
+        made.clear()
         monkeypatch.setattr(plugin, "Budgets", kept)
-        attack = next(one.made for one in ALL if one.name == "two_answers")
-        source = f"{COURSE.reference_of(PROBLEM)}\n\n{attack}\n{SLOW}".encode()
-        submission = Submission("slow", {PROBLEM.path: source}, [])
-        result = grade(submission, course, sandbox, problems=[PROBLEM], explain=False)
+        submission = Submission("slow", {problem.path: SLOW.encode()}, [])
+        result = grade(submission, course, sandbox, problems=[problem], explain=False)
         sandbox.wait_until_ready()  # the last process is charged now
-        return result.problems[0], made
+        (only,) = made
+        return result.problems[0].tests, only.of(problem)
 
     return run
 
 
-def test_both_passes_are_charged(graded):
+def test_both_passes_are_charged(course, graded):
     """What is set aside pays for the first pass, and the problem for the second."""
-    result, (made,) = graded()
-    assert len(result.tests) > 15
-    least = 0.9 * SECONDS * len(result.tests)
-    mine = made.of(PROBLEM)
-    assert SPARE_SHARE * COURSE.limits.submission_seconds - mine.spare.cpu_seconds >= least
+    tests, mine = graded()
+    assert TESTS == len(tests)
+    least = 0.9 * SECONDS * TESTS
+    assert SPARE_SHARE * course.limits.submission_seconds - mine.spare.cpu_seconds >= least
     assert mine.cpu_used >= least
 
 
-def test_both_passes_have_the_time_of_one(graded, monkeypatch):
+def test_both_passes_have_the_time_of_one(course, graded, monkeypatch):
     """A submission that gives two answers gets no second budget for its second pass."""
     monkeypatch.setattr(sandboxed_student, "SPARE_SHARE", 0.0)
-    _, (made,) = graded()
-    both = made.of(PROBLEM).cpu_used
-    assert both >= 1.8 * SECONDS * 15
-    share = made.of(PROBLEM).cpu_seconds / COURSE.limits.submission_seconds
-    result, (made,) = graded(COURSE.limited(seconds=4 * 0.7 * both / share))
-    assert Status.TIMEOUT in {test.status for test in result.tests}
+    _, mine = graded()
+    both, share = mine.cpu_used, mine.cpu_seconds / course.limits.submission_seconds
+    assert both >= 1.8 * SECONDS * TESTS
+    tests, _ = graded(course.limited(seconds=4 * 0.7 * both / share))
+    assert Status.TIMEOUT in {test.status for test in tests}
 
 
 def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
-    """A problem's time is its share of the course's points, whichever problems are graded.
-
-    Repeated requests return the same budget.
-    """
+    """It is a share of the course's points; repeated requests return the same budget."""
     problem, budgets = COURSE.problem("lr_schedule"), Budgets(COURSE, "cpu")
     budget = budgets.of(problem)
-    seconds = 720 * 2 / POINTS
+    seconds = 720 * 2 / sum(one.points for one in COURSE.problems)
     assert (seconds, 4 * seconds) == (budget.cpu_seconds, budget.wall_seconds)
     other = budgets.of(COURSE.problem("linear"))
     assert budget is budgets.of(problem) is not other
     assert budget.spare is other.spare
-    assert (72, 4 * 72) == (
-        budget.spare.cpu_seconds,
-        budget.spare.wall_seconds,
-    )
+    assert (72, 4 * 72) == (budget.spare.cpu_seconds, budget.spare.wall_seconds)
 
 
 def test_the_time_of_an_option_includes_that_of_repeated_tests():

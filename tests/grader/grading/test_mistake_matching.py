@@ -74,10 +74,7 @@ def graded(grader, root, tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_known_mistake_is_named_by_its_numbers(graded):
-    """The mistake's summary and hint appear in every test that it fails.
-
-    The student's code differs from our version of the mistake.
-    """
+    """The student's code differs from our version of the mistake."""
     mistake = next(
         m for m in mistakes.load(COURSE.hidden, "adamw") if m.name == "no_bias_correction"
     )
@@ -90,7 +87,6 @@ def test_a_known_mistake_is_named_by_its_numbers(graded):
 
 @pytest.mark.slow
 def test_a_mistake_that_nobody_knows_is_not_named(graded):
-    """For an unknown mistake, the report contains only the test's own message."""
     failed = [test for test in graded["linear"].tests if test.status == "failed"]
     assert failed
     assert [test.id for test in failed if test.mistake] == []
@@ -98,7 +94,6 @@ def test_a_mistake_that_nobody_knows_is_not_named(graded):
 
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_every_wrong_solution_can_be_rehearsed(problem):
-    """Every wrong solution is a module that loads; a report that names a mistake must not fail."""
     loaded = mistake_matching.wrong_solutions(COURSE, COURSE.problem(problem))
     on_a_cpu = [m for m in mistakes.load(COURSE.hidden, problem) if m.is_tried_on("cpu", ("cpu",))]
     assert len(loaded) == len(on_a_cpu)
@@ -204,10 +199,7 @@ def twice(monkeypatch):
 
 
 def test_only_the_same_answer_is_the_same_mistake(twice):
-    """Counting a tied parameter twice gives 8; no wrong solution gives 9.
-
-    A rehearsal makes no more calls than the test made.
-    """
+    """Tied parameters counted twice give 8. A rehearsal makes no more calls than the test."""
     assert named(failed(8)) == {"t": "count_ties_twice"}
     assert named(failed(9)) == {}
 
@@ -285,11 +277,7 @@ def test_a_mistake_that_needs_a_device_is_not_rehearsed(monkeypatch):
     assert {
         m.devices
         for m, _ in mistake_matching.wrong_solutions(COURSE, COURSE.problem("training_loop"))
-    } <= {
-        (),
-        ("cpu",),
-        ("cpu", "cuda"),
-    }
+    } <= {(), ("cpu",), ("cpu", "cuda")}
 
 
 def test_an_answer_of_nothing_names_no_mistake(twice):
@@ -332,7 +320,6 @@ def test_an_exception_beside_a_telling_answer_has_to_be_the_same(twice):
 
 
 def test_a_rehearsal_leaves_this_process_as_it_was(twice):
-    """A rehearsal changes no RNG state, working directory or setting, and cannot fork."""
     import random
 
     reached = []
@@ -488,11 +475,7 @@ def test_an_explanation_that_breaks_is_reported(monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_answers_are_gone_after_their_test(root, tmp_path):
-    """A submission with 300 MiB in every answer does not fill the memory of the grader.
-
-    A failed test leaves circles of objects that hold its answers, which only the garbage collector
-    finds.
-    """
+    """A failed test leaves circles of objects that hold its answers, 300 MiB each."""
     (tmp_path / "assignment").mkdir()
     for path in COURSE.reference.glob("[!_]*.py"):
         shutil.copy(path, tmp_path / "assignment")

@@ -67,7 +67,6 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_a_solution_changes_ends_with_its_call(name):
-    """Each setting is as before, and each torch mode has ended."""
     before, nesting = surroundings(), torch.autocast_increment_nesting()
     torch.autocast_decrement_nesting()
     changed = []
@@ -111,7 +110,6 @@ def files_may_stay_open(monkeypatch):
     "one_in", [6, pytest.param(1, marks=pytest.mark.proof)], ids=["a sample", "all"]
 )
 def test_no_known_mistake_changes_this_process(problem, one_in):
-    """All tests of a problem run on its known mistakes in this process, which stays as it was."""
     box = local_student.LocalBox()
 
     def graded(sources):

@@ -1,7 +1,6 @@
 """Students in a sandbox and in the grader's process: shared processes, and the same endings."""
 
 import signal
-import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +15,7 @@ from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.sandboxed_student import Budgets, Students
 from grader.grading.static_checks import Checked
 from kit.student import watching_generators
+from tests.grader.processes import ran
 
 COURSE = courses.load()
 
@@ -140,5 +140,5 @@ def test_the_hidden_tests_pass_in_plain_pytest():
     """No probe changes its inputs, which are copies only where a grader sends them."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "tests/hidden"]
     options = ["--ignore-glob", "*/test_cuda.py", "--package", "grader.solutions.reference"]
-    done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True)
+    done = ran([*command, *options], cwd=ROOT)
     assert done.returncode == 0, done.stdout

@@ -274,7 +274,8 @@ SUBMISSIONS = {
         lambda at: tarred(at, *((f"{n}.bin", bytes(16 * 2**20)) for n in range(17))),
     ),
     "tar_with_a_header_of_a_mebibyte": (
-        "has an extended header of", lambda at: tarred(at, long_link(b"a" * 2**20))
+        "is longer than 1024 bytes",
+        lambda at: tarred(at, long_link(b"a" * 2**20), ("b", b"")),
     ),
     "pipe_instead_of_a_module": ("is not a plain file", lambda at: in_a_folder(at, os.mkfifo)),
     "link_to_an_endless_device": (

@@ -307,8 +307,7 @@ LIMITS = {
     "an archive": [
         f"{archives.MAX_ARCHIVE_BYTES // MIB} MiB", f"{archives.MAX_ENTRIES:,} entries",
         f"{archives.MAX_PATH_BYTES:,} bytes",
-        f"directory of {archives.MAX_DIRECTORY_BYTES // MIB} MiB",
-        f"{archives.MAX_UNPACKED_BYTES // MIB} MiB unpacked", f"in {archives.UNPACK_SECONDS} s",
+        f"{archives.MAX_UNPACKED_BYTES // MIB} MiB unpacked",
     ],
     "a notebook": [f"{notebooks.MAX_NOTEBOOK_BYTES // MIB} MiB"],
     "files to grade": [
@@ -342,8 +341,7 @@ LIMITS = {
     ],
     "sources in a gradebook": [f"{handing_in.MAX_BYTES // MIB} MiB"],
     "`grader similar`, one file": [
-        f"{normal_form.MAX_SOURCE:,} characters", f"{normal_form.FILE_STEPS:,} steps",
-        f"{normal_form.STEPS_PER_CHARACTER} per", f"{limited.SECONDS:.0f} s of",
+        f"{normal_form.MAX_SOURCE:,} characters", f"{limited.SECONDS:.0f} s of",
         f"{limited.MEMORY_BYTES // 2**30} GiB", f"{pairs.MAX_FEATURES:,} different",
     ],
     "`grader similar`, one submission": [

@@ -114,7 +114,6 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES, ids=str)
 def test_some_change_gives_another_value(value):
-    """For each type of plain data, one of the changes differs from the value."""
 
     def described(x):
         return (x.dtype, x.shape, x.tolist()) if isinstance(x, (torch.Tensor, np.ndarray)) else x
@@ -151,7 +150,6 @@ def test_only_the_field_is_changed(value, keys, expected):
     ],
 )
 def test_a_list_is_cut(value, keys, emptied, cut):
-    """Only the list or dict at the keys gets shorter, and nothing grows."""
     changed = (fields._with_another(value, keys, c, grows=False) for c in fields.CUTS)
     assert [emptied, cut] == list(changed)
 

@@ -56,10 +56,7 @@ def names(source=SOURCE, problem="linear"):
 
 
 def test_each_kind_of_change_is_made():
-    """Mutants change comparisons, connectives, negations, constants, operators, branches, keywords.
-
-    They also remove whole statements, but not the value of `return None`.
-    """
+    """Statements are removed, too, but not the value of `return None`."""
     assert set(names()) == {
         "f: if x < 0 and (not flip): | x < 0 and (not flip) -> x < 0 or not flip",
         "f: if x < 0 and (not flip): | x < 0 -> x <= 0",
@@ -90,7 +87,6 @@ def test_a_mutant_is_of_its_own_problem_alone():
 
 
 def test_one_change_a_mutant():
-    """A mutant differs from the source in exactly one line."""
     before = ast.unparse(ast.parse(SOURCE)).splitlines()
     for mutant in mutants.of(SOURCE, "linear"):
         after = mutant.source.splitlines()
@@ -108,7 +104,6 @@ def test_mutants_with_the_same_words_have_names_of_their_own():
 
 @pytest.mark.parametrize("problem", every(3, COURSE.problems), ids=lambda p: p.id)
 def test_every_solution_has_mutants_that_are_python(problem):
-    """Every mutant compiles, and every mutant listed as equivalent exists and has a reason."""
     found = mutants.of((REFERENCE / f"{problem.module}.py").read_text(), problem.id)
     assert found
     for mutant in found:
@@ -132,10 +127,7 @@ def hidden(**stays):
 
 
 def test_an_idle_test_is_a_complaint():
-    """A test that no wrong solution fails is a complaint.
-
-    A test that other tests make redundant is one too, unless it gives a reason to stay.
-    """
+    """No wrong solution fails it, or other tests make it redundant and nothing says why."""
     rows = [row("wrong", "w1", ["test_a"]), row("wrong", "w2", ["test_a", "test_b", "test_c"])]
     matrix = Matrix(
         rows, {"p": hidden(test_a="", test_b="", test_c="for the message", test_d="a reason")}
@@ -164,10 +156,7 @@ def test_reasons_are_read_from_the_line_above_a_test(tmp_path):
 
 
 def test_imported_tests_are_tests_of_the_file(tmp_path):
-    """An imported test counts, with the reason given where it is defined.
-
-    Helpers do not count, and neither do tests of the other module that are not imported.
-    """
+    """With the reason where it is defined; helpers and that module's other tests do not count."""
     folder = tmp_path / "tests/hidden/p"
     folder.mkdir(parents=True)
     source = (
@@ -189,10 +178,7 @@ def test_imported_tests_are_tests_of_the_file(tmp_path):
 
 
 def test_what_needs_another_device_is_owed():
-    """The text and the JSON count the wrong solutions that need another device.
-
-    If there are none, the text does not mention them.
-    """
+    """If there is none, the text does not mention it."""
     rows = [row("wrong", "w1", ["test_a"])]
     for owed, line in (
         (1, "not tried: 1 wrong solution needs a CUDA device"),
@@ -205,10 +191,7 @@ def test_what_needs_another_device_is_owed():
 
 
 def test_the_matrix_is_written_for_programs_and_for_readers():
-    """The matrix lists counts, what each test alone catches, survivors and complaints.
-
-    Both the JSON and the Markdown contain them.
-    """
+    """Both have counts, what each test alone catches, survivors and complaints."""
     rows = [
         row("wrong", "w1", ["test_a"]),
         row("mutant", "m1", ["test_a"]),
@@ -230,7 +213,6 @@ def priced(name, share, reason=""):
 
 
 def test_a_dear_mistake_says_why():
-    """A mistake that costs over a third of its problem is listed and needs a stated reason."""
     matrix = Matrix(
         [priced("cheap", 0.33), priced("dear", 0.5), priced("whole", 1.0, "all of it follows")],
         {"p": hidden(test_a="")},

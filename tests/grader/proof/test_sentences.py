@@ -107,7 +107,6 @@ def test_each_sentence_knows_the_mistakes_that_contradict_it():
 
 
 def test_a_sentence_that_does_not_exist_or_has_changed_is_told():
-    """The message names the mistakes and what to write."""
     said = sentences.of(PROBLEM, SOURCE)
     second, third = (s for s in said if s.of == "total" and s.number in (2, 3))
     known = [

@@ -80,7 +80,6 @@ def junk(namespace, names, which, **options):
 
 @pytest.mark.parametrize("which", [*rewrites.names_of_junk(), *trials._names_of_tensors()])
 def test_junk_answers_with_one_thing(which):
-    """Functions, methods and classes all return the same constant, whatever their arguments."""
     namespace = module()
     names = ["area", "Gain", "Descent"]
     junk(namespace, names, which)
@@ -98,7 +97,6 @@ def test_junk_answers_with_one_thing(which):
 
 
 def test_junk_is_of_every_kind():
-    """The constants include every kind of value that students return by mistake."""
     constants = {**rewrites.CONSTANTS, **rewrites.OF_NUMPY, **rewrites_tensors.CONSTANTS}
     made = {name: make() for name, make in constants.items()}
     kinds = {type(None), int, float, bool, complex, str, bytes, list, tuple, dict, set}
@@ -119,11 +117,7 @@ def test_other_words_are_other_words():
 
 
 def test_without_checks_nothing_is_refused():
-    """Argument checks are removed, and the formula stays.
-
-    An `if` that raises another kind of error is not an argument check, and an `else` belongs to the
-    formula.
-    """
+    """An `if` that raises another kind of error is no check, and an `else` is the formula's."""
     area = rewritten(trials._NoChecks())["area"]
     assert (-1.0, 101.0) == (area(-1, 2), area(101, 2))
     with pytest.raises(OverflowError):
@@ -162,7 +156,6 @@ def test_other_arithmetic_gives_the_same_number(how):
 
 
 def test_sums_backwards_are_the_same_sums():
-    """The rewritten sums agree, in functions and in layers."""
     namespace = module()
     rewrites_tensors.sums_backwards(namespace, ["halves", "Gain"])
     x = torch.rand(3, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -182,7 +175,6 @@ def test_sums_backwards_are_the_same_sums():
 
 
 def test_unwritten_memory_is_in_answers_and_parameters(monkeypatch):
-    """Every tensor that is returned or kept as a parameter gets uninitialized memory."""
     monkeypatch.setattr(torch, "empty_like", lambda x: torch.full_like(x, 7))
     namespace = module()
     rewrites_tensors.unwritten(rewrites, namespace, ["halves", "Gain"])
@@ -192,7 +184,6 @@ def test_unwritten_memory_is_in_answers_and_parameters(monkeypatch):
 
 @pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)
 def test_every_problem_has_every_kind_that_fits_it(problem):
-    """Each trial is valid Python and defines all functions of the problem."""
     reference = (REFERENCES / f"{problem.module}.py").read_text(encoding="utf-8")
     found = list(trials.derived(problem, reference))
     assert {"junk", "words", "unchecked", "types"} <= {kind for kind, _, _ in found}

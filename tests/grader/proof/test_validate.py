@@ -13,11 +13,13 @@ from grader.base.errors import UsageError
 from grader.course import courses
 from grader.proof import validate as validation
 from grader.proof.validate import How, validate
+from grader.publish import stub_files
 from grader.solutions import fragments, mistakes
 from grader.solutions.edits import Change, Edit, written
 from grader.solutions.mistakes import Mistake
+from tests.grader import small_courses
 from tests.grader.conftest import copied_course, starts_sooner
-from tests.grader.processes import alive, descendants, processes, until
+from tests.grader.processes import alive, descendants, processes, ran, until
 from tests.grader.warm_python import python
 
 COURSE = courses.load()
@@ -27,10 +29,7 @@ POINTS = COURSE.problem("tensor_memory").points
 @pytest.mark.proof
 @pytest.mark.parametrize("part", range(4))
 def test_the_suite_is_proved(grader, part):
-    """The reference and all variants get full marks, stubs get 0, and wrong solutions are caught.
-
-    This is a sample; `make validate` checks every problem.
-    """
+    """A sample: `make validate` checks every problem."""
     problems = [word for problem in COURSE.problems[part::4] for word in ("--only", problem.id)]
     done = grader("validate", *problems, "--quick", "--jobs", 1)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -38,7 +37,6 @@ def test_the_suite_is_proved(grader, part):
 
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_there_is_enough_to_prove_it_with(problem):
-    """Each problem has at least eight wrong solutions and three variants, all with descriptions."""
     wrong = mistakes.load(COURSE.hidden, problem)
     variants = fragments.load(COURSE.hidden, problem)
     assert len(wrong) >= 8
@@ -65,7 +63,6 @@ def test_a_mistake_that_does_not_fit_is_a_complaint_and_the_others_are_tried(mon
 
 @pytest.mark.slow
 def test_nothing_runs_on_where_the_command_is_killed(root, tmp_path):
-    """When the command is killed, its processes and their sandboxes end too."""
     course = ("--course", "examples/byte_pairs", "--only", "codec")  # has no torch to import
     command = [sys.executable, "-m", "grader", "validate", *course, "--jobs", "1"]
     process = subprocess.Popen(
@@ -136,42 +133,38 @@ def small_course(folder):
 NOT_TOTAL = {
     "a test that a constant passes": (
         """
-@pytest.mark.harm("crash")
-def test_of_an_empty_list(student):
-    expect.value(student.tensor_memory.unique_bytes([]), 0, of="unique_bytes")
+def test_of_no_word(student):
+    expect.value(student.words.count_words(""), {}, of="count_words")
 """,
-        "tensor_memory · junk 0 (seed 0): test_of_an_empty_list passes with this answer; ask for",
+        "junk an empty dict (seed 0): test_of_no_word passes with this answer; ask for",
     ),
     "a test that raises over a wrong type": (
         """
-@pytest.mark.harm("crash")
 def test_of_two(student):
-    got = student.tensor_memory.unique_bytes([torch.ones(2)])
-    expect.that(got > 7, "too few", of="unique_bytes")
+    got = student.words.count_words("a a")
+    expect.that(sum(got.values()) == 2, "too few", of="count_words")
 """,
-        "tensor_memory · junk None (seed 0): test_of_two raises an exception of its own "
-        "(expected int, got NoneType); judge the answer first",
+        "junk None (seed 0): test_of_two raises an exception of its own "
+        "(expected dict with the keys 'a', got NoneType); judge the answer first",
     ),
     "a test that reads the words of an error": (
         """
-@pytest.mark.harm("crash")
 def test_of_words(student):
-    expect.value(student.tensor_memory.tensor_bytes(torch.ones(2)), 8, of="tensor_bytes")
+    expect.value(student.words.count_words("a"), {"a": 1}, of="count_words")
     try:
-        student.tensor_memory.element_offset(torch.ones(2, 2), [0])
+        student.words.count_words("0")
     except Exception as e:
-        expect.that("entries" in str(e), "no number of entries", of="tensor_bytes")
+        expect.that("zero" in str(e), "no zero", of="count_words")
 """,
-        "tensor_memory · words other words (seed 0): test_of_words fails",
+        "words other words (seed 0): test_of_words fails",
     ),
     "a test that asks for an exact type": (
         """
-@pytest.mark.harm("crash")
 def test_of_types(student):
-    got = student.run(probes.type_of_tensor_bytes)
-    expect.value(got, "int 8", of="tensor_bytes")
+    got = student.run(probes.type_of_counts)
+    expect.value(got, "dict {'a': 1}", of="count_words")
 """,
-        "tensor_memory · types numpy's ints (seed 0): test_of_types fails",
+        "types ordered dicts (seed 0): test_of_types fails",
     ),
 }
 
@@ -221,26 +214,25 @@ def complaints_about_tests(grader, tmp_path_factory):
 
     They are every one of NOT_TOTAL and, in another problem, one that expects a wrong answer.
     """
-    course = small_course(tmp_path_factory.mktemp("not_total"))
-    probe = course / "tests" / "probes" / "tensor_memory.py"
-    probe.write_text(
-        probe.read_text() + "\n\ndef type_of_tensor_bytes(student):\n    import torch\n"
-        "    got = student.tensor_memory.tensor_bytes(torch.ones(2))\n"
-        "    return f'{type(got).__name__} {int(got)}'\n"
+    course = small_courses.plain_python(tmp_path_factory.mktemp("not_total") / "course")
+    (course / "tests/probes/words.py").write_text(
+        "def type_of_counts(student) -> str:\n    got = student.words.count_words('a')\n"
+        "    return f'{type(got).__name__} {dict(got)}'\n"
     )
-    hidden = course / "tests" / "hidden" / "tensor_memory" / "test_hidden.py"
+    solved = course / "solutions/reference/words.py"
+    begins = "    counts: dict"
+    refusal = f"    if text == '0':\n        raise ValueError('a zero')\n{begins}"
+    solved.write_text(solved.read_text().replace(begins, refusal))
+    hidden = course / "tests/hidden/count_words/test_hidden.py"
     added = "\n".join(source for source, _ in NOT_TOTAL.values())
     added = added.replace("def test_", '@pytest.mark.harm("crash")\ndef test_')
-    hidden.write_text(
-        f"{hidden.read_text()}\n\nfrom tests.probes import tensor_memory as probes\n\n{added}"
-    )
-    keep_one(course / "tests/hidden/storage_views/right.py")
-    (course / "tests/hidden/storage_views/wrong.edits").unlink()
-    oracle = course / "tests" / "hidden" / "storage_views" / "test_hidden.py"
-    keep_tests(oracle, "test_shares_storage_of_views")
-    oracle.write_text(oracle.read_text().replace("(pair, True, hint)", "(pair, False, hint)", 1))
-    problems = ("--only", "tensor_memory", "--only", "storage_views")
-    done = grader("validate", *problems, "--draft", "--jobs", 1, cwd=course)
+    imported = "from tests.probes import words as probes"
+    hidden.write_text(f"{hidden.read_text()}\n\n{imported}\n\n{added}")
+    oracle = course / "tests/hidden/mean_length/test_hidden.py"
+    oracle.write_text(oracle.read_text().replace("statistics.mean(", "max("))
+    stub_files.write(courses.load(course))
+    problems = ("--course", course, "--only", "count_words", "--only", "mean_length")
+    done = grader("validate", *problems, "--draft", "--jobs", 1, warm=False)
     return done.returncode, done.stderr.splitlines()
 
 
@@ -248,21 +240,19 @@ def complaints_about_tests(grader, tmp_path_factory):
 @pytest.mark.xdist_group("validate --draft")
 @pytest.mark.parametrize("what", NOT_TOTAL)
 def test_a_test_that_is_not_total_is_found_and_named(complaints_about_tests, what):
-    """The complaint names the test and the answer for which it passes or fails."""
     code, lines = complaints_about_tests
     assert code == 1
-    assert any(NOT_TOTAL[what][1] in line for line in lines), "\n".join(lines)
+    said = f"count_words · {NOT_TOTAL[what][1]}"
+    assert any(said in line for line in lines), "\n".join(lines)
 
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("validate --draft")
 def test_a_broken_oracle_is_found_and_named(complaints_about_tests):
-    """If a hidden test expects a wrong answer, the reference fails, and the test is named."""
     code, lines = complaints_about_tests
     assert code == 1
     assert any(
-        "storage_views · reference reference (seed 0): " in line
-        and "test_shares_storage_of_views" in line
+        "mean_length · reference reference (seed 0): " in line and "test_the_mean" in line
         for line in lines
     ), lines
 
@@ -287,7 +277,6 @@ def complaints_about_solutions(grader, tmp_path_factory):
 def test_a_solution_that_is_not_what_it_should_be_is_found_and_named(
     complaints_about_solutions, what
 ):
-    """The complaint names the problem and the solution."""
     code, lines = complaints_about_solutions
     assert code == 1
     assert any(all(part in line for part in SOLUTIONS[what]) for line in lines), lines
@@ -345,9 +334,7 @@ def on_a_cuda_device(course):
 
 def validated(course):
     """The summary and the matrix of a validation, by device."""
-    done = subprocess.run(
-        [python(), "-c", DRIVER], cwd=course, capture_output=True, text=True, timeout=600
-    )
+    done = ran([python(), "-c", DRIVER], cwd=course)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -369,10 +356,7 @@ def tried(found):
 def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_show(
     course_of_two_devices,
 ):
-    """The CPU run leaves out the mistake that needs a device and reports it as owed.
-
-    The CUDA run tries only that mistake.
-    """
+    """The CPU run reports the mistake that needs a device as owed; the CUDA run tries it."""
     got = validated(course_of_two_devices)
     here, there = ["test_three_floats"], ["cuda/test_three_doubles"]
     assert [
@@ -397,10 +381,7 @@ def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_s
 
 @pytest.mark.proof
 def test_a_cuda_problem_is_proved_on_both(course_of_two_devices):
-    """The problem's CPU tests are worth nothing but still have to catch mistakes.
-
-    Its CUDA tests have to catch every mistake.
-    """
+    """Its CPU tests are worth nothing, but have to catch mistakes; its CUDA tests, each one."""
     on_a_cuda_device(course_of_two_devices)
     got = validated(course_of_two_devices)
     here, there = ["test_three_floats"], ["cuda/test_three_doubles"]
@@ -415,10 +396,7 @@ def test_a_cuda_problem_is_proved_on_both(course_of_two_devices):
 
 @pytest.mark.proof
 def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
-    """Each device reports its own complaints, even for tests that are worth nothing.
-
-    The complaints are about a stub that passes a test, a mistake that passes, and an idle test.
-    """
+    """A stub that passes a test, a mistake that passes, an idle test, even if worth nothing."""
     on_a_cuda_device(course_of_two_devices)
     mistakes_of(course_of_two_devices, {"eight": 8, "four": 4, "nine": 9})
     cuda = course_of_two_devices / "tests/hidden/tensor_memory/test_cuda.py"
@@ -450,7 +428,6 @@ def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
 
 
 def test_problems_without_tests_for_the_device_cannot_be_validated(course_of_two_devices):
-    """Such a validation would prove nothing."""
     course = courses.load(course_of_two_devices)
     with pytest.raises(
         UsageError, match=r"^--device cuda: none of these problems has tests for it$"
@@ -459,7 +436,6 @@ def test_problems_without_tests_for_the_device_cannot_be_validated(course_of_two
 
 
 def test_mutants_are_not_tried_on_a_cuda_device(grader):
-    """The command exits with 2 before it looks for a device."""
     done = grader("validate", "--device", "cuda", "--mutants")
     sentence = "grader: --mutants does not go with --device cuda: remove one of them\n"
     assert (2, sentence) == (done.returncode, done.stderr)

@@ -23,6 +23,7 @@ from grader.solutions.fragments import lines_of
 from kit import handing_in
 from kit.handing_in import zipped
 from tests.grader.conftest import copied_course
+from tests.grader.processes import ran
 from tests.grader.test_layers import imports
 from tests.grader.warm_python import python
 from tests.handout.browsing import built_once
@@ -65,7 +66,7 @@ def unpacked(bundle, tmp_path):
 def run(folder, *arguments):
     """Run a Python command in that folder."""
     command = [python(), "-m", *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    return ran(command, cwd=folder)
 
 
 def test_the_bundle_holds_what_a_student_needs_and_nothing_else(bundle):
@@ -82,10 +83,7 @@ def test_the_bundle_holds_what_a_student_needs_and_nothing_else(bundle):
 
 
 def test_the_bundle_has_the_built_handout(bundle):
-    """The bundle has the start page, one page per chapter, and the files they load.
-
-    It has no Markdown that the pages are made of.
-    """
+    """The start page, a page per chapter and their files, without the Markdown."""
     chapters = [f"{i:02}_{module}" for i, module in enumerate(COURSE.modules, 1)]
     pages = {
         f"handout/site/{name}.html"
@@ -115,7 +113,6 @@ def test_the_list_of_problems_leaves_without_what_is_for_the_staff(bundle):
     ],
 )
 def test_a_key_for_the_staff_is_taken_out_with_its_comment(written, left):
-    """Whether its value has one line or several."""
     assert left == bundles.of_students(written)
 
 
@@ -187,7 +184,7 @@ def refused(root, built, tmp_path_factory):
             (course / path).parent.mkdir(parents=True, exist_ok=True)
             (course / path).write_bytes(content)
         command = [python(), "-m", "grader", "release", "student", out, "--handout", handout]
-        done = subprocess.run(command, cwd=course, capture_output=True, text=True, timeout=600)
+        done = ran(command, cwd=course)
         for path in changed_in(course, changed):
             path.write_bytes(before[path]) if path in before else path.unlink()
         assert (done.returncode, out.exists()) == (1, False), done.stderr
@@ -218,10 +215,7 @@ def test_without_a_handout_built_from_the_same_text_nothing_is_written(refused, 
 
 
 def test_every_module_that_the_handout_is_built_with_is_in_its_hash(root):
-    """The hash covers every module that the handout imports, directly or indirectly.
-
-    Modules that only find and check the course are left out, because they do not affect any page.
-    """
+    """Modules that only find and check the course affect no page."""
     finds_the_course = {"course/courses.py", "base/errors.py", "course/problems.py"}
     left_out = {f"grader/{name}" for name in finds_the_course}
     todo = [*(root / "handout").rglob("*.py")]
@@ -250,10 +244,7 @@ def copytree_handout(root, target):
 
 
 def test_a_course_without_the_graders_source_has_the_same_handout(root, tmp_path, monkeypatch):
-    """The handout's hash does not depend on the location of the course.
-
-    An installed grader's course has no grader source next to it.
-    """
+    """An installed grader's course has no grader source next to it."""
     copytree_handout(root, tmp_path)
     shutil.copytree(root / "assignment", tmp_path / "assignment")
     shutil.copytree(root / "tests/probes", tmp_path / "tests/probes")
@@ -293,7 +284,6 @@ def test_a_secret_line_in_a_cell_of_a_notebook_is_found(as_list, secret):
     ids=["spaced", "wrapped", "at a prompt"],
 )
 def test_a_secret_statement_is_found_however_it_is_written(written, secret):
-    """The search ignores the layout of the code."""
     found = leaks.leaks({"handout/07_linear.md": f"text\n{written}\n".encode()}, secret)
     assert [(leak.number, leak.secret) for leak in found] == [(2, "the solution of linear")]
 

@@ -68,10 +68,7 @@ class C:
 
 
 def test_regions_become_a_todo_and_a_raise():
-    """The TODO counts the solution's lines of code.
-
-    A region at the left margin disappears with its blank lines.
-    """
+    """The TODO counts the lines of code; a region at the left margin goes with its blanks."""
     assert STUB == stub_files.stub(SOLUTION, COURSE)
 
 

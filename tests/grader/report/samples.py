@@ -57,12 +57,10 @@ HARMLESS = "\u00a0\ufffe\uffff"
 
 
 def ended(name, status, **given):
-    """A test that ended with this status."""
     return Outcome(**{"id": f"test_{name}", "weight": 1, "status": status, "seconds": 0.25} | given)
 
 
 def result(*problems, name="ada", seconds=12.345):
-    """The result of some problems."""
     submission = SubmissionInfo(name=name, sha256="ab" * 32, files=[], ignored=[])
     return submission_result(submission, GRADER, list(problems), seconds=seconds)
 
@@ -117,7 +115,6 @@ def hostile():
 
 
 def standing(**given):
-    """A standing of Ada's."""
     return Standing(
         **{"student": STUDENT, "state": State.GRADED, "max_score": 15.0, "score": 3.0} | given
     )
@@ -129,6 +126,5 @@ def hostile_comments():
 
 
 def override(points, *, problem="", reason="regraded by hand"):
-    """Points that a person set."""
     at = datetime(2025, 3, 4, 5, 6, 7, tzinfo=UTC)
     return Override(problem=problem, points=points, who="prof", reason=reason, at=at)

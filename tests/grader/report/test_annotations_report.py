@@ -60,9 +60,10 @@ def test_a_failure_stands_at_its_line_and_says_what_it_cost():
     tests = [failed("a", "wrong values", facts=[at]), failed("b", "wrong shape")]
     found = result(problem_result("linear", "m", 4, tests))
     first, second, summary = rendered(found, sources={"assignment/m.py": SOURCE})
-    assert ("error", {"file": "assignment/m.py", "line": "5", "title": "linear: −2 points"}) == (
-        first[:2]
-    )
+    assert (
+        "error",
+        {"file": "assignment/m.py", "line": "5", "title": "linear: −2 points"},
+    ) == first[:2]
     assert first[2].splitlines()[:2] == [
         "linear · forward: wrong values",
         "  at        assignment/m.py:5 in forward",
@@ -103,9 +104,7 @@ def test_hostile_texts_give_no_command():
     found = obeyed(log)
     assert 22 == len(found) == len(log.splitlines())
     assert ["error"] * 10 + ["warning"] * 10 + ["notice"] * 2 == [name for name, *_ in found]
-    assert {frozenset(properties) for _, properties, _ in found[:20]} == {
-        frozenset({"file", "title"})
-    }
+    assert {frozenset(p) for _, p, _ in found[:20]} == {frozenset({"file", "title"})}
     assert {c for c in log if not c.isprintable()} <= {"\n", *HARMLESS}
 
 

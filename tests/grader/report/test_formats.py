@@ -24,13 +24,11 @@ from tests.grader.report.samples import (
 
 
 def asked(problem, test, answer=None):
-    """A regrade request about the second attempt."""
     about = {"id": 1, "student": "ada", "attempt": 2, "problem": problem, "test": test}
     at = "2026-10-01T12:00:00+00:00"
     return RegradeRequest(**about, evidence="failed", text="?", at=at, answer=answer)
 
 
-# Formats that are shown as plain text.
 PLAIN = ("terminal", "json", "gradescope", "annotations", "prairielearn", "autolab")
 
 NOTES = {

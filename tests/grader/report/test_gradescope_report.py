@@ -107,9 +107,8 @@ def test_a_submission_that_cannot_be_graded_has_zero_points_and_a_fault_of_ours_
 @pytest.mark.parametrize("count", [1, 3, 7, 80])
 def test_the_points_of_all_entries_are_the_points_of_the_assignment(points, count):
     """Shares such as a third are rounded, also many small ones, and none is negative."""
-    tests = [
-        ended(f"{i}", Status.FAILED if i else Status.PASSED, what=f"{i}") for i in range(count)
-    ]
+    ends = Status.PASSED, Status.FAILED
+    tests = [ended(f"{i}", ends[i > 0], what=f"{i}") for i in range(count)]
     tree = written(result(problem_result("a", "m", points, tests)))
     assert worth(tree) == Decimal(str(points))
     assert count == len(tree["tests"])

@@ -14,7 +14,6 @@ from tests.grader.report.samples import HOSTILE, every_status, failed, hostile, 
 
 @cache
 def schema():
-    """The schema of JUnit's files."""
     return xmlschema.XMLSchema(str(Path(__file__).parent.parent / "classroom" / "junit.xsd"))
 
 

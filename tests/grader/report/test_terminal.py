@@ -47,10 +47,7 @@ def row(lines, name):
 
 
 def test_a_cpu_run_says_what_waits_for_a_cuda_device():
-    """Waiting points are in no total and are never called lost.
-
-    Tests that are worth nothing for now are only counted.
-    """
+    """Waiting points are in no total and never called lost; tests worth nothing are counted."""
     lines = report(
         problem("linear", 6, "cpu", cpu=[PASSED] * 3, cuda=[DEFERRED] * 2),
         problem("gpu", 5, "cuda", cpu=[PASSED], cuda=[DEFERRED] * 3),
@@ -170,10 +167,7 @@ def test_a_fault_of_ours_comes_first_and_costs_nothing():
 
 
 def test_it_says_what_it_ran_in():
-    """The report has one line per run, except for runs with an unknown environment.
-
-    A run on a GPU has one more: how the GPU ran.
-    """
+    """A line per run whose environment is known, and one more for how a GPU ran."""
     done = problem("p", 5, "cpu", cpu=[PASSED])
     assert "cpu: python 3.11.7 · torch 2.13.0" in report(
         done, environment={"python": "3.11.7", "torch": "2.13.0"}

@@ -25,11 +25,8 @@ COURSE = {
 
 
 def outcome(name, device, ran_on, status, **more):
-    """A test that ended with this status, or was deferred if it could not run here."""
     if device != ran_on:
-        return Outcome(
-            id=name, device=device, weight=1, status=DEFERRED, what=f"waits for {device}"
-        )
+        return Outcome(id=name, device=device, weight=1, status=DEFERRED, what="it waits")
     return Outcome(id=name, device=device, weight=1, status=status, seconds=0.5, **more)
 
 
@@ -45,7 +42,6 @@ def problem(name, ran_on, ended):
 
 
 def run(device, *, names=tuple(COURSE), ended=None, problems=None, **changed):
-    """The result of a run on a device."""
     environment = {"python": "3.11.7", "torch": f"2.13.0+{device}"}
     info = msgspec.structs.replace(GRADER, device=device, environment=environment)
     submission = SubmissionInfo(
@@ -69,20 +65,13 @@ def both(cpu, cuda):
 
 
 def statuses(result):
-    """Each problem's id, status and score."""
     return ", ".join(f"{p.id} {p.status.value} {p.score:g}" for p in result.problems)
 
 
 def test_all_points_can_be_earned_in_two_runs():
-    """The CPU run gives 10 points and the CUDA run 7, but the merged result 15.
-
-    Two points count in both runs: the CPU run gives all 6 points of linear to its CPU tests, and
-    the CUDA run gives 2 of them to its CUDA test.
-    """
+    """Runs of 10 and 7 points give 15: two of linear's points count in both."""
     cpu, cuda = run("cpu"), run("cuda")
-    assert [(10.0, 10.0, 5.0), (7.0, 7.0, 8.0)] == [
-        (r.score, r.max_score, r.pending) for r in (cpu, cuda)
-    ]
+    assert [(10, 10, 5), (7, 7, 8)] == [(r.score, r.max_score, r.pending) for r in (cpu, cuda)]
     got = both(cpu, cuda)
     assert (15.0, 15.0, 0.0) == (got.score, got.max_score, got.pending)
     assert "linear passed 6, einops passed 4, gpu_memory passed 5" == statuses(got)
@@ -99,10 +88,7 @@ def test_each_test_comes_from_the_run_on_its_device():
 
 
 def test_a_failure_on_either_device_fails_the_problem():
-    """A failed CUDA test costs a CPU problem its share.
-
-    A failed CPU test costs a CUDA problem nothing once its points are decided.
-    """
+    """But a failed CPU test costs a CUDA problem nothing once its points are decided."""
     got = both(
         run("cpu", ended={"test_logic": FAILED}), run("cuda", ended={"cuda/test_there": FAILED})
     )
@@ -110,10 +96,7 @@ def test_a_failure_on_either_device_fails_the_problem():
 
 
 def test_it_says_what_it_was_made_of():
-    """The merged result has the device, both runs with their environments, and their total time.
-
-    The submission's facts come from the CPU run.
-    """
+    """Both runs with their environments, their total time, and the CPU run's submission."""
     cpu, cuda = run("cpu"), run("cuda")
     got = both(cpu, cuda)
     info = got.grader
@@ -153,10 +136,7 @@ def test_a_problem_of_one_run_is_taken_as_it_is():
 
 
 def test_what_the_grader_could_not_judge_in_one_run_stays_its_fault():
-    """A grader fault in one run stays, even if the other run worked.
-
-    The fault may concern a single test, or all tests of a problem that could not run.
-    """
+    """In a single test, or in all tests of a problem that could not run."""
     got = both(run("cpu", ended={"test_a": ERROR}), run("cuda"))
     assert statuses(got).startswith("linear grader_error 4, ")
     fault = problem_result(
@@ -170,10 +150,7 @@ def test_what_the_grader_could_not_judge_in_one_run_stays_its_fault():
 
 
 def test_a_fault_of_ours_in_a_test_that_is_worth_nothing_stays_one():
-    """The failed test is a stand-in test of a CUDA problem, whose points come from the device.
-
-    The report still shows that something failed.
-    """
+    """The failed test stands in for a CUDA test; the report still shows that something failed."""
     cpu = run("cpu", ended={"test_logic": ERROR})
     got = both(cpu, run("cuda"))
     assert statuses(got).endswith("gpu_memory passed 5")

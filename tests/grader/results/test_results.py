@@ -26,7 +26,6 @@ PASSED, FAILED, DEFERRED = Status.PASSED, Status.FAILED, Status.DEFERRED
 
 
 def outcomes(*statuses, weights=None):
-    """Tests t0, t1, … that ended with these statuses."""
     weights = weights or [1] * len(statuses)
     return [
         Outcome(id=f"t{i}", weight=w, status=s)
@@ -44,7 +43,6 @@ def on_both(cpu, cuda):
 
 
 def result(*problems):
-    """A result of these problems."""
     ignored = [Ignored("README.md", "outside assignment/")]
     submission = SubmissionInfo(
         name="ada", sha256="ab" * 32, files=["assignment/a.py"], ignored=ignored
@@ -70,10 +68,7 @@ WITH_EVERYTHING = result(
 def test_points_are_split_by_weight():
     """A test of weight 3 next to one of weight 1 is worth three quarters."""
     got = problem_result("p", "m", 6, outcomes(PASSED, FAILED, weights=[3, 1]))
-    assert ([4.5, 1.5], [4.5, 0.0]) == (
-        [t.max_score for t in got.tests],
-        [t.score for t in got.tests],
-    )
+    assert [(4.5, 4.5), (1.5, 0.0)] == [(t.max_score, t.score) for t in got.tests]
 
 
 @given(
@@ -171,7 +166,6 @@ def test_a_problem_has_the_worst_status_of_the_tests_that_count(device, cpu, cud
 
 
 def p(points, device, cpu, cuda):
-    """A problem whose tests ended with these statuses."""
     return problem_result("p", "m", points, on_both(cpu, cuda), device)
 
 

@@ -82,20 +82,20 @@ class Counted(Gpu):
         return type(self).works
 
 
-def stand_in(folder, *, kind=Counted, libraries=()):
+def stand_in(folder, *, kind=Counted, libraries=(), index=0):
     """A GPU made of other devices: its nodes are links to them."""
     folder.mkdir(exist_ok=True)
     for name, device in STAND_INS.items():
         if not (folder / name).exists():
             (folder / name).symlink_to(device)
     return kind(
-        index=0,
+        index=index,
         uuid="GPU-0a1b",
         name="Stand-in 8000",
         driver="599.01",
         memory_bytes=16 * GIB,
         bus="0000:01:00.0",
-        nodes=gpus.nodes_of(0, folder=folder),
+        nodes=gpus.nodes_of(index, folder=folder),
         libraries=tuple(libraries),
     )
 

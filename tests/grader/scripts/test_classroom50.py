@@ -11,6 +11,7 @@ import tomllib
 
 import pytest
 
+from tests.grader.processes import ran
 from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
@@ -71,14 +72,7 @@ def run(world, commands):
         "GIT_CONFIG_KEY_0": f"url.{hub}/.insteadOf",
         "GIT_CONFIG_VALUE_0": "https://github.com/",
     }
-    done = subprocess.run(
-        ["bash", "-euc", commands],
-        cwd=world,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    done = ran(["bash", "-euc", commands], cwd=world, env=environment)
     assert 0 == done.returncode, done.stderr
     return done
 
@@ -169,7 +163,6 @@ def log(hub):
 
 
 def test_scores_are_sent_once(script, hub, tmp_path):
-    """The second call changes nothing."""
     copy, new = tmp_path / "copy", tmp_path / "new.json"
     new.write_text('{"a": 1}\n')
     assert 0 == script("get", "org/systems", copy).returncode

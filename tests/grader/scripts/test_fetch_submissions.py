@@ -155,7 +155,6 @@ def test_names_from_a_roster_are_not_trusted(fetch, line, said):
 
 
 def test_without_gh_it_says_so(fetch, tmp_path):
-    """A roster without any repository is also reported."""
     done, _ = fetch("ada,Ada,course/ada", path=str(tmp_path / "answers"))
     assert "`gh` is not installed" in done.stderr
     done, _ = fetch("ada,Ada,")

@@ -44,7 +44,6 @@ def fragment(source):
 
 
 def test_one_definition_is_replaced_with_its_decorators():
-    """Every other line of the reference stays unchanged."""
     got = fragment("def first(x):\n    return -x\n").applied_to(REFERENCE)
     before, after = REFERENCE.split("@math")[0], REFERENCE[REFERENCE.index("\n\nclass Second") :]
     assert before + "def first(x):\n    return -x\n" + after == got
@@ -73,7 +72,6 @@ def test_imports_and_helpers_come_before_the_first_replacement():
 
 
 def test_several_definitions_are_replaced_each_in_its_place():
-    """Their order in the fragment does not matter."""
     got = fragment("def third():\n    return 30\n\n\ndef first(x):\n    return 10\n").applied_to(
         REFERENCE
     )
@@ -88,10 +86,7 @@ def test_several_definitions_are_replaced_each_in_its_place():
     "source", ["", "x = 1\n", "def fourth():\n    pass\n", "def method(self):\n    pass\n"]
 )
 def test_a_fragment_that_replaces_nothing_is_a_mistake(source):
-    """The fragment would be graded as the reference and prove nothing.
-
-    A method does not count as a definition of the module.
-    """
+    """It would be graded as the reference. A method is no definition of the module."""
     with pytest.raises(ValueError, match=r"^p/right\.py: name replaces no definition"):
         fragment(source).applied_to(REFERENCE)
 
@@ -131,10 +126,7 @@ def test_a_file_that_hides_a_fragment_is_a_mistake(tmp_path, text, told):
 
 
 def test_what_a_program_reaches():
-    """A fragment affects the definitions that it changes and those that use them.
-
-    If it runs a statement, it affects everything.
-    """
+    """What it changes and what uses that; if it runs a statement, everything."""
     used = REFERENCE + "\n\ndef fourth():\n    return third()\n"
     found = fragment("def third():\n    return 4\n")
     assert [True, True, False] == [
@@ -159,10 +151,7 @@ ALL = [
 
 @pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)
 def test_every_program_is_a_module_that_is_not_the_reference(problem):
-    """Each program parses and differs from the reference.
-
-    It changes only definitions of its own problem, or adds helpers.
-    """
+    """It changes only definitions of its own problem, or adds helpers."""
     reference = COURSE.reference_of(problem)
     parsed = ast.parse(reference)
     dumped, before = ast.dump(parsed), definitions(parsed)

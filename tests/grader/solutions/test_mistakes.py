@@ -80,7 +80,6 @@ def programs(tmp_path):
 
 
 def test_a_change_is_made_where_its_text_is():
-    """All other characters of the program stay unchanged."""
     got = changed(REFERENCE, (Change("math.sqrt(x)", "math.exp(x)"),))
     assert REFERENCE.replace("sqrt", "exp") == got
 
@@ -130,7 +129,6 @@ def test_pasted_lines_need_a_replacement_with_indentation():
 
 
 def test_changes_are_made_in_the_program_as_it_was():
-    """A change never sees the text of another change, whatever their order."""
     two = (Change("return y", "return math.sqrt(x)"), Change("y = math.sqrt(x)", "y = 0"))
     expected = REFERENCE.replace("y = math.sqrt(x)", "y = 0").replace(
         "return y", "return math.sqrt(x)"
@@ -160,7 +158,6 @@ def test_changes_that_overlap_are_told():
 
 
 def test_a_mistake_is_made_in_the_reference(tmp_path):
-    """A mistake without a base or a source changes the reference, in one place or several."""
     got = programs(tmp_path)
     assert REFERENCE.replace("return y", "return -y") == got["negative"]
     first, second = REFERENCE.replace("math.sqrt(x)", "x").split("def second")
@@ -168,10 +165,7 @@ def test_a_mistake_is_made_in_the_reference(tmp_path):
 
 
 def test_a_mistake_is_made_in_its_base(tmp_path):
-    """The definitions of the base replace those of the reference.
-
-    A mistake with a source has its own definitions instead.
-    """
+    """Its definitions replace those of the reference, or the mistake has its own."""
     got = programs(tmp_path)
     head, tail = REFERENCE.split("def first")[0], REFERENCE[REFERENCE.index("\n\ndef second") :]
     assert f"{head}def first(x):\n    return -x\n{tail}" == got["plainly_negative"]
@@ -182,7 +176,6 @@ def test_a_mistake_is_made_in_its_base(tmp_path):
 
 
 def test_a_mistake_says_what_it_is(tmp_path):
-    """Mistakes keep the order of the file and all their fields."""
     first, *others = read(tmp_path, FILE)
     expected = Mistake(
         problem="p",
@@ -202,7 +195,6 @@ def test_a_mistake_says_what_it_is(tmp_path):
 
 
 def test_bases_are_programs_of_their_own(tmp_path):
-    """Each base is a separate program, so it can be proved right."""
     read(tmp_path, FILE)
     (base,) = mistakes.bases(tmp_path, "p")
     assert "base plain" == base.name
@@ -219,7 +211,6 @@ def test_a_problem_without_a_file_has_no_mistakes(tmp_path):
     [(6, "negative", "the reference"), (15, "plainly_negative", "base plain")],
 )
 def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, line, name, where):
-    """The message has the file, the mistake and the program that was searched for the text."""
     text = FILE.replace("- return y", "- return w").replace("- return x", "- return w")
     mistake = next(mistake for mistake in read(tmp_path, text) if mistake.name == name)
     words = (
@@ -231,7 +222,6 @@ def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, line, nam
 
 
 def test_a_program_that_replaces_nothing_is_told(tmp_path):
-    """Such a program would be graded as the reference and prove nothing."""
     (mistake,) = read(tmp_path, "[none] None.\n+ def third(): pass\n")
     with pytest.raises(
         CourseFault,
@@ -279,14 +269,12 @@ FAULTS = {
 
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, what):
-    """The message has the path, the line, what was expected and what the file contains."""
     text, words = FAULTS[what]
     with pytest.raises(CourseFault, match=rf"p/wrong\.edits:{words}$"):
         read(tmp_path, text)
 
 
 def test_every_file_is_of_a_problem():
-    """Nothing would read a file in a folder that is not named after a problem."""
     assert {problem.id for problem in COURSE.problems} == {
         path.parent.name for path in COURSE.hidden.glob("*/wrong.edits")
     }
@@ -376,7 +364,6 @@ LINES = (
     ],
 )
 def test_what_is_wrong_in_a_line_is_told(text, line, words):
-    """The number of the line, what was expected, and what is there."""
     *_, got = entries(text)
     assert isinstance(got, BadLine)
     assert (line, words) == (got.line, str(got))

@@ -72,7 +72,6 @@ def test_cells_that_write_modules_are_taken_in_their_order():
     ids=range(12),
 )
 def test_what_is_no_notebook_is_one_sentence(content, said):
-    """Whatever the file holds, it is refused and nothing else happens."""
     with pytest.raises(SubmissionRefused) as refused:
         modules_in(content, "a.ipynb")
     assert said in str(refused.value)
@@ -117,7 +116,6 @@ def test_a_notebook_is_a_submission(tmp_path, wrap):
 
 
 def test_modules_count_more_than_a_notebook_beside_them(tmp_path):
-    """The notebook is listed as ignored."""
     (tmp_path / "assignment").mkdir()
     (tmp_path / "assignment" / "linear.py").write_text("y = 1\n")
     (tmp_path / "assignment" / "hw.ipynb").write_bytes(notebook(LINEAR))

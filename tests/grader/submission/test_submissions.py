@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import stat
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -22,6 +21,7 @@ from grader.results.records import Ignored
 from grader.submission import archives, submissions
 from kit import handing_in
 from kit.handing_in import Accepted
+from tests.grader.processes import ran
 
 SOURCES = {"assignment/linear.py": b"x = 1\n", "assignment/parts/more.py": b"y = 2\n"}
 ROOT = Path(submissions.__file__).parents[2]
@@ -41,7 +41,8 @@ def make_tar(path, members):
     with tarfile.open(path, "w:gz") as archive:
         for name, content in members.items() if isinstance(members, dict) else members:
             info = name if isinstance(name, tarfile.TarInfo) else tarfile.TarInfo(name)
-            if isinstance(content, bytes):
+            if content is not None:
+                content = content if isinstance(content, bytes) else content.encode()
                 info.size = len(content)
             archive.addfile(info, io.BytesIO(content or b""))
     return path
@@ -51,7 +52,7 @@ def make_folder(path, files):
     """A folder with these files."""
     for name, content in files.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
-        (path / name).write_bytes(content)
+        (path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
 
 
@@ -102,10 +103,7 @@ def test_one_folder_above_assignment_is_left_out(kind, top, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_the_hash_depends_on_the_graded_sources_alone(kind, tmp_path):
-    """The hash depends on every graded path and byte.
-
-    It does not depend on the format, the order, the name, a folder above, or ignored files.
-    """
+    """Not the format, the order, the name, a folder above, or ignored files."""
     expected = submissions.read(make("zip", tmp_path, SOURCES)).sha256
     others = dict(reversed(SOURCES.items())) | {"assignment/notes.txt": b"x", "README.md": b"x"}
     again = make(
@@ -141,58 +139,37 @@ def test_a_source_is_kept_byte_by_byte(kind, content, tmp_path):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_what_is_not_graded_is_listed_with_its_reason(kind, tmp_path):
     """Files outside assignment/ are listed by folder; files that tools create are not mentioned."""
-    clutter = {
-        "README.md": b"",
-        ".git/objects/1": b"",
-        ".git/objects/2": b"",
-        "tests/test_linear.py": b"",
-        "conftest.py": b"",
-        "assignment/__init__.py": b"raise SystemExit",
-        "assignment/__main__.py": b"",
-        "assignment/assignment.py": b"",
-        "assignment/conftest.py": b"",
-        "assignment/problems.toml": b"",
-        "assignment/notes.txt": b"",
-        "assignment/linear (1).py": b"",
-        "assignment/2.py": b"",
-        "assignment/a-b/x.py": b"",
-        "assignment/linear.PY": b"",
-        "assignment/linear.pyc": b"",
-        "assignment/__pycache__/linear.cpython-312.pyc": b"",
-        "assignment/.DS_Store": b"",
-        ".DS_Store": b"",
-        "__MACOSX/assignment/._linear.py": b"",
-    }
+    names = "README.md .git/objects/1 .git/objects/2 tests/test_linear.py conftest.py .DS_Store"
+    names += " __MACOSX/assignment/._linear.py"
+    inside = "__init__.py __main__.py assignment.py conftest.py problems.toml notes.txt 2.py"
+    inside += " a-b/x.py linear.PY linear.pyc __pycache__/linear.cpython-312.pyc .DS_Store"
+    below = [f"assignment/{name}" for name in (*inside.split(), "linear (1).py")]
+    clutter = dict.fromkeys([*names.split(), *below], b"")
     got = submissions.read(make(kind, tmp_path, SOURCES | clutter))
     outside = "outside assignment/"
     folder = "" if kind == "folder" else "/"
-    expected = [
-        Ignored(f".git{folder}", outside),
-        Ignored("README.md", outside),
-        Ignored("assignment/2.py", "its name cannot be imported"),
-        Ignored("assignment/__init__.py", "the course's own copy is used"),
-        Ignored("assignment/__main__.py", "the course's own copy is used"),
-        Ignored("assignment/a-b/x.py", "its name cannot be imported"),
-        Ignored("assignment/assignment.py", "the course's own copy is used"),
-        Ignored("assignment/conftest.py", "tests and their settings are the course's"),
-        Ignored("assignment/linear (1).py", "its name cannot be imported"),
-        Ignored("assignment/linear.PY", "not a Python module"),
-        Ignored("assignment/linear.pyc", "not a Python module"),
-        Ignored("assignment/notes.txt", "not a Python module"),
-        Ignored("assignment/problems.toml", "the course's own copy is used"),
-        Ignored("conftest.py", outside),
-        Ignored(f"tests{folder}", outside),
-    ]
+    ours, name, kind = (
+        "the course's own copy is used",
+        "its name cannot be imported",
+        "not a Python module",
+    )
+    expected = {
+        f".git{folder}": outside, "README.md": outside, "assignment/2.py": name,
+        "assignment/__init__.py": ours, "assignment/__main__.py": ours, "assignment/a-b/x.py": name,
+        "assignment/assignment.py": ours,
+        "assignment/conftest.py": "tests and their settings are the course's",
+        "assignment/linear (1).py": name, "assignment/linear.PY": kind,
+        "assignment/linear.pyc": kind, "assignment/notes.txt": kind,
+        "assignment/problems.toml": ours, "conftest.py": outside, f"tests{folder}": outside,
+    }  # fmt: skip
     assert SOURCES == got.sources
-    assert expected == [i for i in got.ignored if i.path != "__MACOSX"]
+    listed = [(i.path, i.reason) for i in got.ignored if i.path != "__MACOSX"]
+    assert [*expected.items()] == listed
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_package_of_the_students_own_is_taken_whole(kind, tmp_path):
-    """The student's __init__.py replaces the course's.
-
-    Without it, `from assignment.parts import f` would fail only in the grader.
-    """
+    """Without its __init__.py, `from assignment.parts import f` would fail only here."""
     parts = {
         "assignment/parts/__init__.py": b"from assignment.parts.f import f",
         "assignment/parts/f.py": b"f = 1",
@@ -243,14 +220,12 @@ def test_a_zip_with_folders_and_permissions_is_read(tmp_path):
 
 @pytest.mark.parametrize("count", [199, 200])
 def test_200_files_are_graded(count, tmp_path):
-    """The limit itself is allowed."""
     path = make_zip(tmp_path / "a.zip", {f"assignment/m{i}.py": b"" for i in range(count)})
     assert count == len(submissions.read(path).sources)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_10_mib_are_graded(kind, tmp_path):
-    """Two files together have exactly the limit."""
     half = b"#" * (5 * 2**20)
     assert 2 == len(
         submissions.read(
@@ -326,7 +301,6 @@ def test_a_submission_without_an_assignment_folder_is_refused(kind, files, said,
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_two_folders_deep_inside_are_refused(kind, tmp_path):
-    """Nothing says which one is meant."""
     path = make(kind, tmp_path, {"a/b/Assignment/x.py": b"", "a/c/assignment/x.py": b""})
     assert refusal(path) == "there are 2 assignment/ folders; hand in one"
 
@@ -336,7 +310,6 @@ def test_two_folders_deep_inside_are_refused(kind, tmp_path):
     "place", ["a/b/assignment/", "Assignment/", "x/ASSIGNMENT/", "a/b/c/d/Assignment/"]
 )
 def test_one_assignment_folder_is_found_at_any_depth_and_in_any_case(kind, place, tmp_path):
-    """The report says which folder was taken."""
     files = {
         f"{place}linear.py": b"x = 1",
         f"{place}model/a.py": b"",
@@ -350,14 +323,12 @@ def test_one_assignment_folder_is_found_at_any_depth_and_in_any_case(kind, place
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_an_assignment_folder_without_sources_is_refused(kind, tmp_path):
-    """Nothing would be graded, which cannot be intended."""
     path = make(kind, tmp_path, {"assignment/__init__.py": b"", "assignment/a.txt": b""})
     assert "PATH has an assignment/ folder, but no Python file in it" == refusal(path)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_two_assignment_folders_are_refused(kind, tmp_path):
-    """The grader does not guess which folder is meant."""
     path = make(kind, tmp_path, {"old/assignment/linear.py": b"", "new/assignment/linear.py": b""})
     assert "there are 2 assignment/ folders; hand in one" == refusal(path)
 
@@ -374,7 +345,6 @@ def test_an_assignment_folder_wins_over_one_further_down(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_file_named_assignment_is_refused(kind, tmp_path):
-    """A file has the name that a folder should have."""
     path = make(kind, tmp_path, {"assignment": b"x = 1\n"})
     assert "assignment is a file; it has to be a folder" == refusal(path)
 
@@ -407,14 +377,10 @@ LINK = "assignment/linear.py is not a plain file; only plain files are graded"
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../other.py", "more.py"])
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE], ids=["symbolic", "hard"])
-def test_a_link_in_a_tar_is_refused(kind, target, tmp_path):
-    """The target of the link does not matter."""
-    path = make_tar(
-        tmp_path / "a.tar.gz",
-        [*SOURCES.items(), (link("assignment/linear.py", kind, target), None)],
-    )
-    assert LINK == refusal(path)
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
+def test_a_link_or_a_device_in_a_tar_is_refused(kind, target, tmp_path):
+    made = (link("assignment/linear.py", kind, target), None)
+    assert LINK == refusal(make_tar(tmp_path / "a.tar.gz", [*SOURCES.items(), made]))
 
 
 def test_a_link_in_a_zip_is_refused(tmp_path):
@@ -428,14 +394,12 @@ def test_a_link_in_a_zip_is_refused(tmp_path):
 
 
 def test_a_link_in_a_folder_is_refused(tmp_path):
-    """The link's target is not read."""
     make_folder(tmp_path / "ada", {"assignment/more.py": b""})
     (tmp_path / "ada/assignment/linear.py").symlink_to("/etc/passwd")
     assert LINK == refusal(tmp_path / "ada")
 
 
 def test_a_link_to_a_folder_inside_is_refused(tmp_path):
-    """The link is not followed."""
     make_folder(tmp_path / "ada", {"assignment/more.py": b""})
     (tmp_path / "ada/assignment/parts").symlink_to("/etc")
     assert "assignment/parts is not a plain file; only plain files are graded" == refusal(
@@ -444,7 +408,6 @@ def test_a_link_to_a_folder_inside_is_refused(tmp_path):
 
 
 def test_a_link_in_the_place_of_assignment_is_refused(tmp_path):
-    """It is refused even if it leads to a folder with sources."""
     make_folder(tmp_path / "elsewhere", SOURCES)
     (tmp_path / "ada").mkdir()
     (tmp_path / "ada/assignment").symlink_to(tmp_path / "elsewhere/assignment")
@@ -470,20 +433,12 @@ def test_a_fifo_in_a_folder_never_makes_the_grader_wait(name, tmp_path):
         "print(s.read(pathlib.Path(sys.argv[1])).ignored)"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "ada")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    done = ran(command, cwd=ROOT)
     last = (done.stdout + done.stderr).strip().splitlines()[-1]
     if name.endswith(".py"):
         assert f"grader.base.errors.SubmissionRefused: {LINK}" == last
     else:
         assert "[Ignored(path='assignment/notes.txt', reason='not a Python module')]" == last
-
-
-def test_a_device_in_a_tar_is_refused(tmp_path):
-    """Everything that is neither a file nor a folder is refused."""
-    path = make_tar(
-        tmp_path / "a.tar.gz", [(link("assignment/linear.py", tarfile.CHRTYPE, ""), None)]
-    )
-    assert LINK == refusal(path)
 
 
 @pytest.mark.parametrize("second", ["assignment/linear.py", "./assignment/linear.py"])
@@ -538,10 +493,7 @@ def test_more_than_10_mib_are_refused(kind, tmp_path):
 
 
 def test_a_zip_that_lies_about_a_size_is_refused(tmp_path):
-    """11 MiB claim to be 20,000 bytes.
-
-    Only the claimed size is read, and the checksum is then wrong.
-    """
+    """11 MiB claim to be 20,000 bytes; only these are read, and the checksum is wrong."""
     path = make_zip(tmp_path / "a.zip", {"assignment/a.py": b"#" * (11 * 2**20)})
     data = path.read_bytes().replace(
         (11 * 2**20).to_bytes(4, "little"), (20_000).to_bytes(4, "little")
@@ -586,7 +538,6 @@ def test_a_zip_of_another_compression_is_refused(method, tmp_path):
 
 
 def test_a_damaged_zip_is_refused(tmp_path):
-    """One byte of the compressed source was changed."""
     path = make_zip(tmp_path / "a.zip", {"assignment/a.py": bytes(range(256)) * 4})
     data = bytearray(path.read_bytes())
     data[200] ^= 255
@@ -596,14 +547,12 @@ def test_a_damaged_zip_is_refused(tmp_path):
 
 @pytest.mark.parametrize("length", [2, 30, -400])
 def test_a_damaged_tar_is_refused(length, tmp_path):
-    """The tar may be cut off anywhere."""
     path = make_tar(tmp_path / "a.tar.gz", {"assignment/a.py": random.Random(0).randbytes(50_000)})
     path.write_bytes(path.read_bytes()[:length])
     assert refusal(path).startswith("PATH is damaged: ")
 
 
 def test_a_gzip_without_a_tar_is_refused(tmp_path):
-    """The file is compressed but contains no tar."""
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(b"x = 1\n" * 500))
     assert "PATH is damaged: invalid header" == refusal(tmp_path / "a.tar.gz")
 
@@ -612,7 +561,6 @@ def test_a_gzip_without_a_tar_is_refused(tmp_path):
 @given(data=st.data())
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_an_archive_with_changed_bytes_is_read_or_refused(kind, data, tmp_path_factory):
-    """Any changed bytes give sources or one sentence, never another exception."""
     path = tmp_path_factory.mktemp("changed") / "a"
     files = SOURCES | {"assignment/a" + "b" * 90 + "/" + "c" * 90 + ".py": b"z"}
     content = (make_zip if kind == "zip" else make_tar)(path, files).read_bytes()
@@ -648,13 +596,14 @@ SOLVED = {"assignment/optimizers.py": "x = 1"}
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        (["assignment/Linear.py"], "was it meant as assignment/linear.py, which is missing?"),
-        (["assignment/linear.PY"], "was it meant as assignment/linear.py, which is missing?"),
-        (["assignment/linear (1).py"], "was it meant as assignment/linear.py, which is missing?"),
-        (["assignment/linear.py.txt"], "was it meant as assignment/linear.py, which is missing?"),
-        (["assignment/two_layers.py"], "was it meant as assignment/linear.py, which is missing?"),
-        (["linear_final_v2.py"], "was it meant as assignment/linear.py, which is missing?"),
-        (["assignment/linears.py"], "was it meant as assignment/linear.py, which is missing?"),
+        *(
+            ([name], "was it meant as assignment/linear.py, which is missing?")
+            for name in (
+                *("assignment/Linear.py", "assignment/linear.PY", "assignment/linear (1).py"),
+                *("assignment/linear.py.txt", "assignment/two_layers.py", "linear_final_v2.py"),
+                "assignment/linears.py",
+            )
+        ),
         (["assignment/linear - Copy.py", "assignment/linear.py"], "was it meant as assignment/lin"),
         (["assignment/linear.py", "solution.ipynb"], "was it meant as the solution?"),
         (["assignment/linear.py", "assignment/optimizer.py", "assignment/two_layers.py"], ""),
@@ -682,26 +631,7 @@ ONE = Accepted(modules=("assignment/linear.py",))
 SUBMIT = "hand in the zip that `python -m assignment submit` writes, or zip the folder assignment/"
 
 
-def handed_in(tmp_path, kind, files):
-    """A zip, a .tar.gz or a folder with these files."""
-    folder = tmp_path / "folder"
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    if kind == "folder":
-        return folder
-    if kind == "tar.gz":
-        with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
-            for name in files:
-                archive.add(folder / name, name)
-        return tmp_path / "a.tar.gz"
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-    return tmp_path / "a.zip"
-
-
-@pytest.mark.parametrize("kind", ["zip", "tar.gz", "folder"])
+@pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(
     ("place", "told"),
     [("", "(modules at the top)"), ("src/", "(modules at src)"), ("a/b/c/", "(modules at a/b/c)")],
@@ -710,7 +640,7 @@ def test_modules_without_their_folder_are_recognised(tmp_path, kind, place, told
     """Where the modules of the course lie as in assignment/, that folder is taken for it."""
     files = {"linear.py": "x = 1\n", "helpers.py": "y = 1\n", "model/layers.py": "z = 1\n"}
     files = {f"{place}{name}": text for name, text in files.items()} | {"notes.txt": "-"}
-    read = submissions.read(handed_in(tmp_path, kind, files), TWO)
+    read = submissions.read(make(kind, tmp_path, files), TWO)
     assert sorted(read.sources) == [
         "assignment/helpers.py",
         "assignment/linear.py",
@@ -720,7 +650,7 @@ def test_modules_without_their_folder_are_recognised(tmp_path, kind, place, told
     assert notes[told] == "taken as if they were in assignment/"
 
 
-@pytest.mark.parametrize("kind", ["zip", "tar.gz", "folder"])
+@pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(
     ("files", "said"),
     [
@@ -739,9 +669,8 @@ def test_modules_without_their_folder_are_recognised(tmp_path, kind, place, told
     ],
 )
 def test_what_cannot_be_recognised_is_refused(tmp_path, kind, files, said):
-    """The sentence says what was found, and how to hand in."""
     with pytest.raises(SubmissionRefused) as refused:
-        submissions.read(handed_in(tmp_path, kind, dict(sorted(files.items()))), TWO)
+        submissions.read(make(kind, tmp_path, dict(sorted(files.items()))), TWO)
     assert str(refused.value) == said
 
 
@@ -754,7 +683,6 @@ def test_a_single_file_is_the_only_module_of_a_course(tmp_path, name):
 
 
 def test_a_single_file_of_a_larger_course_needs_its_name(tmp_path):
-    """Another name fits no module."""
     (tmp_path / "linear.py").write_text("x = 1\n")
     read = submissions.read(tmp_path / "linear.py", TWO)
     assert read.sources == {"assignment/linear.py": b"x = 1\n"}
@@ -763,13 +691,13 @@ def test_a_single_file_of_a_larger_course_needs_its_name(tmp_path):
         submissions.read(tmp_path / "mine.py", TWO)
 
 
-@pytest.mark.parametrize("kind", ["zip", "tar.gz", "folder"])
+@pytest.mark.parametrize("kind", FORMATS)
 def test_files_that_the_course_allows_are_handed_in(tmp_path, kind):
     """They count as sources; what no pattern names is listed with the patterns."""
     accepted = Accepted(modules=TWO.modules, files=("*.json", "vocab/*.txt"))
     names = ["linear.py", "merges.json", "vocab/en.txt", "vocab/en.json", "a/b.json", "x.txt"]
     names += [".hidden.json", "vocab/.secret.txt", "problems.toml"]
-    path = handed_in(tmp_path, kind, {f"assignment/{name}": "1" for name in names})
+    path = make(kind, tmp_path, {f"assignment/{name}": "1" for name in names})
     read = submissions.read(path, accepted)
     assert sorted(read.sources) == [
         "assignment/linear.py",
@@ -783,8 +711,7 @@ def test_files_that_the_course_allows_are_handed_in(tmp_path, kind):
 
 
 def test_files_share_the_limits_of_sources(tmp_path):
-    """A large file is refused like a large module."""
-    path = handed_in(tmp_path, "zip", {"assignment/linear.py": "", "assignment/a.json": ""})
+    path = make("zip", tmp_path, {"assignment/linear.py": "", "assignment/a.json": ""})
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("assignment/b.json", b"0" * (10 * 2**20 + 1))
     accepted = Accepted(modules=TWO.modules, files=("*.json",))

@@ -25,10 +25,7 @@ TYPED = "it is text that was typed into Moodle; ask for the file"
 
 
 def moodle(items: list[FolderItem]) -> Found:
-    """Read Moodle's download.
-
-    The number is not the student's id, so the name has to be in the roster.
-    """
+    """Read Moodle's download, whose numbers are no ids, so that names have to be in the roster."""
     by_student: dict[tuple[str, str], list[FolderItem]] = defaultdict(list)
     for item in items:
         if (match := MOODLE.fullmatch(item.stem)) and item.kind not in ("link", "special"):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,7 @@ from tests.grader.in_the_sandbox import (
     plain_box,
 )
 from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
+from tests.grader.processes import alive, until
 from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
@@ -44,30 +44,14 @@ def test_a_bubblewrap_that_is_killed_while_it_starts_leaves_nobody(milliseconds)
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     os.kill(pid, signal.SIGKILL)
     box.close()
-    deadline = time.monotonic() + 600
-    while (
-        left := [child for child in children if is_alive(child)]
-    ) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not left
-
-
-def is_alive(pid):
-    """Return whether a process with this id exists and has not ended."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+    until(lambda: not alive([int(child) for child in children]))
 
 
 def test_the_zygote_is_what_a_zygote_has_to_be(sandbox):
     """The grader checks the zygote: process 1, an ordinary user, no capabilities, filtered."""
     facts = sandbox.facts
-    assert (1, 0, True, 2) == (
-        facts["pid"],
-        facts["capabilities"],
-        facts["no_new_privileges"],
-        facts["seccomp"],
-    )
+    names = ("pid", "capabilities", "no_new_privileges", "seccomp")
+    assert [1, 0, True, 2] == [facts[name] for name in names]
     assert facts["uid"] != 0
     assert torch.__version__ == facts["torch"]
 
@@ -82,12 +66,7 @@ def test_a_students_process_has_no_privilege(sandbox):
             return status, os.getresuid(), os.getresgid(), os.getgroups()
     """
     status, users, groups, further = answer(sandbox, source)
-    capabilities = {
-        name: int(value, 16)
-        for name, value in status.items()
-        if name in ("CapPrm", "CapEff", "CapAmb")
-    }
-    assert {"CapPrm": 0, "CapEff": 0, "CapAmb": 0} == capabilities
+    assert [0] * 3 == [int(status[name], 16) for name in ("CapPrm", "CapEff", "CapAmb")]
     assert ("1", "2") == (status["NoNewPrivs"], status["Seccomp"])
     assert 0 not in (*users, *groups, *further)
     assert [] == [g for g in further if g != 65534]
@@ -163,11 +142,8 @@ def test_of_the_project_only_what_a_student_needs_can_be_seen(sandbox):
 
 def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
     """pytest, the grader's own libraries and the grader are not visible."""
-    source = (
-        "import os\ndef f():\n"
-        "    return sorted(os.listdir('/site')), sorted(os.listdir('/python/lib'))\n"
-    )
-    packages, library = answer(sandbox, source)
+    source = "import os\ndef f(*paths):\n    return [sorted(os.listdir(path)) for path in paths]\n"
+    packages, library = answer(sandbox, source, "/site", "/python/lib")
     assert {path.name for path in visible.package_paths(kit.USUAL_PACKAGES)} == set(packages)
     assert {"torch", "numpy", "einops", "jaxtyping"} <= set(packages)
     ours = "pytest _pytest grader tests msgspec rich typer hypothesis pip"
@@ -219,14 +195,9 @@ def gets_the_same_box(environment):
     """Run SCRIPT as a user who owns nothing here; skip if that is impossible."""
     root = visible.GRADER.parent
     with as_an_ordinary_user() as words:
-        done = subprocess.run(
-            [*words, sys.executable, "-c", SCRIPT, "bubblewrap"],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **environment},
-            timeout=600,
-        )
+        line = [*words, sys.executable, "-c", SCRIPT, "bubblewrap"]
+        env = {**os.environ, **environment}
+        done = subprocess.run(line, cwd=root, capture_output=True, text=True, env=env, timeout=600)
     if "the sandbox cannot be started" in done.stderr:
         pytest.skip(f"that user cannot start a sandbox here: {done.stderr.strip()[-300:]}")
     assert ("bubblewrap True False True 2 True\n", "") == (done.stdout, done.stderr)
