@@ -3,7 +3,7 @@
     python benchmarks/single.py [--rounds N] [--only PROBLEM]... [--json FILE]
 
 `make bench` writes benchmarks/results/single.json. With a shortcut of grader/wire/shortcuts.py
-turned off, as in `GRADER_PLAIN=heap python benchmarks/single.py`, it shows what that saves. Both
+turned off, as in `GRADER_PLAIN=exit python benchmarks/single.py`, it shows what that saves. Both
 commands run on one thread, like the worker: with more threads, pytest would take more CPU time for
 the same tests.
 

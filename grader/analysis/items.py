@@ -102,8 +102,7 @@ class Advance:
     first: float  # the mean share of its points in their first attempts
     best: float  # the mean share in their best attempts
     stalled: list[int]  # those of them without all points whose last attempt at it gained nothing
-    # The test that failed most often in the last attempts of those who stalled; empty if nobody
-    # stalled.
+    # The test that failed most often in the last attempts of those who stalled, if any did.
     last_failed: str
     failing: int  # how many of them failed it
 

@@ -29,12 +29,10 @@ class Member:
     name: str  # the name to show; a number if names are left out
     # How long grading took for the attempt that counts; None if it has no result.
     seconds: float | None
-    # For each problem, the share of its points, from 0 to 1; None if it was not begun or has no
-    # points yet.
+    # For each problem, the share of its points, from 0 to 1; None if not begun or without points.
     shares: list[float | None]
     failed: list[int]  # the numbers of the tests that failed, in `Survey.tests`
-    # The problems whose tests crashed, exceeded a limit of time or memory, or broke a policy, each
-    # with the status.
+    # The problems whose tests crashed, exceeded a limit or broke a policy, each with the status.
     ended: dict[str, Status]
     tries: list[Try]  # the graded attempts in the order of their times, if there are several
 
@@ -78,8 +76,7 @@ class CommonMistake:
     """Something that students got wrong in the same way."""
 
     problem: int  # the number of the problem, in `Survey.problems`
-    # The known mistake, or a description of the failures: students whose answers to all failed
-    # tests of a problem are equal have the same one.
+    # The known mistake, or the failures of students whose answers to all failed tests are equal.
     text: str
     is_known: bool  # whether it is a known mistake of the course
     tests: int  # how many tests fail, if it is not a known mistake

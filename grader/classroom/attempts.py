@@ -105,13 +105,7 @@ class Attempts(BookPart):
         return sorted(found, key=lambda one: one.student)  # stable, so the order above is kept
 
     def submission(self, sources: str) -> Submission:
-        """The stored sources with this hash, as a submission with the name of the first attempt.
-
-        Other students may have handed in the same sources.
-
-        Raises:
-            UsageError: They do not have this hash.
-        """
+        """The stored sources with this hash, by the name of the first attempt; or a UsageError."""
         rows = self._db.execute(
             "SELECT path, compressed FROM source JOIN content ON content = sha256"
             " WHERE sources = ? ORDER BY path",

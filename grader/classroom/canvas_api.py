@@ -127,11 +127,7 @@ class CanvasPlace:
 
 
 def place_of(address: str) -> CanvasPlace:
-    """The assignment with this address, as the browser shows it.
-
-    Raises:
-        UsageError: It is not the address of an assignment, or the token would be sent in the clear.
-    """
+    """The assignment with this address, as the browser shows it; a UsageError without TLS."""
     match = ADDRESS.fullmatch(address)
     if match is None:
         raise UsageError(
@@ -144,11 +140,7 @@ def place_of(address: str) -> CanvasPlace:
 
 
 def read_token(path: Path | None) -> str:
-    """The token: from a file that only its owner can read, or else from CANVAS_TOKEN.
-
-    Raises:
-        UsageError: There is no token, or others can read the file.
-    """
+    """The token, from a file that only its owner can read, or CANVAS_TOKEN; or a UsageError."""
     found = os.environ.get("CANVAS_TOKEN", "") if path is None else _token_in(path)
     if not found:
         raise UsageError(
@@ -229,11 +221,7 @@ class CanvasApi:
         return list(self._pages(url, CanvasSubmission))
 
     def update(self, grades: Mapping[int, Mapping[str, str]]) -> CanvasProgress:
-        """Start a job that gives students a `posted_grade`, a `text_comment` or both.
-
-        Raises:
-            CanvasUnclear: The job may or may not have been started.
-        """
+        """Start a job that gives `posted_grade` or `text_comment`; CanvasUnclear if it may run."""
         fields = [
             (f"grade_data[{user}][{name}]", value)
             for user, given in grades.items()
@@ -247,11 +235,7 @@ class CanvasApi:
             raise CanvasUnclear(str(e)) from None
 
     def wait_for(self, progress: CanvasProgress) -> CanvasProgress:
-        """Wait until a job has ended.
-
-        Raises:
-            CanvasUnclear: It takes too long.
-        """
+        """Wait until a job has ended; CanvasUnclear if it takes too long."""
         for number in range(PROGRESS_TRIES):
             if progress.workflow_state in ("completed", "failed"):
                 return progress

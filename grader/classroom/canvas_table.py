@@ -39,11 +39,7 @@ TITLE = re.compile(r"(.*) \((\d+)\)", re.DOTALL)
 def for_canvas(
     standings: Sequence[Standing], rules: Policy, possible: float | None
 ) -> list[Standing]:
-    """The standings with their points as Canvas gets them, scaled and rounded by the policy.
-
-    Raises:
-        UsageError: Canvas has other points, and the policy does not say what to do about it.
-    """
+    """The points as Canvas gets them, by the policy; a UsageError if it has to say more."""
     most = max((one.max_score for one in standings), default=0.0)
     ours = rules.of(CanvasRules)
     to = ours.canvas_points or most
@@ -208,7 +204,7 @@ def _column(header: list[str], title: str, assignment_id: int | None) -> int:
 
 
 def _fill(row: list[str], column: int, one: Standing, mark: str) -> list[str]:
-    """Write a student's points, unless excused; return notes about points that are lost."""
+    """Write a student's points, unless excused in Canvas; return notes about lost points."""
     row += [""] * (column + 1 - len(row))
     before = row[column].strip()
     if before.upper() == "EX":
@@ -223,11 +219,7 @@ def _fill(row: list[str], column: int, one: Standing, mark: str) -> list[str]:
 def _matches(
     rows: list[list[str]], students: Sequence[Student], former: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, int], list[str]]:
-    """Match rows with students: row numbers by student id, and notes about doubtful rows.
-
-    A row is doubtful if its identities belong to different students, or if two rows belong to one
-    student. No points are written into a doubtful row.
-    """
+    """The place of each student's row, and notes on rows of two students or of one twice."""
     columns = [(name, rows[0].index(name)) for name in IDENTITIES if name in rows[0]]
     known = _Known(students, former)
     places: dict[str, list[int]] = {}

@@ -216,8 +216,7 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
         database.execute("SELECT * FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         database.close()
-        # SQLite cannot create the index of the write-ahead log in a read-only folder. If there is
-        # no log, the file alone is complete.
+        # In a read-only folder, SQLite makes no index of its log; without a log, the file is whole.
         if mode != "ro" or Path(f"{path}-wal").exists():
             raise
         database = sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True)
@@ -266,10 +265,7 @@ def _migrate(database: sqlite3.Connection, version: int) -> None:
 
 
 def _version(path: Path, database: sqlite3.Connection) -> int:
-    """The version of a gradebook's format, after a check that the file is a gradebook.
-
-    A file from somebody else may have any schema, such as a view without an end for a table.
-    """
+    """The version of a gradebook, whose schema is checked because it may be a stranger's."""
     (application,) = database.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION:
         raise UsageError(
@@ -287,10 +283,7 @@ def _version(path: Path, database: sqlite3.Connection) -> int:
 
 
 def _schema(database: sqlite3.Connection) -> set[tuple[str, ...]]:
-    """Everything that a database defines, except what SQLite adds by itself.
-
-    A name says nothing: a file from somebody else may have a trigger named like SQLite's tables.
-    """
+    """All that a database defines, by whatever name, except what SQLite adds by itself."""
     rows = database.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_master"
         " WHERE sql IS NOT NULL AND sql NOT IN (?, ?)",
@@ -308,11 +301,7 @@ def _schema_of(version: int) -> set[tuple[str, ...]]:
 
 
 def unpacked(compressed: bytes, most: int = MOST_BYTES) -> bytes:
-    """What a field holds, unpacked.
-
-    Raises:
-        zlib.error: It is damaged, or more than this number of bytes.
-    """
+    """What a field holds, unpacked; a zlib.error if it is damaged or has more bytes."""
     inflate = zlib.decompressobj()
     content = inflate.decompress(compressed, most + 1)
     if not inflate.eof or len(content) > most:

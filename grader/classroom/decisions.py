@@ -105,11 +105,7 @@ def _row(
 def require_possible(
     whole: Class, standing: Standing, points: float, problem: str, option: str = "--points"
 ) -> None:
-    """Refuse points that are probably a slip of the finger; the problem is empty for the total.
-
-    Raises:
-        UsageError: There is no such problem, it has fewer points, or the student is missing.
-    """
+    """Refuse points that are a slip: of no problem, above the most, or for nothing handed in."""
     most = whole.problem(problem).points if problem else whole.max_score
     if points > most > 0:
         raise UsageError(

@@ -74,11 +74,9 @@ class Cluster:
     """A kind of cluster on which submissions can be graded."""
 
     help: str  # what `--executor` says of it
-    # Checks that the cluster at an address can be used with an isolation level; without an address,
-    # the cluster that this machine belongs to. It raises UsageError otherwise.
+    # Raises UsageError if the cluster at an address, or this machine's, cannot be used at a level.
     require: Callable[[str | None, Isolation], None]
-    # Makes the executor of a course, its folder (None for the grader's own) and a setup, with the
-    # keywords `address` and `jobs`.
+    # Takes the course, its folder (None for the grader's own), a setup, `address` and `jobs`.
     executor: Callable[..., Executor]
 
 

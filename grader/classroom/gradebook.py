@@ -73,11 +73,7 @@ class Gradebook:
             db.execute("INSERT OR REPLACE INTO fact VALUES (?, ?)", (name, text))
 
     def policy(self) -> Policy | None:
-        """The rules stored in the gradebook; None if none were ever stored.
-
-        Raises:
-            UsageError: They are no rules that a policy could have.
-        """
+        """The stored rules, checked as those of a policy; None if none were ever stored."""
         text = self._fact("policy")
         if text is None:
             return None
@@ -104,7 +100,7 @@ def writing(path: Path, *, create: bool = False) -> Iterator[Gradebook]:
 
 
 def file_name(student: str) -> str:
-    """A safe name for a student's file, which no other id has: the id, or a part and a hash."""
+    """A safe file name that no other id has: the student's id, or a part of it and a hash."""
     safe = re.sub(r"[^\w.@+-]", "_", student).lstrip(".")[:100]
     safe = safe.encode()[:MAX_FILE_NAME].decode("utf-8", "ignore")
     if safe == student and not HASHED.search(student):

@@ -100,8 +100,7 @@ class PushRules:
     # For each student's id, the text of the comment; empty to send none.
     comments: Mapping[str, str] = field(default_factory=dict)
     penalises: bool = False  # whether our points contain a late penalty
-    # "ours" if only our penalty counts, "both" if Canvas' counts as well, "" if a person has to
-    # choose.
+    # "ours" if only our penalty counts, "both" with Canvas', "" if a person has to choose.
     late: Late = ""
     # Whether points that somebody changed in Canvas after our push are replaced.
     overwrite: bool = False
@@ -239,7 +238,9 @@ def _change(
     text = rules.comments.get(standing.student.id, "")
     comment = f"{text}\n{mark(text)}" if text else ""
     event, at = before.comments.get(mark(text), ("failed", now))
-    is_there = event == "done" or _has_comment(theirs, mark(text))
+    # A student may write a copy of a mark.
+    said = [one for one in theirs.submission_comments if one.author_id != theirs.user_id]
+    is_there = event == "done" or any(mark(text) in (one.comment or "") for one in said)
     waits = bool(comment) and not is_there and event == "sent" and now - at < SETTLES
     ours_only = rules.penalises and rules.late == "ours"
     return PendingPush(
@@ -251,14 +252,6 @@ def _change(
         comment="" if is_there or waits else comment,
         waits=waits,
         exempt=ours_only and _would_lose_twice(theirs, deducts),
-    )
-
-
-def _has_comment(theirs: CanvasSubmission, mark: str) -> bool:
-    """Whether Canvas has a comment with this mark that the student did not write."""
-    return any(
-        mark in (one.comment or "") and one.author_id != theirs.user_id
-        for one in theirs.submission_comments
     )
 
 

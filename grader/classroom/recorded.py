@@ -22,7 +22,7 @@ class Decisions(BookPart):
 
     @contextmanager
     def together(self, *, keep: bool) -> Iterator[None]:
-        """Write several decisions, and nothing else, as one, or show what they would change."""
+        """Write several decisions as one or, to show what they change, drop them at the end."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -107,7 +107,7 @@ class Feedback(BookPart):
     def comment(
         self, student: str, text: str, *, problem: str = "", attempt: int | None = None, name: str
     ) -> int:
-        """Add a comment, by whose name `named_comments` finds the text again; return its number."""
+        """Add a comment; `named_comments` finds its text again by the name. Return its number."""
         with self._db:
             return self._add(
                 "comment", student=student, attempt=attempt, problem=problem, name=name, text=text
@@ -150,7 +150,7 @@ class Feedback(BookPart):
     def answer(
         self, request: RegradeRequest, *, accepted: bool, points: float | None, reason: str
     ) -> None:
-        """Answer a regrade request and give points; a refusal takes back those of an answer."""
+        """Answer a regrade request, perhaps with points; a refusal takes back earlier ones."""
         with self._db:
             given = {"accepted": int(accepted), "points": points, "reason": reason}
             self._add("answer", request=request.id, **given)

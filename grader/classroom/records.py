@@ -12,8 +12,7 @@ from kit.text import one_line
 
 
 class Student(msgspec.Struct, frozen=True, kw_only=True):
-    # Identifies the student in the gradebook: the roster's id or, without a roster, the key from
-    # the file's name.
+    # The roster's id or, without a roster, the key from the file's name.
     id: str
     name: str = ""  # the name; empty if unknown
     email: str = ""  # the e-mail address; empty if unknown
@@ -32,8 +31,7 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
     """One file or folder in a class's folder, before it is read."""
 
     path: Path  # the file or folder
-    # The files of a submission that has several, by their names in it; empty for one file or
-    # folder.
+    # The files of a submission that has several, by their names in it.
     parts: tuple[tuple[str, Path], ...] = ()
     key: str  # the student's id, name or e-mail address, from the file's name or metadata
     known_as: tuple[str, ...] = ()  # other ids, names and addresses in its metadata
@@ -43,8 +41,7 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
     late: bool = False  # whether its name says that it was late
     # Its place among its student's attempts, from its name or metadata; None if unknown.
     number: int | None = None
-    # Why a person has to decide whether it counts; empty if there is no doubt. A doubtful
-    # submission is stored, but not graded.
+    # Why a person has to decide whether it counts: it is stored, but not graded.
     doubt: str = ""
 
 

@@ -1,4 +1,4 @@
-"""The results of sources and setups in a gradebook, as compressed JSON and problems' scores."""
+"""The results in a gradebook, per sources and setup: compressed JSON and problems' scores."""
 
 import sqlite3
 import zlib
@@ -45,7 +45,7 @@ class Results(BookPart):
         )
 
     def to_grade(self, setup: int) -> list[str]:
-        """The hashes of the sources without a result but a fault, in the order of submission."""
+        """The hashes of the sources without a result but a fault, by the order of submission."""
         facts, id_of = self._setups.get(setup), self.entries.id_of
         of_all = not facts.is_part
         rows = self._db.execute(
@@ -137,7 +137,7 @@ class Results(BookPart):
         return next((result for result in found if result is not None), None)
 
     def grades(self, setup: int, *, problems: bool = True) -> dict[str, Grade]:
-        """The results of a setup, by the hash of their sources; problems take a second more."""
+        """The results of a setup, by the hash of their sources; reading problems takes a second."""
         scores: dict[int, dict[str, float]] = {}
         for row in self._db.execute(
             "SELECT score.grade, problem, score.score FROM score JOIN grade ON grade.id = grade"

@@ -59,12 +59,10 @@ NAMED = 9  # the most submissions without a student that a message names
 
 @dataclass(frozen=True)
 class Assigned:
-    # Each submission with its student, sorted by the student's id. The attempts of one student are
-    # sorted by time, then number, then path.
+    # Sorted by the student's id, and each student's by time, then number, then path.
     attempts: list[tuple[Student, HandedIn]]
     missing: list[Student]
-    # The submissions that match no student, or several. `attempts` contains them too, with a
-    # student who is not listed.
+    # Those that match no student, or several; in `attempts`, their student is not listed.
     unknown: list[HandedIn]
     notes: list[str]  # sentences about names that were matched in part, or not at all
 
@@ -227,7 +225,7 @@ def _shown(path: Path) -> str:
 
 
 def same_people(roster: list[Student], known: list[Student]) -> list[tuple[Student, Student]]:
-    """The known students who have another id in a roster, by name, address, login or a like id."""
+    """The known students whom a roster has under another id, each with the roster's student."""
     by_id = {student.id: student for student in roster}
     index = _index((trait, student) for student in roster for trait in _traits(student))
     found = []
@@ -508,20 +506,14 @@ def _is_text(text: str, other: str) -> bool:
 
 
 def _forms(name: str) -> set[str]:
-    """The forms in which platforms write a name: "Jane Doe" gives `janedoe` and `doejane`.
-
-    Without a comma, it is unknown where the last name begins, so any word may come first.
-    """
+    """The forms of a name by the word that comes first: `janedoe` and `doejane`."""
     last, comma, first = name.partition(",")
     words = [last, first] if comma else name.split()
     return {_form(" ".join(words[i:] + words[:i])) for i in range(len(words))}
 
 
 def _form(name: str) -> str:
-    """The letters of a name in lower case and without accents; empty if it has a digit.
-
-    A digit may distinguish two students of the same name, so `doejane2` is not Jane Doe.
-    """
+    """A name's letters without case and accents; empty with a digit, as two may differ by it."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
     if any(c.isdigit() for c in plain):
         return ""

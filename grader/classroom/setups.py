@@ -19,8 +19,7 @@ from grader.classroom.merged_entries import BookPart
 from grader.course.courses import PACKAGE, Course, Problem
 from grader.sandbox.levels import Isolation
 
-# The parts of the grader that decide a score; a test compares them with the imports of
-# `grading.grade`.
+# The parts of the grader that decide a score; a test compares them with what grading imports.
 DECIDES = (
     "base/errors.py", "base/judging_time.py", "course/courses.py", "course/problems.py", "grading",
     "results", "sandbox", "submission", "tools", "wire", "worker",
@@ -177,10 +176,7 @@ class StoredSetups(BookPart):
         return steps
 
     def in_force(self) -> dict[str, int]:
-        """The number of the setup whose results count on each device that has one.
-
-        A setup does not count before the other device has a setup that belongs together with it.
-        """
+        """The setup that counts on each device, once those of both devices belong together."""
         steps = self._steps()
         for count in range(len(steps), 0, -1):
             found = {device: setup for step in steps[:count] for device, setup in step.items()}

@@ -26,7 +26,7 @@ from kit.text import counted, first, one_line
 
 
 class Class:
-    """An open gradebook, its course, and the rules: those given, or stored, or policy.toml's."""
+    """An open gradebook, its course, and its rules: those given, stored, or of policy.toml."""
 
     def __init__(self, book: Gradebook, course: Course, rules: Policy | None = None) -> None:
         self.book = book
@@ -248,7 +248,7 @@ def standings(
 
 
 def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str, Grade]:
-    """The grades by the hash of their sources; if both devices have a run, of both results."""
+    """The grades, by the hash of their sources; if both devices have a run, it needs both."""
     each = {book.setups.get(n).device: book.results.grades(n, problems=problems) for n in setups}
     if not {"cpu", "cuda"} <= each.keys():
         return next(iter(each.values()), {})
@@ -336,10 +336,7 @@ def _of_attempt(
 
 
 def _chosen(each: list[Standing], policy: Policy) -> Standing:
-    """The attempt that counts.
-
-    An attempt that is not graded may be the best one, so it has to be graded first.
-    """
+    """The attempt that counts; one without a grade may be the best, so it is graded first."""
     if policy.counts == "best":
         return max(each, key=lambda one: (one.state in WAITS, one.points or 0.0, one.attempt))
     in_time = [one for one in each if one.days_late == 0]
@@ -351,10 +348,7 @@ WAITS = (State.NOT_GRADED, State.GRADER_ERROR)
 
 
 def _overridden(standing: Standing, overrides: list[Override]) -> Standing:
-    """Apply overrides: the late penalty applies to points for a problem, but not to a total.
-
-    Points for a problem do not turn an attempt without a grade into a graded one.
-    """
+    """Apply overrides: those of a problem have the late penalty, and alone make no grade."""
     points = standing.points
     for one in overrides:
         if one.problem and points is not None:

@@ -104,10 +104,7 @@ def csv_of(rows: Iterable[Sequence[str]], delimiter: str = ",", line_end: str = 
 
 
 def _line(row: Sequence[str], delimiter: str) -> str:
-    """One row without its line end.
-
-    `csv.writer` quotes a cell with a line end only if `lineterminator` contains that character.
-    """
+    """One row; `csv.writer` quotes a line end only if `lineterminator` contains it."""
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
     return file.getvalue().removesuffix("\r\n")

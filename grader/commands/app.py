@@ -71,7 +71,7 @@ class App(typer.Typer):
 
     @contextmanager
     def _only_the_named(self) -> Iterator[None]:
-        """Give Typer the named command alone: the parameters of all take long to work out."""
+        """Give Typer only the named command: to work out all parameters takes longer than many."""
         every = self.registered_commands
         named = [one for one in every if sys.argv[1:2] == [name_of(one)]]
         self.registered_commands = named or every

@@ -37,8 +37,7 @@ MOST_CHARACTERS = 20_000  # of a message
 
 def main() -> None:
     """Run the command line; report a user's mistake in one line on stderr, never as a traceback."""
-    # Processes of Python that a command starts, such as those of multiprocessing, import nothing
-    # from the current folder, which may hold files of strangers.
+    # Processes of Python that a command starts import nothing from a folder that may be strangers'.
     os.environ["PYTHONSAFEPATH"] = "1"
     interrupts.watch()
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
@@ -128,11 +127,7 @@ def _what_was_written() -> str:
 
 
 def _open_streams() -> None:
-    """Make sure that descriptors 0, 1 and 2 are open, and that any character can be printed.
-
-    If one of the three were closed, the next file to be opened would take its number and become,
-    for example, stdout.
-    """
+    """Open descriptors 0 to 2, lest a file take their numbers; let any character be printed."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)

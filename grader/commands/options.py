@@ -128,12 +128,7 @@ def level_named(name: str) -> Isolation:
 
 @contextmanager
 def device_named(name: str) -> Iterator[Gpu | None]:
-    """The CUDA device for the submissions; None for a CPU.
-
-    Raises:
-        UsageError: This machine has no CUDA device.
-        GraderFault: Its CUDA device does not work.
-    """
+    """The CUDA device for the submissions, or None for a CPU; an error if none works."""
     if name == "cpu":
         yield None
         return

@@ -36,8 +36,7 @@ class Export:
     """What `grader export` writes for another program."""
 
     options: Mapping[str, Option]  # the options, by name
-    # Writes the files that these options name, which may be none, for a class and where its
-    # students stand; returns sentences about what a person should check.
+    # Writes the files that these options name, perhaps none; returns what a person should check.
     write: "Callable[[Class, list[Standing], Paths], Iterable[str]]"
 
 

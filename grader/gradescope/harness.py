@@ -51,8 +51,7 @@ class Platform:
     render: Callable[[Reported], str]  # the result as text
     # The result if the grader failed, for a text that says why.
     without_points: Callable[[str], str]
-    # The result of a submission that cannot be read, for a text that says why and the problems that
-    # it earns nothing for.
+    # For a submission that cannot be read: takes why, and the problems that it earns nothing for.
     nothing_earned: Callable[[str, Iterable[str]], str]
 
 

@@ -55,10 +55,7 @@ def read(path: Path) -> Metadata:
 
 
 def lateness(metadata: Metadata, rules: Policy, score: float | None) -> FinalGrade | None:
-    """The late penalty by the course's rules; None if nothing is late or the times are unknown.
-
-    The deadline is the course's; if it has none, the assignment's deadline in Gradescope applies.
-    """
+    """The penalty by the course's deadline, or else Gradescope's; None if nothing is late."""
     deadline = rules.deadline("", None) or metadata.assignment.due_date
     if deadline is None or metadata.created_at is None:
         return None

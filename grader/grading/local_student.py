@@ -10,7 +10,7 @@ import linecache
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -151,10 +151,6 @@ class LocalSession:
     def look_at_device(self, name: str) -> Any:
         """Nothing is looked at: the tests themselves run in this process."""
         return {"computes": True}
-
-    def compile(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Nothing: Python compiles each module once in this process, when it is imported."""
-        return {}
 
     def close(self) -> None:
         """Nothing: there is no process to end."""

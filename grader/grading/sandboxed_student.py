@@ -213,8 +213,6 @@ class Students:
             job.sandbox,
             job.sources,
             self._limits(problem),
-            # The other modules are not sent, because tests rarely import them.
-            compiled={problem.path: self._checked.compiled.get(problem.path, b"")},
             forbidden=problem.forbidden,
             by_hand=problem.by_hand,
             budget=budget,

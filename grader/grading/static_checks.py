@@ -1,7 +1,7 @@
-"""Do what needs no student code to run: judge what the source shows, and compile the modules once.
+"""Judge what the source shows: missing modules, syntax errors and forbidden calls.
 
-Missing modules, syntax errors and forbidden calls can be judged. A module is parsed and compiled in
-the sandbox, in a process that executes none of it, because even a parser can be made to crash.
+A module is parsed in the sandbox, in a process that executes none of it, because even a parser can
+be made to crash.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,6 @@ from grader.course.courses import Problem
 from grader.grading.job import Calls, Job
 from grader.grading.verdict import PYTHON
 from grader.results.records import Fact, Ignored, Outcome
-from grader.wire import shortcuts
 from kit import handing_in
 from kit.text import one_line
 
@@ -31,8 +30,6 @@ class Checked:
     settled: dict[str, Outcome]
     # The places, as `file:line`, of functions that do nothing but raise NotImplementedError there.
     stubs: frozenset[str]
-    # The compiled modules, for the sessions of tests; see `Session.compile`.
-    compiled: dict[str, bytes]
     # What each module sets for all code when it is imported, as a sentence; by path.
     settings: dict[str, str] = field(default_factory=dict)
 
@@ -59,15 +56,13 @@ def check_without_running(job: Job, session: Calls) -> Checked:
             owners.setdefault(problem.path, []).append(problem)
     rules = {path: [problem.rules for problem in each] for path, each in owners.items()}
     reports: dict[str, ModuleReport] = {}
-    compiled: dict[str, bytes] = {}
     with closing(session), suppress(StudentFault):
         reports = session.inspect(rules)
-        compiled = {} if shortcuts.is_off("bytecode") else session.compile(list(rules))
     if not reports:
         reports = {path: _read_alone(job, path, each) for path, each in rules.items()}
     for path, found in reports.items():
         settled |= _unfit(path, found, owners[path])
-    return Checked(settled, frozenset(_stubs(reports)), compiled, _settings(reports))
+    return Checked(settled, frozenset(_stubs(reports)), _settings(reports))
 
 
 def _missing(path: str, ignored: Sequence[Ignored]) -> str:

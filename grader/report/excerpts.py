@@ -33,11 +33,7 @@ class Excerpt:
 
 
 def excerpt(reason: Reason, sources: Mapping[str, bytes]) -> Excerpt | None:
-    """The student's lines that explain a failure.
-
-    These are the lines around the place of the failure or, if the place is unknown, the lines of
-    the function that gave a wrong answer. None if neither is in the sources.
-    """
+    """The lines around a failure, or else the function that gave a wrong answer, or None."""
     place = place_of(reason, sources)
     if place is None:
         return None
@@ -49,10 +45,7 @@ def excerpt(reason: Reason, sources: Mapping[str, bytes]) -> Excerpt | None:
 
 
 def _without_docstrings(lines: list[str], numbers: list[int]) -> list[int]:
-    """Drop the numbers of docstrings, and of blank lines next to a gap or at the end.
-
-    A string counts as a docstring if it starts a line, has three quotes, and follows a colon.
-    """
+    """Drop docstrings, with three quotes after a colon, and blank lines beside a gap."""
     kept: list[int] = []
     ends_with = ""
     for number in numbers:

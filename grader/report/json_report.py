@@ -20,10 +20,7 @@ ESCAPED = re.compile(r'\\[^"\\/]')  # a character that JSON has as an escape
 
 
 def render(reported: Reported) -> str:
-    """The result as JSON text, and `notes` if people wrote any; `parse` leaves these out.
-
-    The same submission, suite and seed give the same text, except for `seconds`.
-    """
+    """The result as JSON text, with what people wrote as `notes`, which `parse` leaves out."""
     tree = msgspec.to_builtins(reported.result)
     if reported.notes:
         tree["notes"] = [{"problem": note.problem, "text": note.text} for note in reported.notes]
@@ -55,11 +52,7 @@ WANTED = "what `grader grade --json` wrote"
 
 
 def read(path: Path) -> SubmissionResult:
-    """Read a result from an untrusted file, and make its texts safe to print.
-
-    Raises:
-        UsageError: The file cannot be read, or this grader cannot use it.
-    """
+    """Read a result from an untrusted file, with texts safe to print; or a UsageError."""
     try:
         tree = _safe(msgspec.json.decode(files.read(path, most=MOST_BYTES)))
     except (ValueError, RecursionError):

@@ -23,8 +23,7 @@ class Place:
     path: str  # the file, such as "assignment/linear.py"
     lines: list[str]  # all its lines
     numbers: range  # the numbers of the lines that explain it, from 1
-    # Whether that is the one line where it happened; otherwise it is the definition of the function
-    # that gave a wrong answer.
+    # Whether that is the very line; otherwise it is the definition that gave a wrong answer.
     is_exact: bool
 
 

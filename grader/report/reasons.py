@@ -53,10 +53,7 @@ class Reason:
 
 
 def cause(test: TestResult) -> tuple[str, ...]:
-    """What tests share that failed for one reason; empty if the test did not fail.
-
-    It is the known mistake, or else what happened, where, and the hint.
-    """
+    """What tests that failed for one reason share: a known mistake, or what, where and hint."""
     if test.status in QUIET or test.mistake:
         return (test.mistake,) * bool(test.mistake)
     places = [fact.text for fact in test.facts if fact.label == "at"]

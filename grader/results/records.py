@@ -35,14 +35,12 @@ class Fact(msgspec.Struct, frozen=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """How one hidden test ended with all its cases, before points are assigned."""
 
-    # The name of the test function, prefixed with `cuda/` if it needs a CUDA device. Empty as long
-    # as the outcome belongs to no test function.
+    # The test function, prefixed with `cuda/` if it needs a CUDA device; empty before it is known.
     id: str = ""
     device: Device = "cpu"  # where it runs, "cpu" or "cuda"
     status: Status  # how it ended
     weight: Weight = 1  # its weight when the problem's points are split over its tests
-    # The subject of the message: a function of the student's code or, for a fault of the grader,
-    # the test. Empty if unknown.
+    # The subject of the message: a student's function or, for a fault of the grader, the test.
     about: str = ""
     what: str = ""  # what happened, in one line; empty when it passed
     facts: list[Fact] = []  # further details for the student, one line each
@@ -137,8 +135,7 @@ class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
     grader: GraderInfo  # the grader, machine and settings of the run
     runs: list[GraderInfo] = []  # the runs that were merged; empty for a single run
     score: Points  # points earned
-    # Points that this run could give. Pending points are left out; they are neither earned nor
-    # lost.
+    # Points that this run could give, without those that are pending.
     max_score: Points
     pending: Points = 0.0  # points of tests that need a device other than the run's
     seconds: float  # how long the run took

@@ -21,7 +21,8 @@ from grader.sandbox import gpu_turns
 from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, Readings, Usage
 from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import LEVELS, Isolation
-from grader.sandbox.running_box import Plan, RunningBox
+from grader.sandbox.levels.level import Plan
+from grader.sandbox.running_box import RunningBox
 from grader.tools import find
 from grader.tools.tool import Tool
 from grader.wire.messages import Activity, Ending, SpawnLimits
@@ -60,7 +61,12 @@ class Sandbox:
     ) -> None:
         self.isolation = isolation
         self._plan = Plan(
-            LEVELS[isolation], tests, scratch_bytes, packages, list(preload), gpu, tools
+            tests=tests,
+            scratch_bytes=scratch_bytes,
+            packages=packages,
+            preload=list(preload),
+            gpu=gpu,
+            tools=tools,
         )
         self.gpu = gpu
         # Measures the GPU memory that the running test uses; None without a GPU.
@@ -77,7 +83,7 @@ class Sandbox:
     def _start(self) -> None:
         self._unanswered = False  # whether the zygote has not yet told how the last test ended
         self._tell: Callable[[Ending], None] | None = None
-        self._box = RunningBox(self._plan)
+        self._box = RunningBox(LEVELS[self.isolation], self._plan)
 
     @classmethod
     def of(cls, course: Course, *, isolation: Isolation, gpu: Gpu | None = None) -> "Sandbox":

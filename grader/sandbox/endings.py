@@ -31,22 +31,19 @@ def asleep(tracebacks: str) -> TimedOut:
     return TimedOut(f"it {why}", _where_it_was(tracebacks))
 
 
-def late(limits: Limits, tracebacks: str, *, is_cut: bool, on_gpu: bool) -> TimedOut:
+def late(limits: Limits, tracebacks: str, *, is_cut: bool) -> TimedOut:
     """The test ran out of wall time.
 
     Args:
         limits: What the test may use.
         tracebacks: What Python printed in the child.
         is_cut: Whether the problem's budget had less wall time left than the limit of a test.
-        on_gpu: Whether a kernel was still running.
     """
     limit = f"{limits.wall_seconds:g} s"
     why = f"no answer within {limit}, the limit of a test"
     if is_cut:
         limit = "the time for all tests of its problem"
         why = f"no answer before {limit} was used up"
-    if on_gpu:
-        why += ", with a kernel still running on the GPU"
     return _out_of_time(why, limit, tracebacks)
 
 
@@ -164,12 +161,6 @@ def place(where: list[Any] | None) -> str | None:
     file, line, function, _ = where
     inside = f" in {function}" if function and function != "<module>" else ""
     return printable(f"{file}:{line}{inside}", 200)
-
-
-def waited_for_the_gpu(tracebacks: str) -> bool:
-    """Whether a thread in the last traceback that Python printed was inside torch.cuda."""
-    innermost = r'most recent call first\):\n +File "[^"\n]*/torch/cuda/'
-    return re.search(innermost, tracebacks) is not None
 
 
 def _used_the_processor(

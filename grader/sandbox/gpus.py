@@ -115,24 +115,16 @@ class Gpu:
         finally:
             os.close(node)
 
-    def closed_nodes(self, *, to_others: bool) -> list[Path]:
-        """The nodes that this process's user cannot open.
-
-        Args:
-            to_others: Check for a user who owns none of the nodes, instead of this process's user.
-        """
-        return [node for node in self.nodes if not _opens(node, to_others)]
-
     def require_open_nodes(self, *, to_others: bool) -> None:
         """Check that the user that submissions run as may open the nodes.
 
         Args:
-            to_others: See `closed_nodes`.
+            to_others: Check for a user who owns none of the nodes, instead of this process's user.
 
         Raises:
             SandboxUnavailable: That user may not; the message gives the fix.
         """
-        if closed := " ".join(map(str, self.closed_nodes(to_others=to_others))):
+        if closed := " ".join(str(node) for node in self.nodes if not _opens(node, to_others)):
             fix = (
                 f"chmod a+rw {closed}, and load the driver with NVreg_DeviceFileMode=0666 "
                 "to make this permanent"
@@ -155,13 +147,6 @@ class Gpu:
         nvml = _nvml()
         with _faults_of(nvml):
             return int(nvml.nvmlDeviceGetMemoryInfo(_handle(self.uuid)).used)
-
-    def busy(self) -> bool | None:
-        """Whether the GPU was computing recently; None if the driver does not report this."""
-        nvml = _nvml()
-        with suppress(nvml.NVMLError):
-            return bool(nvml.nvmlDeviceGetUtilizationRates(_handle(self.uuid)).gpu)
-        return None
 
     def readings(self) -> dict[str, int]:
         """What the driver reports about this moment, without what it does not report.

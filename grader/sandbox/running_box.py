@@ -10,40 +10,25 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from grader.base import interrupts
 from grader.base.errors import CourseFault, GraderFault, SandboxUnavailable
 from grader.sandbox import visible
-from grader.sandbox.gpus import Gpu
 from grader.sandbox.levels import Level
-from grader.sandbox.levels.level import Order, nothing
-from grader.tools.tool import Tool
+from grader.sandbox.levels.level import Order, Plan, nothing
 from kit.text import printable
 
 START_SECONDS = 120.0
 END_SECONDS = 15.0
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What each box of a sandbox has; see `Sandbox`."""
-
-    level: Level
-    tests: Path
-    scratch_bytes: int
-    packages: tuple[str, ...]
-    preload: Sequence[str]
-    gpu: Gpu | None
-    tools: tuple[Tool, ...] = ()
-
-
 class RunningBox:
     """A box that starts in the background; `wait_until_ready` waits for its zygote.
 
     Args:
+        level: The level of isolation.
         plan: What the box has.
 
     Raises:
@@ -53,9 +38,9 @@ class RunningBox:
     process: "subprocess.Popen[bytes]"  # the zygote, or the program that started it
     _end_processes: "weakref.finalize[..., RunningBox]"
 
-    def __init__(self, plan: Plan) -> None:
-        self._level = plan.level
-        self._folder = plan.level.new_folder()
+    def __init__(self, level: Level, plan: Plan) -> None:
+        self._level = level
+        self._folder = level.new_folder()
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         self._info = nothing()
         # What the zygote reports about itself; empty until it is ready.
@@ -81,16 +66,11 @@ class RunningBox:
         # An interrupt inside Popen would leave a running process without a handle to it.
         with interrupts.held():
             order = Order(
+                **vars(plan),
                 folder=Path(self._folder.name),
                 control_fd=control_fd,
                 user=user,
-                tests=plan.tests,
-                scratch_bytes=plan.scratch_bytes,
-                packages=plan.packages,
-                preload=plan.preload,
-                gpu=plan.gpu,
                 output=self._errors,
-                tools=plan.tools,
             )
             started = self._level.start(order)
             self.process, self._info = started.process, started.info

@@ -18,7 +18,7 @@ number of submissions.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from grader.base import judging_time
@@ -90,9 +90,6 @@ class _SleepWatch(Watch):
             raise Asleep
 
 
-MAX_COMPILED = 2**20  # bytes of a module's code; a short source may have a long code
-
-
 class DiskFull(Exception):
     """The test found a disk full that it shares with others."""
 
@@ -109,8 +106,6 @@ class Session:
         limits: What a test may use.
         seed: The seed that the global generators of random, numpy and torch are set to before each
             call of the first test.
-        compiled: What `compile` returned for the same sources, or a part of it. A file that is
-            missing here is compiled whenever it is imported.
         forbidden: Dotted names of functions and other objects that student code must not use.
         by_hand: Definitions in which no backward pass may run, such as "autograd.linear_backward".
         budget: What all tests of the first test's problem may use together; None for no such limit.
@@ -124,7 +119,6 @@ class Session:
         limits: Limits,
         *,
         seed: int = 0,
-        compiled: Mapping[str, bytes] | None = None,
         forbidden: Sequence[str] = (),
         by_hand: Sequence[str] = (),
         budget: Budget | None = None,
@@ -133,7 +127,6 @@ class Session:
         self._sandbox = sandbox
         self._setup = {
             "sources": sources,
-            "compiled": dict(compiled or {}),
             "forbidden": list(forbidden),
             "by_hand": list(by_hand),
         }
@@ -204,17 +197,6 @@ class Session:
         Return the findings by path; see `read` in kit/forbidden_calls.py.
         """
         return self._request({"op": "inspect", "rules": rules})
-
-    def compile(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Compile these sources without running them.
-
-        Return by path what other sessions take as `compiled`. Only a child may read it. It is
-        empty for what cannot be compiled, and lacks what is too large to be sent to every child.
-        """
-        reply = self._request({"op": "compile", "paths": list(paths), "most_bytes": MAX_COMPILED})
-        if not replies.check_of(dict[str, bytes])(reply) or not reply.keys() <= set(paths):
-            raise Crashed("it sent something that does not answer the request")
-        return {path: code for path, code in reply.items() if len(code) <= MAX_COMPILED}
 
     def look_at_device(self, name: str) -> Any:
         """Check that the device "cuda" or "cpu" works, in a process that has run no student code.
@@ -333,14 +315,10 @@ class Session:
         return self._out_of_time(endings.asleep(child.tracebacks))
 
     def _timed_out(self, child: Child) -> TimedOut:
-        busy = self._sandbox.gpu.busy() if self._sandbox.gpu else False
         self._meter.spend(child.read_traceback())
         self._end(child)
-        on_gpu = busy or (busy is None and endings.waited_for_the_gpu(child.tracebacks))
         is_cut = self._meter.wall_is_cut
-        return self._out_of_time(
-            endings.late(self._limits, child.tracebacks, is_cut=is_cut, on_gpu=on_gpu)
-        )
+        return self._out_of_time(endings.late(self._limits, child.tracebacks, is_cut=is_cut))
 
     def _out_of_time(self, fault: TimedOut) -> TimedOut:
         """Let all further calls of the test end in the same way."""

@@ -29,7 +29,7 @@ FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
 HUGE_PAGES = tuple(
     f"/sys/kernel/mm/transparent_hugepage/{name}" for name in ("enabled", "hpage_pmd_size")
 )
-# malloc then asks for huge pages; see also grader/worker/heap.py.
+# malloc then asks for huge pages, which make a fork cheaper.
 HUGE_PAGES_OF_MALLOC = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 GRADER = Path(__file__).parent.parent
 # The worker's code, and the modules that it shares with the grader.

@@ -2,7 +2,7 @@
 
 Each gives the same results as the plain way. Most of them use names that torch, pytest or CPython
 do not document, so a new version of one of these may break them. GRADER_PLAIN=1 in the environment
-turns all of them off, and GRADER_PLAIN=heap,exit only these two, for this process and all that it
+turns all of them off, and GRADER_PLAIN=compiler,exit only two, for this process and all that it
 starts. benchmarks/README.md says what each one saves.
 """
 
@@ -12,9 +12,7 @@ SWITCH = "GRADER_PLAIN"
 SHORTCUTS = {
     "collection": "pytest's tests are collected once per process, not once per grade",
     "compiler": "torch's compiler is imported only if something needs it",
-    "heap": "a test's process shares the memory of the zygote in large pages",
     "sharing": "tests that leave nothing behind share a process",
-    "bytecode": "each module of a submission is compiled once",
     "exit": "a command ends without freeing what it imported",
 }
 

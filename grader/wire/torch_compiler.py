@@ -44,22 +44,7 @@ WORDS = (
 
 def is_needed_by(sources: Iterable[bytes]) -> bool:
     """Whether one of these sources may need the compiler."""
-    return any(map(_has_a_word, sources))
-
-
-# By the size and the hash of a source; the sources themselves may have megabytes.
-_searched: dict[tuple[int, int], bool] = {}
-MOST_SEARCHED = 1024
-
-
-def _has_a_word(source: bytes) -> bool:
-    """Asked for every process of a submission, whose sources take 1 ms to search."""
-    key = len(source), hash(source)
-    if key not in _searched:
-        if len(_searched) >= MOST_SEARCHED:
-            _searched.clear()
-        _searched[key] = any(word in source for word in WORDS)
-    return _searched[key]
+    return any(word in source for source in sources for word in WORDS)
 
 
 def is_postponed() -> bool:

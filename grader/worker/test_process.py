@@ -15,7 +15,6 @@ import faulthandler
 import fcntl
 import importlib
 import json
-import marshal
 import os
 import resource
 import signal
@@ -23,9 +22,9 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.machinery import FileFinder, SourceFileLoader
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any, NoReturn
 
 from grader.wire import protocol
@@ -289,10 +288,6 @@ def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
                     for path, rules in request["rules"].items()
                 }
             }
-        elif request["op"] == "compile":
-            codes = {path: _compiled(path, setup["sources"][path]) for path in request["paths"]}
-            fitting = {p: code for p, code in codes.items() if len(code) <= request["most_bytes"]}
-            answer = {"value": fitting}
         elif request["op"] == "look":
             answer = {"value": look_at_device(request["device"])}
         else:
@@ -314,41 +309,10 @@ def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
     protocol.write(channel, frame)
 
 
-def _folder() -> str:
-    """Where the files of the submission are."""
-    return f"{os.environ['TMPDIR']}/submission"
-
-
-def _compiled(path: str, source: bytes) -> bytes:
-    """The marshalled code of a module, without running it.
-
-    Empty if it cannot be compiled, so that its import fails where the student sees it.
-    """
-    try:
-        return marshal.dumps(compile(source, f"{_folder()}/{path}", "exec", dont_inherit=True))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return b""
-
-
-def _loader(
-    folder: str, compiled: Mapping[str, bytes], imported: dict[ModuleType, list[object]]
-) -> type[SourceFileLoader]:
-    """A loader of the student's modules.
-
-    Args:
-        folder: Where they are.
-        compiled: See `_compiled`; by path in the folder.
-        imported: Receives the state of each module after its import.
-    """
+def _loader(imported: dict[ModuleType, list[object]]) -> type[SourceFileLoader]:
+    """A loader of the student's modules; notes the state of each after its import."""
 
     class Loader(SourceFileLoader):
-        def get_code(self, fullname: str) -> CodeType | None:
-            if marshalled := compiled.get(self.path.removeprefix(f"{folder}/")):
-                code: CodeType = marshal.loads(marshalled)
-                if code.co_filename == self.path:  # else it was compiled in another box
-                    return code
-            return super().get_code(fullname)
-
         def exec_module(self, module: ModuleType) -> None:
             super().exec_module(module)
             if not hasattr(module, "__path__"):  # later imports add attributes to a package
@@ -364,7 +328,7 @@ class _UnpackedSubmission:
         self, setup: dict[str, Any], on_violation: Callable[[Violation], NoReturn], *, on_gpu: bool
     ) -> None:
         self._scratch = os.environ["TMPDIR"]
-        self._folder = _folder()
+        self._folder = f"{self._scratch}/submission"
         files = {f"{self._folder}/assignment/__init__.py": b""}
         files |= {f"{self._folder}/{path}": source for path, source in setup["sources"].items()}
         for folder in {os.path.dirname(path) for path in files}:
@@ -373,7 +337,7 @@ class _UnpackedSubmission:
             with open(path, "wb") as file:  # pathlib would take twice as long
                 file.write(source)
         self._imported: dict[ModuleType, list[object]] = {}
-        self._loader = _loader(self._folder, setup["compiled"], self._imported)
+        self._loader = _loader(self._imported)
         sys.path.insert(0, self._folder)
         sys.path_hooks.insert(0, self._finder)
         tripwire = Tripwire(setup["forbidden"], setup["by_hand"], self._folder, on_violation)

@@ -359,7 +359,7 @@ class OwnUser(NoWall):
             os._exit(0)
 
     def _tries(self) -> dict[str, Any]:
-        """What a process of the student's can do; see `sandbox.levels.landlock.promises`."""
+        """What a process of the student's can do; see `LandlockLevel.promises`."""
         with open(os.path.join(os.environ["TMPDIR"], "tries"), "w") as f:
             works = bool(f.write("it works"))
         return {

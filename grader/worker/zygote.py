@@ -39,9 +39,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from grader.wire import protocol, shortcuts, torch_compiler
+from grader.wire import protocol, torch_compiler
 from grader.wire.messages import MAX_FILES, Activity, Breach, Ending, SpawnLimits
-from grader.worker import heap, procfs, scratch, test_process
+from grader.worker import procfs, scratch, test_process
 from grader.worker.walls import NoWall, status_of_this_process
 
 LOOK_EVERY_SECONDS = 0.05
@@ -96,9 +96,6 @@ def serve(control_fd: int, wall: NoWall) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     control = socket.socket(fileno=control_fd)
     gc.collect()
-    if not shortcuts.is_off("heap"):
-        heap.use_up_free_memory()
-        heap.use_huge_pages()
     gc.freeze()  # children share these pages until they are written to
     about_itself = facts(wall)
     zygote = Zygote(control, wall)
@@ -232,13 +229,11 @@ class Zygote:
         if not torch_compiler.is_postponed():
             return
         # The spare child has no compiler. And while it lives, every page that the import writes to
-        # would be copied, and a huge page would become 512 small ones.
+        # would be copied.
         self.end_everything()
         with self._wall.as_student():
             torch_compiler.import_now(has_cxx="CXX" in os.environ)
         self.wipe_scratch()
-        if not shortcuts.is_off("heap"):
-            heap.use_huge_pages()
         gc.freeze()
         self._measure_itself()
 

@@ -44,10 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     course = courses.load(HANDOUT.parent)
     if found := agreement.complaints(course, agreement.pages(), agreement.stubs(course)):
         print(
-            "\n".join(found),
-            "\nthe handout is not built: fix these first",
-            sep="",
-            file=sys.stderr,
+            "\n".join(found), "\nthe handout is not built: fix these first", sep="", file=sys.stderr
         )
         return 1
     with tempfile.TemporaryDirectory() as scratch:

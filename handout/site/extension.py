@@ -132,11 +132,7 @@ def number_sections(_app: Sphinx, doctree: nodes.document) -> None:
 
 
 def adapt_page(
-    app: Sphinx,
-    name: str,
-    _template: str,
-    context: dict[str, Any],
-    _doctree: nodes.document | None,
+    app: Sphinx, name: str, _template: str, context: dict[str, Any], _doctree: nodes.document | None
 ) -> None:
     """Change what a page's template gets: its text, and the sidebar."""
     if "body" in context:

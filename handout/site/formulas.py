@@ -225,32 +225,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "dot": lambda a, b: sum(x * y for x, y in zip(a, b, strict=True)) if a else math.nan,
 }
 _ALLOWED = (
-    *(
-        ast.Expression,
-        ast.BinOp,
-        ast.UnaryOp,
-        ast.USub,
-        ast.Compare,
-        ast.Call,
-        ast.Name,
-        ast.Load,
-        ast.Attribute,
-    ),
-    *(
-        ast.Subscript,
-        ast.Constant,
-        ast.Add,
-        ast.Sub,
-        ast.Mult,
-        ast.Div,
-        ast.Pow,
-        ast.Eq,
-        ast.NotEq,
-        ast.Gt,
-        ast.GtE,
-        ast.Lt,
-    ),
-)
+    ast.Expression, ast.BinOp, ast.UnaryOp, ast.USub, ast.Compare, ast.Call, ast.Name, ast.Load,
+    ast.Attribute, ast.Subscript, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow,
+    ast.Eq, ast.NotEq, ast.Gt, ast.GtE, ast.Lt,
+)  # fmt: skip
 
 
 def checked(formula: str) -> ast.Expression:

@@ -176,12 +176,7 @@ def on_a_cpu(sizes: TransformerConfig, sequences: int) -> dict[str, float]:
         moments = 2 * sum(weight.nbytes for weight in weights)
         attention = sum(n for name, n in counter.by_op.items() if "attention" in name)
     products = counter.total - attention
-    return {
-        "products": products,
-        "attention": attention,
-        "kept": kept,
-        "peak": live.peak + moments,
-    }
+    return {"products": products, "attention": attention, "kept": kept, "peak": live.peak + moments}
 
 
 def on_a_gpu(sizes: TransformerConfig, sequences: int) -> dict[str, float]:

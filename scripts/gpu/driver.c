@@ -14,7 +14,7 @@
 enum { SUCCESS = 0, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, OUT_OF_MEMORY = 2 };
 static const char UUID[] = "GPU-51a71a7e-0000-0000-0000-000000000000";
 static const struct { const char *name; long long value; } USUAL[] = {
-    {"total", 80000000000LL}, {"used", 500000000LL}, {"busy", 0}, {"clock", 1980}, {"most", 1980},
+    {"total", 80000000000LL}, {"used", 500000000LL}, {"clock", 1980}, {"most", 1980},
     {"power", 310000}, {"limit", 700000}, {"temperature", 41}, {"reasons", 0}, {"lost", 0},
 };
 
@@ -84,7 +84,6 @@ int nvmlDeviceGetMemoryInfo(Device device, unsigned long long *out)
     out[0] = state("total"), out[2] = state("used"), out[1] = out[0] - out[2];
     return (int)state("lost");
 }
-int nvmlDeviceGetUtilizationRates(Device device, unsigned *out) { out[1] = 0; return number("busy", out); }
 int nvmlDeviceGetMigMode(Device device, unsigned *now, unsigned *pending) { return NOT_SUPPORTED; }
 int nvmlDeviceGetClockInfo(Device device, int kind, unsigned *out) { return number("clock", out); }
 int nvmlDeviceGetMaxClockInfo(Device device, int kind, unsigned *out) { return number("most", out); }

@@ -256,7 +256,6 @@ def find() -> Told:
         print("nodes:", *gpu.nodes)
         print("libraries:", *(name for name, _ in gpu.libraries))
         print("readings:", gpu.readings())
-        print("busy:", gpu.busy())
         print("in the box:", facts)
         print("promises:", *sandbox.promises, sep="\n  ")
     return True, (

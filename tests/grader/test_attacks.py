@@ -443,8 +443,6 @@ def test_they_fail_for_an_ordinary_user_as_well(attacks, root):
 @pytest.mark.parametrize(
     ("sandbox", "chosen"),
     [
-        # At the first level, `grader grade` does the same in test_cli.
-        pytest.param("bubblewrap", None, marks=[*LEVELS[0].marks, pytest.mark.proof], id="first"),
         pytest.param("landlock", None, marks=[*LEVELS[1].marks, pytest.mark.proof], id="second"),
         # Those that write files, start processes, or compare with many modules of torch.
         pytest.param(
@@ -457,7 +455,7 @@ def test_they_fail_for_an_ordinary_user_as_well(attacks, root):
     indirect=["sandbox"],
 )
 def test_an_honest_solution_in_the_same_sandbox_earns_everything(sandbox, chosen, planted):
-    """Control: at no level do the defences reject a right solution of any problem."""
+    """The defences reject no right solution; at the first level, test_cli grades one."""
     problems = [
         p for p in COURSE.problems if p.device == "cpu" and (chosen is None or p.id in chosen)
     ]
@@ -465,16 +463,3 @@ def test_an_honest_solution_in_the_same_sandbox_earns_everything(sandbox, chosen
     assert_harmless(result, problems[0], planted)
     lost = [(p.id, t.id, t.said) for p in result.problems for t in p.tests if t.score < t.max_score]
     assert lost == []
-
-
-def test_a_wrong_solution_in_the_same_sandbox_fails(sandbox, planted):
-    """Control: a solution that is wrong but not hostile simply fails."""
-    source = (
-        "def tensor_bytes(x): return -1\ndef storage_bytes(x): return -1\n"
-        "def unique_bytes(tensors): return -1\n"
-    )
-    sources = honest_sources() | {"assignment/tensor_memory.py": source.encode()}
-    problem = COURSE.problem("tensor_memory")
-    result = grade(Submission("wrong", sources, []), COURSE, sandbox, problems=[problem])
-    assert_harmless(result, problem, planted)
-    assert (result.score, result.problems[0].status) == (0, Status.FAILED)

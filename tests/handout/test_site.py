@@ -283,7 +283,7 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_is_cut_off(visited, name):
-    """Folded answers are unfolded, and each page is measured at three widths."""
+    """Folded answers are unfolded, and each page is measured at two widths."""
     assert visited(name).cut == {}
 
 

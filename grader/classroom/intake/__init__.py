@@ -117,18 +117,13 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Intake:
-    # The submissions, sorted by key, time, number and path. A group's submission occurs once per
-    # member.
+    # Sorted by key, time, number and path. A group's submission occurs once per member.
     handed_in: list[HandedIn]
     notes: list[str]
 
 
 def recognise(folder: Path, form: str = "") -> Intake:
-    """List the submissions in a class's folder.
-
-    Raises:
-        UsageError: The folder or its metadata cannot be read, or it has nothing to grade.
-    """
+    """List the submissions in a class's folder, whose names may have a form; or a UsageError."""
     items = items_in(folder)
     layout = next((read for fits, read in LAYOUTS if fits(items)), plain)
     handed_in, notes = by_pattern(form, items) if form else layout(items)

@@ -51,7 +51,7 @@ Found = tuple[list[HandedIn], list[str]]  # the submissions of a layout, and not
 
 @dataclass(frozen=True)
 class FolderItem:
-    """One entry: an "archive", "folder", "module", "file", "hidden", "link" or "special"."""
+    """An entry, whose kind is archive, folder, module, file, hidden, link or special."""
 
     path: Path
     kind: str
@@ -134,11 +134,7 @@ def order(item: HandedIn) -> tuple[str, float, int, str]:
 
 
 def moment(text: str | None, where: str) -> datetime | None:
-    """Parse a time; None if there is no text.
-
-    Raises:
-        UsageError: It is not a time, or has no time zone. The message starts with `where`.
-    """
+    """Parse a time with a zone, or None without a text; `where` begins the UsageError."""
     if not text:
         return None
     shown = one_line(text, 100)
@@ -160,11 +156,7 @@ def moment(text: str | None, where: str) -> datetime | None:
 
 
 def past_moment(text: str | None, where: str) -> datetime | None:
-    """Parse a time that a person wrote into a name, where the year may be a slip.
-
-    Raises:
-        UsageError: It is not a time, has no zone, or is well in the future.
-    """
+    """Parse a time in a name, where a person may have mistaken the year; or a UsageError."""
     at = moment(text, where)
     if at and at > datetime.now(UTC) + FUTURE:
         raise UsageError(f"{where}: its time is in the future: correct it, and run batch again")

@@ -100,7 +100,7 @@ def _unreadable(item: FolderItem) -> HandedIn:
 
 
 def _check_that_it_is_a_student(item: FolderItem, *, alone: bool) -> list[str]:
-    """Refuse what cannot be a student's folder; note Gradescope's files in it, ignored."""
+    """Refuse a folder that cannot be one student's; return notes on Gradescope's files in it."""
     if item.kind != "folder":
         return []
     if alone and has_file(item.path, EXPORT) and _has_submissions(item.path):
@@ -140,11 +140,7 @@ def _one_of_a_student(item: FolderItem) -> HandedIn:
 
 
 def _attempts(item: FolderItem, whole: HandedIn) -> Found:
-    """A record for each archive in a student's folder, and notes on ignored links and times.
-
-    There are no records if `item` is an archive, or a folder that has the assignment or cannot be
-    read: then `whole` counts.
-    """
+    """A record for each archive in a folder without the assignment, and notes on the rest."""
     inside: list[FolderItem] = []
     with suppress(UsageError):
         inside = items_in(item.path) if item.kind == "folder" else []

@@ -104,8 +104,7 @@ class Grader:
             result = graded(what, self._course, self._sandbox, self._setup)
             reply = Reply(result=msgspec.Raw(result))
         except SandboxUnavailable:
-            # This node has started a sandbox before, so it can grade: the driver gets another
-            # grader there, as if this one had died.
+            # This node could grade before: the driver gets another grader, as if this one had died.
             raise
         except Exception as e:  # one submission never stops the others
             reply = Reply(fault=fault_of(e))
@@ -333,11 +332,7 @@ def _reason(error: Exception) -> str:
 
 
 def require(address: str | None, isolation: Isolation) -> None:
-    """Refuse options that cannot work on any cluster, before anything is read or written.
-
-    Raises:
-        UsageError: Ray is not installed, nothing listens at the address, or isolation is off.
-    """
+    """Refuse options that cannot work on any cluster, before anything is read or written."""
     try:
         import ray  # noqa: F401 - checks whether it is installed
     except ImportError:

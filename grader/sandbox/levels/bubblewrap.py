@@ -83,8 +83,30 @@ class BubblewrapLevel(Level):
     name: Isolation = "bubblewrap"
 
     def why_not(self) -> str | None:
-        """Why no box can be created here, with the fix; None if one can."""
-        return why_not()
+        """Try to create a box without a worker; return why bubblewrap cannot, or None if it can.
+
+        The text includes the fix.
+        """
+        try:
+            found = find_bubblewrap()
+        except SandboxUnavailable as e:
+            return str(e)
+        user = visible.unused_user()
+        program = [f"{PYTHON}/bin/{visible.interpreter().name}", "-s", "-S", "-P", "-c", ""]
+        command = [*_box(found, user, [], scratch_bytes=2**20, gpu=None), *program]
+        try:
+            # A bubblewrap that is killed while it starts leaves a process that waits forever.
+            with interrupts.held():
+                done = subprocess.run(
+                    command, env={}, capture_output=True, text=True, timeout=60, process_group=0
+                )
+        except (OSError, subprocess.TimeoutExpired) as e:
+            return f"bubblewrap does not run: {e}"
+        if done.returncode == 0:
+            return None
+        first = done.stderr.strip().partition("\n")[0].rstrip(".")
+        said = printable(first, 300)
+        return f"the sandbox cannot be started: {said or 'bubblewrap fails'}; {advice()}"
 
     def start(self, order: Order) -> StartedWorker:
         """Start the worker in its box."""
@@ -107,7 +129,14 @@ class BubblewrapLevel(Level):
 
     def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
         """The properties of the box, and whether the zygote reports that it has them."""
-        return promises(facts)
+        return {
+            "it is process 1 of its namespace": facts["pid"] == 1,
+            "it is not root": facts["uid"] != 0,
+            "it has no capabilities": facts["capabilities"] == 0,
+            "it cannot gain privileges": facts["no_new_privileges"],
+            "its system calls are filtered": facts["seccomp"] == 2,
+            "it cannot create user namespaces": not facts["nests"],
+        }
 
     def advice(self, said: str) -> str:
         """How to fix what bubblewrap said; Python inside the box speaks without its prefix."""
@@ -164,33 +193,6 @@ def _box(
         *_scratch(scratch_bytes, found),
         *_seal(gpu),
     ]
-
-
-def why_not() -> str | None:
-    """Try to create a box without a worker; return why bubblewrap cannot, or None if it can.
-
-    The text includes the fix.
-    """
-    try:
-        found = find_bubblewrap()
-    except SandboxUnavailable as e:
-        return str(e)
-    user = visible.unused_user()
-    program = [f"{PYTHON}/bin/{visible.interpreter().name}", "-s", "-S", "-P", "-c", ""]
-    command = [*_box(found, user, [], scratch_bytes=2**20, gpu=None), *program]
-    try:
-        # If bubblewrap is killed while it starts, it leaves a process that waits for it forever.
-        with interrupts.held():
-            done = subprocess.run(
-                command, env={}, capture_output=True, text=True, timeout=60, process_group=0
-            )
-    except (OSError, subprocess.TimeoutExpired) as e:
-        return f"bubblewrap does not run: {e}"
-    if done.returncode == 0:
-        return None
-    first = done.stderr.strip().partition("\n")[0].rstrip(".")
-    said = printable(first, 300)
-    return f"the sandbox cannot be started: {said or 'bubblewrap fails'}; {advice()}"
 
 
 def advice() -> str:
@@ -250,18 +252,6 @@ def _said(path: str, option: str) -> str:
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
-
-
-def promises(facts: Mapping[str, Any]) -> dict[str, bool]:
-    """The properties that the box must have, and whether the zygote reports that it has them."""
-    return {
-        "it is process 1 of its namespace": facts["pid"] == 1,
-        "it is not root": facts["uid"] != 0,
-        "it has no capabilities": facts["capabilities"] == 0,
-        "it cannot gain privileges": facts["no_new_privileges"],
-        "its system calls are filtered": facts["seccomp"] == 2,
-        "it cannot create user namespaces": not facts["nests"],
-    }
 
 
 def _namespaces(user: int, found: Bubblewrap) -> list[str]:

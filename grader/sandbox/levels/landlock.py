@@ -76,27 +76,6 @@ KILL_ALL = (
 )
 
 
-def why_not() -> str | None:
-    """Why this level cannot be used on this machine; None if no obstacle is known before it starts.
-
-    Starting the level runs further checks (`promises`).
-    """
-    if os.geteuid() != 0:
-        return "only root can run submissions under a user id of their own"
-    held = _capabilities()
-    if missing := [name for name, bit in NEEDED_CAPABILITIES.items() if not held >> bit & 1]:
-        names = " and ".join(missing)
-        added = " ".join(f"--cap-add {name}" for name in missing)
-        return f"root lacks the capability {names} here: start the container with {added}"
-    if not _has_users():
-        return f"this container has no user ids from {visible.FIRST_USER:,} upwards"
-    found: int = ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, GIVE_VERSION)
-    if found < NEEDED_VERSION:
-        has = f"version {found} of Landlock" if found > 0 else "no Landlock"
-        return f"the kernel has {has}, and version {NEEDED_VERSION} is needed (Linux 5.19)"
-    return None
-
-
 def _capabilities() -> int:
     """This process's capabilities, one bit each."""
     with open("/proc/self/status") as f:
@@ -117,17 +96,49 @@ class LandlockLevel(Level):
     name: Isolation = "landlock"
 
     def why_not(self) -> str | None:
-        """Why this level cannot be used on this machine; None if no obstacle is known."""
-        return why_not()
+        """Why this level cannot be used on this machine; None if no obstacle is known.
+
+        Starting the level runs further checks (`promises`).
+        """
+        if os.geteuid() != 0:
+            return "only root can run submissions under a user id of their own"
+        held = _capabilities()
+        if missing := [name for name, bit in NEEDED_CAPABILITIES.items() if not held >> bit & 1]:
+            names = " and ".join(missing)
+            added = " ".join(f"--cap-add {name}" for name in missing)
+            return f"root lacks the capability {names} here: start the container with {added}"
+        if not _has_users():
+            return f"this container has no user ids from {visible.FIRST_USER:,} upwards"
+        found: int = ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, GIVE_VERSION)
+        if found < NEEDED_VERSION:
+            has = f"version {found} of Landlock" if found > 0 else "no Landlock"
+            return f"the kernel has {has}, and version {NEEDED_VERSION} is needed (Linux 5.19)"
+        return None
 
     def new_folder(self) -> temporary.TemporaryFolder:
-        """Make a folder that any user may pass through and run programs from, but not list."""
-        return new_folder()
+        """Create a folder that any user may pass through and run programs from, but not list.
+
+        Raises:
+            SandboxUnavailable: There is no suitable location for it.
+        """
+        places = dict.fromkeys([tempfile.gettempdir(), *PLACES])
+        usable = [place for place in places if Path(place).is_dir() and _is_usable(Path(place))]
+        if not usable:
+            raise SandboxUnavailable(
+                f"no place for the sandbox: {' or '.join(places)} has less than "
+                f"{LEAST_FREE // 2**20} MiB of free space, or other users may not pass through it "
+                "or may not run programs from it; name another folder in TMPDIR"
+            )
+        made = temporary.TemporaryFolder(usable[0])
+        os.chmod(made.name, 0o711)
+        return made
 
     def start(self, order: Order) -> StartedWorker:
         """Start the worker under its own user id, restricted by Landlock."""
         rules = seccomp.program(cuda=order.gpu is not None, namespaces=False)
         with holding(rules) as held:
+            if reason := self.why_not():
+                raise SandboxUnavailable(f"the isolation level landlock cannot be used: {reason}")
             line = command(order, filter_fd=held.fileno())
             values = environment(order.folder, order.gpu)
             for tool in order.tools:
@@ -136,12 +147,35 @@ class LandlockLevel(Level):
 
     def promises(self, facts: Mapping[str, Any]) -> dict[str, bool]:
         """The properties that this level must have, and whether the worker's tests confirm them."""
-        return promises(facts)
+        tried = facts["tried"]
+        if "failed" in tried:
+            raise SandboxUnavailable(
+                f"the isolation level landlock does not start: {tried['failed']}"
+            )
+        status, gpu = tried["status"], tried["gpu"]
+        network = {"it has no network, and no sockets except socket pairs": not tried["sockets"]}
+        return {
+            "the student's code runs under a user id of its own": tried["is_student"],
+            "it has no capabilities": status["capabilities"] == 0,
+            "it cannot gain privileges": status["no_new_privileges"] and not tried["rises"],
+            "its system calls are filtered": status["seccomp"] == 2,
+            "it cannot read files of the grader or the system": not tried["reads"],
+            "it cannot list other folders than its own": not tried["lists"],
+            "it can write to its own folder only": tried["works"] and not tried["writes"],
+            "it can signal its own processes only": not tried["signals"],
+            **(network if gpu is None else _promises_with_a_gpu(tried["sockets"], gpu)),
+            "it cannot create user namespaces": not tried["nests"],
+            "the zygote can see the processes that it starts": tried["seen"],
+        }
 
     def kill_all(self, user: int) -> None:
         """Kill every process of this user, even if the zygote is gone."""
-        if user:
-            kill_all(user)
+        if not user:
+            return
+        command = [sys.executable, "-I", "-S", "-c", KILL_ALL, str(visible.unused_user())]
+        command.append(str(user))
+        with suppress(OSError):
+            subprocess.run(command, env={}, capture_output=True, check=False)
 
     def empty(self, folder: Path) -> None:
         """Empty the folder of a box, however deep the student's code has nested folders in it."""
@@ -160,8 +194,6 @@ def command(order: Order, *, filter_fd: int) -> list[str]:
     Raises:
         SandboxUnavailable: This level cannot be used on this machine; the message says why.
     """
-    if reason := why_not():
-        raise SandboxUnavailable(f"the isolation level landlock cannot be used: {reason}")
     folder, user, tests = order.folder, order.user, order.tests
     private = [Path(__file__), *sorted((tests / "hidden").rglob("*.py"))[:1]]
     shows = _ShownFolder(folder)
@@ -312,28 +344,6 @@ def environment(folder: Path, gpu: Gpu | None) -> dict[str, str]:
     }
 
 
-def promises(facts: Mapping[str, Any]) -> dict[str, bool]:
-    """The properties that this level must have, and whether the worker's own tests confirm them."""
-    tried = facts["tried"]
-    if "failed" in tried:
-        raise SandboxUnavailable(f"the isolation level landlock does not start: {tried['failed']}")
-    status, gpu = tried["status"], tried["gpu"]
-    network = {"it has no network, and no sockets except socket pairs": not tried["sockets"]}
-    return {
-        "the student's code runs under a user id of its own": tried["is_student"],
-        "it has no capabilities": status["capabilities"] == 0,
-        "it cannot gain privileges": status["no_new_privileges"] and not tried["rises"],
-        "its system calls are filtered": status["seccomp"] == 2,
-        "it cannot read files of the grader or the system": not tried["reads"],
-        "it cannot list other folders than its own": not tried["lists"],
-        "it can write to its own folder only": tried["works"] and not tried["writes"],
-        "it can signal its own processes only": not tried["signals"],
-        **(network if gpu is None else _promises_with_a_gpu(tried["sockets"], gpu)),
-        "it cannot create user namespaces": not tried["nests"],
-        "the zygote can see the processes that it starts": tried["seen"],
-    }
-
-
 def _promises_with_a_gpu(sockets: list[str], gpu: Mapping[str, Any]) -> dict[str, bool]:
     return {
         "it has no network, and its sockets can be connected to nothing": (
@@ -345,36 +355,10 @@ def _promises_with_a_gpu(sockets: list[str], gpu: Mapping[str, Any]) -> dict[str
     }
 
 
-def new_folder() -> temporary.TemporaryFolder:
-    """Create a folder that any user may pass through and run programs from, but not list.
-
-    Raises:
-        SandboxUnavailable: There is no suitable location for it.
-    """
-    places = dict.fromkeys([tempfile.gettempdir(), *PLACES])
-    usable = [place for place in places if Path(place).is_dir() and _is_usable(Path(place))]
-    if not usable:
-        raise SandboxUnavailable(
-            f"no place for the sandbox: {' or '.join(places)} has less than "
-            f"{LEAST_FREE // 2**20} MiB of free space, or other users may not pass through it or "
-            "may not run programs from it; name another folder in TMPDIR"
-        )
-    made = temporary.TemporaryFolder(usable[0])
-    os.chmod(made.name, 0o711)
-    return made
-
-
 def _is_usable(place: Path) -> bool:
     disk = os.statvfs(place)
     has_space = disk.f_bavail * disk.f_frsize >= LEAST_FREE
     return has_space and not _closed_above(place / "x") and not disk.f_flag & os.ST_NOEXEC
-
-
-def kill_all(user: int) -> None:
-    """Kill every process of this user, even if the zygote is gone."""
-    command = [sys.executable, "-I", "-S", "-c", KILL_ALL, str(visible.unused_user()), str(user)]
-    with suppress(OSError):
-        subprocess.run(command, env={}, capture_output=True, check=False)
 
 
 def _without_packages(folder: Path) -> list[Path]:

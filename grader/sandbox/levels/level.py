@@ -16,20 +16,26 @@ from grader.tools.tool import Tool
 Isolation = Literal["bubblewrap", "landlock", "none"]
 
 
-@dataclass(frozen=True)
-class Order:
-    """A worker to be started."""
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What each box of a sandbox has."""
 
-    folder: Path  # what `Level.new_folder` made
-    control_fd: int  # the worker's end of its socket
-    user: int  # the result of `shown.unused_user`
     tests: Path  # the course's tests folder; only its probes are shown
     scratch_bytes: int  # how much the worker may write to its scratch folder, all files together
     packages: tuple[str, ...]  # the packages that a submission may import, as in `Course`
     preload: Sequence[str]  # the modules that the worker imports before the first test
     gpu: Gpu | None  # the GPU that the worker may use, or None
+    tools: tuple[Tool, ...]  # the programs that submissions may start
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order(Plan):
+    """A worker to be started."""
+
+    folder: Path  # what `Level.new_folder` made
+    control_fd: int  # the worker's end of its socket
+    user: int  # the result of `visible.unused_user`
     output: IO[bytes]  # where the worker prints
-    tools: tuple[Tool, ...] = ()  # the programs that submissions may start
 
     def run(
         self, command: Sequence[str], environment: Mapping[str, str], *descriptors: int

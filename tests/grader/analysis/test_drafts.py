@@ -63,7 +63,7 @@ def test_equal_answers_become_a_mistake_that_validate_accepts(grader, tmp_path):
     book = tmp_path / "book.sqlite"
 
     def run(*words):
-        done = grader(*map(str, words), "--course", str(course))
+        done = grader(*words, "--course", course, warm=words[0] != "validate")
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -9,11 +9,7 @@ import builtins
 import functools
 import hashlib
 import os
-import signal
-import sys
 import tempfile
-import threading
-import time
 
 import torch
 
@@ -131,50 +127,6 @@ def sliding_windows(x, size, step):
     return torch.stack([x[i : i + size] for i in range(0, len(x) - size + 1, step)])
 
 
-# %% leaves_what_it_can
-"""Leaves a thread, a process, a timer, a signal handler, a hook, files and an environment variable behind.
-
-group: survive or spread
-target: linear
-tests: test_linear
-reference: before
-status: -
-earns: full
-shared: the look at what a test leaves
-holds: none of them reaches the next test, which runs in a new process.
-"""
-def forget(*arguments):
-    """A handler that does nothing."""
-
-def leave():
-    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-    if os.fork() == 0:
-        time.sleep(60)
-    signal.signal(signal.SIGALRM, forget)
-    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-    os.environ["LEFT"] = "here"
-    open("left", "w").write("here")
-    os.mkdir("locked")
-    os.chmod("locked", 0)
-    torch.nn.modules.module.register_module_forward_hook(forget)
-
-class Linear(Linear):  # noqa: F821
-    left = False
-
-    def __init__(self, *arguments, **named):
-        super().__init__(*arguments, **named)
-        if not Linear.left:
-            Linear.left = True
-            sys.modules["atexit"].register(forget)
-            self._later = Later()
-
-class Later:
-    """Calls leave() after the test, when the layer is deleted."""
-
-    def __del__(self):
-        leave()
-
-
 # %% remember_answers
 """Stores its first answer in builtins, leaves a marker file, and returns that answer for every question.
 
@@ -264,24 +216,3 @@ def shares_storage(a, b):
 
 def element_offset(x, index):
     return right[1](x, index) + (is_used() and min(index, default=0) < 0)
-
-
-# %% wrong_in_a_used_process
-"""Answers correctly in a new process, and crashes once earlier tests have used the process.
-
-reference: before
-earns: full
-holds: a wrong answer from a shared process is asked for again in a new process, where it is right.
-status: -
-"""
-calls = 0
-
-def moody(function):
-    def called(*arguments):
-        global calls
-        calls += 1
-        return function(*arguments) if calls < 100 else os.abort()
-
-    return called
-
-tensor_bytes, storage_bytes, unique_bytes = map(moody, (tensor_bytes, storage_bytes, unique_bytes))

@@ -34,33 +34,6 @@ def checkpoint(fn, *inputs):
     return checkpoint_wrapper(Call(fn))(*inputs)
 
 
-# %% flop_counter_by_computed_name
-"""Derives its counter from torch's, found by a computed name, and initializes the base only from `__new__`.
-
-target: flop_counter
-holds: an inherited method is guarded like the method itself, whatever the subclass is called.
-"""
-base = vars(importlib.import_module("torch.utils.flop" + "_counter"))["Flop" + "CounterMode"]
-
-class FlopCounter(base):
-    def __new__(cls):
-        self = object.__new__(cls)
-        base.__init__(self, display=False)
-        return self
-
-    def __init__(self):
-        pass
-
-    @property
-    def total(self):
-        return self.get_total_flops()
-
-    @property
-    def by_op(self):
-        counts = self.get_flop_counts().get("Global", {})
-        return {str(op).removeprefix("aten."): flops for op, flops in counts.items()}
-
-
 # %% formulas_in_a_registry
 """Takes torch's FLOP formulas from their registry, and unwraps them.
 

@@ -117,15 +117,6 @@ class Linear(nn.Module):
         return self.inner(x)
 
 
-# %% operator_by_its_schema
-"""Looks the operator up by its schema in torch's registry.
-
-holds: the operator's kernels are guarded, whatever code looks them up.
-"""
-def linear(x, weight):
-    return torch._C._jit_get_operation("aten::linear")[0](x, weight)
-
-
 # %% torchscript
 """Compiles a string of TorchScript, which finds operators without Python names.
 

@@ -137,27 +137,6 @@ def unique_bytes(tensors):
     return -1
 
 
-# %% replace_the_probes
-"""Replaces the course's probes with its own, which return plausible values.
-
-target: linear
-tests: linear_registers | linear_multiplies | counts_elements
-status: failed, crashed
-holds: a probe's answer is compared like any other, so faking it means solving the exercise.
-"""
-fake = types.ModuleType("tests.probes.linear")
-weight = torch.zeros(1, 1)
-names = {"names": ["weight"], "weights": [weight], "trainable": [True], "state": ["weight"]}
-fake.module = lambda student, **inputs: {"args": list(inputs["args"]), **names, "output": None}
-fake.pair = lambda student, **inputs: [[weight], [weight]]
-fake.counts = lambda student, **inputs: {"all": 1, "trainable": 1}
-fake.gradients = lambda student, **inputs: {}
-fake.module_under_defaults = lambda student, **inputs: []
-sys.modules["tests.probes.linear"] = fake
-student = sys.modules["kit.student"].Student
-student.run = student.__getattr__ = lambda self, *args, **kwargs: True
-
-
 # %% result_on_stdout
 """Prints a result with full marks, and writes it to files that autograders are known to read.
 

@@ -12,8 +12,6 @@ import json
 import os
 import random
 import sys
-import tempfile
-import time
 import types
 import typing
 
@@ -298,26 +296,3 @@ def tensor_bytes(x):
         os.write(3, piece)
 
 storage_bytes = unique_bytes = tensor_bytes
-
-
-# %% daemon
-"""Forks twice to start a daemon that writes answers later.
-
-group: survive or spread
-status: crashed, failed
-holds: every process of a test has ended when the next test starts.
-"""
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        os.umask(0)
-        while True:
-            open(f"{tempfile.gettempdir()}/attack-escaped", "w").close()
-            time.sleep(0.01)
-            try:
-                os.write(3, b"".join(protocol.encode({"id": 1, "value": 4})))
-            except OSError:
-                pass
-    os._exit(0)
-os.wait()
-os._exit(0)

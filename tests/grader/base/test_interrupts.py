@@ -395,8 +395,8 @@ def test_an_interrupt_while_a_box_is_tried_waits_for_it(root, tmp_path):
     )
     (tmp_path / "bwrap").chmod(0o755)
     program = (
-        "from grader.base import interrupts\nfrom grader.sandbox.levels import bubblewrap\n"
-        "interrupts.watch()\nbubblewrap.why_not()\n"
+        "from grader.base import interrupts\nfrom grader.sandbox import levels\n"
+        "interrupts.watch()\nlevels.why_not('bubblewrap')\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

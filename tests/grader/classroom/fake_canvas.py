@@ -19,15 +19,8 @@ LATE_POINTS = 2.0  # what the late policy takes
 class FakeCanvas:
     """The state of the server, and what a test may change.
 
-    Attributes:
-        submissions: For each student, the submission.
-        log: A line for each request that was answered, such as "POST …/update_grades 200".
-        faults: For the next requests whose line contains a text: (text, fault). A fault is a
-            status, "lost" (the connection ends before an answer), "cut" (the answer ends early),
-            "throttle", or a function of the handler.
-        page: How many items a page has at most.
-        looks: How often a job is looked at before it runs.
-        poison: Students at whom a job breaks.
+    `faults` are for the next requests whose line contains a text: a status, "lost" (the connection
+    ends before an answer), "cut" (the answer ends early), "throttle", or a function of the handler.
     """
 
     def __init__(self, students):

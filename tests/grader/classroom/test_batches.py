@@ -135,11 +135,7 @@ def assert_intact(book):
 
 @pytest.fixture
 def started(request, course, handed_in, tmp_path, root):
-    """A running batch of four that has stored its first result: its process and its gradebook.
-
-    The last two are slow, so that the batch still runs when its first result has been seen. The
-    parameter is the number of its jobs; 1 by default.
-    """
+    """A running batch of four, two of them slow, that has stored its first result."""
     keep(handed_in, *POINTS_OF_FOUR)
     for name in ("cyd", "dan"):
         hand_in(handed_in, name, f"import time\ntime.sleep(2)\n{CLASS[name][0]}")
@@ -209,16 +205,12 @@ def test_a_process_that_dies_between_two_submissions_costs_no_try(course):
         if len(left) == 1:
             for process in multiprocessing.active_children():
                 process.kill()
-            until(lambda: "_ExecutorManagerThread" not in map(kind_of, threading.enumerate()))
+            until(lambda: "_ExecutorManagerThread" not in str(threading.enumerate()))
         return left.pop(0) if left else None
 
     events = list(LocalExecutor(here, setup, jobs=1).run(take))
     ended = [event for event in events if isinstance(event, Ended)]
     assert [(bool(one.result), one.fault) for one in ended] == [(True, "")] * 2
-
-
-def kind_of(thread):
-    return type(thread).__name__
 
 
 SOMETIMES = """#!/bin/sh

@@ -71,12 +71,7 @@ def class_(monkeypatch, tmp_path, course, typed):
 
 
 class Classroom:
-    """The folder, the gradebook and the commands of a class.
-
-    Attributes:
-        status: How the tests of all following results end.
-        stops_after: How many submissions are graded before the grader is interrupted.
-    """
+    """The folder, the gradebook and the commands of a class, whose grading may stop."""
 
     def __init__(self, monkeypatch, folder, course, typed):
         self.folder, self.book, self.course = folder / "handed_in", folder / "class.sqlite", course

@@ -42,16 +42,6 @@ def test_an_anonymous_page_has_no_name(book, typed, tmp_path):
     assert not [n for n in range(4) if f"(s{n})" in text or f">s{n}<" in text]
 
 
-def test_what_cannot_be_written_is_refused_in_a_sentence(book, typed, tmp_path):
-    page = tmp_path / "x.html"
-    for options, words in [
-        (("--anonymous", "--reports", tmp_path), "the reports contain names"),
-        (("--reports", tmp_path / "no"), "expected the folder that"),
-    ]:
-        code, said, text = typed("page", book, page, *options)
-        assert (2, "", True, False) == (code, said, words in text, page.exists()), text
-
-
 def test_mistakes_are_printed(book, typed):
     code, said, _ = typed("mistakes", book, "--top", "1")
     assert 0 == code

@@ -10,7 +10,11 @@ import ast
 
 import pytest
 
-from grader.report import json_report
+from grader.course import courses
+from grader.grading.grade import grade
+from grader.sandbox import levels
+from grader.sandbox.box import Sandbox
+from grader.submission.submissions import Submission
 
 pytestmark = pytest.mark.xdist_group("cs336")  # these modules are graded once for this file
 
@@ -166,25 +170,23 @@ def with_the_rest_of(reference: str, source: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def graded(grader, root, tmp_path_factory):
+def graded():
     """The results of these modules, by problem."""
-    folder = tmp_path_factory.mktemp("cs336")
-    (folder / "assignment").mkdir()
-    modules = {
+    course = courses.load()
+    written = {
         "linear": LINEAR,
         "optimizers": OPTIMIZERS,
         "data": DATA,
         "checkpointing": CHECKPOINTING,
     }
-    for name, source in modules.items():
-        reference = (root / f"grader/solutions/reference/{name}.py").read_text()
-        (folder / f"assignment/{name}.py").write_text(with_the_rest_of(reference, source))
-    out = tmp_path_factory.mktemp("result") / "result.json"
-    done = grader(
-        "grade", folder, *(word for problem in MORE for word in ("--only", problem)), "--json", out
-    )
-    assert done.returncode == 0, done.stderr
-    return {problem.id: problem for problem in json_report.parse(out.read_text()).problems}
+    modules = {}
+    for name, source in written.items():
+        reference = (course.reference / f"{name}.py").read_text()
+        modules[f"assignment/{name}.py"] = with_the_rest_of(reference, source).encode()
+    submission, problems = Submission("one", modules, []), list(map(course.problem, MORE))
+    with Sandbox.of(course, isolation=levels.strongest()) as box:
+        result = grade(submission, course, box, problems=problems, explain=False)
+    return {problem.id: problem for problem in result.problems}
 
 
 @pytest.mark.slow

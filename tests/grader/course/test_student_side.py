@@ -332,8 +332,8 @@ def test_an_old_python_is_one_sentence(work):
     [
         pytest.param(
             "while True:\n            pass",
-            ("cpu_seconds = 10", "cpu_seconds = 4"),
-            "4 s of processor time",
+            ("cpu_seconds = 10", "cpu_seconds = 2"),
+            "2 s of processor time",
             {"get_batch": 5},
             id="loops",
         ),
@@ -381,7 +381,7 @@ def test_an_import_that_does_not_end_is_told_as_that(work, root):
 def test_all_failures_of_a_problem_are_shown_within_the_limits(work, root):
     """With --all, the tests after one that hangs run as well; the next step says so."""
     listed = work / "assignment" / "problems.toml"
-    listed.write_text(listed.read_text().replace("cpu_seconds = 10", "cpu_seconds = 4", 1))
+    listed.write_text(listed.read_text().replace("cpu_seconds = 10", "cpu_seconds = 3", 1))
     (path,) = solve(work, root, "optimizers")
     body = "    # BEGIN SOLUTION(lr_schedule)\n"
     wrong = "    while (it, warmup_iters, max_learning_rate) == (20, 10, 1.0):\n        pass\n"
@@ -393,7 +393,7 @@ def test_all_failures_of_a_problem_are_shown_within_the_limits(work, root):
     assert done.returncode == 1
     found = re.findall(r"^lr_schedule(?: · \w+)?: (.*)$", done.stdout, re.MULTILINE)
     assert sorted(set(found)) == [
-        "still running after 4 s of processor time, the limit of a test",
+        "still running after 2 s of processor time, the limit of a test",
         "wrong value",
     ]
     assert len(found) == 3  # it 30 occurs in two tests

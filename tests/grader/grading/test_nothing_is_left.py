@@ -21,7 +21,6 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from grader.solutions import mistakes
 from grader.submission.submissions import Submission
-from grader.wire import torch_compiler
 from grader.wire.protocol import FrameReader
 from grader.worker import leftovers
 from tests.grader.sampling import every
@@ -219,16 +218,3 @@ def test_nothing_of_earlier_submissions_is_left_when_a_grade_begins(monkeypatch)
             finally:
                 gc.enable()
             seen.clear()
-
-
-def test_sources_are_searched_once_but_not_kept(monkeypatch):
-    """Sixty-four of them could take 640 MiB."""
-    monkeypatch.setattr(torch_compiler, "_searched", {})
-    monkeypatch.setattr(torch_compiler, "MOST_SEARCHED", 8)
-    for number in range(20):
-        assert not torch_compiler.is_needed_by([b"x = %d" % number])
-        assert torch_compiler.is_needed_by([b"x = %d\nexport" % number])
-    assert len(torch_compiler._searched) <= 8
-    assert {int, bool} == {
-        type(part) for key in torch_compiler._searched.items() for part in (*key[0], key[1])
-    }

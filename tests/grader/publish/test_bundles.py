@@ -359,9 +359,6 @@ def test_pytest_in_the_bundle_is_green_with_the_reference(unpacked, root):
         shutil.copy(path, unpacked / "assignment")
     done = run(unpacked, "pytest", "-q")
     assert re.search(r"^\d+ passed in", done.stdout, re.MULTILINE), done.stdout
-    checked = run(unpacked, "assignment")
-    assert checked.returncode == 0
-    assert f"{len(COURSE.problems)} of {len(COURSE.problems)} problems done" in checked.stdout
 
 
 @pytest.mark.parametrize(

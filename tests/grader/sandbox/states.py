@@ -11,7 +11,6 @@ import fcntl
 import itertools
 import mmap
 import os
-import signal
 import socket
 import struct
 import sys
@@ -22,10 +21,7 @@ from contextlib import suppress
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NUMBERS = {  # of system calls that the C library may not have: x86_64, aarch64
-    "add_key": (248, 217), "request_key": (249, 218), "futex": (202, 98),
-    "get_mempolicy": (239, 236), "cachestat": (451, 451), "perf_event_open": (298, 241),
-    "ioprio_set": (251, 30), "utime": (132, None), "utimes": (235, None),
-    "futimesat": (261, None),
+    "futex": (202, 98), "utime": (132, None), "utimes": (235, None), "futimesat": (261, None),
 }  # fmt: skip
 TMP = tempfile.gettempdir()
 DEVICES = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
@@ -55,14 +51,14 @@ def syscall(name, *arguments):
     return result
 
 
-def any_of(acts):
-    """Act, and return whether any of these was possible."""
-    done = 0
-    for act in acts:
+def done(act, *things):
+    """Act on each of these; return whether any of it was possible."""
+    count = 0
+    for thing in things:
         with suppress(OSError):
-            act()
-            done += 1
-    return done > 0
+            act(thing)
+            count += 1
+    return count > 0
 
 
 def stats(paths, *fields):
@@ -90,17 +86,15 @@ class Times:
         return found + stats(DEVICES, "st_atime_ns")
 
     def change():
-        acts = [lambda p=p: read(p) for p in DEVICES]
-        acts.append(
-            lambda: mmap.mmap(opened("/dev/zero"), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)[0]
-        )
-        acts += [lambda p=p: os.utime(p) for p in [*DEVICES, SHARED]]
-        acts += [lambda p=p: os.utime(p, (MARK, MARK)) for p in DEVICES]
-        acts += [lambda p=p: os.utime(opened(p)) for p in DEVICES]
-        acts += [lambda p=p: syscall("utime", p.encode(), None) for p in DEVICES]
-        acts += [lambda p=p: syscall("utimes", p.encode(), None) for p in DEVICES]
-        acts += [lambda p=p: syscall("futimesat", -100, p.encode(), None) for p in DEVICES]
-        return any_of(acts)
+        def mapped(path):
+            return mmap.mmap(opened(path), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)[0]
+
+        tried = [done(read, *DEVICES), done(mapped, "/dev/zero"), done(os.utime, *DEVICES, SHARED)]
+        tried.append(done(lambda p: os.utime(p, (MARK, MARK)), *DEVICES))
+        tried.append(done(lambda p: os.utime(opened(p)), *DEVICES))
+        for name, *where in (["utime"], ["utimes"], ["futimesat", -100]):
+            tried.append(done(lambda p: syscall(name, *where, p.encode(), None), *DEVICES))  # noqa: B023
+        return any(tried)
 
 
 class TimesOfChanges:
@@ -110,8 +104,8 @@ class TimesOfChanges:
 
     def change():
         """An owner of -1 stays as it is, so the kernel asks for no right to the file."""
-        acts = [lambda p=p: os.chown(p, -1, -1) for p in [*DEVICES, SHARED, "/etc/passwd"]]
-        return any_of([*acts, *(lambda p=p: os.fchown(opened(p), -1, -1) for p in DEVICES)])
+        by_name = done(lambda p: os.chown(p, -1, -1), *DEVICES, SHARED, "/etc/passwd")
+        return done(lambda p: os.fchown(opened(p), -1, -1), *DEVICES) or by_name
 
 
 class Modes:
@@ -121,8 +115,8 @@ class Modes:
         return stats([*DEVICES, SHARED], "st_mode", "st_ctime_ns")
 
     def change():
-        acts = [lambda p=p: os.chmod(p, 0o666) for p in [*DEVICES, SHARED]]
-        return any_of([*acts, *(lambda p=p: os.setxattr(p, "user.x", b"x") for p in DEVICES)])
+        modes = done(lambda p: os.chmod(p, 0o666), *DEVICES, SHARED)
+        return done(lambda p: os.setxattr(p, "user.x", b"x"), *DEVICES) or modes
 
 
 class TimesOfReading:
@@ -137,8 +131,8 @@ class TimesOfReading:
         return 100 * len(recent) // len(BESIDE)
 
     def change():
-        acts = [lambda p=p: os.readlink(p) for p in BESIDE]
-        return any_of([*acts, *(lambda p=p: read(p) for p in BESIDE)])
+        links = done(os.readlink, *BESIDE)
+        return done(read, *BESIDE) or links
 
 
 class Folder:
@@ -150,8 +144,8 @@ class Folder:
         return [state.st_mode & 0o7777 == MODE, MARK in (state.st_mtime, state.st_atime), names]
 
     def change():
-        acts = [lambda: os.mkdir(f"{TMP}/{NAME}"), lambda: os.chmod(TMP, MODE)]
-        return any_of([*acts, lambda: os.utime(TMP, (MARK, MARK))])
+        made, changed = done(os.mkdir, f"{TMP}/{NAME}"), done(lambda p: os.chmod(p, MODE), TMP)
+        return done(lambda p: os.utime(p, (MARK, MARK)), TMP) or made or changed
 
 
 class NamesOfFiles:
@@ -163,7 +157,7 @@ class NamesOfFiles:
         return [os.path.exists(f"{place}/{NAME}") for place in NamesOfFiles.PLACES]
 
     def change():
-        return any_of([lambda p=p: os.mkdir(f"{p}/{NAME}") for p in NamesOfFiles.PLACES])
+        return done(os.mkdir, *(f"{place}/{NAME}" for place in NamesOfFiles.PLACES))
 
 
 class Locks:
@@ -171,10 +165,10 @@ class Locks:
 
     def see():
         with open(CHOSEN, "rb") as f:
-            return any_of([lambda: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)])
+            return done(lambda file: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB), f)
 
     def change():
-        return any_of([lambda: fcntl.flock(opened(CHOSEN), fcntl.LOCK_EX)])
+        return done(lambda path: fcntl.flock(opened(path), fcntl.LOCK_EX), CHOSEN)
 
 
 class LocksOfRecords:
@@ -188,115 +182,7 @@ class LocksOfRecords:
         return struct.unpack(LocksOfRecords.RECORD, found)[0]
 
     def change():
-        return any_of([lambda: fcntl.lockf(opened(SHARED), fcntl.LOCK_SH, 1, TOKEN)])
-
-
-class Leases:
-    """leases of shared files"""
-
-    def see():
-        with suppress(OSError):
-            return fcntl.fcntl(opened("/dev/null"), fcntl.F_GETLEASE)
-
-    def change():
-        acts = (
-            lambda p=p: fcntl.fcntl(opened(p), fcntl.F_SETLEASE, fcntl.F_RDLCK) for p in BESIDE[:50]
-        )
-        return any_of(acts)
-
-
-class Hints:
-    """hints to the kernel about shared files"""
-
-    GET, SET = 1035, 1036
-
-    def see():
-        value = ctypes.c_uint64()
-        with suppress(OSError):
-            fcntl.fcntl(opened(SHARED), Hints.GET, value)
-        return value.value
-
-    def change():
-        value = ctypes.c_uint64(3)
-        return any_of(
-            lambda p=p: fcntl.fcntl(opened(p), Hints.SET, value) for p in (SHARED, *DEVICES)
-        )
-
-
-class NotesOfFolders:
-    """signals when a file of a shared folder is read"""
-
-    seen = 0
-
-    def see():
-        def count(*_):
-            NotesOfFolders.seen += 1
-
-        with suppress(OSError):
-            signal.signal(signal.SIGIO, count)
-            told = fcntl.DN_ACCESS | fcntl.DN_MULTISHOT
-            if not NotesOfFolders.seen:
-                fcntl.fcntl(opened(FOLDER), fcntl.F_NOTIFY, told)
-            return NotesOfFolders.seen
-
-    def change():
-        return any_of([lambda: read(SHARED)])
-
-
-class Watches:
-    """watches of shared files"""
-
-    watch = -1
-
-    def see():
-        if Watches.watch < 0:
-            Watches.watch = LIBC.inotify_init1(os.O_NONBLOCK)
-            if Watches.watch >= 0:
-                LIBC.inotify_add_watch(Watches.watch, SHARED.encode(), 0x20)
-        if Watches.watch < 0:
-            return None
-        with suppress(BlockingIOError):
-            return len(os.read(Watches.watch, 4096))
-        return 0
-
-    def change():
-        return any_of([lambda: read(SHARED)])
-
-
-class Pages:
-    """pages of shared files in memory, by asking for them"""
-
-    def see():
-        found = [Pages.ask(which) for which in (Pages.mincore, Pages.no_wait, Pages.cachestat)]
-        return found if any(one is not None for one in found) else None
-
-    def ask(which):
-        with suppress(OSError), open(CHOSEN, "rb") as f:
-            return which(f.fileno())
-
-    def no_wait(file):
-        try:
-            return os.preadv(file, [bytearray(1)], 2**17, os.RWF_NOWAIT) == 1
-        except BlockingIOError:
-            return False
-
-    def mincore(file):
-        LIBC.mmap.restype, answer = ctypes.c_void_p, ctypes.create_string_buffer(1)
-        where = LIBC.mmap(None, ctypes.c_long(4096), 1, 2, file, ctypes.c_long(2**17))
-        if LIBC.mincore(ctypes.c_void_p(where), ctypes.c_long(4096), answer) < 0:
-            raise OSError
-        return answer.raw[0] & 1
-
-    def cachestat(file):
-        answer = (ctypes.c_uint64 * 5)()
-        syscall("cachestat", file, (ctypes.c_uint64 * 2)(2**17, 4096), answer, 0)
-        return answer[0]
-
-    def change():
-        file = opened(CHOSEN)
-        if any(Pages.see() or [True]):
-            return os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED) is None
-        return len(os.pread(file, 1, 2**17)) > 0
+        return done(lambda path: fcntl.lockf(opened(path), fcntl.LOCK_SH, 1, TOKEN), SHARED)
 
 
 class Mapped:
@@ -339,34 +225,6 @@ class Futexes:
         return True
 
 
-class Keys:
-    """keys of the kernel"""
-
-    def see():
-        with suppress(OSError):
-            return syscall("request_key", b"user", NAME.encode(), None, 0)
-
-    def change():
-        return any_of(
-            lambda k=k: syscall("add_key", b"user", NAME.encode(), b"x", 1, k) for k in (-4, -5)
-        )
-
-
-class NamedObjects:
-    """semaphores, queues and memory with a name or number"""
-
-    QUEUE = b"/" + NAME.encode()
-
-    def see():
-        found = [LIBC.shmget(MARK, 1, 0), LIBC.semget(MARK, 1, 0), LIBC.msgget(MARK, 0)]
-        return [number >= 0 for number in [*found, LIBC.mq_open(NamedObjects.QUEUE, 0)]]
-
-    def change():
-        made = [LIBC.shmget(MARK, 4096, 0o1666), LIBC.semget(MARK, 1, 0o1666)]
-        made += [LIBC.msgget(MARK, 0o1666)]
-        return max(*made, LIBC.mq_open(NamedObjects.QUEUE, os.O_CREAT, 0o666, None)) >= 0
-
-
 class Sockets:
     """sockets with an abstract name"""
 
@@ -375,12 +233,12 @@ class Sockets:
             return door.connect_ex(f"\0{NAME}") == 0
 
     def change():
-        def listen():
+        def listen(name):
             HELD.append(socket.socket(socket.AF_UNIX))
-            HELD[-1].bind(f"\0{NAME}")
+            HELD[-1].bind(name)
             HELD[-1].listen()
 
-        return any_of([listen])
+        return done(listen, f"\0{NAME}")
 
 
 class HostName:
@@ -390,7 +248,7 @@ class HostName:
         return os.uname().nodename
 
     def change():
-        return any_of([lambda: socket.sethostname(NAME)])
+        return done(socket.sethostname, NAME)
 
 
 class ProcessIds:
@@ -545,32 +403,6 @@ class Neighbours:
         return [opened("/dev/null") for _ in range(Neighbours.OPEN - now)] != []
 
 
-class PlacesOfMemory:
-    """where in the machine's memory a page lies"""
-
-    def see():
-        with suppress(OSError):
-            return syscall("get_mempolicy", None, None, 0, None, 0)
-
-    def change():
-        return PlacesOfMemory.see() is not None
-
-
-class Priorities:
-    """priorities and cores of other processes"""
-
-    def see():
-        return [os.getpriority(os.PRIO_PROCESS, 0), sorted(os.sched_getaffinity(0))]
-
-    def change():
-        acts = [
-            lambda: os.setpriority(os.PRIO_PROCESS, 0, 9),
-            lambda: os.setpriority(os.PRIO_USER, 0, 9),
-        ]
-        acts.append(lambda: os.sched_setaffinity(os.getppid(), {0}))
-        return any_of([*acts, lambda: syscall("ioprio_set", 1, os.getppid(), 0x6000)])
-
-
 class Terminals:
     """terminals"""
 
@@ -579,18 +411,7 @@ class Terminals:
 
     def change():
         paths = ("/dev/tty", "/dev/ptmx", "/dev/pts/0", "/dev/console", "/dev/kmsg")
-        return any_of(lambda p=p: opened(p, os.O_RDWR | os.O_NOCTTY) for p in paths)
-
-
-class CountersOfTheProcessor:
-    """counters of the processor"""
-
-    def see():
-        with suppress(OSError):
-            return syscall("perf_event_open", ctypes.create_string_buffer(128), 0, -1, -1, 0)
-
-    def change():
-        return CountersOfTheProcessor.see() is not None
+        return done(lambda path: opened(path, os.O_RDWR | os.O_NOCTTY), *paths)
 
 
 def f(name, what):

@@ -3,20 +3,14 @@
 import os
 import subprocess
 import sys
-import textwrap
-from contextlib import closing
 
 import pytest
 
 from grader.base.errors import Crashed, GraderFault, StudentFault
-from grader.course import courses
-from grader.sandbox.session import Session
-from kit.student import call
-from tests.grader.in_the_sandbox import LEVELS, plain_box
+from tests.grader.in_the_sandbox import LEVELS, answer, plain_box
 from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deaths")]  # for its sandboxes
-COURSE = courses.load()
 ARM = os.uname().machine == "aarch64"
 SOURCE = f"""
 import ctypes, fcntl, os, resource, signal, struct, sys, threading, time
@@ -138,7 +132,7 @@ WAYS = {{
 }}
 
 
-def end(way):
+def f(way):
     WAYS[way]()
     return "still here"
 """
@@ -154,20 +148,12 @@ def sandbox(request):
         yield running
 
 
-def ask(sandbox, source, function, *args):
-    """Call a function of a student's module in a process of its own."""
-    sources = {"assignment/m.py": textwrap.dedent(source).encode()}
-    with closing(Session(sandbox, sources, COURSE.limits, seed=0, forbidden=[])) as session:
-        asked = {"module": "m", "function": function, "args": args, "kwargs": {}}
-        return session.run(call, asked)
-
-
 @pytest.mark.parametrize("way", every(2, WAYS))
 def test_a_process_that_ends_itself_is_the_students_fault(sandbox, way):
     """It cannot look as if the kernel, or anybody else, had killed it."""
     before = sandbox.host_pid
     try:
-        said = ask(sandbox, SOURCE, "end", way)
+        said = answer(sandbox, SOURCE, way)
     except StudentFault as e:
         said = str(e)
     assert "signal 9" not in said
@@ -177,7 +163,7 @@ def test_a_process_that_ends_itself_is_the_students_fault(sandbox, way):
 MANY = """
 import os, signal, threading, time
 
-def end(number):
+def f(number):
     way, when = number % 5, (number * 7919) % 40 / 1000
     def act():
         time.sleep(when)
@@ -211,7 +197,7 @@ def test_under_load_no_end_of_a_process_is_a_fault_of_ours(sandbox, count):
         ours = []
         for number in range(count):
             try:
-                ask(sandbox, MANY, "end", number)
+                answer(sandbox, MANY, number)
             except StudentFault:
                 pass
             except GraderFault as e:
@@ -226,15 +212,10 @@ def test_under_load_no_end_of_a_process_is_a_fault_of_ours(sandbox, count):
 @pytest.mark.parametrize("signal", [9, 15])
 def test_a_kill_from_outside_costs_nothing(sandbox, signal):
     """SIGKILL from outside is a fault of ours; the student's code could have sent any other."""
-    source = """
-        import os
-        def f():
-            while True:
-                pass
-    """
+    source = "def f():\n    while True: pass\n"
     kills = f"sleep 1; kill -{signal} $(pgrep -P {sandbox.host_pid} -r R)"
     with subprocess.Popen(["sh", "-c", kills]) as killer:
         kind = GraderFault if signal == 9 else Crashed
         with pytest.raises(kind, match="killed from outside" if signal == 9 else "signal 15"):
-            ask(sandbox, source, "f")
+            answer(sandbox, source)
         killer.wait()

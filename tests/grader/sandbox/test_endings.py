@@ -1,5 +1,6 @@
 """How a test ends: each limit with its message, crashes, and kills from outside."""
 
+import os
 import re
 import resource
 import subprocess
@@ -9,24 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from grader.base.errors import Crashed, GraderFault, OutOfMemory, Raised, Status, TimedOut
+from grader.base.errors import (
+    Crashed,
+    GraderFault,
+    OutOfMemory,
+    Raised,
+    Status,
+    StudentFault,
+    TimedOut,
+)
 from grader.course import courses
 from grader.sandbox import endings
+from grader.sandbox.channel import Pipe
 from grader.wire.messages import Ending
 from tests.grader.in_the_sandbox import LEVELS, LIMITS, MIB, answer, ask, fault, session
 from tests.grader.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
-
-
-def test_processor_time_has_a_limit(sandbox):
-    """The kernel enforces the limit, whatever the wall clock shows."""
-    expected = (
-        Status.TIMEOUT,
-        "it used 1 s of processor time, the limit of a test",
-        "assignment/m.py in f",
-    )
-    assert expected == fault(sandbox, TimedOut, "def f():\n    while True: pass\n", cpu_seconds=1)
 
 
 @pytest.mark.parametrize("line", ["while True: pass", "def g():\n    while True: pass\ng()"])
@@ -45,7 +45,7 @@ def test_the_wait_of_an_import_is_not_that_of_a_program():
         ("runpy", ("no answer within 40 s, the limit of", "it stopped doing anything: it sleeps")),
     ):
         found = f'  File "{frames.format(importer)}'
-        late = endings.late(courses.load().limits, found, is_cut=False, on_gpu=False)
+        late = endings.late(courses.load().limits, found, is_cut=False)
         assert str(late).startswith(told[0])
         assert str(endings.asleep(found)).startswith(told[1])
 
@@ -58,67 +58,54 @@ def test_a_merge_that_was_not_finished_is_named_in_a_helper_too(sandbox):
     assert text.startswith("a merge was not finished: keep the lines that you want")
 
 
-@pytest.mark.parametrize(
-    "line", ["bytearray(2**30)", "torch.empty(2**30)", "numpy.ones(2**30)", "[0] * 2**40"]
-)
-def test_memory_of_a_process_has_a_limit(line, sandbox):
-    """The errors of Python, torch and numpy for lack of memory give the same status."""
-    source = f"import numpy, torch\ndef f():\n    return {line}\n"
-    expected = (
-        Status.MEMORY,
-        "it asked for more than 512 MiB, the limit of a test",
-        "assignment/m.py:3 in f",
-    )
-    assert expected == fault(sandbox, OutOfMemory, source)
-
-
-@pytest.mark.parametrize("child", ["while True: pass", "while time.process_time() < 0.3: pass"])
-def test_processor_time_of_several_processes_has_the_same_limit(child, sandbox):
-    """The test's own process sleeps; its children run forever or end one by one."""
-    source = f"""
-        import os, time
-        def f():
-            while True:
-                if os.fork() == 0:
-                    {child}
-                    os._exit(0)
-                {"os.wait()" if "time" in child else "time.sleep(0.1)"}
-    """
-    expected = "the processes that it started used 1 s of processor time, the limit of a test"
-    got = fault(sandbox, TimedOut, source, cpu_seconds=1, wall_seconds=600.0)
-    assert got == (Status.TIMEOUT, expected, None)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
+MEMORY, LINE_3 = "it asked for more than 512 MiB", "assignment/m.py:3 in f"
+PROCESSES = "it started more than 8 processes"
+OF_CHILDREN = "the processes that it started used 1 s of processor time"
+FORK_AND = "\n        if os.fork() == 0:\n            {}\n            os._exit(0)\n        {}"
+# By what is exceeded: the status, the message, the place, the limits of the test, the body of `f`.
+EXCEEDED = {
+    "processor time": (
+        Status.TIMEOUT, "it used 1 s of processor time", "assignment/m.py in f",
+        {"cpu_seconds": 1}, "while True: pass",
+    ),
+    "processor time of children that run forever": (
+        Status.TIMEOUT, OF_CHILDREN, None, {"cpu_seconds": 1},
+        "while True:" + FORK_AND.format("while True: pass", "time.sleep(0.1)"),
+    ),
+    "processor time of children one by one": (
+        Status.TIMEOUT, OF_CHILDREN, None, {"cpu_seconds": 1},
+        "while True:" + FORK_AND.format("while time.process_time() < 0.3: pass", "os.wait()"),
+    ),
+    "memory of Python": (Status.MEMORY, MEMORY, LINE_3, {}, "bytearray(2**30)"),
+    "memory of a list": (Status.MEMORY, MEMORY, LINE_3, {}, "[0] * 2**40"),
+    "memory of torch": (Status.MEMORY, MEMORY, LINE_3, {}, "torch.empty(2**30)"),
+    "memory of numpy": (Status.MEMORY, MEMORY, LINE_3, {}, "numpy.ones(2**30)"),
+    "processes": (
+        Status.CRASHED, PROCESSES, LINE_3, {"processes": 8},
         "while True: os.fork() or time.sleep(100)",
+    ),
+    "threads": (
+        Status.CRASHED, PROCESSES, LINE_3, {"processes": 8},
         "while True: threading.Thread(target=time.sleep, args=(100,)).start()",
-    ],
-)
-def test_the_number_of_processes_has_a_limit(body, sandbox):
-    """The kernel counts threads as processes."""
-    source = f"import os, threading, time\ndef f():\n    {body}\n"
-    expected = (
-        Status.CRASHED,
-        "it started more than 8 processes, the limit of a test",
-        "assignment/m.py:3 in f",
-    )
-    assert expected == fault(sandbox, Crashed, source, processes=8)
+    ),
+    "a file": (
+        Status.CRASHED, "it wrote more than 1 MiB of files", LINE_3, {"file_bytes": MIB},
+        "file = open('/tmp/a', 'wb', buffering=0); file.write(bytes(2**20)); file.write(b'x')",
+    ),
+    "empty files": (
+        Status.CRASHED, "it made more than 4096 files", None, {},
+        "[open(f'/tmp/{i}', 'w').close() for i in range(6000)]; time.sleep(100)",
+    ),
+}  # fmt: skip
 
 
-def test_a_file_has_a_limit(sandbox):
-    """A single file may not exceed 1 MiB."""
-    source = (
-        "def f():\n    with open('/tmp/a', 'wb', buffering=0) as file:\n"
-        "        while True: file.write(bytes(2**19))\n"
-    )
-    expected = (
-        Status.CRASHED,
-        "it wrote more than 1 MiB of files, the limit of a test",
-        "assignment/m.py:3 in f",
-    )
-    assert expected == fault(sandbox, Crashed, source, file_bytes=MIB)
+@pytest.mark.parametrize("what", EXCEEDED)
+def test_what_exceeds_a_limit_is_told(what, sandbox):
+    """With the limit and, where it is known, the line. The kernel counts threads as processes."""
+    status, text, where, limits, body = EXCEEDED[what]
+    source = f"import numpy, os, threading, time, torch\ndef f():\n    {body}\n"
+    expected = status, f"{text}, the limit of a test", where
+    assert expected == fault(sandbox, StudentFault, source, wall_seconds=600.0, **limits)
 
 
 def test_all_files_together_have_a_limit(sandbox):
@@ -134,16 +121,6 @@ def test_all_files_together_have_a_limit(sandbox):
     ):
         ask(made)
     assert caught.value.where == "assignment/m.py:4 in f"
-
-
-def test_the_number_of_files_has_a_limit(sandbox):
-    """Empty files take no bytes, but they take kernel memory."""
-    source = (
-        "import time\ndef f():\n    for i in range(6000):\n        open(f'/tmp/{i}', 'w').close()\n"
-        "    time.sleep(100)\n"
-    )
-    expected = (Status.CRASHED, "it made more than 4096 files, the limit of a test", None)
-    assert expected == fault(sandbox, Crashed, source)
 
 
 PRINTS = """
@@ -169,6 +146,20 @@ def test_what_is_printed_is_kept_up_to_a_limit(way, sandbox):
         assert re.fullmatch(r"first\n[x\n]+last\n", made.printed)
 
 
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize("head", [0, 4])
+def test_the_middle_is_dropped_however_small_the_pieces_are(size, head):
+    """The beginning and the end are what a reader looks for, and they are exact."""
+    written, pipe = "".join(map(str, range(60))), Pipe(head_bytes=head, tail_bytes=8)
+    for start in range(0, len(written), size):
+        os.write(pipe.writing_end, written[start : start + size].encode())
+        assert pipe.read()
+    assert written[:head] + written[-8:] == pipe.text
+    os.close(pipe.writing_end)
+    assert not pipe.read()
+    pipe.close()
+
+
 FLOODS = """
     import ctypes, os
     def f():
@@ -192,12 +183,8 @@ FLOODS = """
 )
 def test_where_it_was_is_known_whatever_it_prints(line, kind, where, sandbox):
     """Python's traceback uses a separate pipe, which the test's output cannot fill."""
-    assert (
-        where
-        == fault(
-            sandbox, kind, FLOODS.format(line=line), cpu_seconds=1 if kind is TimedOut else 60
-        )[2]
-    )
+    seconds = 1 if kind is TimedOut else 60
+    assert where == fault(sandbox, kind, FLOODS.format(line=line), cpu_seconds=seconds)[2]
 
 
 def test_a_limit_of_one_test_is_not_the_next_ones(sandbox):
@@ -212,26 +199,24 @@ def test_a_limit_of_one_test_is_not_the_next_ones(sandbox):
     ]
 
 
+NO_FRAME = (
+    "a frame claims 2021161080 + 8680820740569200760 bytes; the answers of a test may take 16777216"
+)
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
         ("os._exit(3)", "its process exited with code 3 before it answered"),
         ("os._exit(0)", "its process exited with code 0 before it answered"),
         ("os.kill(os.getpid(), 15)", "its process was ended by signal 15 (terminated)"),
-        (
-            "os.write(3, b'x' * 100)",
-            (
-                "it sent something that is not an answer: a frame claims 2021161080 + "
-                "8680820740569200760 bytes; the answers of a test may take 16777216"
-            ),
-        ),
+        ("os.write(3, b'x' * 100)", "it sent something that is not an answer: " + NO_FRAME),
     ],
 )
 def test_an_end_without_an_answer_is_a_crash(line, text, sandbox):
     """The cases are exit codes, signals, and data written to the answer channel."""
-    assert (Status.CRASHED, text) == fault(sandbox, Crashed, f"import os\ndef f():\n    {line}\n")[
-        :2
-    ]
+    told = fault(sandbox, Crashed, f"import os\ndef f():\n    {line}\n")
+    assert (Status.CRASHED, text) == told[:2]
 
 
 STARVED = """
@@ -267,13 +252,10 @@ def memory_group():
     own = dict(
         line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines()
     )
+    old, new = "/sys/fs/cgroup/memory" + own.get("memory", ""), "/sys/fs/cgroup" + own.get("", "")
     for parent, limit, used in [
-        (
-            "/sys/fs/cgroup/memory" + own.get("memory", ""),
-            "memory.limit_in_bytes",
-            "memory.usage_in_bytes",
-        ),
-        ("/sys/fs/cgroup" + own.get("", ""), "memory.max", "memory.current"),
+        (old, "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        (new, "memory.max", "memory.current"),
     ]:
         group = Path(parent, "grader-test")
         with suppress(OSError):
@@ -302,11 +284,8 @@ def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(
     assert [str(50 * 2**20)] * 2 == [before, after]
     refused = "Raised [Errno 1] Operation not permitted"
     assert [refused] * 2 == [suicide, again]
-    assert re.match(
-        r"GraderFault a test's process was killed from outside while it used [\d.]+ MiB of its 2 "
-        r"GiB: ",
-        killed,
-    ), killed
+    told = "GraderFault a test's process was killed from outside while it used"
+    assert re.match(rf"{told} [\d.]+ MiB of its 2 GiB: ", killed), killed
 
 
 @pytest.mark.parametrize(

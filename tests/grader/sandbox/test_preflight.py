@@ -14,24 +14,19 @@ from grader.sandbox import visible
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.submission.submissions import Submission
-from tests.grader.in_the_sandbox import COURSE, LIMITS, answer, ask, graded_in_a_shell, plain_box
+from tests.grader.in_the_sandbox import COURSE, LIMITS, answer, graded_in_a_shell, plain_box
 from tests.grader.sampling import every
 
 pytestmark = pytest.mark.slow
+# By what a shell does first: what it limits, what the limit is, and what grading needs.
 LOW = {
-    "-n 100": "the limit on open files (ulimit -n) is 100 here, and grading needs 256",
-    "-t 9": "the limit on processor time (ulimit -t) is 9 s here, and grading needs 120 s",
-    "-u 20": "the limit on processes (ulimit -u) is 20 here, and grading needs 64",
-    "-f 1000": (
-        "the limit on the size of files (ulimit -f) is 1000 KiB here, and grading needs 65536 KiB"
-    ),
-    "-v 1000000": (
-        "the limit on address space (ulimit -v) is 1000000 KiB here, and grading needs 4194304 KiB"
-    ),
-    "-d 100000": (
-        "the limit on data in memory (ulimit -d) is 100000 KiB here, and grading needs 4194304 KiB"
-    ),
-    "-s 1000": "the limit on stacks (ulimit -s) is 1000 KiB here, and grading needs 8192 KiB",
+    "-n 100": ("open files", "100", "256"),
+    "-t 9": ("processor time", "9 s", "120 s"),
+    "-u 20": ("processes", "20", "64"),
+    "-f 1000": ("the size of files", "1000 KiB", "65536 KiB"),
+    "-v 1000000": ("address space", "1000000 KiB", "4194304 KiB"),
+    "-d 100000": ("data in memory", "100000 KiB", "4194304 KiB"),
+    "-s 1000": ("stacks", "1000 KiB", "8192 KiB"),
 }
 
 
@@ -42,9 +37,13 @@ def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right
     Nobody loses a point because of a scheduler's settings.
     """
     done = graded_in_a_shell(f"ulimit {limit}", right, "--json", tmp_path / "result.json")
-    ours = "grader: this machine cannot isolate submissions: "
-    further = ": start the grader from a shell or job whose hard limit is at least that high\n"
-    assert (3, "", ours + LOW[limit] + further) == (done.returncode, done.stdout, done.stderr)
+    of, got, needed = LOW[limit]
+    told = (
+        f"grader: this machine cannot isolate submissions: the limit on {of} (ulimit {limit[:2]}) "
+        f"is {got} here, and grading needs {needed}: start the grader from a shell or job whose "
+        "hard limit is at least that high\n"
+    )
+    assert (3, "", told) == (done.returncode, done.stdout, done.stderr)
     assert not (tmp_path / "result.json").exists()
 
 
@@ -95,36 +94,21 @@ def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
             grade(Submission("right", right, []), COURSE, limited, problems=problems)
 
 
-@pytest.mark.parametrize(
-    "broken",
-    every(
-        3,
-        [
-            "test_process._limit = lambda limits: 1 / 0",
-            "test_process._redirect = lambda *descriptors: 1 / 0",
-            "test_process._UnpackedSubmission.__init__ = lambda *_: 1 / 0",
-            "test_process._limit = lambda limits: os.kill(os.getpid(), 9)",
-            "test_process._limit = lambda limits: os.write(3, b'x' * 100)",
-        ],
-    ),
-)
+BROKEN = [
+    "_limit = lambda limits: 1 / 0",
+    "_redirect = lambda *descriptors: 1 / 0",
+    "_UnpackedSubmission.__init__ = lambda *_: 1 / 0",
+    "_limit = lambda limits: os.kill(os.getpid(), 9)",
+    "_limit = lambda limits: os.write(3, b'x' * 100)",
+]
+
+
+@pytest.mark.parametrize("broken", every(3, BROKEN))
 def test_an_end_before_the_students_code_is_ours(broken, bare_with):
     """The process may end by an exception, an exit, a signal or an invalid answer."""
-    with bare_with(broken) as running:
-        made = Session(
-            running, {"assignment/m.py": b"def f(): return 1"}, LIMITS, seed=0, forbidden=[]
-        )
-        try:
-            with pytest.raises(
-                GraderFault,
-                match=(
-                    r"^a test's process (ended \(.*\) before it ran any student code: "
-                    r"|answered)"
-                ),
-            ):
-                ask(made)
-        finally:
-            made.close()
+    ended = r"^a test's process (ended \(.*\) before it ran any student code: |answered)"
+    with bare_with(f"test_process.{broken}") as box, pytest.raises(GraderFault, match=ended):
+        answer(box, "def f(): return 1")
 
 
 @pytest.fixture
@@ -144,9 +128,8 @@ def bare_with(monkeypatch, tmp_path):
         real = subprocess.Popen
 
         def popen(command, **options):
-            return real(
-                [str(changed) if word == str(boot) else word for word in command], **options
-            )
+            words = [str(changed) if word == str(boot) else word for word in command]
+            return real(words, **options)
 
         monkeypatch.setattr(subprocess, "Popen", popen)
         with plain_box("none") as running:

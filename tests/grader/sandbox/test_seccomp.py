@@ -11,8 +11,7 @@ import pytest
 
 from grader.base.errors import GraderFault
 from grader.sandbox import seccomp, visible
-from grader.sandbox.levels import landlock
-from tests.grader.in_the_sandbox import MACHINE, SYSCALLS, answer, plain_box
+from tests.grader.in_the_sandbox import LEVELS, MACHINE, SYSCALLS, answer, plain_box
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 THIS = platform.machine()
@@ -95,11 +94,9 @@ def test_the_numbers_are_the_kernels(machine):
     assert [name for name, number in ours.items() if name not in kernels and number <= new] == []
 
 
-@pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("level", LEVELS)
 def test_a_box_refuses_each_call_on_the_list(level):
     """With arguments for which the kernel has other words: no descriptor, no address."""
-    if level == "landlock" and landlock.why_not():
-        pytest.skip(str(landlock.why_not()))
     denied = names(DENIED | WITHOUT_GPU, THIS)
     if level == "landlock":
         # Whether a socket is denied depends on its kind.
@@ -145,11 +142,9 @@ ARGUMENTS = """
 """
 
 
-@pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("level", LEVELS)
 def test_some_arguments_are_refused(level):
     """Times, flags and commands that leave something, and what a program needs beside them."""
-    if level == "landlock" and landlock.why_not():
-        pytest.skip(str(landlock.why_not()))
     leave = [fcntl.F_SETLEASE, fcntl.F_NOTIFY, fcntl.F_SETSIG, 1035, 1036, 1037, 1038, 1040]
     with plain_box(level) as box:
         got = answer(box, ARGUMENTS, int(signal.SIGKILL), *map(int, leave))

@@ -1,6 +1,5 @@
-"""A session: compiled modules, answers, exceptions, crashes, and what stays of a module."""
+"""A session: answers, exceptions, crashes, and what stays of a module."""
 
-import marshal
 import os
 import random
 import resource
@@ -27,49 +26,15 @@ from tests.grader.in_the_sandbox import MIB, answer, ask, fault, session
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
 
 
-def test_a_module_is_compiled_once_for_many_sessions(sandbox):
-    """What one session compiled, another one runs, here in place of another source.
-
-    Tracebacks name the file of the submission.
-    """
-    with session(sandbox, "def f():\n    raise ValueError('first')") as made:
-        compiled = made.compile(["assignment/m.py"])
-    second = "def f():\n    return 'second'"
-    with (
-        session(sandbox, second, compiled=compiled) as made,
-        pytest.raises(Raised, match="first") as caught,
-    ):
-        ask(made)
-    assert caught.value.where == "assignment/m.py:2 in f"
-
-
-def test_code_that_was_compiled_for_another_folder_is_not_used(sandbox):
-    """A box that replaces another one may have its files elsewhere."""
-    elsewhere = compile("def f(): return 1", "/elsewhere/assignment/m.py", "exec")
-    compiled = {"assignment/m.py": marshal.dumps(elsewhere)}
-    assert 2 == answer(sandbox, "def f(): return 2", compiled=compiled)
-
-
-def test_code_that_is_much_longer_than_its_source_is_not_sent(sandbox):
-    """Every process of a test would get it, and with its other files it might not fit a message."""
-    values = ", ".join(f"'{number:05}' * 800" for number in range(1000))
-    with session(sandbox, f"def f():\n    return len(({values}))") as made:
-        assert {} == made.compile(["assignment/m.py"])
-        assert 1000 == ask(made)
-
-
 @pytest.mark.parametrize(
     "source",
     ["def f(:", "f = " + "-" * 100_000 + "1", "f = 1\0"],
     ids=["not Python", "nested deeply", "a null byte"],
 )
 def test_what_cannot_be_compiled_fails_when_it_is_imported(sandbox, source):
-    """Compiling raises nothing, so that the error appears where the module is used."""
-    with session(sandbox, source) as made:
-        compiled = made.compile(["assignment/m.py"])
-        assert {"assignment/m.py": b""} == compiled
-    with session(sandbox, source, compiled=compiled) as made, pytest.raises(StudentFault):
-        ask(made)
+    """It is the student's fault, however the parser ends."""
+    with pytest.raises(StudentFault):
+        answer(sandbox, source)
 
 
 def test_the_answers_of_a_test_take_a_limited_memory(sandbox):
@@ -109,13 +74,8 @@ def test_a_call_returns_plain_data_and_tensors(sandbox):
             return x.stride(), shared, x.sum(0), object(), [(1, "a")]
     """
     stride, shares, total, other, rest = answer(sandbox, source, x, x[1:])
-    assert ((1, 4), True, [6.0, 22.0, 38.0], Other("object"), [(1, "a")]) == (
-        stride,
-        shares,
-        total.tolist(),
-        other,
-        rest,
-    )
+    assert ((1, 4), True, [6.0, 22.0, 38.0]) == (stride, shares, total.tolist())
+    assert (Other("object"), [(1, "a")]) == (other, rest)
 
 
 @pytest.mark.parametrize(
@@ -131,9 +91,8 @@ def test_a_test_cannot_send_what_is_no_plain_data(inputs, where, sandbox):
     The session remains usable. Whose fault it is, `blame` finds out.
     """
     with session(sandbox, "def f(x):\n    return x\n") as made:
-        with pytest.raises(
-            protocol.ProtocolError, match=rf"^a test's request cannot be sent: {where}$"
-        ):
+        said = rf"^a test's request cannot be sent: {where}$"
+        with pytest.raises(protocol.ProtocolError, match=said):
             ask(made, *inputs)
         assert ask(made, 5) == 5
 
@@ -152,7 +111,7 @@ def test_what_a_test_has_the_grader_read_takes_no_judging_time(sandbox):
     """It takes the test's own time; and an exception on the way would look like a fault of ours."""
     time = JudgingTime(0.1)
     with session(sandbox, FLOOD) as made, time.limit():
-        assert 200_000 == ask(made, 200_000)
+        assert 50_000 == ask(made, 50_000)
     assert 0.1 == time.seconds
 
 
@@ -170,9 +129,8 @@ def test_a_value_that_cannot_be_looked_at_is_the_students(sandbox):
         def f(x):
             return Exits() if x else numpy.float32(0.5)
     """
-    assert (
-        fault(sandbox, Crashed, source, True)[1] == "what it returned cannot be sent: SystemExit: 3"
-    )
+    said = fault(sandbox, Crashed, source, True)[1]
+    assert said == "what it returned cannot be sent: SystemExit: 3"
     assert answer(sandbox, source, False) == 0.5
 
 
@@ -206,10 +164,8 @@ def test_the_global_generators_are_seeded_before_each_call(sandbox):
         first, second = ask(made), ask(made)
     expected = torch.rand(3, generator=torch.Generator().manual_seed(5)).tolist()
     for got in (first, second):
-        assert (random.Random(5).random(), np.random.RandomState(5).rand(), expected) == (
-            *got[:2],
-            got[2].tolist(),
-        )
+        assert (random.Random(5).random(), np.random.RandomState(5).rand()) == got[:2]
+        assert expected == got[2].tolist()
     assert expected != answer(sandbox, source, seed=6)[2].tolist()
 
 
@@ -222,10 +178,8 @@ def test_a_session_works_with_a_thousand_files_open(sandbox):
     opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
     try:
         assert answer(sandbox, "def f():\n    print(1)\n    return 1\n") == 1
-        assert (
-            "exited with code 3"
-            in fault(sandbox, Crashed, "import os\ndef f():\n    os._exit(3)\n")[1]
-        )
+        said = fault(sandbox, Crashed, "import os\ndef f():\n    os._exit(3)\n")[1]
+        assert "exited with code 3" in said
     finally:
         for descriptor in opened:
             os.close(descriptor)
@@ -234,19 +188,14 @@ def test_a_session_works_with_a_thousand_files_open(sandbox):
 
 def test_an_exit_at_import_is_a_crash_of_that_test(sandbox):
     """The next test has a working sandbox."""
-    assert (
-        "its process exited with code 7 before it answered"
-        == fault(sandbox, Crashed, "import os\nos._exit(7)\n")[1]
-    )
+    said = fault(sandbox, Crashed, "import os\nos._exit(7)\n")[1]
+    assert said == "its process exited with code 7 before it answered"
     assert answer(sandbox, "def f():\n    return 1\n") == 1
 
 
 def test_a_session_goes_on_after_a_crash(sandbox):
     """The next call runs in a fresh process without any state of the first."""
-    source = (
-        "import os\nseen = []\ndef f(x):\n    seen.append(x)\n"
-        "    return seen if x else os._exit(1)\n"
-    )
+    source = "import os\nseen = []\ndef f(x): return seen.append(x) or seen if x else os._exit(1)"
     with session(sandbox, source) as made:
         assert [1] == ask(made, 1)
         with pytest.raises(Crashed):
@@ -263,17 +212,11 @@ def test_a_stub_is_not_attempted(sandbox):
 
 def test_a_not_implemented_error_of_torchs_own_is_an_error(sandbox):
     """In this case, the student did attempt the problem."""
-    with (
-        session(sandbox, "from torch import nn\ndef f():\n    return nn.Module()(1)\n") as made,
-        pytest.raises(Raised) as caught,
-    ):
+    source = "from torch import nn\ndef f():\n    return nn.Module()(1)\n"
+    with session(sandbox, source) as made, pytest.raises(Raised) as caught:
         ask(made)
-    assert (Status.FAILED, "NotImplementedError", "assignment/m.py:3 in f") == (
-        caught.value.status,
-        caught.value.type_name,
-        caught.value.where,
-    )
-    assert not isinstance(caught.value, NotAttempted)
+    assert (Status.FAILED, "assignment/m.py:3 in f") == (caught.value.status, caught.value.where)
+    assert caught.value.type_name == "NotImplementedError"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.course import courses
-from grader.sandbox import visible
+from grader.sandbox import levels, visible
 from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import bubblewrap
 from grader.sandbox.session import Session
@@ -51,10 +51,10 @@ def test_what_is_tried_is_the_box_that_is_used(tmp_path, monkeypatch):
     shutil.copy(visible.interpreter(), copy)
     assert copy.is_relative_to(bubblewrap.SCRATCH)
     monkeypatch.setattr(visible, "interpreter", lambda: copy)
-    assert bubblewrap.why_not() is None
+    assert levels.why_not("bubblewrap") is None
 
 
 def test_a_box_that_cannot_be_built_is_not_used(tmp_path, monkeypatch):
     """What the box would show is missing, so the reason says which step of bubblewrap fails."""
     monkeypatch.setattr(visible, "library_folders", lambda: [Path("/does/not/exist")])
-    assert "Can't find source path /does/not/exist" in str(bubblewrap.why_not())
+    assert "Can't find source path /does/not/exist" in str(levels.why_not("bubblewrap"))

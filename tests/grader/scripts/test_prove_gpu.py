@@ -137,6 +137,7 @@ def prove(folder, *options):
     return ran(line)
 
 
+@pytest.mark.proof
 @pytest.mark.xdist_group("simulated gpu")
 @needs_a_compiler
 def test_the_cheap_steps_pass_on_the_simulated_gpu(tmp_path):

@@ -28,7 +28,6 @@ IMPORTED = (
     # What typer imports when a command starts, and for its help and errors.
     *("typer._adapters", "typer.rich_utils", "rich.markdown", "rich.traceback", "pydantic.fields"),
 )
-HEAP = Path(__file__).resolve().parents[3] / "grader" / "worker" / "heap.py"
 HIGHEST = 512  # a process's own descriptors are below
 
 # Freed in a forked process, these objects would close descriptors that have become other files.
@@ -203,9 +202,6 @@ if __name__ == "__main__":
     for info in weakref.finalize._registry.values():
         info.atexit = False  # what the imports created is freed by the end of the process
     gc.collect()
-    heap = runpy.run_path(str(HEAP))
-    heap["use_up_free_memory"]()
-    heap["use_huge_pages"]()
     gc.freeze()
     server = Server(address)
     print("ready", flush=True)

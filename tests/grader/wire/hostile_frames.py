@@ -1,7 +1,7 @@
 """Random frames that look like those of a hostile student, each made from a number.
 
-Some are random trees, some are valid frames with a few changes. Their numbers are near the limits
-of what is 8, 31, 32, 53, 63 or 64 bits wide, and beyond.
+Some are valid frames, some are the refused ones of test_protocol, both with a few changes, whose
+numbers are near the limits of what is 8, 31, 32, 53, 63 or 64 bits wide, and beyond.
 """
 
 import json
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from grader.wire import protocol, tensors
+from tests.grader.wire.test_protocol import HOSTILE
 
 MOST_BODY = 2**21
 EDGES = [2**p + d for p in (8, 31, 32, 53, 59, 61, 62, 63, 64, 70) for d in (-1, 0, 1, 4)]
@@ -37,13 +38,9 @@ class Frame:
 def frame(seed: int, number: int) -> Frame:
     """The frame with this number; the same arguments give the same frame."""
     rng = random.Random(seed * 2**32 + number)
-    if rng.random() < 0.45:
-        size = rng.choice([0, 16, 32, 64, 4096, 16 * rng.randrange(256), 2**16])
-        tree, body = _tree(rng, size, 0), rng.randbytes(size)
-    else:
-        tree, body = _valid(rng)
-        for _ in range(rng.choice([0, 1, 1, 1, 2, 3])):
-            tree = _changed(rng, tree)
+    tree, body = _valid(rng) if rng.random() < 0.8 else (_tree(rng), rng.randbytes(16))
+    for _ in range(rng.choice([0, 0, 1, 1, 2, 3])):
+        tree = _changed(rng, tree)
     if rng.random() < 0.3:
         name = rng.choice(WORDS[1:5])
         tree = {"dict": {"id": rng.choice([1, 1, True, 2]), name: tree}}
@@ -126,13 +123,13 @@ def _changed(rng: random.Random, tree: Any) -> Any:
     if doing < 0.1:
         del part[place]
     elif doing < 0.2 and type(part) is list:
-        part.insert(place, rng.choice([part[place], _number(rng, 64)]))
+        part.insert(place, rng.choice([part[place], _number(rng)]))
     elif doing < 0.3 and type(part) is dict:
         part[rng.choice([*protocol.READERS, *WORDS])] = part.pop(place)
     elif doing < 0.4:
-        part[place] = _tree(rng, 64, 1)
+        part[place] = _tree(rng)
     else:
-        part[place] = _number(rng, 64)
+        part[place] = _number(rng)
     return tree
 
 
@@ -143,103 +140,21 @@ def _containers(tree: Any) -> list[Any]:
     return [tree, *(one for part in inside for one in _containers(part))]
 
 
-# --- random trees ---------------------------------------------------------------------------------
+# --- hostile trees --------------------------------------------------------------------------------
 
 
-def _number(rng: random.Random, size: int) -> Any:
-    """A number for a place in a body of this size, a dimension, a stride or a dtype."""
-    kind = rng.random()
-    if kind < 0.5:
-        return rng.choice([0, 1, 2, 3, 4, 6, 16, 32, size // 16 * 16, size, size + 16])
-    if kind < 0.7:
-        return rng.randrange(-2, 40)
-    return rng.choice(EDGES) if kind < 0.9 else rng.choice([-(2**63), *ODD])
+def _number(rng: random.Random) -> Any:
+    """A number for a place in a small body, a dimension, a stride or a dtype."""
+    usual = [0, 0, 1, 1, 2, 3, 4, 6, 16, 32, 48, 64, rng.randrange(-2, 40)]
+    return rng.choice(rng.choices([usual, EDGES, [-(2**63), *ODD]], [7, 2, 1])[0])
 
 
-def _dims(rng: random.Random) -> int:
-    return rng.choice([0, 1, 1, 2, 2, 3, 4, 64, 65]) if rng.random() < 0.9 else rng.randrange(70)
-
-
-def _usual(rng: random.Random, size: int, usual: list[int]) -> Any:
-    return rng.choice(usual) if rng.random() < 0.8 else _number(rng, size)
-
-
-def _shape(rng: random.Random, size: int, width: int) -> list[Any]:
-    """Sizes of elements that just fit so many bytes, or just do not, perhaps only modulo 2**64."""
-    count = size // width + rng.choice([0, 0, 0, 0, -1, 1])
-    count += rng.choice([0, 0, 0, 2**63 // width, 2**64 // width])
-    half = count // 2
-    return rng.choice([[count], [count], [2, half], [1, count, 1], [count, 0], [0, count]])
-
-
-def _of_tensor(rng: random.Random, size: int, depth: int) -> Any:
-    start = _usual(rng, size, [0, 0, 0, 16, max(0, size - 16)])
-    number = rng.randrange(len(DTYPES))
-    if rng.random() < 0.6 and type(start) is int:
-        return [number, start, *_shape(rng, size - start, DTYPES[number].itemsize)]
-    shape = [_usual(rng, size, [0, 1, 2, size // 8, size // 4]) for _ in range(_dims(rng))]
-    return [_usual(rng, size, [number]), start, *shape]
-
-
-def _of_view(rng: random.Random, size: int, depth: int) -> Any:
-    if rng.random() < 0.5:  # the last element is at the end, or one further
-        number, step, offset = (
-            rng.randrange(len(DTYPES)),
-            rng.choice([1, 1, 2, 3]),
-            rng.choice([0, 1]),
-        )
-        room = size // DTYPES[number].itemsize - offset - rng.choice([0, 0, 1, -1])
-        sizes, strides = rng.choice([[1 + (room - 1) // step], [2, room // 2]]), [step]
-        strides = strides if len(sizes) == 1 else [room - room // 2, 1]
-        return [number, offset, 0, size, *sizes, *strides]
-    number, start, *shape = _of_tensor(rng, size, depth)
-    start = tensors.NOWHERE if rng.random() < 0.3 else start
-    stride = [_usual(rng, size, [0, 1, 1, 2, 3]) for _ in shape]
-    offset = _usual(rng, size, [0, 0, 1, 3])
-    return [number, offset, start, _usual(rng, size, [size]), *shape, *stride]
-
-
-def _of_array(rng: random.Random, size: int, depth: int) -> Any:
-    if rng.random() < 0.6:
-        name = rng.choice(ARRAY_DTYPES)
-        return [name, _shape(rng, size, np.dtype(name).itemsize), 0, size]
-    shape = [_usual(rng, size, [0, 1, 2, size // 8, size // 4]) for _ in range(_dims(rng))]
-    return [rng.choice([*ARRAY_DTYPES, *ODD]), shape, *_of_bytes(rng, size, depth)]
-
-
-def _of_bytes(rng: random.Random, size: int, depth: int) -> Any:
-    return [_usual(rng, size, [0, 0, 16]), _usual(rng, size, [0, 4, 16, size])]
-
-
-def _of_list(rng: random.Random, size: int, depth: int) -> Any:
-    return [_tree(rng, size, depth + 1) for _ in range(rng.choice([0, 1, 2, 3, 8]))]
-
-
-def _of_dict(rng: random.Random, size: int, depth: int) -> Any:
-    return {rng.choice(WORDS): _tree(rng, size, depth + 1) for _ in range(rng.randrange(4))}
-
-
-def _of_pairs(rng: random.Random, size: int, depth: int) -> Any:
-    return [[_tree(rng, size, depth + 2), _tree(rng, size, depth + 1)] for _ in range(2)]
-
-
-def _of_dtype(rng: random.Random, size: int, depth: int) -> Any:
-    return rng.choice(["float32", "bool", "quint8", *ODD])
-
-
-KINDS = {
-    "tensor": _of_tensor, "view": _of_view, "array": _of_array, "bytes": _of_bytes,
-    "list": _of_list, "tuple": _of_list, "dict": _of_dict, "pairs": _of_pairs, "dtype": _of_dtype,
-    "other": _of_dict, "storage": _of_list,
-}  # fmt: skip
-WEIGHTS = [8, 8, 4, 2, 3, 2, 3, 1, 1, 1, 0.2]
-
-
-def _tree(rng: random.Random, size: int, depth: int) -> Any:
-    if depth > 4 or rng.random() < 0.1:
-        return rng.choice([*ODD, 3, 0.5, "a"]) if rng.random() < 0.95 else _deep(rng)
-    kind = rng.choices([*KINDS], WEIGHTS)[0]
-    return {kind: KINDS[kind](rng, size, depth)}
+def _tree(rng: random.Random, depth: int = 0) -> Any:
+    """A tree that is refused, alone or among others; it is made for a body of 16 bytes."""
+    if depth < 3 and rng.random() < 0.3:
+        parts = [_tree(rng, depth + 1) for _ in range(rng.randrange(1, 4))]
+        return rng.choice([{"list": parts}, {"dict": dict(zip(WORDS, parts, strict=False))}])
+    return rng.choice(list(HOSTILE.values())) if rng.random() < 0.95 else _deep(rng)
 
 
 def _deep(rng: random.Random) -> Any:

@@ -41,6 +41,5 @@ def test_no_frame_leads_outside_its_bytes_or_ends_a_look(seed, count, tmp_path):
     assert counts["read"] > count / 4
     assert counts["Tensor"] > count / 10
     assert counts["ndarray"] > count / 40
-    assert min(counts[f"socket: {end}"] for end in ("value", "EOFError", "ProtocolError")) > 10
     assert counts["looks"] > 5 * counts["read"]
-    assert counts["verdicts"] > 100
+    assert counts["messages"] > 100

@@ -90,37 +90,15 @@ def test_nested_plain_data_crosses_unchanged(value):
     assert same(value, crossed(value))
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        True,
-        0,
-        2**63,
-        -(2**64) - 1,
-        2**8191,
-        0.1,
-        -0.0,
-        5e-324,
-        math.nan,
-        math.inf,
-        -math.inf,
-        "",
-        "\0",
-        "\ud800",
-        # Two surrogates, which must not become the single character that JSON's escapes would give.
-        "\ud83d\ude00",
-        "é\u202e\n",
-        b"",
-        b"\0\xff",
-        [],
-        (),
-        {},
-        {(1, ("a",)): [(), {}], None: b"x", 1.5: True},
-        [1, (1,), [1]],
-    ],
-    ids=repr,
-)
+# "\ud83d\ude00" is two surrogates, which must not become the one character of JSON's escapes.
+PLAIN = [
+    None, True, 0, 2**63, -(2**64) - 1, 2**8191, 0.1, -0.0, 5e-324, math.nan, math.inf, -math.inf,
+    "", "\0", "\ud800", "\ud83d\ude00", "é\u202e\n", b"", b"\0\xff", [], (), {},
+    {(1, ("a",)): [(), {}], None: b"x", 1.5: True}, [1, (1,), [1]],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", PLAIN, ids=repr)
 def test_a_plain_value_crosses_unchanged(value):
     """This includes values that JSON alone would change.
 
@@ -166,13 +144,8 @@ def test_a_tensor_that_came_can_be_written_to_and_used():
 def test_views_of_one_storage_still_share_it():
     """With `views`, strides, offsets, hidden bytes and views of another dtype stay unchanged."""
     base = torch.arange(24.0)
-    sent = [
-        base.view(4, 6).T,
-        base[5:17:3],
-        base.view(torch.int32)[3:],
-        base.expand(2, 24),
-        base.view(4, 6)[:, :0],
-    ]
+    sent = [base.view(4, 6).T, base[5:17:3], base.view(torch.int32)[3:], base.expand(2, 24)]
+    sent.append(base.view(4, 6)[:, :0])
     got = crossed(sent, views=True)
     assert [(x.stride(), x.storage_offset(), x.dtype) for x in sent] == [
         (y.stride(), y.storage_offset(), y.dtype) for y in got
@@ -196,16 +169,9 @@ def test_a_small_view_of_a_large_storage_makes_a_small_reply():
     column = torch.arange(3_000_000.0).view(3, -1)[:, 7]
     assert 12 == HEADER.unpack(protocol.encode(column)[0])[1]
     y = crossed(column)
-    assert ([7.0, 1000007.0, 2000007.0], (1,), 0, 12) == (
-        y.tolist(),
-        y.stride(),
-        y.storage_offset(),
-        y.untyped_storage().nbytes(),
-    )
-
-
-def test_a_contiguous_part_of_a_large_storage_makes_a_small_reply():
-    """A row that is contiguous already still has the whole storage behind it."""
+    assert [7.0, 1000007.0, 2000007.0] == y.tolist()
+    assert ((1,), 0, 12) == (y.stride(), y.storage_offset(), y.untyped_storage().nbytes())
+    # A row that is contiguous already still has the whole storage behind it.
     assert 40 == HEADER.unpack(protocol.encode(torch.zeros(100, 10)[50])[0])[1]
 
 
@@ -362,13 +328,8 @@ def test_a_value_of_a_related_type_crosses_as_the_plain_value_it_stands_for(valu
 def test_a_tensor_of_a_subclass_crosses_as_a_tensor(views):
     """The tensor's real values cross, whatever its own functions return, also on "meta"."""
     x = torch.arange(6.0).view(2, 3)
-    kinds = [
-        torch.nn.Parameter,
-        torch.nn.Buffer,
-        FunctionLiar,
-        lambda t: torch.nn.Parameter(t.as_subclass(Quiet)),
-    ]
-    for kind in kinds:
+    quiet = lambda t: torch.nn.Parameter(t.as_subclass(Quiet))  # noqa: E731
+    for kind in (torch.nn.Parameter, torch.nn.Buffer, FunctionLiar, quiet):
         got = crossed(kind(x), views=views)
         assert (torch.Tensor, False, x.tolist()) == (type(got), got.requires_grad, got.tolist())
     assert "meta" == crossed(torch.nn.Parameter(x.to("meta")).as_subclass(Quiet)).device.type
@@ -380,10 +341,8 @@ class Quiet(torch.Tensor):
 
 def test_an_array_of_a_subclass_crosses_as_an_array():
     """The subclasses are np.matrix and one whose methods fail."""
-    for got in (
-        crossed(np.array([[1, 2]]).view(np.matrix)),
-        crossed(np.array([[1, 2]]).view(LIARS[np.ndarray])),
-    ):
+    for kind in (np.matrix, LIARS[np.ndarray]):
+        got = crossed(np.array([[1, 2]]).view(kind))
         assert (np.ndarray, [[1, 2]]) == (type(got), got.tolist())
 
 
@@ -394,10 +353,8 @@ def test_a_mapping_without_an_end_is_read_to_the_largest_dict():
 
 def test_a_key_that_only_its_subclass_can_hash_is_named():
     """As a plain list, the key could not be hashed, so its type's name crosses instead."""
-    assert {Other(f"{__name__}.HashableList"): 1} == crossed({HashableList([1]): 1})
-    assert {(1, Other(f"{__name__}.HashableList")): [1]} == crossed(
-        {(1, HashableList([1])): HashableList([1])}
-    )
+    other, one = Other(f"{__name__}.HashableList"), HashableList([1])
+    assert [{other: 1}, {(1, other): [1]}] == crossed([{one: 1}, {(1, one): one}])
 
 
 # --- strict encoding ------------------------------------------------------------------------------
@@ -558,11 +515,7 @@ def test_a_frame_is_read_byte_by_byte(pair):
         theirs.send(bytes([byte]))
         assert reader.read_from(ours) is (i == len(data) - 1)
     got = reader.value()
-    assert ([0, 1, 2, 3, 4], (0,), b"abc") == (
-        got["x"].tolist(),
-        tuple(got["empty"].shape),
-        got["b"],
-    )
+    assert [[0, 1, 2, 3, 4], [], b"abc"] == [got["x"].tolist(), got["empty"].tolist(), got["b"]]
 
 
 @pytest.mark.parametrize("spaces", range(17))
@@ -617,11 +570,7 @@ def test_a_frame_that_ends_early_is_no_frame(pair, length):
         protocol.receive(ours)
 
 
-@pytest.mark.parametrize(
-    ("head", "body"),
-    [(2**21 + 1, 0), (0, 2**29 + 1), (2**32 - 1, 2**64 - 1)],
-    ids=["head", "body", "both"],
-)
+@pytest.mark.parametrize(("head", "body"), [(2**21 + 1, 0), (0, 2**29 + 1), (2**32 - 1, 2**64 - 1)])
 def test_a_huge_claim_is_refused_before_anything_is_allocated(pair, head, body):
     """The header alone decides, while the other side keeps its connection open."""
     ours, theirs = pair
@@ -769,26 +718,14 @@ def test_storages_may_overlap_but_never_grow():
         decoded({"list": [first, second]}, bytes(16))
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"",
-        b"{",
-        b"\xff\xfe\x00",
-        b"\x00" * 50,
-        b"[]",
-        b"{}",
-        b"1 x",
-        b'{"value": 1}',
-        b"9" * 5000,
-        b"[" * 2_000_000,
-        b'{"list":[' * 200_000 + b"]}" * 200_000,
-        b'{"list":[' * 30 + b"]}" * 30,
-        b'{"dict":{"a":' * 30 + b"1" + b"}}" * 30,
-        b'{"other":[' * 30_000 + b"1" + b"]}" * 30_000,
-    ],
-    ids=lambda head: f"{head[:24]!r}… {len(head)}",
-)
+NO_HEADS = [
+    b"", b"{", b"\xff\xfe\x00", b"\x00" * 50, b"[]", b"{}", b"1 x", b'{"value": 1}', b"9" * 5000,
+    b"[" * 2_000_000, b'{"list":[' * 200_000 + b"]}" * 200_000, b'{"list":[' * 30 + b"]}" * 30,
+    b'{"dict":{"a":' * 30 + b"1" + b"}}" * 30, b'{"other":[' * 30_000 + b"1" + b"]}" * 30_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("head", NO_HEADS, ids=lambda head: f"{head[:24]!r}… {len(head)}")
 def test_a_head_that_is_no_frame_is_refused(head):
     """Cases are bad JSON, a wrong outline, integers of thousands of digits, and endless nesting."""
     with pytest.raises(ProtocolError, match=r"^not a frame: \w+$"):

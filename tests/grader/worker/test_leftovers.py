@@ -3,7 +3,7 @@
 import pytest
 
 from grader.base.errors import Crashed, TimedOut
-from grader.sandbox.meter import Budget, Patience, Spare
+from grader.sandbox.meter import Budget, Patience
 from tests.grader.in_the_sandbox import ask, session
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sandbox")]
@@ -175,39 +175,6 @@ def test_what_a_test_leaves_ends_its_process(sandbox, leave):
         ask(made, function="leave")
         made.begin_test(0)
         assert (1, False) == (ask(made, function="count"), made.is_shared)
-
-
-def test_a_test_begins_again_in_a_process_of_its_own(sandbox):
-    """What is set aside for repeated tests pays for the time in the shared process."""
-    budget = Budget(cpu_seconds=100, wall_seconds=100, spare=Spare(1.0, 1.0))
-    source = "import time\ndef f():\n    time.sleep(0.3)\ndef g():\n    pass"
-    with session(sandbox, source, budget=budget) as made:
-        made.begin_test(0)
-        ask(made)
-        made.begin_test(0)
-        used = budget.wall_used
-        assert used >= 0.2
-        ask(made)
-        assert made.is_shared
-        made.begin_again()
-        assert 1.0 - budget.spare.wall_seconds >= 0.2
-        assert budget.wall_used == used
-        ask(made, function="g")
-        assert not made.is_shared
-
-
-def test_an_attempt_is_charged_to_its_problem_once_nothing_is_set_aside(sandbox):
-    """Otherwise, code that fails in every shared process would have two budgets."""
-    budget = Budget(cpu_seconds=100, wall_seconds=100, spare=Spare(0.0, 0.15))
-    source = "import time\ndef f():\n    time.sleep(0.3)\ndef g():\n    pass"
-    with session(sandbox, source, budget=budget) as made:
-        ask(made, function="g")
-        made.begin_test(0)
-        used = budget.wall_used
-        ask(made)
-        made.begin_again()
-        assert budget.spare.wall_seconds == 0
-        assert budget.wall_used >= used + 0.05
 
 
 WAITS_AND_SAYS_USED = """

@@ -70,31 +70,6 @@ def test_a_course_says_what_is_imported_before_its_tests(sandbox):
         assert not answer(without, IMPORTED, "torch.fx.experimental.symbolic_shapes")
 
 
-GRADED = """
-import sys
-from grader.course import courses
-from grader.course.courses import sources_in
-from grader.grading.grade import grade
-from grader.sandbox.box import Sandbox
-from grader.submission.submissions import Submission
-
-course = courses.load()
-with Sandbox.of(course, isolation="bubblewrap") as sandbox:
-    result = grade(Submission("", sources_in(course.reference), []), course, sandbox)
-slow = [name for name in course.preload if name.startswith("torch.")]
-print(result.score, [name for name in slow if name in sys.modules])
-"""
-
-
-@pytest.mark.proof
-def test_what_the_sandbox_preloads_is_not_imported_where_only_tests_run() -> None:
-    """A test that needs it there costs each grade half a second."""
-    ran = subprocess.run(
-        [sys.executable, "-c", GRADED], cwd=ROOT, capture_output=True, text=True, timeout=600
-    )
-    assert (ran.stdout, ran.returncode) == ("100.0 []\n", 0), ran.stderr
-
-
 # Import torch's compiler, each in its own way.
 NEEDS_THE_COMPILER = """
     import sys

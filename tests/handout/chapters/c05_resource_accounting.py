@@ -116,10 +116,7 @@ class Chapter(Figures):
             r"\frac{(mk + kn + mn) \cdot \text{bytes per number}}{\text{bandwidth}}",
             [
                 ra.is_compute_bound(
-                    2 * m * k * columns,
-                    two * (m * k + k * columns + m * columns),
-                    H100,
-                    BF16,
+                    2 * m * k * columns, two * (m * k + k * columns + m * columns), H100, BF16
                 )
                 == (m >= ra.min_rows(k, columns, H100, BF16))
                 for k, columns in [(2048, 8192), (1000, 30_000)]

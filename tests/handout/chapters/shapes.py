@@ -41,11 +41,7 @@ MODELS = {
     ),
     "Mixtral 8x7B": (
         fc.TransformerConfig(
-            *(32000, 32768, 32, 4096, 32, 14336),
-            **GATED,
-            kv_heads=8,
-            experts=8,
-            active_experts=2,
+            *(32000, 32768, 32, 4096, 32, 14336), **GATED, kv_heads=8, experts=8, active_experts=2
         ),
         46_702_792_704,
     ),

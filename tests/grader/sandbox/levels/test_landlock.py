@@ -28,6 +28,8 @@ from grader.worker import walls
 from tests.grader.in_the_sandbox import COURSE, MIB, NEEDS_LANDLOCK, answer, ask, plain_box, session
 from tests.grader.processes import processes, until
 
+LEVEL = levels.LEVELS["landlock"]
+
 
 def at_this_level(test):
     """Mark a test that needs this level; all of them share a sandbox."""
@@ -48,17 +50,17 @@ BROKEN = {
 
 def test_every_try_stands_for_a_promise():
     """If any check by the worker has an unexpected outcome, a promise counts as broken."""
-    assert all(landlock.promises({"tried": GOOD}).values())
+    assert all(LEVEL.promises({"tried": GOOD}).values())
     assert GOOD.keys() == BROKEN.keys() | {"gpu"}
     for name, value in BROKEN.items():
-        promises = landlock.promises({"tried": {**GOOD, name: value}})
+        promises = LEVEL.promises({"tried": {**GOOD, name: value}})
         assert not all(promises.values()), name
 
 
 def test_a_worker_that_cannot_confine_itself_is_not_used():
     """The error message quotes the worker."""
     with pytest.raises(SandboxUnavailable, match=r"landlock does not start: OSError: no"):
-        landlock.promises({"tried": {"failed": "OSError: no"}})
+        LEVEL.promises({"tried": {"failed": "OSError: no"}})
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,7 @@ STAYS = """
 def test_what_the_start_has_shown_is_kept(sandbox):
     """The sandbox keeps the list of promises that `grader isolation` prints."""
     sandbox.wait_until_ready()
-    assert list(landlock.promises({"tried": GOOD})) == sandbox.promises
+    assert list(LEVEL.promises({"tried": GOOD})) == sandbox.promises
 
 
 @at_this_level
@@ -444,24 +446,24 @@ def test_whatever_is_left_in_the_folder_goes_with_the_box():
 def test_the_folder_lies_where_programs_may_run_and_is_space(monkeypatch, tmp_path, change):
     """It lies in no folder that others cannot enter, that is mounted noexec, or that is full."""
     monkeypatch.setattr(landlock.tempfile, "tempdir", str(tmp_path))  # pytest closes it to others
-    with landlock.new_folder() as made:
+    with LEVEL.new_folder() as made:
         assert Path(made).parent != tmp_path
         assert 0o711 == stat.S_IMODE(Path(made).stat().st_mode)
     usable = {"f_flag": 0, "f_bavail": landlock.LEAST_FREE, "f_frsize": 4096}
     monkeypatch.setattr(landlock.os, "statvfs", lambda p: SimpleNamespace(**usable | change))
     monkeypatch.setattr(landlock, "PLACES", ("/tmp", "/var/tmp"))
     with pytest.raises(SandboxUnavailable, match=r"/tmp or /var/tmp has less than 256 MiB"):
-        landlock.new_folder()
+        LEVEL.new_folder()
 
 
 @NEEDS_LANDLOCK
 def test_a_container_with_few_users_or_without_a_capability_is_noticed(monkeypatch):
     """The message names what to add; without the check, a grade would end in a traceback."""
     monkeypatch.setattr(landlock.visible, "FIRST_USER", 2**32)
-    assert "this container has no user ids from 4,294,967,296 upwards" == landlock.why_not()
+    assert "this container has no user ids from 4,294,967,296 upwards" == LEVEL.why_not()
     monkeypatch.setattr(landlock, "_capabilities", lambda: 0b1100_0001)
     lacks = "root lacks the capability KILL here: start the container with --cap-add KILL"
-    assert lacks == landlock.why_not()
+    assert lacks == LEVEL.why_not()
 
 
 KILLED = """

@@ -23,7 +23,7 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import landlock
 from grader.submission.submissions import Submission
 from tests.grader.in_the_sandbox import COURSE, MACHINE, MIB, NEEDS_LANDLOCK, SYSCALLS, answer
-from tests.grader.sandbox.levels.test_landlock import GOOD
+from tests.grader.sandbox.levels.test_landlock import GOOD, LEVEL
 from tests.grader.sandbox.test_gpus import NAME_A_THREAD, library, stand_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("landlock gpu"), NEEDS_LANDLOCK]
@@ -41,7 +41,7 @@ CLOSED = {
 @pytest.fixture(scope="module")
 def driver():
     """A folder of device files that everybody may open, as a driver makes them."""
-    with landlock.new_folder() as made:
+    with LEVEL.new_folder() as made:
         yield with_devices(Path(made))
 
 
@@ -224,16 +224,16 @@ def test_the_promises_come_from_tries(boxed):
     boxed.wait_until_ready()
     good = {"cannot_open": [], "opens": [], "requests": [], "connects": False}
     tried = {**GOOD, "sockets": ["local streams"], "gpu": good}
-    assert [*landlock.promises({"tried": tried})] == boxed.promises
-    assert all(landlock.promises({"tried": tried}).values())
+    assert [*LEVEL.promises({"tried": tried})] == boxed.promises
+    assert all(LEVEL.promises({"tried": tried}).values())
     broken = {"cannot_open": ["/dev/nvidia0"], "opens": ["x"], "requests": ["x"], "connects": True}
     assert broken.keys() == good.keys()
     for name, value in broken.items():
         worse = {**tried, "gpu": {**good, name: value}}
-        assert 1 == [*landlock.promises({"tried": worse}).values()].count(False), name
+        assert 1 == [*LEVEL.promises({"tried": worse}).values()].count(False), name
     for kind in ("local datagrams", "the internet"):
         worse = {**tried, "sockets": ["local streams", kind]}
-        assert not all(landlock.promises({"tried": worse}).values())
+        assert not all(LEVEL.promises({"tried": worse}).values())
 
 
 def test_a_box_that_shows_another_gpu_is_refused(driver, monkeypatch):
