@@ -222,26 +222,18 @@ def test_an_end_without_an_answer_is_a_crash(line, text, sandbox):
 STARVED = """
 import sys
 from pathlib import Path
-from grader.course import courses
-from grader.sandbox.box import Sandbox
-from grader.sandbox.session import Session
-from kit.student import call
+from tests.grader.in_the_sandbox import answer, plain_box
 limit, used = map(Path, sys.argv[1:3])
-c = courses.load()
-takes = b"import os\\ndef takes(mib): return len(bytearray(mib * 2**20))\\n"
-source = takes + b"def suicide(): os.kill(os.getpid(), 9)\\n"
-with Sandbox(c.tests, isolation=sys.argv[3], scratch_bytes=2**20) as sandbox:
+source = "import os\\ndef f(mib):\\n"
+source += "    return len(bytearray(mib * 2**20)) if mib else os.kill(os.getpid(), 9)"
+with plain_box(sys.argv[3]) as sandbox:
     sandbox.wait_until_ready()
     limit.write_text(str(int(used.read_text()) + 300 * 2**20))
-    calls = [("takes", 50), ("suicide",), ("takes", 1500), ("suicide",), ("takes", 50)]
-    for function, *args in calls:
-        session = Session(sandbox, {"assignment/m.py": source}, c.limits, seed=0, forbidden=[])
-        asked = {"module": "m", "function": function, "args": tuple(args), "kwargs": {}}
+    for mib in (50, 0, 1500, 0, 50):
         try:
-            print(session.run(call, asked))
+            print(answer(sandbox, source, mib, memory_bytes=2**31))
         except Exception as e:
             print(type(e).__name__, e)
-        session.close()
     limit.write_text(str(2**40))
 """
 
