@@ -24,15 +24,9 @@ from grader.results.points import problem_result, submission_result
 from grader.results.records import Outcome
 from grader.sandbox import gpus
 from tests.grader import small_courses
-from tests.grader.conftest import starts_sooner
 from tests.grader.in_this_process import run_on
 
 pytestmark = pytest.mark.slow
-
-
-def without_times(text: str) -> dict[str, Any]:
-    """A result's JSON without the parts that may differ between two runs."""
-    return json.loads(re.sub(r'"seconds": [\d.e-]+', '"seconds": 0', text))
 
 
 GRADED_ONCE = pytest.mark.xdist_group("sample")
@@ -107,16 +101,6 @@ def test_the_sample_zip_is_made_from_the_stubs(root, tmp_path):
     exec(script.read_text(), namespace)
     namespace["build"](tmp_path / "sample.zip")
     assert (tmp_path / "sample.zip").read_bytes() == (root / "examples" / "sample.zip").read_bytes()
-
-
-@GRADED_ONCE
-def test_two_runs_with_one_seed_give_the_same_json(sample, grader, root, tmp_path):
-    chosen = ["storage_views", "linear"]
-    only = [word for name in chosen for word in ("--only", name)]
-    grader("grade", root / "examples" / "sample.zip", "--json", tmp_path / "again.json", *only)
-    again, first = without_times((tmp_path / "again.json").read_text()), without_times(sample[1])
-    assert again["problems"] == [p for p in first["problems"] if p["id"] in chosen]
-    assert (again["submission"], again["grader"]) == (first["submission"], first["grader"])
 
 
 @pytest.mark.slow
@@ -348,37 +332,17 @@ def test_without_a_box_nothing_is_graded(typed, root, tmp_path, monkeypatch, pro
     assert said in out + typed.err + text
 
 
-def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, copy_of_the_course, root):
+def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, tiny, tmp_path):
     """The status is grader_error, the message is prominent, and other problems keep points."""
-    course = starts_sooner(copy_of_the_course)
-    broken = course / "tests" / "hidden" / "tensor_memory" / "test_hidden.py"
-    text = broken.read_text()
-    broken.write_text(text.replace("x.numel() * x.element_size()", "x.no_such_thing()"))
-    shutil.copytree(
-        root / "grader" / "solutions" / "reference", course / "handed_in" / "assignment"
-    )
-    only = ("--only", "tensor_memory", "--only", "storage_views")
-    done = grader("grade", "handed_in", *only, "--json", "r.json", cwd=course)
-    result = json.loads((course / "r.json").read_text())
+    broken = tmp_path / "course/tests/hidden/relu/test_hidden.py"
+    broken.write_text(broken.read_text().replace("rng.gauss(", "rng.no_such_thing("))
+    done = grader("grade", *tiny, "--json", tmp_path / "r.json")
+    result = json.loads((tmp_path / "r.json").read_text())
     assert done.returncode == 3
-    assert [p["status"] for p in result["problems"]] == ["grader_error", "passed"]
-    assert result["problems"][1]["score"] == courses.load().problem("storage_views").points
+    ended = [(p["status"], p["score"]) for p in result["problems"]]
+    assert [("grader_error", 0), ("passed", 2)] == ended
     assert "The grader failed: this score is not final" in done.stdout
     assert "no_such_thing" in done.stdout
-
-
-def test_a_syntax_error_costs_its_module_only(grader, root, quick_course, tmp_path):
-    shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
-    (tmp_path / "assignment" / "linear.py").write_text("import torch\n\ndef Linear(:\n    pass\n")
-    with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
-        for path in (tmp_path / "assignment").glob("*.py"):
-            archive.write(path, f"repository-main/assignment/{path.name}")
-    only = ("--only", "linear", "--only", "tensor_memory", "--course", quick_course)
-    done = grader("grade", tmp_path / "s.zip", *only, "--json", tmp_path / "r.json")
-    problems = json.loads((tmp_path / "r.json").read_text())["problems"]
-    points = courses.load().problem("tensor_memory").points
-    assert {p["id"]: p["score"] for p in problems} == {"tensor_memory": points, "linear": 0}
-    assert "linear: assignment/linear.py:3: SyntaxError: invalid syntax" in done.stdout
 
 
 def test_help_names_every_command(typed):
