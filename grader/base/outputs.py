@@ -125,10 +125,7 @@ def _is_stream(path: Path) -> bool:
 def _is_same(one: Path, other: Path, *, case: bool = True) -> bool:
     """Whether two paths are one file, perhaps by links or hard links.
 
-    Args:
-        one: The first path.
-        other: The second path.
-        case: Whether paths that differ in case are different files if neither exists.
+    With `case`, paths that differ in case are different files if neither exists.
     """
     try:
         return os.path.samefile(one, other)

@@ -81,10 +81,7 @@ class Plugin:
     """The hooks through which pytest reports on the tests and requests their fixtures.
 
     Args:
-        job: What is graded.
-        outcomes: Where to record how a test ended.
-        checked: What is known about the submission before its tests run.
-        health: The state of the GPU.
+        job, outcomes, checked, health: As for `run_tests`.
         budgets: The time of the submission.
         to_run: The number of tests that will run.
         done: The number of tests that have run before.

@@ -2,7 +2,6 @@
 
 find        the GPU, its driver, its partition, and a first product in the box
 attacks     hostile code with the device in the box; afterwards the GPU must work
-second      a second grader waits for the first one's GPU
 flight SIZE the flight of the reference, with all its parts
 
 The last line is JSON: whether it held, and a figure.
@@ -10,8 +9,6 @@ The last line is JSON: whether it held, and a figure.
 
 import json
 import os
-import select
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,9 +27,9 @@ import msgspec  # noqa: E402
 from grader.base.errors import GraderFault, StudentFault  # noqa: E402
 from grader.course import courses  # noqa: E402
 from grader.course.courses import Limits  # noqa: E402
-from grader.sandbox import gpu_turns, gpus, levels, preflight  # noqa: E402
-from grader.sandbox.box import GIVE_BACK_SECONDS, Sandbox  # noqa: E402
-from grader.sandbox.gpu_readings import SLACK_BYTES  # noqa: E402
+from grader.sandbox import gpus, levels, preflight  # noqa: E402
+from grader.sandbox.box import Sandbox  # noqa: E402
+from grader.sandbox.gpu_readings import GIVE_BACK_SECONDS, SLACK_BYTES  # noqa: E402
 from grader.sandbox.gpus import Gpu  # noqa: E402
 from grader.sandbox.session import Session  # noqa: E402
 from kit.student import call  # noqa: E402
@@ -47,7 +44,6 @@ LIMITS = msgspec.structs.replace(
 PATIENT = msgspec.structs.replace(LIMITS, wall_seconds=6 * WALL_SECONDS)
 # The simulated GPU computes with the CPU, in the memory of the process.
 LEFT_MIB = 16 if "SIMULATED_MACHINE" in os.environ else 1024
-WAITS_SECONDS = 60.0
 Told = tuple[bool, str]
 
 
@@ -313,35 +309,6 @@ def _recovered(sandbox: Sandbox) -> str:
     return ""
 
 
-def second() -> Told:
-    """Start a second grader while this process has the GPU; it must say that it waits."""
-    with tempfile.TemporaryDirectory() as folder, gpus.opened() as gpu, gpu_turns.turn(gpu, print):
-        shutil.copytree(COURSE.reference, Path(folder, "assignment"))
-        environment = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
-        line = [sys.executable, "-m", "grader", "grade", folder, "--device", "cuda"]
-        other = subprocess.Popen(
-            [*line, "--only", "gpu_memory"],
-            cwd=TREE,
-            env=environment,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-        )
-        assert other.stderr
-        began, said = monotonic(), b""
-        while b"waiting for GPU" not in said and monotonic() - began < WAITS_SECONDS:
-            if select.select([other.stderr], [], [], 1.0)[0]:
-                more = os.read(other.stderr.fileno(), 4096)
-                said += more
-                if not more:
-                    break
-        seconds = monotonic() - began
-        other.terminate()
-        other.wait()
-    print(said.decode(errors="replace"))
-    waits = b"waiting for GPU" in said
-    return waits, f"it {'waits' if waits else 'did not wait'}, after {seconds:.1f} s"
-
-
 def flight(size: str) -> Told:
     """Fly with the reference's parts, whose public tests are known to pass."""
     from grader.publish import bundles
@@ -366,7 +333,6 @@ def flight(size: str) -> Told:
 COMMANDS: dict[str, Callable[..., Told]] = {
     "find": find,
     "attacks": attacks,
-    "second": second,
     "flight": flight,
 }
 

@@ -94,7 +94,6 @@ def _steps(folder: Path, rehearsal: bool) -> list[Step]:
             needs=GPU,
             simulated=FAILED,  # one problem has not all points
         ),
-        _lane("second", "a second grader waits for the GPU", "second"),
         _lane("user", "the attacks as an ordinary user", "attacks", usual=60, nobody=True),
         _benchmark(folder, rehearsal),
         Step(

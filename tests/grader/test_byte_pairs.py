@@ -20,7 +20,6 @@ def solved(root, tmp_path):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_it_is_graded_at_both_levels(grader, root, solved, level):
-    """The package, the corpus and the processes are there in each box."""
     done = grader("grade", "--course", root / COURSE, solved, "--isolation", level)
     assert (0, "") == (done.returncode, done.stderr)
     assert "score 6.00 of 6" in done.stdout
@@ -45,7 +44,6 @@ def test_it_is_proved(grader, root):
 
 
 def test_what_a_student_gets_is_made_for_this_course(grader, root, tmp_path):
-    """The zip names its packages, has its corpus, and nothing of another course."""
     done = grader("release", "student", "--course", root / COURSE, tmp_path / "student.zip")
     assert 0 == done.returncode, done.stderr
     with zipfile.ZipFile(tmp_path / "student.zip") as archive:

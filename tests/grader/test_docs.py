@@ -18,16 +18,8 @@ from grader.sandbox import gpu_readings
 from grader.sandbox.levels import TRIED
 from grader.similarity import normal_form, pairs
 
-DOCUMENTS = (
-    "README.md",
-    "CONTRIBUTING.md",
-    "docs/class.md",
-    "docs/cluster.md",
-    "docs/gpu.md",
-    "docs/own_course.md",
-    "docs/platforms.md",
-    "docs/where_to_run.md",
-)
+PAGES = ("class", "cluster", "gpu", "own_course", "platforms", "where_to_run")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", *(f"docs/{name}.md" for name in PAGES))
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 CALL = re.compile(r"^(?:srun .*)?(?:\.venv/bin/)?grader ([a-z-]+)(.*)$")
 
@@ -60,7 +52,6 @@ def test_each_number_is_the_programs(root, document):
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_each_command_and_option_exists(root, document):
-    """A reader can run each call in a document as it is printed."""
     commands = typer.main.get_command(command_line()).commands
     found = calls((root / document).read_text())
     assert found
@@ -72,10 +63,7 @@ def test_each_command_and_option_exists(root, document):
 
 
 OTHERS = (
-    "ARCHITECTURE.md",
-    "SECURITY.md",
-    "benchmarks/README.md",
-    "docs/handout.md",
+    *("ARCHITECTURE.md", "SECURITY.md", "benchmarks/README.md", "docs/handout.md"),
     "examples/classroom50/README.md",
 )
 

@@ -131,16 +131,8 @@ def installed(root, tmp_path_factory):
     The values are its interpreter and the grader's folder in it.
     """
     folder = tmp_path_factory.mktemp("installed")
-    build = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "--target",
-        "wheel",
-        "--directory",
-        str(folder / "wheel"),
-    ]
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
+    build += ["--directory", str(folder / "wheel")]
     subprocess.run(build, cwd=root, check=True, capture_output=True)
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True
@@ -149,17 +141,8 @@ def installed(root, tmp_path_factory):
     # Python does not read the .pth files inside a folder that a .pth file adds.
     (packages / "torch-and-others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     (wheel,) = (folder / "wheel").glob("*.whl")
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(packages),
-    ]
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    install += ["--target", str(packages)]
     subprocess.run([*install, str(wheel)], check=True, capture_output=True)
     return folder / "venv" / "bin" / "python", packages / "grader"
 
@@ -171,6 +154,16 @@ def test_nothing_is_seen_of_a_grader_installed_from_a_wheel(installed, tmp_path)
     seen = spy(python, tmp_path)
     assert seen["package"] == str(package)
     nothing_is_seen(seen)
+
+
+@pytest.mark.slow
+@IN_ONE_ENVIRONMENT
+def test_a_wheel_carries_all_that_only_the_bundle_has(installed, root):
+    """An installed grader makes the same bundle, including the hidden folder with the workflow."""
+    ours, theirs = (folder / "publish/bundle/student" for folder in (root / "grader", installed[1]))
+    files = [path.relative_to(ours) for path in ours.rglob("*") if path.is_file()]
+    assert Path(".github/workflows/check.yml") in files
+    assert [one for one in files if (ours / one).read_bytes() != (theirs / one).read_bytes()] == []
 
 
 @pytest.mark.slow

@@ -6,93 +6,36 @@ import zipfile
 
 import pytest
 
+from tests.grader import small_courses
 from tests.grader.in_the_sandbox import LEVELS
 from tests.grader.processes import ran
 from tests.grader.sampling import every
 from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
-LAYERS = '''"""Two layers."""
-
-from assignment.helpers import halved
-
-
-def scaled(x: float) -> float:
-    """Half of x.
-
-    Handout §1.1 · `python -m assignment check scaled`
-    """
-    # BEGIN SOLUTION(scaled)
-    return halved(x)
-    # END SOLUTION
-'''
-FILES = {
-    "assignment/problems.toml": """packages = []
-
-[limits]
-wall_seconds = 40.0
-cpu_seconds = 10
-memory_bytes = 536_870_912
-processes = 32
-file_bytes = 67_108_864
-output_bytes = 1_048_576
-submission_seconds = 60.0
-
-[[problem]]
-id = "scaled"
-module = "model.layers"
-functions = ["scaled"]
-points = 2
-section = "1.1"
-""",
-    "solutions/reference/model/layers.py": LAYERS,
-    "solutions/reference/helpers.py": '"""Given."""\n\n\ndef halved(x):\n    return x / 2\n',
-    "tests/hidden/scaled/wrong.edits": """[doubled] It doubles x.
-hint: half of x
-price: it is the problem
-- halved(x)
-+ 2 * x
-""",
-    "tests/hidden/scaled/test_hidden.py": '''"""scaled."""
-
-import pytest
-
-from kit import expect
-
-
-@pytest.mark.harm("wrong number")
-def test_half_of_a_number(student, rng):
-    """It is half of x."""
-    x = rng.random()
-    got = student.model.layers.scaled(x)
-    expect.number(got, x / 2, of="scaled", tolerance=1e-12)
-''',
-    "tests/public/test_scaled.py": '''"""scaled."""
-
-from kit import expect
-
-
-def test_half_of_three(student):
-    """It is 1.5."""
-    got = student.model.layers.scaled(3.0)
-    expect.number(got, 1.5, of="scaled", tolerance=1e-12, inputs="3.0")
-''',
-    "handout/index.md": "# Half\n\n**1.1 Scaled.** Half of x.\n",
+MODULE = "assignment/model/activations.py"
+HELPERS = '"""Given."""\n\n\ndef larger(n):\n    return max(0.0, n)\n'
+MOVED = {
+    "student.activations": "student.model.activations",
+    'module = "activations"': 'module = "model.activations"',
+    "max(0.0, n)": "larger(n)",
+    "\n\n\ndef relu": "\n\nfrom assignment.helpers import larger\n\n\ndef relu",
 }
 
 
 @pytest.fixture(scope="module")
-def course(grader, root, tmp_path_factory):
-    """The course, with its stubs."""
-    folder = tmp_path_factory.mktemp("layouts") / "halves"
-    tiny = root / "examples" / "tiny_course"
-    for name in ("tests/__init__.py", "tests/conftest.py", "tests/probes/__init__.py"):
-        FILES[name] = (tiny / name).read_text()
-    for name in ("assignment/__init__.py", "assignment/__main__.py"):
-        FILES[name] = (tiny / name).read_text()
-    for name, text in FILES.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+def course(grader, tmp_path_factory):
+    """A small course with its module in a package, and its stubs."""
+    folder = small_courses.with_lists(tmp_path_factory.mktemp("layouts") / "course")
+    for path in folder.rglob("*.*"):
+        text = path.read_text()
+        for old, new in MOVED.items():
+            text = text.replace(old, new)
+        path.write_text(text)
+    reference = folder / "solutions/reference"
+    (reference / "model").mkdir()
+    (reference / "activations.py").rename(reference / "model/activations.py")
+    (reference / "helpers.py").write_text(HELPERS)
     done = grader("stubs", "--course", folder)
     assert (0, "") == (done.returncode, done.stderr)
     return folder
@@ -100,19 +43,18 @@ def course(grader, root, tmp_path_factory):
 
 @pytest.fixture
 def solved(course, tmp_path):
-    """The module of the problem, solved; the given one is not handed in."""
-    target = tmp_path / "solved" / "assignment" / "model"
-    target.mkdir(parents=True)
-    shutil.copy(course / "solutions/reference/model/layers.py", target)
-    return target.parents[1]
+    """The module of the problems, solved; the given one is not handed in."""
+    target = tmp_path / "solved" / MODULE
+    target.parent.mkdir(parents=True)
+    shutil.copy(course / "solutions/reference/model/activations.py", target)
+    return tmp_path / "solved"
 
 
 def test_stubs_are_written_below_folders_and_given_modules_are_copied(course):
     """A module that belongs to no problem is a student's as it is."""
-    stub = (course / "assignment/model/layers.py").read_text()
-    assert 'raise NotImplementedError("scaled: see handout §1.1")' in stub
-    given = (course / "assignment/helpers.py").read_text()
-    assert given == FILES["solutions/reference/helpers.py"]
+    stub = (course / MODULE).read_text()
+    assert 'raise NotImplementedError("relu: see handout §1.1")' in stub
+    assert (course / "assignment/helpers.py").read_text() == HELPERS
 
 
 @pytest.mark.proof
@@ -128,29 +70,27 @@ def test_a_module_in_a_package_is_graded(grader, course, solved, tmp_path, level
     command = ("grade", "--course", course, solved, "--isolation", level, "--json", out)
     done = grader(*command)
     assert (0, "") == (done.returncode, done.stderr)
-    assert 2.0 == json.loads(out.read_text())["problems"][0]["score"]
-    source = solved / "assignment/model/layers.py"
-    source.write_text(source.read_text().replace("halved(x)", "2 * x"))
-    assert "looks like It doubles x." in grader(*command).stdout
-    (solved / "assignment/helpers.py").write_text("def halved(x):\n    return 0.0\n")
-    source.write_text(LAYERS)
-    done = grader(*command)
-    assert "scaled: wrong value" in done.stdout, "the submission's own copy counts"
+    assert 3.0 == json.loads(out.read_text())["score"]
+    source, right = solved / MODULE, (solved / MODULE).read_text()
+    source.write_text(right.replace("larger(n)", "abs(n)"))
+    assert "looks like It is wrong." in grader(*command).stdout
+    (solved / "assignment/helpers.py").write_text("def larger(n):\n    return 0.0\n")
+    source.write_text(right)
+    assert "relu: wrong value" in grader(*command).stdout, "the submission's own copy counts"
 
 
-def test_a_student_gets_the_package_and_hands_it_in(grader, course, tmp_path):
+def test_a_student_gets_the_package_and_hands_it_in(grader, course, solved, tmp_path):
+    """Progress and the zip know the module by its path."""
     assert 0 == grader("release", "student", "--course", course, tmp_path / "s.zip").returncode
     with zipfile.ZipFile(tmp_path / "s.zip") as archive:
         archive.extractall(tmp_path)
     work = tmp_path / "student"
     command = [python(), "-m", "assignment"]
     done = ran(command, cwd=work)
-    assert "0 of 1 problem" in done.stdout, done.stderr
-    (work / "assignment/model/layers.py").write_text(LAYERS)
-    done = ran(command, cwd=work)
-    assert (0, "") == (done.returncode, done.stderr)
-    command.append("submit")
-    done = ran(command, cwd=work)
-    assert (0, "") == (done.returncode, done.stderr)
+    assert "0 of 2 problem" in done.stdout, done.stderr
+    shutil.copy(solved / MODULE, work / MODULE)
+    for words in ([], ["submit"]):
+        done = ran([*command, *words], cwd=work)
+        assert (0, "") == (done.returncode, done.stderr)
     done = grader("grade", "--course", course, work / "submission.zip")
-    assert "score 2.00 of 2" in done.stdout, done.stderr
+    assert "score 3.00 of 3" in done.stdout, done.stderr

@@ -29,24 +29,18 @@ COURSE = courses.load()
 # moment, seconds to wait after it, pid or group, the signal, the command.
 DRIVER = """
 import ctypes, json, os, signal, subprocess, sys, time
+from tests.grader.processes import statuses
 moment, seconds, whom, number, *command = sys.argv[1:]
 PR_SET_CHILD_SUBREAPER = 36
 ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 def children(pid):
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            state, parent = open(f"/proc/{name}/stat").read().rpartition(")")[2].split()[:2]
-            if int(parent) == pid and state != "Z":
-                found += [(int(name), open(f"/proc/{name}/comm").read().strip())]
-        except OSError:
-            pass
-    return found
+    found = [s for s in statuses() if s["PPid"] == str(pid) and s["State"][0] != "Z"]
+    return [(int(status["Pid"]), status["Name"]) for status in found]
 
 def watched(pid):
-    line = next(line for line in open(f"/proc/{pid}/status") if line.startswith("SigCgt"))
-    return int(line.split()[1], 16) >> (signal.SIGTERM - 1) & 1
+    (caught,) = [status["SigCgt"] for status in statuses() if status["Pid"] == str(pid)]
+    return int(caught, 16) >> (signal.SIGTERM - 1) & 1
 
 REACHED = {
     "start": lambda: watched(process.pid),
@@ -80,32 +74,28 @@ def interrupted(root, tmp_path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
 
-    def run(*arguments, moment="start", seconds=0.0, whom="pid", number=signal.SIGINT):
+    def run(*arguments, moment=("start", 0.0, "pid", signal.SIGINT)):
+        *moment, number = moment
         command = [sys.executable, "-m", "grader", *arguments]
-        driver = [sys.executable, "-c", DRIVER, moment, seconds, whom, int(number), *command]
-        environment = {**os.environ, "TMPDIR": str(scratch)}
-        done = ran([*map(str, driver)], cwd=root, env=environment)
+        driver = [sys.executable, "-c", DRIVER, *moment, int(number), *command]
+        done = ran(driver, cwd=root, env={**os.environ, "TMPDIR": str(scratch)})
         assert done.returncode == 0, done.stderr
-        left = [
-            path.name for path in scratch.iterdir() if not path.name.startswith("torchinductor")
-        ]
-        assert left == []
+        names = [path.name for path in scratch.iterdir()]
+        assert [name for name in names if not name.startswith("torchinductor")] == []
         return tuple(json.loads(done.stdout))
 
     return run
 
 
+SIGINT, SIGTERM = signal.SIGINT, signal.SIGTERM
 MOMENTS = [
-    pytest.param("start", 0.0, "pid", signal.SIGINT, id="at the start"),
-    pytest.param("box", 0.0, "pid", signal.SIGINT, id="as the box starts", marks=pytest.mark.proof),
-    pytest.param("box", 0.0, "group", signal.SIGINT, id="as the box starts, from a terminal"),
-    pytest.param("box", 0.3, "pid", signal.SIGTERM, id="SIGTERM"),
+    pytest.param(("start", 0.0, "pid", SIGINT), id="at the start"),
+    pytest.param(("box", 0.0, "pid", SIGINT), id="as the box starts", marks=pytest.mark.proof),
+    pytest.param(("box", 0.0, "group", SIGINT), id="as the box starts, from a terminal"),
+    pytest.param(("box", 0.3, "pid", SIGTERM), id="SIGTERM"),
     *(
         pytest.param(
-            "start",
-            random.Random(i).uniform(0, 4),
-            ("pid", "group")[i % 2],
-            signal.SIGINT,
+            ("start", random.Random(i).uniform(0, 4), ("pid", "group")[i % 2], SIGINT),
             id=f"at random, {i}",
             marks=pytest.mark.proof,
         )
@@ -115,48 +105,34 @@ MOMENTS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("moment", "seconds", "whom", "number"), MOMENTS)
-def test_a_grade_that_is_interrupted_writes_nothing(
-    moment, seconds, whom, number, interrupted, root, tmp_path
-):
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_grade_that_is_interrupted_writes_nothing(moment, interrupted, root, tmp_path):
     """One line and exit code 130, or 143 for SIGTERM; an earlier result stays as it was."""
     shutil.copytree(root / "grader/solutions/reference", tmp_path / "ada/assignment")
     result = tmp_path / "r.json"
     result.write_bytes(OLD)
-    got = interrupted(
-        "grade",
-        tmp_path / "ada",
-        "--json",
-        result,
-        moment=moment,
-        seconds=seconds,
-        whom=whom,
-        number=number,
-    )
-    assert got == (128 + number, "", INTERRUPTED, [])
+    got = interrupted("grade", tmp_path / "ada", "--json", result, moment=moment)
+    assert got == (128 + moment[-1], "", INTERRUPTED, [])
     assert result.read_bytes() == OLD
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ada", "r.json", "scratch"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("moment", "seconds", "whom", "number"),
+    "moment",
     [
-        ("start", 0.5, "group", signal.SIGINT),
-        ("pool", 0.0, "group", signal.SIGINT),
-        ("trials", 0.0, "group", signal.SIGINT),
-        pytest.param("trials", 0.3, "pid", signal.SIGTERM, marks=pytest.mark.proof),
+        ("start", 0.5, "group", SIGINT),
+        ("pool", 0.0, "group", SIGINT),
+        ("trials", 0.0, "group", SIGINT),
+        pytest.param(("trials", 0.3, "pid", SIGTERM), marks=pytest.mark.proof),
     ],
     ids=["before its processes", "as they start", "in its trials", "SIGTERM"],
 )
-def test_a_validation_that_is_interrupted_leaves_nobody(
-    moment, seconds, whom, number, interrupted, tmp_path
-):
+def test_a_validation_that_is_interrupted_leaves_nobody(moment, interrupted, tmp_path):
     """A Ctrl-C in a terminal reaches its child processes as well; their sandboxes end, too."""
-    course = ("--course", "examples/byte_pairs", "--only", "codec")
+    course = ("--course", "examples/byte_pairs", "--only", "codec")  # has no torch to import
     arguments = ("validate", *course, "--jobs", "2", "--matrix", tmp_path / "m.json")
-    got = interrupted(*arguments, moment=moment, seconds=seconds, whom=whom, number=number)
-    assert got == (128 + number, "", INTERRUPTED, [])
+    assert interrupted(*arguments, moment=moment) == (128 + moment[-1], "", INTERRUPTED, [])
     assert not (tmp_path / "m.json").exists()
 
 
@@ -217,24 +193,15 @@ if __name__ == "__main__":
             waiting.remove(ended.get())
 """
     )
-    done = subprocess.run(
-        [sys.executable, program],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    done = ran([sys.executable, program], cwd=root, env={**os.environ, "PYTHONPATH": str(root)})
     assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
 
 
 @pytest.mark.parametrize("command", ["merge", "release"])
 def test_other_commands_that_are_interrupted_write_nothing(command, interrupted, tmp_path):
     cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
-    arguments = {"merge": ("merge", cpu, cuda, "--json"), "release": ("release", "student")}[
-        command
-    ]
-    got = interrupted(*arguments, tmp_path / "out")
+    words = {"merge": ("merge", cpu, cuda, "--json"), "release": ("release", "student")}
+    got = interrupted(*words[command], tmp_path / "out")
     assert got == (130, "", INTERRUPTED, [])
     assert not (tmp_path / "out").exists()
 
@@ -248,11 +215,8 @@ def test_what_was_written_before_an_interrupt_is_said(root, tmp_path):
             os.write(write_end, b"x" * 4096)
     except BlockingIOError:
         os.set_blocking(write_end, True)
-    cpu, cuda, out = (
-        run_on("cpu", tmp_path / "cpu.json"),
-        run_on("cuda", tmp_path / "cuda.json"),
-        tmp_path / "r.json",
-    )
+    cpu, cuda = (run_on(device, tmp_path / f"{device}.json") for device in ("cpu", "cuda"))
+    out = tmp_path / "r.json"
     command = [sys.executable, "-m", "grader", "merge", cpu, cuda, "--json", out]
     process = subprocess.Popen(
         command, cwd=root, stdout=write_end, stderr=subprocess.PIPE, text=True
@@ -398,14 +362,8 @@ def test_an_interrupt_while_a_box_is_tried_waits_for_it(root, tmp_path):
         "from grader.base import interrupts\nfrom grader.sandbox import levels\n"
         "interrupts.watch()\nlevels.why_not('bubblewrap')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=root,
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        start_new_session=True,
-        timeout=600,
-    )
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = [sys.executable, "-c", program]
+    done = ran(command, cwd=root, env=environment, start_new_session=True)
     assert "KeyboardInterrupt" in done.stderr
     assert ended.read_text() == "0\n"

@@ -266,28 +266,11 @@ def test_a_course_of_an_earlier_version_is_said(root, tmp_path):
 
 @given(data=st.data())
 def test_any_value_in_any_place_is_taken_or_said(data):
-    values = st.sampled_from(
-        [
-            "0",
-            "-1",
-            "true",
-            '"x"',
-            "[]",
-            "{}",
-            "[1]",
-            "nan",
-            "1979-05-27",
-            "[[]]",
-            "{a = 1}",
-            "{a = []}",
-        ]
-    )
+    text = '0 -1 true "x" [] {} [1] nan 1979-05-27 [[]]'
+    values = st.sampled_from([*text.split(), "{a = 1}", "{a = []}"])
     lines = RIGHT.splitlines()
-    at = data.draw(
-        st.sampled_from(
-            [i for i, line in enumerate(lines) if " = " in line and not line.endswith("[")]
-        )
-    )
+    places = [i for i, line in enumerate(lines) if " = " in line and not line.endswith("[")]
+    at = data.draw(st.sampled_from(places))
     lines[at] = f"{lines[at].split(' = ')[0]} = {data.draw(values)}"
     found = problems.load("\n".join(lines), LIMITS)
     if isinstance(found, problems.Wrong):

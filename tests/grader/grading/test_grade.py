@@ -591,14 +591,8 @@ def make_course(root: Path) -> None:
         functions = json.dumps(
             ["layer"] if forbidden else ["lr_cosine_schedule"] if name == "lr_schedule" else ["f"]
         )
-        listed += PROBLEM.format(
-            id=name,
-            module=module,
-            points=points,
-            device=device,
-            forbidden=json.dumps(forbidden),
-            functions=functions,
-        )
+        keys = {"id": name, "module": module, "points": points, "device": device}
+        listed += PROBLEM.format(**keys, forbidden=json.dumps(forbidden), functions=functions)
         if name == "ends":
             listed += "limits = { wall_seconds = 1.0 }\n"
         if tests is not None:
@@ -1016,16 +1010,8 @@ def test_a_stub_ends_no_process(results):
 def test_the_tests_of_the_last_grade_are_not_collected_again(results):
     """They are as good as new, even if the last grade stopped after its first failure."""
     by = [
-        "first",
-        "three cases",
-        "one module",
-        "counts",
-        "in doubt",
-        "seed 1",
-        "unreadable",
-        "short",
-        "cuda",
-        "waiting",
+        *("first", "three cases", "one module", "counts", "in doubt", "seed 1", "unreadable"),
+        *("short", "cuda", "waiting"),
     ]
     by += ["options", "leaves", "leaves again"]  # what was interrupted is not used again
     assert by == json.loads(results["collected"])

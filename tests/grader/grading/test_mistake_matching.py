@@ -75,9 +75,8 @@ def graded(grader, root, tmp_path_factory):
 @pytest.mark.slow
 def test_a_known_mistake_is_named_by_its_numbers(graded):
     """The student's code differs from our version of the mistake."""
-    mistake = next(
-        m for m in mistakes.load(COURSE.hidden, "adamw") if m.name == "no_bias_correction"
-    )
+    known = mistakes.load(COURSE.hidden, "adamw")
+    mistake = next(m for m in known if m.name == "no_bias_correction")
     failed = [test for test in graded["adamw"].tests if test.status == "failed"]
     assert len(failed) >= 2
     for test in failed:
@@ -124,7 +123,6 @@ def test_a_mistake_that_does_not_fit_costs_no_other_explanation(tmp_path):
 
 
 def test_values_agree_within_rounding_alone():
-    """Another order of the same operations agrees; another formula, dtype or shape does not."""
     x = torch.linspace(-1, 1, 5)
     assert same({"a": [x, (1.0, "s", None)]}, {"a": [x + 1e-7, (1.0 + 1e-9, "s", None)]})
     assert same(torch.tensor([float("nan"), 1.0]), torch.tensor([float("nan"), 1.0]))
@@ -170,11 +168,11 @@ def ask(session, expected=4):
         raise Wrong("count_parameters: wrong value")
 
 
-def failed(value, repeat=ask, test="t", **more):
+def failed(value, repeat=ask, test="t", calls=None, error=None):
     """The case of a test that failed because of this answer."""
-    calls = more.pop("calls", None) or [Call(probe, {"dtype": None}, value)]
-    error = more.pop("error", None) or Wrong("count_parameters: wrong value")
-    return Case(test, 0, repeat, calls, error, "count_parameters", **more)
+    calls = [Call(probe, {"dtype": None}, value)] if calls is None else calls
+    error = error or Wrong("count_parameters: wrong value")
+    return Case(test, 0, repeat, calls, error, "count_parameters")
 
 
 def named(*cases):
@@ -189,10 +187,8 @@ def twice(monkeypatch):
 
     One counts a tied parameter twice; the other concerns another function.
     """
-    found = {
-        m.name: (m, p)
-        for m, p in mistake_matching.wrong_solutions(COURSE, COURSE.problem("linear"))
-    }
+    solutions = mistake_matching.wrong_solutions(COURSE, COURSE.problem("linear"))
+    found = {mistake.name: (mistake, package) for mistake, package in solutions}
     pair = [found["count_ties_twice"], found["weight_transposed"]]
     monkeypatch.setattr(mistake_matching, "wrong_solutions", lambda *_: pair)
     return pair
@@ -223,9 +219,7 @@ def test_two_mistakes_that_explain_it_are_both_named(twice):
 
 def test_a_mistake_is_named_for_the_tests_that_it_explains(twice):
     """Another mistake is in the code, too: it fails another test, which stays without a name."""
-    something_else = Case(
-        "u", 0, ask, [Call(probe, {"dtype": None}, 5)], Wrong("other words"), "count_parameters"
-    )
+    something_else = failed(5, test="u", error=Wrong("other words"))
     assert named(failed(8), something_else) == {"t": "count_ties_twice"}
     assert named(something_else) == {}
     in_the_same_test = dataclasses.replace(something_else, test="t")
@@ -266,28 +260,22 @@ def test_a_mistake_that_fails_what_passed_is_not_named(twice):
     """A student who passes a test that the mistake fails does not make this mistake."""
     passed = Case("u", 0, ask, [Call(probe, {"dtype": None}, 4)])
     assert named(failed(8), passed) == {}
-    harmless = Case(
-        "u", 0, lambda session: ask(session, expected=8), [Call(probe, {"dtype": None}, 8)]
-    )
+    calls = [Call(probe, {"dtype": None}, 8)]
+    harmless = Case("u", 0, lambda session: ask(session, expected=8), calls)
     assert named(failed(8), harmless) == {"t": "count_ties_twice"}
 
 
 def test_a_mistake_that_needs_a_device_is_not_rehearsed(monkeypatch):
     """Only tests on a CUDA device can notice such a mistake, and this process uses no device."""
-    assert {
-        m.devices
-        for m, _ in mistake_matching.wrong_solutions(COURSE, COURSE.problem("training_loop"))
-    } <= {(), ("cpu",), ("cpu", "cuda")}
+    found = mistake_matching.wrong_solutions(COURSE, COURSE.problem("training_loop"))
+    assert {m.devices for m, _ in found} <= {(), ("cpu",), ("cpu", "cuda")}
 
 
 def test_an_answer_of_nothing_names_no_mistake(twice):
     """None or an exception shows that something is missing, not what was done instead."""
     assert named(failed(None)) == {}
     assert named(failed(None, calls=[Call(probe, {"dtype": None}, raised="TypeError")])) == {}
-    assert (
-        named(Case("t", 0, ask, [], Wrong("count_parameters: wrong value"), "count_parameters"))
-        == {}
-    )
+    assert named(failed(None, calls=[])) == {}
 
 
 def refuses(student):
@@ -313,9 +301,8 @@ def test_an_exception_tells_by_its_text(twice):
 def test_an_exception_beside_a_telling_answer_has_to_be_the_same(twice):
     """It points to a second mistake, which has no name."""
     error = raised(["TypeError", "Exception"], "TypeError", "x", None)
-    case = Case(
-        "u", 0, ask, [Call(probe, {"dtype": None}, raised="TypeError")], error, "count_parameters"
-    )
+    calls = [Call(probe, {"dtype": None}, raised="TypeError")]
+    case = failed(None, test="u", calls=calls, error=error)
     assert named(failed(8), case) == {"t": "count_ties_twice"}
 
 
@@ -333,16 +320,9 @@ def test_a_rehearsal_leaves_this_process_as_it_was(twice):
         session.run(forks, {})
         reached.append(True)
 
-    before = (
-        torch.get_rng_state(),
-        random.getstate(),
-        np.random.get_state()[1].copy(),
-        os.getcwd(),
-        os.fork,
-        os.listdir(),
-    )
-    case = Case("t", 0, repeat, [Call(forks, {}, 1)], Wrong(), "count_parameters")
-    assert named(case) == {}
+    numpys = np.random.get_state()[1].copy()
+    before = (torch.get_rng_state(), random.getstate(), numpys, os.getcwd(), os.fork, os.listdir())
+    assert named(failed(None, repeat, calls=[Call(forks, {}, 1)])) == {}
     assert reached == []
     assert torch.equal(before[0], torch.get_rng_state())
     assert before[1] == random.getstate()
@@ -359,7 +339,7 @@ def test_what_a_rehearsed_solution_prints_is_in_no_report(twice, capfd):
         print("could not save", file=sys.stderr)
         session.run(forks, {})
 
-    named(Case("t", 0, repeat, [Call(forks, {}, 1)], Wrong(), "count_parameters"))
+    named(failed(None, repeat, calls=[Call(forks, {}, 1)]))
     assert tuple(capfd.readouterr()) == ("", "")
 
 

@@ -151,7 +151,6 @@ def test_explaining_one_submission_costs_the_next_one_nothing():
 @pytest.mark.proof
 @pytest.mark.usefixtures("files_may_stay_open")
 def test_the_order_of_submissions_changes_nothing():
-    """In one process and one sandbox, each submission gets the same result in any order."""
     submissions = [Submission("right", REFERENCE, [])]
     for number in range(4):
         sources = dict(REFERENCE)

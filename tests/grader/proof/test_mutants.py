@@ -95,7 +95,6 @@ def test_one_change_a_mutant():
 
 
 def test_mutants_with_the_same_words_have_names_of_their_own():
-    """Mutants are listed by name, so no two mutants of a problem may share a name."""
     source = SOURCE.replace("y = max(x * 2, 3, key=None)", "y = x + x + 1\n    y = x + x + 1")
     found = names(source)
     assert len(found) == len(set(found))
@@ -345,7 +344,6 @@ def test_memory_that_nobody_wrote_fails_alike_with_every_seed():
 
 
 def test_seeds_with_the_same_outcome_share_a_row():
-    """The table has a row for each outcome of a solution, and says how many seeds lead to it."""
     rows = [
         Row("p", "variant", "v", seed, 2.0, 2.0, [], "")
         if seed != 3

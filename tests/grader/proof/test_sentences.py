@@ -11,19 +11,10 @@ from grader.solutions.mistakes import Mistake, Sentence
 COURSE = courses.load()
 
 SOURCE = '''
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
-
-@dataclass(frozen=True)
 class Sizes:
     """The sizes."""
-    width: int
-    deep: bool = False
 
-def total(x: Float[Tensor, "... n"], times: int = 1, *, half: bool = False) -> float:
+def total(x, times=1, *, half=False):
     """Add up all entries. An empty tensor gives 0.
 
     total = times · Σ x                 for any x
@@ -43,34 +34,18 @@ def total(x: Float[Tensor, "... n"], times: int = 1, *, half: bool = False) -> f
 
     Handout §1.1 · `python -m assignment check p`
     """
-    return float(x.sum()) * times / (2 if half else 1)
 
-def count(tensors: Iterable[Tensor], sizes: Sizes) -> int:
-    return sum(x.numel() for x in tensors) * sizes.width
+def count(tensors):
+    return len(tensors)
 
-class Double(nn.Module):
+class Double:
     """Twice x."""
-    def __init__(self, n: int):
-        super().__init__()
-        self.w = nn.Parameter(torch.full((n,), 2.0))
 
-    def forward(self, x: Float[Tensor, "n"]) -> Tensor:
+    def forward(self, x):
         """Multiply."""
-        return x * self.w
-
-class Step(torch.optim.Optimizer):
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict[str, object]], lr: float = 1.0):
-        super().__init__(params, {"lr": lr})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    p.sub_(p.grad)
 '''
 PROBLEM = msgspec.structs.replace(
-    COURSE.problem("linear"), functions=["Sizes", "total", "count", "Double", "Step"]
+    COURSE.problem("linear"), functions=["Sizes", "total", "count", "Double"]
 )
 
 

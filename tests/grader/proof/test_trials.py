@@ -147,7 +147,6 @@ def test_other_types_hold_the_same_values():
 
 @pytest.mark.parametrize("how", ["logarithms", "fractions"])
 def test_other_arithmetic_gives_the_same_number(how):
-    """The result is equal up to rounding, although no multiplication is left in the source."""
     source = trials._rewritten(SOURCE, trials._Arithmetic({"area"}, how)).decode()
     assert f"rewrites.over_by_{how}(rewrites.times_by_{how}(width, height), 2)" in source
     area = module(source.replace("from assignment import", "from grader.proof import"))["area"]
@@ -245,7 +244,6 @@ ENDS = [
 
 @pytest.mark.parametrize(("kind", "ended", "complaint"), ENDS)
 def test_what_differs_from_what_is_required_is_told(kind, ended, complaint):
-    """An empty complaint means that nothing differs."""
     got = KINDS[kind].complaint(ended)
     assert got.startswith(complaint)
     assert bool(got) is bool(complaint)

@@ -33,6 +33,28 @@ def git(*words, folder):
     subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
 
 
+def commit(work):
+    for words in (["add", "."], ["commit", "-qm", "x"], ["push", "-q", "origin", "HEAD"]):
+        git(*words, folder=work)
+
+
+def in_place_of_github(tmp_path, organization, roster, scores):
+    """Make a folder in which git finds an organization's classroom50; return its environment."""
+    hub = tmp_path / "hub" / organization
+    hub.mkdir(parents=True)
+    git("init", "-q", "--bare", "-b", "main", "classroom50.git", folder=hub)
+    git("clone", "-q", str(hub / "classroom50.git"), "theirs", folder=tmp_path)
+    (tmp_path / "theirs" / "systems").mkdir()
+    (tmp_path / "theirs" / "systems" / "roster.csv").write_text(roster)
+    (tmp_path / "theirs" / "systems" / "scores.json").write_text(scores)
+    commit(tmp_path / "theirs")
+    return {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{tmp_path / 'hub'}/.insteadOf",
+        "GIT_CONFIG_VALUE_0": "https://github.com/",
+    }
+
+
 @pytest.fixture
 def world(root, tmp_path):
     """A folder in which the page's commands work, with GitHub's side in files."""
@@ -44,72 +66,54 @@ def world(root, tmp_path):
     (tmp_path / "gh").write_text(GH)
     for program in ("grader", "python", "gh"):
         (tmp_path / program).chmod(0o755)
-    hub = tmp_path / "hub" / "cs-fall"
-    hub.mkdir(parents=True)
-    git("init", "-q", "--bare", "-b", "main", "classroom50.git", folder=hub)
-    git("clone", "-q", str(hub / "classroom50.git"), "config", folder=tmp_path)
-    (tmp_path / "config" / "systems").mkdir()
-    (tmp_path / "config" / "systems" / "roster.csv").write_text(ROSTER)
-    (tmp_path / "config" / "systems" / "scores.json").write_text(
-        '{"schema": "classroom50/scores/v1", "assignments": {}}\n'
-    )
-    git("add", ".", folder=tmp_path / "config")
-    git("commit", "-qm", "x", folder=tmp_path / "config")
-    git("push", "-q", "origin", "HEAD", folder=tmp_path / "config")
     work = tmp_path / "work"
     work.mkdir()
     (work / "scripts").symlink_to(root / "scripts")
-    return work
+    scores = '{"schema": "classroom50/scores/v1", "assignments": {}}\n'
+    environment = in_place_of_github(tmp_path, "cs-fall", ROSTER, scores)
+    environment |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ANSWERS": str(tmp_path)}
+
+    def run(commands):
+        done = ran(["bash", "-euc", commands], cwd=work, env={**os.environ, **environment})
+        assert 0 == done.returncode, done.stderr
+        return done
+
+    return work, run
 
 
-def run(world, commands):
-    hub = world.parent / "hub"
-    environment = {
-        **os.environ,
-        "PATH": f"{world.parent}:{os.environ['PATH']}",
-        "ANSWERS": str(world.parent),
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"url.{hub}/.insteadOf",
-        "GIT_CONFIG_VALUE_0": "https://github.com/",
-    }
-    done = ran(["bash", "-euc", commands], cwd=world, env=environment)
-    assert 0 == done.returncode, done.stderr
-    return done
-
-
-def push(world, source, sha, date):
+def push(folder, source, sha, date):
     """Ada pushes this solution."""
-    name = world.parent / "cs-fall_systems-activations-ada"
+    name = folder / "cs-fall_systems-activations-ada"
     with tarfile.open(f"{name}.tar.gz", "w:gz") as archive:
         info = tarfile.TarInfo("cs-fall-systems-activations-ada-0a1b2c/assignment/activations.py")
         info.size = len(source)
         archive.addfile(info, io.BytesIO(source))
     newest = [{"sha": sha * 40, "commit": {"committer": {"date": date}}}]
-    (world.parent / f"{name.name}.commits").write_text(json.dumps(newest))
+    (folder / f"{name.name}.commits").write_text(json.dumps(newest))
 
 
 def test_a_student_is_graded_by_the_page(root, world):
-    """The hidden tests stay here, and a second export sends nothing."""
     page = (root / "examples/classroom50/README.md").read_text()
     course, grading = blocks(page, "sh")
     (policy,) = blocks(page, "toml")
     assert tomllib.loads(policy)
-    run(world, course)
-    (world / "activations" / "policy.toml").write_text(policy)
-    right = (world / "activations/solutions/reference/activations.py").read_bytes()
-    push(world, right, "a", "2026-10-01T22:10:00Z")
-    done = run(world, grading)
+    work, run = world
+    run(course)
+    (work / "activations" / "policy.toml").write_text(policy)
+    right = (work / "activations/solutions/reference/activations.py").read_bytes()
+    push(work.parent, right, "a", "2026-10-01T22:10:00Z")
+    done = run(grading)
     assert "'bob': has not accepted the assignment" in done.stderr
     assert done.stdout.endswith("the scores were sent\n")
-    first = json.loads((world / "scores.json").read_text())
+    first = json.loads((work / "scores.json").read_text())
     (entry,) = first["assignments"]["activations"]["entries"]
     (record,) = entry["submissions"]
     assert ("Ada", True) == (entry["owner"], entry["override"])
     assert (3, 3) == (record["score"], record["max-score"])
     assert "2026-10-01T22:10:00Z" == record["datetime"]
-    assert ["Ada.md"] == [path.name for path in (world / "reports").iterdir()]
+    assert ["Ada.md"] == [path.name for path in (work / "reports").iterdir()]
     get, _, _, export, send = grading.splitlines()
-    again = run(world, "\n".join([get, export, send]))
+    again = run("\n".join([get, export, send]))
     assert again.stdout.endswith("the scores are unchanged\n")
 
 
@@ -117,76 +121,43 @@ def test_a_student_is_graded_by_the_page(root, world):
 
 
 @pytest.fixture
-def hub(tmp_path):
-    """A repository in place of GitHub's: git finds the addresses of GitHub in this folder."""
+def script(root, tmp_path):
+    environment = in_place_of_github(tmp_path, "org", "username\nada\n", "{}\n")
+    environment |= {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "hub")}
+    command = [sys.executable, "scripts/classroom50_scores.py"]
+    return lambda *arguments: ran([*command, *arguments], cwd=root, env=environment)
+
+
+def log(tmp_path):
     remote = tmp_path / "hub" / "org" / "classroom50.git"
-    for words in (["init", "-q", "--bare", "-b", "main", remote], ["clone", "-q", remote, "work"]):
-        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
-    folder = tmp_path / "work" / "systems"
-    folder.mkdir()
-    (folder / "roster.csv").write_text("username\nada\n")
-    (folder / "scores.json").write_text("{}\n")
-    commit(tmp_path / "work")
-    return tmp_path / "hub"
+    return ran(["git", "-C", remote, "log", "--format=%s", "main"]).stdout.splitlines()
 
 
-def commit(work):
-    who = ["-c", "user.name=t", "-c", "user.email=t@x.edu"]
-    for words in (["add", "."], [*who, "commit", "-qm", "x"], ["push", "-q", "origin", "HEAD"]):
-        subprocess.run(["git", *words], cwd=work, check=True, capture_output=True)
-
-
-@pytest.fixture
-def script(root, hub):
-    def run(*arguments):
-        rewritten = {
-            "GIT_CONFIG_COUNT": "1",
-            "GIT_CONFIG_KEY_0": f"url.{hub}/.insteadOf",
-            "GIT_CONFIG_VALUE_0": "https://github.com/",
-        }
-        return subprocess.run(
-            [sys.executable, "scripts/classroom50_scores.py", *map(str, arguments)],
-            cwd=root,
-            env={"PATH": os.environ["PATH"], "HOME": str(hub), **rewritten},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-
-    return run
-
-
-def log(hub):
-    remote = hub / "org" / "classroom50.git"
-    words = ["git", "-C", remote, "log", "--format=%s", "main"]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
-
-
-def test_scores_are_sent_once(script, hub, tmp_path):
+def test_scores_are_sent_once(script, tmp_path):
     copy, new = tmp_path / "copy", tmp_path / "new.json"
     new.write_text('{"a": 1}\n')
     assert 0 == script("get", "org/systems", copy).returncode
     assert "username\nada\n" == (copy / "systems" / "roster.csv").read_text()
     done = script("send", "org/systems", copy, new)
     assert (0, "the scores were sent\n", "") == (done.returncode, done.stdout, done.stderr)
-    assert ["Scores of systems, by the grader", "x"] == log(hub)
+    assert ["Scores of systems, by the grader", "x"] == log(tmp_path)
     assert 0 == script("get", "org/systems", copy).returncode
     assert new.read_bytes() == (copy / "systems" / "scores.json").read_bytes()
     assert "the scores are unchanged\n" == script("send", "org/systems", copy, new).stdout
-    assert 2 == len(log(hub))
+    assert 2 == len(log(tmp_path))
 
 
-def test_a_change_in_between_is_not_overwritten(script, hub, tmp_path):
+def test_a_change_in_between_is_not_overwritten(script, tmp_path):
     """Such as a teacher's override in the web application."""
     copy, new = tmp_path / "copy", tmp_path / "new.json"
     new.write_text('{"a": 1}\n')
     script("get", "org/systems", copy)
-    (tmp_path / "work" / "systems" / "scores.json").write_text('{"theirs": 1}\n')
-    commit(tmp_path / "work")
+    (tmp_path / "theirs" / "systems" / "scores.json").write_text('{"theirs": 1}\n')
+    commit(tmp_path / "theirs")
     done = script("send", "org/systems", copy, new)
     assert (1, "") == (done.returncode, done.stdout)
     assert done.stderr.startswith("git failed: ")
-    assert ["x", "x"] == log(hub)
+    assert ["x", "x"] == log(tmp_path)
 
 
 def test_a_wrong_name_is_one_sentence(script, tmp_path):
@@ -204,7 +175,7 @@ def test_a_wrong_name_is_one_sentence(script, tmp_path):
 def test_only_a_copy_of_that_repository_is_replaced(script, tmp_path):
     """Another folder, also one with another repository, stays as it is."""
     (tmp_path / "mine").mkdir()
-    for folder in (tmp_path / "mine", tmp_path / "work"):
+    for folder in (tmp_path / "mine", tmp_path / "theirs"):
         done = script("get", "org/systems", folder)
         assert "is not a copy of https://github.com/org/classroom50.git" in done.stderr
         assert folder.is_dir()

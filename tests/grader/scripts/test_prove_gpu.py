@@ -140,17 +140,14 @@ def prove(folder, *options):
 @pytest.mark.proof
 @pytest.mark.xdist_group("simulated gpu")
 @needs_a_compiler
-def test_the_cheap_steps_pass_on_the_simulated_gpu(tmp_path):
-    """The machine is described, the steps run in the real sandbox, and the others wait."""
-    only = ("--only", "find", "--only", "second")
-    done = prove(tmp_path, "--rehearse", *only)
+def test_the_first_step_passes_on_the_simulated_gpu(tmp_path):
+    """The machine is described, the step runs in the real sandbox, and the others wait."""
+    done = prove(tmp_path, "--rehearse", "--only", "find")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "CUDA 13.0" in done.stdout
     steps = json.loads((tmp_path / "rehearsal.json").read_text())
     assert steps["find"]["figure"].startswith("Simulated GPU, driver 999.99, level bubblewrap")
-    assert ["passed", "passed"] == [steps[name]["verdict"] for name in ("find", "second")]
-    assert "it waits, after " in steps["second"]["figure"]
-    assert "not reached" == steps["flight"]["verdict"]
+    assert ["passed", "not reached"] == [steps[name]["verdict"] for name in ("find", "flight")]
 
 
 @pytest.mark.proof

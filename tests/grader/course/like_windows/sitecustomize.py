@@ -36,30 +36,14 @@ def without_posix():
     for name in [*MISSING_MODULES]:
         sys.modules.pop(name, None)
     sys.meta_path.insert(0, NoSuchModules())
-    for name in [
-        "fork",
-        "forkpty",
-        "killpg",
-        "setsid",
-        "getpgid",
-        "setpgid",
-        "mkfifo",
-        "openpty",
-        "sched_setaffinity",
-    ]:
+    functions = "fork forkpty killpg setsid getpgid setpgid mkfifo openpty sched_setaffinity"
+    for name in functions.split():
         delattr(os, name)
     for name in [name for name in dir(signal) if name.startswith("SIG") and name.isupper()]:
         if name not in KEPT_SIGNALS | {"SIG_DFL", "SIG_IGN"}:
             delattr(signal, name)
-    for name in [
-        "alarm",
-        "setitimer",
-        "getitimer",
-        "pause",
-        "pthread_kill",
-        "pthread_sigmask",
-        "sigwait",
-    ]:
+    functions = "alarm setitimer getitimer pause pthread_kill pthread_sigmask sigwait"
+    for name in functions.split():
         delattr(signal, name)
     multiprocessing.set_start_method("spawn")
     multiprocessing.get_all_start_methods = lambda: ["spawn"]
