@@ -49,6 +49,9 @@ def test_mlp_backward_of_the_example(student):
     expect.tensor(grad_w1, want, of="mlp_backward", hints=hints, **more)
 
 
+TRANSPOSED = "G bᵀ and aᵀ G, where .mT swaps the last two dimensions; .T reverses all"
+
+
 def test_matmul_of_the_example(student):
     """The gradients of [[1, 2]] @ [[3], [4]] for G = [[10]] are [[30, 40]] and [[10], [20]].
 
@@ -63,7 +66,8 @@ def test_matmul_of_the_example(student):
         leaves = a.clone().requires_grad_(), b.clone().requires_grad_()
         product = student.autograd.MatMul.apply(*leaves)
         expect.tensor(product.detach(), a @ b, of="MatMul.forward", inputs=inputs)
-        product.backward(torch.full_like(product, 10))
+        with expect.suspecting(TRANSPOSED):
+            product.backward(torch.full_like(product, 10))
         for name, leaf, want in zip("ab", leaves, (grad_a, grad_b), strict=True):
             hints = [(want / 10, "the gradient that arrives is 10, and not 1")]
             if a.ndim > 2 and name == "b":
@@ -178,7 +182,8 @@ def test_linear_backward_agrees_with_autograd(student, shape):
     want = torch.autograd.grad(nn.functional.linear(*leaves), leaves, upstream)
     turned = [t.movedim(0, -1).contiguous().movedim(-1, 0) for t in (x, upstream)]
     of, inputs = "linear_backward", f"x {list(shape)}"
-    got = student.autograd.linear_backward(turned[0], nn.Parameter(weight), turned[1])
+    with expect.suspecting("Gᵀ x is a product of matrices: flatten the leading dimensions of both"):
+        got = student.autograd.linear_backward(turned[0], nn.Parameter(weight), turned[1])
     check_pair([g.detach() for g in got], want, ("x", "weight"), of=of, inputs=inputs)
     for name, now, was in zip(("x", "grad_output"), turned, (x, upstream), strict=True):
         expect.tensor(now, was, of=of, name=f"{name} after the call")
@@ -220,12 +225,13 @@ def test_matmul_agrees_with_torch(student, a, b):
     """Operands are broadcast on either side, and the upstream gradient need not be contiguous."""
     leaves = [few(*a), few(*b, seed=1)]
     mine, theirs = ([x.clone().requires_grad_() for x in leaves] for _ in range(2))
+    inputs = f"a {list(a)}, b {list(b)}"
     got, want = student.autograd.MatMul.apply(*mine), torch.matmul(*theirs)
     student.autograd.MatMul.apply(*(x + 1 for x in leaves))  # another product, as in a model
     upstream = few(*want.shape[:-2], *want.shape[:-3:-1], seed=2).mT
-    inputs = f"a {list(a)}, b {list(b)}"
     expect.tensor(got.detach(), want.detach(), of="MatMul.forward", inputs=inputs)
-    got.backward(upstream)
+    with expect.suspecting(TRANSPOSED):
+        got.backward(upstream)
     want.backward(upstream)
     for name, x, y in zip("ab", mine, theirs, strict=True):
         name = f"the gradient of {name}"
