@@ -19,7 +19,7 @@ BIN := .venv/bin
 # Two steps of the installation: what grading needs, and the rest.
 GRADES := .venv/.grades
 INSTALLED := .venv/.installed
-WORKFLOWS := $(wildcard .github/workflows/*.yml examples/github/*.yml examples/classroom50/*.yml grader/publish/bundle/student/.github/workflows/*.yml)
+WORKFLOWS := $(wildcard .github/workflows/*.yml examples/github/*.yml grader/publish/bundle/student/.github/workflows/*.yml)
 
 .PHONY: help install grade test quick proof check workflows validate stubs handout bundle reference bench
 

@@ -15,19 +15,14 @@ from flight.training_text import VOCABULARY
 
 @dataclass(frozen=True)
 class Size:
-    """The sizes of a model, with what flop_counting.TransformerConfig has.
-
-    Args:
-        batch: Sequences in the batch of one step.
-        steps: Steps of a flight.
-    """
+    """The sizes of a model, with what flop_counting.TransformerConfig has."""
 
     num_layers: int
     d_model: int
     num_heads: int
     context_length: int
-    batch: int
-    steps: int
+    batch: int  # sequences of one step
+    steps: int  # of a flight
     vocab_size: int = VOCABULARY
     gated_ffn: bool = False
     tied_embeddings: bool = True

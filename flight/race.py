@@ -95,18 +95,18 @@ def fly(root: Path, recipe: Recipe, budget: int) -> dict[str, Any]:
     """
     if why := wrong_in(recipe):
         raise ValueError(why)
-    text, held_out, digest = course_text(root)
-    with ticking("counting the FLOPs of a step ", sys.stdout):
-        each = step_flops(recipe)
-    steps = budget // each
-    if not steps:
-        raise ValueError(f"a step takes {each:.3g} FLOPs, more than the budget of {budget:.3g}")
     if (needed := memory(recipe)) > MEMORY:
         raise ValueError(
             f"expected a recipe that takes at most {MEMORY / 1e9:g} GB of memory; got one of "
             f"{needed / 1e9:.3g} GB: choose a smaller width, context or batch, or fewer layers or "
             "heads"
         )
+    text, held_out, digest = course_text(root)
+    with ticking("counting the FLOPs of a step ", sys.stdout):
+        each = step_flops(recipe)
+    steps = budget // each
+    if not steps:
+        raise ValueError(f"a step takes {each:.3g} FLOPs, more than the budget of {budget:.3g}")
     print(
         f"{counted(steps, 'step')} of {each:.4g} FLOPs spend the budget of {budget:.3g}", flush=True
     )

@@ -23,12 +23,7 @@ PARAMETERS, TOKENS = 1_273_495_552, 25_469_911_040
 
 
 def told(problem: str, of: Any) -> str:
-    """The sentence for a problem, or "" if the student's code gives another number.
-
-    Args:
-        problem: The problem's id.
-        of: A `kit.student.StudentPackage`.
-    """
+    """The sentence for a problem, or "" if the student's package gives another number."""
     call = globals()[problem]
     sentence = " ".join(call.__doc__.split())
     return sentence.replace("[", "").replace("]", "") if f"[{call(of)}]" in sentence else ""

@@ -38,6 +38,7 @@ UNWRITTEN_HERE = (("NaN", f"{READ_TOO_EARLY} Or is 0 divided by 0?"),)
 Hints = Mapping[Any, str] | Sequence[tuple[Any, str]]
 
 Checked = ParamSpec("Checked")
+NAMES = {"<class 'torch.Tensor'>": "a tensor"}
 BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}"}
 
 
@@ -139,8 +140,7 @@ def kind(
         return
     one = _Complaint(of, name, hint=hint)
     one.not_nothing(got, kinds[0], optional=optional)
-    names = " or ".join("a tensor" if _is_tensor_type(each) else each.__name__ for each in kinds)
-    one.fail(f"wrong type{one.which}: expected {names}, got {type_name(got)}")
+    one.wrong_type(" or ".join(NAMES.get(str(each), each.__name__) for each in kinds), got)
 
 
 @_drawn
@@ -670,10 +670,6 @@ def _place_of(number: int, shape: Sequence[int]) -> tuple[int, ...]:
         number, index = divmod(number, size)
         place.insert(0, index)
     return tuple(place)
-
-
-def _is_tensor_type(one: type) -> bool:
-    return one.__module__ == "torch" and one.__name__ == "Tensor"
 
 
 def _apart(expected: complex, got: complex) -> tuple[str, str]:

@@ -33,12 +33,9 @@ MARKS = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--package", default="assignment", help="the package to test (default: assignment)"
-    )
-    parser.addoption(
-        "--seed", type=int, default=0, help="the seed of the tests' inputs (default: 0)"
-    )
+    add = parser.addoption
+    add("--package", default="assignment", help="the package to test (default: assignment)")
+    add("--seed", type=int, default=0, help="the seed of the tests' inputs (default: 0)")
 
 
 class Hooks:

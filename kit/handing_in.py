@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from itertools import accumulate
+from pathlib import PurePosixPath
 
 from kit.text import one_line
 
@@ -93,13 +93,9 @@ def unfit(paths: Collection[str], accepted: Accepted = EVERY_COURSE) -> str:
         if why := _unfit(path):
             return f"the path '{one_line(path, 60)}' {why}"
     files = {*paths, *THE_COURSES, *accepted.modules, *accepted.given}
-    folders = {folder for path in files for folder in accumulate(path.split("/")[:-1], _joined)}
+    folders = {str(folder) for path in files for folder in PurePosixPath(path).parents}
     both = sorted(files & folders)
     return f"{both[0]} is both a file and a folder" if both else ""
-
-
-def _joined(folder: str, name: str) -> str:
-    return f"{folder}/{name}"
 
 
 def _unfit(path: str) -> str:

@@ -10,7 +10,7 @@ import runpy
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, chdir, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypedDict
 
@@ -51,7 +51,7 @@ def run_program(
     # A module that is imported already would not run in a state of its own.
     imported = sys.modules.pop(name, None)
     try:
-        with tempfile.TemporaryDirectory() as made, _inside(made):
+        with tempfile.TemporaryDirectory() as made, chdir(made):
             for path, content in (files or {}).items():
                 _write(Path(path), content)
             with _redirected(stdin) as said:
@@ -82,18 +82,6 @@ def _exit_code(name: str, args: list[str]) -> int:
 def _write(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-@contextmanager
-def _inside(folder: str) -> Iterator[None]:
-    """Make a folder the current one."""
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            os.chdir(before)
 
 
 @contextmanager

@@ -610,6 +610,7 @@ def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
     """The replacements as (module, name, value)."""
 
     reserved = gpu.memory("reserved")
+    properties = SimpleNamespace(name=NAME, total_memory=MEMORY_BYTES)
 
     def stream(given: Stream | None) -> Any:
         return given or contextlib.nullcontext()
@@ -635,24 +636,23 @@ def _replacements(gpu: StandIn) -> Iterator[tuple[Any, str, Any]]:
         "Event": gpu.Event,
         "stream": stream,
         "StreamContext": stream,
+        # A function for each, because torch's compiler has a rule for each of these names.
         "manual_seed": lambda seed: None,
         "manual_seed_all": lambda seed: None,
+        "set_device": lambda device: None,
+        "init": lambda: None,
         # Random numbers come from the CPU's generator.
         "get_rng_state": lambda device="cuda": torch.get_rng_state(),
         "set_rng_state": lambda state, device="cuda": torch.set_rng_state(state),
         "get_rng_state_all": lambda: [torch.get_rng_state()],
         "set_rng_state_all": lambda states: torch.set_rng_state(*states),
         "is_bf16_supported": lambda including_emulation=True: True,
-        "get_device_properties": lambda device=None: SimpleNamespace(
-            name=NAME, total_memory=MEMORY_BYTES
-        ),
+        "get_device_properties": lambda device=None: properties,
         "default_stream": lambda device=None: gpu.default,
         "set_stream": lambda stream: setattr(gpu, "current", stream),
         "current_device": lambda: 0,
-        "set_device": lambda device: None,
         "device": contextlib.nullcontext,
         "is_initialized": lambda: True,
-        "init": lambda: None,
         "get_device_name": lambda device=None: NAME,
         "reset_max_memory_allocated": gpu.forget_peak,
     }

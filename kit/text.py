@@ -143,10 +143,8 @@ def plot(points: Sequence[tuple[float, float, str]]) -> str:
     low, high = min(y for _, y, _ in points), max(y for _, y, _ in points)
     rows = [[" "] * (PLOT_WIDTH + 1) for _ in range(PLOT_HEIGHT + 1)]
     for x, y, mark in points:
-        row, column = (
-            round((high - y) / ((high - low) or 1) * PLOT_HEIGHT),
-            round(x / right * PLOT_WIDTH),
-        )
+        row = round((high - y) / ((high - low) or 1) * PLOT_HEIGHT)
+        column = round(x / right * PLOT_WIDTH)
         rows[row][column] = mark if rows[row][column] in (" ", mark) else "@"
     sides = [f"{high:.4g}", *[""] * (PLOT_HEIGHT - 1), f"{low:.4g}"]
     lines = [f"{side:>9} |{''.join(row)}".rstrip() for side, row in zip(sides, rows, strict=True)]

@@ -62,10 +62,9 @@ def turn(gpu: Gpu, say: Say) -> Iterator[None]:
         while ahead := [ticket for ticket in queue(gpu.uuid) if ticket.number < number]:
             say(_told(ahead))
             time.sleep(LOOK_SECONDS)
-        with gpu.lock(say):  # other programs lock only the GPU's node
-            _clear(gpu, number)
-            yield
-            path.unlink(missing_ok=True)  # one that stays is that of a grader that was killed
+        _clear(gpu, number)
+        yield
+        path.unlink(missing_ok=True)  # one that stays is that of a grader that was killed
     finally:
         os.close(file)
 

@@ -1,4 +1,4 @@
-"""The GPU of `--device cuda`: choose it, describe it to a box, lock it, and read its memory use.
+"""The GPU of `--device cuda`: choose it, describe it to a box, and read its memory use.
 
 All of this is read through NVML, the driver's monitoring interface, which creates no CUDA context.
 The grader's process holds the expected values, and none of them may reach a device that student
@@ -7,13 +7,12 @@ code uses. Therefore nothing here imports torch, and CUDA itself is started in a
 """
 
 import ast
-import fcntl
 import importlib.util
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -94,27 +93,6 @@ class Gpu:
         """The lines of a report about the GPU, with the version of CUDA that torch uses."""
         return {"gpu": self.name, "driver": self.driver, "cuda": str(cuda)}
 
-    @contextmanager
-    def lock(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Lock this GPU's node; wait if another process has the lock.
-
-        It keeps out graders that do not know the queue (turns.py) or keep it in another folder. The
-        lock is released when the process exits, however it exits.
-
-        Args:
-            say: Called once, with a message, if another process has the lock.
-        """
-        node = os.open(self.nodes[-1], os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            try:
-                fcntl.flock(node, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                say(f"waiting for {self.label}: a process that is not in its queue has locked it")
-                fcntl.flock(node, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(node)
-
     def require_open_nodes(self, *, to_others: bool) -> None:
         """Check that the user that submissions run as may open the nodes.
 
@@ -184,7 +162,7 @@ def find() -> Gpu:
 
 @contextmanager
 def opened() -> Iterator[Gpu]:
-    """Find the GPU for submissions. Each submission waits for its turn there (turns.py).
+    """Find the GPU for submissions. Each submission waits for its turn there (gpu_turns.py).
 
     The open node keeps the driver from shutting the GPU down between two tests.
 

@@ -191,12 +191,6 @@ def _end_processes(
     """Stop the zygote, wait until bubblewrap has exited, then kill bubblewrap's process group.
 
     The group may still contain a child that had not yet asked to be killed with bubblewrap.
-
-    Args:
-        control: The grader's end of the zygote's socket.
-        process: The zygote, or bubblewrap.
-        level: The level of isolation.
-        user: The user id that was reserved for the worker.
     """
     _hang_up(control)
     if process.returncode is None:

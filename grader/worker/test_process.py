@@ -172,25 +172,15 @@ def _wait_for_a_test(handover: socket.socket) -> tuple[dict[str, Any], list[int]
 
 
 def _redirect(*given: int) -> socket.socket:
-    """Rearrange the file descriptors.
+    """Rearrange the descriptors of the channel, of the pipe for output and of that for tracebacks.
 
-    Stdin is empty, and stdout and stderr go to the output pipe. The only other descriptors are the
-    channel and the pipe for tracebacks.
-
-    Args:
-        given: The channel, the pipe for output, the pipe for tracebacks.
+    Stdin is empty, and stdout and stderr go to the output pipe. There are no other descriptors.
     """
     channel, output, tracebacks = (
         fcntl.fcntl(descriptor, fcntl.F_DUPFD, TRACEBACKS + 1) for descriptor in given
     )
     null = os.open(os.devnull, os.O_RDONLY)
-    for source, target in [
-        (null, 0),
-        (output, 1),
-        (output, 2),
-        (channel, CHANNEL),
-        (tracebacks, TRACEBACKS),
-    ]:
+    for target, source in enumerate((null, output, output, channel, tracebacks)):
         os.dup2(source, target)
     os.closerange(TRACEBACKS + 1, 4096)
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)

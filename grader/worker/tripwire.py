@@ -270,14 +270,10 @@ def _set_trap(function: FunctionType, trap: Callable[[], NoReturn]) -> None:
 
 
 def _functions_of(thing: Any, module: ModuleType | None) -> Iterator[FunctionType]:
-    """Yield the Python functions that make up a function, a class or a module.
+    """Yield the Python functions that make up a function, a class or a module, which defines it.
 
-    They include wrapped functions, methods, and functions in small dicts.
-
-    Args:
-        thing: The object to search.
-        module: The module that defines it. Functions and classes that this module only imports
-            from elsewhere are left out.
+    They include wrapped functions, methods, and functions in small dicts. What the module only
+    imports from elsewhere is left out.
     """
     name, file = getattr(module, "__name__", None), getattr(module, "__file__", None)
     waiting, seen = [thing], set()

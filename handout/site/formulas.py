@@ -185,7 +185,7 @@ def _held(rounded: float, largest: float, no_infinity: float) -> float:
 
 
 def _viewed(shape: Sequence[float], view: str) -> SimpleNamespace:
-    """Shape, strides, offset and storage of a view of a contiguous tensor, from torch itself.
+    """Shape, strides and offset of a view of a contiguous tensor, from torch itself.
 
     Raises:
         ValueError: The view uses something that the page does not offer.
@@ -201,8 +201,6 @@ def _viewed(shape: Sequence[float], view: str) -> SimpleNamespace:
         strides=list(map(float, shown.stride())),
         offset=float(shown.storage_offset()),
         contiguous=float(shown.is_contiguous()),
-        copied=float(shown.untyped_storage()._cdata != x.untyped_storage()._cdata),
-        elements=float(shown.untyped_storage().nbytes() // shown.itemsize),
     )
 
 

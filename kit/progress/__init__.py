@@ -72,10 +72,8 @@ def _main(root: Path, arguments: list[str], others: dict[str, str]) -> int:
     for name in parsed.problem:
         if name not in ids:
             near = difflib.get_close_matches(name, ids, n=1)
-            parser.error(
-                f"there is no problem {name}; "
-                + (f"did you mean {near[0]}?" if near else f"there are {', '.join(ids)}")
-            )
+            known = f"did you mean {near[0]}?" if near else f"there are {', '.join(ids)}"
+            parser.error(f"there is no problem {name}; {known}")
     page = parsed.markdown
     if page and (page.is_dir() or not page.absolute().parent.is_dir()):
         parser.error(f"{page} cannot be written: it has to be a file in an existing folder")
@@ -119,23 +117,17 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
         prog="python -m assignment", description="Your progress, and your zip to hand in."
     )
     commands = parser.add_subparsers(dest="command")
-    check = commands.add_parser(
-        "check", help="run the public tests and show what to do next (the default)"
-    )
+    about = "run the public tests and show what to do next (the default)"
+    check = commands.add_parser("check", help=about)
     check.add_argument("problem", nargs="*", help="only these problems", metavar="PROBLEM")
     page = "also write the results as Markdown, for a workflow's summary"
     check.add_argument("--markdown", type=Path, metavar="FILE", help=page)
     for name, about in SWITCHES.items():
         check.add_argument(f"--{name}", action="store_true", help=about)
-    submit = commands.add_parser(
-        "submit", help="check that your modules would be accepted, and write them to a zip"
-    )
-    submit.add_argument(
-        "out", nargs="?", type=Path, default=Path("submission.zip"), help="default: submission.zip"
-    )
-    submit.add_argument(
-        "--anyway", action="store_true", help="write it even if a problem would earn nothing"
-    )
+    about = "check that your modules would be accepted, and write them to a zip"
+    add = commands.add_parser("submit", help=about).add_argument
+    add("out", nargs="?", type=Path, default="submission.zip", help="default: submission.zip")
+    add("--anyway", action="store_true", help="write it even if a problem would earn nothing")
     for name, about in others.items():
         commands.add_parser(name, help=about)
     return parser

@@ -231,11 +231,8 @@ class _Run:
 
     def _one_process(self) -> int | None:
         """Run the remaining tests; return pytest's exit code, or None if a test killed pytest."""
-        left = [
-            p
-            for p in self._problems
-            if p["id"] not in self._skipped and not self._rows[p["id"]].all_ended
-        ]
+        tested = [p for p in self._problems if p["id"] not in self._skipped]
+        left = [p for p in tested if not self._rows[p["id"]].all_ended]
         if not left and not self._counted:
             return 0
         self._ended_by_limit = False

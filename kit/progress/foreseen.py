@@ -79,8 +79,7 @@ def foreseen(
 
     Args:
         sources: Maps paths such as "assignment/linear.py" to contents.
-        course: What problems.toml contains.
-        problems: Entries of problems.toml.
+        course: What problems.toml contains; `problems` are some of its entries.
     """
     paths = [handing_in.path_of(p["module"]) for p in problems if p.get("program")]
     programs = {one for path in paths if path in sources for one in _imported_with(path, sources)}
@@ -120,10 +119,8 @@ def _uses(problem: dict[str, Any], path: str, source: bytes) -> Iterator[Foresee
         else:
             price = "a test in which that line runs would earn nothing"
         place = f"{path}:{use['line']}"
-        text = (
-            f"{problem['id']}: {place} uses {use['name']}, "
-            f"which you are asked to write yourself; {price}"
-        )
+        used = f"uses {use['name']}, which you are asked to write yourself"
+        text = f"{problem['id']}: {place} {used}; {price}"
         yield Foreseen(problem, text, place, "forbidden use" if use["certain"] else "")
 
 
@@ -266,11 +263,7 @@ def _about_newer(what: str, version: tuple[int, int]) -> str:
 
 @cache
 def importable(packages: tuple[str, ...]) -> frozenset[str]:
-    """The top-level modules of these packages and of those that they require, as far as installed.
-
-    Args:
-        packages: What a submission may import, as in problems.toml.
-    """
+    """The top-level modules of these packages and of those that they require, as installed here."""
     waiting, seen = list(packages), set[str]()
     while waiting:
         name = _normal(name_of(waiting.pop()))

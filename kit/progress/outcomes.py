@@ -209,13 +209,8 @@ def annotated(outcome: RunOutcome) -> list[Annotation]:
 
 
 def told(text: str, problem: dict[str, Any], place: str = "", shown: Sequence[str] = ()) -> str:
-    """A failure in the form of `expect.render`: what happened, where, and what to read.
-
-    Args:
-        text: What happened.
-        problem: The problem's entry in problems.toml.
-        place: The place in the student's code, or "".
-        shown: Lines of that place.
+    """A failure in the form of `expect.render`: what happened, where with lines of that place, and
+    what to read.
     """
     at = [labelled("at", place)] if place else []
     at += [labelled("", line) for line in shown]

@@ -274,7 +274,8 @@ class Runner:
         said = message_of(str(error) + from_cause(error))
         shown: Sequence[str] = ()
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._package):
-            wrong = parse_error_of(error, Path(error.filename or "").read_bytes())
+            file = Path(error.filename or "")
+            wrong = parse_error_of(error, file.read_bytes() if file.is_file() else b"")
             place = wrong.at(self._short(error.filename or ""))
             said, shown = wrong.message, wrong.shown
         raised = printable(type(error).__name__, 100)

@@ -28,16 +28,11 @@ class Refused(Exception):
 
 
 def main(root: Path, course: dict[str, Any], out: Path, *, anyway: bool = False) -> int:
-    """Write the zip and list its contents.
+    """Write the zip and list its contents; return 0, or 2 if the zip would not be accepted.
 
     Args:
         root: The folder that contains assignment/.
-        course: What problems.toml contains.
-        out: The path of the zip.
         anyway: Write the zip even if a problem would certainly earn nothing.
-
-    Returns:
-        0, or 2 if the zip would not be accepted.
     """
     problems: list[dict[str, Any]] = course["problem"]
     needed = [p["module"] for p in problems if p.get("device", "cpu") == "cpu"]
@@ -99,7 +94,6 @@ def collect(
     """Collect the sources to hand in, and the reasons to leave out other files in assignment/.
 
     Args:
-        root: The folder that contains assignment/.
         modules: The course's modules, all of which must exist.
         accepted: What the course accepts beside them.
 
@@ -121,10 +115,8 @@ def collect(
         raise Refused(why)
     missing = [path for path in map(handing_in.path_of, modules) if path not in sources]
     if missing:
-        raise Refused(
-            f"{missing[0]} is missing; put it back, "
-            "unsolved if need be (it is in the course's bundle)"
-        )
+        what_to_do = "put it back, unsolved if need be (it is in the course's bundle)"
+        raise Refused(f"{missing[0]} is missing; {what_to_do}")
     if (size := sum(map(len, sources.values()))) > handing_in.MAX_BYTES:
         largest = max(sources, key=lambda path: len(sources[path]))
         raise Refused(

@@ -13,7 +13,7 @@ FIGURES = {
 }
 
 
-@pytest.mark.proof
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "few"), [("single", "--rounds=1"), ("batch", "--submissions=2")])
 def test_a_benchmark_measures_one_problem(root, tmp_path, name, few):
     """It writes each figure that the README and benchmarks/README.md quote."""

@@ -94,14 +94,39 @@ def test_every_picture_and_calculator_stands_on_one_page():
         assert f'id="calculator-{name}"' in calculators.html(name)
 
 
+CHAPTERS = [name for name in PAGES if name[0].isdigit()]
 SECTIONS = {
     section.split(" ", 1)[0]: section
-    for name, text in PAGES.items()
-    if name[0].isdigit()
-    for section in re.split(r"^## (?=\d+\.\d+ |Exercises)", text, flags=re.MULTILINE)[1:]
+    for name in CHAPTERS
+    for section in re.split(r"^## (?=\d+\.\d+ |Exercises)", PAGES[name], flags=re.MULTILINE)[1:]
     if section[0].isdigit()
 }
 BET = re.compile(r"\A::::\{admonition\} Place your bet\n:class: bet\n\n(.+?)^::::$", re.M | re.S)
+
+
+# Terms, and the page that says what they mean.
+TERMS = {
+    "residual stream": "shapes",
+    "LM head": "shapes",
+    "causal mask": "shapes",
+    "KV cache": "shapes",
+    "MFU": "05_resource_accounting",
+    "moments": "05_resource_accounting",
+    "sharding": "05_resource_accounting",
+}
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_no_chapter_uses_a_term_before_it_is_explained(term):
+    """The first chapter with a term prints it in italics or in brackets, where it is explained."""
+    first = next(n for n in ("shapes.md", *CHAPTERS) if re.search(rf"\b{term}\b", PAGES[n]))
+    assert first == f"{TERMS[term]}.md"
+    assert re.search(rf"\*{term}\*|\({term}[;)]", PAGES[first])
+
+
+def test_every_chapter_has_a_quiz():
+    """Questions with one number as the answer, which the page checks."""
+    assert [name for name in CHAPTERS if PAGES[name].count("```{quiz} ") != 1] == []
 
 
 @pytest.mark.parametrize("number", SECTIONS)

@@ -283,7 +283,7 @@ def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
     wrong = tmp_path / "calculators.toml"
     wrong.write_text(
         formulas.SOURCE.read_text(encoding="utf-8").replace(
-            'formula = "viewed(shape, view).elements"', 'formula = "product(shape) + bytes"'
+            'formula = "product(shape)"', 'formula = "product(shape) + bytes"', 1
         ),
         encoding="utf-8",
     )

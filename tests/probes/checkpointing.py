@@ -174,7 +174,6 @@ def optimizers_after_load(
     """The states of optimizers of these kinds after they load checkpoints of others.
 
     Args:
-        student: The student's package.
         parameters: The parameters before the first step.
         runs: For each, a kind, the gradients of the steps before the save, and those of the steps
             before the load.
@@ -415,7 +414,6 @@ def streams(student: Any, *, runs: Sequence[tuple[Tensor, bytes, str]]) -> list[
     """Checkpoints written to file-like objects, and read from others of their kinds.
 
     Args:
-        student: The student's package.
         runs: For each, a layer's weight, the bytes before the checkpoint, and one of FILES.
     """
     with _folders():
@@ -462,7 +460,6 @@ def paths(
     """For each of several saves to a path: the iteration that is then loaded, and all files.
 
     Args:
-        student: The student's package.
         name: The path, perhaps in a new folder.
         kind: One of PATHS.
         iterations: The iteration of each save.
@@ -501,7 +498,6 @@ def crash(student: Any, *, how: str, size: int) -> list[Written]:
     """Save a complete checkpoint, then one whose writing breaks off, then a complete third one.
 
     Args:
-        student: The student's package.
         how: "fails" if a write fails in the middle of the file, "kills" if that kills the process,
             "interrupted" for a KeyboardInterrupt while the state is read, "interrupted sync" for
             one while the file is synced before the rename.
@@ -592,7 +588,6 @@ def watched_save(student: Any, *, one_disk: bool, name: str = NAME) -> Watched:
     """Save twice and watch the second save.
 
     Args:
-        student: The student's package.
         one_disk: Whether a rename from outside the checkpoint's folder works. Between two
             disks it fails.
         name: The path of the checkpoint.

@@ -65,7 +65,6 @@ def opened(
     """The result of open_tokens for a file.
 
     Args:
-        student: The student's package.
         name: The name of the file.
         contents: Its bytes.
         dtype: The argument dtype; None to leave it out.

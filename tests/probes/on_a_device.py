@@ -26,35 +26,25 @@ class Placed(TypedDict):
     devices: list[str]
 
 
-class Batch(TypedDict):
+class Batch(Placed):
     """The result of `batch`: x, y, their devices, and whether they came from pinned memory."""
 
-    tensors: list[Any]
-    devices: list[str]
     pinned: list[bool]
 
 
-class Resumed(TypedDict):
-    """The result of `resumed`.
-
-    It has the iteration, the parameters and the optimizer's state after loading, and random
-    numbers.
-    """
+class Resumed(Placed):
+    """The result of `resumed`: parameters and the optimizer's state after loading, and more."""
 
     iteration: Any
-    tensors: list[Any]
-    devices: list[str]
     draws: list[Tensor]  # after the save and after the load
     next_step: list[Tensor]  # the parameters one step later
 
 
-class Trained(TypedDict):
+class Trained(Placed):
     """The result of `trained`: TrainResult's losses, parameters, dtypes and devices."""
 
     losses: Any
     eval_losses: Any
-    tensors: list[Any]
-    devices: list[str]
     dtypes: list[torch.dtype]
     logits_dtypes: list[torch.dtype]
     seen: list[Tensor]  # tokens of each forward pass in training mode
@@ -67,6 +57,12 @@ def _placed(tensors: Sequence[Any]) -> Placed:
         "tensors": values,
         "devices": [x.device.type if isinstance(x, Tensor) else "none" for x in tensors],
     }
+
+
+def _state_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """The tensors of its state with more than one element."""
+    values = [value for state in optimizer.state.values() for value in state.values()]
+    return [v for v in values if isinstance(v, Tensor) and v.numel() > 1]
 
 
 def layer(
@@ -85,23 +81,14 @@ def adamw(
     gradients: Sequence[Sequence[Tensor]],
     options: dict[str, Any],
 ) -> Placed:
-    """Parameters on a device after some steps of AdamW, and its state.
-
-    The state is the tensors with more than one element.
-    """
+    """Parameters on a device after some steps of AdamW, and its state."""
     leaves = [nn.Parameter(p.to(device, copy=True)) for p in parameters]
     optimizer = student.optimizers.AdamW(leaves, **options)
     for row in gradients:
         for leaf, given in zip(leaves, row, strict=True):
             leaf.grad = given.to(device, copy=True)
         optimizer.step()
-    state = [
-        v
-        for s in optimizer.state.values()
-        for v in s.values()
-        if isinstance(v, Tensor) and v.numel() > 1
-    ]
-    return _placed([*leaves, *state])
+    return _placed([*leaves, *_state_of(optimizer)])
 
 
 def clipped(student: Any, *, device: str, gradients: Sequence[Tensor], max_norm: float) -> Placed:
@@ -151,13 +138,7 @@ def resumed(
         io.BytesIO(stream.getvalue()), other, other_optimizer
     )
     after = torch.rand(5, device=saved_on)
-    state = [
-        v
-        for s in other_optimizer.state.values()
-        for v in s.values()
-        if isinstance(v, Tensor) and v.dim()
-    ]
-    placed = _placed([*other.parameters(), *state])
+    placed = _placed([*other.parameters(), *_state_of(other_optimizer)])
     _step(other, other_optimizer, gradients[-1])
     next_step = [p.detach().clone() for p in other.parameters()]
     return {**placed, "iteration": iteration, "draws": [before, after], "next_step": next_step}
@@ -214,35 +195,18 @@ def trained(
     """
     seed_generators(0)
     with TemporaryDirectory() as folder:
-        paths = (
-            {}
-            if stop_after is None
-            else {
-                "checkpoint_path": str(Path(folder) / "checkpoint"),
-                "checkpoint_every": stop_after,
-            }
-        )
+        path = str(Path(folder) / "checkpoint")
+        paths = {"checkpoint_path": path, "checkpoint_every": stop_after} if stop_after else {}
         made = student.training.TrainConfig(**config, **paths, device=device)
         if stop_after is not None:
-            _until(
-                student,
-                stop_after,
-                _Bigram(embedding.to(device), head.to(device), dropout),
-                tokens,
-                made,
-            )
+            first = _Bigram(embedding.to(device), head.to(device), dropout)
+            _until(student, stop_after, first, tokens, made)
             embedding, head = torch.full_like(embedding, 0.5), torch.full_like(head, 0.5)
         model = _Bigram(embedding.to(device), head.to(device), dropout)
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
         result = student.training.train(model, optimizer, tokens, made, val_tokens=tokens)
-    state = [
-        v for s in optimizer.state.values() for v in s.values() if isinstance(v, Tensor) and v.dim()
-    ]
-    tensors = [
-        *model.parameters(),
-        *(p.grad for p in model.parameters() if p.grad is not None),
-        *state,
-    ]
+    kept = [p.grad for p in model.parameters() if p.grad is not None]
+    tensors = [*model.parameters(), *kept, *_state_of(optimizer)]
     return {
         **_placed(tensors),
         "losses": result.losses,
@@ -276,11 +240,7 @@ def _until(student: Any, steps: int, model: nn.Module, tokens: Any, config: Any)
 
 
 def recomputed(student: Any, *, device: str, x: Tensor, weight: Tensor) -> Placed:
-    """Dropout under `checkpoint` on a device.
-
-    The result has the output, the gradients of x and of the weight, and the random numbers after
-    it.
-    """
+    """Dropout under `checkpoint` on a device: its output, both gradients, and an unmoved state."""
     leaf, w = (t.to(device, copy=True).requires_grad_() for t in (x, weight))
     y = student.activation_checkpointing.checkpoint(lambda z: F.dropout(z @ w, 0.5), leaf)
     torch.rand(3, device=device)

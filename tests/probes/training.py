@@ -325,7 +325,6 @@ def killed(
     A run that is started again has a new model and a new optimizer.
 
     Args:
-        student: The student's package.
         kill_at: Numbers of steps. They need not all be reached.
         leave: For each kill, text to add at the end of the log.
         run: The inputs of `_run`.

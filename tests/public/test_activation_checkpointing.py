@@ -101,13 +101,9 @@ def test_checkpoint_calls_again_and_has_the_same_gradients(student):
     name = "the number of calls of fn in the forward pass"
     expect.value(len(calls), 1, of="checkpoint", name=name)
     y.backward(torch.tensor([1.0, 10.0, 100.0]))
-    expect.value(
-        len(calls),
-        2,
-        of="checkpoint",
-        name="the number of calls of fn in both passes",
-        hints={1: "fn runs again in the backward pass, so that nothing inside it is kept"},
-    )
+    name = "the number of calls of fn in both passes"
+    hints = {1: "fn runs again in the backward pass, so that nothing inside it is kept"}
+    expect.value(len(calls), 2, of="checkpoint", name=name, hints=hints)
     upstream, z = torch.tensor([1.0, 10.0, 100.0]), x.detach()
     slope = z.cos() * z.sin().exp() * weight.detach()
     hints = [(slope, "the upstream gradient is [1, 10, 100], and not ones")]
@@ -218,13 +214,9 @@ def test_sequential_is_the_layers_in_order(student, segments):
         model(x), nn.Sequential(*layers)(x), of="CheckpointedSequential", rtol=1e-6, atol=1e-6
     )
     count = len(list(model.parameters()))
-    expect.value(
-        count,
-        8,
-        of="CheckpointedSequential",
-        name="the number of parameters",
-        hints={0: "layers in a plain list are not registered: nn.ModuleList registers them"},
-    )
+    name = "the number of parameters"
+    hints = {0: "layers in a plain list are not registered: nn.ModuleList registers them"}
+    expect.value(count, 8, of="CheckpointedSequential", name=name, hints=hints)
     with expect.raises(ValueError, of="CheckpointedSequential", when="segments is 5, for 4 layers"):
         student.activation_checkpointing.CheckpointedSequential(layers, 5)
 

@@ -26,12 +26,9 @@ def test_linear_backward_of_the_example(student):
     name = "the gradient of weight"
     expect.tensor(grad_weight, want, of=of, inputs=inputs, name=name, hints=hints)
     unasked, _ = student.autograd.linear_backward(x, weight, upstream, need_input_grad=False)
-    expect.that(
-        unasked is None,
-        "a gradient of x although need_input_grad is False",
-        of="linear_backward",
-        hint="then return None for it, and do not compute it",
-    )
+    reason = "a gradient of x although need_input_grad is False"
+    hint = "then return None for it, and do not compute it"
+    expect.that(unasked is None, reason, of="linear_backward", hint=hint)
 
 
 def test_mlp_backward_of_the_example(student):

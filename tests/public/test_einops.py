@@ -125,13 +125,9 @@ def test_patchify_of_the_example(student):
     expect.tensor(got, expected, of="patchify", inputs=inputs, hints=hints)
     got = student.einops_reshaping.patchify(torch.cat([image, image + 10], dim=1), 2)
     both = torch.stack([expected, expected + 10], dim=-1).flatten(-2)
-    expect.tensor(
-        got,
-        both,
-        of="patchify",
-        inputs="that image, and itself + 10 as a second channel",
-        hints=[(torch.cat([expected, expected + 10], -1), "the features are (p p c)")],
-    )
+    inputs = "that image, and itself + 10 as a second channel"
+    hints = [(torch.cat([expected, expected + 10], -1), "the features are (p p c)")]
+    expect.tensor(got, both, of="patchify", inputs=inputs, hints=hints)
 
 
 def drawn(first, *others, seed=0):

@@ -133,14 +133,8 @@ def test_counts_attention_by_a_kernel_of_a_gpu(student):
     hints = {0: "any kernel may run: compare the beginning of the name"}
     hints |= {15_360: "v may be wider than d", 30_720: "v may be wider than d"}
     for name, counter, want in [("forward", forward, 23_040), ("backward", backward, 53_760)]:
-        expect.value(
-            counter.total,
-            want,
-            of="FlopCounter",
-            name=f"the {name} pass",
-            inputs=inputs,
-            hints=hints,
-        )
+        more = {"name": f"the {name} pass", "inputs": inputs, "hints": hints}
+        expect.value(counter.total, want, of="FlopCounter", **more)
 
 
 def test_counters_nest(student):

@@ -16,6 +16,8 @@ GPT2_SMALL = {
     "num_heads": 12,
     "d_ff": 3072,
 }
+TINY = {"vocab_size": 100, "context_length": 16, "num_layers": 2, "d_model": 8}
+TINY |= {"num_heads": 2, "d_ff": 32}
 
 
 @pytest.mark.parametrize(
@@ -105,9 +107,6 @@ def test_transformer_of_the_example(student):
     One full sequence takes GPT-2 small 291.6 GFLOPs.
     """
     module = student.flop_counting
-    tiny = module.TransformerConfig(
-        vocab_size=100, context_length=16, num_layers=2, d_model=8, num_heads=2, d_ff=32
-    )
     expected = {
         "qkv": 11_520,
         "attention_scores": 2_400,
@@ -116,7 +115,7 @@ def test_transformer_of_the_example(student):
         "ffn": 30_720,
         "lm_head": 24_000,
     }
-    got = module.transformer_forward_flops(tiny, 3, 5)
+    got = module.transformer_forward_flops(module.TransformerConfig(**TINY), 3, 5)
     half, context = "every score counts: no discount for the causal mask", "seq is 5, not 16"
     embedding = "looking up an embedding is no product"
     hints = [
@@ -146,6 +145,8 @@ def test_training_of_the_example(student):
         got = student.flop_counting.training_flops(n, d, recompute_forward=recompute)
         inputs = f"{n}, {d}, recompute_forward={recompute}"
         expect.value(got, expected, of="training_flops", inputs=inputs)
+    got = student.flop_counting.training_flops(n + 1, d + 3)  # exact, and without recomputation
+    expect.value(got, 6 * (n + 1) * (d + 3), of="training_flops", inputs=f"{n + 1}, {d + 3}")
 
 
 # Two shapes, and the shape of torch.matmul's result; None where torch refuses them.
@@ -213,15 +214,13 @@ def test_mlp_flops_agree_with_a_counter(student, dims):
 def test_transformer_flops_of_today(student):
     """The example with a head of keys for two of queries, heads of 6 features, or experts."""
     module = student.flop_counting
-    sizes = {"vocab_size": 100, "context_length": 16, "num_layers": 2, "d_model": 8}
-    sizes |= {"num_heads": 2, "d_ff": 32}
     experts = {"experts": 9, "active_experts": 2, "shared_experts": 1}
     for options, expected in [
         ({"kv_heads": 1}, {"qkv": 7_680, "attention_scores": 2_400, "attention_values": 2_400}),
         ({"head_width": 6}, {"qkv": 17_280, "attention_scores": 3_600, "attention_output": 5_760}),
         (experts, {"ffn": 92_160}),
     ]:
-        got = module.transformer_forward_flops(module.TransformerConfig(**sizes, **options), 3, 5)
+        got = module.transformer_forward_flops(module.TransformerConfig(**TINY, **options), 3, 5)
         of, inputs = "transformer_forward_flops", f"the example with {options}"
         for name, count in expected.items():
             expect.value(got[name], count, of=of, name=name, inputs=inputs)
@@ -231,25 +230,10 @@ def test_transformer_flops_of_today(student):
 @pytest.mark.parametrize("tied", [False, True])
 def test_transformer_flops_of_other_models(student, gated, tied):
     """d_ff need not be 4 · d_model, a gated FFN has three matrices, and a tied LM head counts."""
-    config = student.flop_counting.TransformerConfig(
-        vocab_size=100,
-        context_length=16,
-        num_layers=2,
-        d_model=8,
-        num_heads=2,
-        d_ff=24,
-        gated_ffn=gated,
-        tied_embeddings=tied,
-    )
+    sizes = {**TINY, "d_ff": 24, "gated_ffn": gated, "tied_embeddings": tied}
+    config = student.flop_counting.TransformerConfig(**sizes)
     got = student.flop_counting.transformer_forward_flops(config, 3, 5)
     inputs = f"2 layers, d_model 8, d_ff 24, gated {gated}, tied {tied}, 3 sequences of 5 tokens"
     of, matrices = "transformer_forward_flops", 3 if gated else 2
     expect.value(got["ffn"], 2 * (2 * 15 * matrices * 8 * 24), of=of, name="ffn", inputs=inputs)
     expect.value(got["lm_head"], 2 * 15 * 8 * 100, of=of, name="lm_head", inputs=inputs)
-
-
-def test_training_flops_without_recomputation(student):
-    """6 · N · D is the default, exactly."""
-    got = student.flop_counting.training_flops(70_000_000_001, 15_000_000_000_003)
-    want = 6 * 70_000_000_001 * 15_000_000_000_003
-    expect.value(got, want, of="training_flops", inputs="70000000001, 15000000000003")

@@ -5,6 +5,8 @@ from torch import nn
 
 from kit import expect
 
+STEP = "autocast_train_step"
+
 
 def one_weight(value):
     """A model that multiplies one number by one weight, and plain gradient descent."""
@@ -25,17 +27,10 @@ def test_the_example(student):
     x, y = torch.tensor([[2.0]]), torch.tensor([[2.0]])
     loss = student.gpu.autocast_train_step(model, optimizer, product, x, y, max_norm=0.5)
     hint = "the loss before the step, as a float"
-    expect.number(loss, 4.0, of="autocast_train_step", tolerance=0.0, hint=hint)
+    expect.number(loss, 4.0, of=STEP, tolerance=0.0, hint=hint)
     got = model.weight.detach()
     hint = "the weight stays float32: bfloat16 cannot represent 0.9995"
-    expect.tensor(
-        got,
-        torch.tensor([[0.9995]]),
-        of="autocast_train_step",
-        atol=1e-7,
-        name="the weight",
-        hint=hint,
-    )
+    expect.tensor(got, torch.tensor([[0.9995]]), of=STEP, atol=1e-7, name="the weight", hint=hint)
 
 
 def test_products_are_in_bfloat16(student):
@@ -45,9 +40,9 @@ def test_products_are_in_bfloat16(student):
     model.register_forward_hook(lambda module, inputs, output: dtypes.append(output.dtype))
     student.gpu.autocast_train_step(model, optimizer, product, torch.ones(3, 1), torch.ones(3, 1))
     hint = "torch.autocast(x.device.type, dtype=dtype)"
-    expect.value(dtypes, [torch.bfloat16], of="autocast_train_step", hint=hint)
+    expect.value(dtypes, [torch.bfloat16], of=STEP, hint=hint)
     inputs = "the weight's dtype"
-    expect.value(model.weight.dtype, torch.float32, of="autocast_train_step", inputs=inputs)
+    expect.value(model.weight.dtype, torch.float32, of=STEP, inputs=inputs)
 
 
 def test_gradients_do_not_add_up(student):
@@ -59,26 +54,16 @@ def test_gradients_do_not_add_up(student):
         )
         got = model.weight.detach()
         hint = "what does .grad contain from the step before?"
-        expect.tensor(
-            got,
-            torch.tensor([[expected]]),
-            of="autocast_train_step",
-            atol=1e-7,
-            name="the weight",
-            hint=hint,
-        )
+        name = "the weight"
+        expect.tensor(got, torch.tensor([[expected]]), of=STEP, atol=1e-7, name=name, hint=hint)
 
 
 def test_float16_is_refused(student):
     """float16 would need a GradScaler."""
     model, optimizer = one_weight(1.0)
     x, y = torch.ones(1, 1), torch.ones(1, 1)
-    expect.number(
-        student.gpu.autocast_train_step(model, optimizer, product, x, y),
-        1.0,
-        of="autocast_train_step",
-        tolerance=0.0,
-    )
+    loss = student.gpu.autocast_train_step(model, optimizer, product, x, y)
+    expect.number(loss, 1.0, of=STEP, tolerance=0.0)
     for dtype in (torch.float16, torch.float64):
         with expect.raises(ValueError, of="autocast_train_step", when=f"dtype is {dtype}"):
             student.gpu.autocast_train_step(model, optimizer, product, x, y, dtype=dtype)
@@ -112,7 +97,7 @@ def test_all_gradients_are_clipped_together(student):
         hints = {alone: "both gradients share one norm and one factor"} if limit < 2 else {}
         hints |= {-1.0: "clip between the backward pass and the step"} if limit < 2 else {}
         more = {"atol": 1e-5, "inputs": inputs, "hints": hints}
-        expect.tensor(got, torch.full((2,), want), of="autocast_train_step", **more)
+        expect.tensor(got, torch.full((2,), want), of=STEP, **more)
 
 
 def test_gradients_of_zero(student):
@@ -121,7 +106,7 @@ def test_gradients_of_zero(student):
     x, y = torch.ones(1, 1), torch.zeros(1, 1)
     student.gpu.autocast_train_step(model, optimizer, product, x, y)
     name = "the weights after gradients of 0"
-    expect.tensor(weights_of(model), torch.ones(2), of="autocast_train_step", name=name)
+    expect.tensor(weights_of(model), torch.ones(2), of=STEP, name=name)
 
 
 class Watching(nn.Linear):

@@ -40,12 +40,8 @@ def test_copies_are_asynchronous(student):
     with stand_in.gpu() as gpu:
         count = sum(1 for _ in student.gpu.Prefetcher(iter(batches(3)), "cuda"))
         expect.value(count, 3, of="Prefetcher")
-        expect.value(
-            sorted(set(gpu.copies)),
-            ["pinned, on a stream of its own"],
-            of="Prefetcher",
-            hint="x.pin_memory()",
-        )
+        copies, want = sorted(set(gpu.copies)), ["pinned, on a stream of its own"]
+        expect.value(copies, want, of="Prefetcher", hint="x.pin_memory()")
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])

@@ -36,12 +36,8 @@ def test_linear_of_the_example(student):
     x = torch.tensor([1.0, 10.0])
     inputs = "x [1, 10], weight [[2, 3]]"
     expect.tensor(layer(x), torch.tensor([32.0]), of="Linear.forward", inputs=inputs)
-    expect.tensor(
-        layer(x.expand(5, 4, 2)),
-        torch.full((5, 4, 1), 32.0),
-        of="Linear.forward",
-        inputs="x [5, 4, 2]",
-    )
+    got, want = layer(x.expand(5, 4, 2)), torch.full((5, 4, 1), 32.0)
+    expect.tensor(got, want, of="Linear.forward", inputs="x [5, 4, 2]")
 
 
 def test_linear_is_drawn_within_three_standard_deviations(student):
@@ -66,12 +62,8 @@ def test_linear_is_drawn_within_three_standard_deviations(student):
 def test_linear_is_made_where_it_is_wanted(student):
     """A layer on the meta device has a shape and a dtype but takes no memory."""
     layer = student.linear.Linear(3, 5, device="meta", dtype=torch.bfloat16)
-    expect.tensor(
-        layer.weight,
-        torch.empty(5, 3, device="meta", dtype=torch.bfloat16),
-        of="Linear",
-        name="weight",
-    )
+    want = torch.empty(5, 3, device="meta", dtype=torch.bfloat16)
+    expect.tensor(layer.weight, want, of="Linear", name="weight")
 
 
 def test_mlp_of_two_layers(student):
@@ -136,13 +128,8 @@ def test_linear_takes_an_x_that_is_not_contiguous(student):
     """A transpose has other strides, and gives what its copy gives."""
     layer = student.linear.Linear(3, 2)
     x = torch.arange(24.0).reshape(4, 3, 2).transpose(1, 2)
-    expect.tensor(
-        layer(x).detach(),
-        layer(x.contiguous()).detach(),
-        of="Linear.forward",
-        atol=1e-5,
-        inputs="x.transpose(1, 2), x [4, 3, 2]",
-    )
+    got, want, inputs = layer(x), layer(x.contiguous()), "x.transpose(1, 2), x [4, 3, 2]"
+    expect.tensor(got.detach(), want.detach(), of="Linear.forward", atol=1e-5, inputs=inputs)
 
 
 def test_linear_uses_the_weight_as_it_is_now(student):

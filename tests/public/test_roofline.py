@@ -136,17 +136,6 @@ def test_min_rows_is_where_is_compute_bound_turns(student):
             expect.value(got, expected, of="min_rows", optional=True, inputs=inputs)
 
 
-def test_a_dtype_without_a_peak_is_refused(student):
-    """An A100 has no peak for float8: asking for it is an error (KeyError or ValueError)."""
-    ra = student.resource_accounting
-    with expect.right_call("an A100 in bfloat16"):
-        ra.accelerator_intensity(ra.A100_80GB, torch.bfloat16)
-    with expect.raises(
-        (ValueError, KeyError), of="accelerator_intensity", when="hw has no peak for dtype"
-    ):
-        ra.accelerator_intensity(ra.A100_80GB, torch.float8_e4m3fn)
-
-
 def device(student, **changes):
     """A device of 1e12 FLOP/s in float32 and 4e12 in bfloat16, with 1e10 bytes/s."""
     given = {
@@ -221,9 +210,10 @@ def test_every_function_takes_the_peak_of_the_dtype(student):
 
 
 def test_every_function_refuses_a_dtype_without_a_peak(student):
-    """No peak is guessed, in any of the functions."""
+    """No peak is guessed, in any of the functions: an error (KeyError or ValueError) is raised."""
     ra, hw, half = student.resource_accounting, device(student), torch.float16
     calls = {
+        "accelerator_intensity": lambda dtype: ra.accelerator_intensity(hw, dtype),
         "roofline_seconds": lambda dtype: ra.roofline_seconds(1, 1, hw, dtype),
         "is_compute_bound": lambda dtype: ra.is_compute_bound(1, 1, hw, dtype),
         "mfu": lambda dtype: ra.mfu(1, 1, hw, dtype),

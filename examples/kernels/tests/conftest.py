@@ -3,9 +3,7 @@
 The clock is in the process of the test, outside of the box. Both functions run in the student's
 process, in groups of four blocks: reference, student, student, reference, or the other way round. A
 draw decides for each group, so code exactly at the limit has a ratio above it as often as below it,
-whatever else the machine does. The verdict comes from an interval for the median of the groups'
-ratios, as in the sign test; code at the limit is called too slow in less than 1 % of all
-measurements. What stays in doubt counts as fast enough.
+whatever else the machine does. README.md has the rule for the verdict.
 """
 
 import itertools

@@ -170,15 +170,7 @@ def command(order: Order, *, seccomp_fd: int, info_fd: int) -> list[str]:
 def _box(
     found: "Bubblewrap", user: int, files: list[str], *, scratch_bytes: int, gpu: Gpu | None
 ) -> list[str]:
-    """The arguments that describe the box; what runs in it follows them.
-
-    Args:
-        found: The program.
-        user: See `Order`.
-        files: The arguments that show the files of the worker, the course and the packages.
-        scratch_bytes: See `Order`.
-        gpu: See `Order`.
-    """
+    """The arguments that describe the box; `files` show the worker, the course and the packages."""
     return [
         found.path,
         *_namespaces(user, found),
@@ -353,12 +345,7 @@ def _packages(packages: tuple[str, ...]) -> list[str]:
 
 
 def _worker(folder: Path, tests: Path) -> list[str]:
-    """Show copies of the worker's code, of what it shares with the grader, and of the probes.
-
-    Args:
-        folder: An empty folder for the copies.
-        tests: See `Order`.
-    """
+    """Show copies, in this folder, of the code of the worker and of the probes."""
     runtime, course = folder / "runtime", folder / "course"
     visible.copy(visible.WORKER, runtime / "grader")
     visible.copy_code_of_tests(tests, course)

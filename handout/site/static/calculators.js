@@ -71,49 +71,6 @@
       if (FUNCTIONS.product(shape) > 1e15) throw new Error("At most 1e15 elements.");
       return { ...x, shape, strides };
     },
-    view: (x, given) => {
-      const shape = sizes(x, given, "view"), strides = restrided(x, shape);
-      if (!strides) throw new Error(`No strides describe this view, as for torch: the elements of ${inWords(x.shape)} with strides ${inWords(x.strides)} would have to be copied. reshape copies them.`);
-      return { ...x, shape, strides };
-    },
-    reshape: (x, given) => {
-      const shape = sizes(x, given, "reshape"), strides = restrided(x, shape);
-      return strides ? { ...x, shape, strides } : { shape, strides: contiguous(shape), offset: 0, copied: 1, elements: FUNCTIONS.product(shape) };
-    },
-  };
-  const inWords = (list) => `(${list.join(", ")}${list.length === 1 ? "," : ""})`;
-  // The sizes that view and reshape are given, with the size that −1 leaves open.
-  const sizes = (x, given, name) => {
-    const all = FUNCTIONS.product(x.shape), known = FUNCTIONS.product(given.filter((size) => size !== -1)), open = given.filter((size) => size === -1).length;
-    if (!given.length) throw new Error(`${name} takes a size for each dimension, such as .${name}(2, 6).`);
-    if (open > 1 || given.some((size) => size < -1)) throw new Error(`Each size of ${name} must be at least 0, and one of them may be −1.`);
-    if (open && !known) throw new Error("Next to a size of 0, −1 can be any number.");
-    if (open ? all % known : all !== known) throw new Error(`${inWords(given)} has ${open ? `a multiple of ${known}` : known} elements, and the tensor has ${all} at this point.`);
-    return given.map((size) => (size === -1 ? all / known : size));
-  };
-  // A shape and its strides in the fewest dimensions. Two of them visit the same places in the same order only if these are equal.
-  const merged = (shape, strides) => {
-    const runs = [];
-    shape.forEach((size, i) => {
-      const before = runs.at(-1);
-      if (size === 1) return;
-      if (before && before[1] === size * strides[i]) runs.splice(-1, 1, [before[0] * size, strides[i]]);
-      else runs.push([size, strides[i]]);
-    });
-    return String(runs);
-  };
-  // The strides of a view with this shape, or null if there are none. A stride is how far one step along its dimension moves in the storage.
-  const restrided = (x, shape) => {
-    if (String(shape) === String(x.shape) && shape.includes(0)) return x.strides;
-    const place = (number) => x.shape.reduceRight(([at, left], size, i) => [at + (left % size) * x.strides[i], Math.floor(left / size)], [0, number])[0];
-    const strides = [], empty = shape.includes(0);
-    let step = 1;
-    for (let i = shape.length - 1; i >= 0; i -= 1) {
-      const alone = i + 1 < shape.length ? shape[i + 1] * strides[0] : x.strides.at(-1) ?? 1;
-      strides.unshift(empty ? step : shape[i] === 1 ? alone : place(step));
-      step *= empty ? Math.max(shape[i], 1) : shape[i];
-    }
-    return empty || merged(x.shape, x.strides) === merged(shape, strides) ? strides : null;
   };
   const whole = (text) => {
     if (!/^[-−]?\d{1,15}$/.test(text)) throw new Error(`“${text.slice(0, 20)}” is not a whole number.`);
@@ -128,11 +85,11 @@
     return [first ? whole(first) : null, last ? whole(last) : null, by];
   };
   const steps = (text) => {
-    const found = [], STEP = /^\s*(?:\[([^\]]*)\]|\.(m?T)\b|\.(transpose|permute|expand|view|reshape)\s*\(([^)]*)\))/;
+    const found = [], STEP = /^\s*(?:\[([^\]]*)\]|\.(m?T)\b|\.(transpose|permute|expand)\s*\(([^)]*)\))/;
     let rest = text.replace(/^\s*x(?=\s*[.[]|\s*$)/, "");
     while (rest.trim()) {
       const match = STEP.exec(rest);
-      if (!match) throw new Error(`“${rest.trim().slice(0, 20)}” is not one of [1:, ::2], .T, .mT, .transpose(0, 1), .permute(1, 0), .expand(3, 4), .view(2, 6) and .reshape(12).`);
+      if (!match) throw new Error(`“${rest.trim().slice(0, 20)}” is not one of [1:, ::2], .T, .mT, .transpose(0, 1), .permute(1, 0) and .expand(3, 4).`);
       const list = (inside) => inside.split(",").map((one) => one.trim()).filter((one, i, all) => one || i < all.length - 1);
       if (match[1] !== undefined) found.push(["cut", list(match[1]).map(part)]);
       else if (match[2]) found.push([match[2], []]);
@@ -163,7 +120,7 @@
     held: (rounded, largest, noInfinity) => (Math.abs(rounded) <= largest ? rounded : Math.sign(rounded) * (noInfinity ? largest : Infinity)),
     product: (items) => items.reduce((a, b) => a * b, 1),
     viewed: (shape, view) => {
-      let x = { shape, strides: contiguous(shape), offset: 0, copied: 0, elements: FUNCTIONS.product(shape) };
+      let x = { shape, strides: contiguous(shape), offset: 0 };
       for (const [operation, given] of steps(view)) x = OPERATIONS[operation](x, given);
       let step = 1, inOrder = true;
       for (let i = x.shape.length - 1; i >= 0; i -= 1) {
@@ -367,7 +324,7 @@
       }
       y += 30 + 14 * Math.ceil(cells / columns);
     });
-    const of = v.copied ? "the copy's storage" : "the storage", more = v.elements > cells ? `The first ${cells} of ${fixed(v.elements, 0)} elements of ${of}` : of[0].toUpperCase() + of.slice(1);
+    const more = v.elements > cells ? `The first ${cells} of ${fixed(v.elements, 0)} elements of the storage` : "The storage";
     const note = `${more}. Coloured elements belong to the view, with one colour for each index of its first dimension${v.position < cells ? `; element ${v.position} is framed` : ""}. Below: where each dimension steps, starting at the view's first element.`;
     return svg(y, note, parts) + `<p class="hint">${note}</p>`;
   };

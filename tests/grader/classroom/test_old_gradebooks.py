@@ -61,9 +61,7 @@ def test_an_old_gradebook_is_read_as_it_is(book, grader, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "book",
-    ["0.8.0", pytest.param("0.9.0-before-changes", marks=pytest.mark.proof)],
-    indirect=True,
+    "book", ["0.8.0", pytest.param("0.9.0-before-changes", marks=pytest.mark.proof)], indirect=True
 )
 @pytest.mark.slow
 @pytest.mark.usefixtures("processes_start_at_once")

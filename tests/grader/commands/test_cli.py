@@ -29,11 +29,6 @@ from tests.grader.in_this_process import run_on
 pytestmark = pytest.mark.slow
 
 
-def without_times(text: str) -> dict[str, Any]:
-    """A result's JSON without the parts that may differ between two runs."""
-    return json.loads(re.sub(r'"seconds": [\d.e-]+', '"seconds": 0', text))
-
-
 GRADED_ONCE = pytest.mark.xdist_group("sample")
 
 
@@ -104,16 +99,6 @@ def test_the_sample_zip_is_made_from_the_stubs(root, tmp_path):
     exec(script.read_text(), namespace)
     namespace["build"](tmp_path / "sample.zip")
     assert (tmp_path / "sample.zip").read_bytes() == (root / "examples" / "sample.zip").read_bytes()
-
-
-@GRADED_ONCE
-def test_two_runs_with_one_seed_give_the_same_json(sample, grader, root, tmp_path):
-    chosen = ["storage_views", "linear"]
-    only = [word for name in chosen for word in ("--only", name)]
-    grader("grade", root / "examples" / "sample.zip", "--json", tmp_path / "again.json", *only)
-    again, first = without_times((tmp_path / "again.json").read_text()), without_times(sample[1])
-    assert again["problems"] == [p for p in first["problems"] if p["id"] in chosen]
-    assert (again["submission"], again["grader"]) == (first["submission"], first["grader"])
 
 
 @pytest.mark.slow

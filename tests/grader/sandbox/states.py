@@ -92,8 +92,8 @@ class Times:
         tried = [done(read, *DEVICES), done(mapped, "/dev/zero"), done(os.utime, *DEVICES, SHARED)]
         tried.append(done(lambda p: os.utime(p, (MARK, MARK)), *DEVICES))
         tried.append(done(lambda p: os.utime(opened(p)), *DEVICES))
-        for name, *where in (["utime"], ["utimes"], ["futimesat", -100]):
-            tried.append(done(lambda p: syscall(name, *where, p.encode(), None), *DEVICES))  # noqa: B023
+        for call in (["utime"], ["utimes"], ["futimesat", -100]):
+            tried.append(done(lambda p, c=call: syscall(*c, p.encode(), None), *DEVICES))
         return any(tried)
 
 

@@ -16,22 +16,18 @@ pytestmark = [
 
 PROGRAM = """
 import json, os, sys
-from contextlib import closing
 from pathlib import Path
 sys.path.insert(0, os.getcwd())
 from grader.course import courses
 from grader.sandbox import box, gpus
-from grader.sandbox.box import Sandbox
-from grader.sandbox.session import Session
 from grader.grading.grade import grade
 from grader.submission.submissions import Submission
-from kit.student import call
+from tests.grader.in_the_sandbox import COURSE as course, ask, session
 box.GIVE_BACK_SECONDS = 0.2
-course = courses.load()
 state = Path(os.environ["SIMULATED_GPU"])
 gpu = gpus.find()
 
-source = b'''
+source = '''
 import os
 import torch
 def f():
@@ -40,7 +36,6 @@ def f():
     return before, torch.left.device.type, torch.cuda.memory_allocated()
 '''
 contexts, graded = [], []
-asked = {"module": "m", "function": "f", "args": (), "kwargs": {}}
 
 # While the last test of the first submission runs, something takes 5 GB of the GPU and keeps it; it
 # gives them back before the third one.
@@ -51,14 +46,14 @@ def take(problem, done, of):
         state.write_text("clock 1200\\nreasons 4\\nused 5500000000\\n")
 
 # A box that preloads only torch starts sooner.
-quick = Sandbox(
+quick = box.Sandbox(
     course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes,
     packages=course.packages, preload=["torch"], gpu=gpu,
 )
 with quick as sandbox:
     for _ in range(2):
-        with closing(Session(sandbox, {"assignment/m.py": source}, course.limits)) as made:
-            contexts.append(made.run(call, asked))
+        with session(sandbox, source) as made:
+            contexts.append(ask(made))
     for progress in (take, None, None):
         if len(graded) == 2:
             state.write_text("power -1\\n")

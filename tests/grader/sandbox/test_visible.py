@@ -6,16 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import courses
 from grader.sandbox import levels, visible
 from grader.sandbox.box import Sandbox
 from grader.sandbox.levels import bubblewrap
-from grader.sandbox.session import Session
-from kit.student import call
-from tests.grader.in_the_sandbox import LEVELS, PLAIN
+from tests.grader.in_the_sandbox import LEVELS, PLAIN, answer
 
 pytestmark = pytest.mark.slow
-COURSE = courses.load()
 
 
 @pytest.fixture
@@ -38,10 +34,7 @@ def test_the_worker_reads_what_only_the_grader_may_read(closed, level):
     """Gradescope's setup.sh makes the grader and the course private to root."""
     options = {"packages": PLAIN.packages, "preload": PLAIN.imported_first}
     with Sandbox(closed / "tests", isolation=level, scratch_bytes=2**20, **options) as sandbox:
-        made = Session(sandbox, {"assignment/m.py": b"def f(): return 1"}, COURSE.limits)
-        inputs = {"module": "m", "function": "f", "args": (), "kwargs": {}}
-        assert 1 == made.run(call, inputs)
-        made.close()
+        assert 1 == answer(sandbox, "def f(): return 1")
 
 
 def test_what_is_tried_is_the_box_that_is_used(tmp_path, monkeypatch):

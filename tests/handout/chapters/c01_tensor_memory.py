@@ -1,6 +1,7 @@
 """Chapter 1: bytes of tensors and storages, strides and views."""
 
 import io
+import itertools
 import math
 
 import torch
@@ -35,16 +36,14 @@ def address_holds():
         base[7:].view(-1)[:100].view(10, 10)[2:, 1::3],
         base[5:6].expand(4, 5),
     ]
-    return [
-        x[i, j].data_ptr()
-        == x.untyped_storage().data_ptr()
-        + (x.storage_offset() + i * x.stride()[0] + j * x.stride()[1]) * x.element_size()
-        and tm.element_offset(x, (i, j))
-        == x.storage_offset() + i * x.stride()[0] + j * x.stride()[1]
-        for x in windows
-        for i in range(x.shape[0])
-        for j in range(x.shape[1])
-    ]
+    holds = []
+    for x in windows:
+        start = x.untyped_storage().data_ptr()
+        for i, j in itertools.product(*map(range, x.shape)):
+            place = x.storage_offset() + i * x.stride()[0] + j * x.stride()[1]
+            holds.append(x[i, j].data_ptr() == start + place * x.element_size())
+            holds.append(tm.element_offset(x, (i, j)) == place)
+    return holds
 
 
 def mergeable():
@@ -150,16 +149,13 @@ class Chapter(Figures):
         """Section 1.2: when a reshape is a view."""
         cases = list(mergeable())
         assert {merges for *_, merges in cases} == {True, False}
-        self.formula(
-            "merge_rule",
-            r"\text{stride}[d] = \text{shape}[d + 1] \cdot \text{stride}[d + 1]",
-            [
-                (stride[0] == shape[1] * stride[1])
-                == merges
-                == (tm.view_strides(shape, stride, (math.prod(shape),)) is not None)
-                for shape, stride, merges in cases
-            ],
-        )
+        holds = []
+        for shape, stride, merges in cases:
+            holds.append((stride[0] == shape[1] * stride[1]) == merges)
+            found = tm.view_strides(shape, stride, (math.prod(shape),))
+            holds.append((found is not None) == merges)
+        rule = r"\text{stride}[d] = \text{shape}[d + 1] \cdot \text{stride}[d + 1]"
+        self.formula("merge_rule", rule, holds)
         assert tm.view_strides((2, 1, 3), (3, 77, 1), (6,)) == (1,)
 
         x = torch.arange(24).view(2, 3, 4)

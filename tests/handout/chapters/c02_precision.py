@@ -77,9 +77,8 @@ class Chapter(Figures):
         spec = p.float_spec(E4M3)
         last = 2**spec.exponent_bits - 1
         bias = 2 ** (spec.exponent_bits - 1) - 1
-        nan = [
-            m for m in range(8) if torch.tensor(last << 3 | m, dtype=torch.uint8).view(E4M3).isnan()
-        ]
+        patterns = torch.tensor([last << 3 | m for m in range(8)], dtype=torch.uint8)
+        nan = patterns.view(E4M3).float().isnan().nonzero().flatten().tolist()
         by_rule = 2.0 ** (last - 1 - bias) * (2 - spec.eps)
         assert decoded(E4M3, torch.tensor(last << 3 | 6)) == spec.max
         self.gives(nan_mantissa=n(nan[0], "b"))
@@ -143,12 +142,10 @@ class Chapter(Figures):
         def percent(gradient):
             return 100 * ((gradient - full).norm() / full.norm()).item()
 
-        rounded = {
-            dtype: percent(
-                self.gradient(x.to(dtype).float(), y.to(dtype).float()).to(dtype).float()
-            )
-            for dtype in (BF16, E4M3)
-        }
+        rounded = {}
+        for dtype in (BF16, E4M3):
+            gradient = self.gradient(x.to(dtype).float(), y.to(dtype).float())
+            rounded[dtype] = percent(gradient.to(dtype).float())
         self.gives(noise_weights=x.shape[1], noise_examples=len(x), noise_batch=batch)
         self.gives(noise_error=percent(self.gradient(x[:batch], y[:batch])))
         self.gives(noise_bf16=rounded[BF16], noise_e4m3=rounded[E4M3])
@@ -208,11 +205,8 @@ class Chapter(Figures):
         self.gives(last_units=units[1], codes=codes, low_tie=ties[0], high_tie=ties[1])
         self.gives(back=p.dequantize_blocks(codes, scales, size, levels))
         assert len(ties) == 2
-        assert all(
-            levels[c] == math.floor(u)
-            for c, u in zip(codes.tolist(), units[0], strict=False)
-            if u in ties
-        )
+        for code, unit in zip(codes.tolist(), units[0], strict=False):
+            assert unit not in ties or levels[code] == math.floor(unit)
 
         count, outlier, block, levels = 4096, 100, 64, torch.arange(-7.0, 8)
         x = torch.randn(count, generator=torch.Generator().manual_seed(0))

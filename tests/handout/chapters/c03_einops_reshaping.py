@@ -155,14 +155,8 @@ class Chapter(Figures):
         """The scores of Wren."""
         config = wren.WREN
         width = wren.HEAD_WIDTH
-        q = torch.empty(
-            wren.MICRO_BATCH,
-            config.num_heads,
-            config.context_length,
-            width,
-            dtype=torch.bfloat16,
-            device="meta",
-        )
+        shape = wren.MICRO_BATCH, config.num_heads, config.context_length, width
+        q = torch.empty(shape, dtype=torch.bfloat16, device="meta")
         scores = er.attention_scores(q, q)
         together = config.num_layers * tm.tensor_bytes(scores)
         assert together > 4 * wren.PARAMETERS, "more than the weights"
@@ -177,15 +171,10 @@ class Chapter(Figures):
 
         features, heads, feature = 12, 3, 5
         d = features // heads
-        head_of = {
-            pattern: [
-                feature in row
-                for row in rearrange(
-                    torch.arange(features), f"{pattern} -> heads d", heads=heads
-                ).tolist()
-            ].index(True)
-            for pattern in ("(heads d)", "(d heads)")
-        }
+        head_of = {}
+        for pattern in ("(heads d)", "(d heads)"):
+            rows = rearrange(torch.arange(features), f"{pattern} -> heads d", heads=heads).tolist()
+            head_of[pattern] = [feature in row for row in rows].index(True)
         assert list(head_of.values()) == [feature // d, feature % heads] == [1, 2]
         self.gives(ex_feature=feature, ex_features=features, ex_heads=heads, ex_d=d)
         self.gives(ex_first=(feature, feature // d, d, feature % d))

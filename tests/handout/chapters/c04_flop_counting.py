@@ -13,15 +13,7 @@ from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from tests.handout.page_figures import Figures, n
 
-GPT2 = fc.TransformerConfig(
-    vocab_size=50257,
-    context_length=1024,
-    num_layers=12,
-    d_model=768,
-    num_heads=12,
-    d_ff=4 * 768,
-    tied_embeddings=True,
-)
+GPT2 = fc.TransformerConfig(50257, 1024, 12, 768, 12, 4 * 768, tied_embeddings=True)
 GPT3 = replace(  # Brown et al. (2020), table 2.1
     GPT2, context_length=2048, num_layers=96, d_model=12288, num_heads=96, d_ff=4 * 12288
 )
@@ -96,24 +88,15 @@ class Chapter(Figures):
     def layers(self) -> None:
         """A matrix product, and a linear layer."""
         cases = [(3, 5, 7), (1, 1, 1), (64, 32, 16), (1, 9, 4)]
-        self.formula(
-            "product_formula",
-            r"2 \cdot m \cdot k \cdot n",
-            [
-                fc.matmul_flops((m, k), (k, columns)) == 2 * m * k * columns
-                for m, k, columns in cases
-            ],
-        )
+        holds = [fc.matmul_flops((m, k), (k, o)) == 2 * m * k * o for m, k, o in cases]
+        self.formula("product_formula", r"2 \cdot m \cdot k \cdot n", holds)
         an_element = fc.matmul_flops((6, 3, 7), (6, 7, 5)) // (6 * 3 * 5 * 7)
         self.gives(an_element=an_element)
         x, head = torch.ones(1, 4), wren.HEAD_WIDTH
         softmax = ran(lambda: (e := (x - x.amax()).exp()) / e.sum())
         self.gives(softmax_flops=len(softmax), score_flops=fc.matmul_flops((1, head), (head, 1)))
-        for left, right in (
-            ("B × D", "D × K"),
-            ("K × B", "B × D"),
-            ("B × K", "K × D"),
-        ):  # y, dW, dx
+        # y, dW, dx
+        for left, right in (("B × D", "D × K"), ("K × B", "B × D"), ("B × K", "K × D")):
             dims = {"B": 3, "D": 5, "K": 7}
             shapes = [[dims[name] for name in side.split(" × ")] for side in (left, right)]
             assert fc.matmul_flops(*shapes) == 2 * 3 * 5 * 7 == fc.linear_flops(3, 5, 7)
@@ -131,10 +114,8 @@ class Chapter(Figures):
         def holds(b, d, k):
             forward = fc.mlp_flops(b, (d, d, k))
             both = fc.mlp_flops(b, (d, d, k), backward=True)
-            return (
-                forward == 2 * b * d**2 + 2 * b * d * k
-                and both - forward == 2 * b * d**2 + 4 * b * d * k
-            )
+            square = 2 * b * d**2
+            return (forward, both - forward) == (square + 2 * b * d * k, square + 4 * b * d * k)
 
         self.formula(
             "two_layer_formula",
@@ -181,34 +162,19 @@ class Chapter(Figures):
             (fc.TransformerConfig(90, 30, 5, 12, 3, 20), 2, 7),
         ]
         rows = [
-            (
-                "qkv",
-                "L · 2 · BT · d · 3d",
-                lambda c, b, t: c.num_layers * 2 * b * t * c.d_model * 3 * c.d_model,
-            ),
-            (
-                "attention_scores",
-                "L · 2 · B · T² · d",
-                lambda c, b, t: c.num_layers * 2 * b * t**2 * c.d_model,
-            ),
-            (
-                "attention_output",
-                "L · 2 · BT · d²",
-                lambda c, b, t: c.num_layers * 2 * b * t * c.d_model**2,
-            ),
-            (
-                "ffn",
-                "L · 2 · 2 · BT · d · d_ff",
-                lambda c, b, t: c.num_layers * 2 * 2 * b * t * c.d_model * c.d_ff,
-            ),
-            ("lm_head", "2 · BT · d · V", lambda c, b, t: 2 * b * t * c.d_model * c.vocab_size),
+            ("qkv", "L · 2 · BT · d · 3d", lambda c, L, d, bt: L * 2 * bt * d * 3 * d),
+            ("attention_scores", "L · 2 · B · T² · d", lambda c, L, d, btt: L * 2 * btt * d),
+            ("attention_output", "L · 2 · BT · d²", lambda c, L, d, bt: L * 2 * bt * d**2),
+            ("ffn", "L · 2 · 2 · BT · d · d_ff", lambda c, L, d, bt: L * 2 * 2 * bt * d * c.d_ff),
+            ("lm_head", "2 · BT · d · V", lambda c, L, d, bt: 2 * bt * d * c.vocab_size),
         ]
         assert parts["attention_scores"] == parts["attention_values"]
         for key, formula, value in rows:
             each = " each" if key == "attention_scores" else ""
-            assert all(
-                fc.transformer_forward_flops(c, b, t)[key] == value(c, b, t) for c, b, t in configs
-            ), key
+            for c, b, t in configs:
+                tokens_or_pairs = b * t**2 if key == "attention_scores" else b * t
+                expected = value(c, c.num_layers, c.d_model, tokens_or_pairs)
+                assert fc.transformer_forward_flops(c, b, t)[key] == expected, key
             flops, share = n(f"{parts[key] / 1e9:.1f}e9"), n(parts[key] / total * 100, ".1f")
             self.gives(part=f"{n(formula)}{each} | {flops}{each}, {share} %{each}")
         gated = fc.transformer_forward_flops(replace(GPT2, gated_ffn=True), 1, tokens)
@@ -222,10 +188,8 @@ class Chapter(Figures):
         assert longer["ffn"] == long // tokens * parts["ffn"]
         self.long_sequences(configs)
         head = GPT2.d_model // GPT2.num_heads
-        assert (
-            GPT2.num_heads * fc.matmul_flops((tokens, head), (head, tokens)) * GPT2.num_layers
-            == parts["attention_scores"]
-        )
+        scores = fc.matmul_flops((tokens, head), (head, tokens))
+        assert GPT2.num_layers * GPT2.num_heads * scores == parts["attention_scores"]
         self.gives(scores_growth=f"T{growth}", long_tokens=long, long_share=share * 100)
         size = ra.transformer_parameters(GPT2)
         by_rule = fc.training_flops(size, tokens) // 3
@@ -289,25 +253,21 @@ class Chapter(Figures):
         scores, matrices = [], []
         for config, b, t in configs:
             usual = replace(config, d_ff=4 * config.d_model)
-            parts = {
-                name: flops // usual.num_layers
-                for name, flops in fc.transformer_forward_flops(usual, b, t).items()
-            }
+            whole = fc.transformer_forward_flops(usual, b, t)
+            parts = {name: flops // usual.num_layers for name, flops in whole.items()}
             d = usual.d_model
             attention = parts["attention_scores"] + parts["attention_values"]
             scores.append(attention == 4 * b * t**2 * d)
-            matrices.append(
-                parts["qkv"] + parts["attention_output"] + parts["ffn"] == 24 * b * t * d**2
-            )
+            products = parts["qkv"] + parts["attention_output"] + parts["ffn"]
+            matrices.append(products == 24 * b * t * d**2)
         self.gives(usual_ff=GPT2.d_ff // GPT2.d_model)
         self.formula("scores_layer", "4BT²d", scores)
         self.formula("matrices_layer", "24BTd²", matrices)
         equal = scores_over_matrices(GPT2, GPT2.context_length) ** -1 * GPT2.context_length
-        ratios = [
-            scores_over_matrices(replace(GPT2, context_length=t), t)
-            == Fraction(t, 6 * GPT2.d_model)
-            for t in (512, 1024, 16384)
-        ]
+        ratios = []
+        for t in (512, 1024, 16384):
+            ratio = scores_over_matrices(replace(GPT2, context_length=t), t)
+            ratios.append(ratio == Fraction(t, 6 * GPT2.d_model))
         self.formula("scores_ratio", "T / (6d)", ratios)
         self.formula("long_means", "6d", equal == 6 * GPT2.d_model)
         self.gives(gpt2_equal=int(equal))
@@ -327,12 +287,7 @@ class Chapter(Figures):
 
     def as_they_run(self) -> None:
         """The table of operators that a call runs."""
-        x, flat, weight, bias = (
-            torch.ones(2, 3, 4),
-            torch.ones(3, 4),
-            torch.ones(5, 4),
-            torch.ones(5),
-        )
+        x, flat, weight, bias = map(torch.ones, ((2, 3, 4), (3, 4), (5, 4), 5))
         assert products(ran(lambda: x @ weight.T)) == ["aten.mm.default"]
         self.gives(x_dimensions=x.dim())
         for rows in (x, flat):

@@ -10,21 +10,11 @@ import torch
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
-from tests.handout.chapters.c04_flop_counting import GPT2
+from tests.handout.chapters.c04_flop_counting import GPT2, GPT3
 from tests.handout.page_figures import Figures, n
 
 BF16, FP32 = torch.bfloat16, torch.float32
 H100 = ra.H100_SXM
-GPT3 = fc.TransformerConfig(
-    vocab_size=50257,
-    context_length=2048,
-    num_layers=96,
-    d_model=12288,
-    num_heads=96,
-    d_ff=4 * 12288,
-    tied_embeddings=True,
-)
-
 RECIPES = {
     "all in float32": ra.TrainingRecipe(FP32, FP32, (FP32, FP32)),
     "bfloat16 parameter and gradient, float32 states and master": ra.TrainingRecipe(
@@ -32,12 +22,8 @@ RECIPES = {
     ),
     "the same without a master": ra.TrainingRecipe(BF16, BF16, (FP32, FP32)),
 }
-PARAMETERS, TOKENS, DEVICES, MFU = (
-    70 * 10**9,
-    15 * 10**12,
-    1024,
-    0.5,
-)  # the run of the solved example
+# The run of the solved example.
+PARAMETERS, TOKENS, DEVICES, MFU = 70 * 10**9, 15 * 10**12, 1024, 0.5
 
 
 def times(size, dtype):
@@ -110,29 +96,22 @@ class Chapter(Figures):
         self.gives(ex_paper_speed=75.2e9 / 7.3e-3 / 1e12, ex_own_speed=fused / 7.3e-3 / 1e12)
         self.gives(ex_peak=312, flash_gb=4.4, plain_gb=40.3, flash_ms=7.3, plain_ms=41.7)
         self.gives(flash_faster=41.7 / 7.3, flops_per_row=n("2kn"))
+        flips = []
+        for k, columns in [(2048, 8192), (1000, 30_000)]:
+            for m in (100, 300, 360, 361, 500, 5000):
+                moved = two * (m * k + k * columns + m * columns)
+                bound = ra.is_compute_bound(2 * m * k * columns, moved, H100, BF16)
+                flips.append(bound == (m >= ra.min_rows(k, columns, H100, BF16)))
         self.formula(
             "flip_formula",
             r"\frac{2mkn}{\text{peak FLOP/s}} > "
             r"\frac{(mk + kn + mn) \cdot \text{bytes per number}}{\text{bandwidth}}",
-            [
-                ra.is_compute_bound(
-                    2 * m * k * columns, two * (m * k + k * columns + m * columns), H100, BF16
-                )
-                == (m >= ra.min_rows(k, columns, H100, BF16))
-                for k, columns in [(2048, 8192), (1000, 30_000)]
-                for m in (100, 300, 360, 361, 500, 5000)
-            ],
+            flips,
         )
-        ridge = n(ra.accelerator_intensity(H100, BF16), ".1f")
-        self.gives(ridge=ridge)
-        self.formula(
-            "full_mfu",
-            r"\min\left(1",
-            [
-                ra.attainable_mfu(i, H100, BF16) == min(1, i / ra.accelerator_intensity(H100, BF16))
-                for i in (1, 295, 400)
-            ],
-        )
+        ridge = ra.accelerator_intensity(H100, BF16)
+        self.gives(ridge=n(ridge, ".1f"))
+        best = [ra.attainable_mfu(i, H100, BF16) == min(1, i / ridge) for i in (1, 295, 400)]
+        self.formula("full_mfu", r"\min\left(1", best)
         vector = ra.matmul_intensity(1024, 1024, 1, BF16)
         self.gives(vector_flops=fc.matmul_flops((1024, 1024), (1024,)) // 1024**2)
         self.gives(vector_intensity=round(vector))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise, zip_longest
 
 import torch
@@ -70,9 +70,9 @@ def adamw(
     return after
 
 
-def kept_bytes(make: Make) -> int:
+def kept_bytes(make: Make, rows: int = 3, columns: int = 4) -> int:
     """Bytes of state that an optimizer keeps for a float32 parameter."""
-    p = torch.zeros(3, 4, requires_grad=True)
+    p = torch.zeros(rows, columns, requires_grad=True)
     p.grad = torch.ones_like(p)
     optimizer = make([p])
     optimizer.step()
@@ -144,11 +144,8 @@ class Chapter(Figures):
         slope = torch.tensor([0.7], dtype=F64, requires_grad=True)
         (curvature * slope**2 / 2).sum().backward()
         self.formula("parabola", "½λx²", math.isclose(slope.grad.item(), curvature * 0.7))
-        self.formula(
-            "parabola_factor",
-            "1 − lr · λ",
-            same(slide(0.1)[:3], [(1 - 0.1 * curvature) ** t for t in (1, 2, 3)]),
-        )
+        factors = [(1 - 0.1 * curvature) ** t for t in (1, 2, 3)]
+        self.formula("parabola_factor", "1 − lr · λ", same(slide(0.1)[:3], factors))
         below, above = slide(1.98 / curvature), slide(2.02 / curvature)
         self.formula("parabola_limit", "2/λ", [abs(below[-1]) < 1, abs(above[-1]) > 1])
 
@@ -157,9 +154,8 @@ class Chapter(Figures):
         (0.1 * at[0] ** 2 + 2 * at[1] ** 2).backward()
         across, along = (at.grad / at.detach()).tolist()
         value = training.bowl_value(1.5, -0.5)
-        self.formula(
-            "bowl", "0.1x² + 2y²", math.isclose(value, across / 2 * 1.5**2 + along / 2 * 0.5**2)
-        )
+        expected = across / 2 * 1.5**2 + along / 2 * 0.5**2
+        self.formula("bowl", "0.1x² + 2y²", math.isclose(value, expected))
         factors = {}
         for lr in (slow, fast):
             (x0, y0), (x1, y1), *_ = training.bowl_path(lr, 0.0)
@@ -172,9 +168,8 @@ class Chapter(Figures):
         for momentum in (0.3, mu, 0.9):
             limit = (2 + 2 * momentum) / along
             for lr, inside in ((0.98 * limit, True), (1.02 * limit, False)):
-                path = descend(
-                    lambda p, lr=lr, m=momentum: op.SGD(p, lr, m), lambda y: along * y, 2000
-                )
+                make = partial(op.SGD, lr=lr, momentum=momentum)
+                path = descend(make, lambda y: along * y, 2000)
                 converges.append((abs(path[-1]) < 1e-3) == inside)
         self.formula("momentum_limit", "2 + 2μ", converges)
         assert fast * along < 2 + 2 * mu
@@ -196,40 +191,29 @@ class Chapter(Figures):
             same(adagrad, simple(lambda s, g: (s + g**2, lr * g / (math.sqrt(s + g**2) + eps)))),
         )
 
-        def mean_square(v: float, g: float) -> tuple[float, float]:
-            v = alpha * v + (1 - alpha) * g**2
+        def mean_square(v: float, g: float, kept: float = alpha) -> tuple[float, float]:
+            v = kept * v + (1 - kept) * g**2
             return v, lr * g / (math.sqrt(v) + eps)
 
-        self.formula(
-            "rmsprop_formula",
-            r"v \leftarrow \alpha v + (1 - \alpha) g^2",
-            same(rmsprop, simple(mean_square)),
-        )
+        formula = r"v \leftarrow \alpha v + (1 - \alpha) g^2"
+        self.formula("rmsprop_formula", formula, same(rmsprop, simple(mean_square)))
         swapped = steps(lambda p: op.RMSProp(p, lr, 1 - alpha, eps), GRADIENTS)
-
-        def exchanged(v: float, g: float) -> tuple[float, float]:
-            v = (1 - alpha) * v + alpha * g**2
-            return v, lr * g / (math.sqrt(v) + eps)
-
         assert not any(same(rmsprop, swapped))
-        self.formula("other_alpha", "1 − α", same(swapped, simple(exchanged)))
+        exchanged = simple(partial(mean_square, kept=1 - alpha))
+        self.formula("other_alpha", "1 − α", same(swapped, exchanged))
         assert all(same(sgd, simple(lambda b, g: (mu * b + g, lr * (mu * b + g)))))
 
-        sums = [sum(mu**k for k in range(5000)) for mu in (0.5, 0.9, 0.99)]
-        self.formula(
-            "momentum_sum",
-            "g · (1 + μ + μ² + …) = g / (1 − μ)",
-            same(sums, [1 / (1 - mu) for mu in (0.5, 0.9, 0.99)]),
-        )
+        rates = (0.5, 0.9, 0.99)
+        holds = same([sum(m**k for k in range(5000)) for m in rates], [1 / (1 - m) for m in rates])
+        self.formula("momentum_sum", "g · (1 + μ + μ² + …) = g / (1 − μ)", holds)
         *_, before, last = [0.0, *steps(lambda p: op.SGD(p, 1.0, 0.9), [1.0] * 500)]
         assert round(before - last, 9) == 10, "ten times as long"
         self.gives(mu=0.9)
         rate = 0.1
         plain_mean = steps(lambda p: op.SGD(p, rate, mu), GRADIENTS)
         other = simple(lambda b, g: (mu * b + (1 - mu) * g, rate * (mu * b + (1 - mu) * g)))
-        shorter = same(
-            [1 - x for x in other], [(1 - mu) * (1 - x) for x in plain_mean]
-        )  # the step is (1 − μ) times as long
+        # the step is (1 − μ) times as long
+        shorter = same([1 - x for x in other], [(1 - mu) * (1 - x) for x in plain_mean])
         self.formula("other_momentum", "(1 − μ) g", shorter)
         self.formula("other_momentum", "(1 − μ) g", shorter)
 
@@ -241,55 +225,37 @@ class Chapter(Figures):
         self.formula("steps_remembered", "1 / (1 − α)", math.isclose(memory, 1 / (1 - a)))
         self.gives(remembered=memory, alpha=a)
         ((first),) = steps(lambda p: op.RMSProp(p, 1.0, a, 0.0), [0.3])
-        self.formula(
-            "first_root",
-            "√v = √(1 − α) |g|",
-            math.isclose(1 - first, 0.3 / (math.sqrt(1 - a) * 0.3)),
-        )
+        root = math.isclose(1 - first, 0.3 / (math.sqrt(1 - a) * 0.3))
+        self.formula("first_root", "√v = √(1 − α) |g|", root)
         self.gives(first_step=1 - first)
 
     def state(self) -> None:
         """Bytes of optimizer state."""
         elements, parameters = 12, 7 * 10**9
-        kinds: dict[str, list[Make]] = {
-            "SGD": [op.SGD],
-            "SGD with momentum, AdaGrad, RMSProp": [
-                lambda p: op.SGD(p, momentum=0.9),
-                op.AdaGrad,
-                op.RMSProp,
-            ],
-            "Adam, AdamW": [torch.optim.Adam, op.AdamW],
-            "Muon": [torch.optim.Muon],
-        }
+        momentum = partial(op.SGD, momentum=0.9)
+        kinds: list[list[Make]] = [[op.SGD], [momentum, op.AdaGrad, op.RMSProp]]
+        kinds += [[torch.optim.Adam, op.AdamW], [torch.optim.Muon]]
         self.gives(parameters=parameters)
-        for makes in kinds.values():
+        for makes in kinds:
             (kept,) = {kept_bytes(make) for make in makes}
             self.gives(state_row=(kept // elements, parameters * kept // elements // 10**9))
         # Dettmers et al. (2022), section 2: blocks of 2,048 numbers, each with a float32 scale.
         block = 2048
-        codes, scales = precision.quantize_blocks(
-            torch.ones(4 * block), block, torch.linspace(-1, 1, 2**8)
-        )
+        levels = torch.linspace(-1, 1, 2**8)
+        codes, scales = precision.quantize_blocks(torch.ones(4 * block), block, levels)
         per_number = 2 * sum(x.numel() * x.element_size() for x in (codes, scales)) / (4 * block)
         self.gives(state_row=(per_number, parameters * per_number / 1e9))
         self.gives(code_bits=8 * codes.element_size(), code_block=block)
         self.factored(parameters)
-        shown = [
-            kept_bytes(kind) for kind in (torch.optim.SGD, torch.optim.RMSprop, torch.optim.AdamW)
-        ]
+        shown = list(map(kept_bytes, (torch.optim.SGD, torch.optim.RMSprop, torch.optim.AdamW)))
         self.gives(sgd_bytes=shown[0], rmsprop_bytes=shown[1], adamw_kept=shown[2])
 
     def factored(self, parameters: int) -> None:
         """What Adafactor and AdamW keep for a matrix of Wren's FFN."""
         rows, columns = wren.WREN.d_model, wren.WREN.d_ff
-        kept = []
-        for make in (torch.optim.Adafactor, op.AdamW):
-            weight = torch.zeros(rows, columns, requires_grad=True)
-            weight.grad = torch.ones_like(weight)
-            optimizer = make([weight])
-            optimizer.step()
-            kept.append(op.optimizer_state_bytes(optimizer))
-        factored, both = kept
+        factored, both = (
+            kept_bytes(make, rows, columns) for make in (torch.optim.Adafactor, op.AdamW)
+        )
         assert factored == (rows + columns) * F32.itemsize
         share = factored / (rows * columns)
         self.gives(state_row=(share, parameters * share / 1e9), factored_shape=(rows, columns))
@@ -356,10 +322,8 @@ class Chapter(Figures):
         self.gives(silence=silence, silence_step=f"({n(1)} − β₁) / √({n(1)} − β₂) = {silence}")
         self.gives(bound_section=2.1)
         p, g, lr, decay = 1.0, 10.0, 0.1, 0.5
-        with_l2, without = (
-            steps(lambda x, d=d: torch.optim.Adam(x, lr, weight_decay=d), [g], p)[0]
-            for d in (decay, 0.0)
-        )
+        adam = partial(torch.optim.Adam, lr=lr)
+        with_l2, without = (steps(partial(adam, weight_decay=d), [g], p)[0] for d in (decay, 0.0))
         assert math.isclose(with_l2, without), "the L2 term has no effect"
         self.gives(p=p, large_gradient=g, l2_adds=decay * p)
         fresh = torch.zeros(1, requires_grad=True)
@@ -406,25 +370,16 @@ class Chapter(Figures):
         """Where ε may be placed, and the first step that each place gives."""
         lr = 0.1
         cases = [(1.0, 1e-8), (0.01, 0.01)]
-        rows: dict[str, list[float]] = {
-            "√v̂ + ε, as here": [],
-            "√(v̂ + ε)": [],
-            "√v + ε, and the corrections outside the quotient": [],
-        }
-        here, inside, before = rows.values()
+        # √v̂ + ε as here; √(v̂ + ε); √v + ε, and the corrections outside the quotient
+        here, inside, before = [], [], []
         for g, eps in cases:
             m, v = (1 - BETA1) * g, (1 - BETA2) * g**2
-            here += [
-                1 - step
-                for step in steps(
-                    lambda p, eps=eps: op.AdamW(p, lr, eps=eps, weight_decay=0.0), [g]
-                )
-            ]
+            here.append(1 - steps(partial(op.AdamW, lr=lr, eps=eps, weight_decay=0.0), [g])[0])
             inside.append(lr * g / math.sqrt(g**2 + eps))
             before.append(lr * math.sqrt(1 - BETA2) / (1 - BETA1) * m / (math.sqrt(v) + eps))
         self.gives(lr=lr, usual_g=cases[0][0], usual_eps=cases[0][1], small_g=cases[1][0])
         self.gives(large_eps=cases[1][1])
-        for moved in rows.values():
+        for moved in (here, inside, before):
             self.gives(eps_row=moved)
         norm, parameters, eps = 1, 10**9, 1e-8
         entry = norm / math.sqrt(parameters)
@@ -470,11 +425,8 @@ class Chapter(Figures):
         whole = [torch.tensor(value, dtype=F64) for value in values]
         lengths = [g.norm().item() for g in whole]
         gradients, norm = clipped(1.0, 5.0)
-        self.formula(
-            "norm_of_norms",
-            "‖g‖² = ‖g₁‖² + ‖g₂‖² + …",
-            math.isclose(norm**2, sum(length**2 for length in lengths)),
-        )
+        holds = math.isclose(norm**2, sum(length**2 for length in lengths))
+        self.formula("norm_of_norms", "‖g‖² = ‖g₁‖² + ‖g₂‖² + …", holds)
         self.gives(gradients=whole, first_norm=lengths[0], second_norm=lengths[1])
         self.gives(joint_norm=([length**2 for length in lengths], norm), clip_eps=5)
         self.gives(clip_factor=(1, norm, 5), clipped=gradients)
@@ -512,17 +464,12 @@ class Chapter(Figures):
         def rate(it: int) -> float:
             return op.lr_cosine_schedule(it, most, least, w, c)
 
-        self.formula(
-            "cosine_formula",
-            "min + (max − min) · (1 + cos(π x)) / 2",
-            same(
-                [rate(it) for it in range(w, c)],
-                [
-                    least + (most - least) * (1 + math.cos(math.pi * (it - w) / (c - w))) / 2
-                    for it in range(w, c)
-                ],
-            ),
+        cosines = [math.cos(math.pi * (it - w) / (c - w)) for it in range(w, c)]
+        holds = same(
+            [rate(it) for it in range(w, c)],
+            [least + (most - least) * (1 + cosine) / 2 for cosine in cosines],
         )
+        self.formula("cosine_formula", "min + (max − min) · (1 + cos(π x)) / 2", holds)
         assert all(same([rate(it) for it in range(w)], [most * it / w for it in range(w)]))
         top, bottom = 1 + math.cos(0), 1 + math.cos(math.pi)
         self.gives(first_rate=rate(0), cosine_top=top, cosine_bottom=bottom)
@@ -530,11 +477,8 @@ class Chapter(Figures):
         constant = steps(lambda p: op.AdamW(p, 0.1, eps=0.0, weight_decay=0.0), [0.3] * 50)
         assert math.isclose(constant[-2] - constant[-1], 0.1)
         shrunk = {beta: math.sqrt((1 - beta) / (1 + beta)) for beta in (0.7, BETA1)}
-        self.formula(
-            "noise_formula",
-            "√((1 − β₁) / (1 + β₁))",
-            [abs(noise_step(beta, BETA2) / about - 1) < 0.05 for beta, about in shrunk.items()],
-        )
+        holds = [abs(noise_step(beta, BETA2) / about - 1) < 0.05 for beta, about in shrunk.items()]
+        self.formula("noise_formula", "√((1 − β₁) / (1 + β₁))", holds)
         self.gives(noise_step=shrunk[BETA1])
         its = [0, 5, 10, 15, 20, 25, 30, 1000]
         self.gives(max=most, min=least, w=w, c=c, its=its, rates=[rate(it) for it in its])
@@ -579,9 +523,8 @@ class Chapter(Figures):
         beta1, beta2, decay, clip = 0.9, 0.95, 0.1, 1.0
         sums = [sum(beta**k for k in range(50_000)) for beta in (beta2, BETA2)]
         self.formula("v_remembers", "1 / (1 − β₂)", same(sums, [1 / (1 - beta2), 1 / (1 - BETA2)]))
-        self.gives(
-            wren_options=f"β₁ = {n(beta1)}, β₂ = {n(beta2)}, ε = {n('1e-8')}, λ = {n(decay)}"
-        )
+        betas = f"β₁ = {n(beta1)}, β₂ = {n(beta2)}"
+        self.gives(wren_options=f"{betas}, ε = {n('1e-8')}, λ = {n(decay)}")
         self.gives(wren_clip=clip, wren_beta=f"β₂ = {n(beta2)}", wren_remembers=sums[0])
         self.gives(usual_remembers=sums[1], usual_beta=BETA2)
 

@@ -72,15 +72,13 @@ class Chapter(Figures):
             for tokens in (2, 5, 9)
             for length in range(1, tokens)
         ]
-        self.formula(
-            "start_range",
-            r"s + t \le n - 1 \quad \text{so} \quad 0 \le s \le n - t - 1",
-            [
-                starts(tokens, t) == [s for s in range(len(tokens)) if s + t <= len(tokens) - 1]
-                for tokens, t in cases
-            ]
-            + [starts(tokens, t) == list(range(len(tokens) - t - 1 + 1)) for tokens, t in cases],
-        )
+        holds = []
+        for tokens, t in cases:
+            found, count = starts(tokens, t), len(tokens)
+            holds.append(found == [s for s in range(count) if s + t <= count - 1])
+            holds.append(found == list(range(count - t - 1 + 1)))
+        rule = r"s + t \le n - 1 \quad \text{so} \quad 0 \le s \le n - t - 1"
+        self.formula("start_range", rule, holds)
 
     def example(self) -> None:
         """The example of four tokens, and the data of one step."""

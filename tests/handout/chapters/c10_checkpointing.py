@@ -100,16 +100,13 @@ class Chapter(Figures):
         self.gives(lost_divisor=2)
         cases = [(420.0, 178_000.0), (3.0, 178_000.0), (60.0, 1e4)]
         around = (0.5, 0.9, 0.999, 1.001, 1.1, 2.0)
-        self.formula(
-            "young_rule",
-            r"\frac{w}{T} + \frac{T}{2M} \quad \text{is least at} \quad T = \sqrt{2wM}",
-            [
-                cost(w, best(w, m), m) < cost(w, best(w, m) * factor, m)
-                for w, m in cases
-                for factor in around
-            ]
-            + [abs(w / best(w, m) - best(w, m) / (2 * m)) < 1e-12 for w, m in cases],
-        )
+        holds = []
+        for w, m in cases:
+            t = best(w, m)
+            holds += [cost(w, t, m) < cost(w, t * factor, m) for factor in around]
+            holds.append(abs(w / t - t / (2 * m)) < 1e-12)
+        rule = r"\frac{w}{T} + \frac{T}{2M} \quad \text{is least at} \quad T = \sqrt{2wM}"
+        self.formula("young_rule", rule, holds)
 
     def contents(self) -> None:
         """The sizes of a checkpoint's parts."""
@@ -118,9 +115,8 @@ class Chapter(Figures):
         moments = op.optimizer_state_bytes(optimizer) // weights
         self.weight = FP32.itemsize + moments
         self.gives(checkpoint_bytes=self.weight, weight_bytes=FP32.itemsize, moment_bytes=moments)
-        first_moment = next(iter(optimizer.state.values()))[
-            "m"
-        ]  # 0.9 · the old value + 0.1 · a gradient of 1
+        # 0.9 · the old value + 0.1 · a gradient of 1
+        first_moment = next(iter(optimizer.state.values()))["m"]
         start = round(((first_moment - 0.1) / 0.9).abs().max().item(), 6)
         self.gives(moments_start=start)
         self.words = len(np.random.get_state()[1])

@@ -61,24 +61,13 @@ class Chapter(Figures):
         chain = torch.tensor([[stay, 1 - stay], [1 - stay, stay]], dtype=torch.float64)
         by_hand = -stay * math.log(stay) - (1 - stay) * math.log(1 - stay)
         assert abs(entropy(chain) - by_hand) < 1e-12
-        chains = torch.rand(
-            4, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
-        ).softmax(-1)
+        generator = torch.Generator().manual_seed(0)
+        chains = torch.rand(4, 3, 3, dtype=torch.float64, generator=generator).softmax(-1)
+        summed = [p.matrix_power(200)[0] @ (-p * p.log()).sum(1) for p in chains]
         self.formula(
             "entropy_formula",
             r"H = \sum_i \pi_i \sum_j P_{ij} \left(-\log P_{ij}\right)",
-            [
-                abs(
-                    entropy(p)
-                    - sum(
-                        p.matrix_power(200)[0, i] * -p[i, j] * p[i, j].log()
-                        for i in range(3)
-                        for j in range(3)
-                    )
-                )
-                < 1e-9
-                for p in chains
-            ],
+            [abs(entropy(p) - one) < 1e-9 for p, one in zip(chains, summed, strict=True)],
         )
         leave = n(1 - stay, "g")
         pi = ", ".join(n({0.5: "½"}[round(share, 12)]) for share in how_often(chain).tolist())
@@ -101,22 +90,14 @@ class Chapter(Figures):
             parts = zip(x.split(rows), y.split(rows), strict=True)
             return sum(len(p) / len(x) * F.mse_loss(model(p), q).item() for p, q in parts)
 
-        self.formula(
-            "micro_batch_formula",
-            r"\ell = \sum_i \frac{b_i}{B} \ell_i",
-            [
-                abs(ag.accumulate_gradients(model, F.mse_loss, x, y, m) - whole) < 1e-12
-                and abs(in_parts(m) - whole) < 1e-12
-                for m in (1, 2, 3, 7)
-            ],
-        )
+        found = [ag.accumulate_gradients(model, F.mse_loss, x, y, m) for m in (1, 2, 3, 7)]
+        found += map(in_parts, (1, 2, 3, 7))
+        formula = r"\ell = \sum_i \frac{b_i}{B} \ell_i"
+        self.formula("micro_batch_formula", formula, [abs(one - whole) < 1e-12 for one in found])
         losses, sizes = [2.0, 4.0], [3, 1]
-        target = torch.tensor(
-            [[loss] for loss, size in zip(losses, sizes, strict=True) for _ in range(size)]
-        )
-        mean = ag.accumulate_gradients(
-            nn.Linear(1, 1), lambda out, want: want.mean() + 0 * out.sum(), target, target, 3
-        )
+        target = torch.tensor(losses).repeat_interleave(torch.tensor(sizes))[:, None]
+        given = lambda out, want: want.mean() + 0 * out.sum()  # noqa: E731
+        mean = ag.accumulate_gradients(nn.Linear(1, 1), given, target, target, 3)
         self.gives(first_loss=losses[0], first_windows=sizes[0], second_loss=losses[1])
         self.gives(second_windows=sizes[1])
         self.gives(mean_loss=(list(zip(sizes, losses, strict=True)), sum(sizes), mean))

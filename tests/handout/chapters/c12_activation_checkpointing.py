@@ -85,10 +85,8 @@ def transformer_layer(s, b, h, a, dropout=True, selective=False):
     gain = torch.ones(h, dtype=BF16, requires_grad=True)
     x = torch.randn(b, s, h).to(BF16).requires_grad_()
 
-    def drop(t):
-        return (
-            torch.native_dropout(t, 0.1, True)[0] if dropout else t
-        )  # keeps a mask of one byte per number, as dropout does on a GPU
+    def drop(t):  # keeps a mask of one byte per number, as dropout does on a GPU
+        return torch.native_dropout(t, 0.1, True)[0] if dropout else t
 
     def attention(q, k, v):
         return drop(torch.softmax(q @ k.transpose(-1, -2), -1)) @ v
@@ -158,31 +156,15 @@ class Chapter(Figures):
             assert min(valley, key=lambda k: k + 2 * layers / k) == round((2 * layers) ** 0.5)
         best = {layers: (2 * layers) ** 0.5 for layers in (8, 16, 128)}
         small = 1e-4
-        slopes = [
-            ((k + small) + 2 * layers / (k + small) - (k - small) - 2 * layers / (k - small))
-            / (2 * small)
-            for layers, k in ((16, 3.0), (16, 9.0), (128, 5.0))
-        ]
-        self.formula(
-            "derivative",
-            "1 − 2L/k²",
-            [
-                abs(slope - (1 - 2 * layers / k**2)) < 1e-6
-                for slope, (layers, k) in zip(
-                    slopes, ((16, 3.0), (16, 9.0), (128, 5.0)), strict=True
-                )
-            ],
-        )
-        self.formula(
-            "best_segments",
-            "k = √(2L)",
-            [abs(1 - 2 * layers / k**2) < 1e-12 for layers, k in best.items()],
-        )
-        self.formula(
-            "least_alive",
-            "2k",
-            [abs(k + 2 * layers / k - 2 * k) < 1e-12 for layers, k in best.items()],
-        )
+        holds = []
+        for layers, k in ((16, 3.0), (16, 9.0), (128, 5.0)):
+            above, below = (at + 2 * layers / at for at in (k + small, k - small))
+            holds.append(abs((above - below) / (2 * small) - (1 - 2 * layers / k**2)) < 1e-6)
+        self.formula("derivative", "1 − 2L/k²", holds)
+        flat = [abs(1 - 2 * layers / k**2) < 1e-12 for layers, k in best.items()]
+        self.formula("best_segments", "k = √(2L)", flat)
+        least = [abs(k + 2 * layers / k - 2 * k) < 1e-12 for layers, k in best.items()]
+        self.formula("least_alive", "2k", least)
         deeper = 100
         self.gives(best_k=best[LAYERS], best_alive=2 * best[LAYERS], deeper=deeper)
         self.gives(more_memory=(2 * deeper * LAYERS) ** 0.5 / best[LAYERS])

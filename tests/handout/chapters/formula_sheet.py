@@ -31,15 +31,9 @@ class Chapter(Figures):
             return 2.0 ** (exponent - bias) * (1 + mantissa / 2**m)
 
         info = torch.finfo(torch.float16)
-        self.formula(
-            "decoding",
-            r"2^{E - \text{bias}} \cdot (1 + M / 2^m)",
-            [
-                value(2**e - 2, 2**m - 1) == info.max,
-                value(1, 0) == info.smallest_normal,
-                value(bias, 1) - 1 == info.eps,
-            ],
-        )
+        got = value(2**e - 2, 2**m - 1), value(1, 0), value(bias, 1) - 1
+        holds = got == (info.max, info.smallest_normal, info.eps)
+        self.formula("decoding", r"2^{E - \text{bias}} \cdot (1 + M / 2^m)", holds)
         self.formula("bias", "2^{e - 1} - 1", [bias == -math.log2(info.smallest_normal) + 1])
         x = 1 + torch.rand(1000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
         error = (x.half().double() - x).abs() / x
@@ -60,32 +54,19 @@ class Chapter(Figures):
         scores = parts["attention_scores"] + parts["attention_values"]
         self.formula("scores", "4BT²q", [scores == layers * 4 * batch * tokens**2 * q])
         general = 2 * d * layers * (q + kv + config.d_ff)
-        self.formula(
-            "parameters",
-            "2dL · (q + kv + d_ff) + Vd ≈ 12d²L",
-            [
-                general + config.vocab_size * d == ra.transformer_parameters(other),
-                inside + config.vocab_size * d == wren.PARAMETERS,
-                inside == 12 * d**2 * layers,
-            ],
-        )
+        vocabulary = config.vocab_size * d
+        holds = [general + vocabulary == ra.transformer_parameters(other)]
+        holds += [inside + vocabulary == wren.PARAMETERS, inside == 12 * d**2 * layers]
+        self.formula("parameters", "2dL · (q + kv + d_ff) + Vd ≈ 12d²L", holds)
         self.formula("square", "n / 3", [ra.matmul_intensity(600, 600, 600, BF16) == 600 / 3])
         run = 70e9, 15e12, H100, BF16, 1024, 0.5
-        seconds = 6 * run[0] * run[1] / (H100.peak_flops[BF16] * 0.5 * 1024)
-        self.formula(
-            "days",
-            "6ND / (peak · MFU · devices · 86,400)",
-            [math.isclose(seconds / 86_400, ra.training_days(*run), rel_tol=1e-12)],
-        )
+        days = 6 * run[0] * run[1] / (H100.peak_flops[BF16] * 0.5 * 1024) / 86_400
+        holds = math.isclose(days, ra.training_days(*run), rel_tol=1e-12)
+        self.formula("days", "6ND / (peak · MFU · devices · 86,400)", holds)
         best, trained = ra.compute_optimal(1e22)
-        self.formula(
-            "best",
-            "N = √(C / 120), D = 20N",
-            [
-                math.isclose(best, math.sqrt(1e22 / 120), rel_tol=1e-12),
-                math.isclose(trained, 20 * best, rel_tol=1e-12),
-            ],
-        )
+        holds = [math.isclose(best, math.sqrt(1e22 / 120), rel_tol=1e-12)]
+        holds.append(math.isclose(trained, 20 * best, rel_tol=1e-12))
+        self.formula("best", "N = √(C / 120), D = 20N", holds)
         # Each device sends all parts but its own, once to add them up and once to spread them.
         devices = 8
         sent = (devices - 1) / devices + (devices - 1) / devices
@@ -119,20 +100,13 @@ class Chapter(Figures):
         self.formula("cache", "4 · kv · L", [cache == 4 * kv * other.num_layers])
         sizes = {"s": 64, "b": 2, "h": 128, "a": 4}
         s, b, h, a = sizes.values()
-        self.formula(
-            "layer_scores",
-            "sbh · (34 + 5as / h)",
-            [c12.measured(**sizes) == s * b * h * (34 + 5 * a * s / h)],
-        )
-        self.formula(
-            "segments",
-            "k + 2L / k",
-            [
-                c12.units(torch.nn.GELU, k) + c12.units(torch.nn.GELU, layers=c12.LAYERS // k)
-                == k + 2 * c12.LAYERS / k
-                for k in (2, 4, 8)
-            ],
-        )
+        holds = c12.measured(**sizes) == s * b * h * (34 + 5 * a * s / h)
+        self.formula("layer_scores", "sbh · (34 + 5as / h)", holds)
+        holds = []
+        for k in (2, 4, 8):
+            own = c12.units(torch.nn.GELU, layers=c12.LAYERS // k)
+            holds.append(c12.units(torch.nn.GELU, k) + own == k + 2 * c12.LAYERS / k)
+        self.formula("segments", "k + 2L / k", holds)
         at_least = min(range(1, 100), key=lambda k: k + 2 * 128 / k)
         self.formula("best_segments", "k = √(2L)", [at_least == math.sqrt(2 * 128)])
 
@@ -144,14 +118,9 @@ class Chapter(Figures):
         largest = linear.Linear(10_000, 100).weight.detach().abs().max()
         self.formula("truncated", "3σ", [2.9 < largest * math.sqrt(10_000) <= 3])
         rates = [op.lr_cosine_schedule(it, 1.0, 0.0, 0, 8) for it in range(9)]
-        self.formula(
-            "cosine",
-            "(1 + cos πx) / 2",
-            [
-                abs(rate - (1 + math.cos(math.pi * it / 8)) / 2) < 1e-12
-                for it, rate in enumerate(rates)
-            ],
-        )
+        by_hand = [(1 + math.cos(math.pi * it / 8)) / 2 for it in range(9)]
+        holds = [abs(a - b) < 1e-12 for a, b in zip(rates, by_hand, strict=True)]
+        self.formula("cosine", "(1 + cos πx) / 2", holds)
         write, fail = 2.0, 900.0
         lost = min(range(1, 1000), key=lambda t: write / t + t / (2 * fail))
         self.formula("young", "√(2wM)", [lost == math.sqrt(2 * write * fail)])

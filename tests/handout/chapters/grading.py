@@ -94,14 +94,8 @@ class Chapter(Figures):
         assert not any(minor)
         self.gives(worse_weight=worse, number_weight=number, crash_weight=crash)
         self.gives(each_minor=100 // EACH_MINOR, all_minor=100 // ALL_MINOR)
-        tests = [
-            Outcome(
-                id=f"test_{i}",
-                weight=2 if i == 0 else 1,
-                status=Status.FAILED if i == 1 else Status.PASSED,
-            )
-            for i in range(4)
-        ]
+        ended = [(2, Status.PASSED), (1, Status.FAILED), (1, Status.PASSED), (1, Status.PASSED)]
+        tests = [Outcome(id=f"test_{i}", weight=w, status=s) for i, (w, s) in enumerate(ended)]
         problem = problem_result("linear", "linear", 5, tests)
         heavy, light, *_ = (test.max_score for test in problem.tests)
         weights = sum(test.weight for test in tests)
@@ -109,10 +103,8 @@ class Chapter(Figures):
         self.gives(heavy_weight=tests[0].weight)
         self.gives(heavy_share=(tests[0].weight, problem.max_score, weights, heavy))
         self.gives(light_share=light, problem_score=problem.score)
-        stub = problem_result(
-            "linear", "linear", 5, [Outcome(id="test", weight=1, status=Status.NOT_ATTEMPTED)]
-        )
-        self.gives(stub_score=stub.score)
+        empty = [Outcome(id="test", weight=1, status=Status.NOT_ATTEMPTED)]
+        self.gives(stub_score=problem_result("linear", "linear", 5, empty).score)
 
     def two_runs(self) -> None:
         """A problem with tests on both devices, and one of chapter 13."""

@@ -13,56 +13,41 @@ from tests.handout.page_figures import Figures, n
 PURE = RECIPES["the same without a master"]  # weights in bfloat16
 GATED = {"gated_ffn": True}
 TIED = {"tied_embeddings": True}
+
+
+def expert_counts(experts, active, shared):
+    """Options of a model: all experts, those chosen for a token, and those of every token."""
+    return {"experts": experts, "active_experts": active, "shared_experts": shared}
+
+
+GROUPED = {**GATED, "kv_heads": 8}
+Model = fc.TransformerConfig
 # The published sizes, and the published number of parameters.
 MODELS = {
-    "GPT-2 XL": (fc.TransformerConfig(50257, 1024, 48, 1600, 25, 6400, **TIED), 1_557_611_200),
+    "GPT-2 XL": (Model(50257, 1024, 48, 1600, 25, 6400, **TIED), 1_557_611_200),
     "GPT-3": (GPT3, 174_600_000_000),
-    "Llama 2 70B": (
-        fc.TransformerConfig(32000, 4096, 80, 8192, 64, 28672, **GATED, kv_heads=8),
-        68_976_648_192,
-    ),
-    "Llama 3 8B": (
-        fc.TransformerConfig(128256, 8192, 32, 4096, 32, 14336, **GATED, kv_heads=8),
-        8_030_261_248,
-    ),
-    "Llama 3 70B": (
-        fc.TransformerConfig(128256, 8192, 80, 8192, 64, 28672, **GATED, kv_heads=8),
-        70_553_706_496,
-    ),
+    "Llama 2 70B": (Model(32000, 4096, 80, 8192, 64, 28672, **GROUPED), 68_976_648_192),
+    "Llama 3 8B": (Model(128256, 8192, 32, 4096, 32, 14336, **GROUPED), 8_030_261_248),
+    "Llama 3 70B": (Model(128256, 8192, 80, 8192, 64, 28672, **GROUPED), 70_553_706_496),
     "Gemma 7B": (
-        fc.TransformerConfig(256128, 8192, 28, 3072, 16, 24576, **GATED, **TIED, head_width=256),
+        Model(256128, 8192, 28, 3072, 16, 24576, **GATED, **TIED, head_width=256),
         786_825_216 + 7_751_248_896,  # with and without the embedding
     ),
     "Qwen3 32B": (
-        fc.TransformerConfig(
-            151936, 32768, 64, 5120, 64, 25600, **GATED, kv_heads=8, head_width=128
-        ),
+        Model(151936, 32768, 64, 5120, 64, 25600, **GROUPED, head_width=128),
         32_800_000_000,
     ),
     "Mixtral 8x7B": (
-        fc.TransformerConfig(
-            *(32000, 32768, 32, 4096, 32, 14336), **GATED, kv_heads=8, experts=8, active_experts=2
-        ),
+        Model(32000, 32768, 32, 4096, 32, 14336, **GROUPED, experts=8, active_experts=2),
         46_702_792_704,
     ),
     "Qwen1.5 MoE": (
-        fc.TransformerConfig(
-            *(151936, 8192, 24, 2048, 16, 1408),
-            **GATED,
-            experts=60,
-            active_experts=4,
-            shared_experts=4,
-        ),
+        Model(151936, 8192, 24, 2048, 16, 1408, **GATED, **expert_counts(60, 4, 4)),
         14_300_000_000,
     ),
     "DeepSeek-V3": (
-        fc.TransformerConfig(
-            *(129280, 4096, 61, 7168, 128, 2048),
-            **GATED,
-            head_width=128,
-            experts=256,
-            active_experts=8,
-            shared_experts=1,
+        Model(
+            129280, 4096, 61, 7168, 128, 2048, **GATED, head_width=128, **expert_counts(256, 8, 1)
         ),
         671_000_000_000,
     ),

@@ -23,8 +23,6 @@ def test_dropout_on_a_gpu(student, rng, device):
     expect.tensor(x_gradient, mask @ weight.T, of="checkpoint", rtol=1e-4, name=name, hint=hint)
     name = "the gradient of the weight"
     expect.tensor(w_gradient, x.T @ mask, of="checkpoint", rtol=1e-4, name=name, hint=hint)
-    name, hint = (
-        "whether the GPU's generator state is unchanged",
-        "restore the GPU's random state after the second call",
-    )
+    name = "whether the GPU's generator state is unchanged"
+    hint = "restore the GPU's random state after the second call"
     expect.value(unmoved, True, of="checkpoint", name=name, hint=hint)

@@ -14,14 +14,11 @@ import pytest
 import torch
 
 from kit import expect
+from tests.hidden import integer
 from tests.probes import checkpointing as probes
 
 NAME = "folder/checkpoint"
 SAVE, LOAD = "save_checkpoint", "load_checkpoint"
-
-
-def integer(rng, low, high):
-    return int(torch.randint(low, high, (), generator=rng))
 
 
 def check_tensors(got, expected, *, of, hint=None):
@@ -176,12 +173,9 @@ def test_a_run_goes_on_bit_by_bit(student, rng):
     )
     for what in ("losses", "learning_rates"):
         same = got[what] == expected[what][-len(got[what]) :] and len(got[what]) > 0
-        expect.that(
-            same,
-            f"{what.replace('_', ' ')} after the load differ from those of a run that never stops",
-            of=LOAD,
-            hint=hint,
-        )
+        words = what.replace("_", " ")
+        reason = f"{words} after the load differ from those of a run that never stops"
+        expect.that(same, reason, of=LOAD, hint=hint)
     check_tensors(got["weights"], expected["weights"], of=LOAD, hint=hint)
 
 

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from kit import expect
 from kit.student import call_and_keep_inputs
+from tests.hidden import sizes
 from tests.probes import einops_reshaping as probes
 
 SEQ, KEYS, HEADS, D, CHANNELS, PATCH = 5, 7, 2, 4, 2, 3
@@ -27,11 +28,6 @@ SEQ, KEYS, HEADS, D, CHANNELS, PATCH = 5, 7, 2, 4, 2, 3
 SUMS = {"attention_scores": math.sqrt(D), "per_head_linear": D, "masked_mean": 1.0}
 WITH_ANY_LEADING = ["split_heads", "merge_heads", *SUMS]
 FUNCTIONS = [*WITH_ANY_LEADING, "patchify"]
-
-
-def sizes(rng, count, low=2, high=9):
-    """Distinct sizes, so that no two dimensions can be confused."""
-    return (low + torch.randperm(high - low, generator=rng)[:count]).tolist()
 
 
 def uniform(rng, *shape):

@@ -15,15 +15,11 @@ import torch
 import torch.nn.functional as F
 
 from kit import expect
+from tests.hidden import sizes
 from tests.probes import flop_counting as probes
 
 OF = "FlopCounter"
 ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
-
-
-def sizes(rng, count, low=2, high=9):
-    """Distinct sizes, so that no two dimensions can be confused."""
-    return (low + torch.randperm(high - low, generator=rng)[:count]).tolist()
 
 
 def check_total(got, expected, hint=None):

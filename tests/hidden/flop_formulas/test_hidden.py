@@ -12,20 +12,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import torch
 
 from kit import expect
 from kit.student import call_and_keep_inputs
+from tests.hidden import sizes
 from tests.probes import flop_counting as probes
 
 CONFIG = ("vocab_size", "context_length", "num_layers", "d_model", "num_heads", "d_ff")
 PARTS = ("qkv", "attention_scores", "attention_values", "attention_output", "ffn", "lm_head")
 OF_PARTS = "transformer_forward_flops"
-
-
-def sizes(rng, count, low=2, high=9):
-    """Distinct sizes, so that no two dimensions can be confused."""
-    return (low + torch.randperm(high - low, generator=rng)[:count]).tolist()
 
 
 def check(got, expected, *, of, **facts):

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from kit import expect
+from tests.hidden import integer
 from tests.probes import data as probes
 
 # A check in the student's code, or the errors that torch, numpy and Python raise for an empty
@@ -30,10 +31,6 @@ TOO_SHORT = (ValueError, RuntimeError, IndexError)
 UNWRITTEN = (
     ("2**63 - 1", "is memory of torch.empty read before it is written? It holds that number here."),
 )
-
-
-def integer(rng, low, high):
-    return int(torch.randint(low, high, (), generator=rng))
 
 
 def permutation(rng, n, dtype=np.int64):
@@ -133,14 +130,8 @@ def test_large_tokens_keep_their_value(student, rng):
         ("int32", 2**24 + odd),
         ("int64", 2**24 + odd),
     ]:
-        batch = student.run(
-            probes.batch_of_layout,
-            tokens=tokens,
-            dtype=dtype,
-            layout="plain",
-            batch_size=64,
-            context_length=7,
-        )
+        more = {"layout": "plain", "batch_size": 64, "context_length": 7}
+        batch = student.run(probes.batch_of_layout, tokens=tokens, dtype=dtype, **more)
         hint = "which dtypes do tokens pass through on their way to int64?"
         starts_of(batch, tokens, (64, 7), hint=hint)
 
@@ -212,13 +203,8 @@ def test_a_generator_decides_alone(student, rng):
     """With a generator, a batch depends only on that generator's seed and its earlier draws."""
     dataset = permutation(rng, 20_000)
     a, b, c, d = permutation(rng, 2**30 // 2**12)[:4].tolist()
-    got = student.run(
-        probes.seeded_batches,
-        dataset=dataset,
-        batch_size=16,
-        context_length=4,
-        seeds=[(a, c), (b, c), (a, d)],
-    )
+    shape, seeds = {"batch_size": 16, "context_length": 4}, [(a, c), (b, c), (a, d)]
+    got = student.run(probes.seeded_batches, dataset=dataset, seeds=seeds, **shape)
     first, again, other = (
         [starts_of(batch, dataset, (16, 4)) for batch in g["batches"]] for g in got
     )
@@ -279,15 +265,9 @@ def test_a_gpu_gets_its_batch_from_pinned_memory(student, rng):
     """
     dataset, shape = permutation(rng, 60), (3, 5)
     for device, as_text in [("cuda", True), ("cuda:0", True), ("cuda", False)]:
-        got = student.run(
-            probes.batch_on_a_stand_in,
-            dataset=dataset,
-            batch_size=shape[0],
-            context_length=shape[1],
-            seed=integer(rng, 0, 2**30),
-            device=device,
-            as_text=as_text,
-        )
+        given = {"dataset": dataset, "batch_size": shape[0], "context_length": shape[1]}
+        where = {"seed": integer(rng, 0, 2**30), "device": device, "as_text": as_text}
+        got = student.run(probes.batch_on_a_stand_in, **given, **where)
         starts_of(got["batch"], dataset, shape)
         hint = "x.pin_memory().to(device, non_blocking=True)"
         expect.value(got["devices"], ["cuda"] * 2, of="get_batch", name="the devices of x and y")

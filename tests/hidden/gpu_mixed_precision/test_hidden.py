@@ -70,13 +70,8 @@ def test_step_is_that_of_the_gradients(student, rng, device):
         )
         loss, (gradient,) = gradients(weights, *data[0])
         check_loss(got["losses"][0], loss)
-        expect.tensor(
-            got["parameters"][0],
-            (weights[0] - 0.25 * gradient).float(),
-            of=OF,
-            rtol=RTOL,
-            name="the weight",
-        )
+        want = (weights[0] - 0.25 * gradient).float()
+        expect.tensor(got["parameters"][0], want, of=OF, rtol=RTOL, name="the weight")
 
 
 @pytest.mark.harm("wrong number")
@@ -120,15 +115,8 @@ def test_small_steps_are_not_lost(student, rng, device):
 def test_gradients_from_before_do_not_count(student, rng, device):
     """Values in .grad from before the step have no effect."""
     weights, data = problem(rng)
-    got = student.run(
-        probes.stepped,
-        device=device,
-        weights=weights,
-        batches=data,
-        lr=0.5,
-        stale=64.0,
-        max_norm=math.inf,
-    )
+    options = {"lr": 0.5, "stale": 64.0, "max_norm": math.inf}
+    got = student.run(probes.stepped, device=device, weights=weights, batches=data, **options)
     _, (gradient,) = gradients(weights, *data[0])
     expected = (weights[0] - 0.5 * gradient).float()
     hint = "call zero_grad() before the backward pass"
@@ -183,15 +171,8 @@ def test_norm_of_all_gradients_is_clipped(student, rng, device):
         probes.stepped, device=device, weights=weights, batches=data, lr=1.0, max_norm=norm / 3
     )
     hint = "a clipped gradient keeps float32's 24 bits"
-    expect.tensor(
-        got["gradients"][0][0],
-        (gradient / 3).float(),
-        of=OF,
-        rtol=1e-5,
-        atol=1e-7,
-        name="a gradient",
-        hint=hint,
-    )
+    clipped, want = got["gradients"][0][0], (gradient / 3).float()
+    expect.tensor(clipped, want, of=OF, rtol=1e-5, atol=1e-7, name="a gradient", hint=hint)
     fits = [(data[0][0], data[0][0] @ weights[0].T)]
     got = student.run(probes.stepped, device=device, weights=weights, batches=fits, lr=1.0)
     hint = "the norm of gradients that are all zeros is 0: do not divide by it"

@@ -30,12 +30,8 @@ def batches(rng, count):
 def check(got, expected, *, hint=None, ended_by=None):
     """Check the batches in order, and also the end if `ended_by` is given or it came early."""
     if ended_by or len(got["seen"]) != len(expected):
-        expect.value(
-            got["error"],
-            ended_by or "StopIteration",
-            of=OF,
-            hint="the Prefetcher ends as `batches` ends, with the same exception",
-        )
+        ends = "the Prefetcher ends as `batches` ends, with the same exception"
+        expect.value(got["error"], ended_by or "StopIteration", of=OF, hint=ends)
     expect.value(len(got["seen"]), len(expected), of=OF, hint="every batch, exactly once")
     for (x, y), (want_x, want_y) in zip(got["seen"], expected, strict=True):
         expect.tensor(x, want_x, of=OF, name="x", hint=hint)
@@ -130,14 +126,8 @@ def test_iterator_may_reuse_its_tensors(student, rng, device):
         expected = batches(rng, 7)
         options = {"buffers": buffers, "slow": slow, "depth": depth}
         got = student.run(probes.prefetched, device=device, batches=expected, **options)
-        check(
-            got,
-            expected,
-            hint=(
-                "pin_memory() of a tensor that is already pinned returns the same tensor, "
-                "not a copy"
-            ),
-        )
+        same = "pin_memory() of a tensor that is already pinned returns the same tensor"
+        check(got, expected, hint=f"{same}, not a copy")
 
 
 @pytest.mark.harm("crash")

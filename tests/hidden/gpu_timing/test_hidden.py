@@ -40,13 +40,8 @@ def test_median_of_what_the_gpu_took(student, rng, device):
         low, median, high = [unit / 9, unit / 3], unit, [3 * unit, 9 * unit]
         # Neither the mean nor the value in the middle position is near the median.
         measured = [high[0], low[0], high[1], median, low[1]]
-        got = student.run(
-            probes.timed,
-            device=device,
-            seconds=[0.05] * warmup + measured,
-            warmup=warmup,
-            repeats=5,
-        )
+        options = {"seconds": [0.05] * warmup + measured, "warmup": warmup, "repeats": 5}
+        got = student.run(probes.timed, device=device, **options)
         hint = "the median, in seconds, measured with two events around each call after the warm-up"
         check(got["seconds"], median, TOLERANCE[device], hint=hint)
     (t,) = milliseconds(rng, 1)

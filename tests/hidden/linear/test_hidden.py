@@ -22,17 +22,13 @@ import pytest
 import torch
 
 from kit import expect
+from tests.hidden import sizes
 from tests.probes import linear as probes
 
 # The std of a standard normal distribution truncated at ±3: 0.98658.
 TRUNCATED_STD = math.sqrt(
     1 - 3 * math.exp(-4.5) * math.sqrt(2 / math.pi) / math.erf(3 / math.sqrt(2))
 )
-
-
-def sizes(rng, count, low=2, high=9):
-    """Distinct sizes, so that no two dimensions can be confused."""
-    return (low + torch.randperm(high - low, generator=rng)[:count]).tolist()
 
 
 def check_kind(weight, *, of, dtype=torch.float32, device="cpu"):

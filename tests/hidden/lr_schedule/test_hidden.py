@@ -12,12 +12,9 @@ import pytest
 import torch
 
 from kit import expect
+from tests.hidden import integers
 
 OF = "lr_cosine_schedule"
-
-
-def integers(rng, low, high, count=1):
-    return torch.randint(low, high, (count,), generator=rng).tolist()
 
 
 def rates(rng):

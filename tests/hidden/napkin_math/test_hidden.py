@@ -17,18 +17,11 @@ import pytest
 import torch
 
 from kit import expect
+from tests.hidden import integer, uniform
 from tests.probes import resource_accounting as probes
 
 TOLERANCE = 1e-6  # relative
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn]
-
-
-def integer(rng, low, high):
-    return int(torch.randint(low, high, (), generator=rng))
-
-
-def uniform(rng, low, high):
-    return float(torch.empty((), dtype=torch.float64).uniform_(low, high, generator=rng))
 
 
 def recipe_of(rng, states=2):

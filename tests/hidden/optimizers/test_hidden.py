@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from kit import expect
+from tests.hidden import sizes
 from tests.probes import optimizers as probes
 
 SHAPES = [(3,), (), (2, 4)]
@@ -303,11 +304,6 @@ def test_calls_the_closure(student, rng):
 # --- optimizer_state_bytes
 
 OF = "optimizer_state_bytes"
-
-
-def sizes(rng, count, low=2, high=9):
-    """Distinct sizes."""
-    return (low + torch.randperm(high - low, generator=rng)[:count]).tolist()
 
 
 @pytest.mark.harm("wrong number")

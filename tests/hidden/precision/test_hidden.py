@@ -17,6 +17,7 @@ import torch
 
 from kit import expect
 from kit.student import call_and_keep_inputs, call_each
+from tests.hidden import integers
 from tests.probes import precision as probes
 
 # dtype: (exponent bits, mantissa bits), as in the names of the fp8 formats
@@ -37,10 +38,6 @@ MAGNITUDES = (1e-8, 1e-4, 1.0, 1e4)  # of gradients, weights and activations in 
 
 def uniform(rng, low, high):
     return low + (high - low) * torch.rand((), generator=rng, dtype=torch.float64).item()
-
-
-def integers(rng, low, high, count):
-    return torch.randint(low, high, (count,), generator=rng).tolist()
 
 
 # --- float_spec

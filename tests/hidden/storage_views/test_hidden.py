@@ -14,16 +14,13 @@ import torch
 
 from kit import expect
 from kit.student import call_and_keep_inputs, call_each
+from tests.hidden import integers
 from tests.probes import tensor_memory as probes
 
 
 def numbered(*shape):
     """Return a contiguous tensor in which the value of each element is its index in the storage."""
     return torch.arange(math.prod(shape)).reshape(shape)
-
-
-def integers(rng, low, high, count):
-    return torch.randint(low, high, (count,), generator=rng).tolist()
 
 
 def check_each(student, function, cases):

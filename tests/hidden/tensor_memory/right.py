@@ -1,18 +1,6 @@
 # Right solutions of tensor_memory in other styles; see grader/solutions/fragments.py.
 
 
-# [aliases] Asks torch whether two tensors are aliases, and keeps one tensor of each storage.
-import torch
-
-
-def unique_bytes(tensors):
-    kept = []
-    for x in tensors:
-        if not any(torch._C._is_alias_of(x, other) for other in kept):
-            kept.append(x)
-    return sum(x.untyped_storage().nbytes() for x in kept)
-
-
 # [itemsize_and_loop] Multiplies the sizes one by one, and adds up storages that are not yet in a
 # list.
 def tensor_bytes(x):

@@ -167,18 +167,9 @@ def test_no_path_of_the_graders_shows(sandbox):
 
 
 SCRIPT = """
-import sys
-from pathlib import Path
-from grader.course import courses
-from grader.sandbox.box import Sandbox
-from grader.sandbox.session import Session
-from kit.student import call
-c = courses.load(Path("examples/byte_pairs"))
-with Sandbox.of(c, isolation=sys.argv[1]) as sandbox:
-    source = b"import os\\ndef f(): return os.getpid(), os.getuid(), sorted(os.listdir('/'))\\n"
-    session = Session(sandbox, {"assignment/m.py": source}, c.limits, seed=0, forbidden=[])
-    pid, uid, root = session.run(call, {"module": "m", "function": "f", "args": (), "kwargs": {}})
-    session.close()
+from tests.grader.in_the_sandbox import answer, plain_box
+with plain_box("bubblewrap") as sandbox:
+    root = answer(sandbox, "import os\\ndef f(): return os.listdir('/')")
     facts = sandbox.facts
     rights = facts["uid"] == 0, facts["capabilities"] == 0, facts["seccomp"]
     print(sandbox.isolation, facts["pid"] == 1, *rights, "site" in root)
@@ -195,7 +186,7 @@ def gets_the_same_box(environment):
     """Run SCRIPT as a user who owns nothing here; skip if that is impossible."""
     root = visible.GRADER.parent
     with as_an_ordinary_user() as words:
-        line = [*words, sys.executable, "-c", SCRIPT, "bubblewrap"]
+        line = [*words, sys.executable, "-c", SCRIPT]
         env = {**os.environ, **environment}
         done = subprocess.run(line, cwd=root, capture_output=True, text=True, env=env, timeout=600)
     if "the sandbox cannot be started" in done.stderr:

@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -468,25 +467,18 @@ def test_a_container_with_few_users_or_without_a_capability_is_noticed(monkeypat
 
 KILLED = """
 import sys, time
-from pathlib import Path
-from grader.course import courses
-from grader.sandbox.box import Sandbox
-from grader.sandbox.session import Session
-from kit.student import call
-course = courses.load(Path("examples/byte_pairs"))
-box = Sandbox.of(course, isolation="landlock")
-sources = {"assignment/m.py": sys.argv[1].encode()}
-session = Session(box, sources, course.limits, seed=0, forbidden=[])
-session.run(call, {"module": "m", "function": "f", "args": (), "kwargs": {}})
-print(box.facts["uid"], flush=True)
-time.sleep(600)
+from tests.grader.in_the_sandbox import ask, plain_box, session
+with plain_box("landlock") as box, session(box, sys.argv[1]) as made:
+    ask(made)
+    print(box.facts["uid"], flush=True)
+    time.sleep(600)
 """
 
 
 @at_this_level
 def test_when_the_grader_is_killed_nothing_of_the_student_lives_on(root):
     """The zygote outlives the grader just long enough to kill all other processes."""
-    command = [sys.executable, "-c", KILLED, textwrap.dedent(STAYS)]
+    command = [sys.executable, "-c", KILLED, STAYS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as running:
         user = int(running.stdout.readline())
         assert len(processes("Uid", user)) == 4
