@@ -6,6 +6,7 @@ operation reads or makes until it is freed.
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
@@ -25,16 +26,7 @@ SEQUENCES = 4
 
 def config(**changed):
     """A small model whose logits are large, as those of language models are."""
-    sizes = {
-        "vocab_size": 2048,
-        "context_length": 64,
-        "num_layers": 3,
-        "d_model": 128,
-        "num_heads": 4,
-        "d_ff": 512,
-        "tied_embeddings": True,
-    }
-    return TransformerConfig(**{**sizes, **changed})
+    return replace(TransformerConfig(2048, 64, 3, 128, 4, 512, tied_embeddings=True), **changed)
 
 
 def casting(recipe):
