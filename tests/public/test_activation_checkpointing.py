@@ -107,6 +107,8 @@ def test_checkpoint_calls_again_and_has_the_same_gradients(student):
     upstream, z = torch.tensor([1.0, 10.0, 100.0]), x.detach()
     slope = z.cos() * z.sin().exp() * weight.detach()
     hints = [(slope, "the upstream gradient is [1, 10, 100], and not ones")]
+    twice = "x gets its gradient twice: is each saved input detached before fn runs again?"
+    hints.append((2 * upstream * slope, twice))
     expect.tensor(x.grad, upstream * slope, of="checkpoint", rtol=1e-5, name="x.grad", hints=hints)
     name = "weight.grad"
     expect.tensor(weight.grad, upstream * z.sin().exp(), of="checkpoint", rtol=1e-5, name=name)

@@ -1,5 +1,7 @@
 """adamw: the optimizer of most language models. Handout §8.2."""
 
+import copy
+
 import torch
 from torch import nn
 
@@ -28,6 +30,8 @@ AFTER_A_MISTAKE = {
     0.95: "the decay and the step move p by 0.05 each: one of the two is missing",
     1.0: "p is 1 as before: is it changed in place, and does λ make it smaller?",
 }
+PLAIN = "while every gradient is 0.01, m̂ and √v̂ are 0.01 after each step: print both"
+COUNTS = "each parameter counts its own steps: keep t in self.state[p]"
 
 
 def test_two_steps_of_the_example(student):
@@ -41,7 +45,9 @@ def test_two_steps_of_the_example(student):
         constant_gradient_step(optimizer, p)
         want = torch.full((2, 3), expected)
         hints, name = AFTER_A_MISTAKE if step == 1 else {}, f"p after step {step}"
-        expect.tensor(p.detach(), want, of="AdamW", atol=TOLERANCE, name=name, hints=hints)
+        expect.tensor(
+            p.detach(), want, of="AdamW", atol=TOLERANCE, name=name, hint=PLAIN, hints=hints
+        )
 
 
 def test_each_group_has_its_options(student):
@@ -54,10 +60,10 @@ def test_each_group_has_its_options(student):
         [{"params": [p]}, {"params": [q, unused], "lr": 0.2}], **OPTIONS
     )
     constant_gradient_step(optimizer, p, q)
+    hints = {0.838345: COUNTS, 0.9: "q's group has an lr of its own: read it from the group"}
     for name, parameter, expected in [("p", p, 0.9), ("q", q, 0.8), ("unused", unused, 1.0)]:
-        expect.tensor(
-            parameter.detach(), torch.full((3,), expected), of="AdamW", atol=TOLERANCE, name=name
-        )
+        got, want = parameter.detach(), torch.full((3,), expected)
+        expect.tensor(got, want, of="AdamW", atol=TOLERANCE, name=name, hints=hints)
 
 
 def test_goes_on_from_a_state_dict(student):
@@ -69,15 +75,18 @@ def test_goes_on_from_a_state_dict(student):
     first = student.optimizers.AdamW([p], **OPTIONS)
     p.grad = torch.full_like(p, 0.03)
     first.step()
-    p = nn.Parameter(p.detach().clone())
-    second = student.optimizers.AdamW([p])
-    second.load_state_dict(first.state_dict())
-    constant_gradient_step(second, p)
+    state, resumed = copy.deepcopy(first.state_dict()), nn.Parameter(p.detach().clone())
+    constant_gradient_step(first, p)
+    second = student.optimizers.AdamW([resumed])
+    second.load_state_dict(state)
+    constant_gradient_step(second, resumed)
     # After step 1: 0.95 - 0.1 · 0.03 / 0.04 = 0.875.
     # Then m̂ = 0.0037 / 0.19 and v̂ = (0.999 · 9e-7 + 1e-7) / 0.001999.
     expected = 0.875 * 0.95 - 0.1 * (0.0037 / 0.19) / ((9.991e-7 / 0.001999) ** 0.5 + 0.01)
-    hint = "are both means and the count of steps in self.state[p]?"
-    expect.tensor(p.detach(), torch.full((2,), expected), of="AdamW", atol=TOLERANCE, hint=hint)
+    want, hint = torch.full((2,), expected), "are m, v and the count of steps in self.state[p]?"
+    for got, name, told in ((p, "the first optimizer", None), (resumed, "the new one", hint)):
+        name = f"p after step 2, by {name}"
+        expect.tensor(got.detach(), want, of="AdamW", atol=TOLERANCE, name=name, hint=told)
 
 
 def test_the_closure_is_called_once_before_the_step(student):
@@ -178,5 +187,6 @@ def test_a_group_that_is_added_later_is_updated(student):
     constant_gradient_step(optimizer, p)
     optimizer.add_param_group({"params": [late]})
     constant_gradient_step(optimizer, p, late)
-    name = "a parameter that was added later"
-    expect.tensor(late.detach(), torch.full((3,), 0.9), of="AdamW", atol=TOLERANCE, name=name)
+    got, want, name = late.detach(), torch.full((3,), 0.9), "a parameter that was added later"
+    hints = {0.9191724: COUNTS, 0.9266117: COUNTS}
+    expect.tensor(got, want, of="AdamW", atol=TOLERANCE, name=name, hints=hints)

@@ -139,6 +139,7 @@ def test_accumulate_gradients_of_the_example(student):
     weight = "the weight of a chunk is its number of rows: the last one has 1 of 3"
     hints = {
         3.75: weight,
+        5.0: weight,
         6.0: "this is the loss of the last chunk",
         7.5: "the losses of the chunks have weights: they are not just added",
         9.0: "the mean over all rows, and not their sum",

@@ -45,7 +45,7 @@ def test_stage_1_model_optimizer_and_iteration_come_back(student, tmp_path):
     expect.value(got, 7, of="load_checkpoint", name="the iteration, saved as 7")
     expect.tensor(other.weight, layer.weight, of="load_checkpoint", name="weight")
     moment, expected = (o.state_dict()["state"][0]["exp_avg"] for o in (other_optimizer, optimizer))
-    hint = "the optimizer's state_dict is in the checkpoint, too"
+    hint = "the optimizer's state_dict is saved and loaded, too"
     expect.tensor(moment, expected, of="load_checkpoint", name="exp_avg", hint=hint)
     files = [p.name for p in tmp_path.iterdir()]
     hint = "write one file and no other"
@@ -217,7 +217,7 @@ def test_stage_2_generators_go_on(student):
     student.checkpointing.load_checkpoint(out, layer, optimizer)
     for (name, number), want in zip(drawn().items(), expected.values(), strict=True):
         library = name.rpartition(".")[0]
-        hint = f"{library} has a generator of its own, whose whole state is saved, not its seed"
+        hint = f"{library} has a generator of its own: save and load its whole state, not its seed"
         name = f"{name} after the load"
         expect.number(number, want, of="load_checkpoint", tolerance=0, name=name, hint=hint)
 

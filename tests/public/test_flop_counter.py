@@ -13,6 +13,12 @@ def counts(counter):
     return sorted(count for count in counter.by_op.values() if count)
 
 
+def has_results():
+    """Check that an operator has a result under a counter; this one takes 0 FLOPs."""
+    of, hint = "FlopCounter.__torch_dispatch__", "return what func(*args, **kwargs) returned"
+    expect.that(torch.empty(0).neg() is not None, "it returns None", of=of, hint=hint)
+
+
 def test_counts_the_example(student):
     """A 2×3 times a 3×4 matrix takes 2 · 2 · 3 · 4 = 48 FLOPs.
 
@@ -21,6 +27,7 @@ def test_counts_the_example(student):
     a, b = torch.ones(2, 3), torch.ones(3, 4)
     counter = student.flop_counting.FlopCounter()
     with counter:
+        has_results()
         result = a @ b + 1
     torch.mm(a, b)
     expect.tensor(result, a @ b + 1, of="FlopCounter", name="the result under the counter")
@@ -34,6 +41,7 @@ def test_counts_addmm_and_bmm(student):
     """addmm of 2×3 and 3×4 takes 48 FLOPs, bmm of five such pairs 240."""
     a, b = torch.ones(2, 3), torch.ones(3, 4)
     with student.flop_counting.FlopCounter() as counter:
+        has_results()
         torch.addmm(torch.zeros(4), a, b)
         torch.bmm(a.expand(5, 2, 3), b.expand(5, 3, 4))
     added = "addmm's first argument is added, and not multiplied"
@@ -60,6 +68,7 @@ def test_counts_a_training_step(student):
     """
     x, weight = torch.ones(10, 3), torch.ones(4, 3, requires_grad=True)
     with student.flop_counting.FlopCounter() as counter:
+        has_results()
         F.linear(x, weight).sum().backward()
     hints = {240: "240 of the forward pass, and 240 of the operators of the backward pass"}
     inputs = "10 rows through a 3 → 4 layer, and the backward pass"
@@ -72,8 +81,10 @@ def attention_passes(student, q, k, v, **options):
     """The totals of attention's forward pass and of its backward pass."""
     q, k, v = (x.requires_grad_() for x in (q, k, v))
     with student.flop_counting.FlopCounter() as forward:
+        has_results()
         result = F.scaled_dot_product_attention(q, k, v, **options)
     with student.flop_counting.FlopCounter() as backward:
+        has_results()
         result.sum().backward()
     return forward.total, backward.total
 
@@ -126,8 +137,10 @@ def test_counts_attention_by_a_kernel_of_a_gpu(student):
         for sizes in [(4, 8), (20, 8), (20, 16)]
     )
     with student.flop_counting.FlopCounter() as forward:
+        has_results()
         result, *_ = kernel(q, k, v, None, True)
     with student.flop_counting.FlopCounter() as backward:
+        has_results()
         result.sum().backward()
     inputs = "b·h·q·k = 2·3·4·20, d = 8, v = 16, _scaled_dot_product_efficient_attention"
     hints = {0: "any kernel may run: compare the beginning of the name"}
@@ -141,8 +154,10 @@ def test_counters_nest(student):
     """The outer counter counts what the inner one counts, plus what runs before and after it."""
     a, b = torch.ones(2, 3), torch.ones(3)
     with student.flop_counting.FlopCounter() as outer:
+        has_results()
         a @ b
         with student.flop_counting.FlopCounter() as inner:
+            has_results()
             a @ b
             b @ b
         a @ b
@@ -175,6 +190,7 @@ def test_counts_every_kind_of_product_once(student, number):
     name, compute, flops = list(products(x, w, torch.ones(2, 3, 5).double()))[number]
     want = compute()
     with student.flop_counting.FlopCounter() as counter:
+        has_results()
         got = compute()
     expect.tensor(got, want, of="FlopCounter", name=f"the result of {name}")
     expect.value(counter.total, flops, of="FlopCounter", inputs=name)
@@ -185,6 +201,7 @@ def test_counts_are_exact_however_large(student):
     side = 2**25 + 1
     a = torch.empty(side, side, dtype=torch.int8, device="meta")
     with student.flop_counting.FlopCounter() as counter:
+        has_results()
         torch.mm(a, a)
     expect.value(counter.total, 2 * side**3, of="FlopCounter", inputs=f"two {side}×{side} matrices")
 

@@ -24,7 +24,7 @@ HINTS = {
         0.939711: "the cosine ends at iteration c, so x is divided by c - w",
         0.931492: "the angle goes up to π",
         0.775: "this is a straight line, not a cosine",
-        0.55: "the angle goes up to π, not 2π",
+        0.55: "half a period from w to c: the angle is π · (it - w) / (c - w)",
     },
     30: {0.0: "after c the rate is min"},
     1000: dict.fromkeys((0.0, 0.55, 1.0), "after c the rate stays at min"),

@@ -1,5 +1,7 @@
 """optimizers: SGD, AdaGrad, RMSProp and the bytes that an optimizer keeps. Handout §8.1."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -231,13 +233,14 @@ def test_a_new_optimizer_goes_on_from_a_state_dict(student, name):
     (mine, p), (theirs, q) = both(student, name)
     step(mine, p, [WIDE] * 3)
     step(theirs, q, [WIDE] * 3)
-    p = [nn.Parameter(parameter.detach().clone()) for parameter in p]
-    resumed = getattr(student.optimizers, name)([{"params": p[:2]}, {"params": p[2:]}])
-    resumed.load_state_dict(mine.state_dict())
-    step(resumed, p, [WIDE] * 3)
-    step(theirs, q, [WIDE] * 3)
+    copied = [nn.Parameter(parameter.detach().clone()) for parameter in p]
+    resumed = getattr(student.optimizers, name)([{"params": copied[:2]}, {"params": copied[2:]}])
+    resumed.load_state_dict(copy.deepcopy(mine.state_dict()))
+    for optimizer, parameters in ((mine, p), (resumed, copied), (theirs, q)):
+        step(optimizer, parameters, [WIDE] * 3)
+    check_same(p, q, of=name, when="after a second step")
     hint = "is everything that the optimizer remembers in self.state[p]?"
-    check_same(p, q, of=name, when="after a resumed step", hint=hint)
+    check_same(copied, q, of=name, when="after a resumed step", hint=hint)
 
 
 @pytest.mark.parametrize("name", SAME_AS)

@@ -23,7 +23,7 @@ SAVE, LOAD = "save_checkpoint", "load_checkpoint"
 
 def check_tensors(got, expected, *, of, hint=None):
     """Check for the same names with the same tensors, bit by bit."""
-    reason = "names that differ from the saved ones"
+    reason = "other names come back than were saved"
     expect.that(got.keys() == expected.keys(), reason, of=of, hint=hint)
     for name, want in expected.items():
         expect.tensor(got[name], want, of=of, name=name, hint=hint)
