@@ -392,7 +392,7 @@ def test_all_failures_of_a_problem_are_shown_within_the_limits(work, root):
     assert done.returncode == 1
     found = re.findall(r"^lr_schedule(?: · \w+)?: (.*)$", done.stdout, re.MULTILINE)
     assert sorted(set(found)) == [
-        "still running after 2 s of processor time, the limit of a test",
+        "still running after 3 s of processor time, the limit of a test",
         "wrong value",
     ]
     assert len(found) == 3  # it 30 occurs in two tests
